@@ -1,0 +1,349 @@
+//! [`LockClient`]: where locks come from.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::acquire::Engine;
+use crate::clock::Clock;
+use crate::error::LockError;
+use crate::gate::Gates;
+use crate::key::{IntoLockKey, LockKey};
+use crate::lease::keeper::{Keeper, Timing};
+use crate::mutex::Mutex;
+use crate::options::LockOptions;
+use crate::scope::{self, Inherit, Link};
+use crate::store::memory::MemoryStore;
+use crate::store::{Store, Target};
+
+/// Makes locks. A cheap handle: clones share one connection, one watchdog and one line per key.
+///
+/// # Examples
+///
+/// ```no_run
+/// # async fn example() -> Result<(), lock_runtime::LockError> {
+/// use lock_runtime::LockClient;
+///
+/// let client = LockClient::connect("redis://127.0.0.1:6379").await?;
+/// client.install(); // annotated functions use it from here on
+/// let guard = client.mutex("order:42").lock().await?;
+/// guard.release().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct LockClient {
+    engine: Arc<Engine>,
+    settings: Arc<Settings>,
+}
+
+#[derive(Debug)]
+struct Settings {
+    namespace: Option<String>,
+    options: LockOptions,
+}
+
+/// The process-wide default: see [`LockClient::install`].
+static INSTALLED: RwLock<Option<LockClient>> = RwLock::new(None);
+
+impl LockClient {
+    /// A client of its own in-memory store: locks that live and end with this process.
+    #[must_use]
+    pub fn in_memory() -> Self {
+        Self::builder().build(Arc::new(MemoryStore::new()), LockOptions::default())
+    }
+
+    /// Connects to one Redis server: `redis://`, `rediss://` (feature `tls-rustls`) or `unix://`,
+    /// with `user:password@`, `/database` and `?protocol` as the address says.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Store`] at once if the address is wrong, the server cannot be reached, or it
+    /// refuses the password. Once connected, the client reconnects by itself, for ever.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future closes what was opened.
+    #[cfg(feature = "redis")]
+    pub async fn connect(url: &str) -> Result<Self, LockError> {
+        Self::builder().connect(url).await
+    }
+
+    /// Starts a client with settings of its own.
+    #[must_use]
+    pub fn builder() -> LockClientBuilder {
+        LockClientBuilder::default()
+    }
+
+    /// The mutex of that name. Cheap; an invalid name is reported when it is locked.
+    pub fn mutex(&self, name: impl IntoLockKey) -> Mutex {
+        let target = name.into_lock_key().and_then(|key| self.full_name(key)).map(Target::mutex);
+        Mutex::new(Arc::clone(&self.engine), target, self.settings.options)
+    }
+
+    fn full_name(&self, key: LockKey) -> Result<LockKey, LockError> {
+        match &self.settings.namespace {
+            None => Ok(key),
+            Some(namespace) => key.in_namespace(namespace),
+        }
+    }
+
+    /// The options that this client's locks have unless told otherwise.
+    #[must_use]
+    pub fn options(&self) -> LockOptions {
+        self.settings.options
+    }
+
+    /// Makes this the process's default client, in place of any earlier one: what annotated
+    /// functions use that neither name a client nor run inside [`scope`](Self::scope).
+    pub fn install(&self) {
+        *INSTALLED.write().unwrap_or_else(PoisonError::into_inner) = Some(self.clone());
+    }
+
+    /// The client of the enclosing [`scope`](Self::scope), else the installed one.
+    #[must_use]
+    pub fn current() -> Option<Self> {
+        if let Some(client) = scope::enclosing_client::<Self>() {
+            return Some((*client).clone());
+        }
+        INSTALLED.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Runs `future` with this client as the default of annotated functions inside it.
+    ///
+    /// # Cancel safety
+    ///
+    /// As cancel safe as `future`.
+    pub fn scope<F: Future>(&self, future: F) -> Inherit<F> {
+        scope::within(Link::client(Arc::new(self.clone())), future)
+    }
+
+    /// Ends the client: from now on nothing new is locked ([`LockError::Closed`]), whoever waits in
+    /// line is sent away, and holds that are let go within `grace` are given back to the store
+    /// before this returns.
+    ///
+    /// Guards that are still alive afterwards stay valid until their lease ends, and are not renewed
+    /// any more.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped half way, the client is closed and its guards are as described, but what was dropped
+    /// may not have been given back yet.
+    pub async fn shutdown(&self, grace: Duration) -> Shutdown {
+        let keeper = &self.engine.keeper;
+        self.engine.closed.store(true, Ordering::Release);
+        self.engine.gates.close();
+        keeper.ensure_running();
+        let limit = Instant::now() + grace;
+        let _ = tokio::time::timeout_at(limit, keeper.watchdog.emptied()).await;
+        let _ = tokio::time::timeout_at(limit, keeper.releaser.drained()).await;
+        let report = Shutdown {
+            still_held: keeper.watchdog.holds(),
+            not_given_back: keeper.releaser.unfinished(),
+        };
+        keeper.watchdog.close();
+        keeper.releaser.close();
+        if report.is_clean() {
+            keeper.store.close();
+        }
+        report
+    }
+}
+
+impl fmt::Debug for LockClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LockClient")
+            .field("store", &self.engine.keeper.store)
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a [`shutdown`](LockClient::shutdown) left behind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Shutdown {
+    /// Holds whose guards were still alive.
+    pub still_held: usize,
+    /// Holds that were let go but whose release the store did not confirm; they end with their
+    /// lease.
+    pub not_given_back: usize,
+}
+
+impl Shutdown {
+    /// True if nothing was left behind.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.still_held == 0 && self.not_given_back == 0
+    }
+}
+
+/// Builds a [`LockClient`].
+///
+/// # Examples
+///
+/// ```no_run
+/// # async fn example() -> Result<(), lock_runtime::LockError> {
+/// use lock_runtime::LockClient;
+/// use std::time::Duration;
+///
+/// let client = LockClient::builder()
+///     .namespace("shop")
+///     .store_patience(Duration::from_secs(2))
+///     .connect("redis://:secret@redis.internal/2")
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+#[must_use = "a builder does nothing until it makes a client"]
+pub struct LockClientBuilder {
+    namespace: Option<String>,
+    options: LockOptions,
+    clock: Option<Clock>,
+    timing: Timing,
+    max_waiters: usize,
+}
+
+impl Default for LockClientBuilder {
+    fn default() -> Self {
+        Self {
+            namespace: None,
+            options: LockOptions::default(),
+            clock: None,
+            timing: Timing {
+                command_timeout: Duration::from_secs(1),
+                store_patience: Duration::from_secs(5),
+                poll_cap: Duration::from_secs(5),
+                handoff_window: Duration::from_millis(5),
+            },
+            max_waiters: 131_072,
+        }
+    }
+}
+
+impl LockClientBuilder {
+    /// Put in front of every name: `shop` makes `order:42` the lock `shop:order:42` (S-2).
+    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.namespace = Some(namespace.into());
+        self
+    }
+
+    /// The options of this client's locks unless told otherwise.
+    pub fn options(mut self, options: LockOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// How long one command may take before its outcome counts as unknown. Longer rides out slow
+    /// networks, shorter notices a dead connection sooner. Default: 1 s.
+    pub fn command_timeout(mut self, timeout: Duration) -> Self {
+        self.timing.command_timeout = timeout;
+        self
+    }
+
+    /// How long an acquire puts up with a store that cannot be reached, even one that would wait
+    /// for ever. Longer rides out fail-overs, shorter fails requests sooner. Default: 5 s.
+    pub fn store_patience(mut self, patience: Duration) -> Self {
+        self.timing.store_patience = patience;
+        self
+    }
+
+    /// The longest sleep of a waiter between two attempts, jittered by a fifth. It bounds what a
+    /// lost notice costs (S-15); shorter asks the store more often. Default: 5 s.
+    pub fn poll_cap(mut self, cap: Duration) -> Self {
+        self.timing.poll_cap = cap;
+        self
+    }
+
+    /// How long tasks of this process may pass a hold among themselves before other processes get a
+    /// chance (S-14). Longer is faster here and slower elsewhere; zero ends hand-off. Default: 5 ms.
+    pub fn handoff_window(mut self, window: Duration) -> Self {
+        self.timing.handoff_window = window;
+        self
+    }
+
+    /// How many tasks may wait for locks in this client before others get
+    /// [`LockError::Busy`] (S-18). Default: 131 072.
+    pub fn max_waiters(mut self, max_waiters: usize) -> Self {
+        self.max_waiters = max_waiters;
+        self
+    }
+
+    /// The clock that leases are measured on, in place of the store's; for tests (S-11).
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
+    /// Connects to one Redis server: see [`LockClient::connect`].
+    ///
+    /// # Errors
+    ///
+    /// As [`LockClient::connect`], and [`LockError::InvalidOptions`] or [`LockError::InvalidKey`] if
+    /// a setting is wrong.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future closes what was opened.
+    #[cfg(feature = "redis")]
+    pub async fn connect(self, url: &str) -> Result<LockClient, LockError> {
+        self.check()?;
+        let store = crate::store::redis::RedisStore::connect(url).await?;
+        self.store(store)
+    }
+
+    /// A client of its own in-memory store.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::InvalidOptions`] or [`LockError::InvalidKey`] if a setting is wrong.
+    pub fn in_memory(self) -> Result<LockClient, LockError> {
+        self.store(MemoryStore::new())
+    }
+
+    /// A client of this store.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::InvalidOptions`] or [`LockError::InvalidKey`] if a setting is wrong.
+    pub fn store(self, store: impl Store) -> Result<LockClient, LockError> {
+        self.check()?;
+        let options = self.options;
+        Ok(self.build(Arc::new(store), options))
+    }
+
+    fn check(&self) -> Result<(), LockError> {
+        if let Some(namespace) = &self.namespace {
+            LockKey::new(namespace)?;
+        }
+        let Timing { command_timeout, store_patience, poll_cap, .. } = self.timing;
+        let durations = [
+            ("command_timeout", command_timeout),
+            ("store_patience", store_patience),
+            ("poll_cap", poll_cap),
+        ];
+        match durations.into_iter().find(|(_, duration)| duration.is_zero()) {
+            None => Ok(()),
+            Some((name, _)) => Err(LockError::InvalidOptions(format!(
+                "{name} is zero, so nothing could ever be answered; give it or leave it out"
+            ))),
+        }
+    }
+
+    fn build(self, store: Arc<dyn Store>, options: LockOptions) -> LockClient {
+        let clock = self.clock.unwrap_or_else(|| store.clock());
+        let engine = Engine {
+            keeper: Arc::new(Keeper::new(store, clock, self.timing)),
+            gates: Gates::new(self.max_waiters),
+            uuid: Arc::from(uuid::Uuid::new_v4().to_string()),
+            holds: AtomicU64::new(0),
+            closed: AtomicBool::new(false),
+        };
+        let settings = Settings { namespace: self.namespace, options };
+        LockClient { engine: Arc::new(engine), settings: Arc::new(settings) }
+    }
+}

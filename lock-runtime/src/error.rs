@@ -1,0 +1,310 @@
+//! What can go wrong: one [`LockError`] for callers to match, one opaque [`StoreError`] beneath it.
+//!
+//! One type serves every operation because the bodies of annotated functions need a single
+//! `From<LockError>`. Messages are lower-case fragments that never repeat their `source()` (S-32).
+
+use std::convert::Infallible;
+use std::error::Error as StdError;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Why a lock could not be taken, kept or given back.
+///
+/// Being busy is an error only where the caller asked to have the lock: `try_lock` answers
+/// `Ok(None)` instead.
+///
+/// # Examples
+///
+/// ```
+/// use lock_runtime::LockError;
+///
+/// fn status(error: &LockError) -> u16 {
+///     match error {
+///         LockError::Busy { .. } => 409,
+///         e if e.is_retryable() => 503,
+///         _ => 500,
+///     }
+/// }
+/// # assert_eq!(status(&LockError::Closed), 500);
+/// ```
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum LockError {
+    /// The wait ran out while somebody else held the lock.
+    #[error(
+        "lock {key:?} is still held after waiting {waited:?}{}",
+        Remaining(*holder_remaining)
+    )]
+    Timeout {
+        /// The lock's full name.
+        key: String,
+        /// How long this call waited.
+        waited: Duration,
+        /// What was left of the holder's lease when the store was last asked.
+        holder_remaining: Option<Duration>,
+    },
+    /// The lock is held and the call was not to wait, or too many are waiting already (S-18).
+    #[error("lock {key:?} is busy: {reason}")]
+    Busy {
+        /// The lock's full name.
+        key: String,
+        /// Which of the two it was.
+        reason: BusyReason,
+    },
+    /// The hold is gone: its lease passed, or the store says that somebody else owns the key
+    /// (S-12). What the body did after its last check may be unprotected; fencing tells.
+    #[error("the hold on lock {key:?} was lost: {cause}")]
+    Lost {
+        /// The lock's full name.
+        key: String,
+        /// How the loss was noticed.
+        cause: LossCause,
+    },
+    /// Waiting would wait for oneself.
+    #[error("taking lock {key:?} here would wait for ourselves: {detail}")]
+    WouldDeadlock {
+        /// The lock's full name.
+        key: String,
+        /// Which holds are in each other's way.
+        detail: &'static str,
+    },
+    /// The name is no valid lock name (S-1, S-2, S-3); nothing was sent.
+    #[error("invalid lock key {key:?}: {problem}")]
+    InvalidKey {
+        /// The offending name, shortened.
+        key: String,
+        /// What is wrong with it and what to do.
+        problem: String,
+    },
+    /// The options contradict each other or cannot work (S-10); nothing was sent.
+    #[error("invalid lock options: {0}")]
+    InvalidOptions(String),
+    /// The key holds something that is not a lock of this kind; nothing was changed.
+    #[error("key {key:?} already holds something else: {found}; use another name or a namespace")]
+    KeyCollision {
+        /// The lock's full name.
+        key: String,
+        /// What is there, in the store's words.
+        found: String,
+    },
+    /// The lock was taken but not acknowledged by enough replicas, and has been given back.
+    #[error("lock {key:?} reached {acked} of {wanted} replicas")]
+    NotReplicated {
+        /// The lock's full name.
+        key: String,
+        /// Replicas that acknowledged in time.
+        acked: usize,
+        /// Replicas that were required.
+        wanted: usize,
+    },
+    /// An annotated function found no client.
+    #[error(
+        "no lock client for {site}: call `client.install()` at start-up, wrap the call in \
+         `client.scope(…)`, or name one with `client = …`"
+    )]
+    NoClient {
+        /// The annotated function.
+        site: String,
+    },
+    /// The client was shut down.
+    #[error("the lock client is shut down")]
+    Closed,
+    /// The store failed; see the source for how.
+    #[error("the lock store failed")]
+    Store(#[source] StoreError),
+}
+
+impl LockError {
+    /// True if the wait ran out.
+    #[must_use]
+    pub fn is_timeout(&self) -> bool {
+        matches!(self, Self::Timeout { .. })
+    }
+
+    /// True if somebody else has the lock: [`Timeout`](Self::Timeout) or [`Busy`](Self::Busy).
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        matches!(self, Self::Timeout { .. } | Self::Busy { .. })
+    }
+
+    /// True if a hold was lost.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        matches!(self, Self::Lost { .. })
+    }
+
+    /// True if the same call may succeed later without anything being fixed.
+    ///
+    /// A lost hold is not retryable by this measure: the body may have run in part.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Timeout { .. } | Self::Busy { .. } | Self::NotReplicated { .. } => true,
+            Self::Store(error) => error.kind().is_transient(),
+            _ => false,
+        }
+    }
+
+    /// The lock's name, where the error is about one lock.
+    #[must_use]
+    pub fn key(&self) -> Option<&str> {
+        match self {
+            Self::Timeout { key, .. }
+            | Self::Busy { key, .. }
+            | Self::Lost { key, .. }
+            | Self::WouldDeadlock { key, .. }
+            | Self::InvalidKey { key, .. }
+            | Self::KeyCollision { key, .. }
+            | Self::NotReplicated { key, .. } => Some(key),
+            _ => None,
+        }
+    }
+}
+
+impl From<Infallible> for LockError {
+    fn from(never: Infallible) -> Self {
+        match never {}
+    }
+}
+
+/// Why a call that does not wait found the lock busy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BusyReason {
+    /// Somebody holds it, or is ahead in line, and the call was not to wait.
+    Held,
+    /// `max_waiters` tasks wait for it already (S-18).
+    TooManyWaiters,
+}
+
+impl fmt::Display for BusyReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Held => "somebody else holds it",
+            Self::TooManyWaiters => "too many callers wait for it already",
+        })
+    }
+}
+
+/// How a loss was noticed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LossCause {
+    /// The lease passed by this process's own clock, before any renewal was confirmed.
+    Deadline,
+    /// The store answered that this hold does not own the key.
+    NotOwner,
+}
+
+impl fmt::Display for LossCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Deadline => "its lease ran out",
+            Self::NotOwner => "the store no longer knows it as the owner",
+        })
+    }
+}
+
+/// Shows what is left of the holder's lease, or nothing.
+struct Remaining(Option<Duration>);
+
+impl fmt::Display for Remaining {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(left) => write!(f, " (its holder's lease has {left:?} left)"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A failure of the store, classified by what a caller can do about it (S-33).
+///
+/// Opaque on purpose: the Redis client library is not part of this crate's API. The cause is in
+/// [`source`](StdError::source).
+#[derive(Clone)]
+pub struct StoreError {
+    kind: StoreErrorKind,
+    message: Arc<str>,
+    source: Option<Arc<dyn StdError + Send + Sync>>,
+}
+
+/// What a [`StoreError`] means for the caller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum StoreErrorKind {
+    /// There was no connection; nothing was sent.
+    Unavailable,
+    /// The command was handed over and its reply never came: it may or may not have run.
+    OutcomeUnknown,
+    /// The server answered that it cannot serve this now (BUSY, LOADING, READONLY, …).
+    NotReady,
+    /// The server is out of memory and refuses to take locks; renewal and release still work.
+    OutOfMemory,
+    /// Wrong password, no authentication, or missing permission.
+    Denied,
+    /// The key holds a value of another type or another kind of lock.
+    WrongType,
+    /// The address or a setting is wrong.
+    Config,
+    /// The server answered something this version does not understand.
+    Protocol,
+}
+
+impl StoreErrorKind {
+    /// True if waiting and asking again can help.
+    #[must_use]
+    pub fn is_transient(self) -> bool {
+        matches!(self, Self::Unavailable | Self::OutcomeUnknown | Self::NotReady)
+    }
+}
+
+impl StoreError {
+    /// Makes an error for a [`Store`](crate::Store) implementation: a classification and one clear
+    /// sentence fragment.
+    #[must_use]
+    pub fn new(kind: StoreErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: Arc::from(message.into()), source: None }
+    }
+
+    /// Adds the cause.
+    #[must_use]
+    pub fn with_source(mut self, source: impl StdError + Send + Sync + 'static) -> Self {
+        self.source = Some(Arc::new(source));
+        self
+    }
+
+    /// What the failure means for the caller.
+    #[must_use]
+    pub fn kind(&self) -> StoreErrorKind {
+        self.kind
+    }
+}
+
+impl fmt::Debug for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoreError")
+            .field("kind", &self.kind)
+            .field("message", &self.message)
+            .field("source", &self.source)
+            .finish()
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl StdError for StoreError {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.source.as_deref().map(|source| source as &(dyn StdError + 'static))
+    }
+}
+
+impl From<StoreError> for LockError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}

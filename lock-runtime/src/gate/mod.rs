@@ -1,0 +1,334 @@
+//! Who in this process waits for which key (S-14).
+//!
+//! A key has one gate per client. Whoever is inside owns its [`Seat`]: the right to contend for the
+//! key in the store, and later the place of the holder. Everybody else lines up outside, first in
+//! first out, so that one contender per key and process goes to the store, however many tasks wait.
+//!
+//! # Invariants
+//!
+//! 1. A gate is in the map exactly while its seat exists or others are to go first; a line forms
+//!    only behind an existing seat.
+//! 2. A seat is never lost: dropping it, wherever it is, lets the next in line in. A turn that was
+//!    given to a waiter who is gone comes back as a dropped seat or payload (S-17).
+//! 3. A line is served from the front, and leaving it takes effect at once.
+//! 4. Nothing foreign runs under a shard's mutex: payloads and wakers are dropped or called after it
+//!    is unlocked, because they come back here.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use crate::error::BusyReason;
+use crate::options::Lease;
+use crate::store::Target;
+
+/// Number of maps that keys are spread over.
+const SHARDS: usize = 32;
+
+/// Most fencing tokens reserved with one acquire, hence most local hand-offs in a row (S-14).
+pub(crate) const MAX_TOKEN_BLOCK: u32 = 256;
+
+/// All gates of one client. `H` is what is handed over with a hold.
+pub(crate) struct Gates<H> {
+    shards: Box<[Mutex<Shard<H>>]>,
+    waiting: AtomicUsize,
+    max_waiting: usize,
+    next_waiter: AtomicU64,
+    closed: AtomicBool,
+}
+
+struct Shard<H> {
+    gates: HashMap<Arc<Target>, Gate<H>>,
+    /// Gates without a seat, kept only for their `others_first`, are swept at this size.
+    sweep_at: usize,
+}
+
+struct Gate<H> {
+    seat: SeatState,
+    line: BTreeMap<u64, Waiter<H>>,
+    /// Until when other processes may go first, if they were waiting at the last release.
+    others_first: Option<Instant>,
+    /// How many hand-offs the holds of this gate have used of late: what the next may use.
+    appetite: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SeatState {
+    Free,
+    /// Contending or holding.
+    Taken,
+    /// The hold is being given back; whoever asks now can expect an answer in one round trip.
+    Leaving,
+}
+
+struct Waiter<H> {
+    lease: Lease,
+    turn: oneshot::Sender<Turn<H>>,
+}
+
+/// What a waiter gets when it comes to the front.
+pub(crate) enum Turn<H> {
+    /// The right to contend in the store.
+    Contend(Seat<H>),
+    /// A hold, with everything that belongs to it.
+    Handed(H),
+}
+
+/// What [`Gates::enter`] answers.
+pub(crate) enum Entry<H> {
+    /// Nobody is in the way here.
+    Turn(Seat<H>),
+    /// There is a line and this is the place in it.
+    Line(Ticket<H>),
+    /// Not admitted.
+    Busy(BusyReason),
+    /// The client is shut down.
+    Closed,
+}
+
+impl<H> Gates<H> {
+    pub(crate) fn new(max_waiting: usize) -> Arc<Self> {
+        let shard = || Mutex::new(Shard { gates: HashMap::new(), sweep_at: 64 });
+        Arc::new(Self {
+            shards: std::iter::repeat_with(shard).take(SHARDS).collect(),
+            waiting: AtomicUsize::new(0),
+            max_waiting,
+            next_waiter: AtomicU64::new(0),
+            closed: AtomicBool::new(false),
+        })
+    }
+
+    /// Takes the free seat, or a place in line if `may_wait`.
+    pub(crate) fn enter(
+        self: &Arc<Self>,
+        target: &Arc<Target>,
+        lease: Lease,
+        max_line: usize,
+        may_wait: bool,
+    ) -> Entry<H> {
+        let mut shard = self.shard(target);
+        // Checked under the lock, so that nobody lines up behind `close`.
+        if self.closed.load(Ordering::SeqCst) {
+            return Entry::Closed;
+        }
+        let Some(gate) = shard.gates.get_mut(&**target) else {
+            shard.sweep();
+            shard.gates.insert(Arc::clone(target), Gate::taken());
+            return Entry::Turn(self.seat(target));
+        };
+        if gate.seat == SeatState::Free {
+            gate.seat = SeatState::Taken;
+            return Entry::Turn(self.seat(target));
+        }
+        let next_in_line = gate.line.is_empty() && gate.seat == SeatState::Leaving;
+        if !may_wait && !next_in_line {
+            return Entry::Busy(BusyReason::Held);
+        }
+        let full = self.waiting.load(Ordering::Relaxed) >= self.max_waiting;
+        if gate.line.len() >= max_line || full {
+            return Entry::Busy(BusyReason::TooManyWaiters);
+        }
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let number = self.next_waiter.fetch_add(1, Ordering::Relaxed);
+        let (turn, ticket) = oneshot::channel();
+        gate.line.insert(number, Waiter { lease, turn });
+        Entry::Line(Ticket {
+            gates: Arc::clone(self),
+            target: Arc::clone(target),
+            number: Some(number),
+            turn: ticket,
+        })
+    }
+
+    /// Sends everybody in line away; whoever comes later is sent away too.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+        for shard in &self.shards {
+            let mut lines = Vec::new();
+            for gate in lock(shard).gates.values_mut() {
+                lines.push(std::mem::take(&mut gate.line));
+            }
+            self.waiting.fetch_sub(lines.iter().map(BTreeMap::len).sum(), Ordering::Relaxed);
+        }
+    }
+
+    fn seat(self: &Arc<Self>, target: &Arc<Target>) -> Seat<H> {
+        Seat { inside: Some((Arc::clone(self), Arc::clone(target))) }
+    }
+
+    fn shard(&self, target: &Target) -> MutexGuard<'_, Shard<H>> {
+        // Any spread will do; the name's bytes are at hand and need no second hasher.
+        let name = target.key().as_str().as_bytes();
+        let sum = name.iter().fold(0usize, |sum, b| sum.wrapping_mul(31).wrapping_add((*b).into()));
+        lock(&self.shards[sum % SHARDS])
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<H> Shard<H> {
+    fn sweep(&mut self) {
+        if self.gates.len() < self.sweep_at {
+            return;
+        }
+        let now = Instant::now();
+        self.gates.retain(|_, gate| {
+            gate.seat != SeatState::Free || gate.others_first.is_some_and(|until| until > now)
+        });
+        self.sweep_at = (self.gates.len() * 2).max(64);
+    }
+}
+
+impl<H> Gate<H> {
+    fn taken() -> Self {
+        Self { seat: SeatState::Taken, line: BTreeMap::new(), others_first: None, appetite: 0 }
+    }
+
+    /// The first in line, if just this lease will do.
+    fn pop_if(&mut self, lease: Lease) -> Option<Waiter<H>> {
+        let first = self.line.first_entry()?;
+        (first.get().lease == lease).then(|| first.remove())
+    }
+}
+
+/// The place inside a gate. Dropping it lets the next in line in.
+pub(crate) struct Seat<H> {
+    /// Empty once the seat has been passed on.
+    inside: Option<(Arc<Gates<H>>, Arc<Target>)>,
+}
+
+impl<H> Seat<H> {
+    /// How many fencing tokens to reserve: what the line can use (S-23).
+    ///
+    /// The line's length alone says too little when the same tasks come back at once, so a gate
+    /// whose last holds were handed on more often gets twice that.
+    pub(crate) fn tokens_wanted(&self) -> u32 {
+        self.with(|gate| {
+            let line = u32::try_from(gate.line.len()).unwrap_or(MAX_TOKEN_BLOCK);
+            if line == 0 {
+                return 1;
+            }
+            line.max(gate.appetite.saturating_mul(2)).saturating_add(1).min(MAX_TOKEN_BLOCK)
+        })
+        .unwrap_or(1)
+    }
+
+    /// Notes how many hand-offs a hold came to.
+    pub(crate) fn note_handoffs(&self, handoffs: u32) {
+        self.with(|gate| gate.appetite = handoffs);
+    }
+
+    /// Until when other processes may go first; asked once.
+    pub(crate) fn take_others_first(&self) -> Option<Instant> {
+        self.with(|gate| gate.others_first.take()).flatten().filter(|until| *until > Instant::now())
+    }
+
+    /// Tells newcomers that the hold is being given back.
+    pub(crate) fn leaving(&self) {
+        self.with(|gate| gate.seat = SeatState::Leaving);
+    }
+
+    /// Gives the seat to the first in line who wants just this lease, with what `make` makes of it.
+    ///
+    /// # Errors
+    ///
+    /// The seat, if nobody is in line or the first wants another lease.
+    pub(crate) fn hand_off(self, lease: Lease, make: impl FnOnce(Self) -> H) -> Result<(), Self> {
+        let Some(waiter) = self.with(|gate| gate.pop_if(lease)).flatten() else {
+            return Err(self);
+        };
+        if let Some((gates, _)) = &self.inside {
+            gates.waiting.fetch_sub(1, Ordering::Relaxed);
+        }
+        // If the waiter has just gone, the payload is dropped here and finds the next one
+        // (invariant 2), as a guard does.
+        let _ = waiter.turn.send(Turn::Handed(make(self)));
+        Ok(())
+    }
+
+    /// Leaves. `others_first` gives other processes that long before this one contends again.
+    pub(crate) fn leave(mut self, others_first: Option<Duration>) {
+        self.pass(others_first.map(|head_start| Instant::now() + head_start));
+    }
+
+    fn pass(&mut self, others_first: Option<Instant>) {
+        let Some((gates, target)) = self.inside.take() else { return };
+        let next = {
+            let mut shard = gates.shard(&target);
+            let Some(gate) = shard.gates.get_mut(&*target) else { return };
+            gate.others_first = others_first;
+            let next = gate.line.pop_first();
+            gate.seat = if next.is_some() { SeatState::Taken } else { SeatState::Free };
+            if next.is_none() && others_first.is_none() {
+                shard.gates.remove(&*target);
+            }
+            next
+        };
+        if let Some((_, waiter)) = next {
+            gates.waiting.fetch_sub(1, Ordering::Relaxed);
+            let seat = Self { inside: Some((gates, target)) };
+            // Refused by a waiter who has just gone: dropping the seat lets the next one in.
+            let _ = waiter.turn.send(Turn::Contend(seat));
+        }
+    }
+
+    fn with<T>(&self, f: impl FnOnce(&mut Gate<H>) -> T) -> Option<T> {
+        let (gates, target) = self.inside.as_ref()?;
+        gates.shard(target).gates.get_mut(&**target).map(f)
+    }
+}
+
+impl<H> Drop for Seat<H> {
+    fn drop(&mut self) {
+        self.pass(None);
+    }
+}
+
+impl<H> fmt::Debug for Seat<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Seat").finish_non_exhaustive()
+    }
+}
+
+/// A place in line: resolves to the turn, or to `None` when the client shuts down. Dropping it
+/// leaves the line at once.
+pub(crate) struct Ticket<H> {
+    gates: Arc<Gates<H>>,
+    target: Arc<Target>,
+    /// Empty once the turn has come.
+    number: Option<u64>,
+    turn: oneshot::Receiver<Turn<H>>,
+}
+
+impl<H> Future for Ticket<H> {
+    type Output = Option<Turn<H>>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let turn = ready!(Pin::new(&mut self.turn).poll(cx));
+        self.number = None;
+        Poll::Ready(turn.ok())
+    }
+}
+
+impl<H> Drop for Ticket<H> {
+    fn drop(&mut self) {
+        let Some(number) = self.number else { return };
+        let left = {
+            let mut shard = self.gates.shard(&self.target);
+            shard.gates.get_mut(&*self.target).and_then(|gate| gate.line.remove(&number))
+        };
+        if left.is_some() {
+            self.gates.waiting.fetch_sub(1, Ordering::Relaxed);
+        }
+        // Otherwise the turn is on its way and comes back with `self.turn` (invariant 2).
+    }
+}

@@ -1,0 +1,328 @@
+//! [`LockGuard`]: what the holder of a lock has in hand.
+
+mod run;
+
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use self::run::Alarm;
+pub use self::run::{Run, RunOwned};
+use crate::error::{LockError, LossCause};
+use crate::fence::FencingToken;
+use crate::key::LockKey;
+use crate::lease::Hold;
+use crate::lease::keeper::Keeper;
+use crate::options::{OnLost, check_lease};
+use crate::stand::Stand;
+use crate::store::{Ownership, RenewRequest};
+
+/// Holds a lock until it is released, dropped, or lost.
+///
+/// The store keeps the lock for a *lease*; the watchdog renews it while the guard lives, unless the
+/// lease is fixed. When the lease passes without a confirmed renewal, or the store says that
+/// somebody else owns the key, the hold is *lost* (S-12): from then on the guard protects nothing.
+/// [`run`](Self::run) is the way to work under it, because it stops the work at that moment.
+///
+/// Dropping the guard gives the lock back in the background, without blocking;
+/// [`release`](Self::release) does it and waits for the answer.
+///
+/// # Examples
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+/// use lock_runtime::LockClient;
+///
+/// let client = LockClient::in_memory();
+/// let guard = client.mutex("order:42").lock().await?;
+/// let total = guard.run(async { 40 + 2 }).await?;
+/// guard.release().await?;
+/// # assert_eq!(total, 42);
+/// # Ok::<_, lock_runtime::LockError>(()) })?;
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "the lock is given back as soon as the guard is dropped"]
+#[clippy::has_significant_drop]
+pub struct LockGuard {
+    /// What this guard, being nested, changed about the hold. Undone before the stand goes.
+    nested: Option<Nested>,
+    /// Shared by nested guards; the last one to go ends it.
+    pub(crate) stand: Arc<Stand>,
+    pub(crate) on_lost: OnLost,
+}
+
+/// A re-entry (S-6). Dropping it steps back.
+struct Nested {
+    keeper: Arc<Keeper>,
+    hold: Arc<Hold>,
+    /// True if this re-entry made a fixed hold be renewed while it lasts.
+    renews: bool,
+}
+
+impl Drop for Nested {
+    fn drop(&mut self) {
+        if self.renews {
+            self.hold.set_renewal(None);
+        }
+        if self.hold.leave() {
+            self.keeper.watchdog.show_count(&self.hold);
+        }
+    }
+}
+
+impl LockGuard {
+    pub(crate) fn outermost(stand: Stand, on_lost: OnLost) -> Self {
+        Self { nested: None, stand: Arc::new(stand), on_lost }
+    }
+
+    /// One more guard on a hold that encloses the caller. `renew_as` makes a fixed hold be renewed
+    /// with that lease while the new guard lives.
+    pub(crate) fn nested(stand: Arc<Stand>, on_lost: OnLost, renew_as: Option<Duration>) -> Self {
+        let hold = &stand.hold;
+        let renews = renew_as.is_some();
+        if renews {
+            hold.set_renewal(renew_as);
+            stand.keeper.watchdog.reconsider(hold);
+        }
+        if hold.enter() {
+            stand.keeper.watchdog.show_count(hold);
+        }
+        let (keeper, hold) = (Arc::clone(&stand.keeper), Arc::clone(hold));
+        Self { nested: Some(Nested { keeper, hold, renews }), stand, on_lost }
+    }
+
+    pub(crate) fn hold(&self) -> &Arc<Hold> {
+        &self.stand.hold
+    }
+
+    /// The lock's full name, namespace included.
+    #[must_use]
+    pub fn key(&self) -> &LockKey {
+        self.hold().target.key()
+    }
+
+    /// The fencing token of this hold; the same for every nested guard (S-23).
+    #[must_use]
+    pub fn token(&self) -> FencingToken {
+        self.stand.token
+    }
+
+    /// What is left of the lease if nothing renews it; zero once lost. Measured on this process's
+    /// clock from before the request was sent, so the store keeps the lock at least as long (S-8).
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        self.hold().remaining()
+    }
+
+    /// True once the hold is lost. Never turns back to false.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.hold().check().is_err()
+    }
+
+    /// Waits until the hold is lost, and says how.
+    ///
+    /// Needs no network: the deadline is watched here (S-12).
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn example(guard: lock_runtime::LockGuard) -> Result<(), lock_runtime::LockError> {
+    /// tokio::select! {
+    ///     lost = guard.lost() => Err(lost),
+    ///     () = async { /* work that must stop in its own way */ } => guard.release().await,
+    /// }
+    /// # }
+    /// ```
+    pub async fn lost(&self) -> LockError {
+        let hold = self.hold();
+        let mut alarm = std::pin::pin!(Alarm::default());
+        let cause = poll_fn(|cx| alarm.as_mut().poll_lost(hold, cx)).await;
+        hold.lost_error(cause)
+    }
+
+    /// Runs `future` for as long as the hold is valid.
+    ///
+    /// Every poll checks the deadline first. Once the hold is lost, `future` is dropped, at the
+    /// deadline and without help from the store, and the result is [`LockError::Lost`] (S-13). With
+    /// [`OnLost::Finish`] it is let finish, and the loss is reported in place of its value.
+    ///
+    /// An acquire of the same lock by anything that `future` calls is re-entry: no round trip, the
+    /// same fencing token (S-6).
+    ///
+    /// # Errors
+    ///
+    /// The returned future gives [`LockError::Lost`] if the hold was lost before `future` ended.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it drops `future`. The guard stays as it is.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// use lock_runtime::LockClient;
+    ///
+    /// let client = LockClient::in_memory();
+    /// let guard = client.mutex("cart:7").lock().await?;
+    /// guard.run(async {
+    ///     let again = client.mutex("cart:7").lock().await?; // re-entry
+    ///     assert_eq!(again.token(), guard.token());
+    ///     Ok::<_, lock_runtime::LockError>(())
+    /// }).await??;
+    /// # Ok::<_, lock_runtime::LockError>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn run<F: Future>(&self, future: F) -> Run<'_, F> {
+        Run::new(self, future)
+    }
+
+    /// As [`run`](Self::run), but takes the guard along and gives it back with the result. For
+    /// hand-written futures, which cannot borrow from themselves.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it drops `future` first and then the guard.
+    pub fn run_owned<F: Future>(self, future: F) -> RunOwned<Self, F> {
+        RunOwned::new(self, future)
+    }
+
+    /// Makes the store keep the lock for at least `lease` from now. Never shortens it.
+    ///
+    /// # Errors
+    ///
+    /// - [`LockError::InvalidOptions`] if `lease` is below 100 ms or above 24 h.
+    /// - [`LockError::Lost`] if the hold is lost.
+    /// - [`LockError::Store`] if the store did not answer; the deadline is then what it was (S-9).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped half way, the store may keep the lock longer than [`remaining`](Self::remaining)
+    /// says; a release ends it all the same.
+    pub async fn extend(&self, lease: Duration) -> Result<(), LockError> {
+        check_lease(lease)?;
+        let hold = self.hold();
+        let sent_at = hold.check().map_err(|cause| hold.lost_error(cause))?;
+        if crate::lease::deadline(sent_at, lease) <= hold.deadline() {
+            return Ok(());
+        }
+        let request =
+            RenewRequest { target: Arc::clone(&hold.target), owner: hold.owner.clone(), lease };
+        let timeout = self.stand.keeper.timing.command_timeout;
+        match self.stand.keeper.store.renew(vec![request], timeout).await?.first() {
+            Some(Ownership::Owner) => {
+                hold.confirm(sent_at, lease);
+                hold.check().map(drop).map_err(|cause| hold.lost_error(cause))
+            }
+            _ => Err(hold.lost_error(hold.lose(LossCause::NotOwner))),
+        }
+    }
+
+    /// Gives the lock back and waits for the store's word.
+    ///
+    /// Where tasks of this process wait in line, the hold may pass to the first of them without a
+    /// round trip (S-14). A nested guard only steps back to the one around it. If the store does not
+    /// answer, the releaser goes on trying after this returns.
+    ///
+    /// # Errors
+    ///
+    /// - [`LockError::Lost`] if the hold was lost before: what ran under it may not have been alone.
+    /// - [`LockError::Store`] if the store could not be reached; the lock is free at the latest when
+    ///   its lease ends.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves the rest to the releaser, as dropping the guard does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// # let client = lock_runtime::LockClient::in_memory();
+    /// let guard = client.mutex("order:42").lock().await?;
+    /// guard.release().await?;
+    /// assert!(client.mutex("order:42").try_lock().await?.is_some());
+    /// # Ok::<_, lock_runtime::LockError>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn release(self) -> Release {
+        Release(ReleaseState::Start(self))
+    }
+
+    /// Takes the guard apart: its stand, if it was the last on it.
+    fn into_last(self) -> Result<Stand, Arc<Hold>> {
+        let Self { nested, stand, .. } = self;
+        drop(nested);
+        let hold = Arc::clone(&stand.hold);
+        Arc::into_inner(stand).ok_or(hold)
+    }
+}
+
+impl AsRef<LockGuard> for LockGuard {
+    fn as_ref(&self) -> &LockGuard {
+        self
+    }
+}
+
+impl fmt::Debug for LockGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LockGuard")
+            .field("key", self.key())
+            .field("token", &self.token())
+            .field("remaining", &self.remaining())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A release under way: see [`LockGuard::release`].
+#[must_use = "futures do nothing unless polled; the lock is then given back in the background"]
+pub struct Release(ReleaseState);
+
+enum ReleaseState {
+    Start(LockGuard),
+    UnderWay(Pin<Box<dyn Future<Output = Result<(), LockError>> + Send>>),
+    Done,
+}
+
+impl Future for Release {
+    type Output = Result<(), LockError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        if let ReleaseState::Start(_) = self.0 {
+            let ReleaseState::Start(guard) = std::mem::replace(&mut self.0, ReleaseState::Done)
+            else {
+                return Poll::Pending;
+            };
+            match guard.into_last() {
+                Ok(stand) => self.0 = ReleaseState::UnderWay(Box::pin(stand.release())),
+                Err(hold) => {
+                    let still_held = hold.check().map(drop);
+                    return Poll::Ready(still_held.map_err(|cause| hold.lost_error(cause)));
+                }
+            }
+        }
+        match &mut self.0 {
+            ReleaseState::UnderWay(release) => {
+                let outcome = std::task::ready!(release.as_mut().poll(cx));
+                self.0 = ReleaseState::Done;
+                Poll::Ready(outcome)
+            }
+            // Polled after completion, which a future may answer as it likes short of a panic.
+            ReleaseState::Start(_) | ReleaseState::Done => Poll::Pending,
+        }
+    }
+}
+
+impl fmt::Debug for Release {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Release").finish_non_exhaustive()
+    }
+}

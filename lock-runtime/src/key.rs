@@ -1,0 +1,457 @@
+//! Lock names: what is allowed in one, how values get into one, and the Redis keys made of it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+
+use crate::error::LockError;
+
+/// Longest lock name in bytes, namespace included (S-1).
+pub const MAX_KEY_BYTES: usize = 512;
+
+/// Longest text that one [`KeyPart`] puts into a key before it is shortened to a hash (S-3).
+const MAX_PART_BYTES: usize = 128;
+
+/// A checked lock name (S-1): UTF-8, 1 to 512 bytes, no control characters, and with braces only
+/// as one valid Redis hash tag.
+///
+/// # Examples
+///
+/// ```
+/// use lock_runtime::LockKey;
+///
+/// let key = LockKey::new("order:42")?;
+/// assert_eq!(key.as_str(), "order:42");
+/// // Values that come from outside go in as escaped parts, so that they cannot forge a key.
+/// let key = LockKey::builder().text("order:").part("4:2").build()?;
+/// assert_eq!(key.as_str(), "order:4%3A2");
+/// # Ok::<_, lock_runtime::LockError>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LockKey(Arc<str>);
+
+impl LockKey {
+    /// Checks a name.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::InvalidKey`] that says what is wrong with it.
+    pub fn new(name: impl AsRef<str>) -> Result<Self, LockError> {
+        let name = name.as_ref();
+        check(name).map_err(|problem| invalid(name, problem))?;
+        Ok(Self(Arc::from(name)))
+    }
+
+    /// Starts a name that is put together from fixed text and escaped values.
+    #[must_use]
+    pub fn builder() -> LockKeyBuilder {
+        LockKeyBuilder { text: String::with_capacity(64), problem: None }
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Puts a namespace in front: `shop` and `order:42` make `shop:order:42` (S-2).
+    pub(crate) fn in_namespace(&self, namespace: &str) -> Result<Self, LockError> {
+        Self::new(format!("{namespace}:{}", self.0))
+    }
+
+    /// The companion key `prefix:{name}`, in the same cluster slot as the name itself (S-2).
+    pub(crate) fn companion(&self, prefix: &str) -> String {
+        let (open, close) = if self.0.contains('{') { ("", "") } else { ("{", "}") };
+        [prefix, ":", open, &self.0, close].concat()
+    }
+
+    /// The channel on which a mutex release is published.
+    pub(crate) fn mutex_channel(&self) -> String {
+        self.companion("redisson_lock__channel")
+    }
+
+    /// The fencing counter.
+    pub(crate) fn fence_counter(&self) -> String {
+        self.companion("redisson_lock_token")
+    }
+}
+
+impl fmt::Debug for LockKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+impl fmt::Display for LockKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+fn check(name: &str) -> Result<(), String> {
+    if name.is_empty() {
+        return Err("it is empty; give it a name".into());
+    }
+    if name.len() > MAX_KEY_BYTES {
+        return Err(format!(
+            "it has {} bytes and the limit is {MAX_KEY_BYTES}; long values belong into key parts",
+            name.len()
+        ));
+    }
+    if let Some(control) = name.chars().find(|c| c.is_control()) {
+        return Err(format!("it contains the control character {control:?}; remove or escape it"));
+    }
+    check_hash_tag(name)
+}
+
+/// Braces must form a hash tag as Redis Cluster finds it: text between the first `{` and the next
+/// `}`. Anything else would put the companions into another slot than the name.
+fn check_hash_tag(name: &str) -> Result<(), String> {
+    let problem = || "its braces form no hash tag; write `{tag}` or leave them out".to_owned();
+    match name.split_once('{') {
+        None if name.contains('}') => Err(problem()),
+        None => Ok(()),
+        Some((_, rest)) => match rest.find('}') {
+            None | Some(0) => Err(problem()),
+            Some(_) => Ok(()),
+        },
+    }
+}
+
+fn invalid(name: &str, problem: String) -> LockError {
+    let mut shown: String = name.chars().take(64).collect();
+    if shown.len() < name.len() {
+        shown.push('…');
+    }
+    LockError::InvalidKey { key: shown, problem }
+}
+
+/// Anything that names a lock: a [`LockKey`], or text to be checked.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not name a lock",
+    note = "use a `LockKey`, a `&str` or a `String`; put values into a template: `key = \"order:{{id}}\"`"
+)]
+pub trait IntoLockKey {
+    /// Checks and converts.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::InvalidKey`] if it is no valid name.
+    fn into_lock_key(self) -> Result<LockKey, LockError>;
+}
+
+impl IntoLockKey for LockKey {
+    fn into_lock_key(self) -> Result<LockKey, LockError> {
+        Ok(self)
+    }
+}
+
+impl IntoLockKey for &LockKey {
+    fn into_lock_key(self) -> Result<LockKey, LockError> {
+        Ok(self.clone())
+    }
+}
+
+impl IntoLockKey for &str {
+    fn into_lock_key(self) -> Result<LockKey, LockError> {
+        LockKey::new(self)
+    }
+}
+
+impl IntoLockKey for String {
+    fn into_lock_key(self) -> Result<LockKey, LockError> {
+        LockKey::new(self)
+    }
+}
+
+impl IntoLockKey for &String {
+    fn into_lock_key(self) -> Result<LockKey, LockError> {
+        LockKey::new(self)
+    }
+}
+
+impl IntoLockKey for Result<LockKey, LockError> {
+    fn into_lock_key(self) -> Result<LockKey, LockError> {
+        self
+    }
+}
+
+/// Puts a [`LockKey`] together. The first problem is remembered and reported by
+/// [`build`](Self::build).
+#[derive(Debug, Clone)]
+#[must_use = "a builder does nothing until `build`"]
+pub struct LockKeyBuilder {
+    text: String,
+    problem: Option<String>,
+}
+
+impl LockKeyBuilder {
+    /// Adds text as it is. Put a `:` between two parts: it is what escaped parts never contain,
+    /// so that different values cannot make the same key (S-3).
+    pub fn text(mut self, text: &str) -> Self {
+        self.text.push_str(text);
+        self
+    }
+
+    /// Adds a value, escaped (S-3).
+    pub fn part<P: KeyPart + ?Sized>(mut self, part: &P) -> Self {
+        let start = self.text.len();
+        part.write_key_part(&mut KeyPartWriter { out: &mut self.text, raw: false });
+        if self.text.len() - start > MAX_PART_BYTES {
+            shorten(&mut self.text, start);
+        }
+        self.refuse_empty(start)
+    }
+
+    /// Adds a value without escaping, for names that other programs write differently.
+    pub fn raw<P: KeyPart + ?Sized>(mut self, part: &P) -> Self {
+        let start = self.text.len();
+        part.write_key_part(&mut KeyPartWriter { out: &mut self.text, raw: true });
+        self.refuse_empty(start)
+    }
+
+    fn refuse_empty(mut self, start: usize) -> Self {
+        if self.text.len() == start && self.problem.is_none() {
+            let nth = "a value in it is empty; an empty part would make one key of many things";
+            self.problem = Some(nth.to_owned());
+        }
+        self
+    }
+
+    /// Checks the whole.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::InvalidKey`] if a part was empty or the whole is no valid name.
+    pub fn build(self) -> Result<LockKey, LockError> {
+        match self.problem {
+            Some(problem) => Err(invalid(&self.text, problem)),
+            None => LockKey::new(self.text),
+        }
+    }
+}
+
+/// Replaces what was written since `start` by a readable prefix and a 128-bit hash.
+///
+/// `%~` marks the hash: escaping writes hex digits after every `%`, so no short value can look
+/// like a shortened long one.
+fn shorten(text: &mut String, start: usize) {
+    let hash = Sha256::digest(&text.as_bytes()[start..]);
+    let mut keep = start + MAX_PART_BYTES - 2 - 32;
+    while !text.is_char_boundary(keep) {
+        keep -= 1;
+    }
+    // Do not leave half of an escape.
+    if let Some(percent) = text[start..keep].rfind('%').map(|at| start + at)
+        && keep - percent < 3
+    {
+        keep = percent;
+    }
+    text.truncate(keep);
+    text.push_str("%~");
+    for byte in &hash[..16] {
+        push_hex(text, *byte, b"0123456789abcdef");
+    }
+}
+
+fn push_hex(out: &mut String, byte: u8, digits: &[u8; 16]) {
+    out.push(char::from(digits[usize::from(byte >> 4)]));
+    out.push(char::from(digits[usize::from(byte & 15)]));
+}
+
+/// A value that may become part of a lock name.
+///
+/// Implement it for a newtype by handing on to the field. A part must be *stable* (the same value
+/// always writes the same text) and *distinct* (different values write different text); that is
+/// why floats, `Option`s and anything that only has `Debug` are not parts.
+///
+/// # Examples
+///
+/// ```
+/// use lock_runtime::{KeyPart, KeyPartWriter};
+///
+/// struct AccountId(u64);
+///
+/// impl KeyPart for AccountId {
+///     fn write_key_part(&self, out: &mut KeyPartWriter<'_>) {
+///         self.0.write_key_part(out);
+///     }
+/// }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be part of a lock key",
+    note = "integers, `bool`, `char`, strings and `Uuid` can; for a newtype implement \
+            `lock_runtime::KeyPart` by handing on to its field",
+    note = "floats, `Option`s and `Debug` output are left out on purpose: they are not stable names"
+)]
+pub trait KeyPart {
+    /// Writes the value's text; escaping is the writer's business.
+    fn write_key_part(&self, out: &mut KeyPartWriter<'_>);
+}
+
+/// Where a [`KeyPart`] writes its text. What is written gets escaped (S-3).
+#[derive(Debug)]
+pub struct KeyPartWriter<'a> {
+    out: &'a mut String,
+    raw: bool,
+}
+
+impl KeyPartWriter<'_> {
+    /// Writes text.
+    pub fn write_str(&mut self, text: &str) {
+        if self.raw {
+            return self.out.push_str(text);
+        }
+        for c in text.chars() {
+            if needs_escape(c) {
+                let mut utf8 = [0; 4];
+                for byte in c.encode_utf8(&mut utf8).bytes() {
+                    self.out.push('%');
+                    push_hex(self.out, byte, b"0123456789ABCDEF");
+                }
+            } else {
+                self.out.push(c);
+            }
+        }
+    }
+
+    /// Writes anything that can be displayed.
+    pub fn write_display(&mut self, value: impl fmt::Display) {
+        // Writing into a `String` cannot fail, and a `Display` that fails has said what it could.
+        let _ = fmt::Write::write_fmt(self, format_args!("{value}"));
+    }
+}
+
+impl fmt::Write for KeyPartWriter<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        KeyPartWriter::write_str(self, text);
+        Ok(())
+    }
+}
+
+/// The characters that structure keys, hash tags and glob patterns, and whatever would be
+/// invisible in a log (S-3).
+fn needs_escape(c: char) -> bool {
+    matches!(c, ':' | '{' | '}' | '%' | '*' | '?' | '[' | ']' | '\\')
+        || c.is_whitespace()
+        || c.is_control()
+}
+
+impl KeyPart for str {
+    fn write_key_part(&self, out: &mut KeyPartWriter<'_>) {
+        out.write_str(self);
+    }
+}
+
+impl KeyPart for String {
+    fn write_key_part(&self, out: &mut KeyPartWriter<'_>) {
+        out.write_str(self);
+    }
+}
+
+macro_rules! displayed_parts {
+    ($($ty:ty),*) => {$(
+        impl KeyPart for $ty {
+            fn write_key_part(&self, out: &mut KeyPartWriter<'_>) {
+                out.write_display(self);
+            }
+        }
+    )*};
+}
+
+displayed_parts!(
+    u8,
+    u16,
+    u32,
+    u64,
+    u128,
+    usize,
+    i8,
+    i16,
+    i32,
+    i64,
+    i128,
+    isize,
+    bool,
+    char,
+    uuid::Uuid
+);
+
+macro_rules! forwarded_parts {
+    ($($ty:ty),*) => {$(
+        impl<T: KeyPart + ?Sized> KeyPart for $ty {
+            fn write_key_part(&self, out: &mut KeyPartWriter<'_>) {
+                (**self).write_key_part(out);
+            }
+        }
+    )*};
+}
+
+forwarded_parts!(&T, &mut T, Box<T>, Arc<T>, std::rc::Rc<T>);
+
+impl<T: KeyPart + ToOwned + ?Sized> KeyPart for std::borrow::Cow<'_, T> {
+    fn write_key_part(&self, out: &mut KeyPartWriter<'_>) {
+        (**self).write_key_part(out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn pair(a: &str, b: &str) -> Result<LockKey, LockError> {
+        LockKey::builder().text("k:").part(a).text(":").part(b).build()
+    }
+
+    #[test]
+    fn names_are_checked() {
+        for good in ["a", "order:42", "{tag}:x", "a{b}c", "{a}{b}", "ü", &"x".repeat(512)] {
+            assert!(LockKey::new(good).is_ok(), "{good}");
+        }
+        for bad in ["", "a\nb", "a{", "a}b", "a{}b", "{}", "x{y", &"x".repeat(513)] {
+            assert!(matches!(LockKey::new(bad), Err(LockError::InvalidKey { .. })), "{bad}");
+        }
+    }
+
+    #[test]
+    fn companions_share_the_slot() {
+        let plain = LockKey::new("order:42").unwrap();
+        assert_eq!(plain.mutex_channel(), "redisson_lock__channel:{order:42}");
+        let tagged = LockKey::new("order:{42}").unwrap();
+        assert_eq!(tagged.fence_counter(), "redisson_lock_token:order:{42}");
+    }
+
+    #[test]
+    fn a_shortened_part_cannot_be_forged() {
+        let long = "x".repeat(300);
+        let key = LockKey::builder().part(&long).build().unwrap();
+        assert_eq!(key.as_str().len(), MAX_PART_BYTES);
+        let forged = LockKey::builder().part(key.as_str()).build().unwrap();
+        assert_ne!(key, forged);
+    }
+
+    #[test]
+    fn empty_parts_are_refused() {
+        assert!(matches!(pair("", "b"), Err(LockError::InvalidKey { .. })));
+    }
+
+    fn value() -> impl Strategy<Value = String> {
+        prop_oneof![
+            "[a-c:{}%~*?\\[\\] \\\\]{1,6}",
+            any::<String>().prop_filter("not empty", |s| !s.is_empty()),
+            "[a:%]{120,140}",
+            Just("y".repeat(10_000)),
+        ]
+    }
+
+    proptest! {
+        /// S-3: different values never make the same key, and every value makes a valid one.
+        #[test]
+        fn keys_are_injective(a in value(), b in value(), c in value(), d in value()) {
+            let (left, right) = (pair(&a, &b).unwrap(), pair(&c, &d).unwrap());
+            prop_assert_eq!(left == right, (a, b) == (c, d));
+        }
+    }
+}

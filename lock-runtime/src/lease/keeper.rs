@@ -1,0 +1,89 @@
+//! What a client's holds need to live: the store, the watchdog and the releaser, and the tasks that
+//! drive them.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+
+use super::Hold;
+use super::releaser::{AfterRelease, ReleaseJob, Releaser};
+use super::watchdog::Watchdog;
+use crate::clock::Clock;
+use crate::store::Store;
+
+/// The durations that govern a client, from its builder.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Timing {
+    /// How long one command may take.
+    pub(crate) command_timeout: Duration,
+    /// How long an acquire puts up with a store that cannot be reached.
+    pub(crate) store_patience: Duration,
+    /// The longest sleep between two attempts, whatever was or was not notified.
+    pub(crate) poll_cap: Duration,
+    /// How long local hand-offs may follow each other before other processes get a chance.
+    pub(crate) handoff_window: Duration,
+}
+
+/// Keeps holds and gives them back.
+pub(crate) struct Keeper {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) clock: Clock,
+    pub(crate) timing: Timing,
+    pub(crate) watchdog: Arc<Watchdog>,
+    pub(crate) releaser: Arc<Releaser>,
+    tasks: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Keeper {
+    pub(crate) fn new(store: Arc<dyn Store>, clock: Clock, timing: Timing) -> Self {
+        Self {
+            watchdog: Watchdog::new(clock.clone()),
+            releaser: Releaser::new(clock.clone(), timing.command_timeout),
+            tasks: Mutex::default(),
+            store,
+            clock,
+            timing,
+        }
+    }
+
+    /// Sees to it that the tasks run: a client may be made before there is a runtime, and may
+    /// outlive the one that it was first used on.
+    pub(crate) fn ensure_running(&self) {
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        if !tasks.is_empty() && tasks.iter().all(|task| !task.is_finished()) {
+            return;
+        }
+        tasks.drain(..).for_each(|task| task.abort());
+        tasks.push(tokio::spawn(Arc::clone(&self.watchdog).run(Arc::clone(&self.store))));
+        tasks.push(tokio::spawn(Arc::clone(&self.releaser).run(Arc::clone(&self.store))));
+    }
+
+    /// Ends renewing a hold and hands it to the releaser.
+    pub(crate) fn give_back(&self, hold: &Hold, after: Option<AfterRelease>) {
+        hold.mark_released();
+        self.watchdog.remove(hold);
+        self.releaser.give(ReleaseJob {
+            target: Arc::clone(&hold.target),
+            owner: hold.owner.clone(),
+            // The deadline is a little before the store forgets; one more lease is on the safe side.
+            until: hold.deadline().after(hold.lease.duration()),
+            unsettled: hold.unsettled,
+            after,
+        });
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.watchdog.close();
+        self.releaser.close();
+    }
+}
+
+impl fmt::Debug for Keeper {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keeper").field("store", &self.store).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,235 @@
+//! A hold that was taken from the store: how long it is good for, and what keeps it good.
+//!
+//! [`Hold`] is the arithmetic and the one place where a loss is declared. The [`watchdog`] renews
+//! holds, the [`releaser`] gives back those that were dropped, and the [`keeper`] owns both.
+//!
+//! # Invariants
+//!
+//! 1. The deadline comes from before a request was sent, never from its reply (S-8), and moves
+//!    only forward and only on a confirmed success (S-9).
+//! 2. A hold that was seen lost stays lost, whatever a late reply says.
+//! 3. Unknown is not lost: only the passed deadline or a NotOwner answer is (S-9).
+
+pub(crate) mod keeper;
+pub(crate) mod releaser;
+mod watchdog;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use crate::clock::{Clock, Tick};
+use crate::error::{LockError, LossCause};
+use crate::options::Lease;
+use crate::store::{OwnerId, Target};
+
+/// The end of a lease that was asked for at `sent_at`, with a margin for clocks that run at
+/// different speeds (S-8).
+pub(crate) fn deadline(sent_at: Tick, lease: Duration) -> Tick {
+    let margin = lease / 100 + Duration::from_millis(2);
+    sent_at.after(lease.saturating_sub(margin))
+}
+
+const HELD: u8 = 0;
+const LOST_DEADLINE: u8 = 1;
+const LOST_NOT_OWNER: u8 = 2;
+const RELEASED: u8 = 3;
+
+/// One hold of one key, shared by every guard that stands on it, one after the other (hand-off) or
+/// one inside the other (re-entry).
+pub(crate) struct Hold {
+    pub(crate) target: Arc<Target>,
+    pub(crate) owner: OwnerId,
+    pub(crate) lease: Lease,
+    /// Before the request that took it was sent.
+    pub(crate) taken_at: Tick,
+    /// True if an earlier request for this owner may still take effect late (S-21).
+    pub(crate) unsettled: bool,
+    clock: Clock,
+    /// Nanoseconds of a [`Tick`].
+    deadline: AtomicU64,
+    state: AtomicU8,
+    lost: Arc<Notify>,
+    /// The lease that renewals ask for in nanoseconds, zero for none.
+    renewal: AtomicU64,
+    /// When renewals end, in nanoseconds of a [`Tick`] (`max_hold`).
+    renew_until: AtomicU64,
+    /// Guards that stand on this hold at once.
+    count: AtomicU32,
+    /// The count that the store shows.
+    shown_count: AtomicU32,
+    count_queued: AtomicBool,
+    /// Where the watchdog has it in its queue: nanoseconds of a [`Tick`], zero for nowhere.
+    /// Written under the queue's mutex only.
+    queued_at: AtomicU64,
+}
+
+/// What a new [`Hold`] is made of.
+pub(crate) struct Taken {
+    pub(crate) target: Arc<Target>,
+    pub(crate) owner: OwnerId,
+    pub(crate) lease: Lease,
+    pub(crate) sent_at: Tick,
+    pub(crate) unsettled: bool,
+}
+
+impl Hold {
+    pub(crate) fn new(taken: Taken, clock: Clock) -> Self {
+        let Taken { target, owner, lease, sent_at, unsettled } = taken;
+        let renewal = match lease {
+            Lease::Watchdog(lease) => crate::clock::nanos(lease),
+            Lease::Fixed(_) => 0,
+        };
+        Self {
+            target,
+            owner,
+            lease,
+            taken_at: sent_at,
+            unsettled,
+            clock,
+            deadline: AtomicU64::new(deadline(sent_at, lease.duration()).as_nanos()),
+            state: AtomicU8::new(HELD),
+            lost: Arc::default(),
+            renewal: AtomicU64::new(renewal),
+            renew_until: AtomicU64::new(u64::MAX),
+            count: AtomicU32::new(1),
+            shown_count: AtomicU32::new(1),
+            count_queued: AtomicBool::new(false),
+            queued_at: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    pub(crate) fn deadline(&self) -> Tick {
+        Tick::from_nanos(self.deadline.load(Ordering::Acquire))
+    }
+
+    /// What is left until the deadline; zero once lost.
+    pub(crate) fn remaining(&self) -> Duration {
+        match self.check() {
+            Ok(now) => self.deadline().since(now),
+            Err(_) => Duration::ZERO,
+        }
+    }
+
+    /// The time now, or why this hold is none any more. Declares the loss if the deadline has
+    /// passed: no network is needed for that (S-12).
+    pub(crate) fn check(&self) -> Result<Tick, LossCause> {
+        match self.state.load(Ordering::Acquire) {
+            LOST_DEADLINE => Err(LossCause::Deadline),
+            LOST_NOT_OWNER => Err(LossCause::NotOwner),
+            _ => {
+                let now = self.clock.now();
+                if now < self.deadline() { Ok(now) } else { Err(self.lose(LossCause::Deadline)) }
+            }
+        }
+    }
+
+    /// Declares the hold lost and wakes whoever waits to hear of it. The first cause stays.
+    pub(crate) fn lose(&self, cause: LossCause) -> LossCause {
+        let new = match cause {
+            LossCause::Deadline => LOST_DEADLINE,
+            LossCause::NotOwner => LOST_NOT_OWNER,
+        };
+        match self.state.compare_exchange(HELD, new, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => {
+                self.lost.notify_waiters();
+                tracing::warn!(lock.key = ?self.target.key(), %cause, "lock lost");
+                cause
+            }
+            Err(LOST_NOT_OWNER) => LossCause::NotOwner,
+            Err(_) => cause,
+        }
+    }
+
+    /// Takes note that the store confirmed `lease` for a request sent at `sent_at`.
+    pub(crate) fn confirm(&self, sent_at: Tick, lease: Duration) {
+        // A deadline that has passed was a loss whether or not somebody looked (invariant 2).
+        if self.check().is_ok() {
+            self.deadline.fetch_max(deadline(sent_at, lease).as_nanos(), Ordering::AcqRel);
+        }
+    }
+
+    /// Marks the hold as given back, so that nothing renews it or calls it lost any more.
+    pub(crate) fn mark_released(&self) {
+        let _ = self.state.compare_exchange(HELD, RELEASED, Ordering::AcqRel, Ordering::Acquire);
+    }
+
+    pub(crate) fn is_released(&self) -> bool {
+        self.state.load(Ordering::Acquire) == RELEASED
+    }
+
+    /// Woken when the hold is lost by NotOwner; the deadline needs a timer beside it.
+    pub(crate) fn lost(&self) -> &Arc<Notify> {
+        &self.lost
+    }
+
+    /// The lease to renew for at `now`, if this hold is to be renewed.
+    pub(crate) fn renewal(&self, now: Tick) -> Option<Duration> {
+        let lease = self.renewal.load(Ordering::Acquire);
+        let until = Tick::from_nanos(self.renew_until.load(Ordering::Acquire));
+        (lease > 0 && now < until).then(|| Duration::from_nanos(lease))
+    }
+
+    /// Makes the watchdog renew it, or stop, from the next round on.
+    pub(crate) fn set_renewal(&self, lease: Option<Duration>) {
+        self.renewal.store(lease.map_or(0, crate::clock::nanos), Ordering::Release);
+    }
+
+    /// The guard that has it now lets it be renewed until then.
+    pub(crate) fn set_renew_until(&self, until: Option<Tick>) {
+        self.renew_until.store(until.map_or(u64::MAX, Tick::as_nanos), Ordering::Release);
+    }
+
+    /// One more guard stands on it. True if the store's count is to be brought up to date by
+    /// somebody who was not told yet.
+    pub(crate) fn enter(&self) -> bool {
+        self.count.fetch_add(1, Ordering::AcqRel);
+        !self.count_queued.swap(true, Ordering::AcqRel)
+    }
+
+    /// One guard less. Answers as [`enter`](Self::enter) does.
+    pub(crate) fn leave(&self) -> bool {
+        self.count.fetch_sub(1, Ordering::AcqRel);
+        !self.count_queued.swap(true, Ordering::AcqRel)
+    }
+
+    /// The count to show, if the store shows another.
+    fn count_to_show(&self) -> Option<u32> {
+        self.count_queued.store(false, Ordering::Release);
+        let count = self.count.load(Ordering::Acquire);
+        (self.shown_count.swap(count, Ordering::AcqRel) != count).then_some(count)
+    }
+
+    pub(crate) fn lost_error(&self, cause: LossCause) -> LockError {
+        LockError::Lost { key: self.target.key().to_string(), cause }
+    }
+}
+
+impl fmt::Debug for Hold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hold")
+            .field("target", &self.target)
+            .field("lease", &self.lease)
+            .field("state", &self.state)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_deadline_leaves_a_margin() {
+        let sent_at = Tick::from_nanos(5);
+        let end = deadline(sent_at, Duration::from_secs(10));
+        assert_eq!(end.since(sent_at), Duration::from_millis(9_898));
+    }
+}

@@ -1,0 +1,179 @@
+//! Gives back what was dropped: the one task that guards and cancelled acquires hand their holds to
+//! (S-20, S-21).
+//!
+//! A job is repeated until the store has answered or the lease has passed by itself. Jobs go out
+//! at once and side by side, in the order in which they came, on the connection that carried the
+//! requests they undo.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
+use tokio::sync::Notify;
+
+use crate::clock::{Clock, Tick};
+use crate::store::{OwnerId, ReleaseReply, ReleaseRequest, Store, Target};
+
+/// First and longest pause between attempts.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// Called once with the answer to the first attempt, if there was one.
+pub(crate) type AfterRelease = Box<dyn FnOnce(Option<ReleaseReply>) + Send>;
+
+/// A hold to give back.
+pub(crate) struct ReleaseJob {
+    pub(crate) target: Arc<Target>,
+    pub(crate) owner: OwnerId,
+    /// When the store forgets the hold by itself.
+    pub(crate) until: Tick,
+    /// True if a request that takes this hold may still be under way on another connection: then
+    /// "not the owner" may only mean "not yet", and the release is sent once more later (S-21).
+    pub(crate) unsettled: bool,
+    /// What becomes of the seat.
+    pub(crate) after: Option<AfterRelease>,
+}
+
+impl fmt::Debug for ReleaseJob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReleaseJob").field("target", &self.target).finish_non_exhaustive()
+    }
+}
+
+/// The queue to the task.
+pub(crate) struct Releaser {
+    clock: Clock,
+    timeout: Duration,
+    queue: Mutex<Queue>,
+    wake: Notify,
+    /// Jobs queued or under way.
+    unfinished: AtomicUsize,
+    /// Told whenever `unfinished` falls to zero.
+    idle: Notify,
+}
+
+#[derive(Default)]
+struct Queue {
+    jobs: VecDeque<ReleaseJob>,
+    closed: bool,
+}
+
+impl Releaser {
+    pub(crate) fn new(clock: Clock, timeout: Duration) -> Arc<Self> {
+        Arc::new(Self {
+            clock,
+            timeout,
+            queue: Mutex::default(),
+            wake: Notify::new(),
+            unfinished: AtomicUsize::new(0),
+            idle: Notify::new(),
+        })
+    }
+
+    /// Takes over a hold. Never blocks, whatever the store does.
+    pub(crate) fn give(&self, job: ReleaseJob) {
+        self.unfinished.fetch_add(1, Ordering::AcqRel);
+        self.queue().jobs.push_back(job);
+        self.wake.notify_one();
+    }
+
+    /// How many holds are not given back yet.
+    pub(crate) fn unfinished(&self) -> usize {
+        self.unfinished.load(Ordering::Acquire)
+    }
+
+    /// Waits until nothing is left to give back.
+    pub(crate) async fn drained(&self) {
+        loop {
+            let idle = self.idle.notified();
+            tokio::pin!(idle);
+            // Register, then check, then wait: the last job may finish in between.
+            idle.as_mut().enable();
+            if self.unfinished() == 0 {
+                return;
+            }
+            idle.await;
+        }
+    }
+
+    /// Makes the task end once nothing is left to give back.
+    pub(crate) fn close(&self) {
+        self.queue().closed = true;
+        self.wake.notify_one();
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The task. Ends when closed and idle.
+    pub(crate) async fn run(self: Arc<Self>, store: Arc<dyn Store>) {
+        let mut in_flight = FuturesUnordered::new();
+        loop {
+            let (jobs, closed) = {
+                let mut queue = self.queue();
+                (std::mem::take(&mut queue.jobs), queue.closed)
+            };
+            for job in jobs {
+                in_flight.push(Arc::clone(&self).work(Arc::clone(&store), job).boxed());
+            }
+            if closed && in_flight.is_empty() {
+                return;
+            }
+            tokio::select! {
+                () = self.wake.notified() => {}
+                Some(()) = in_flight.next() => {}
+            }
+        }
+    }
+
+    async fn work(self: Arc<Self>, store: Arc<dyn Store>, mut job: ReleaseJob) {
+        // Counts down even if this future is dropped with its runtime.
+        let _finished = Finished(&self);
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let reply = store
+                .release(ReleaseRequest {
+                    target: Arc::clone(&job.target),
+                    owner: job.owner.clone(),
+                    timeout: self.timeout,
+                })
+                .await;
+            if let Some(after) = job.after.take() {
+                after(reply.as_ref().ok().copied());
+            }
+            match reply {
+                Ok(ReleaseReply::NotOwner) if job.unsettled => {
+                    job.unsettled = false;
+                    tokio::time::sleep(self.timeout).await;
+                    continue;
+                }
+                Ok(_) => return,
+                Err(error) => tracing::debug!(
+                    lock.key = ?job.target.key(), %error, "release failed, trying again"
+                ),
+            }
+            if self.clock.now() >= job.until {
+                tracing::warn!(lock.key = ?job.target.key(), "release given up, its lease is over");
+                return;
+            }
+            tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64())).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+}
+
+/// Counts a job as finished when dropped.
+struct Finished<'a>(&'a Releaser);
+
+impl Drop for Finished<'_> {
+    fn drop(&mut self) {
+        if self.0.unfinished.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.idle.notify_waiters();
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! Keeps holds alive: one task for all of a client's holds, renewing what is due in batches (S-10).
+//!
+//! Every live hold is in one queue, ordered by when something is to be done about it: a renewal,
+//! or, for holds that are not renewed, their end. The task looks at least once a second, because
+//! its timers stop with the machine and the deadline clock does not (S-11).
+//!
+//! A renewal never waits for an earlier one: what was sent is due again after a tenth of its lease,
+//! and a confirmation moves that to a third (S-9).
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::Hold;
+use crate::clock::{Clock, Tick};
+use crate::error::LossCause;
+use crate::store::{CountRequest, Ownership, RenewRequest, Store};
+
+/// Keys in one renewal: bounds how long the server is busy with it.
+const MAX_BATCH: usize = 256;
+
+/// The longest the task sleeps while there are holds.
+const HEARTBEAT: Duration = Duration::from_secs(1);
+
+/// The shortest, so that holds which fall due one by one are renewed together.
+const GATHER: Duration = Duration::from_millis(5);
+
+/// How long a changed hold count may stand before it is shown; shorter nesting costs nothing (S-6).
+const SHOW_COUNT_AFTER: Duration = Duration::from_millis(50);
+
+/// The queue of holds that the task works through.
+pub(crate) struct Watchdog {
+    clock: Clock,
+    queue: Mutex<Queue>,
+    wake: Notify,
+    /// Told when the last hold has gone.
+    emptied: Notify,
+}
+
+#[derive(Default)]
+struct Queue {
+    /// By time and hold; the hold's address tells apart what is due at the same time.
+    due: BTreeMap<(u64, usize), Arc<Hold>>,
+    /// Until when the task means to sleep.
+    sleeping_until: Option<Tick>,
+    /// Holds whose count changed since `counts_since`.
+    counts: Vec<Arc<Hold>>,
+    counts_since: Option<Tick>,
+    closed: bool,
+}
+
+impl Watchdog {
+    pub(crate) fn new(clock: Clock) -> Arc<Self> {
+        Arc::new(Self {
+            clock,
+            queue: Mutex::default(),
+            wake: Notify::new(),
+            emptied: Notify::new(),
+        })
+    }
+
+    /// Starts to look after a hold.
+    pub(crate) fn add(&self, hold: &Arc<Hold>) {
+        let mut queue = self.queue();
+        queue.put(hold, first_due(hold));
+        self.wake_for(&mut queue, first_due(hold));
+    }
+
+    /// Stops looking after a hold.
+    pub(crate) fn remove(&self, hold: &Hold) {
+        let mut queue = self.queue();
+        queue.take(hold);
+        if queue.due.is_empty() {
+            self.emptied.notify_waiters();
+        }
+    }
+
+    /// Looks at a hold whose renewal was switched on.
+    pub(crate) fn reconsider(&self, hold: &Arc<Hold>) {
+        let mut queue = self.queue();
+        let now = self.clock.now();
+        queue.put(hold, now);
+        self.wake_for(&mut queue, now);
+    }
+
+    /// Shows the hold's count in the store, later and only if it still differs then.
+    pub(crate) fn show_count(&self, hold: &Arc<Hold>) {
+        let mut queue = self.queue();
+        queue.counts.push(Arc::clone(hold));
+        if queue.counts_since.is_none() {
+            let now = self.clock.now();
+            queue.counts_since = Some(now);
+            self.wake_for(&mut queue, now.after(SHOW_COUNT_AFTER));
+        }
+    }
+
+    /// How many holds there are.
+    pub(crate) fn holds(&self) -> usize {
+        self.queue().due.len()
+    }
+
+    /// Waits until there are no holds.
+    pub(crate) async fn emptied(&self) {
+        loop {
+            let emptied = self.emptied.notified();
+            tokio::pin!(emptied);
+            // Register, then check, then wait: the last hold may go in between.
+            emptied.as_mut().enable();
+            if self.holds() == 0 {
+                return;
+            }
+            emptied.await;
+        }
+    }
+
+    /// Makes the task end.
+    pub(crate) fn close(&self) {
+        self.queue().closed = true;
+        self.wake.notify_one();
+    }
+
+    fn wake_for(&self, queue: &mut Queue, at: Tick) {
+        if queue.sleeping_until.is_none_or(|until| at < until) {
+            // Only once for the earliest: the task sets it anew when it goes back to sleep.
+            queue.sleeping_until = Some(at);
+            self.wake.notify_one();
+        }
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The task. Ends when closed.
+    pub(crate) async fn run(self: Arc<Self>, store: Arc<dyn Store>) {
+        let mut in_flight = FuturesUnordered::new();
+        loop {
+            let Some(work) = self.collect() else { return };
+            for batch in work.renewals {
+                in_flight.push(Arc::clone(&self).renew(Arc::clone(&store), batch).boxed());
+            }
+            if !work.counts.is_empty() {
+                in_flight.push(show_counts(Arc::clone(&store), work.counts).boxed());
+            }
+            let sleep = async {
+                tokio::time::sleep(GATHER).await;
+                match work.wake_at {
+                    Some(at) => tokio::time::sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = sleep => {}
+                () = self.wake.notified() => {}
+                Some(()) = in_flight.next() => {}
+            }
+        }
+    }
+
+    /// Everything that is due; nothing more once closed.
+    fn collect(&self) -> Option<Work> {
+        let mut queue = self.queue();
+        if queue.closed {
+            return None;
+        }
+        let now = self.clock.now();
+        let mut renewals: HashMap<Duration, Vec<Arc<Hold>>> = HashMap::new();
+        let mut lost = Vec::new();
+        while let Some(hold) = queue.pop_due(now) {
+            if hold.is_released() {
+                continue;
+            }
+            if now >= hold.deadline() {
+                lost.push(hold);
+            } else if let Some(lease) = hold.renewal(now) {
+                let retry_at = now.after(lease / 10).min(hold.deadline());
+                queue.put(&hold, retry_at);
+                renewals.entry(lease).or_default().push(hold);
+            } else {
+                queue.put(&hold, hold.deadline());
+            }
+        }
+        let counts = queue.take_counts(now);
+        let wake_at = queue.plan_sleep(now).map(|at| self.clock.timer_for(at));
+        drop(queue);
+        for hold in lost {
+            hold.lose(LossCause::Deadline);
+        }
+        Some(Work { renewals: batches(renewals), counts, wake_at })
+    }
+
+    async fn renew(self: Arc<Self>, store: Arc<dyn Store>, batch: Batch) {
+        let sent_at = self.clock.now();
+        let requests = batch.holds.iter().map(|hold| RenewRequest {
+            target: Arc::clone(&hold.target),
+            owner: hold.owner.clone(),
+            lease: batch.lease,
+        });
+        // Three attempts fit between a missed renewal and the deadline, and more.
+        let timeout = (batch.lease / 10).clamp(Duration::from_millis(20), Duration::from_secs(3));
+        match store.renew(requests.collect(), timeout).await {
+            Ok(answers) => self.renewed(&batch, sent_at, &answers),
+            // Unknown is not lost (S-9); the holds are in the queue already for another attempt.
+            Err(error) => tracing::warn!(holds = batch.holds.len(), %error, "renewal failed"),
+        }
+    }
+
+    fn renewed(&self, batch: &Batch, sent_at: Tick, answers: &[Ownership]) {
+        for (hold, answer) in batch.holds.iter().zip(answers) {
+            match answer {
+                Ownership::NotOwner if hold.is_released() => {}
+                Ownership::NotOwner => {
+                    hold.lose(LossCause::NotOwner);
+                    self.remove(hold);
+                }
+                Ownership::Owner => {
+                    hold.confirm(sent_at, batch.lease);
+                    let mut queue = self.queue();
+                    // A hold that was released meanwhile has left the queue for good.
+                    if !hold.is_released() {
+                        queue.put(hold, sent_at.after(batch.lease / 3));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// When something is to be done about a new hold.
+fn first_due(hold: &Hold) -> Tick {
+    match hold.renewal(hold.taken_at) {
+        Some(lease) => hold.taken_at.after(lease / 3),
+        None => hold.deadline(),
+    }
+}
+
+/// What the task does in one round.
+struct Work {
+    renewals: Vec<Batch>,
+    counts: Vec<CountRequest>,
+    wake_at: Option<Instant>,
+}
+
+/// Holds that are renewed with one request.
+struct Batch {
+    lease: Duration,
+    holds: Vec<Arc<Hold>>,
+}
+
+fn batches(due: HashMap<Duration, Vec<Arc<Hold>>>) -> Vec<Batch> {
+    let chunks = |(lease, holds): (Duration, Vec<Arc<Hold>>)| {
+        let chunks: Vec<_> = holds.chunks(MAX_BATCH).map(<[_]>::to_vec).collect();
+        chunks.into_iter().map(move |holds| Batch { lease, holds })
+    };
+    due.into_iter().flat_map(chunks).collect()
+}
+
+async fn show_counts(store: Arc<dyn Store>, counts: Vec<CountRequest>) {
+    if let Err(error) = store.show_counts(counts, Duration::from_secs(1)).await {
+        tracing::debug!(%error, "could not show hold counts");
+    }
+}
+
+impl Queue {
+    /// Puts a hold in, or moves it.
+    fn put(&mut self, hold: &Arc<Hold>, at: Tick) {
+        self.take(hold);
+        // Zero means "not queued".
+        let at = at.as_nanos().max(1);
+        hold.queued_at.store(at, Ordering::Relaxed);
+        self.due.insert((at, address(hold)), Arc::clone(hold));
+    }
+
+    fn take(&mut self, hold: &Hold) {
+        let at = hold.queued_at.swap(0, Ordering::Relaxed);
+        if at != 0 {
+            self.due.remove(&(at, address(hold)));
+        }
+    }
+
+    fn pop_due(&mut self, now: Tick) -> Option<Arc<Hold>> {
+        let first = self.due.first_entry()?;
+        if first.key().0 > now.as_nanos() {
+            return None;
+        }
+        let hold = first.remove();
+        hold.queued_at.store(0, Ordering::Relaxed);
+        Some(hold)
+    }
+
+    fn take_counts(&mut self, now: Tick) -> Vec<CountRequest> {
+        if self.counts_since.is_none_or(|since| now < since.after(SHOW_COUNT_AFTER)) {
+            return Vec::new();
+        }
+        self.counts_since = None;
+        let changed = std::mem::take(&mut self.counts);
+        let request = |hold: Arc<Hold>| {
+            let count = hold.count_to_show()?;
+            let (target, owner) = (Arc::clone(&hold.target), hold.owner.clone());
+            (!hold.is_released()).then_some(CountRequest { target, owner, count })
+        };
+        changed.into_iter().filter_map(request).collect()
+    }
+
+    /// Notes when the task is to wake up, if there is anything to wake up for.
+    fn plan_sleep(&mut self, now: Tick) -> Option<Tick> {
+        let due = self.due.first_key_value().map(|((at, _), _)| Tick::from_nanos(*at));
+        let counts = self.counts_since.map(|since| since.after(SHOW_COUNT_AFTER));
+        let heartbeat = due.map(|_| now.after(HEARTBEAT));
+        self.sleeping_until = [due, counts, heartbeat].into_iter().flatten().min();
+        self.sleeping_until
+    }
+}
+
+fn address(hold: &Hold) -> usize {
+    std::ptr::from_ref(hold).addr()
+}

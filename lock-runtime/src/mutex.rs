@@ -1,0 +1,106 @@
+//! [`Mutex`]: exclusive, re-entrant by call path, kept alive by the watchdog (S-25).
+
+use std::sync::Arc;
+
+use crate::acquire::{self, Acquire, Engine};
+use crate::error::LockError;
+use crate::guard::LockGuard;
+use crate::options::{LockOptions, Wait};
+use crate::store::Target;
+
+/// A distributed mutex: one holder at a time across every process that shares the store.
+///
+/// Waiting tasks of one process are served first in, first out; among processes there is no order.
+/// Redisson's `getLock` and `getFencedLock` of the same name are the same lock.
+///
+/// # Examples
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+/// use lock_runtime::{LockClient, LockOptions};
+/// use std::time::Duration;
+///
+/// let client = LockClient::in_memory();
+/// let patient = LockOptions::builder().wait(Duration::from_secs(2)).build()?;
+/// let guard = client.mutex("order:42").with(patient).lock().await?;
+/// // No other process is past this line for order 42.
+/// guard.release().await?;
+/// # Ok::<_, lock_runtime::LockError>(()) })?;
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+#[must_use = "a mutex does nothing until it is locked"]
+pub struct Mutex {
+    engine: Arc<Engine>,
+    /// An invalid name is reported by the first use.
+    target: Result<Arc<Target>, LockError>,
+    options: LockOptions,
+}
+
+impl Mutex {
+    pub(crate) fn new(
+        engine: Arc<Engine>,
+        target: Result<Arc<Target>, LockError>,
+        options: LockOptions,
+    ) -> Self {
+        Self { engine, target, options }
+    }
+
+    /// The same mutex with other options.
+    pub fn with(mut self, options: LockOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Takes the lock, waiting as long as the options allow; by default, as long as it takes.
+    ///
+    /// Inside [`LockGuard::run`] of the same lock this is re-entry: no round trip, the same token,
+    /// and a release that only steps back (S-6).
+    ///
+    /// # Errors
+    ///
+    /// - [`LockError::Timeout`] if the wait ran out, [`LockError::Busy`] if there was to be none or
+    ///   too many wait already.
+    /// - [`LockError::InvalidKey`] if the name was invalid; nothing was sent.
+    /// - [`LockError::KeyCollision`] if the key holds something else.
+    /// - [`LockError::Lost`] on re-entry into a hold that is lost.
+    /// - [`LockError::Store`] if the store failed. Should it have granted the lock, that is undone in
+    ///   the background.
+    /// - [`LockError::Closed`] after the client was shut down.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future gives up the place in line. A lock that was granted meanwhile is given
+    /// back in the background, at the latest when its lease ends.
+    pub fn lock(&self) -> Acquire {
+        self.acquire(self.options)
+    }
+
+    /// Takes the lock if it is free, with one round trip, or none if this process can tell.
+    ///
+    /// `Ok(None)` means that somebody else holds it or is ahead in line.
+    ///
+    /// # Errors
+    ///
+    /// As [`lock`](Self::lock), except that being busy is not an error. A store that cannot answer
+    /// is never taken for a busy lock.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`lock`](Self::lock).
+    pub async fn try_lock(&self) -> Result<Option<LockGuard>, LockError> {
+        let at_once = self.options.with_wait(Wait::Never);
+        match self.acquire(at_once).await {
+            Ok(guard) => Ok(Some(guard)),
+            Err(LockError::Busy { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn acquire(&self, options: LockOptions) -> Acquire {
+        match &self.target {
+            Ok(target) => acquire::acquire(&self.engine, target, options),
+            Err(error) => Acquire::failed(error.clone()),
+        }
+    }
+}

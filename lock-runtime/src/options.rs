@@ -1,0 +1,261 @@
+//! How to acquire: how long to wait, how long to hold, what to do when the hold is lost.
+
+use std::time::Duration;
+
+use crate::error::LockError;
+
+/// The lease of [`LockOptions::default`]: Redisson's watchdog time-out.
+pub const DEFAULT_LEASE: Duration = Duration::from_secs(30);
+
+/// Shortest lease that renewals and network delays fit into (S-10).
+pub const MIN_LEASE: Duration = Duration::from_millis(100);
+
+/// Longest lease: the fencing counter outlives any hold only within its own expiry (S-23).
+pub const MAX_LEASE: Duration = Duration::from_secs(60 * 60 * 24);
+
+/// How long an acquire may wait for the lock.
+///
+/// # Examples
+///
+/// ```
+/// use lock_runtime::Wait;
+/// use std::time::Duration;
+///
+/// assert_eq!(Wait::from(Duration::from_secs(2)), Wait::UpTo(Duration::from_secs(2)));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Wait {
+    /// Ask once and take no for an answer.
+    Never,
+    /// Wait so long, local line and network included.
+    UpTo(Duration),
+    /// Wait until the lock is free. An unreachable store still ends the wait, after
+    /// [`store_patience`](crate::LockClientBuilder::store_patience).
+    #[default]
+    Forever,
+}
+
+impl From<Duration> for Wait {
+    fn from(limit: Duration) -> Self {
+        Self::UpTo(limit)
+    }
+}
+
+/// How long the store keeps the lock for us.
+///
+/// # Examples
+///
+/// ```
+/// use lock_runtime::{Lease, LockOptions};
+/// use std::time::Duration;
+///
+/// // Kept alive for as long as the guard lives; free 10 s after this process dies.
+/// let job = LockOptions::builder().lease(Lease::Watchdog(Duration::from_secs(10))).build()?;
+/// // Never renewed: the body is cut off after a minute.
+/// let quick = LockOptions::builder().lease(Lease::Fixed(Duration::from_secs(60))).build()?;
+/// # Ok::<_, lock_runtime::LockError>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Lease {
+    /// Renewed every third of this while the hold lives. A longer lease rides out longer outages
+    /// of the store; a shorter one frees a dead process's locks sooner.
+    Watchdog(Duration),
+    /// Not renewed by itself; only [`extend`](crate::LockGuard::extend) moves its end.
+    Fixed(Duration),
+}
+
+impl Lease {
+    /// The time for which the store keeps the key without another word from us.
+    #[must_use]
+    pub const fn duration(self) -> Duration {
+        match self {
+            Self::Watchdog(lease) | Self::Fixed(lease) => lease,
+        }
+    }
+}
+
+impl Default for Lease {
+    fn default() -> Self {
+        Self::Watchdog(DEFAULT_LEASE)
+    }
+}
+
+/// What happens to a protected body whose hold is lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum OnLost {
+    /// Drop the body at once and report the loss (S-13). The safe choice.
+    #[default]
+    Cancel,
+    /// Let the body finish, then report the loss. For bodies that must not stop half way and whose
+    /// writes are fenced.
+    Finish,
+}
+
+/// Everything an acquisition can be told, checked when built.
+///
+/// # Examples
+///
+/// ```
+/// use lock_runtime::{LockOptions, Wait};
+/// use std::time::Duration;
+///
+/// let options = LockOptions::builder().wait(Duration::from_secs(2)).build()?;
+/// assert_eq!(options.wait(), Wait::UpTo(Duration::from_secs(2)));
+/// # Ok::<_, lock_runtime::LockError>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LockOptions {
+    wait: Wait,
+    lease: Lease,
+    on_lost: OnLost,
+    max_hold: Option<Duration>,
+    max_waiters: usize,
+}
+
+/// How many tasks may wait for one key in one client unless told otherwise (S-18).
+const DEFAULT_MAX_WAITERS: usize = 16_384;
+
+impl Default for LockOptions {
+    fn default() -> Self {
+        Self {
+            wait: Wait::default(),
+            lease: Lease::default(),
+            on_lost: OnLost::default(),
+            max_hold: None,
+            max_waiters: DEFAULT_MAX_WAITERS,
+        }
+    }
+}
+
+impl LockOptions {
+    /// Starts from the defaults: wait for ever, a 30 s watchdog lease, cancel on loss.
+    #[must_use]
+    pub fn builder() -> LockOptionsBuilder {
+        LockOptionsBuilder { options: Self::default() }
+    }
+
+    /// Starts from these options.
+    #[must_use]
+    pub fn to_builder(self) -> LockOptionsBuilder {
+        LockOptionsBuilder { options: self }
+    }
+
+    /// How long to wait for the lock.
+    #[must_use]
+    pub fn wait(&self) -> Wait {
+        self.wait
+    }
+
+    /// These options with another wait, which needs no check.
+    pub(crate) fn with_wait(self, wait: Wait) -> Self {
+        Self { wait, ..self }
+    }
+
+    /// How long the store keeps the lock.
+    #[must_use]
+    pub fn lease(&self) -> Lease {
+        self.lease
+    }
+
+    /// What happens to the body when the hold is lost.
+    #[must_use]
+    pub fn on_lost(&self) -> OnLost {
+        self.on_lost
+    }
+
+    /// After how long the watchdog stops renewing, if ever.
+    #[must_use]
+    pub fn max_hold(&self) -> Option<Duration> {
+        self.max_hold
+    }
+
+    /// How many tasks may wait for the key in this client.
+    #[must_use]
+    pub fn max_waiters(&self) -> usize {
+        self.max_waiters
+    }
+}
+
+/// Builds [`LockOptions`].
+#[derive(Debug, Clone, Copy)]
+#[must_use = "a builder does nothing until `build`"]
+pub struct LockOptionsBuilder {
+    options: LockOptions,
+}
+
+impl LockOptionsBuilder {
+    /// How long to wait for the lock. Default: [`Wait::Forever`].
+    pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
+        self.options.wait = wait.into();
+        self
+    }
+
+    /// How long the store keeps the lock. Default: a watchdog lease of [`DEFAULT_LEASE`].
+    pub fn lease(mut self, lease: Lease) -> Self {
+        self.options.lease = lease;
+        self
+    }
+
+    /// What happens to the body when the hold is lost. Default: [`OnLost::Cancel`].
+    pub fn on_lost(mut self, on_lost: OnLost) -> Self {
+        self.options.on_lost = on_lost;
+        self
+    }
+
+    /// After how long the watchdog stops renewing, so that a body that hangs for ever loses the
+    /// lock one lease later. Default: never.
+    pub fn max_hold(mut self, max_hold: Duration) -> Self {
+        self.options.max_hold = Some(max_hold);
+        self
+    }
+
+    /// How many tasks may wait for the key in this client before others get
+    /// [`LockError::Busy`] (S-18). More keep a burst waiting, fewer shed it early.
+    /// Default: 16 384.
+    pub fn max_waiters(mut self, max_waiters: usize) -> Self {
+        self.options.max_waiters = max_waiters;
+        self
+    }
+
+    /// Checks the options and hands them out.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::InvalidOptions`] if the lease is below [`MIN_LEASE`] or above [`MAX_LEASE`], if
+    /// `wait` is zero, or if `max_hold` is zero or meets a fixed lease, which is never renewed.
+    pub fn build(self) -> Result<LockOptions, LockError> {
+        let LockOptions { wait, lease, max_hold, .. } = self.options;
+        let invalid = |problem: String| Err(LockError::InvalidOptions(problem));
+        check_lease(lease.duration())?;
+        if wait == Wait::UpTo(Duration::ZERO) {
+            return invalid("a wait of zero never waits; use Wait::Never to say so".into());
+        }
+        match (max_hold, lease) {
+            (Some(Duration::ZERO), _) => {
+                invalid("max_hold is zero; leave it out or give it".into())
+            }
+            (Some(max_hold), Lease::Fixed(_)) => invalid(format!(
+                "max_hold {max_hold:?} has no meaning with a fixed lease, which is never renewed"
+            )),
+            _ => Ok(self.options),
+        }
+    }
+}
+
+/// Refuses leases that renewals could not fit into, and those that outlive the fencing counter.
+pub(crate) fn check_lease(lease: Duration) -> Result<(), LockError> {
+    if lease < MIN_LEASE {
+        return Err(LockError::InvalidOptions(format!(
+            "a lease of {lease:?} is too short to be kept; give at least {MIN_LEASE:?}"
+        )));
+    }
+    if lease > MAX_LEASE {
+        return Err(LockError::InvalidOptions(format!(
+            "a lease of {lease:?} is too long; give at most {MAX_LEASE:?} or use a watchdog lease"
+        )));
+    }
+    Ok(())
+}

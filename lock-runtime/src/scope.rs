@@ -1,0 +1,174 @@
+//! Who encloses me: the chain of holds and clients around the code that runs (S-6).
+//!
+//! The chain follows the call path, not the task: a future that is run inside a hold puts a link on
+//! the thread for the time of each poll, so whatever it calls sees it, and a sibling future does
+//! not. A spawned task sees nothing unless wrapped by [`inherit`].
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll};
+
+use pin_project_lite::pin_project;
+
+use crate::lease::keeper::Keeper;
+use crate::stand::Stand;
+use crate::store::Target;
+
+thread_local! {
+    static INNERMOST: RefCell<Option<Arc<Link>>> = const { RefCell::new(None) };
+}
+
+/// One link of the chain.
+pub(crate) struct Link {
+    what: Enclosing,
+    outer: Option<Arc<Link>>,
+}
+
+enum Enclosing {
+    /// Weak, so that a chain that was carried into another task does not keep the lock.
+    Hold { stand: Weak<Stand>, keeper: usize, target: Arc<Target> },
+    /// A client, whose type this module does not know.
+    Client(Arc<dyn Any + Send + Sync>),
+}
+
+/// Tells clients apart: the keeper's address, good while the client lives.
+fn identity(keeper: &Arc<Keeper>) -> usize {
+    Arc::as_ptr(keeper).addr()
+}
+
+impl Link {
+    /// A hold, inside of whatever encloses the caller now.
+    pub(crate) fn hold(stand: &Arc<Stand>) -> Arc<Self> {
+        Arc::new(Self {
+            what: Enclosing::Hold {
+                stand: Arc::downgrade(stand),
+                keeper: identity(&stand.keeper),
+                target: Arc::clone(&stand.hold.target),
+            },
+            outer: innermost(),
+        })
+    }
+
+    /// A client, inside of whatever encloses the caller now.
+    pub(crate) fn client(client: Arc<dyn Any + Send + Sync>) -> Arc<Self> {
+        Arc::new(Self { what: Enclosing::Client(client), outer: innermost() })
+    }
+}
+
+fn innermost() -> Option<Arc<Link>> {
+    INNERMOST.with_borrow(Clone::clone)
+}
+
+/// The stand of the innermost enclosing hold of this lock by this client, if its guards still
+/// live.
+pub(crate) fn enclosing_stand(keeper: &Arc<Keeper>, target: &Target) -> Option<Arc<Stand>> {
+    find(|what| match what {
+        Enclosing::Hold { stand, keeper: whose, target: which }
+            if *whose == identity(keeper) && **which == *target =>
+        {
+            stand.upgrade()
+        }
+        _ => None,
+    })
+}
+
+/// The innermost enclosing client of type `T`.
+pub(crate) fn enclosing_client<T: Any + Send + Sync>() -> Option<Arc<T>> {
+    find(|what| match what {
+        Enclosing::Client(client) => Arc::clone(client).downcast().ok(),
+        Enclosing::Hold { .. } => None,
+    })
+}
+
+fn find<T>(mut pick: impl FnMut(&Enclosing) -> Option<T>) -> Option<T> {
+    INNERMOST.with_borrow(|innermost| {
+        let mut link = innermost.as_ref();
+        while let Some(this) = link {
+            if let Some(found) = pick(&this.what) {
+                return Some(found);
+            }
+            link = this.outer.as_ref();
+        }
+        None
+    })
+}
+
+/// Makes `link` the innermost one until the result is dropped.
+pub(crate) fn enter(link: Option<Arc<Link>>) -> Entered {
+    Entered { outer: INNERMOST.replace(link) }
+}
+
+/// Restores the chain when dropped, also while unwinding.
+pub(crate) struct Entered {
+    outer: Option<Arc<Link>>,
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        INNERMOST.set(self.outer.take());
+    }
+}
+
+/// Carries the caller's chain of holds and its client into another task.
+///
+/// A spawned task inherits nothing by itself, because it may outlive what encloses its parent.
+/// Wrapped, it re-enters the holds that its parent has, for as long as the parent's guards live.
+///
+/// # Cancel safety
+///
+/// As cancel safe as `future`.
+///
+/// # Examples
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+/// use lock_runtime::{LockClient, scope};
+///
+/// let client = LockClient::in_memory();
+/// let guard = client.mutex("job").lock().await?;
+/// let nested = client.mutex("job");
+/// guard.run(async {
+///     // Without `inherit` this would wait for its own parent.
+///     let child = tokio::spawn(scope::inherit(async move { nested.lock().await.is_ok() }));
+///     assert!(child.await.unwrap());
+/// }).await?;
+/// # Ok::<_, lock_runtime::LockError>(()) })?;
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+pub fn inherit<F: Future>(future: F) -> Inherit<F> {
+    Inherit { future, link: innermost() }
+}
+
+/// Runs `future` with `link` around it.
+pub(crate) fn within<F: Future>(link: Arc<Link>, future: F) -> Inherit<F> {
+    Inherit { future, link: Some(link) }
+}
+
+pin_project! {
+    /// A future that runs inside a given chain: see [`inherit`].
+    #[must_use = "futures do nothing unless polled"]
+    pub struct Inherit<F> {
+        #[pin]
+        future: F,
+        link: Option<Arc<Link>>,
+    }
+}
+
+impl<F: Future> Future for Inherit<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let this = self.project();
+        let _entered = enter(this.link.clone());
+        this.future.poll(cx)
+    }
+}
+
+impl<F> fmt::Debug for Inherit<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inherit").finish_non_exhaustive()
+    }
+}

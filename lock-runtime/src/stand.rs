@@ -1,0 +1,168 @@
+//! What guards stand on: a hold together with the seat at the gate and a fencing token.
+//!
+//! Nested guards share one stand; the last to go ends it. Ending it hands the hold to the next in
+//! the local line where S-14 allows, and gives it back to the store otherwise. Dropping a stand does
+//! either without waiting (S-20); [`Stand::release`] waits for the store's word.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::error::{LockError, LossCause, StoreError};
+use crate::fence::FencingToken;
+use crate::gate::Seat;
+use crate::lease::Hold;
+use crate::lease::keeper::Keeper;
+use crate::lease::releaser::AfterRelease;
+use crate::options::Lease;
+use crate::store::{ReleaseReply, ReleaseRequest};
+
+/// How long other processes get to go first after a release that told them (S-14): long enough for
+/// one to be woken and to ask, short enough not to be felt when none of them really waits.
+const HEAD_START: Duration = Duration::from_millis(1);
+
+/// One place of holders: see the module.
+pub(crate) struct Stand {
+    pub(crate) keeper: Arc<Keeper>,
+    pub(crate) hold: Arc<Hold>,
+    pub(crate) token: FencingToken,
+    /// The last token reserved with the hold.
+    last_token: FencingToken,
+    handoffs: u32,
+    /// Gone once the stand has ended.
+    seat: Option<Seat<Stand>>,
+}
+
+impl Stand {
+    pub(crate) fn new(
+        keeper: Arc<Keeper>,
+        hold: Arc<Hold>,
+        seat: Seat<Self>,
+        token: FencingToken,
+        tokens: u32,
+    ) -> Self {
+        let last_token = FencingToken::new(token.get() + u64::from(tokens.max(1)) - 1);
+        Self { keeper, hold, token, last_token, handoffs: 0, seat: Some(seat) }
+    }
+
+    /// Passes the hold to the next in the local line, if S-14 allows it and somebody is there.
+    fn hand_off(&mut self) -> bool {
+        // A hold whose release is under way is nobody's to pass on.
+        if self.hold.is_released() {
+            return false;
+        }
+        let Ok(now) = self.hold.check() else { return false };
+        let Lease::Watchdog(lease) = self.hold.lease else { return false };
+        let allowed = self.token < self.last_token
+            && now.since(self.hold.taken_at) < self.keeper.timing.handoff_window
+            && self.hold.deadline().since(now) >= lease / 2;
+        if !allowed {
+            return false;
+        }
+        let Some(seat) = self.seat.take() else { return false };
+        let next = |seat| Self {
+            keeper: Arc::clone(&self.keeper),
+            hold: Arc::clone(&self.hold),
+            token: FencingToken::new(self.token.get() + 1),
+            last_token: self.last_token,
+            handoffs: self.handoffs + 1,
+            seat: Some(seat),
+        };
+        match seat.hand_off(self.hold.lease, next) {
+            Ok(()) => true,
+            Err(seat) => {
+                self.seat = Some(seat);
+                false
+            }
+        }
+    }
+
+    /// Ends the stand and waits for the store's word.
+    ///
+    /// Dropping the future leaves the rest to the releaser.
+    pub(crate) async fn release(mut self) -> Result<(), LockError> {
+        if let Err(cause) = self.hold.check() {
+            // The loss needs no network to be reported (S-12); the releaser cleans up.
+            return Err(self.hold.lost_error(cause));
+        }
+        if self.hand_off() {
+            return Ok(());
+        }
+        self.hold.mark_released();
+        self.keeper.watchdog.remove(&self.hold);
+        if let Some(seat) = &self.seat {
+            seat.leaving();
+        }
+        let reply = self.ask_release().await;
+        let outcome = match &reply {
+            Ok(ReleaseReply::Released { .. }) => Ok(()),
+            Ok(ReleaseReply::NotOwner) => Err(self.hold.lost_error(LossCause::NotOwner)),
+            Err(error) => Err(LockError::Store(error.clone())),
+        };
+        // A request that takes this hold may still be under way: then the releaser asks again.
+        if let Ok(reply) = reply
+            && !self.hold.unsettled
+            && let Some(seat) = self.seat.take()
+        {
+            leave(seat, self.handoffs, Some(reply));
+        }
+        outcome
+    }
+
+    /// Asks until there is an answer, for as long as the lease and the patience last (S-19).
+    async fn ask_release(&self) -> Result<ReleaseReply, StoreError> {
+        let timing = self.keeper.timing;
+        let give_up = Instant::now()
+            + timing.store_patience.min(self.hold.deadline().since(self.keeper.clock.now()));
+        let mut repeated = false;
+        loop {
+            let request = ReleaseRequest {
+                target: Arc::clone(&self.hold.target),
+                owner: self.hold.owner.clone(),
+                timeout: timing.command_timeout,
+            };
+            match self.keeper.store.release(request).await {
+                // Gone after a lost reply, and in time: it was we who released it.
+                Ok(ReleaseReply::NotOwner)
+                    if repeated && self.keeper.clock.now() < self.hold.deadline() =>
+                {
+                    return Ok(ReleaseReply::Released { others_waiting: false });
+                }
+                Err(error) if error.kind().is_transient() && Instant::now() < give_up => {
+                    repeated = true;
+                    let pause = Duration::from_millis(fastrand::u64(5..25));
+                    tokio::time::sleep(pause).await;
+                }
+                reply => return reply,
+            }
+        }
+    }
+}
+
+/// Leaves the gate after a release that was answered, or not.
+fn leave(seat: Seat<Stand>, handoffs: u32, reply: Option<ReleaseReply>) {
+    seat.note_handoffs(handoffs);
+    let others = matches!(reply, Some(ReleaseReply::Released { others_waiting: true }));
+    seat.leave(others.then(|| HEAD_START.mul_f64(1.0 + fastrand::f64())));
+}
+
+impl Drop for Stand {
+    fn drop(&mut self) {
+        if self.seat.is_none() || self.hand_off() {
+            return;
+        }
+        let Some(seat) = self.seat.take() else { return };
+        seat.leaving();
+        let handoffs = self.handoffs;
+        let after: AfterRelease = Box::new(move |reply| leave(seat, handoffs, reply));
+        self.keeper.give_back(&self.hold, Some(after));
+    }
+}
+
+impl fmt::Debug for Stand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stand").field("hold", &self.hold).finish_non_exhaustive()
+    }
+}

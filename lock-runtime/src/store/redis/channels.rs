@@ -1,0 +1,128 @@
+//! Which channels this process listens to, and who is to be told.
+//!
+//! One subscription per channel, however many listen. It outlives its last listener by a little,
+//! because the next one usually comes soon and a subscription costs a round trip. A notice counts a
+//! number up; listeners compare it, so none is lost between two looks.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+/// How long a subscription outlives its last listener.
+const LINGER: Duration = Duration::from_secs(2);
+
+/// The channels of one store.
+#[derive(Default)]
+pub(super) struct Channels {
+    by_name: Mutex<HashMap<String, Channel>>,
+}
+
+struct Channel {
+    notices: watch::Sender<u64>,
+    listeners: usize,
+    idle_since: Option<Instant>,
+    /// The connection on which the server confirmed the subscription; zero for none.
+    confirmed_on: u64,
+}
+
+impl Channels {
+    /// Starts to listen. The subscription still has to be confirmed, unless it lingers from before.
+    pub(super) fn listen(self: &Arc<Self>, name: &str) -> (watch::Receiver<u64>, Listener) {
+        let mut channels = self.lock();
+        let channel = channels.entry(name.to_owned()).or_insert_with(|| Channel {
+            notices: watch::Sender::new(0),
+            listeners: 0,
+            idle_since: None,
+            confirmed_on: 0,
+        });
+        channel.listeners += 1;
+        channel.idle_since = None;
+        let listener = Listener { channels: Arc::clone(self), name: name.to_owned() };
+        (channel.notices.subscribe(), listener)
+    }
+
+    /// True if the server confirmed the subscription on this connection.
+    pub(super) fn is_confirmed(&self, name: &str, connection: u64) -> bool {
+        self.lock().get(name).is_some_and(|channel| channel.confirmed_on == connection)
+    }
+
+    /// Notes that the server confirmed the subscription on this connection.
+    pub(super) fn confirm(&self, name: &str, connection: u64) {
+        if let Some(channel) = self.lock().get_mut(name) {
+            channel.confirmed_on = connection;
+        }
+    }
+
+    /// Tells one channel's listeners.
+    pub(super) fn notice(&self, name: &str) {
+        if let Some(channel) = self.lock().get(name) {
+            channel.notices.send_modify(|notices| *notices += 1);
+        }
+    }
+
+    /// Tells everybody: what happened while there was no connection is unknown (S-15).
+    pub(super) fn notice_all(&self) {
+        for channel in self.lock().values() {
+            channel.notices.send_modify(|notices| *notices += 1);
+        }
+    }
+
+    /// The channels to subscribe on a new connection.
+    pub(super) fn names(&self) -> Vec<String> {
+        self.lock().keys().cloned().collect()
+    }
+
+    /// True if there is anything to listen to.
+    pub(super) fn any(&self) -> bool {
+        !self.lock().is_empty()
+    }
+
+    /// Channels that nobody has listened to for a while. They count as unconfirmed from now on, so
+    /// that a listener who comes meanwhile subscribes again; end with [`settle`](Self::settle).
+    pub(super) fn take_stale(&self) -> Vec<String> {
+        let now = Instant::now();
+        let mut stale = Vec::new();
+        for (name, channel) in &mut *self.lock() {
+            if channel.idle_since.is_some_and(|since| now >= since + LINGER) {
+                channel.confirmed_on = 0;
+                stale.push(name.clone());
+            }
+        }
+        stale
+    }
+
+    /// Forgets an unsubscribed channel. False if somebody listens again: subscribe once more, since
+    /// the two commands may have crossed.
+    pub(super) fn settle(&self, name: &str) -> bool {
+        let mut channels = self.lock();
+        let unused = channels.get(name).is_none_or(|channel| channel.listeners == 0);
+        if unused {
+            channels.remove(name);
+        }
+        unused
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Channel>> {
+        self.by_name.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Listens until dropped.
+pub(super) struct Listener {
+    channels: Arc<Channels>,
+    name: String,
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Some(channel) = self.channels.lock().get_mut(&self.name) {
+            channel.listeners -= 1;
+            if channel.listeners == 0 {
+                channel.idle_since = Some(Instant::now());
+            }
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! What the server's and the client library's errors mean (S-33).
+
+use redis::RedisError;
+
+use super::link::CallError;
+use crate::error::{StoreError, StoreErrorKind};
+
+impl From<CallError> for StoreError {
+    fn from(error: CallError) -> Self {
+        match error {
+            CallError::NotSent => {
+                Self::new(StoreErrorKind::Unavailable, "there is no connection to the server")
+            }
+            CallError::TimedOut => Self::new(
+                StoreErrorKind::OutcomeUnknown,
+                "the server did not answer in time; the command may or may not have run",
+            ),
+            CallError::Broken(error) => Self::new(
+                StoreErrorKind::OutcomeUnknown,
+                "the connection broke; the command may or may not have run",
+            )
+            .with_source(error),
+            CallError::Server(error) => server_error(error),
+        }
+    }
+}
+
+/// Classifies an error reply.
+pub(super) fn server_error(error: RedisError) -> StoreError {
+    let code = error.code().unwrap_or_default().to_owned();
+    let detail = error.detail().unwrap_or_default();
+    let (kind, message) = match code.as_str() {
+        "BUSY" | "LOADING" | "MASTERDOWN" | "NOREPLICAS" | "TRYAGAIN" | "CLUSTERDOWN"
+        | "MISCONF" | "READONLY" => {
+            (StoreErrorKind::NotReady, format!("the server cannot serve locks now ({code})"))
+        }
+        "OOM" => (
+            StoreErrorKind::OutOfMemory,
+            "the server is out of memory; raise `maxmemory` or free some".to_owned(),
+        ),
+        "WRONGTYPE" => (StoreErrorKind::WrongType, own_words(detail)),
+        "NOAUTH" | "WRONGPASS" => (
+            StoreErrorKind::Denied,
+            format!("the server refuses the user name or password ({code})"),
+        ),
+        "NOPERM" => (StoreErrorKind::Denied, not_allowed()),
+        // Inside a script Redis 7 answers plain ERR for a missing permission.
+        _ if detail.contains("user executing the script") => {
+            (StoreErrorKind::Denied, not_allowed())
+        }
+        "ERR" if detail.contains("max number of clients") => {
+            (StoreErrorKind::NotReady, "the server has too many connections".to_owned())
+        }
+        _ => (
+            StoreErrorKind::Protocol,
+            "the server answered with an error that this version does not know".to_owned(),
+        ),
+    };
+    StoreError::new(kind, message).with_source(error)
+}
+
+fn not_allowed() -> String {
+    "the user may not run the lock scripts; see the ACL line in the documentation".to_owned()
+}
+
+/// What a WRONGTYPE is about: our scripts say it themselves, the server only that it is one.
+fn own_words(detail: &str) -> String {
+    match detail.split_once(" script: ").map_or(detail, |(text, _)| text) {
+        text if text.starts_with("the ") => text.to_owned(),
+        _ => "a value that is no lock".to_owned(),
+    }
+}
+
+/// A connection could not be made.
+pub(super) fn connect_error(error: RedisError) -> StoreError {
+    if error.is_io_error() {
+        let message = if error.is_timeout() {
+            "the server did not answer in time while connecting"
+        } else {
+            "the server cannot be reached; check the address and that it runs"
+        };
+        return StoreError::new(StoreErrorKind::Unavailable, message).with_source(error);
+    }
+    match error.kind() {
+        redis::ErrorKind::InvalidClientConfig => {
+            StoreError::new(StoreErrorKind::Config, "the address cannot be used").with_source(error)
+        }
+        redis::ErrorKind::AuthenticationFailed => {
+            StoreError::new(StoreErrorKind::Denied, "the server refuses the user name or password")
+                .with_source(error)
+        }
+        _ => server_error(error),
+    }
+}
