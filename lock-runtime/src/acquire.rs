@@ -1,6 +1,6 @@
 //! The one loop that takes locks: enter the gate → try → subscribe → try again → wait.
 //!
-//! Every kind goes through [`acquire`]. The order at each joint is what makes it right:
+//! Every kind goes through [`Acquire`]. The order at each joint is what makes it right:
 //!
 //! - The seat at the gate comes first: one task per key and process talks to the store (S-14).
 //! - The first try never subscribes: an uncontended lock costs one round trip (S-16).
@@ -64,19 +64,31 @@ impl Engine {
 pub struct Acquire(State);
 
 enum State {
-    /// Nothing to wait for: a re-entry, or an error found before anything was sent.
-    Ready(Option<Result<LockGuard, LockError>>),
-    Contending(Pin<Box<dyn Future<Output = Result<LockGuard, LockError>> + Send>>),
+    /// Not polled yet. Whether it is re-entry depends on where it is polled (S-6).
+    Start(Arc<Engine>, Arc<Target>, LockOptions),
+    Failed(LockError),
+    UnderWay(Pin<Box<dyn Future<Output = Result<LockGuard, LockError>> + Send>>),
+    Done,
 }
+
+/// What the first poll finds.
+type Started = Result<Result<LockGuard, LockError>, State>;
 
 impl Future for Acquire {
     type Output = Result<LockGuard, LockError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        match &mut self.0 {
-            State::Ready(result) => result.take().map_or(Poll::Pending, Poll::Ready),
-            State::Contending(contending) => contending.as_mut().poll(cx),
-        }
+        self.0 = match std::mem::replace(&mut self.0, State::Done) {
+            State::Start(engine, target, options) => match start(engine, target, options) {
+                Ok(result) => return Poll::Ready(result),
+                Err(state) => state,
+            },
+            State::Failed(error) => return Poll::Ready(Err(error)),
+            state => state,
+        };
+        // A future that is done may answer as it likes, short of a panic.
+        let State::UnderWay(acquiring) = &mut self.0 else { return Poll::Pending };
+        acquiring.as_mut().poll(cx)
     }
 }
 
@@ -87,34 +99,33 @@ impl fmt::Debug for Acquire {
 }
 
 impl Acquire {
+    /// Takes `target` once polled.
+    pub(crate) fn new(engine: &Arc<Engine>, target: &Arc<Target>, options: LockOptions) -> Self {
+        Self(State::Start(Arc::clone(engine), Arc::clone(target), options))
+    }
+
     /// An acquisition that has failed already.
     pub(crate) fn failed(error: LockError) -> Self {
-        Self(State::Ready(Some(Err(error))))
+        Self(State::Failed(error))
     }
 }
 
-/// Takes `target`. Re-entry is decided now, on the caller's call path; the rest when polled.
-pub(crate) fn acquire(engine: &Arc<Engine>, target: &Arc<Target>, options: LockOptions) -> Acquire {
+fn start(engine: Arc<Engine>, target: Arc<Target>, options: LockOptions) -> Started {
     if engine.closed.load(Ordering::Acquire) {
-        return Acquire::failed(LockError::Closed);
+        return Ok(Err(LockError::Closed));
     }
-    if let Some(stand) = scope::enclosing_stand(&engine.keeper, target) {
+    if let Some(stand) = scope::enclosing_stand(&engine.keeper, &target) {
         return re_enter(stand, options);
     }
-    let contention = Contention {
-        engine: Arc::clone(engine),
-        target: Arc::clone(target),
-        options,
-        started: Instant::now(),
-    };
-    Acquire(State::Contending(Box::pin(contention.run())))
+    let contention = Contention { engine, target, options, started: Instant::now() };
+    Err(State::UnderWay(Box::pin(contention.run())))
 }
 
 /// S-6: a count in memory and no round trip, unless a fixed lease has to be made longer first.
-fn re_enter(stand: Arc<Stand>, options: LockOptions) -> Acquire {
+fn re_enter(stand: Arc<Stand>, options: LockOptions) -> Started {
     let hold = &stand.hold;
     if let Err(cause) = hold.check() {
-        return Acquire::failed(hold.lost_error(cause));
+        return Ok(Err(hold.lost_error(cause)));
     }
     let (wanted, renew_as) = match (hold.lease, options.lease()) {
         // The watchdog keeps the hold for as long as anybody stands on it.
@@ -125,10 +136,10 @@ fn re_enter(stand: Arc<Stand>, options: LockOptions) -> Acquire {
     let remaining = hold.remaining();
     let guard = LockGuard::nested(stand, options.on_lost(), renew_as);
     // The margin of S-8 is not asked for again, or every equal lease would cost a round trip.
-    if wanted <= remaining + wanted / 50 {
-        return Acquire(State::Ready(Some(Ok(guard))));
+    if wanted <= remaining + wanted / 20 {
+        return Ok(Ok(guard));
     }
-    Acquire(State::Contending(Box::pin(async move {
+    Err(State::UnderWay(Box::pin(async move {
         guard.extend(wanted).await?;
         Ok(guard)
     })))

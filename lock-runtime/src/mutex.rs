@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::acquire::{self, Acquire, Engine};
+use crate::acquire::{Acquire, Engine};
 use crate::error::LockError;
 use crate::guard::LockGuard;
 use crate::options::{LockOptions, Wait};
@@ -99,7 +99,7 @@ impl Mutex {
 
     fn acquire(&self, options: LockOptions) -> Acquire {
         match &self.target {
-            Ok(target) => acquire::acquire(&self.engine, target, options),
+            Ok(target) => Acquire::new(&self.engine, target, options),
             Err(error) => Acquire::failed(error.clone()),
         }
     }

@@ -1,0 +1,93 @@
+//! The contract of a mutex, as one suite over every store: in memory on a paused clock, on Redis in
+//! real time.
+//!
+//! A case gets a [`World`], the locks that several processes share, and makes a client for each
+//! process it wants. Cases cite the rules that they hold the library to.
+
+mod cancel;
+mod exclusion;
+mod leases;
+mod line;
+mod reentry;
+mod world;
+
+use world::{Memory, Redis};
+
+/// Instantiates each case over each world.
+macro_rules! contract {
+    ($($module:ident :: { $($case:ident),* $(,)? })*) => {
+        mod memory {
+            use super::*;
+            $($(
+                #[tokio::test(start_paused = true)]
+                async fn $case() {
+                    $module::$case(&Memory::new()).await;
+                }
+            )*)*
+        }
+
+        mod redis {
+            use super::*;
+            $($(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $case() {
+                    $module::$case(&Redis::start().await).await;
+                }
+            )*)*
+        }
+    };
+}
+
+contract! {
+    exclusion::{
+        one_holder_at_a_time,
+        a_released_lock_is_free,
+        a_dropped_guard_frees_the_lock,
+        a_panicking_holder_frees_the_lock,
+        try_lock_takes_no_for_an_answer,
+        try_lock_right_after_a_drop_succeeds,
+        tokens_grow_across_clients,
+        invalid_names_and_options_are_refused,
+        namespaces_are_kept_apart,
+        a_shut_down_client_refuses,
+        shutdown_gives_back_what_is_dropped,
+    }
+    reentry::{
+        an_enclosed_acquire_re_enters,
+        siblings_exclude_each_other,
+        a_plain_guard_gives_no_re_entry,
+        a_spawned_task_inherits_nothing_unless_told,
+        a_nested_guard_that_outlives_the_outer_keeps_the_lock,
+        a_longer_nested_lease_extends_a_fixed_one,
+        a_nested_watchdog_keeps_a_fixed_hold_alive,
+        the_hold_count_is_shown_for_long_nesting,
+    }
+    leases::{
+        a_watchdog_hold_outlives_its_lease,
+        a_fixed_lease_cuts_the_body_off,
+        finish_lets_the_body_end_and_reports,
+        lost_resolves_at_the_deadline,
+        extend_moves_the_deadline,
+        extend_never_shortens,
+        max_hold_ends_renewal,
+        a_suspended_machine_loses_its_holds,
+        the_body_is_dropped_before_the_guard,
+        an_expired_hold_does_not_touch_its_successor,
+    }
+    line::{
+        local_waiters_are_served_in_order,
+        a_waiter_times_out,
+        a_dropped_waiter_leaves_the_line,
+        too_many_waiters_are_sent_away,
+        a_waiter_in_another_client_is_woken,
+        both_clients_get_their_turns,
+        handed_over_holds_are_watched_anew,
+        a_waiter_with_another_lease_gets_its_own,
+    }
+    cancel::{
+        an_acquire_dropped_anywhere_leaves_nothing,
+        a_waiting_acquire_dropped_anywhere_leaves_nothing,
+        a_release_dropped_anywhere_is_finished,
+        a_run_dropped_anywhere_keeps_the_guard,
+    }
+}

@@ -1,0 +1,139 @@
+//! Re-entry follows the call path (S-6, S-7).
+
+use std::time::Duration;
+
+use lock_runtime::{Lease, LockError, LockOptions, scope};
+
+use crate::world::{SHORT, SOON, World};
+
+fn fixed(lease: Duration) -> LockOptions {
+    LockOptions::builder().lease(Lease::Fixed(lease)).build().unwrap()
+}
+
+/// S-6, S-23: at any depth, with the same token, and without a round trip.
+pub(crate) async fn an_enclosed_acquire_re_enters(world: &impl World) {
+    let client = world.client().await;
+    let outer = client.mutex("n").lock().await.unwrap();
+    outer
+        .run(async {
+            for _ in 0..3 {
+                let nested = client.mutex("n").lock().await.unwrap();
+                assert_eq!(nested.token(), outer.token());
+                nested
+                    .run(async { client.mutex("n").lock().await.unwrap().release().await })
+                    .await
+                    .unwrap()
+                    .unwrap();
+                nested.release().await.unwrap();
+            }
+            assert_eq!(world.holders("n").await.len(), 1, "a nested release freed the lock");
+        })
+        .await
+        .unwrap();
+    outer.release().await.unwrap();
+    assert!(world.holders("n").await.is_empty());
+}
+
+/// S-6: `join!` polls both in one task, and they still exclude each other.
+pub(crate) async fn siblings_exclude_each_other(world: &impl World) {
+    let client = world.client().await;
+    let inside = std::cell::Cell::new(false);
+    let visit = async || {
+        let guard = client.mutex("j").lock().await.unwrap();
+        guard
+            .run(async {
+                assert!(!inside.replace(true), "both are inside");
+                tokio::time::sleep(Duration::from_millis(30)).await;
+                inside.set(false);
+            })
+            .await
+            .unwrap();
+        guard.release().await.unwrap();
+    };
+    tokio::join!(visit(), visit(), visit());
+}
+
+/// S-7.
+pub(crate) async fn a_plain_guard_gives_no_re_entry(world: &impl World) {
+    let client = world.client().await;
+    let _guard = client.mutex("g").lock().await.unwrap();
+    assert!(client.mutex("g").try_lock().await.unwrap().is_none());
+}
+
+/// S-6: a spawned task may outlive its parent's hold.
+pub(crate) async fn a_spawned_task_inherits_nothing_unless_told(world: &impl World) {
+    let client = world.client().await;
+    let guard = client.mutex("i").lock().await.unwrap();
+    let try_it = |client: lock_runtime::LockClient| async move {
+        client.mutex("i").try_lock().await.unwrap().is_some()
+    };
+    guard
+        .run(async {
+            assert!(!tokio::spawn(try_it(client.clone())).await.unwrap());
+            assert!(tokio::spawn(scope::inherit(try_it(client.clone()))).await.unwrap());
+        })
+        .await
+        .unwrap();
+}
+
+/// The last guard on a hold ends it.
+pub(crate) async fn a_nested_guard_that_outlives_the_outer_keeps_the_lock(world: &impl World) {
+    let client = world.client().await;
+    let outer = client.mutex("o").lock().await.unwrap();
+    let nested = outer.run(client.mutex("o").lock()).await.unwrap().unwrap();
+    outer.release().await.unwrap();
+    assert_eq!(world.holders("o").await.len(), 1);
+    nested.release().await.unwrap();
+    assert!(world.holders("o").await.is_empty());
+}
+
+/// S-6: one round trip makes a fixed lease long enough for what is inside.
+pub(crate) async fn a_longer_nested_lease_extends_a_fixed_one(world: &impl World) {
+    let client = world.client().await;
+    let outer = client.mutex("x").with(fixed(Duration::from_secs(2))).lock().await.unwrap();
+    outer
+        .run(async {
+            let ten = fixed(Duration::from_secs(10));
+            let nested = client.mutex("x").with(ten).lock().await.unwrap();
+            assert!(nested.remaining() > Duration::from_secs(8), "{:?}", nested.remaining());
+            nested.release().await.unwrap();
+        })
+        .await
+        .unwrap();
+}
+
+/// A nested acquire that asks for the watchdog gets it, for as long as it lasts.
+pub(crate) async fn a_nested_watchdog_keeps_a_fixed_hold_alive(world: &impl World) {
+    let client = world.client().await;
+    let outer = client.mutex("w").with(fixed(SHORT)).lock().await.unwrap();
+    let watched = LockOptions::builder().lease(Lease::Watchdog(SHORT)).build().unwrap();
+    let outcome = outer
+        .run(async {
+            let nested = client.mutex("w").with(watched).lock().await.unwrap();
+            tokio::time::sleep(SHORT * 2).await;
+            nested.release().await.unwrap();
+            // Without the nested guard the lease is a fixed one again.
+            tokio::time::sleep(SHORT * 2).await;
+        })
+        .await;
+    assert!(matches!(outcome, Err(LockError::Lost { .. })), "{outcome:?}");
+    drop(outer);
+    world.free_soon("w").await;
+}
+
+/// S-6: shown as Redisson's structure does, written behind.
+pub(crate) async fn the_hold_count_is_shown_for_long_nesting(world: &impl World) {
+    let client = world.client().await;
+    let outer = client.mutex("c").lock().await.unwrap();
+    let count = async || world.holders("c").await.first().map(|(_, count)| *count);
+    outer
+        .run(async {
+            assert_eq!(count().await, Some(1));
+            let nested = client.mutex("c").lock().await.unwrap();
+            lock_tests::eventually(SOON, "the count is 2", async || count().await == Some(2)).await;
+            nested.release().await.unwrap();
+            lock_tests::eventually(SOON, "the count is 1", async || count().await == Some(1)).await;
+        })
+        .await
+        .unwrap();
+}
