@@ -25,6 +25,8 @@ pub use error::{BusyReason, LockError, LossCause, StoreError, StoreErrorKind};
 pub use fence::{FenceGate, FencingToken, StaleToken};
 pub use guard::{LockGuard, Release, Run, RunOwned};
 pub use key::{IntoLockKey, KeyPart, KeyPartWriter, LockKey, LockKeyBuilder, MAX_KEY_BYTES};
+#[cfg(feature = "macros")]
+pub use lock_macros::distributed_lock;
 pub use mutex::Mutex;
 pub use options::{
     DEFAULT_LEASE, Lease, LockOptions, LockOptionsBuilder, MAX_LEASE, MIN_LEASE, OnLost, Wait,

@@ -1,1 +1,30 @@
-//! Under construction.
+//! What the tests stand on: servers to talk to, faults to inject, and ways to wait and to judge.
+//!
+//! In the order in which a test meets them:
+//!
+//! - [`redis_server`]: a throw-away `redis-server` on a free port or a unix socket,
+//! - [`raw_client`]: a side channel to it, to look at keys without the library under test,
+//! - [`proxy`]: a TCP proxy between client and server that delays, drops, resets, duplicates,
+//! - [`process`]: a worker in a process of its own, which can be stopped and killed,
+//! - [`mod@eventually`]: waiting for a condition, with a bound,
+//! - [`poll_count`]: dropping a future at each of its await points,
+//! - [`history`]: what every process did and when, and the rules that must have held.
+//!
+//! A check that does not hold panics and says what was waited for: these are test tools. Nothing
+//! here skips: a test that needs a server that is not there fails and says how to get one.
+//! Signals and unix sockets make this a crate for unix systems.
+
+pub mod eventually;
+pub mod history;
+mod leash;
+pub mod poll_count;
+pub mod process;
+pub mod proxy;
+pub mod raw_client;
+pub mod redis_server;
+
+pub use eventually::eventually;
+pub use process::Worker;
+pub use proxy::Proxy;
+pub use raw_client::{RawClient, Ttl};
+pub use redis_server::RedisServer;

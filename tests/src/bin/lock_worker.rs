@@ -1,0 +1,146 @@
+//! A process that takes locks when told to, for tests that stop and kill processes.
+//!
+//! `lock_worker <redis url> <history directory>`, then one command a line:
+//!
+//! - `hold <name> <lease ms>`: takes the lock with a watchdog lease, answers `held <token>`, and
+//!   records an effect every few milliseconds under it; answers `lost` when that ends.
+//! - `hammer <name> <tasks> <ms>`: that many tasks take and release the lock for that long; answers
+//!   `hammered <grants> <fewest> <most>` by task.
+//! - `lock <name>`: takes the lock, answers `locked <token>`, and keeps it.
+//! - `release`: releases what `lock` took, answers `released`.
+//!
+//! What it does is in the history; an `error …` line says what went wrong.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lock_runtime::{Lease, LockClient, LockError, LockGuard, LockOptions};
+use lock_tests::history::{Op, Recorder, Stamp};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::time::{Instant, sleep};
+
+/// How often a holder has an effect.
+const EFFECT_EVERY: Duration = Duration::from_millis(2);
+
+#[tokio::main(worker_threads = 2)]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut args = std::env::args().skip(1);
+    let (Some(url), Some(dir)) = (args.next(), args.next()) else {
+        return Err("usage: lock_worker <redis url> <history directory>".into());
+    };
+    let worker = Worker {
+        client: LockClient::connect(&url).await?,
+        recorder: Arc::new(Recorder::create(Path::new(&dir))?),
+    };
+    println!("ready");
+    let mut lines = BufReader::new(tokio::io::stdin()).lines();
+    let mut held = None;
+    while let Some(line) = lines.next_line().await? {
+        if let Err(error) = worker.obey(&line, &mut held).await {
+            println!("error {error}");
+        }
+    }
+    Ok(())
+}
+
+#[derive(Clone)]
+struct Worker {
+    client: LockClient,
+    recorder: Arc<Recorder>,
+}
+
+impl Worker {
+    async fn obey(
+        &self,
+        line: &str,
+        held: &mut Option<LockGuard>,
+    ) -> Result<(), Box<dyn std::error::Error>> {
+        match line.split_whitespace().collect::<Vec<_>>()[..] {
+            ["hold", name, lease] => {
+                let lease = Lease::Watchdog(Duration::from_millis(lease.parse()?));
+                let (worker, name) = (self.clone(), name.to_owned());
+                tokio::spawn(async move { worker.hold(&name, lease).await });
+            }
+            ["hammer", name, tasks, ms] => {
+                let (worker, name) = (self.clone(), name.to_owned());
+                let (tasks, time) = (tasks.parse()?, Duration::from_millis(ms.parse()?));
+                tokio::spawn(async move { worker.hammer(&name, tasks, time).await });
+            }
+            ["lock", name] => {
+                let guard = self.client.mutex(name).lock().await?;
+                println!("locked {}", guard.token());
+                *held = Some(guard);
+            }
+            ["release"] => {
+                held.take().ok_or("nothing is locked")?.release().await?;
+                println!("released");
+            }
+            _ => return Err(format!("no such command: {line}").into()),
+        }
+        Ok(())
+    }
+
+    async fn hold(&self, name: &str, lease: Lease) {
+        let outcome = self.try_hold(name, lease).await;
+        if let Err(error) = outcome {
+            println!("error {error}");
+        }
+    }
+
+    async fn try_hold(&self, name: &str, lease: Lease) -> Result<(), LockError> {
+        let options = LockOptions::builder().lease(lease).build()?;
+        self.recorder.record(0, name, Op::AcquireInvoked);
+        let guard = self.client.mutex(name).with(options).lock().await?;
+        // The deadline moves with each renewal, so none is recorded: the process reports the loss.
+        self.acquired(0, name, &guard, None);
+        println!("held {}", guard.token());
+        let effects = async {
+            loop {
+                self.recorder.record(0, name, Op::Effect);
+                sleep(EFFECT_EVERY).await;
+            }
+        };
+        let outcome: Result<std::convert::Infallible, _> = guard.run(effects).await;
+        self.recorder.record(0, name, Op::Lost);
+        println!("lost {}", outcome.map_or_else(|error| error.to_string(), |never| match never {}));
+        Ok(())
+    }
+
+    fn acquired(&self, task: u64, name: &str, guard: &LockGuard, until: Option<Stamp>) {
+        let token = Some(guard.token().get());
+        self.recorder.record(task, name, Op::Acquired { token, valid_until: until });
+    }
+
+    async fn hammer(&self, name: &str, tasks: u64, time: Duration) {
+        let until = Instant::now() + time;
+        let hammer = |task: u64| {
+            let (worker, name) = (self.clone(), name.to_owned());
+            tokio::spawn(async move {
+                let (mutex, mut grants) = (worker.client.mutex(&name), 0u64);
+                while Instant::now() < until {
+                    worker.recorder.record(task, &name, Op::AcquireInvoked);
+                    let guard = mutex.lock().await?;
+                    worker.acquired(task, &name, &guard, None);
+                    grants += 1;
+                    worker.recorder.record(task, &name, Op::ReleaseInvoked);
+                    guard.release().await?;
+                    worker.recorder.record(task, &name, Op::Released);
+                }
+                Ok::<_, LockError>(grants)
+            })
+        };
+        let tasks: Vec<_> = (0..tasks).map(hammer).collect();
+        let mut grants = Vec::new();
+        for task in tasks {
+            match task.await {
+                Ok(Ok(count)) => grants.push(count),
+                Ok(Err(error)) => return println!("error {error}"),
+                Err(error) => return println!("error {error}"),
+            }
+        }
+        let (fewest, most) = (grants.iter().min(), grants.iter().max());
+        let sum: u64 = grants.iter().sum();
+        println!("hammered {sum} {} {}", fewest.unwrap_or(&0), most.unwrap_or(&0));
+    }
+}

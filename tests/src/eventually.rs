@@ -1,0 +1,113 @@
+//! Waiting for a condition, with a bound.
+//!
+//! A test polls for what it expects instead of sleeping for as long as it hopes that will take.
+
+use std::panic::Location;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, timeout_at};
+
+/// The pause between two looks at a condition: short beside a round trip's hundreds of
+/// microseconds plus scheduling, long enough to leave the processor to what is waited for.
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// Waits until `cond` is true.
+///
+/// The bound also ends a look that itself hangs, as one at a stopped server does. Works under a
+/// paused clock, where the pauses advance it.
+///
+/// # Panics
+///
+/// When `cond` has not become true within `bound`; the message names `what` and the caller.
+#[track_caller]
+pub fn eventually(
+    bound: Duration,
+    what: &str,
+    mut cond: impl AsyncFnMut() -> bool,
+) -> impl Future<Output = ()> {
+    let caller = Location::caller();
+    async move {
+        let start = Instant::now();
+        let met = timeout_at(start + bound, async {
+            while !cond().await {
+                sleep(PAUSE).await;
+            }
+        });
+        if met.await.is_err() {
+            panic!("{caller}: not within {bound:?}: {what} (gave up after {:?})", start.elapsed());
+        }
+    }
+}
+
+/// Waits until `cond` is true, blocking the thread: for tests without a runtime.
+///
+/// # Panics
+///
+/// When `cond` has not become true within `bound`; the message names `what`.
+#[track_caller]
+pub fn eventually_blocking(bound: Duration, what: &str, mut cond: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !cond() {
+        let waited = start.elapsed();
+        assert!(waited < bound, "not within {bound:?}: {what} (gave up after {waited:?})");
+        std::thread::sleep(PAUSE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn waits_until_the_condition_holds() {
+        let ready = Instant::now() + Duration::from_secs(5);
+        eventually(Duration::from_secs(6), "five seconds", async || Instant::now() >= ready).await;
+        assert!(Instant::now() < ready + Duration::from_millis(10));
+    }
+
+    #[tokio::test(start_paused = true)]
+    #[should_panic(expected = "eventually.rs")]
+    async fn names_the_caller() {
+        eventually(Duration::from_secs(1), "never", async || false).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    #[should_panic(expected = "not within 1s: the moon (gave up after 1")]
+    async fn names_what_was_missing_and_for_how_long() {
+        eventually(Duration::from_secs(1), "the moon", async || false).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_look_that_hangs_is_bounded_too() {
+        let start = Instant::now();
+        let bound = Duration::from_secs(1);
+        let hangs = eventually(bound, "an answer", async || std::future::pending().await);
+        assert!(tokio::spawn(hangs).await.unwrap_err().is_panic());
+        assert!((bound..2 * bound).contains(&start.elapsed()));
+    }
+
+    #[test]
+    fn blocking_waits_until_the_condition_holds() {
+        let mut looks = 0;
+        eventually_blocking(Duration::from_secs(5), "three looks", || {
+            looks += 1;
+            looks == 3
+        });
+        assert_eq!(looks, 3);
+    }
+
+    #[test]
+    #[should_panic(expected = "not within 20ms: the moon")]
+    fn blocking_names_what_was_missing() {
+        eventually_blocking(Duration::from_millis(20), "the moon", || false);
+    }
+
+    #[test]
+    fn blocking_is_bounded() {
+        let start = Instant::now();
+        let bound = Duration::from_millis(20);
+        let waits = std::thread::spawn(move || eventually_blocking(bound, "the moon", || false));
+        assert!(waits.join().is_err());
+        assert!((bound..100 * bound).contains(&start.elapsed()));
+    }
+}

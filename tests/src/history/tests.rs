@@ -1,0 +1,293 @@
+use std::ops::Range;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::*;
+
+const OBJECT: &str = "order 42";
+
+fn at(nanos: u64) -> Stamp {
+    Stamp::from_origin(std::time::Duration::from_nanos(nanos))
+}
+
+fn event(nanos: u64, holder: u32, op: Op) -> Event {
+    let task = u64::from(holder % 3);
+    Event { at: at(nanos), process: holder / 3, task, object: OBJECT.to_owned(), op }
+}
+
+/// One hold in a history that is made up: asked for, held during a range, with a token.
+#[derive(Debug, Clone)]
+struct Hold {
+    holder: u32,
+    invoked: u64,
+    held: Range<u64>,
+    token: u64,
+    /// Whether it ends by its deadline, with the loss noticed later, or by a release.
+    expires: bool,
+}
+
+impl Hold {
+    fn events(&self) -> Vec<Event> {
+        let Self { holder, invoked, ref held, token, expires } = *self;
+        let valid_until = Some(at(if expires { held.end } else { held.end + 50 }));
+        let end = if expires { Op::Lost } else { Op::ReleaseInvoked };
+        vec![
+            event(invoked, holder, Op::AcquireInvoked),
+            event(held.start, holder, Op::Acquired { token: Some(token), valid_until }),
+            event(held.start, holder, Op::Effect),
+            event(held.end + if expires { 7 } else { 0 }, holder, end),
+        ]
+    }
+}
+
+fn history(holds: &[Hold]) -> History {
+    History::from_events(holds.iter().flat_map(Hold::events).collect())
+}
+
+/// Holds one after another, by different holders, each asked for while earlier ones were held.
+fn fair_holds() -> impl Strategy<Value = Vec<Hold>> {
+    let hold = (10..100_u64, 0..50_u64, 1..400_u64, 1..9_u64, any::<bool>());
+    vec(hold, 2..40).prop_map(|drawn| {
+        let mut time = 1_000;
+        let mut token = 0;
+        let mut free_at = [0; 16];
+        let mut holds = Vec::new();
+        for (index, (length, gap, wait, step, expires)) in drawn.into_iter().enumerate() {
+            time += gap;
+            token += step;
+            let holder = index % free_at.len();
+            let invoked = (time - wait).max(free_at[holder]);
+            let held = time..time + length;
+            time = held.end;
+            free_at[holder] = held.end + 10;
+            holds.push(Hold { holder: holder as u32, invoked, held, token, expires });
+        }
+        holds
+    })
+}
+
+proptest! {
+    #[test]
+    fn a_correct_history_is_clean(holds in fair_holds()) {
+        let history = history(&holds);
+        prop_assert_eq!(history.exclusion(), []);
+        prop_assert_eq!(history.token_order(), []);
+        prop_assert_eq!(history.late_effects(), []);
+        prop_assert_eq!(history.claims().len(), holds.len());
+        let by_process: usize = history.grants_by_process(OBJECT).values().sum();
+        let by_task: usize = history.grants_by_task(OBJECT).values().sum();
+        prop_assert_eq!((by_process, by_task), (holds.len(), holds.len()));
+    }
+
+    #[test]
+    fn a_planted_overlap_is_found(mut holds in fair_holds(), at in any::<prop::sample::Index>()) {
+        let late = 1 + at.index(holds.len() - 1);
+        let end = holds[late - 1].held.end;
+        holds[late].held.start = end - 1;
+        holds[late].invoked = holds[late].invoked.min(end - 2);
+        let found = history(&holds).exclusion();
+        prop_assert_eq!(found.len(), 1);
+        let Violation::Overlap(one, other) = &found[0] else { panic!("{}", found[0]) };
+        prop_assert_eq!(one.token, Some(holds[late - 1].token));
+        prop_assert_eq!(other.token, Some(holds[late].token));
+    }
+
+    #[test]
+    fn a_planted_swap_of_tokens_is_found(mut holds in fair_holds(), at in any::<prop::sample::Index>()) {
+        let late = 1 + at.index(holds.len() - 1);
+        let (one, other) = holds.split_at_mut(late);
+        std::mem::swap(&mut one[late - 1].token, &mut other[0].token);
+        let found = history(&holds).token_order();
+        prop_assert_eq!(found.len(), 1);
+        prop_assert!(matches!(&found[0], Violation::TokenOrder(_, later) if later.start == super::tests::at(holds[late].held.start)));
+    }
+
+    #[test]
+    fn a_planted_repetition_of_a_token_is_found(mut holds in fair_holds(), at in any::<prop::sample::Index>()) {
+        let late = 1 + at.index(holds.len() - 1);
+        holds[late].token = holds[late - 1].token;
+        let found = history(&holds).token_order();
+        prop_assert!(matches!(&found[..], [Violation::TokenOrder(..)]), "{found:?}");
+    }
+
+    #[test]
+    fn a_planted_late_effect_is_found(holds in fair_holds(), at in any::<prop::sample::Index>()) {
+        let hold = &holds[at.index(holds.len())];
+        let mut events = history(&holds).events().to_vec();
+        events.push(event(hold.held.end, hold.holder, Op::Effect));
+        let found = History::from_events(events).late_effects();
+        prop_assert!(matches!(&found[..], [Violation::LateEffect(_)]), "{found:?}");
+    }
+
+    /// Over histories without any order: the sweeps find something exactly where looking at all
+    /// pairs does.
+    #[test]
+    fn sweeps_agree_with_looking_at_all_pairs(
+        drawn in vec((1..60_u64, 0..300_u64, 0..30_u64, 0..40_u64, any::<bool>()), 0..12)
+    ) {
+        let holds: Vec<_> = (0..).zip(drawn).map(|(holder, (length, start, wait, token, expires))| {
+            let start = start + 30;
+            Hold { holder, invoked: start - wait, held: start..start + length, token, expires }
+        }).collect();
+        let ordered = |a: &Hold, b: &Hold| a.held.end <= b.held.start || a.held.start <= b.invoked;
+        let mut overlapping = Vec::new();
+        let mut misordered = Vec::new();
+        for b in &holds {
+            let others = || holds.iter().filter(|a| a.holder != b.holder);
+            let before = |a: &Hold| (a.held.start, a.held.end, a.holder) < (b.held.start, b.held.end, b.holder);
+            if others().any(|a| before(a) && a.held.end > b.held.start) {
+                overlapping.push(b.token);
+            }
+            if others().any(|a| (ordered(a, b) && a.token >= b.token) || (before(a) && a.token == b.token)) {
+                misordered.push(b.held.start);
+            }
+        }
+        let history = history(&holds);
+        prop_assert_eq!(history.exclusion().len(), overlapping.len());
+        let mut found: Vec<_> = history.token_order().into_iter().map(|violation| match violation {
+            Violation::TokenOrder(_, later) => later.start,
+            other => panic!("{other}"),
+        }).collect();
+        let mut misordered: Vec<_> = misordered.into_iter().map(super::tests::at).collect();
+        found.sort();
+        found.dedup();
+        misordered.sort();
+        misordered.dedup();
+        prop_assert_eq!(found, misordered);
+    }
+
+    #[test]
+    fn a_line_gives_its_event_back(
+        nanos in any::<u64>(),
+        process in any::<u32>(),
+        task in any::<u64>(),
+        object in "[^\r\n]{0,40}",
+        token in any::<Option<u64>>(),
+        until in any::<Option<u64>>(),
+    ) {
+        let valid_until = until.map(at);
+        let mut ops = vec![
+            Op::AcquireInvoked, Op::Acquired { token, valid_until }, Op::NotAcquired, Op::Effect,
+            Op::Lost, Op::ReleaseInvoked, Op::Released, Op::Killed,
+        ];
+        ops.extend(valid_until.map(|valid_until| Op::Extended { valid_until }));
+        for op in ops {
+            let event = Event { at: at(nanos), process, task, object: object.clone(), op };
+            prop_assert_eq!(event.to_string().parse(), Ok(event));
+        }
+    }
+}
+
+#[test]
+fn what_is_no_event_is_refused() {
+    for line in [
+        "",
+        "t=1 proc=2 task=3 op=acq_ok",
+        "t=1 proc=2 task=3 op=grabbed obj=x",
+        "t=1 proc=2 task=3 op=renew_ok obj=x",
+        "t=1 proc=2 task=3 op=lost extra obj=x",
+        "t=-1 proc=2 task=3 op=lost obj=x",
+    ] {
+        assert_eq!(line.parse::<Event>(), Err(MalformedEvent), "{line:?}");
+    }
+}
+
+#[test]
+fn a_claim_ends_at_the_first_of_what_can_end_it() {
+    let granted = |until: Option<u64>| {
+        let valid_until = until.map(at);
+        [event(1, 0, Op::AcquireInvoked), event(2, 0, Op::Acquired { token: Some(1), valid_until })]
+    };
+    let extended = |until| Op::Extended { valid_until: at(until) };
+    let end = |until, ops: &[(u64, Op)]| {
+        let rest = ops.iter().map(|&(nanos, op)| event(nanos, 0, op));
+        let history = History::from_events(granted(until).into_iter().chain(rest).collect());
+        assert_eq!(history.exclusion(), []);
+        history.claims()[0].end
+    };
+    assert_eq!(end(None, &[]), Stamp::MAX);
+    assert_eq!(end(Some(9), &[]), at(9));
+    assert_eq!(end(Some(9), &[(5, Op::ReleaseInvoked), (6, Op::Released)]), at(5));
+    assert_eq!(end(Some(9), &[(5, Op::Lost), (6, Op::ReleaseInvoked)]), at(5));
+    assert_eq!(end(Some(9), &[(20, Op::Lost)]), at(9));
+    assert_eq!(end(Some(9), &[(5, extended(15)), (20, Op::Lost)]), at(15));
+    assert_eq!(end(Some(9), &[(5, extended(8)), (20, Op::Lost)]), at(9));
+    assert_eq!(end(None, &[(5, Op::Killed)]), at(5));
+}
+
+#[test]
+fn a_kill_ends_the_claims_of_its_process_only() {
+    let events = [0, 1, 3].into_iter().flat_map(|holder| {
+        let object = format!("object of {holder}");
+        let named = move |event| Event { object: object.clone(), ..event };
+        [Op::AcquireInvoked, Op::Acquired { token: None, valid_until: None }]
+            .map(|op| named(event(1, holder, op)))
+    });
+    let killed = Event { object: String::new(), task: 0, ..event(5, 0, Op::Killed) };
+    let history = History::from_events(events.chain([killed]).collect());
+    let mut ends: Vec<_> =
+        history.claims().iter().map(|claim| (claim.process, claim.task, claim.end)).collect();
+    ends.sort();
+    assert_eq!(ends, [(0, 0, at(5)), (0, 1, at(5)), (1, 0, Stamp::MAX)]);
+}
+
+#[test]
+fn a_history_that_cannot_be_is_reported() {
+    let acquired = Op::Acquired { token: None, valid_until: None };
+    for ops in [
+        &[acquired][..],
+        &[Op::AcquireInvoked, acquired, acquired],
+        &[Op::AcquireInvoked, Op::NotAcquired, acquired],
+        &[Op::Extended { valid_until: at(9) }],
+    ] {
+        let events = (1..).zip(ops).map(|(nanos, op)| event(nanos, 0, *op)).collect();
+        let found = History::from_events(events).exclusion();
+        assert!(matches!(&found[..], [Violation::OutOfPlace(_)]), "{ops:?}: {found:?}");
+    }
+}
+
+#[test]
+fn a_hold_without_a_token_is_reported_by_the_token_order() {
+    let acquired = Op::Acquired { token: None, valid_until: None };
+    let events = vec![event(1, 0, Op::AcquireInvoked), event(2, 0, acquired)];
+    let history = History::from_events(events);
+    assert_eq!(history.exclusion(), []);
+    assert!(matches!(&history.token_order()[..], [Violation::NoToken(_)]));
+}
+
+#[test]
+fn whoever_got_nothing_is_in_the_counts() {
+    let mut events =
+        history(&[Hold { holder: 0, invoked: 1, held: 2..3, token: 1, expires: false }])
+            .events()
+            .to_vec();
+    events.push(event(9, 4, Op::AcquireInvoked));
+    let history = History::from_events(events);
+    assert_eq!(history.grants_by_process(OBJECT), [(0, 1), (1, 0)].into());
+    assert_eq!(history.grants_by_task(OBJECT), [((0, 0), 1), ((1, 1), 0)].into());
+    assert!(history.grants_by_process("another").is_empty());
+}
+
+#[test]
+fn files_are_read_back_and_a_torn_last_line_is_left_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let recorder = Recorder::create(dir.path()).unwrap();
+    let before = Stamp::now();
+    recorder.record(7, "a b", Op::AcquireInvoked);
+    recorder.record_kill(99);
+    let after = Stamp::now();
+    fs::write(dir.path().join("1.events"), "t=5 proc=1 task=1 op=lost obj=x\nt=6 proc=1 ta")
+        .unwrap();
+    fs::write(dir.path().join("notes.txt"), "not an event").unwrap();
+
+    let history = History::load(dir.path()).unwrap();
+    let ops: Vec<_> = history.events().iter().map(|event| (event.process, event.op)).collect();
+    let me = std::process::id();
+    assert_eq!(ops, [(1, Op::Lost), (me, Op::AcquireInvoked), (99, Op::Killed)]);
+    assert_eq!(history.events()[1].object, "a b");
+    assert!(before <= history.events()[1].at && history.events()[2].at <= after);
+
+    fs::write(dir.path().join("2.events"), "nonsense\n").unwrap();
+    assert!(History::load(dir.path()).unwrap_err().to_string().contains("nonsense"));
+}

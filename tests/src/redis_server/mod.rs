@@ -1,0 +1,247 @@
+//! A throw-away `redis-server`, alone on a free port or a unix socket.
+//!
+//! It keeps nothing on disk, lives in a temporary directory, and is killed when its
+//! [`RedisServer`] is dropped or the test process ends. The binary is the one named by the
+//! environment variable `REDIS_SERVER`, else `redis-server` on the `PATH`; `cargo xtask test` sees
+//! to it that there is one.
+
+mod binary;
+mod builder;
+mod observe;
+
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tokio::time::{Instant, sleep};
+
+use crate::leash::Leash;
+use crate::raw_client::RawClient;
+
+pub use builder::RedisServerBuilder;
+pub use observe::{ClientType, MessageLog};
+
+/// How long a server may take to answer, and a restarted one to get its port back.
+const START_BOUND: Duration = Duration::from_secs(20);
+
+/// The pause between two looks at a server that starts.
+const START_PAUSE: Duration = Duration::from_millis(5);
+
+/// A running `redis-server`.
+///
+/// Its methods take `&self`, so one server may stand in a `static` and serve all tests of a binary
+/// (with keys of their own); a test that kills, pauses or fills a server starts its own.
+#[derive(Debug)]
+pub struct RedisServer {
+    /// `None` while killed. Before `dir`, so that the process goes first.
+    process: Mutex<Option<Leash>>,
+    dir: TempDir,
+    address: Address,
+    password: Option<String>,
+    args: Vec<String>,
+    client: RawClient,
+}
+
+/// Where clients reach the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Address {
+    /// This port of 127.0.0.1.
+    Tcp(u16),
+    /// The socket in the server's directory, which is there in any case, and nothing else.
+    UnixSocket,
+}
+
+/// Why a server did not come up.
+enum StartError {
+    PortTaken,
+    Other(String),
+}
+
+impl RedisServer {
+    /// Starts a server with default settings on a free port, and waits until it answers.
+    ///
+    /// # Panics
+    ///
+    /// When there is no `redis-server`, or it does not come up.
+    pub async fn start() -> Self {
+        Self::builder().start().await
+    }
+
+    /// A server with other settings.
+    pub fn builder() -> RedisServerBuilder {
+        RedisServerBuilder::default()
+    }
+
+    /// The server's address, with its password if it has one.
+    pub fn url(&self) -> String {
+        self.url_with_password(self.password.as_deref())
+    }
+
+    /// The server's address with this password, or none, in place of the right one.
+    pub fn url_with_password(&self, password: Option<&str>) -> String {
+        let password = password.map(percent_encoded);
+        match (self.address, password) {
+            (Address::Tcp(port), None) => format!("redis://127.0.0.1:{port}"),
+            (Address::Tcp(port), Some(password)) => format!("redis://:{password}@127.0.0.1:{port}"),
+            (Address::UnixSocket, password) => socket_url(&self.socket(), password.as_deref()),
+        }
+    }
+
+    /// The server's TCP port.
+    ///
+    /// # Panics
+    ///
+    /// When it listens on a unix socket only.
+    pub fn port(&self) -> u16 {
+        match self.address {
+            Address::Tcp(port) => port,
+            Address::UnixSocket => {
+                panic!("this server has no port: it was started with unix_socket()")
+            }
+        }
+    }
+
+    /// The side channel to this server. It does not go through any [`Proxy`](crate::Proxy), and
+    /// all clones share one connection.
+    pub fn client(&self) -> RawClient {
+        self.client.clone()
+    }
+
+    /// Kills the server (SIGKILL), paused or not, and returns when it is gone.
+    ///
+    /// # Panics
+    ///
+    /// When the system refuses.
+    pub fn kill(&self) {
+        if let Some(mut process) = self.process().take() {
+            process.kill().expect("one's own child can be killed");
+        }
+    }
+
+    /// Starts the server again at the same address, killing it first if it runs.
+    ///
+    /// It comes back empty, unless it was built with arguments that make it persist.
+    ///
+    /// # Panics
+    ///
+    /// When it does not come up.
+    pub async fn restart(&self) {
+        self.kill();
+        let deadline = Instant::now() + START_BOUND;
+        loop {
+            match self.launch().await {
+                Ok(()) => return,
+                // Somebody's connection out may be using the port as its own for a moment.
+                Err(StartError::PortTaken) if Instant::now() < deadline => sleep(START_PAUSE).await,
+                Err(error) => panic!("{}", error.report()),
+            }
+        }
+    }
+
+    /// Stops the server (SIGSTOP): connections stay open, and nothing answers.
+    ///
+    /// # Panics
+    ///
+    /// When it has been killed.
+    pub fn pause(&self) {
+        self.process().as_ref().expect("only a running server can be paused").stop();
+    }
+
+    /// Lets a paused server go on (SIGCONT).
+    ///
+    /// # Panics
+    ///
+    /// When it has been killed.
+    pub fn resume(&self) {
+        self.process().as_ref().expect("only a running server can be resumed").cont();
+    }
+
+    /// Starts the process and waits until it answers at its socket, where nobody else can.
+    async fn launch(&self) -> Result<(), StartError> {
+        let log = self.dir.path().join("redis.log");
+        let output = File::create(&log).expect("the server's directory is writable");
+        let mut command = Command::new(binary::path());
+        command.args(&self.args).stdin(Stdio::null());
+        command.stdout(output.try_clone().expect("a file can be duplicated")).stderr(output);
+        let mut process = Leash::spawn(&mut command, Some(self.dir.path()))
+            .unwrap_or_else(|error| panic!("{}", binary::missing(&error)));
+
+        let deadline = Instant::now() + START_BOUND;
+        loop {
+            if let Some(status) = process.try_wait().expect("one's own child can be waited for") {
+                let log = fs::read_to_string(&log).unwrap_or_default();
+                return Err(if log.contains("Address already in use") {
+                    StartError::PortTaken
+                } else {
+                    StartError::Other(format!("redis-server ended with {status}:\n{log}"))
+                });
+            }
+            match self.client.try_cmd(&["PING"]).await {
+                Ok(_) => break,
+                Err(_) if Instant::now() < deadline => sleep(START_PAUSE).await,
+                Err(error) => {
+                    let log = fs::read_to_string(&log).unwrap_or_default();
+                    let report =
+                        format!("redis-server does not answer in {START_BOUND:?}: {error}\n{log}");
+                    return Err(StartError::Other(report));
+                }
+            }
+        }
+        *self.process() = Some(process);
+        Ok(())
+    }
+
+    fn process(&self) -> MutexGuard<'_, Option<Leash>> {
+        self.process.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn socket(&self) -> PathBuf {
+        socket_in(&self.dir)
+    }
+}
+
+impl StartError {
+    fn report(self) -> String {
+        match self {
+            Self::PortTaken => "redis-server found no free port".to_owned(),
+            Self::Other(report) => report,
+        }
+    }
+}
+
+fn socket_in(dir: &TempDir) -> PathBuf {
+    dir.path().join("redis.sock")
+}
+
+fn socket_url(socket: &std::path::Path, password: Option<&str>) -> String {
+    let path = socket.display();
+    password.map_or_else(|| format!("unix://{path}"), |pass| format!("unix://{path}?pass={pass}"))
+}
+
+/// Escapes whatever means something in a URL.
+fn percent_encoded(text: &str) -> String {
+    text.bytes().fold(String::new(), |mut url, byte| {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                url.push(char::from(byte));
+            }
+            _ => write!(url, "%{byte:02X}").expect("a string takes all that is written to it"),
+        }
+        url
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_is_escaped_in_a_url() {
+        assert_eq!(percent_encoded("a-Z.0_~"), "a-Z.0_~");
+        assert_eq!(percent_encoded("p@ss/ü%"), "p%40ss%2F%C3%BC%25");
+    }
+}

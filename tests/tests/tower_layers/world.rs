@@ -1,0 +1,225 @@
+//! What the cases have in common: a service to lock, a store to look into or to break, a log.
+
+use std::convert::Infallible;
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::Body;
+use http_body_util::{BodyExt, Full};
+use lock_runtime::store::{
+    AcquireReply, AcquireRequest, CountRequest, Ownership, ReleaseReply, ReleaseRequest,
+    RenewRequest, StoreFuture, Subscription, Target,
+};
+use lock_runtime::{
+    Clock, Lease, LockClient, LockOptions, MemoryStore, Store, StoreError, StoreErrorKind, Wait,
+};
+use lock_tower::{HttpLockLayerBuilder, LockLayer};
+use tokio::sync::watch;
+use tower::{Service, service_fn};
+use tracing_subscriber::fmt::MakeWriter;
+
+/// Plenty for anything that takes a few polls.
+pub const SOON: Duration = Duration::from_secs(5);
+
+pub type Body_ = Full<Bytes>;
+
+/// A request to pay for order 42.
+pub fn pay() -> Request<Body_> {
+    Request::post("/orders/42/pay").body(Full::default()).unwrap()
+}
+
+/// A layer that locks the order.
+pub fn order_layer(client: &LockClient) -> HttpLockLayerBuilder {
+    LockLayer::http().key("order:{path.id}").route("/orders/{id}/pay").client(client.clone())
+}
+
+pub fn options(wait: Wait) -> LockOptions {
+    LockOptions::builder().wait(wait).build().unwrap()
+}
+
+pub fn fixed(wait: Wait, lease: Duration) -> LockOptions {
+    LockOptions::builder().wait(wait).lease(Lease::Fixed(lease)).build().unwrap()
+}
+
+/// Counts what got through to the handler.
+#[derive(Debug, Clone, Default)]
+pub struct Calls(Arc<AtomicUsize>);
+
+impl Calls {
+    pub fn count(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    pub fn add(&self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// A service that counts its calls and answers "done".
+    pub fn service(
+        &self,
+    ) -> impl Service<Request<Body_>, Response = Response<Body_>, Error = Infallible, Future: Send>
+    + Clone
+    + use<> {
+        let calls = self.clone();
+        service_fn(move |_| {
+            calls.add();
+            async { Ok(Response::new(Full::from("done"))) }
+        })
+    }
+}
+
+/// Status, headers in order, and the body: what a client sees.
+pub async fn seen<B>(response: Response<B>) -> String
+where
+    B: Body<Error: std::fmt::Debug>,
+{
+    let mut headers: Vec<_> = response
+        .headers()
+        .iter()
+        .map(|(name, value)| format!("{name}: {}\n", value.to_str().unwrap()))
+        .collect();
+    headers.sort();
+    let status = response.status();
+    let body = response.into_body().collect().await.unwrap().to_bytes();
+    format!("{status}\n{}\n{}", headers.concat(), String::from_utf8_lossy(&body))
+}
+
+/// Waits until nobody holds the lock.
+pub async fn free_soon(store: &MemoryStore, key: &str) {
+    lock_tests::eventually(SOON, "the lock is free", async || held(store, key) == 0).await;
+}
+
+/// How many hold the lock.
+pub fn held(store: &MemoryStore, key: &str) -> usize {
+    store.holders(key).0.len()
+}
+
+/// Two processes' clients of one store, and the store to look into.
+pub fn two_clients() -> (LockClient, LockClient, MemoryStore) {
+    let store = MemoryStore::new();
+    let client = |store| LockClient::builder().store(store).unwrap();
+    (client(store.clone()), client(store.peer()), store)
+}
+
+/// A store with moods.
+#[derive(Debug, Clone)]
+pub struct Moody {
+    inner: MemoryStore,
+    mood: watch::Sender<Mood>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mood {
+    /// Takes no locks.
+    Failing(StoreErrorKind),
+    /// Keeps its answers to releases back until the mood has passed.
+    Silent,
+    /// Says of every release that it is not the owner's.
+    Forgetful,
+    /// Does what is asked.
+    Good,
+}
+
+impl Moody {
+    pub fn new(inner: MemoryStore, mood: Mood) -> Self {
+        Self { inner, mood: watch::Sender::new(mood) }
+    }
+
+    pub fn set(&self, mood: Mood) {
+        self.mood.send_replace(mood);
+    }
+}
+
+impl Store for Moody {
+    fn acquire(&self, request: AcquireRequest) -> StoreFuture<'_, AcquireReply> {
+        match *self.mood.borrow() {
+            Mood::Failing(kind) => {
+                Box::pin(async move { Err(StoreError::new(kind, "it is in a mood")) })
+            }
+            _ => self.inner.acquire(request),
+        }
+    }
+
+    fn renew(
+        &self,
+        requests: Vec<RenewRequest>,
+        timeout: Duration,
+    ) -> StoreFuture<'_, Vec<Ownership>> {
+        self.inner.renew(requests, timeout)
+    }
+
+    fn release(&self, request: ReleaseRequest) -> StoreFuture<'_, ReleaseReply> {
+        let mut mood = self.mood.subscribe();
+        Box::pin(async move {
+            let answers = mood.wait_for(|mood| *mood != Mood::Silent);
+            let Ok(mood) = tokio::time::timeout(request.timeout, answers).await else {
+                return Err(StoreError::new(StoreErrorKind::OutcomeUnknown, "it says nothing"));
+            };
+            if *mood.unwrap() == Mood::Forgetful {
+                return Ok(ReleaseReply::NotOwner);
+            }
+            self.inner.release(request).await
+        })
+    }
+
+    fn show_counts(&self, requests: Vec<CountRequest>, timeout: Duration) -> StoreFuture<'_, ()> {
+        self.inner.show_counts(requests, timeout)
+    }
+
+    fn subscribe(&self, target: &Arc<Target>, timeout: Duration) -> StoreFuture<'_, Subscription> {
+        self.inner.subscribe(target, timeout)
+    }
+
+    fn clock(&self) -> Clock {
+        self.inner.clock()
+    }
+}
+
+/// What this thread logs while it lives.
+pub struct Log {
+    text: Text,
+    _guard: tracing::subscriber::DefaultGuard,
+}
+
+#[derive(Clone, Default)]
+struct Text(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    pub fn start() -> Self {
+        let text = Text::default();
+        let subscriber = tracing_subscriber::fmt()
+            .with_writer(text.clone())
+            .with_max_level(tracing::Level::DEBUG)
+            .with_ansi(false)
+            .finish();
+        Self { text, _guard: tracing::subscriber::set_default(subscriber) }
+    }
+
+    pub fn text(&self) -> String {
+        let text = self.text.0.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(&text).into_owned()
+    }
+}
+
+impl io::Write for Text {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Text {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}

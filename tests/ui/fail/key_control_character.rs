@@ -1,0 +1,10 @@
+#![allow(unused)]
+
+use lock_runtime::{LockError, distributed_lock};
+
+#[distributed_lock(key = "order:{id}\n")]
+async fn pay(id: u64) -> Result<(), LockError> {
+    Ok(())
+}
+
+fn main() {}

@@ -1,0 +1,12 @@
+#![allow(unused)]
+
+use lock_runtime::{LockError, distributed_lock};
+
+#[distributed_lock(
+    key = "order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-order-"
+)]
+async fn pay() -> Result<(), LockError> {
+    Ok(())
+}
+
+fn main() {}

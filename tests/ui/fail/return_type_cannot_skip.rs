@@ -1,0 +1,13 @@
+use lock_runtime::{LockError, distributed_lock};
+
+#[distributed_lock(key = "nightly", on_busy = skip)]
+async fn number() -> u64 {
+    1
+}
+
+#[distributed_lock(key = "nightly", on_busy = skip)]
+async fn result() -> Result<u64, LockError> {
+    Ok(1)
+}
+
+fn main() {}
