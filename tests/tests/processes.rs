@@ -136,7 +136,10 @@ async fn a_release_wakes_a_waiter_in_another_process() {
             let guard = mutex.lock().await.unwrap();
             (Instant::now(), guard)
         });
-        world.server.wait_for_subscribers("redisson_lock__channel:{wake}", 1).await;
+        eventually(ANSWER, "the waiter listens", async || {
+            world.server.pubsub_numsub("redisson_lock__channel:{wake}").await > 0
+        })
+        .await;
         worker.send("release");
         assert_eq!(worker.next_line(ANSWER).await, "released");
         let told = Instant::now();

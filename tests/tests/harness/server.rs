@@ -121,6 +121,7 @@ async fn messages_are_recorded_and_subscribers_counted() {
     assert_eq!(log.wait_for(3, BOUND).await, ["a", "b", "c"]);
     drop(log);
     server.wait_for_subscribers("news", 0).await;
+    assert_eq!(server.pubsub_numsub("news").await, 0);
 }
 
 #[tokio::test]

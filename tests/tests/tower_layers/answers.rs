@@ -13,7 +13,8 @@ use tokio::time::{Instant, sleep};
 use tower::{Layer, Service, ServiceExt, service_fn};
 
 use crate::world::{
-    Body_, Calls, Log, Mood, Moody, SOON, fixed, held, options, order_layer, pay, seen, two_clients,
+    Calls, Log, Mood, Moody, SOON, TestBody, fixed, held, options, order_layer, pay, seen,
+    two_clients,
 };
 
 const BUSY: &str = r#"409 Conflict
@@ -234,7 +235,7 @@ fn tenant(on_missing: OnMissing) -> impl Layer<Inner, Service = Tenant> {
 }
 
 type Inner =
-    tower::util::BoxCloneService<Request<Body_>, Response<Body_>, std::convert::Infallible>;
+    tower::util::BoxCloneService<Request<TestBody>, Response<TestBody>, std::convert::Infallible>;
 type Tenant = lock_tower::http::HttpLockService<Inner>;
 
 #[tokio::test(start_paused = true)]
@@ -375,6 +376,8 @@ async fn the_key_is_in_the_log_only() {
     let (log, store) = (Log::start(), MemoryStore::new());
     let client = |store| LockClient::builder().namespace("shop").store(store).unwrap();
     let (locks, peer) = (client(store.clone()), client(store.peer()));
+    // Tokens follow the clock, and a small one would be found in any answer.
+    sleep(Duration::from_secs(987_654)).await;
     let other = peer.mutex("order:jane@example.org").lock().await.unwrap();
     let (owner, token) = (store.holders("shop:order:jane@example.org").0, other.token());
     let request = || Request::post("/orders/jane@example.org/pay").body(Full::default()).unwrap();

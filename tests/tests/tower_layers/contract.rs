@@ -15,7 +15,7 @@ use lock_tower::{LockLayer, LockServiceError};
 use tokio::time::sleep;
 use tower::{Layer, Service, ServiceBuilder, ServiceExt, service_fn};
 
-use crate::world::{Body_, Calls, free_soon, held, options, order_layer, pay, two_clients};
+use crate::world::{Calls, TestBody, free_soon, held, options, order_layer, pay, two_clients};
 
 /// Ready on the second poll, and only then to be called; a clone begins anew.
 #[derive(Debug, Default)]
@@ -62,16 +62,16 @@ impl Service<&'static str> for Strict {
     }
 }
 
-impl Service<Request<Body_>> for Strict {
-    type Response = Response<Body_>;
+impl Service<Request<TestBody>> for Strict {
+    type Response = Response<TestBody>;
     type Error = Infallible;
-    type Future = std::future::Ready<Result<Response<Body_>, Infallible>>;
+    type Future = std::future::Ready<Result<Response<TestBody>, Infallible>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         self.ready(cx).map(Ok)
     }
 
-    fn call(&mut self, _: Request<Body_>) -> Self::Future {
+    fn call(&mut self, _: Request<TestBody>) -> Self::Future {
         self.take_call();
         std::future::ready(Ok(Response::default()))
     }
@@ -231,7 +231,10 @@ fn bounds_are_no_narrower_than_the_inner_services() {
     // A service whose futures stay on one thread can be locked too.
     let local = service_fn(|()| {
         let local = std::rc::Rc::new(());
-        async move { Ok::<_, Infallible>(drop(local)) }
+        async move {
+            drop(local);
+            Ok::<_, Infallible>(())
+        }
     });
     drop(generic.layer(local).call(()));
 }
@@ -265,7 +268,7 @@ async fn bodies_know_their_length() {
     assert!(refused.is_end_stream() && refused.size_hint().exact() == Some(0));
 
     let layer = order_layer(&LockClient::in_memory()).build().unwrap();
-    let inner = service_fn(|_: Request<Body_>| async {
+    let inner = service_fn(|_: Request<TestBody>| async {
         Ok::<_, Infallible>(Response::new(Full::<Bytes>::from("four")))
     });
     let body = layer.layer(inner).oneshot(pay()).await.unwrap().into_body();

@@ -11,12 +11,12 @@ use lock_tower::http::{HttpLockLayer, OnMissing};
 use lock_tower::{HttpLockLayerBuilder, LockLayer};
 use tower::{Layer, ServiceExt, service_fn};
 
-use crate::world::{Body_, held};
+use crate::world::{TestBody, held};
 
 /// The status of the answer, and whether `key` was held while the handler ran.
 async fn run(
     layer: impl FnOnce(HttpLockLayerBuilder) -> HttpLockLayerBuilder,
-    request: Request<Body_>,
+    request: Request<TestBody>,
     key: &str,
 ) -> (StatusCode, Option<bool>) {
     let store = MemoryStore::new();
@@ -33,7 +33,7 @@ async fn run(
     (status, seen)
 }
 
-fn post(path: &str) -> Request<Body_> {
+fn post(path: &str) -> Request<TestBody> {
     let request = Request::post(path).header("x-tenant", "a:b").header("x-user", "c");
     request.body(Full::default()).unwrap()
 }

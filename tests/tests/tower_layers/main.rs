@@ -1,6 +1,8 @@
 //! The tower layers, generic and HTTP, over the in-memory store: what a client is told, what the
 //! inner service sees, and when the lock is free again.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests as well")]
+
 mod answers;
 mod contract;
 mod keys;

@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep};
 use tower::{Layer, ServiceExt, service_fn};
 
 use crate::world::{
-    Body_, Calls, Log, Mood, Moody, free_soon, held, options, order_layer, pay, two_clients,
+    Calls, Log, Mood, Moody, TestBody, free_soon, held, options, order_layer, pay, two_clients,
 };
 
 const ORDER: &str = "order:42";
@@ -57,7 +57,8 @@ async fn a_store_that_is_slow_to_release_holds_an_answer_up_for_a_moment_only() 
     let store = MemoryStore::new();
     let moody = Moody::new(store.clone(), Mood::Good);
     let locks = LockClient::builder().store(moody.clone()).unwrap();
-    for (timeout, log) in [(None, Log::start()), (Some(Duration::from_millis(40)), Log::start())] {
+    for timeout in [None, Some(Duration::from_millis(40))] {
+        let log = Log::start();
         let layer = order_layer(&locks);
         let layer =
             if let Some(timeout) = timeout { layer.release_timeout(timeout) } else { layer };
@@ -79,7 +80,7 @@ async fn a_store_that_is_slow_to_release_holds_an_answer_up_for_a_moment_only() 
 async fn a_handler_that_panics_leaves_nothing() {
     let (locks, _, store) = two_clients();
     let service =
-        order_layer(&locks).build().unwrap().layer(service_fn(|_: Request<Body_>| async {
+        order_layer(&locks).build().unwrap().layer(service_fn(|_: Request<TestBody>| async {
             sleep(Duration::from_millis(1)).await;
             if true {
                 panic!("as the test wants it");
@@ -96,7 +97,7 @@ async fn a_call_that_panics_leaves_nothing() {
     let (locks, _, store) = two_clients();
     let service = order_layer(&locks).build().unwrap().layer(service_fn(|request| {
         assert_eq!(Request::method(&request), "GET", "as the test wants it");
-        async move { Ok::<_, Infallible>(Response::new(Request::<Body_>::into_body(request))) }
+        async move { Ok::<_, Infallible>(Response::new(Request::<TestBody>::into_body(request))) }
     }));
     assert!(tokio::spawn(service.oneshot(pay())).await.unwrap_err().is_panic());
     free_soon(&store, ORDER).await;
@@ -121,7 +122,7 @@ async fn a_request_that_is_dropped_leaves_nothing_wherever_it_stood() {
     let layer = order_layer(&locks).build().unwrap();
     let service = layer.layer(service_fn({
         let (store, was) = (store.clone(), was.clone());
-        move |_: Request<Body_>| {
+        move |_: Request<TestBody>| {
             let protected = Protected { store: store.clone(), was: was.clone() };
             async move {
                 sleep(Duration::from_millis(1)).await;

@@ -23,46 +23,50 @@ use tower::{Service, service_fn};
 use tracing_subscriber::fmt::MakeWriter;
 
 /// Plenty for anything that takes a few polls.
-pub const SOON: Duration = Duration::from_secs(5);
+pub(crate) const SOON: Duration = Duration::from_secs(5);
 
-pub type Body_ = Full<Bytes>;
+pub(crate) type TestBody = Full<Bytes>;
 
 /// A request to pay for order 42.
-pub fn pay() -> Request<Body_> {
+pub(crate) fn pay() -> Request<TestBody> {
     Request::post("/orders/42/pay").body(Full::default()).unwrap()
 }
 
 /// A layer that locks the order.
-pub fn order_layer(client: &LockClient) -> HttpLockLayerBuilder {
+pub(crate) fn order_layer(client: &LockClient) -> HttpLockLayerBuilder {
     LockLayer::http().key("order:{path.id}").route("/orders/{id}/pay").client(client.clone())
 }
 
-pub fn options(wait: Wait) -> LockOptions {
+pub(crate) fn options(wait: Wait) -> LockOptions {
     LockOptions::builder().wait(wait).build().unwrap()
 }
 
-pub fn fixed(wait: Wait, lease: Duration) -> LockOptions {
+pub(crate) fn fixed(wait: Wait, lease: Duration) -> LockOptions {
     LockOptions::builder().wait(wait).lease(Lease::Fixed(lease)).build().unwrap()
 }
 
 /// Counts what got through to the handler.
 #[derive(Debug, Clone, Default)]
-pub struct Calls(Arc<AtomicUsize>);
+pub(crate) struct Calls(Arc<AtomicUsize>);
 
 impl Calls {
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.0.load(Ordering::SeqCst)
     }
 
-    pub fn add(&self) {
+    pub(crate) fn add(&self) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
 
     /// A service that counts its calls and answers "done".
-    pub fn service(
+    pub(crate) fn service(
         &self,
-    ) -> impl Service<Request<Body_>, Response = Response<Body_>, Error = Infallible, Future: Send>
-    + Clone
+    ) -> impl Service<
+        Request<TestBody>,
+        Response = Response<TestBody>,
+        Error = Infallible,
+        Future: Send,
+    > + Clone
     + use<> {
         let calls = self.clone();
         service_fn(move |_| {
@@ -73,7 +77,7 @@ impl Calls {
 }
 
 /// Status, headers in order, and the body: what a client sees.
-pub async fn seen<B>(response: Response<B>) -> String
+pub(crate) async fn seen<B>(response: Response<B>) -> String
 where
     B: Body<Error: std::fmt::Debug>,
 {
@@ -89,17 +93,17 @@ where
 }
 
 /// Waits until nobody holds the lock.
-pub async fn free_soon(store: &MemoryStore, key: &str) {
+pub(crate) async fn free_soon(store: &MemoryStore, key: &str) {
     lock_tests::eventually(SOON, "the lock is free", async || held(store, key) == 0).await;
 }
 
 /// How many hold the lock.
-pub fn held(store: &MemoryStore, key: &str) -> usize {
+pub(crate) fn held(store: &MemoryStore, key: &str) -> usize {
     store.holders(key).0.len()
 }
 
 /// Two processes' clients of one store, and the store to look into.
-pub fn two_clients() -> (LockClient, LockClient, MemoryStore) {
+pub(crate) fn two_clients() -> (LockClient, LockClient, MemoryStore) {
     let store = MemoryStore::new();
     let client = |store| LockClient::builder().store(store).unwrap();
     (client(store.clone()), client(store.peer()), store)
@@ -107,13 +111,13 @@ pub fn two_clients() -> (LockClient, LockClient, MemoryStore) {
 
 /// A store with moods.
 #[derive(Debug, Clone)]
-pub struct Moody {
+pub(crate) struct Moody {
     inner: MemoryStore,
     mood: watch::Sender<Mood>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mood {
+pub(crate) enum Mood {
     /// Takes no locks.
     Failing(StoreErrorKind),
     /// Keeps its answers to releases back until the mood has passed.
@@ -125,11 +129,11 @@ pub enum Mood {
 }
 
 impl Moody {
-    pub fn new(inner: MemoryStore, mood: Mood) -> Self {
+    pub(crate) fn new(inner: MemoryStore, mood: Mood) -> Self {
         Self { inner, mood: watch::Sender::new(mood) }
     }
 
-    pub fn set(&self, mood: Mood) {
+    pub(crate) fn set(&self, mood: Mood) {
         self.mood.send_replace(mood);
     }
 }
@@ -180,7 +184,7 @@ impl Store for Moody {
 }
 
 /// What this thread logs while it lives.
-pub struct Log {
+pub(crate) struct Log {
     text: Text,
     _guard: tracing::subscriber::DefaultGuard,
 }
@@ -189,7 +193,7 @@ pub struct Log {
 struct Text(Arc<Mutex<Vec<u8>>>);
 
 impl Log {
-    pub fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let text = Text::default();
         let subscriber = tracing_subscriber::fmt()
             .with_writer(text.clone())
@@ -199,7 +203,7 @@ impl Log {
         Self { text, _guard: tracing::subscriber::set_default(subscriber) }
     }
 
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let text = self.text.0.lock().unwrap_or_else(PoisonError::into_inner);
         String::from_utf8_lossy(&text).into_owned()
     }
