@@ -1,5 +1,72 @@
 //! Distributed locks for async Rust, on Redisson's keys.
-#![cfg_attr(docsrs, feature(doc_cfg))]
+//!
+//! A lock that is held in Redis (or in memory, for tests) runs a piece of code in one place at a time
+//! across every process that shares the store:
+//!
+//! ```
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+//! use lock_runtime::{LockClient, LockError, distributed_lock};
+//!
+//! #[distributed_lock(key = "order:{order_id}", wait = "2s")]
+//! async fn pay(order_id: u64) -> Result<&'static str, LockError> {
+//!     // No other task of any process is past this line for this order.
+//!     Ok("paid")
+//! }
+//!
+//! // `LockClient::connect("redis://127.0.0.1").await?` for Redis.
+//! LockClient::in_memory().install();
+//! assert_eq!(pay(42).await?, "paid");
+//! # Ok::<_, LockError>(()) })?;
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The attribute is short for what can be written by hand:
+//!
+//! ```
+//! # async fn example(client: lock_runtime::LockClient) -> Result<(), lock_runtime::LockError> {
+//! let guard = client.mutex("order:42").lock().await?;
+//! guard.run(async { /* the work */ }).await?;
+//! guard.release().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What is promised
+//!
+//! - **The body never runs past its lease.** [`LockGuard::run`] checks the deadline before every
+//!   poll and drops the body when it has passed, without help from Redis or a renewal. The deadline
+//!   is counted from before the request was sent, on a clock that goes on while the machine sleeps.
+//! - **Nothing leaks on cancellation.** Dropping any future or guard, anywhere, leaves nothing in the
+//!   store longer than a round trip; if the store cannot be reached, one lease.
+//! - **Re-entry and hand-off inside a process cost no round trip.** One contender per key and process
+//!   goes to Redis, however many tasks wait; they are served first in, first out.
+//! - **Every hold has a fencing token** that keeps growing when Redis loses its data.
+//!
+//! # What is not
+//!
+//! A lease is not mutual exclusion in an asynchronous network: a process that is paused between the
+//! check of its deadline and a write, a failover to a replica that has not heard of the lock, or a
+//! step of the server's clock can let two holders overlap. Where that must not cost money, hand
+//! [`LockGuard::token`] to the resource and let it refuse older ones ([`FencingToken`],
+//! [`FenceGate`]). Whoever can write the keys can break any lock: locks are advisory.
+//!
+//! # Reading order
+//!
+//! [`LockClient`] makes a [`Mutex`]; locking it as its [`LockOptions`] say gives a [`LockGuard`] or a
+//! [`LockError`]. [`scope`] is how re-entry finds what encloses it. [`store`] is what keeps a lock
+//! outside the process; `ARCHITECTURE.md` tells how the parts in between work.
+//!
+//! # Features
+//!
+//! - `macros` (default): the [`distributed_lock`] attribute.
+//! - `redis` (default): [`RedisStore`] and [`LockClient::connect`]. Without it, locks live in memory.
+//! - `tls-rustls`: `rediss://` addresses, verified against Mozilla's root certificates.
+//!
+//! The client's background work (renewal, release, reconnecting) runs as tasks of the tokio runtime
+//! that first uses it; the runtime needs its time driver, and its I/O driver for Redis.
+
+pub mod scope;
+pub mod store;
 
 mod acquire;
 mod client;
@@ -14,16 +81,9 @@ mod mutex;
 mod options;
 #[doc(hidden)]
 pub mod private;
-pub mod scope;
 mod stand;
-pub mod store;
 
-pub use acquire::Acquire;
 pub use client::{LockClient, LockClientBuilder, Shutdown};
-pub use clock::{Clock, Tick};
-pub use error::{BusyReason, LockError, LossCause, StoreError, StoreErrorKind};
-pub use fence::{FenceGate, FencingToken, StaleToken};
-pub use guard::{LockGuard, Release, Run, RunOwned};
 pub use key::{IntoLockKey, KeyPart, KeyPartWriter, LockKey, LockKeyBuilder, MAX_KEY_BYTES};
 #[cfg(feature = "macros")]
 pub use lock_macros::distributed_lock;
@@ -31,7 +91,32 @@ pub use mutex::Mutex;
 pub use options::{
     DEFAULT_LEASE, Lease, LockOptions, LockOptionsBuilder, MAX_LEASE, MIN_LEASE, OnLost, Wait,
 };
-pub use store::memory::MemoryStore;
+
+pub use acquire::Acquire;
+pub use guard::{LockGuard, Release, Run, RunOwned};
+
+pub use fence::{FenceGate, FencingToken, StaleToken};
+
+pub use error::{BusyReason, LockError, LossCause, StoreError, StoreErrorKind};
+
+pub use clock::{Clock, Tick};
 #[cfg(feature = "redis")]
 pub use store::redis::RedisStore;
-pub use store::{LockKind, Store};
+pub use store::{Store, memory::MemoryStore};
+
+/// What users name in structs and move between tasks is `Send` where it has to be.
+const _: () = {
+    const fn send_and_static<T: Send + 'static>() {}
+    const fn sync<T: Sync>() {}
+    send_and_static::<LockClient>();
+    sync::<LockClient>();
+    send_and_static::<Mutex>();
+    sync::<Mutex>();
+    send_and_static::<Acquire>();
+    send_and_static::<LockGuard>();
+    sync::<LockGuard>();
+    send_and_static::<Release>();
+    send_and_static::<LockError>();
+    sync::<LockError>();
+    send_and_static::<RunOwned<LockGuard, std::future::Ready<()>>>();
+};

@@ -279,16 +279,17 @@ where
     Locked { call: Call::new(site, key, settings, body) }
 }
 
-/// Runs `body` under the lock, or skips it if somebody else has the lock.
+/// Runs `body` under the lock, or skips it if somebody else has the lock. Does not wait unless told.
 pub fn locked_or_skip<B: Body>(
     site: &'static LockSite,
     key: Result<LockKey, LockError>,
-    settings: Settings,
+    mut settings: Settings,
     body: B,
 ) -> LockedOrSkip<B>
 where
     B::Output: SkipReturn,
 {
+    settings.wait.get_or_insert(Wait::Never);
     LockedOrSkip { call: Call::new(site, key, settings, body) }
 }
 
