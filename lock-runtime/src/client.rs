@@ -73,7 +73,6 @@ impl LockClient {
     }
 
     /// Starts a client with settings of its own.
-    #[must_use]
     pub fn builder() -> LockClientBuilder {
         LockClientBuilder::default()
     }

@@ -132,13 +132,11 @@ impl Default for LockOptions {
 
 impl LockOptions {
     /// Starts from the defaults: wait for ever, a 30 s watchdog lease, cancel on loss.
-    #[must_use]
     pub fn builder() -> LockOptionsBuilder {
         LockOptionsBuilder { options: Self::default() }
     }
 
     /// Starts from these options.
-    #[must_use]
     pub fn to_builder(self) -> LockOptionsBuilder {
         LockOptionsBuilder { options: self }
     }

@@ -207,8 +207,8 @@ impl OpenClaim {
     }
 }
 
-/// For each hold whose token is not greater than that of every hold that was `done` by the time it
-/// `began`: the one of those with the greatest token, and the hold.
+/// For each hold whose token is smaller than that of a hold that was `done` by the time it `began`:
+/// the one of those with the greatest token, and the hold.
 fn out_of_order<'a>(
     holds: &[(u64, &'a Claim)],
     done: impl Fn(&Claim) -> Stamp,
@@ -228,8 +228,7 @@ fn out_of_order<'a>(
             }
         }
         if let Some((most, hold)) = greatest
-            && token <= most
-            && hold != claim
+            && token < most
         {
             found.push((hold, claim));
         }

@@ -217,6 +217,25 @@ fn a_claim_ends_at_the_first_of_what_can_end_it() {
 }
 
 #[test]
+fn a_grant_that_came_after_its_deadline_is_no_claim() {
+    let acquired = |token, until| Op::Acquired { token: Some(token), valid_until: Some(at(until)) };
+    let history = |late_invoked| {
+        History::from_events(vec![
+            event(2, 0, Op::AcquireInvoked),
+            event(4, 0, acquired(2, 20)),
+            event(late_invoked, 1, Op::AcquireInvoked),
+            event(10, 1, acquired(1, 9)),
+        ])
+    };
+    // Held before the other, and told of it when that had begun.
+    assert_eq!(history(1).exclusion(), []);
+    assert_eq!(history(1).token_order(), []);
+    // Asked for after the other had begun: its token must be greater, claim or not.
+    assert_eq!(history(6).exclusion(), []);
+    assert!(matches!(&history(6).token_order()[..], [Violation::TokenOrder(..)]));
+}
+
+#[test]
 fn a_kill_ends_the_claims_of_its_process_only() {
     let events = [0, 1, 3].into_iter().flat_map(|holder| {
         let object = format!("object of {holder}");
@@ -225,7 +244,7 @@ fn a_kill_ends_the_claims_of_its_process_only() {
             .map(|op| named(event(1, holder, op)))
     });
     let killed = Event { object: String::new(), task: 0, ..event(5, 0, Op::Killed) };
-    let history = History::from_events(events.chain([killed]).collect());
+    let history = History::from_events([killed].into_iter().chain(events).collect());
     let mut ends: Vec<_> =
         history.claims().iter().map(|claim| (claim.process, claim.task, claim.end)).collect();
     ends.sort();
@@ -238,6 +257,7 @@ fn a_history_that_cannot_be_is_reported() {
     for ops in [
         &[acquired][..],
         &[Op::AcquireInvoked, acquired, acquired],
+        &[Op::AcquireInvoked, acquired, Op::AcquireInvoked, acquired],
         &[Op::AcquireInvoked, Op::NotAcquired, acquired],
         &[Op::Extended { valid_until: at(9) }],
     ] {
@@ -279,7 +299,7 @@ fn files_are_read_back_and_a_torn_last_line_is_left_out() {
     let after = Stamp::now();
     fs::write(dir.path().join("1.events"), "t=5 proc=1 task=1 op=lost obj=x\nt=6 proc=1 ta")
         .unwrap();
-    fs::write(dir.path().join("notes.txt"), "not an event").unwrap();
+    fs::write(dir.path().join("notes.txt"), "not an event\n").unwrap();
 
     let history = History::load(dir.path()).unwrap();
     let ops: Vec<_> = history.events().iter().map(|event| (event.process, event.op)).collect();

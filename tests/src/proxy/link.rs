@@ -154,8 +154,8 @@ impl Link {
             if !self.passes() {
                 match read {
                     Ok(1..) => continue,
-                    // The end of a connection is lost in a black hole like everything else.
-                    Ok(0) | Err(_) => pending::<()>().await,
+                    // The end of a connection is lost like everything else: `deliver` keeps it.
+                    Ok(0) | Err(_) => return Ok(()),
                 }
             }
             let bytes = buffer[..read.map_err(|_| End::Closed)?].to_vec();

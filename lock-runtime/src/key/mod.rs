@@ -1,17 +1,16 @@
 //! Lock names: what is allowed in one, how values get into one, and the Redis keys made of it.
 
+mod part;
+
 use std::fmt;
 use std::sync::Arc;
 
-use sha2::{Digest, Sha256};
-
+pub use self::part::{KeyPart, KeyPartWriter};
+use self::part::{MAX_PART_BYTES, shorten};
 use crate::error::LockError;
 
 /// Longest lock name in bytes, namespace included (S-1).
 pub const MAX_KEY_BYTES: usize = 512;
-
-/// Longest text that one [`KeyPart`] puts into a key before it is shortened to a hash (S-3).
-const MAX_PART_BYTES: usize = 128;
 
 /// A checked lock name (S-1): UTF-8, 1 to 512 bytes, no control characters, and with braces only
 /// as one valid Redis hash tag.
@@ -44,7 +43,6 @@ impl LockKey {
     }
 
     /// Starts a name that is put together from fixed text and escaped values.
-    #[must_use]
     pub fn builder() -> LockKeyBuilder {
         LockKeyBuilder { text: String::with_capacity(64), problem: None }
     }
@@ -197,7 +195,7 @@ impl LockKeyBuilder {
     /// Adds a value, escaped (S-3).
     pub fn part<P: KeyPart + ?Sized>(mut self, part: &P) -> Self {
         let start = self.text.len();
-        part.write_key_part(&mut KeyPartWriter { out: &mut self.text, raw: false });
+        part.write_key_part(&mut KeyPartWriter::escaping(&mut self.text));
         if self.text.len() - start > MAX_PART_BYTES {
             shorten(&mut self.text, start);
         }
@@ -207,7 +205,7 @@ impl LockKeyBuilder {
     /// Adds a value without escaping, for names that other programs write differently.
     pub fn raw<P: KeyPart + ?Sized>(mut self, part: &P) -> Self {
         let start = self.text.len();
-        part.write_key_part(&mut KeyPartWriter { out: &mut self.text, raw: true });
+        part.write_key_part(&mut KeyPartWriter::raw(&mut self.text));
         self.refuse_empty(start)
     }
 
@@ -229,170 +227,6 @@ impl LockKeyBuilder {
             Some(problem) => Err(invalid(&self.text, problem)),
             None => LockKey::new(self.text),
         }
-    }
-}
-
-/// Replaces what was written since `start` by a readable prefix and a 128-bit hash.
-///
-/// `%~` marks the hash: escaping writes hex digits after every `%`, so no short value can look
-/// like a shortened long one.
-fn shorten(text: &mut String, start: usize) {
-    let hash = Sha256::digest(&text.as_bytes()[start..]);
-    let mut keep = start + MAX_PART_BYTES - 2 - 32;
-    while !text.is_char_boundary(keep) {
-        keep -= 1;
-    }
-    // Do not leave half of an escape.
-    if let Some(percent) = text[start..keep].rfind('%').map(|at| start + at)
-        && keep - percent < 3
-    {
-        keep = percent;
-    }
-    text.truncate(keep);
-    text.push_str("%~");
-    for byte in &hash[..16] {
-        push_hex(text, *byte, b"0123456789abcdef");
-    }
-}
-
-fn push_hex(out: &mut String, byte: u8, digits: &[u8; 16]) {
-    out.push(char::from(digits[usize::from(byte >> 4)]));
-    out.push(char::from(digits[usize::from(byte & 15)]));
-}
-
-/// A value that may become part of a lock name.
-///
-/// Implement it for a newtype by handing on to the field. A part must be *stable* (the same value
-/// always writes the same text) and *distinct* (different values write different text); that is
-/// why floats, `Option`s and anything that only has `Debug` are not parts.
-///
-/// # Examples
-///
-/// ```
-/// use lock_runtime::{KeyPart, KeyPartWriter};
-///
-/// struct AccountId(u64);
-///
-/// impl KeyPart for AccountId {
-///     fn write_key_part(&self, out: &mut KeyPartWriter<'_>) {
-///         self.0.write_key_part(out);
-///     }
-/// }
-/// ```
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be part of a lock key",
-    note = "integers, `bool`, `char`, strings and `Uuid` can; for a newtype implement \
-            `lock_runtime::KeyPart` by handing on to its field",
-    note = "floats, `Option`s and `Debug` output are left out on purpose: they are not stable names"
-)]
-pub trait KeyPart {
-    /// Writes the value's text; escaping is the writer's business.
-    fn write_key_part(&self, out: &mut KeyPartWriter<'_>);
-}
-
-/// Where a [`KeyPart`] writes its text. What is written gets escaped (S-3).
-#[derive(Debug)]
-pub struct KeyPartWriter<'a> {
-    out: &'a mut String,
-    raw: bool,
-}
-
-impl KeyPartWriter<'_> {
-    /// Writes text.
-    pub fn write_str(&mut self, text: &str) {
-        if self.raw {
-            return self.out.push_str(text);
-        }
-        for c in text.chars() {
-            if needs_escape(c) {
-                let mut utf8 = [0; 4];
-                for byte in c.encode_utf8(&mut utf8).bytes() {
-                    self.out.push('%');
-                    push_hex(self.out, byte, b"0123456789ABCDEF");
-                }
-            } else {
-                self.out.push(c);
-            }
-        }
-    }
-
-    /// Writes anything that can be displayed.
-    pub fn write_display(&mut self, value: impl fmt::Display) {
-        // Writing into a `String` cannot fail, and a `Display` that fails has said what it could.
-        let _ = fmt::Write::write_fmt(self, format_args!("{value}"));
-    }
-}
-
-impl fmt::Write for KeyPartWriter<'_> {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        KeyPartWriter::write_str(self, text);
-        Ok(())
-    }
-}
-
-/// The characters that structure keys, hash tags and glob patterns, and whatever would be
-/// invisible in a log (S-3).
-fn needs_escape(c: char) -> bool {
-    matches!(c, ':' | '{' | '}' | '%' | '*' | '?' | '[' | ']' | '\\')
-        || c.is_whitespace()
-        || c.is_control()
-}
-
-impl KeyPart for str {
-    fn write_key_part(&self, out: &mut KeyPartWriter<'_>) {
-        out.write_str(self);
-    }
-}
-
-impl KeyPart for String {
-    fn write_key_part(&self, out: &mut KeyPartWriter<'_>) {
-        out.write_str(self);
-    }
-}
-
-macro_rules! displayed_parts {
-    ($($ty:ty),*) => {$(
-        impl KeyPart for $ty {
-            fn write_key_part(&self, out: &mut KeyPartWriter<'_>) {
-                out.write_display(self);
-            }
-        }
-    )*};
-}
-
-displayed_parts!(
-    u8,
-    u16,
-    u32,
-    u64,
-    u128,
-    usize,
-    i8,
-    i16,
-    i32,
-    i64,
-    i128,
-    isize,
-    bool,
-    char,
-    uuid::Uuid
-);
-
-macro_rules! forwarded_parts {
-    ($($ty:ty),*) => {$(
-        impl<T: KeyPart + ?Sized> KeyPart for $ty {
-            fn write_key_part(&self, out: &mut KeyPartWriter<'_>) {
-                (**self).write_key_part(out);
-            }
-        }
-    )*};
-}
-
-forwarded_parts!(&T, &mut T, Box<T>, Arc<T>, std::rc::Rc<T>);
-
-impl<T: KeyPart + ToOwned + ?Sized> KeyPart for std::borrow::Cow<'_, T> {
-    fn write_key_part(&self, out: &mut KeyPartWriter<'_>) {
-        (**self).write_key_part(out);
     }
 }
 

@@ -2,6 +2,8 @@
 //!
 //! An expansion is one call of [`locked`] or [`locked_or_skip`]; all policy is here.
 
+mod returns;
+
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,6 +12,7 @@ use std::time::Duration;
 
 use pin_project_lite::pin_project;
 
+pub use self::returns::{ErrorReturn, SkipReturn, SkippedValue};
 use crate::acquire::Acquire;
 use crate::client::LockClient;
 use crate::error::LockError;
@@ -178,91 +181,6 @@ where
     fn guard_back(guard: Arc<LockGuard>) -> Option<LockGuard> {
         // The body, which had the other reference, is gone by now.
         Arc::into_inner(guard)
-    }
-}
-
-/// What a function with `on_busy = error` returns.
-#[diagnostic::on_unimplemented(
-    message = "`#[distributed_lock]` cannot report a failed lock in `{Self}`",
-    label = "not a `Result` whose error can be made from `LockError`",
-    note = "return `Result<T, E>` where `E: From<LockError>`, or use `on_busy = skip` with \
-            `Option<T>` or `()`"
-)]
-pub trait ErrorReturn {
-    /// The value that says that the lock failed.
-    fn failed(error: LockError) -> Self;
-}
-
-impl<T, E: From<LockError>> ErrorReturn for Result<T, E> {
-    fn failed(error: LockError) -> Self {
-        Err(E::from(error))
-    }
-}
-
-/// What a function with `on_busy = skip` returns.
-#[diagnostic::on_unimplemented(
-    message = "`on_busy = skip` cannot say \"skipped\" in `{Self}`",
-    label = "no value of this type means \"skipped\"",
-    note = "return `()`, `Option<T>`, `Result<(), E>` or `Result<Option<T>, E>` where \
-            `E: From<LockError>`"
-)]
-pub trait SkipReturn {
-    /// The value that says that somebody else had the lock.
-    fn skipped() -> Self;
-    /// The value that says that the lock failed. Types without room for an error log it.
-    fn failed(error: LockError) -> Self;
-}
-
-impl SkipReturn for () {
-    fn skipped() {}
-
-    fn failed(error: LockError) {
-        log_failure(&error);
-    }
-}
-
-impl<T> SkipReturn for Option<T> {
-    fn skipped() -> Self {
-        None
-    }
-
-    fn failed(error: LockError) -> Self {
-        log_failure(&error);
-        None
-    }
-}
-
-impl<T: SkippedValue, E: From<LockError>> SkipReturn for Result<T, E> {
-    fn skipped() -> Self {
-        Ok(T::skipped())
-    }
-
-    fn failed(error: LockError) -> Self {
-        Err(E::from(error))
-    }
-}
-
-fn log_failure(error: &LockError) {
-    tracing::error!(error = error as &dyn std::error::Error, "skipped because the lock failed");
-}
-
-/// The `T` of a `Result<T, E>` that can say "skipped".
-#[diagnostic::on_unimplemented(
-    message = "`on_busy = skip` cannot say \"skipped\" in a `Result` of `{Self}`",
-    note = "return `Result<(), E>` or `Result<Option<T>, E>`"
-)]
-pub trait SkippedValue {
-    /// The value that says it.
-    fn skipped() -> Self;
-}
-
-impl SkippedValue for () {
-    fn skipped() {}
-}
-
-impl<T> SkippedValue for Option<T> {
-    fn skipped() -> Self {
-        None
     }
 }
 

@@ -1,0 +1,181 @@
+//! Values in lock names: written as text, escaped, and shortened where they are long (S-3).
+
+use std::fmt;
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+
+/// Longest text that one [`KeyPart`] puts into a key before it is shortened to a hash (S-3).
+pub(super) const MAX_PART_BYTES: usize = 128;
+
+/// Replaces what was written since `start` by a readable prefix and a 128-bit hash.
+///
+/// `%~` marks the hash: escaping writes hex digits after every `%`, so no short value can look
+/// like a shortened long one.
+pub(super) fn shorten(text: &mut String, start: usize) {
+    let hash = Sha256::digest(&text.as_bytes()[start..]);
+    let mut keep = start + MAX_PART_BYTES - 2 - 32;
+    while !text.is_char_boundary(keep) {
+        keep -= 1;
+    }
+    // Do not leave half of an escape.
+    if let Some(percent) = text[start..keep].rfind('%').map(|at| start + at)
+        && keep - percent < 3
+    {
+        keep = percent;
+    }
+    text.truncate(keep);
+    text.push_str("%~");
+    for byte in &hash[..16] {
+        push_hex(text, *byte, b"0123456789abcdef");
+    }
+}
+
+fn push_hex(out: &mut String, byte: u8, digits: &[u8; 16]) {
+    out.push(char::from(digits[usize::from(byte >> 4)]));
+    out.push(char::from(digits[usize::from(byte & 15)]));
+}
+
+/// A value that may become part of a lock name.
+///
+/// Implement it for a newtype by handing on to the field. A part must be *stable* (the same value
+/// always writes the same text) and *distinct* (different values write different text); that is
+/// why floats, `Option`s and anything that only has `Debug` are not parts.
+///
+/// # Examples
+///
+/// ```
+/// use lock_runtime::{KeyPart, KeyPartWriter};
+///
+/// struct AccountId(u64);
+///
+/// impl KeyPart for AccountId {
+///     fn write_key_part(&self, out: &mut KeyPartWriter<'_>) {
+///         self.0.write_key_part(out);
+///     }
+/// }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be part of a lock key",
+    note = "integers, `bool`, `char`, strings and `Uuid` can; for a newtype implement \
+            `lock_runtime::KeyPart` by handing on to its field",
+    note = "floats, `Option`s and `Debug` output are left out on purpose: they are not stable names"
+)]
+pub trait KeyPart {
+    /// Writes the value's text; escaping is the writer's business.
+    fn write_key_part(&self, out: &mut KeyPartWriter<'_>);
+}
+
+/// Where a [`KeyPart`] writes its text. What is written gets escaped (S-3).
+#[derive(Debug)]
+pub struct KeyPartWriter<'a> {
+    out: &'a mut String,
+    raw: bool,
+}
+
+impl<'a> KeyPartWriter<'a> {
+    pub(super) fn escaping(out: &'a mut String) -> Self {
+        Self { out, raw: false }
+    }
+
+    pub(super) fn raw(out: &'a mut String) -> Self {
+        Self { out, raw: true }
+    }
+
+    /// Writes text.
+    pub fn write_str(&mut self, text: &str) {
+        if self.raw {
+            return self.out.push_str(text);
+        }
+        for c in text.chars() {
+            if needs_escape(c) {
+                let mut utf8 = [0; 4];
+                for byte in c.encode_utf8(&mut utf8).bytes() {
+                    self.out.push('%');
+                    push_hex(self.out, byte, b"0123456789ABCDEF");
+                }
+            } else {
+                self.out.push(c);
+            }
+        }
+    }
+
+    /// Writes anything that can be displayed.
+    pub fn write_display(&mut self, value: impl fmt::Display) {
+        // Writing into a `String` cannot fail, and a `Display` that fails has said what it could.
+        let _ = fmt::Write::write_fmt(self, format_args!("{value}"));
+    }
+}
+
+impl fmt::Write for KeyPartWriter<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        KeyPartWriter::write_str(self, text);
+        Ok(())
+    }
+}
+
+/// The characters that structure keys, hash tags and glob patterns, and whatever would be
+/// invisible in a log (S-3).
+fn needs_escape(c: char) -> bool {
+    matches!(c, ':' | '{' | '}' | '%' | '*' | '?' | '[' | ']' | '\\')
+        || c.is_whitespace()
+        || c.is_control()
+}
+
+impl KeyPart for str {
+    fn write_key_part(&self, out: &mut KeyPartWriter<'_>) {
+        out.write_str(self);
+    }
+}
+
+impl KeyPart for String {
+    fn write_key_part(&self, out: &mut KeyPartWriter<'_>) {
+        out.write_str(self);
+    }
+}
+
+macro_rules! displayed_parts {
+    ($($ty:ty),*) => {$(
+        impl KeyPart for $ty {
+            fn write_key_part(&self, out: &mut KeyPartWriter<'_>) {
+                out.write_display(self);
+            }
+        }
+    )*};
+}
+
+displayed_parts!(
+    u8,
+    u16,
+    u32,
+    u64,
+    u128,
+    usize,
+    i8,
+    i16,
+    i32,
+    i64,
+    i128,
+    isize,
+    bool,
+    char,
+    uuid::Uuid
+);
+
+macro_rules! forwarded_parts {
+    ($($ty:ty),*) => {$(
+        impl<T: KeyPart + ?Sized> KeyPart for $ty {
+            fn write_key_part(&self, out: &mut KeyPartWriter<'_>) {
+                (**self).write_key_part(out);
+            }
+        }
+    )*};
+}
+
+forwarded_parts!(&T, &mut T, Box<T>, Arc<T>, std::rc::Rc<T>);
+
+impl<T: KeyPart + ToOwned + ?Sized> KeyPart for std::borrow::Cow<'_, T> {
+    fn write_key_part(&self, out: &mut KeyPartWriter<'_>) {
+        (**self).write_key_part(out);
+    }
+}

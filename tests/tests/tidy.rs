@@ -1,0 +1,128 @@
+//! What ARCHITECTURE.md says of the source tree holds.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Longest file, in lines; "about 400".
+const LONGEST: usize = 450;
+
+/// Level by module of `lock-runtime`; the longest matching prefix counts.
+const LEVELS: [(&str, u8); 17] = [
+    ("error", 0),
+    ("clock", 0),
+    ("fence", 0),
+    ("key", 0),
+    ("options", 0),
+    ("store", 1),
+    ("store::memory", 2),
+    ("store::redis", 2),
+    ("gate", 2),
+    ("lease", 2),
+    ("stand", 3),
+    ("scope", 4),
+    ("guard", 5),
+    ("acquire", 6),
+    ("mutex", 7),
+    ("client", 8),
+    ("private", 9),
+];
+
+/// Level-2 modules that must not know each other.
+const STRANGERS: [&str; 4] = ["store::memory", "store::redis", "gate", "lease"];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a workspace").to_owned()
+}
+
+fn files(under: &Path, extension: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(under).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() && path.file_name().is_some_and(|name| name != "target") {
+            found.extend(files(&path, extension));
+        } else if path.extension().is_some_and(|found| found == extension) {
+            found.push(path);
+        }
+    }
+    found
+}
+
+fn module_of(path: &str) -> Option<(&'static str, u8)> {
+    let belongs = |module: &str| path == module || path.starts_with(&format!("{module}::"));
+    LEVELS.into_iter().filter(|(module, _)| belongs(module)).max_by_key(|(module, _)| module.len())
+}
+
+/// The `crate::…` paths that code names, outside comments and test modules.
+fn imports(source: &str) -> BTreeSet<String> {
+    let code = source.split("#[cfg(test)]").next().unwrap_or_default();
+    let code = code.lines().map(|line| line.split("//").next().unwrap_or_default());
+    let mut found = BTreeSet::new();
+    for line in code {
+        for rest in line.split("crate::").skip(1) {
+            let end = rest.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':'));
+            found.insert(rest[..end.unwrap_or(rest.len())].trim_end_matches(':').to_owned());
+        }
+    }
+    found
+}
+
+#[test]
+fn no_module_imports_upward() {
+    let src = root().join("lock-runtime/src");
+    let mut seen = 0;
+    for file in files(&src, "rs") {
+        let path = file.strip_prefix(&src).unwrap().with_extension("");
+        let path = path.to_str().unwrap().trim_end_matches("/mod").replace('/', "::");
+        if path == "lib" {
+            continue;
+        }
+        let (module, level) = module_of(&path).unwrap_or_else(|| panic!("{path} has no level"));
+        for import in imports(&fs::read_to_string(&file).unwrap()) {
+            let Some((used, its)) = module_of(&import) else { continue };
+            seen += 1;
+            assert!(its <= level, "{path} (level {level}) imports {import} (level {its})");
+            let strangers = STRANGERS.contains(&used) && STRANGERS.contains(&module);
+            assert!(used == module || !strangers, "{path} must not know {used}");
+        }
+    }
+    assert!(seen > 80, "only {seen} imports found: the test does not see the code any more");
+}
+
+#[test]
+fn the_redis_crate_has_one_home() {
+    let src = root().join("lock-runtime/src");
+    for file in files(&src, "rs") {
+        let path = file.strip_prefix(&src).unwrap();
+        let names_it = fs::read_to_string(&file)
+            .unwrap()
+            .lines()
+            .any(|line| line.starts_with("use redis::") || line.contains(" redis::"));
+        assert!(!names_it || path.starts_with("store/redis"), "{} names it", path.display());
+    }
+}
+
+#[test]
+fn files_are_of_readable_length() {
+    for folder in
+        ["lock-macros", "lock-runtime", "lock-tower", "tests", "benches", "xtask", "examples"]
+    {
+        for file in files(&root().join(folder), "rs") {
+            let lines = fs::read_to_string(&file).unwrap().lines().count();
+            assert!(lines <= LONGEST, "{} has {lines} lines", file.display());
+        }
+    }
+}
+
+#[test]
+fn every_script_states_its_contract() {
+    let scripts = files(&root().join("lock-runtime/src/store/redis"), "lua");
+    assert!(scripts.len() >= 4);
+    for script in scripts {
+        let text = fs::read_to_string(&script).unwrap();
+        let header: String = text.lines().take_while(|line| line.starts_with("--")).collect();
+        for part in ["KEYS[", "ARGV[", "returns", "S-"] {
+            assert!(header.contains(part), "{} does not state {part:?}", script.display());
+        }
+    }
+}
