@@ -180,6 +180,9 @@ impl Shutdown {
     }
 }
 
+/// Longest duration that a client's settings may have: more is a mistake.
+const LONGEST_SETTING: Duration = Duration::from_secs(60 * 60 * 24);
+
 /// Builds a [`LockClient`].
 ///
 /// # Examples
@@ -325,12 +328,14 @@ impl LockClientBuilder {
             ("store_patience", store_patience),
             ("poll_cap", poll_cap),
         ];
-        match durations.into_iter().find(|(_, duration)| duration.is_zero()) {
-            None => Ok(()),
-            Some((name, _)) => Err(LockError::InvalidOptions(format!(
-                "{name} is zero, so nothing could ever be answered; give it or leave it out"
-            ))),
+        for (name, duration) in durations {
+            if duration.is_zero() || duration > LONGEST_SETTING {
+                return Err(LockError::InvalidOptions(format!(
+                    "{name} is {duration:?}; give more than zero and at most {LONGEST_SETTING:?}"
+                )));
+            }
         }
+        Ok(())
     }
 
     fn build(self, store: Arc<dyn Store>, options: LockOptions) -> LockClient {

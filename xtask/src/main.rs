@@ -1,1 +1,92 @@
-fn main(){}
+//! Project automation: `cargo xtask help`.
+
+mod cargo;
+mod install;
+mod redis;
+
+use std::env;
+use std::process::ExitCode;
+
+use cargo::Step;
+
+const HELP: &str = "\
+cargo xtask <command>
+
+  test [args]          finds or installs redis-server, then runs all tests of the workspace;
+                       args go to `cargo test`: `cargo xtask test -p lock-tests some_name`
+  bench [--quick] …    finds or installs redis-server, then runs the benchmarks;
+                       args go to the benchmark program
+  ci                   test, then formatting, clippy and docs: all that has to pass
+  help                 prints this
+
+redis-server is the program named by REDIS_SERVER, or the one on the PATH, or gets installed by
+apt-get (with sudo for others than root, which asks first) or brew.
+";
+
+fn main() -> ExitCode {
+    let mut args = env::args().skip(1);
+    let command = args.next().unwrap_or_else(|| "help".to_owned());
+    let rest: Vec<String> = args.collect();
+    let done = match (command.as_str(), &rest[..]) {
+        ("test", _) => test(&rest),
+        ("bench", _) => bench(&rest),
+        ("ci", []) => ci(),
+        ("help" | "--help" | "-h", _) => {
+            print!("{HELP}");
+            Ok(())
+        }
+        ("ci", [arg, ..]) => Err(Failure::message(format!("`ci` takes no `{arg}`\n\n{HELP}"))),
+        _ => Err(Failure::message(format!("there is no command `{command}`\n\n{HELP}"))),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure { message, code }) => {
+            eprintln!("xtask: {message}");
+            code
+        }
+    }
+}
+
+/// Why a command did not succeed, and what the shell gets to see of it.
+#[derive(Debug)]
+struct Failure {
+    message: String,
+    code: ExitCode,
+}
+
+impl Failure {
+    fn message(message: impl Into<String>) -> Self {
+        Self { message: message.into(), code: ExitCode::FAILURE }
+    }
+}
+
+fn test(args: &[String]) -> Result<(), Failure> {
+    let redis = redis::find_or_install()?;
+    // A package named by the caller takes the place of the whole workspace.
+    let names_package = args
+        .iter()
+        .take_while(|arg| *arg != "--")
+        .any(|arg| arg.starts_with("-p") || arg.starts_with("--package") || arg == "--workspace");
+    let scope = if names_package { &[][..] } else { &["--workspace"] };
+    let step = Step::new("test").args(scope).arg("--all-features").args(args);
+    step.env("REDIS_SERVER", redis).run()
+}
+
+fn bench(args: &[String]) -> Result<(), Failure> {
+    let redis = redis::find_or_install()?;
+    let step = Step::new("run").args(&["--release", "--package", "lock-benches", "--"]).args(args);
+    step.env("REDIS_SERVER", redis).run()
+}
+
+fn ci() -> Result<(), Failure> {
+    cargo::ensure_components(&["rustfmt", "clippy"])?;
+    test(&[])?;
+    Step::new("fmt").args(&["--all", "--check"]).run()?;
+    let deny = &["--", "-D", "warnings"];
+    let everything = &["--workspace", "--all-targets", "--all-features"];
+    Step::new("clippy").args(everything).args(deny).run()?;
+    let bare = &["--package", "lock-runtime", "--no-default-features"];
+    Step::new("clippy").args(bare).args(deny).run()?;
+    let docs = Step::new("doc").args(&["--workspace", "--no-deps", "--all-features"]);
+    docs.env("RUSTDOCFLAGS", "-D warnings").run()
+}

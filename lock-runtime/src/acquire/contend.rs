@@ -35,6 +35,9 @@ impl Drop for Attempt<'_> {
     fn drop(&mut self) {
         let seat = self.seat.take();
         if self.in_flight || self.unsettled {
+            if let Some(seat) = &seat {
+                seat.leaving();
+            }
             self.give_back(true, seat);
         }
     }
@@ -52,6 +55,9 @@ impl Attempt<'_> {
         });
     }
 }
+
+/// The least time that an answer gets.
+const A_MOMENT: Duration = Duration::from_millis(100);
 
 /// Contends for the key from its seat at the gate.
 pub(super) struct Contender<'a> {
@@ -152,7 +158,7 @@ impl<'a> Contender<'a> {
             owner: self.attempt.owner.clone(),
             lease: options.lease().duration(),
             tokens,
-            timeout: self.time_left(self.keeper().timing.command_timeout),
+            timeout: self.time_to_answer(),
         };
         let sent_at = self.keeper().clock.now();
         self.attempt.in_flight = true;
@@ -268,6 +274,13 @@ impl<'a> Contender<'a> {
                 () = notices.notified() => {}
             },
         }
+    }
+
+    /// How long the store may take: as long as we wait, but an answer always gets a moment, or a
+    /// short wait over a slow network could never succeed.
+    fn time_to_answer(&self) -> Duration {
+        let command_timeout = self.keeper().timing.command_timeout;
+        self.time_left(command_timeout).max(A_MOMENT.min(command_timeout))
     }
 
     fn time_left(&self, most: Duration) -> Duration {

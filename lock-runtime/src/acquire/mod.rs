@@ -23,7 +23,7 @@ use tokio::time::{Instant, timeout_at};
 
 use self::contend::Contender;
 
-use crate::error::{BusyReason, LockError};
+use crate::error::{BusyReason, LockError, StoreError, StoreErrorKind};
 use crate::gate::{Entry, Gates, Turn};
 use crate::guard::LockGuard;
 use crate::lease::keeper::Keeper;
@@ -182,7 +182,7 @@ impl Contention {
     fn limit(&self) -> Option<Instant> {
         match self.options.wait() {
             // Only behind a release that is under way: for as long as that may take.
-            Wait::Never => Some(self.started + self.engine.keeper.timing.command_timeout),
+            Wait::Never => Some(self.started + self.engine.keeper.timing.command_timeout * 2),
             Wait::UpTo(wait) => self.started.checked_add(wait),
             Wait::Forever => None,
         }
@@ -201,7 +201,9 @@ impl Contention {
 
     fn timed_out(&self, holder_remaining: Option<Duration>) -> LockError {
         if self.options.wait() == Wait::Never {
-            return self.busy(BusyReason::Held);
+            // Nobody is known to hold it; an answer, ours or that to a release before us, is overdue.
+            let message = "the store did not say in time whether the lock is free";
+            return StoreError::new(StoreErrorKind::Unavailable, message).into();
         }
         LockError::Timeout {
             key: self.target.key().to_string(),

@@ -43,7 +43,8 @@ async fn a_black_hole_swallows_old_and_new_connections_for_good() {
     proxy.black_hole();
     old.send("SET k v").await;
     server.client().cmd(&["PUBLISH", "news", "lost"]).await;
-    let mut new = Wire::open(proxy.port()).await;
+    let (mut new, mut idle) = (Wire::open(proxy.port()).await, Wire::open(proxy.port()).await);
+    eventually(BOUND, "all accepted", async || proxy.accepted() == 5).await;
     new.send("PING").await;
     assert!(old.is_silent().await && new.is_silent().await && news.is_silent().await);
     assert!(!server.client().exists("k").await);
@@ -54,6 +55,8 @@ async fn a_black_hole_swallows_old_and_new_connections_for_good() {
     old.send("PING").await;
     new.send("PING").await;
     assert!(old.is_silent().await && new.is_silent().await, "bytes are missing in between");
+    idle.send("PING").await;
+    assert!(idle.is_silent().await, "the server has never heard of it");
     assert_eq!(spared.ask("PING").await, "+PONG", "this one has lost nothing");
     assert_eq!(Wire::open(proxy.port()).await.ask("PING").await, "+PONG");
 }

@@ -10,8 +10,16 @@ async fn no_tail(id: u64) -> Result<String, LockError> {
     hold.token();
 }
 
+struct PayError;
+
+impl From<LockError> for PayError {
+    fn from(_: LockError) -> Self {
+        Self
+    }
+}
+
 #[distributed_lock(key = "order:{id}")]
-async fn question_mark(id: &str) -> Result<u64, LockError> {
+async fn question_mark(id: &str) -> Result<u64, PayError> {
     Ok(id.parse::<u64>()?)
 }
 

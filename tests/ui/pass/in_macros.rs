@@ -7,11 +7,11 @@ mod facade {
 macro_rules! service {
     ($name:ident, $argument:ident, $wait:literal, $prefix:literal) => {
         #[facade::locks::distributed_lock(
-                    key = "in-macro:{id}",
-                    wait = $wait,
-                    guard = hold,
-                    crate = $crate::facade::locks
-                )]
+                            key = "in-macro:{id}",
+                            wait = $wait,
+                            guard = hold,
+                            crate = $crate::facade::locks
+                        )]
         async fn $name(id: u64, $argument: u64) -> Result<String, facade::locks::LockError> {
             Ok(format!("{} {} {}", hold.key(), id, $argument))
         }

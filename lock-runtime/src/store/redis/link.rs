@@ -8,7 +8,7 @@
 //! A call says what is known of its effect: nothing was sent, the outcome is unknown, or the server
 //! has answered. Only the first may be repeated blindly.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
@@ -38,9 +38,6 @@ const TICK: Duration = Duration::from_secs(1);
 /// life, and how long that may take.
 const IDLE: Duration = Duration::from_secs(5);
 const PING_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// Unanswered commands in a row after which the connection is given up without asking it.
-const TIMEOUTS_IN_A_ROW: u32 = 3;
 
 /// What is known of a call that failed.
 #[derive(Debug)]
@@ -81,7 +78,9 @@ pub(super) struct Link {
     changed: Notify,
     /// Tells the task to look at the connection.
     look: Notify,
-    timeouts: AtomicU32,
+    /// True if a command went unanswered since the last answer. How long it had says little: the
+    /// task asks the connection itself.
+    suspicious: AtomicBool,
     /// True if an answer has come since the task last looked.
     answered: AtomicBool,
     closed: AtomicBool,
@@ -98,7 +97,7 @@ impl Link {
             connections: AtomicU64::new(0),
             changed: Notify::new(),
             look: Notify::new(),
-            timeouts: AtomicU32::new(0),
+            suspicious: AtomicBool::new(false),
             answered: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             channels: Arc::default(),
@@ -153,9 +152,7 @@ impl Link {
     ) -> Result<T, CallError> {
         match answer {
             Err(_) => {
-                if self.timeouts.fetch_add(1, Ordering::Relaxed) + 1 >= TIMEOUTS_IN_A_ROW {
-                    self.give_up(live.number);
-                }
+                self.suspicious.store(true, Ordering::Relaxed);
                 self.look.notify_one();
                 Err(CallError::TimedOut)
             }
@@ -164,7 +161,7 @@ impl Link {
                 Err(CallError::Broken(error))
             }
             Ok(result) => {
-                self.timeouts.store(0, Ordering::Relaxed);
+                self.suspicious.store(false, Ordering::Relaxed);
                 self.answered.store(true, Ordering::Relaxed);
                 result.map_err(|error| {
                     if matches!(error.code(), Some("READONLY" | "MASTERDOWN")) {
@@ -221,7 +218,7 @@ impl Link {
         let connection = timeout(CONNECT_TIMEOUT, connecting)
             .await
             .map_err(|_| std::io::Error::from(std::io::ErrorKind::TimedOut))??;
-        self.timeouts.store(0, Ordering::Relaxed);
+        self.suspicious.store(false, Ordering::Relaxed);
         let live = Arc::new(Live { number, connection });
         if self.closed.load(Ordering::Acquire) {
             return Ok(());
@@ -268,7 +265,7 @@ impl Link {
     /// Asks an idle or suspicious connection for a sign of life.
     async fn check(&self, idle_for: &mut Duration) {
         let Some(live) = self.live.load_full() else { return };
-        let suspicious = self.timeouts.load(Ordering::Relaxed) > 0;
+        let suspicious = self.suspicious.load(Ordering::Relaxed);
         if self.answered.swap(false, Ordering::Relaxed) && !suspicious {
             *idle_for = Duration::ZERO;
             return;

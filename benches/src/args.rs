@@ -1,0 +1,148 @@
+//! What the command line asks for.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use lexopt::prelude::*;
+
+use crate::case::Case;
+
+/// The answer to `--help`.
+pub(crate) const HELP: &str = "\
+Usage: lock-benches [--quick] [--only CASE]… [--rounds N] [--seconds S] [--strict]
+
+  --quick       a short run, well under two minutes
+  --only CASE   only this case: pair, own-keys, hot-key, nested; may be repeated
+  --rounds N    how often the contenders take turns
+  --seconds S   how long each turn lasts, such as 0.5
+  --strict      exit with 1 if a target is missed
+
+Needs `redis-server`: the one named in REDIS_SERVER, else the one on the PATH.";
+
+/// What to do.
+#[derive(Debug)]
+pub(crate) enum Command {
+    Run(Args),
+    Help,
+}
+
+/// A run.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Args {
+    /// Names the file of results: two runs of one name measured the same.
+    pub(crate) name: String,
+    pub(crate) plan: Plan,
+    pub(crate) cases: Vec<Case>,
+    pub(crate) strict: bool,
+}
+
+/// How long to measure. The contenders take turns, because a machine that is slow now was not slow
+/// a minute ago: only turns beside each other can be compared.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Plan {
+    /// Turns of each contender.
+    pub(crate) rounds: usize,
+    /// The length of a turn.
+    pub(crate) turn: Duration,
+    /// The length of the one turn of a peer that is too slow to take part in every round.
+    pub(crate) slow_turn: Duration,
+}
+
+const FULL: Plan =
+    Plan { rounds: 9, turn: Duration::from_secs(1), slow_turn: Duration::from_secs(5) };
+const QUICK: Plan =
+    Plan { rounds: 7, turn: Duration::from_millis(250), slow_turn: Duration::from_millis(1500) };
+
+/// Reads the command line, the program's name first.
+pub(crate) fn parse<I>(words: I) -> Result<Command, lexopt::Error>
+where
+    I: IntoIterator<Item: Into<OsString>>,
+{
+    let (mut quick, mut strict) = (false, false);
+    let (mut rounds, mut seconds) = (None, None);
+    let mut only = Vec::new();
+    let mut parser = lexopt::Parser::from_iter(words);
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("quick") => quick = true,
+            Long("strict") => strict = true,
+            Long("only") => only.push(parser.value()?.parse_with(case)?),
+            Long("rounds") => rounds = Some(parser.value()?.parse_with(round_count)?),
+            Long("seconds") => seconds = Some(parser.value()?.parse_with(turn_length)?),
+            Short('h') | Long("help") => return Ok(Command::Help),
+            _ => return Err(argument.unexpected()),
+        }
+    }
+    let plan = if quick { QUICK } else { FULL };
+    let plan = Plan {
+        rounds: rounds.unwrap_or(plan.rounds),
+        turn: seconds.unwrap_or(plan.turn),
+        slow_turn: seconds.map_or(plan.slow_turn, |turn| plan.slow_turn.max(turn)),
+    };
+    let mut name = if quick { "quick" } else { "full" }.to_owned();
+    only.iter().for_each(|case: &Case| name = format!("{name}-{}", case.name()));
+    let cases = if only.is_empty() { Case::ALL.to_vec() } else { only };
+    Ok(Command::Run(Args { name, plan, cases, strict }))
+}
+
+fn case(text: &str) -> Result<Case, String> {
+    Case::ALL.into_iter().find(|case| case.name() == text).ok_or_else(|| {
+        let names = Case::ALL.map(Case::name).join(", ");
+        format!("there is no such case; expected one of: {names}")
+    })
+}
+
+fn round_count(text: &str) -> Result<usize, String> {
+    let rounds = text.parse().ok().filter(|rounds| (1..=1000).contains(rounds));
+    rounds.ok_or_else(|| "give a number of rounds from 1 to 1000".to_owned())
+}
+
+fn turn_length(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().filter(|seconds| (0.01..=600.0).contains(seconds));
+    seconds
+        .map(Duration::from_secs_f64)
+        .ok_or_else(|| "give a number of seconds from 0.01 to 600".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(words: &[&str]) -> Args {
+        match parse(std::iter::once(&"lock-benches").chain(words)) {
+            Ok(Command::Run(args)) => args,
+            other => panic!("{words:?} should be a run: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn without_options_everything_is_measured() {
+        let args = args(&[]);
+        assert_eq!((args.name.as_str(), args.plan), ("full", FULL));
+        assert_eq!(args.cases, Case::ALL);
+        assert!(!args.strict);
+    }
+
+    #[test]
+    fn options_change_the_plan() {
+        let args = args(&["--quick", "--only", "pair", "--rounds=3", "--seconds", "2", "--strict"]);
+        let turn = Duration::from_secs(2);
+        assert_eq!(args.plan, Plan { rounds: 3, turn, slow_turn: turn });
+        assert_eq!((args.name.as_str(), args.cases.as_slice()), ("quick-pair", &[Case::Pair][..]));
+        assert!(args.strict);
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for words in [
+            &["--only", "pears"][..],
+            &["--rounds", "0"],
+            &["--seconds", "-1"],
+            &["--seconds", "NaN"],
+            &["--only"],
+            &["pair"],
+        ] {
+            assert!(parse(std::iter::once(&"lock-benches").chain(words)).is_err(), "{words:?}");
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! An uncontended lock, by one task: what a take and a release cost beyond two round trips.
+
+use super::{Turn, beside, turns};
+use crate::Result;
+use crate::bench::Bench;
+use crate::contender::{Contender, Ping};
+use crate::drive::{Latencies, alone};
+use crate::record::{Record, Target, Unit};
+
+const CASE: &str = "pair: one task takes a lock and gives it back";
+
+/// The figures of one contender's turns, in µs.
+#[derive(Default)]
+struct Figures {
+    p50: Vec<f64>,
+    p99: Vec<f64>,
+    mean: Vec<f64>,
+}
+
+impl Figures {
+    fn add(&mut self, latencies: &Latencies) {
+        self.p50.push(latencies.quantile(0.50));
+        self.p99.push(latencies.quantile(0.99));
+        self.mean.push(latencies.mean());
+    }
+}
+
+/// Measures it.
+pub(super) async fn run(bench: &Bench) -> Result<Vec<Record>> {
+    let turn = bench.plan.turn;
+    let mut ping = Vec::new();
+    let [mut floor, mut ours, mut peer] = [(); 3].map(|()| Figures::default());
+    for round in 0..bench.plan.rounds {
+        ping.push(alone(Ping(bench.bare("pair")), turn / 4).await?.quantile(0.50));
+        for next in turns(round) {
+            match next {
+                Turn::Floor => floor.add(&alone(bench.bare("pair"), turn).await?),
+                Turn::Ours => ours.add(&alone(bench.ours("pair"), turn).await?),
+                Turn::Peer => peer.add(&alone(bench.peer("pair"), turn).await?),
+            }
+        }
+    }
+    let target = Some(Target::AtMost(1.15));
+    let mut records = vec![Record::new(CASE, Ping::NAME, "round trip, p50", Unit::Micros, ping)];
+    records.extend(beside(
+        CASE,
+        "pair, p50",
+        Unit::Micros,
+        [floor.p50, ours.p50, peer.p50],
+        target,
+    ));
+    records.extend(beside(CASE, "mean", Unit::Micros, [floor.mean, ours.mean, peer.mean], None));
+    records.extend(beside(CASE, "p99", Unit::Micros, [floor.p99, ours.p99, peer.p99], None));
+    Ok(records)
+}

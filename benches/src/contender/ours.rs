@@ -1,0 +1,34 @@
+//! This library, with its default options: a 30 s watchdog lease, waiting for ever.
+
+use lock_runtime::{LockGuard, Mutex};
+
+use super::Contender;
+use crate::Result;
+
+/// A mutex of `lock-runtime`.
+#[derive(Clone)]
+pub(crate) struct Ours(Mutex);
+
+impl Ours {
+    pub(crate) fn new(mutex: Mutex) -> Self {
+        Self(mutex)
+    }
+
+    /// The mutex itself, for what only this library can do.
+    pub(crate) fn mutex(&self) -> &Mutex {
+        &self.0
+    }
+}
+
+impl Contender for Ours {
+    const NAME: &'static str = "ours";
+    type Hold = LockGuard;
+
+    async fn take(&mut self) -> Result<LockGuard> {
+        Ok(self.0.lock().await?)
+    }
+
+    async fn give(&mut self, guard: LockGuard) -> Result<()> {
+        Ok(guard.release().await?)
+    }
+}

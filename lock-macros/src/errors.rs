@@ -1,0 +1,71 @@
+//! Several errors in one compilation: everything wrong with an attribute is said at once.
+
+use proc_macro2::{Span, TokenStream};
+
+/// The errors found so far.
+#[derive(Default)]
+pub(crate) struct Errors(Option<syn::Error>);
+
+impl Errors {
+    pub(crate) fn push(&mut self, error: syn::Error) {
+        match &mut self.0 {
+            Some(first) => first.combine(error),
+            None => self.0 = Some(error),
+        }
+    }
+
+    pub(crate) fn push_at(&mut self, span: Span, message: impl std::fmt::Display) {
+        self.push(syn::Error::new(span, message));
+    }
+
+    /// Keeps the value, or the error for later.
+    pub(crate) fn keep<T>(&mut self, result: syn::Result<T>) -> Option<T> {
+        result.map_err(|error| self.push(error)).ok()
+    }
+
+    /// The `compile_error!` calls, if there was an error.
+    pub(crate) fn into_compile_error(self) -> Option<TokenStream> {
+        self.0.map(syn::Error::into_compile_error)
+    }
+}
+
+/// The candidate that `word` was probably meant to be.
+pub(crate) fn nearest<'a>(
+    word: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
+    candidates
+        .into_iter()
+        .map(|candidate| (strsim::damerau_levenshtein(word, candidate), candidate))
+        .filter(|(distance, candidate)| *distance <= 2.min(candidate.len() / 2))
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+/// `` `a`, `b` and `c` ``.
+pub(crate) fn list<'a>(words: impl IntoIterator<Item = &'a str>, last: &str) -> String {
+    let mut quoted: Vec<String> = words.into_iter().map(|word| format!("`{word}`")).collect();
+    let Some(end) = quoted.pop() else { return String::new() };
+    if quoted.is_empty() { end } else { format!("{} {last} {end}", quoted.join(", ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_word_is_near() {
+        let words = ["key", "wait", "lease"];
+        assert_eq!(nearest("leese", words), Some("lease"));
+        assert_eq!(nearest("keys", words), Some("key"));
+        assert_eq!(nearest("kind", words), None);
+        assert_eq!(nearest("", words), None);
+    }
+
+    #[test]
+    fn lists_read_as_sentences() {
+        assert_eq!(list([], "and"), "");
+        assert_eq!(list(["a"], "and"), "`a`");
+        assert_eq!(list(["a", "b", "c"], "or"), "`a`, `b` or `c`");
+    }
+}

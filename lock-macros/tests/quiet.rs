@@ -1,0 +1,188 @@
+//! The attribute adds no warning to the functions that it stands on: all this has to do is compile,
+//! under `cargo clippy` too.
+
+#![deny(warnings, unused, clippy::all, clippy::pedantic, clippy::nursery)]
+#![deny(trivial_casts, trivial_numeric_casts, unused_qualifications, unused_lifetimes)]
+#![deny(clippy::absolute_paths, clippy::as_conversions, clippy::panic, clippy::shadow_reuse)]
+#![deny(clippy::shadow_same, clippy::shadow_unrelated, clippy::unwrap_used, clippy::expect_used)]
+#![deny(clippy::str_to_string, clippy::semicolon_outside_block, clippy::unneeded_field_pattern)]
+#![deny(clippy::ref_patterns, clippy::pattern_type_mismatch, clippy::needless_return)]
+#![forbid(unsafe_code)]
+
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lock_runtime::{KeyPart, LockClient, LockError, Wait, distributed_lock};
+use tokio::task::yield_now;
+
+struct Order {
+    id: u64,
+    place: (u8, String),
+}
+
+impl Order {
+    const fn number(&self) -> u64 {
+        self.id
+    }
+}
+
+struct Shop {
+    client: LockClient,
+    tenant: String,
+    patience: Duration,
+    sold: u64,
+}
+
+impl Shop {
+    #[distributed_lock(key = "{self.tenant}:{order.id}:{order.place.1}:{order.number()}")]
+    async fn template(&self, order: &Order) -> Result<u64, LockError> {
+        Ok(self.sold + order.id)
+    }
+
+    #[distributed_lock(key("{}:{:raw}", self.tenant, order.id + 1), guard = hold)]
+    async fn values(&self, order: Order) -> Result<u64, LockError> {
+        Ok(hold.token().get() + order.id)
+    }
+
+    #[distributed_lock(key = &self.tenant, client = self.client, wait = self.patience)]
+    async fn expressions(&mut self) -> Result<&mut u64, LockError> {
+        self.sold += 1;
+        Ok(&mut self.sold)
+    }
+
+    #[distributed_lock(
+        key = "{self.tenant}",
+        client = &self.client,
+        wait = "2s",
+        lease = "10s",
+        on_busy = error,
+        on_lost = finish,
+        guard = hold,
+        crate = ::lock_runtime
+    )]
+    async fn everything(mut self) -> Result<Self, LockError> {
+        use std::cmp::max;
+        const LEAST: u64 = 1;
+        const fn twice(x: u64) -> u64 {
+            x * 2
+        }
+        self.sold = max(LEAST, twice(hold.token().get()));
+        Ok(self)
+    }
+
+    #[distributed_lock(key = "{self.tenant}", lease = watchdog)]
+    async fn shared(self: Arc<Self>) -> Result<u64, LockError> {
+        Ok(self.sold)
+    }
+
+    #[distributed_lock(key = "shops", lease = watchdog("45s"), on_lost = cancel)]
+    async fn associated() -> Result<Option<u64>, LockError> {
+        Ok(None)
+    }
+}
+
+trait Till {
+    async fn open(&mut self, id: u64) -> Result<(), LockError>;
+}
+
+impl Till for Shop {
+    #[distributed_lock(key = "till:{id}", wait = none)]
+    async fn open(&mut self, id: u64) -> Result<(), LockError> {
+        self.sold = id;
+        Ok(())
+    }
+}
+
+#[distributed_lock(key = "nightly", on_busy = skip)]
+async fn unit() {}
+
+#[distributed_lock(key = "nightly", on_busy = skip, wait = forever)]
+async fn option() -> Option<u64> {
+    Some(3)
+}
+
+#[distributed_lock(key = "{name}", wait = Wait::Never)]
+async fn mutable(mut name: String) -> Result<String, LockError> {
+    name.push('!');
+    Ok(name)
+}
+
+#[distributed_lock(key = "{a}:{c}")]
+async fn patterns((a, (_, c)): (u8, (u8, u8)), _: u8) -> Result<u8, LockError> {
+    Ok(a + c)
+}
+
+#[distributed_lock(key = "{id}")]
+async fn only_in_the_key(id: u64) -> Result<(), LockError> {
+    yield_now().await;
+    Ok(())
+}
+
+#[distributed_lock(key = "{id}", lease = Duration::from_secs(lease))]
+async fn generic<'a, T: Debug + Sync>(
+    id: impl KeyPart,
+    lease: u64,
+    value: &'a T,
+) -> Result<&'a T, LockError> {
+    if lease == 0 {
+        return Ok(value);
+    }
+    println!("{value:?}");
+    Ok(value)
+}
+
+#[distributed_lock(key = "hidden")]
+async fn hidden(values: &[u64]) -> Result<impl Iterator<Item = &u64>, LockError> {
+    Ok(values.iter())
+}
+
+#[distributed_lock(key = "block")]
+async fn block(x: u64) -> Result<u64, LockError> {
+    match x {
+        0 => Err(LockError::Closed),
+        4.. => Ok(3),
+        _ => {
+            only_in_the_key(x).await?;
+            Ok(x)
+        }
+    }
+}
+
+#[rustfmt::skip]
+#[distributed_lock(key = "line")]
+async fn on_one_line(x: u64) -> Result<u64, LockError> { Ok(x) }
+
+#[rustfmt::skip]
+#[distributed_lock(key = "line", guard = hold)]
+async fn on_one_line_with_guard() -> Result<u64, LockError> { Ok(hold.token().get()) }
+
+#[rustfmt::skip]
+#[distributed_lock(key = "line", on_busy = skip)]
+async fn on_one_line_without_value() { yield_now().await }
+
+#[tokio::test]
+async fn it_compiles_and_runs() -> Result<(), LockError> {
+    let client = LockClient::in_memory();
+    client.install();
+    let order = Order { id: 1, place: (0, "a".to_owned()) };
+    let patience = Duration::from_secs(1);
+    let mut shop = Shop { client, tenant: "t".to_owned(), patience, sold: 0 };
+    assert_eq!(shop.template(&order).await?, 1);
+    assert!(shop.values(order).await? > 1);
+    *shop.expressions().await? += 1;
+    shop.open(4).await?;
+    let shared = Arc::new(shop.everything().await?);
+    assert!(shared.shared().await? > 1);
+    assert_eq!(Shop::associated().await?, None);
+    unit().await;
+    assert_eq!(option().await, Some(3));
+    assert_eq!(mutable("a".to_owned()).await?, "a!");
+    assert_eq!(patterns((1, (2, 3)), 0).await?, 4);
+    assert_eq!(generic("k", 1, &5).await?, &5);
+    assert_eq!(hidden(&[1, 2]).await?.count(), 2);
+    assert_eq!(block(2).await?, 2);
+    assert!(on_one_line(2).await? < on_one_line_with_guard().await?);
+    on_one_line_without_value().await;
+    Ok(())
+}

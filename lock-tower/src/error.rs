@@ -1,0 +1,33 @@
+//! What a locked service fails with.
+
+use lock_runtime::LockError;
+
+/// The error of a [`LockService`](crate::LockService): the lock's, or the inner service's own.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum LockServiceError<E> {
+    /// The lock was not taken, and the inner service not called; or the hold was lost
+    /// ([`LockError::Lost`]), and the call was cut off where it stood.
+    #[error("the service call was not run to its end under its lock")]
+    Lock(#[source] LockError),
+    /// The inner service was called under its lock, and failed.
+    #[error(transparent)]
+    Inner(E),
+}
+
+impl<E> LockServiceError<E> {
+    /// The lock's error, if it was that.
+    #[must_use]
+    pub fn lock_error(&self) -> Option<&LockError> {
+        match self {
+            Self::Lock(error) => Some(error),
+            Self::Inner(_) => None,
+        }
+    }
+}
+
+impl<E> From<LockError> for LockServiceError<E> {
+    fn from(error: LockError) -> Self {
+        Self::Lock(error)
+    }
+}

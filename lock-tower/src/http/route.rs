@@ -1,0 +1,163 @@
+//! Route patterns: which part of a path is which parameter, where no router says so.
+
+use std::borrow::Cow;
+
+use percent_encoding::percent_decode_str;
+
+use super::builder::BuildError;
+
+/// `/orders/{id}/pay`, taken apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Route {
+    text: String,
+    segments: Vec<Segment>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Segment {
+    /// Matches itself.
+    Fixed(String),
+    /// `{id}`: one segment that is not empty.
+    One(String),
+    /// `{*rest}`: everything that is left, which is not nothing.
+    Rest(String),
+}
+
+impl Route {
+    pub(super) fn parse(text: &str) -> Result<Self, BuildError> {
+        let wrong = |why: &str| {
+            Err(BuildError::new(format!(
+                "the route `{text}` {why}; write it as `/orders/{{id}}/pay` or `/files/{{*path}}`"
+            )))
+        };
+        let Some(path) = text.strip_prefix('/') else { return wrong("does not begin with `/`") };
+        let segments: Option<Vec<_>> = path.split('/').map(segment).collect();
+        let Some(segments) = segments else {
+            return wrong("has a segment with a brace that is not one parameter");
+        };
+        let route = Self { text: text.to_owned(), segments };
+        let rest = route.segments.iter().position(|part| matches!(part, Segment::Rest(_)));
+        if rest.is_some_and(|at| at + 1 < route.segments.len()) {
+            return wrong("goes on behind its `{*…}`");
+        }
+        let names: Vec<_> = route.parameters().collect();
+        if (1..names.len()).any(|at| names[..at].contains(&names[at])) {
+            return wrong("has the same parameter twice");
+        }
+        Ok(route)
+    }
+
+    /// The names of its parameters.
+    pub(super) fn parameters(&self) -> impl Iterator<Item = &str> {
+        self.segments.iter().filter_map(|segment| match segment {
+            Segment::Fixed(_) => None,
+            Segment::One(name) | Segment::Rest(name) => Some(name.as_str()),
+        })
+    }
+
+    /// What stands in `path` for the parameter, if the path is one of this route.
+    pub(super) fn find<'p>(&self, path: &'p str, parameter: &str) -> Option<&'p str> {
+        let mut rest = Some(path.strip_prefix('/')?);
+        let mut found = None;
+        for segment in &self.segments {
+            let here = rest?;
+            let (first, others) = match here.split_once('/') {
+                Some((first, others)) => (first, Some(others)),
+                None => (here, None),
+            };
+            let (name, value) = match segment {
+                Segment::Fixed(text) => {
+                    if decode(first)? != *text {
+                        return None;
+                    }
+                    rest = others;
+                    continue;
+                }
+                Segment::One(name) => (name, first),
+                Segment::Rest(name) => (name, here),
+            };
+            rest = if matches!(segment, Segment::Rest(_)) { None } else { others };
+            if value.is_empty() {
+                return None;
+            }
+            if name == parameter {
+                found = Some(value);
+            }
+        }
+        // Something is left over: not this route.
+        if rest.is_some() { None } else { found }
+    }
+}
+
+impl std::fmt::Display for Route {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+fn segment(text: &str) -> Option<Segment> {
+    if !text.contains(['{', '}']) {
+        return Some(Segment::Fixed(text.to_owned()));
+    }
+    let name = text.strip_prefix('{')?.strip_suffix('}')?;
+    let (name, rest) = match name.strip_prefix('*') {
+        Some(name) => (name, true),
+        None => (name, false),
+    };
+    if name.is_empty() || name.contains(['{', '}', '*']) {
+        return None;
+    }
+    Some(if rest { Segment::Rest(name.to_owned()) } else { Segment::One(name.to_owned()) })
+}
+
+/// Percent-decodes; `None` if the result is not UTF-8.
+pub(super) fn decode(text: &str) -> Option<Cow<'_, str>> {
+    percent_decode_str(text).decode_utf8().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_found() {
+        for (route, path, parameter, value) in [
+            ("/orders/{id}/pay", "/orders/42/pay", "id", Some("42")),
+            ("/orders/{id}/pay", "/orders/4%2F2/pay", "id", Some("4%2F2")),
+            ("/orders/{id}/pay", "/%6Frders/42/pay", "id", Some("42")),
+            ("/orders/{id}/pay", "/orders/42/pay/", "id", None),
+            ("/orders/{id}/pay", "/orders/42", "id", None),
+            ("/orders/{id}/pay", "/orders//pay", "id", None),
+            ("/orders/{id}/pay", "/orders/42/refund", "id", None),
+            ("/orders/{id}/pay", "/orders/42/pay", "other", None),
+            ("/orders/{id}", "/orders/42/pay", "id", None),
+            ("/orders/{id}", "/orders/", "id", None),
+            ("/{a}/{b}", "/1/2", "b", Some("2")),
+            ("/{a}/", "/1/", "a", Some("1")),
+            ("/{a}/", "/1", "a", None),
+            ("/files/{*path}", "/files/a/b", "path", Some("a/b")),
+            ("/files/{*path}", "/files/", "path", None),
+            ("/files/{*path}", "/files", "path", None),
+            ("/{a}", "*", "a", None),
+        ] {
+            assert_eq!(Route::parse(route).unwrap().find(path, parameter), value, "{route} {path}");
+        }
+    }
+
+    #[test]
+    fn broken_routes_say_why() {
+        for (route, reason) in [
+            ("", "does not begin with `/`"),
+            ("orders/{id}", "does not begin with `/`"),
+            ("/orders/{id", "a segment with a brace"),
+            ("/orders/{}", "a segment with a brace"),
+            ("/orders/v{id}", "a segment with a brace"),
+            ("/{a}{b}", "a segment with a brace"),
+            ("/{*a}/b", "goes on behind"),
+            ("/{a}/{a}", "the same parameter twice"),
+        ] {
+            let message = Route::parse(route).unwrap_err().to_string();
+            assert!(message.contains(reason), "{route}: {message}");
+        }
+    }
+}

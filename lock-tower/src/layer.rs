@@ -1,0 +1,101 @@
+//! [`LockLayer`].
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lock_runtime::{LockClient, LockError, LockKey, LockOptions};
+use tower_layer::Layer;
+
+use crate::locked::{RELEASE_TIMEOUT, Terms};
+use crate::service::LockService;
+
+/// Runs each call of a service under the lock that the request names.
+///
+/// For HTTP there is [`LockLayer::http`], whose services answer instead of failing. See the
+/// [crate documentation](crate) for where a layer belongs and what it promises.
+///
+/// # Examples
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+/// use lock_runtime::{LockClient, LockKey};
+/// use lock_tower::LockLayer;
+/// use tower::{ServiceBuilder, ServiceExt, service_fn};
+///
+/// struct Rename {
+///     file: String,
+///     to: String,
+/// }
+///
+/// let locks = LockClient::in_memory();
+/// let layer = LockLayer::new(locks, |rename: &Rename| {
+///     Ok(Some(LockKey::builder().text("file:").part(&rename.file).build()?))
+/// });
+/// let service = ServiceBuilder::new().layer(layer).service(service_fn(|rename: Rename| async {
+///     // No other process renames this file now.
+///     Ok::<_, std::io::Error>(rename.to)
+/// }));
+/// let renamed = service.oneshot(Rename { file: "a".into(), to: "b".into() }).await?;
+/// assert_eq!(renamed, "b");
+/// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+pub struct LockLayer<K = ()> {
+    key: Arc<K>,
+    terms: Arc<Terms>,
+}
+
+impl<K> LockLayer<K> {
+    /// A layer that takes the lock which `key` derives from a request; `None` lets a request
+    /// through without a lock.
+    ///
+    /// Locks are taken with the client's own options unless [`options`](Self::options) says
+    /// otherwise. An error of `key` is the call's error, and the inner service is not called.
+    #[must_use = "a layer does nothing until it wraps a service"]
+    pub fn new<Req>(client: LockClient, key: K) -> Self
+    where
+        K: Fn(&Req) -> Result<Option<LockKey>, LockError>,
+    {
+        let options = client.options();
+        let terms = Terms { client, options, release_timeout: RELEASE_TIMEOUT };
+        Self { key: Arc::new(key), terms: Arc::new(terms) }
+    }
+
+    /// How long to wait for the lock, how long to hold it, what to do when it is lost.
+    /// Default: as the client has it.
+    #[must_use = "a layer does nothing until it wraps a service"]
+    pub fn options(mut self, options: LockOptions) -> Self {
+        Arc::make_mut(&mut self.terms).options = options;
+        self
+    }
+
+    /// How long a finished call waits for the store to confirm the release. Longer keeps a
+    /// sequential caller from finding its own lock busy when the store is slow; shorter gives its
+    /// result sooner then. The release goes on in the background either way. Default: 250 ms.
+    #[must_use = "a layer does nothing until it wraps a service"]
+    pub fn release_timeout(mut self, release_timeout: Duration) -> Self {
+        Arc::make_mut(&mut self.terms).release_timeout = release_timeout;
+        self
+    }
+}
+
+impl<K, S> Layer<S> for LockLayer<K> {
+    type Service = LockService<S, K>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        LockService::new(inner, Arc::clone(&self.key), Arc::clone(&self.terms))
+    }
+}
+
+impl<K> Clone for LockLayer<K> {
+    fn clone(&self) -> Self {
+        Self { key: Arc::clone(&self.key), terms: Arc::clone(&self.terms) }
+    }
+}
+
+impl<K> fmt::Debug for LockLayer<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LockLayer").field("terms", &self.terms).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,89 @@
+//! [`LockService`].
+
+use std::fmt;
+use std::mem;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use lock_runtime::{LockError, LockKey};
+use tower_service::Service;
+
+use crate::error::LockServiceError;
+use crate::future::LockFuture;
+use crate::locked::{Locked, Terms};
+
+/// A service whose calls run under locks: see [`LockLayer`](crate::LockLayer).
+pub struct LockService<S, K> {
+    inner: S,
+    key: Arc<K>,
+    terms: Arc<Terms>,
+}
+
+impl<S, K> LockService<S, K> {
+    pub(crate) fn new(inner: S, key: Arc<K>, terms: Arc<Terms>) -> Self {
+        Self { inner, key, terms }
+    }
+
+    /// The inner service.
+    pub fn get_ref(&self) -> &S {
+        &self.inner
+    }
+
+    /// The inner service.
+    pub fn get_mut(&mut self) -> &mut S {
+        &mut self.inner
+    }
+
+    /// Takes the lock off.
+    pub fn into_inner(self) -> S {
+        self.inner
+    }
+}
+
+impl<S, K, Req> Service<Req> for LockService<S, K>
+where
+    S: Service<Req> + Clone,
+    K: Fn(&Req) -> Result<Option<LockKey>, LockError>,
+{
+    type Response = S::Response;
+    type Error = LockServiceError<S::Error>;
+    type Future = LockFuture<S, Req>;
+
+    /// The inner service's readiness and nothing else: which lock to take is not known before there
+    /// is a request.
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(cx).map_err(LockServiceError::Inner)
+    }
+
+    fn call(&mut self, request: Req) -> Self::Future {
+        LockFuture::new(match (self.key)(&request) {
+            Err(error) => Locked::failed(error),
+            Ok(None) => Locked::passing(self.inner.call(request)),
+            Ok(Some(key)) => {
+                // The one that was polled ready is the one to call; its clone may not be.
+                let clone = self.inner.clone();
+                let ready = mem::replace(&mut self.inner, clone);
+                Locked::acquiring(&self.terms, key, ready, request)
+            }
+        })
+    }
+}
+
+impl<S: Clone, K> Clone for LockService<S, K> {
+    fn clone(&self) -> Self {
+        Self {
+            inner: self.inner.clone(),
+            key: Arc::clone(&self.key),
+            terms: Arc::clone(&self.terms),
+        }
+    }
+}
+
+impl<S: fmt::Debug, K> fmt::Debug for LockService<S, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LockService")
+            .field("inner", &self.inner)
+            .field("terms", &self.terms)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,119 @@
+//! Running cargo from the root of the workspace, with its output on the terminal.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+use std::process::{Command, ExitCode, ExitStatus, Stdio};
+use std::time::Duration;
+
+use crate::Failure;
+
+/// One call of cargo.
+#[derive(Debug)]
+pub(crate) struct Step {
+    command: Command,
+    /// As one would type it.
+    shown: String,
+}
+
+impl Step {
+    /// `cargo <subcommand>`.
+    pub(crate) fn new(subcommand: &str) -> Self {
+        let mut command = Command::new(cargo());
+        command.current_dir(workspace_root());
+        Self { command, shown: "cargo".to_owned() }.arg(subcommand)
+    }
+
+    pub(crate) fn arg(mut self, arg: &str) -> Self {
+        self.command.arg(arg);
+        self.shown.push(' ');
+        self.shown.push_str(arg);
+        self
+    }
+
+    pub(crate) fn args<S: AsRef<str>>(self, args: &[S]) -> Self {
+        args.iter().fold(self, |step, arg| step.arg(arg.as_ref()))
+    }
+
+    pub(crate) fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        let value = value.as_ref();
+        self.shown.insert_str(0, &format!("{name}={:?} ", value.display().to_string()));
+        self.command.env(name, value);
+        self
+    }
+
+    /// Runs it, and says what runs and how long that took.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be started, or fails; then with cargo's exit code.
+    pub(crate) fn run(mut self) -> Result<(), Failure> {
+        eprintln!("==> {}", self.shown);
+        let clock = Stopwatch::start();
+        let status = self.command.status();
+        let shown = self.shown;
+        let status =
+            status.map_err(|error| Failure::message(format!("cannot run `{shown}`: {error}")))?;
+        eprintln!("==> {:.0?} for {shown}", clock.elapsed());
+        if status.success() {
+            return Ok(());
+        }
+        Err(Failure { message: format!("`{shown}` failed: {status}"), code: code_of(status) })
+    }
+}
+
+/// Sees to it that cargo has these components of the toolchain, with rustup's help where it is.
+///
+/// # Errors
+///
+/// When one is missing and cannot be added.
+pub(crate) fn ensure_components(components: &[&str]) -> Result<(), Failure> {
+    let is_there = |component: &str| {
+        // The component `rustfmt` is the subcommand `fmt`; clippy has one name for both.
+        let subcommand = component.strip_prefix("rust").unwrap_or(component);
+        let mut command = Command::new(cargo());
+        command.args([subcommand, "--version"]).stdout(Stdio::null()).stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    };
+    for component in components.iter().filter(|component| !is_there(component)) {
+        let added = Command::new("rustup").args(["component", "add", component]).status();
+        if !added.is_ok_and(|status| status.success()) || !is_there(component) {
+            return Err(Failure::message(format!(
+                "this needs {component}; with rustup: `rustup component add {component}`"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The cargo that runs this, if it tells, so that all is done by one toolchain.
+fn cargo() -> OsString {
+    env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
+}
+
+/// The directory above this package's.
+fn workspace_root() -> OsString {
+    let package =
+        env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    Path::new(&package).parent().map_or(package.clone(), |root| root.as_os_str().to_owned())
+}
+
+fn code_of(status: ExitStatus) -> ExitCode {
+    let code = status.code().and_then(|code| u8::try_from(code).ok());
+    code.map_or(ExitCode::FAILURE, ExitCode::from)
+}
+
+/// How long something takes, to be read by a person.
+#[allow(clippy::disallowed_types)] // Decides nothing, and this package has no runtime.
+struct Stopwatch(std::time::Instant);
+
+#[allow(clippy::disallowed_types)]
+impl Stopwatch {
+    fn start() -> Self {
+        Self(std::time::Instant::now())
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.0.elapsed()
+    }
+}

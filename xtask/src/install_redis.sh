@@ -1,0 +1,24 @@
+# Installs Debian's and Ubuntu's redis-server, and leaves no service behind. Runs as root.
+#
+# The package starts a server on the default port and has it started at every boot. The tests want
+# the program only, and a developer may have something else on that port. Packages ask
+# /usr/sbin/policy-rc.d before they start anything, and 101 is its word for "not allowed"; most
+# container images have such a file, and one that is there is left alone.
+set -eu
+export DEBIAN_FRONTEND=noninteractive
+
+policy=/usr/sbin/policy-rc.d
+if [ ! -e "$policy" ]; then
+    trap 'rm -f "$policy"' EXIT
+    trap 'exit 1' HUP INT TERM
+    printf '#!/bin/sh\nexit 101\n' >"$policy"
+    chmod 755 "$policy"
+fi
+
+# One of several sources may be out of order without being the one that is needed.
+apt-get update || true
+apt-get install --yes --no-install-recommends redis-server
+
+if [ -d /run/systemd/system ]; then
+    systemctl disable --quiet redis-server.service
+fi
