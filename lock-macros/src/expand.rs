@@ -209,13 +209,25 @@ impl<'a> Expansion<'a> {
     }
 
     /// The body as a future, and the function that hands it to the runtime.
+    ///
+    /// The user's block is the arm of a `match`, with or without a name to bind: in any other place
+    /// the compiler would find the braces of a one-line body superfluous, or items in it late.
     fn body(&self, block: &Group) -> (&'static str, TokenStream) {
-        let block = self.anchored(block);
+        let anchor = self.anchor();
         match &self.args.guard {
-            None => ("plain", quote_spanned!(self.here=> async move { #block })),
+            None => {
+                let body = quote_spanned! {self.here=>
+                    async move {
+                        #anchor
+                        match () { () => #block }
+                    }
+                };
+                ("plain", body)
+            }
             Some(name) => {
                 let body = quote_spanned! {self.here=>
                     move |__lock_guard| async move {
+                        #anchor
                         match &*__lock_guard { #name => #block }
                     }
                 };
@@ -224,18 +236,19 @@ impl<'a> Expansion<'a> {
         }
     }
 
-    /// The user's block, behind a branch never taken that tells the compiler its type before it
-    /// reads it: a wrong tail expression is then reported where it stands. As an `else` the block
-    /// keeps its braces without a warning, and nothing stands before the items in it.
-    fn anchored(&self, block: &Group) -> TokenStream {
+    /// Tells the compiler the type of the body before it reads the body, so that a wrong tail
+    /// expression is reported where it stands.
+    fn anchor(&self) -> TokenStream {
         let ty = match &self.function.sig.output {
             ReturnType::Default => quote!(()),
             ReturnType::Type(_, ty) => without_impl(ty),
         };
         quote_spanned! {self.here=>
-            if false {
-                return ::core::option::Option::unwrap(::core::option::Option::None::<#ty>);
-            } else #block
+            if let ::core::option::Option::Some(__lock_never) =
+                ::core::option::Option::None::<#ty>
+            {
+                return __lock_never;
+            }
         }
     }
 }

@@ -283,9 +283,9 @@ use proc_macro::TokenStream;
 /// # Functions
 ///
 /// Any `async fn` with a body: free functions, methods with any `self`, methods of traits and their
-/// impls, with generics, lifetimes, patterns and `impl Trait`. The future is `Send` when the body's is.
-/// Functions that are not an `async fn` are refused, and those under `#[async_trait]` are not by the
-/// time the attribute sees them.
+/// impls, with generics, lifetimes, patterns and `impl Trait`. The future is `Send` when the body and
+/// what it returns are. Functions that are not an `async fn` are refused, and those under
+/// `#[async_trait]` are not by the time the attribute sees them.
 ///
 /// The return type is found by trait, so aliases work:
 ///

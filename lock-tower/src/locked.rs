@@ -2,8 +2,8 @@
 //!
 //! What makes it right:
 //!
-//! 1. The inner service is called *inside* the run of the guard, so that a lock that it takes in
-//!    its `call`, before any future is polled, is re-entry as well (S-6).
+//! 1. The inner service is called *inside* the run of the guard: its `call` may do more than make a
+//!    future, and a lock that it takes there is re-entry as well (S-6).
 //! 2. The call is dropped before the guard, at the deadline or with the whole future: nothing of it
 //!    runs unprotected (S-13). A dropped guard is given back in the background (S-20).
 //! 3. The release is over before the result is out, so that whoever acts on the result finds the
@@ -72,6 +72,7 @@ pin_project! {
         Running { #[pin] run: RunOwned<LockGuard, Call<S, Req>> },
         Releasing {
             release: Release,
+            key: LockKey,
             #[pin] limit: Sleep,
             result: Option<Result<S::Response, S::Error>>,
         },
@@ -131,17 +132,18 @@ impl<S: Service<Req>, Req> Future for Locked<S, Req> {
                     // The guard knows that it is lost; dropping it cleans up.
                     (_guard, Err(lost)) => State::Failed { error: Some(lost) },
                     (guard, Ok(result)) => State::Releasing {
+                        key: guard.key().clone(),
                         release: guard.release(),
                         limit: sleep(*this.release_timeout),
                         result: Some(result),
                     },
                 },
-                StateProjection::Releasing { release, limit, result } => {
+                StateProjection::Releasing { release, key, limit, result } => {
                     match Pin::new(release).poll(cx) {
-                        Poll::Ready(released) => note(released),
+                        Poll::Ready(released) => note(key, released),
                         Poll::Pending => {
                             ready!(limit.poll(cx));
-                            tracing::debug!("the store has not confirmed a release in time");
+                            tracing::debug!(lock.key = ?key, "release not confirmed in time");
                         }
                     }
                     let Some(value) = result.take() else { return Poll::Pending };
@@ -157,9 +159,10 @@ impl<S: Service<Req>, Req> Future for Locked<S, Req> {
 }
 
 /// S-13: a call that ended in time keeps its result, whatever its release finds.
-fn note(released: Result<(), LockError>) {
+fn note(key: &LockKey, released: Result<(), LockError>) {
     if let Err(error) = released {
         tracing::warn!(
+            lock.key = ?key,
             error = &error as &dyn std::error::Error,
             "the call ended, but its release failed"
         );

@@ -45,11 +45,12 @@ fn the_expansion_is_one_call() {
                 __lock_key,
                 __lock_settings,
                 ::lock_runtime::private::plain(async move {
-                    if false {
-                        return ::core::option::Option::unwrap(
-                            ::core::option::Option::None::<Result<u64, E>>
-                        );
-                    } else { Ok(id) }
+                    if let ::core::option::Option::Some(__lock_never) =
+                        ::core::option::Option::None::<Result<u64, E>>
+                    {
+                        return __lock_never;
+                    }
+                    match () { () => { Ok(id) } }
                 }),
             ).await
         }
@@ -86,8 +87,8 @@ fn other_settings_are_other_arguments() {
         "crate::locks::OnLost::Finish",
         "crate::locks::private::locked_or_skip(&__LOCK_SITE,__lock_key,__lock_settings,\
          crate::locks::private::with_guard(move|__lock_guard|asyncmove{",
-        "match&*__lock_guard{hold=>iffalse{",
-        "Option::None::<()>);}else{hold.token();}",
+        "match&*__lock_guard{hold=>{hold.token();}}",
+        "Option::None::<()>",
     ] {
         assert!(found.contains(part), "{part}\n{found}");
     }

@@ -8,7 +8,6 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use pin_project_lite::pin_project;
 
@@ -91,12 +90,6 @@ impl<C: AsClient + ?Sized> AsClient for Arc<C> {
 /// Takes a client from an expression.
 pub fn client<C: AsClient + ?Sized>(client: &C) -> LockClient {
     client.as_client().clone()
-}
-
-/// A fixed lease, for `lease = <expression>`.
-#[must_use]
-pub fn fixed(lease: Duration) -> Lease {
-    Lease::Fixed(lease)
 }
 
 /// What an attribute says; what it leaves out is the client's business.

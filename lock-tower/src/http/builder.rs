@@ -60,7 +60,9 @@ impl HttpLockLayerBuilder {
     ///
     /// There are `{method}`, `{path.<parameter>}` and `{header.<name>}`; `{{` and `}}` are braces.
     /// Values are escaped, so that no request can name another's lock. A header that comes more than
-    /// once, is empty, or is not visible ASCII is refused with 400.
+    /// once, is empty, or is not visible ASCII is refused with 400. A value is the text that the
+    /// request has: `/orders/7` and `/orders/007` are two locks. Where the handler takes them for one
+    /// order, have an annotated function lock what the handler has parsed.
     ///
     /// `{path.…}` needs to know the route: with the feature `axum` it asks the router, also a nested
     /// one; without it, [`route`](Self::route) says it.

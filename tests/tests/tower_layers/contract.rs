@@ -8,12 +8,13 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::FutureExt;
 use http::{Request, Response};
 use http_body_util::Full;
 use lock_runtime::{LockClient, LockError, LockKey, LockOptions, Wait};
 use lock_tower::{LockLayer, LockServiceError};
 use tokio::time::sleep;
-use tower::{Layer, Service, ServiceBuilder, ServiceExt, service_fn};
+use tower::{Layer, Service, ServiceExt, service_fn};
 
 use crate::world::{Calls, TestBody, free_soon, held, options, order_layer, pay, two_clients};
 
@@ -189,24 +190,22 @@ async fn one_at_a_time_per_key() {
 async fn what_is_enclosed_re_enters() {
     let (locks, peer, store) = two_clients();
     let terms = options(Wait::UpTo(Duration::from_secs(1)));
-    let layer = || LockLayer::new(locks.clone(), key).options(terms);
-    let (nested, other) = (locks.clone(), peer.clone());
-    let service = ServiceBuilder::new().layer(layer()).layer(layer()).service(service_fn(
-        move |name: &'static str| {
-            let (nested, other) = (nested.clone(), other.clone());
-            // In `call`, where no future of the handler is polled yet.
-            let (early, name) = (nested.mutex(name).lock(), name.to_owned());
-            async move {
-                let late = nested.mutex(&name).lock().await?;
-                assert_eq!(early.await?.token(), late.token());
-                assert!(other.mutex(&name).try_lock().await?.is_none(), "others are kept out");
-                Ok::<_, LockError>(late.token())
-            }
-        },
-    ));
-    let first = service.clone().oneshot("a").await.unwrap();
+    let layer = LockLayer::new(locks.clone(), key).options(terms);
+    let handler = service_fn(move |name: &'static str| {
+        let (nested, other) = (locks.clone(), peer.clone());
+        // In `call`, where no future of the handler is polled yet.
+        let early = nested.mutex(name).lock().now_or_never().expect("nothing to wait for");
+        async move {
+            let late = nested.mutex(name).lock().await?;
+            assert_eq!(early?.token(), late.token());
+            assert!(other.mutex(name).try_lock().await?.is_none(), "others are kept out");
+            Ok::<_, LockError>(late.token())
+        }
+    });
+    let once = layer.layer(handler.clone()).oneshot("a").await.unwrap();
     free_soon(&store, "a").await;
-    assert!(service.oneshot("a").await.unwrap() > first);
+    let twice = layer.layer(layer.layer(handler)).oneshot("a").await.unwrap();
+    assert!(twice > once);
 }
 
 #[test]

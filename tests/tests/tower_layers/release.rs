@@ -69,7 +69,7 @@ async fn a_store_that_is_slow_to_release_holds_an_answer_up_for_a_moment_only() 
         let expected = timeout.unwrap_or(Duration::from_millis(250));
         let spare = start.elapsed().abs_diff(expected);
         assert!(spare <= Duration::from_millis(2), "{:?} and not {expected:?}", start.elapsed());
-        assert!(log.text().contains("not confirmed a release in time"), "{}", log.text());
+        assert!(log.text().contains("release not confirmed in time"), "{}", log.text());
         assert_eq!(held(&store, ORDER), 1);
         moody.set(Mood::Good);
         free_soon(&store, ORDER).await;

@@ -6,7 +6,7 @@ use axum::extract::{Path, State};
 use axum::routing::{any, post};
 use axum::{Router, body::Body};
 use http::{Request, StatusCode};
-use lock_runtime::{LockClient, MemoryStore, Wait};
+use lock_runtime::{FencingToken, LockClient, LockError, MemoryStore, Wait, distributed_lock};
 use lock_tower::{HttpLockLayer, LockLayer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -96,18 +96,25 @@ async fn a_route_that_is_told_comes_before_the_routers() {
     assert_eq!(post_to(&app, "/orders/42/pay").await, "200 order:42");
 }
 
+/// What the handler calls, locked by itself; without re-entry it would find its own lock busy.
+#[distributed_lock(key = "order:{id}", wait = none, client = locks, guard = hold)]
+async fn charge(locks: &LockClient, id: u64) -> Result<FencingToken, LockError> {
+    Ok(hold.token())
+}
+
 #[tokio::test(start_paused = true)]
-async fn an_enclosed_lock_re_enters() {
+async fn an_annotated_function_in_a_locked_handler_re_enters() {
     async fn pay(Path(id): Path<u64>, State(locks): State<LockClient>) -> String {
-        let nested = locks.mutex(format!("order:{id}")).lock().await.unwrap();
-        nested.token().to_string()
+        let (one, other) = (charge(&locks, id).await.unwrap(), charge(&locks, id).await.unwrap());
+        assert_eq!(one, other, "one hold, the layer's");
+        one.to_string()
     }
     let (locks, peer, store) = two_clients();
     let app = Router::new()
         .route("/orders/{id}/pay", post(pay))
         .route_layer(layer(&locks, "order:{path.id}"))
         .with_state(locks);
-    let paid = tokio::time::timeout(SOON, post_to(&app, "/orders/42/pay")).await.unwrap();
+    let paid = post_to(&app, "/orders/42/pay").await;
     let token: u64 = paid.strip_prefix("200 ").unwrap().parse().unwrap();
     assert_eq!(held(&store, "order:42"), 0);
     assert!(peer.mutex("order:42").lock().await.unwrap().token().get() > token);

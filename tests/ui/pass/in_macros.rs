@@ -6,12 +6,7 @@ mod facade {
 
 macro_rules! service {
     ($name:ident, $argument:ident, $wait:literal, $prefix:literal) => {
-        #[facade::locks::distributed_lock(
-                            key = "in-macro:{id}",
-                            wait = $wait,
-                            guard = hold,
-                            crate = $crate::facade::locks
-                        )]
+        #[facade::locks::distributed_lock(key = "in:{id}", wait = $wait, guard = hold, crate = $crate::facade::locks)]
         async fn $name(id: u64, $argument: u64) -> Result<String, facade::locks::LockError> {
             Ok(format!("{} {} {}", hold.key(), id, $argument))
         }
@@ -40,7 +35,7 @@ async fn renamed(
 async fn main() -> Result<(), facade::locks::LockError> {
     let client = facade::locks::LockClient::in_memory();
     client.install();
-    assert_eq!(pay(1, 2).await?, "in-macro:1 1 2");
+    assert_eq!(pay(1, 2).await?, "in:1 1 2");
     assert_eq!(amount::by(5).await?, "amount:5");
     assert_eq!(renamed(3, client).await?, 3);
     Ok(())

@@ -1,4 +1,4 @@
-//! The future is `Send` exactly when the body's is, and a small constant larger.
+//! The future is `Send` when the body and its result are, and a small constant larger.
 
 use std::rc::Rc;
 use std::time::Duration;
