@@ -21,7 +21,7 @@ pub(crate) fn app(orders: Orders, locks: Locks) -> Result<Router, Box<dyn Error>
     if locks == Locks::On {
         let options = LockOptions::builder().wait(Duration::from_secs(20)).build()?;
         let layer = LockLayer::http()
-            .key("wrong:{path.id}") // the lock of `Orders::pay`
+            .key("order:{path.id}") // the lock of `Orders::pay`
             .client(orders.locks().clone())
             .options(options)
             .build()?;

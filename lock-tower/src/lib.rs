@@ -88,6 +88,8 @@
 //! - `http` (default): [`LockLayer::http`] and the module [`http`].
 //! - `axum`: `{path.…}` in key templates asks axum's router. Without it the layer is told its route.
 #![cfg_attr(docsrs, feature(doc_cfg))]
+// The documentation is written for all features.
+#![cfg_attr(not(feature = "http"), allow(rustdoc::broken_intra_doc_links))]
 
 mod error;
 mod future;

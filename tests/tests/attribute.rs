@@ -1,4 +1,5 @@
 //! `#[distributed_lock]` at run time; what it refuses to compile is in `tests/ui`.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

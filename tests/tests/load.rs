@@ -1,4 +1,5 @@
 //! Many tasks on one key (S-14).
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
 //! Redis restarted, stopped, full, flushed, wrong; the network cut, slow, lossy.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 use std::error::Error;
 use std::time::Duration;

@@ -1,4 +1,5 @@
 //! What Redis sees: keys, fields, expiry, channels, commands (S-2, S-4, S-16, S-19, S-23, S-25).
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -3,6 +3,7 @@
 //!
 //! A case gets a [`World`], the locks that several processes share, and makes a client for each
 //! process it wants. Cases cite the rules that they hold the library to.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 mod cancel;
 mod exclusion;

@@ -1,9 +1,10 @@
 //! What the cases have in common: a service to lock, a store to look into or to break, a log.
 
+use std::cell::RefCell;
 use std::convert::Infallible;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -20,7 +21,6 @@ use lock_runtime::{
 use lock_tower::{HttpLockLayerBuilder, LockLayer};
 use tokio::sync::watch;
 use tower::{Service, service_fn};
-use tracing_subscriber::fmt::MakeWriter;
 
 /// Plenty for anything that takes a few polls.
 pub(crate) const SOON: Duration = Duration::from_secs(5);
@@ -184,46 +184,51 @@ impl Store for Moody {
 }
 
 /// What this thread logs while it lives.
-pub(crate) struct Log {
-    text: Text,
-    _guard: tracing::subscriber::DefaultGuard,
-}
+///
+/// One subscriber serves the whole process: with one for each thread, `tracing` may take an event for
+/// switched off that another thread came upon first.
+pub(crate) struct Log(());
 
-#[derive(Clone, Default)]
-struct Text(Arc<Mutex<Vec<u8>>>);
+static SUBSCRIBER: Once = Once::new();
+
+thread_local! {
+    static TEXT: RefCell<Option<Vec<u8>>> = const { RefCell::new(None) };
+}
 
 impl Log {
     pub(crate) fn start() -> Self {
-        let text = Text::default();
-        let subscriber = tracing_subscriber::fmt()
-            .with_writer(text.clone())
-            .with_max_level(tracing::Level::DEBUG)
-            .with_ansi(false)
-            .finish();
-        Self { text, _guard: tracing::subscriber::set_default(subscriber) }
+        SUBSCRIBER.call_once(|| {
+            tracing_subscriber::fmt()
+                .with_writer(|| ThreadLog)
+                .with_max_level(tracing::Level::DEBUG)
+                .with_ansi(false)
+                .init();
+        });
+        TEXT.set(Some(Vec::new()));
+        Self(())
     }
 
     pub(crate) fn text(&self) -> String {
-        let text = self.text.0.lock().unwrap_or_else(PoisonError::into_inner);
-        String::from_utf8_lossy(&text).into_owned()
+        let text = TEXT.with_borrow(|text| text.clone().unwrap_or_default());
+        String::from_utf8(text).unwrap()
     }
 }
 
-impl io::Write for Text {
+impl Drop for Log {
+    fn drop(&mut self) {
+        TEXT.set(None);
+    }
+}
+
+struct ThreadLog;
+
+impl io::Write for ThreadLog {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        TEXT.with_borrow_mut(|text| text.iter_mut().for_each(|text| text.extend(bytes)));
         Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
-    }
-}
-
-impl<'a> MakeWriter<'a> for Text {
-    type Writer = Self;
-
-    fn make_writer(&'a self) -> Self {
-        self.clone()
     }
 }

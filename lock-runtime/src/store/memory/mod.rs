@@ -1,7 +1,7 @@
 //! A store in this process's memory: for tests, examples and single-process programs.
 //!
 //! Same requests, same answers as Redis, on tokio's clock, so that tests can pause it.
-//! [`table`] holds the rules, without a runtime; this file adds the lock around it, notices and
+//! `table` holds the rules, without a runtime; this file adds the lock around it, notices and
 //! the clock.
 
 mod table;
