@@ -2,6 +2,7 @@
 //! libraries: everything in one run, on one throw-away server. See `README.md` for how to read it.
 
 mod args;
+mod awake;
 mod bench;
 mod case;
 mod contender;

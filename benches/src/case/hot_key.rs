@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::Result;
+use crate::awake::Awake;
 use crate::bench::Bench;
 use crate::contender::{Contender, Ours, Peer};
 use crate::drive::{alone, contend};
@@ -95,5 +96,6 @@ pub(super) async fn run(bench: &Bench) -> Result<Vec<Record>> {
 
 /// The median time of the floor's pair by one task now, in µs.
 async fn floor_pair(bench: &Bench) -> Result<f64> {
+    let _awake = Awake::keep();
     Ok(alone(bench.bare("pair"), bench.plan.turn / 5).await?.quantile(0.5))
 }

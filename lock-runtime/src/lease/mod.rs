@@ -33,6 +33,20 @@ pub(crate) fn deadline(sent_at: Tick, lease: Duration) -> Tick {
     sent_at.after(lease.saturating_sub(margin))
 }
 
+/// Waits until `done`, looking again whenever `told` tells.
+async fn told_until(told: &Notify, done: impl Fn() -> bool) {
+    loop {
+        let next = told.notified();
+        tokio::pin!(next);
+        // Register, then check, then wait: it may become true in between.
+        next.as_mut().enable();
+        if done() {
+            return;
+        }
+        next.await;
+    }
+}
+
 const HELD: u8 = 0;
 const LOST_DEADLINE: u8 = 1;
 const LOST_NOT_OWNER: u8 = 2;

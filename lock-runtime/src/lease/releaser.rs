@@ -88,16 +88,7 @@ impl Releaser {
 
     /// Waits until nothing is left to give back.
     pub(crate) async fn drained(&self) {
-        loop {
-            let idle = self.idle.notified();
-            tokio::pin!(idle);
-            // Register, then check, then wait: the last job may finish in between.
-            idle.as_mut().enable();
-            if self.unfinished() == 0 {
-                return;
-            }
-            idle.await;
-        }
+        super::told_until(&self.idle, || self.unfinished() == 0).await;
     }
 
     /// Makes the task end once nothing is left to give back.

@@ -107,16 +107,7 @@ impl Watchdog {
 
     /// Waits until there are no holds.
     pub(crate) async fn emptied(&self) {
-        loop {
-            let emptied = self.emptied.notified();
-            tokio::pin!(emptied);
-            // Register, then check, then wait: the last hold may go in between.
-            emptied.as_mut().enable();
-            if self.holds() == 0 {
-                return;
-            }
-            emptied.await;
-        }
+        super::told_until(&self.emptied, || self.holds() == 0).await;
     }
 
     /// Makes the task end.
