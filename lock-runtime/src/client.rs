@@ -1,11 +1,12 @@
 //! [`LockClient`]: where locks come from.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout_at};
 
 use crate::acquire::Engine;
 use crate::clock::Clock;
@@ -13,6 +14,7 @@ use crate::error::LockError;
 use crate::gate::Gates;
 use crate::key::{IntoLockKey, LockKey};
 use crate::lease::keeper::{Keeper, Timing};
+use crate::lease::told_until;
 use crate::mutex::Mutex;
 use crate::options::LockOptions;
 use crate::scope::{self, Inherit, Link};
@@ -124,27 +126,36 @@ impl LockClient {
     /// line is sent away, and holds that are let go within `grace` are given back to the store
     /// before this returns.
     ///
-    /// Guards that are still alive afterwards stay valid until their lease ends, and are not renewed
-    /// any more.
+    /// Guards that are still alive afterwards stay valid until their lease ends and are not renewed
+    /// any more; letting them go still frees the lock.
     ///
     /// # Cancel safety
     ///
     /// Dropped half way, the client is closed and its guards are as described, but what was dropped
     /// may not have been given back yet.
     pub async fn shutdown(&self, grace: Duration) -> Shutdown {
-        let keeper = &self.engine.keeper;
-        self.engine.closed.store(true, Ordering::Release);
-        self.engine.gates.close();
+        let engine = &self.engine;
+        let keeper = &engine.keeper;
+        engine.closed.store(true, Ordering::SeqCst);
+        engine.gates.close();
+        engine.closing.notify_waiters();
         keeper.ensure_running();
-        let limit = Instant::now() + grace;
-        let _ = tokio::time::timeout_at(limit, keeper.watchdog.emptied()).await;
-        let _ = tokio::time::timeout_at(limit, keeper.releaser.drained()).await;
+        // In this order: what is under way may still become a hold, and a hold a release.
+        let settled = async {
+            told_until(&engine.no_contenders, || engine.contenders.load(Ordering::SeqCst) == 0)
+                .await;
+            keeper.watchdog.emptied().await;
+            keeper.releaser.drained().await;
+        };
+        match Instant::now().checked_add(grace) {
+            Some(limit) => drop(timeout_at(limit, settled).await),
+            None => settled.await,
+        }
         let report = Shutdown {
             still_held: keeper.watchdog.holds(),
-            not_given_back: keeper.releaser.unfinished(),
+            not_given_back: keeper.releaser.unfinished() + engine.contenders.load(Ordering::SeqCst),
         };
         keeper.watchdog.close();
-        keeper.releaser.close();
         if report.is_clean() {
             keeper.store.close();
         }
@@ -167,8 +178,8 @@ impl fmt::Debug for LockClient {
 pub struct Shutdown {
     /// Holds whose guards were still alive.
     pub still_held: usize,
-    /// Holds that were let go but whose release the store did not confirm; they end with their
-    /// lease.
+    /// Holds that were let go, or requests that were cut short, whose end the store has not
+    /// confirmed; they end with their lease at the latest.
     pub not_given_back: usize,
 }
 
@@ -179,6 +190,9 @@ impl Shutdown {
         self.still_held == 0 && self.not_given_back == 0
     }
 }
+
+/// Shortest duration that a client's settings may have: less would hammer the store.
+const SHORTEST_SETTING: Duration = Duration::from_millis(5);
 
 /// Longest duration that a client's settings may have: more is a mistake.
 const LONGEST_SETTING: Duration = Duration::from_secs(60 * 60 * 24);
@@ -329,9 +343,10 @@ impl LockClientBuilder {
             ("poll_cap", poll_cap),
         ];
         for (name, duration) in durations {
-            if duration.is_zero() || duration > LONGEST_SETTING {
+            if !(SHORTEST_SETTING..=LONGEST_SETTING).contains(&duration) {
                 return Err(LockError::InvalidOptions(format!(
-                    "{name} is {duration:?}; give more than zero and at most {LONGEST_SETTING:?}"
+                    "{name} is {duration:?}; give between {SHORTEST_SETTING:?} and \
+                     {LONGEST_SETTING:?}"
                 )));
             }
         }
@@ -346,6 +361,9 @@ impl LockClientBuilder {
             uuid: Arc::from(uuid::Uuid::new_v4().to_string()),
             holds: AtomicU64::new(0),
             closed: AtomicBool::new(false),
+            closing: Notify::new(),
+            contenders: AtomicUsize::new(0),
+            no_contenders: Notify::new(),
         };
         let settings = Settings { namespace: self.namespace, options };
         LockClient { engine: Arc::new(engine), settings: Arc::new(settings) }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::error::{LockError, LossCause, StoreError};
+use crate::error::{LockError, LossCause, StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
 use crate::gate::Seat;
 use crate::lease::Hold;
@@ -131,7 +131,8 @@ impl Stand {
                     return Ok(ReleaseReply::Released { others_waiting: false });
                 }
                 Err(error) if error.kind().is_transient() && Instant::now() < give_up => {
-                    repeated = true;
+                    // Only what may have run can be the reason for a later "not the owner".
+                    repeated |= error.kind() == StoreErrorKind::OutcomeUnknown;
                     let pause = Duration::from_millis(fastrand::u64(5..25));
                     tokio::time::sleep(pause).await;
                 }

@@ -19,7 +19,7 @@ use crate::options::{Lease, Wait};
 use crate::stand::Stand;
 use crate::store::{AcquireReply, AcquireRequest, OwnerId, Subscription};
 
-/// What was sent on behalf of one owner and what is known of its effect. Dropped unsettled, it has
+/// What was sent on behalf of one owner and what is known of its effect. Cleaned up unsettled, it has
 /// the releaser undo whatever took effect (S-21), and keeps the seat until that was sent: the next
 /// in line must not run into our own leftover.
 struct Attempt<'a> {
@@ -31,8 +31,9 @@ struct Attempt<'a> {
     unsettled: bool,
 }
 
-impl Drop for Attempt<'_> {
-    fn drop(&mut self) {
+impl Attempt<'_> {
+    /// Has what may have taken effect undone, and lets go of the seat.
+    fn clean_up(&mut self) {
         let seat = self.seat.take();
         if self.in_flight || self.unsettled {
             if let Some(seat) = &seat {
@@ -41,9 +42,7 @@ impl Drop for Attempt<'_> {
             self.give_back(true, seat);
         }
     }
-}
 
-impl Attempt<'_> {
     fn give_back(&self, unsettled: bool, seat: Option<Seat<Stand>>) {
         let Contention { engine, target, options, .. } = self.contention;
         engine.keeper.releaser.give(ReleaseJob {
@@ -95,7 +94,9 @@ impl<'a> Contender<'a> {
             in_flight: false,
             unsettled: false,
         };
-        Self { contention, attempt, limit, notices: None, failing_since: None, held: None }
+        contention.engine.contenders.fetch_add(1, Ordering::SeqCst);
+        let failing_since = attempt.seat.as_ref().and_then(Seat::failing_since);
+        Self { contention, attempt, limit, notices: None, failing_since, held: None }
     }
 
     fn keeper(&self) -> &'a Arc<Keeper> {
@@ -113,7 +114,7 @@ impl<'a> Contender<'a> {
             }
             let next = match self.ask().await {
                 Ok((AcquireReply::Granted(token), tokens, sent_at)) => {
-                    self.granted(token, tokens, sent_at)
+                    self.granted(token, tokens, sent_at).await
                 }
                 Ok((AcquireReply::Held(remaining), ..)) => self.refused(remaining).await,
                 Err(error) => self.failed(error).await,
@@ -136,9 +137,6 @@ impl<'a> Contender<'a> {
         let Some(until) = self.attempt.seat.as_ref().and_then(Seat::take_others_first) else {
             return;
         };
-        if self.contention.options.wait() == Wait::Never {
-            return;
-        }
         self.subscribe().await;
         if let Some(notices) = &mut self.notices {
             let _ = timeout_at(until, notices.notified()).await;
@@ -168,20 +166,23 @@ impl<'a> Contender<'a> {
     }
 
     /// A granted lock becomes a guard, unless the answer came after its own deadline (S-8).
-    fn granted(&mut self, token: FencingToken, tokens: u32, sent_at: Tick) -> Next {
+    async fn granted(&mut self, token: FencingToken, tokens: u32, sent_at: Tick) -> Next {
         let Contention { engine, target, options, .. } = self.contention;
         let lease = options.lease();
+        if engine.closed.load(Ordering::SeqCst) {
+            // Nobody would look after it; the attempt gives it back when it is dropped.
+            self.attempt.unsettled = true;
+            return Next::Return(Err(LockError::Closed));
+        }
         if engine.keeper.clock.now() >= deadline(sent_at, lease.duration()) {
             tracing::warn!(lock.key = ?target.key(), "granted too late, given back");
             self.attempt.give_back(self.attempt.unsettled, None);
             self.attempt.unsettled = false;
             self.attempt.owner = engine.next_owner();
-            return if self.out_of_time() {
-                Next::Return(Err(self.contention.timed_out(None)))
-            } else {
-                Next::TryAgain
-            };
+            let message = "the store takes longer to answer than the lease lasts";
+            return self.failed(StoreError::new(StoreErrorKind::NotReady, message)).await;
         }
+        self.answered();
         let Some(seat) = self.attempt.seat.take() else {
             return Next::Return(Err(LockError::Closed));
         };
@@ -196,14 +197,22 @@ impl<'a> Contender<'a> {
         let hold = Arc::new(Hold::new(taken, engine.keeper.clock.clone()));
         engine.keeper.watchdog.add(&hold);
         let stand = Stand::new(Arc::clone(&engine.keeper), hold, seat, token, tokens);
-        Next::Return(match self.contention.stand_on(stand) {
-            Some(guard) => Ok(guard),
-            None => Err(self.contention.timed_out(None)),
-        })
+        Next::Return(self.contention.stand_on(stand).ok_or_else(|| {
+            let message = "the lease was over as soon as it was granted";
+            StoreError::new(StoreErrorKind::NotReady, message).into()
+        }))
+    }
+
+    fn answered(&mut self) {
+        if self.failing_since.take().is_some()
+            && let Some(seat) = &self.attempt.seat
+        {
+            seat.answered();
+        }
     }
 
     async fn refused(&mut self, remaining: Option<Duration>) -> Next {
-        self.failing_since = None;
+        self.answered();
         let held = *self.held.insert(Held(remaining));
         if self.contention.options.wait() == Wait::Never {
             return Next::Return(Err(self.contention.busy(BusyReason::Held)));
@@ -219,9 +228,11 @@ impl<'a> Contender<'a> {
 
     /// S-33: what may pass is tried again while patience and wait last; the rest is returned.
     async fn failed(&mut self, error: StoreError) -> Next {
-        if error.kind() == StoreErrorKind::OutcomeUnknown {
-            self.attempt.unsettled = true;
-        }
+        // Errors of which the server says nothing about what ran before it.
+        self.attempt.unsettled |= matches!(
+            error.kind(),
+            StoreErrorKind::OutcomeUnknown | StoreErrorKind::Denied | StoreErrorKind::Protocol
+        );
         if error.kind() == StoreErrorKind::WrongType {
             let key = self.contention.target.key().to_string();
             return Next::Return(Err(LockError::KeyCollision { key, found: error.to_string() }));
@@ -230,8 +241,12 @@ impl<'a> Contender<'a> {
             // The store is well and the lock was held; it was our own limit that cut this short.
             return Next::Return(Err(self.contention.timed_out(held.0)));
         }
+        let patience = self.keeper().timing.store_patience;
         let since = *self.failing_since.get_or_insert_with(Instant::now);
-        let out_of_patience = since.elapsed() >= self.keeper().timing.store_patience;
+        let out_of_patience = since.max(self.contention.started).elapsed() >= patience;
+        if let (true, Some(seat)) = (error.kind().is_transient(), &self.attempt.seat) {
+            seat.failed(&error, patience);
+        }
         let give_up = !error.kind().is_transient()
             || out_of_patience
             || self.out_of_time()
@@ -265,14 +280,26 @@ impl<'a> Contender<'a> {
         let cap = self.keeper().timing.poll_cap.mul_f64(0.8 + 0.4 * fastrand::f64());
         // A few milliseconds late on purpose: at the very end the key may still be there.
         let jitter = Duration::from_millis(fastrand::u64(1..5));
-        let nap = remaining.map_or(cap, |remaining| cap.min(remaining + jitter));
+        let nap = remaining.map_or(cap, |remaining| cap.min(remaining.saturating_add(jitter)));
         let nap = tokio::time::sleep(self.time_left(nap));
-        match &mut self.notices {
-            None => nap.await,
-            Some(notices) => tokio::select! {
-                () = nap => {}
-                () = notices.notified() => {}
-            },
+        let engine = &self.contention.engine;
+        let closing = engine.closing.notified();
+        tokio::pin!(closing);
+        // Register, then check, then wait; the loop looks at `closed` as well.
+        closing.as_mut().enable();
+        if engine.closed.load(Ordering::SeqCst) {
+            return;
+        }
+        let noticed = async {
+            match &mut self.notices {
+                Some(notices) => notices.notified().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = nap => {}
+            () = closing => {}
+            () = noticed => {}
         }
     }
 
@@ -290,5 +317,16 @@ impl<'a> Contender<'a> {
 
     fn out_of_time(&self) -> bool {
         self.limit.is_some_and(|limit| Instant::now() >= limit)
+    }
+}
+
+impl Drop for Contender<'_> {
+    /// Counts out last: what the attempt leaves behind is handed over before.
+    fn drop(&mut self) {
+        self.attempt.clean_up();
+        let engine = &self.contention.engine;
+        if engine.contenders.fetch_sub(1, Ordering::SeqCst) == 1 {
+            engine.no_contenders.notify_waiters();
+        }
     }
 }

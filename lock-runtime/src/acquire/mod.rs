@@ -15,10 +15,11 @@ mod contend;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
 use self::contend::Contender;
@@ -40,6 +41,12 @@ pub(crate) struct Engine {
     pub(crate) uuid: Arc<str>,
     pub(crate) holds: AtomicU64,
     pub(crate) closed: AtomicBool,
+    /// Told when `closed` turns true.
+    pub(crate) closing: Notify,
+    /// Acquisitions that may have something under way in the store.
+    pub(crate) contenders: AtomicUsize,
+    /// Told when `contenders` falls to zero.
+    pub(crate) no_contenders: Notify,
 }
 
 impl fmt::Debug for Engine {
@@ -165,7 +172,8 @@ impl Contention {
                 Entry::Busy(reason) => return Err(self.busy(reason)),
                 Entry::Closed => return Err(LockError::Closed),
                 Entry::Line(ticket) => match until(limit, ticket).await {
-                    None => return Err(self.timed_out(None)),
+                    None => return Err(self.timed_out_in_line()),
+                    Some(Some(Turn::Failed(error))) => return Err(LockError::Store(error)),
                     Some(None) => return Err(LockError::Closed),
                     Some(Some(Turn::Contend(seat))) => seat,
                     Some(Some(Turn::Handed(stand))) => match self.stand_on(stand) {
@@ -191,12 +199,23 @@ impl Contention {
     fn stand_on(&self, stand: Stand) -> Option<LockGuard> {
         let now = stand.hold.check().ok()?;
         let until = self.options.max_hold().map(|max_hold| now.after(max_hold));
-        stand.hold.set_renew_until(until);
+        if stand.hold.set_renew_until(until) {
+            // The holder before us had a limit, and the watchdog may have given the hold up for it.
+            stand.keeper.watchdog.reconsider(&stand.hold);
+        }
         Some(LockGuard::outermost(stand, self.options.on_lost()))
     }
 
     fn busy(&self, reason: BusyReason) -> LockError {
         LockError::Busy { key: self.target.key().to_string(), reason }
+    }
+
+    /// A store that cannot be asked is never taken for a busy lock (S-33).
+    fn timed_out_in_line(&self) -> LockError {
+        match self.engine.gates.failing(&self.target) {
+            Some(error) => LockError::Store(error),
+            None => self.timed_out(None),
+        }
     }
 
     fn timed_out(&self, holder_remaining: Option<Duration>) -> LockError {

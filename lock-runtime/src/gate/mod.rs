@@ -25,7 +25,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::error::BusyReason;
+use crate::error::{BusyReason, StoreError};
 use crate::options::Lease;
 use crate::store::Target;
 
@@ -55,6 +55,8 @@ struct Gate<H> {
     line: BTreeMap<u64, Waiter<H>>,
     /// Until when other processes may go first, if they were waiting at the last release.
     others_first: Option<Instant>,
+    /// Since when the store has been failing whoever has the seat, and how.
+    failing: Option<(Instant, StoreError)>,
     /// How many hand-offs the holds of this gate have used of late: what the next may use.
     appetite: u32,
 }
@@ -69,6 +71,7 @@ enum SeatState {
 }
 
 struct Waiter<H> {
+    since: Instant,
     lease: Lease,
     turn: oneshot::Sender<Turn<H>>,
 }
@@ -79,6 +82,8 @@ pub(crate) enum Turn<H> {
     Contend(Seat<H>),
     /// A hold, with everything that belongs to it.
     Handed(H),
+    /// The end of the wait: the store has been failing for as long as is put up with.
+    Failed(StoreError),
 }
 
 /// What [`Gates::enter`] answers.
@@ -124,6 +129,10 @@ impl<H> Gates<H> {
             return Entry::Turn(self.seat(target));
         };
         if gate.seat == SeatState::Free {
+            if !may_wait && gate.others_first.is_some_and(|until| until > Instant::now()) {
+                // Other processes are ahead in line, and asking now would beat them.
+                return Entry::Busy(BusyReason::Held);
+            }
             gate.seat = SeatState::Taken;
             return Entry::Turn(self.seat(target));
         }
@@ -138,13 +147,19 @@ impl<H> Gates<H> {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         let number = self.next_waiter.fetch_add(1, Ordering::Relaxed);
         let (turn, ticket) = oneshot::channel();
-        gate.line.insert(number, Waiter { lease, turn });
+        gate.line.insert(number, Waiter { since: Instant::now(), lease, turn });
         Entry::Line(Ticket {
             gates: Arc::clone(self),
             target: Arc::clone(target),
             number: Some(number),
             turn: ticket,
         })
+    }
+
+    /// How the store has been failing whoever has the seat, if it has.
+    pub(crate) fn failing(&self, target: &Target) -> Option<StoreError> {
+        let shard = self.shard(target);
+        shard.gates.get(target).and_then(|gate| gate.failing.as_ref()).map(|(_, e)| e.clone())
     }
 
     /// Sends everybody in line away; whoever comes later is sent away too.
@@ -190,7 +205,13 @@ impl<H> Shard<H> {
 
 impl<H> Gate<H> {
     fn taken() -> Self {
-        Self { seat: SeatState::Taken, line: BTreeMap::new(), others_first: None, appetite: 0 }
+        Self {
+            seat: SeatState::Taken,
+            line: BTreeMap::new(),
+            others_first: None,
+            failing: None,
+            appetite: 0,
+        }
     }
 
     /// The first in line, if just this lease will do.
@@ -220,6 +241,34 @@ impl<H> Seat<H> {
             line.max(gate.appetite.saturating_mul(2)).saturating_add(1).min(MAX_TOKEN_BLOCK)
         })
         .unwrap_or(1)
+    }
+
+    /// Since when the store has been failing, also for those who had the seat before.
+    pub(crate) fn failing_since(&self) -> Option<Instant> {
+        self.with(|gate| gate.failing.as_ref().map(|(since, _)| *since)).flatten()
+    }
+
+    /// Notes that the store has answered.
+    pub(crate) fn answered(&self) {
+        self.with(|gate| gate.failing = None);
+    }
+
+    /// Notes that the store has failed, and ends the wait of everybody in line who has put up with
+    /// that for `patience`: each has its own, not one after the other (S-33).
+    pub(crate) fn failed(&self, error: &StoreError, patience: Duration) {
+        let now = Instant::now();
+        let overdue = self.with(|gate| {
+            let since = gate.failing.take().map_or(now, |(since, _)| since);
+            gate.failing = Some((since, error.clone()));
+            let overdue =
+                |_: &u64, waiter: &mut Waiter<H>| now >= waiter.since.max(since) + patience;
+            gate.line.extract_if(.., overdue).map(|(_, waiter)| waiter).collect::<Vec<_>>()
+        });
+        let (Some(overdue), Some((gates, _))) = (overdue, &self.inside) else { return };
+        gates.waiting.fetch_sub(overdue.len(), Ordering::Relaxed);
+        for waiter in overdue {
+            let _ = waiter.turn.send(Turn::Failed(error.clone()));
+        }
     }
 
     /// Notes how many hand-offs a hold came to.

@@ -58,14 +58,14 @@ pub struct LockGuard {
 struct Nested {
     keeper: Arc<Keeper>,
     hold: Arc<Hold>,
-    /// True if this re-entry made a fixed hold be renewed while it lasts.
-    renews: bool,
+    /// The lease with which this re-entry makes a fixed hold be renewed while it lasts.
+    renewal: Option<Duration>,
 }
 
 impl Drop for Nested {
     fn drop(&mut self) {
-        if self.renews {
-            self.hold.set_renewal(None);
+        if let Some(lease) = self.renewal {
+            self.hold.unwant_renewal(lease);
         }
         if self.hold.leave() {
             self.keeper.watchdog.show_count(&self.hold);
@@ -82,16 +82,15 @@ impl LockGuard {
     /// with that lease while the new guard lives.
     pub(crate) fn nested(stand: Arc<Stand>, on_lost: OnLost, renew_as: Option<Duration>) -> Self {
         let hold = &stand.hold;
-        let renews = renew_as.is_some();
-        if renews {
-            hold.set_renewal(renew_as);
+        if let Some(lease) = renew_as {
+            hold.want_renewal(lease);
             stand.keeper.watchdog.reconsider(hold);
         }
         if hold.enter() {
             stand.keeper.watchdog.show_count(hold);
         }
         let (keeper, hold) = (Arc::clone(&stand.keeper), Arc::clone(hold));
-        Self { nested: Some(Nested { keeper, hold, renews }), stand, on_lost }
+        Self { nested: Some(Nested { keeper, hold, renewal: renew_as }), stand, on_lost }
     }
 
     pub(crate) fn hold(&self) -> &Arc<Hold> {

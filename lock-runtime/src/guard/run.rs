@@ -86,7 +86,11 @@ impl<F: Future> Runner<F> {
     ) -> Poll<Result<F::Output, LockError>> {
         let mut this = self.project();
         let hold = guard.hold();
-        let link = this.link.get_or_insert_with(|| Link::hold(&guard.stand));
+        let link = this.link.get_or_insert_with(|| {
+            // The guard may have come from a runtime that is gone, and its watchdog with it.
+            guard.stand.keeper.ensure_running();
+            Link::hold(&guard.stand)
+        });
         let lost = hold.check().err();
         if let (Some(cause), OnLost::Cancel) = (lost, guard.on_lost) {
             // Its destructors run inside the chain too: they may release nested guards.

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
 use super::Hold;
@@ -33,7 +34,13 @@ pub(crate) struct Keeper {
     pub(crate) timing: Timing,
     pub(crate) watchdog: Arc<Watchdog>,
     pub(crate) releaser: Arc<Releaser>,
-    tasks: Mutex<Vec<JoinHandle<()>>>,
+    tasks: Mutex<Tasks>,
+}
+
+#[derive(Default)]
+struct Tasks {
+    watchdog: Option<JoinHandle<()>>,
+    releaser: Option<JoinHandle<()>>,
 }
 
 impl Keeper {
@@ -49,19 +56,25 @@ impl Keeper {
     }
 
     /// Sees to it that the tasks run: a client may be made before there is a runtime, and may
-    /// outlive the one that it was first used on.
+    /// outlive the one that it was first used on. Does nothing outside of a runtime.
     pub(crate) fn ensure_running(&self) {
+        let Ok(runtime) = Handle::try_current() else { return };
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
-        if !tasks.is_empty() && tasks.iter().all(|task| !task.is_finished()) {
-            return;
+        let gone =
+            |task: &Option<JoinHandle<()>>| task.as_ref().is_none_or(JoinHandle::is_finished);
+        if gone(&tasks.watchdog) && !self.watchdog.is_closed() {
+            let task = Arc::clone(&self.watchdog).run(Arc::clone(&self.store));
+            tasks.watchdog = Some(runtime.spawn(task));
         }
-        tasks.drain(..).for_each(|task| task.abort());
-        tasks.push(tokio::spawn(Arc::clone(&self.watchdog).run(Arc::clone(&self.store))));
-        tasks.push(tokio::spawn(Arc::clone(&self.releaser).run(Arc::clone(&self.store))));
+        if gone(&tasks.releaser) {
+            let task = Arc::clone(&self.releaser).run(Arc::clone(&self.store));
+            tasks.releaser = Some(runtime.spawn(task));
+        }
     }
 
     /// Ends renewing a hold and hands it to the releaser.
     pub(crate) fn give_back(&self, hold: &Hold, after: Option<AfterRelease>) {
+        self.ensure_running();
         hold.mark_released();
         self.watchdog.remove(hold);
         self.releaser.give(ReleaseJob {

@@ -15,8 +15,8 @@ pub(crate) mod releaser;
 mod watchdog;
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -34,7 +34,7 @@ pub(crate) fn deadline(sent_at: Tick, lease: Duration) -> Tick {
 }
 
 /// Waits until `done`, looking again whenever `told` tells.
-async fn told_until(told: &Notify, done: impl Fn() -> bool) {
+pub(crate) async fn told_until(told: &Notify, done: impl Fn() -> bool) {
     loop {
         let next = told.notified();
         tokio::pin!(next);
@@ -69,6 +69,8 @@ pub(crate) struct Hold {
     lost: Arc<Notify>,
     /// The lease that renewals ask for in nanoseconds, zero for none.
     renewal: AtomicU64,
+    /// Leases that nested guards want a fixed hold renewed with.
+    renewal_wishes: Mutex<Vec<Duration>>,
     /// When renewals end, in nanoseconds of a [`Tick`] (`max_hold`).
     renew_until: AtomicU64,
     /// Guards that stand on this hold at once.
@@ -108,6 +110,7 @@ impl Hold {
             state: AtomicU8::new(HELD),
             lost: Arc::default(),
             renewal: AtomicU64::new(renewal),
+            renewal_wishes: Mutex::default(),
             renew_until: AtomicU64::new(u64::MAX),
             count: AtomicU32::new(1),
             shown_count: AtomicU32::new(1),
@@ -191,14 +194,31 @@ impl Hold {
         (lease > 0 && now < until).then(|| Duration::from_nanos(lease))
     }
 
-    /// Makes the watchdog renew it, or stop, from the next round on.
-    pub(crate) fn set_renewal(&self, lease: Option<Duration>) {
-        self.renewal.store(lease.map_or(0, crate::clock::nanos), Ordering::Release);
+    /// A nested guard wants a fixed hold renewed with this lease, from the next round on.
+    pub(crate) fn want_renewal(&self, lease: Duration) {
+        self.change_wishes(|wishes| wishes.push(lease));
     }
 
-    /// The guard that has it now lets it be renewed until then.
-    pub(crate) fn set_renew_until(&self, until: Option<Tick>) {
-        self.renew_until.store(until.map_or(u64::MAX, Tick::as_nanos), Ordering::Release);
+    /// That nested guard has gone.
+    pub(crate) fn unwant_renewal(&self, lease: Duration) {
+        self.change_wishes(|wishes| {
+            if let Some(at) = wishes.iter().position(|wish| *wish == lease) {
+                wishes.swap_remove(at);
+            }
+        });
+    }
+
+    fn change_wishes(&self, change: impl FnOnce(&mut Vec<Duration>)) {
+        let mut wishes = self.renewal_wishes.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut wishes);
+        let longest = wishes.iter().max().map_or(0, |lease| crate::clock::nanos(*lease));
+        self.renewal.store(longest, Ordering::Release);
+    }
+
+    /// The guard that has it now lets it be renewed until then. True if it was to end before.
+    pub(crate) fn set_renew_until(&self, until: Option<Tick>) -> bool {
+        let until = until.map_or(u64::MAX, Tick::as_nanos);
+        self.renew_until.swap(until, Ordering::AcqRel) != u64::MAX
     }
 
     /// One more guard stands on it. True if the store's count is to be brought up to date by

@@ -122,35 +122,34 @@ impl Releaser {
         }
     }
 
-    async fn work(self: Arc<Self>, store: Arc<dyn Store>, mut job: ReleaseJob) {
-        // Counts down even if this future is dropped with its runtime.
-        let _finished = Finished(&self);
+    async fn work(self: Arc<Self>, store: Arc<dyn Store>, job: ReleaseJob) {
+        let mut work = Work { releaser: &self, job: Some(job) };
         let mut pause = FIRST_PAUSE;
-        loop {
-            let reply = store
-                .release(ReleaseRequest {
-                    target: Arc::clone(&job.target),
-                    owner: job.owner.clone(),
-                    timeout: self.timeout,
-                })
-                .await;
+        while let Some(job) = &mut work.job {
+            let request = ReleaseRequest {
+                target: Arc::clone(&job.target),
+                owner: job.owner.clone(),
+                timeout: self.timeout,
+            };
+            let reply = store.release(request).await;
             if let Some(after) = job.after.take() {
                 after(reply.as_ref().ok().copied());
             }
             match reply {
-                Ok(ReleaseReply::NotOwner) if job.unsettled => {
+                Ok(_) if job.unsettled => {
+                    // What takes this hold may still be under way on another connection.
                     job.unsettled = false;
                     tokio::time::sleep(self.timeout).await;
                     continue;
                 }
-                Ok(_) => return,
+                Ok(_) => return work.done(),
                 Err(error) => tracing::debug!(
                     lock.key = ?job.target.key(), %error, "release failed, trying again"
                 ),
             }
             if self.clock.now() >= job.until {
                 tracing::warn!(lock.key = ?job.target.key(), "release given up, its lease is over");
-                return;
+                return work.done();
             }
             tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64())).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
@@ -158,13 +157,25 @@ impl Releaser {
     }
 }
 
-/// Counts a job as finished when dropped.
-struct Finished<'a>(&'a Releaser);
+/// A job under way. Dropped with its runtime, it goes back into the queue for the next task.
+struct Work<'a> {
+    releaser: &'a Releaser,
+    job: Option<ReleaseJob>,
+}
 
-impl Drop for Finished<'_> {
+impl Work<'_> {
+    fn done(&mut self) {
+        self.job = None;
+        if self.releaser.unfinished.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.releaser.idle.notify_waiters();
+        }
+    }
+}
+
+impl Drop for Work<'_> {
     fn drop(&mut self) {
-        if self.0.unfinished.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.0.idle.notify_waiters();
+        if let Some(job) = self.job.take() {
+            self.releaser.queue().jobs.push_back(job);
         }
     }
 }

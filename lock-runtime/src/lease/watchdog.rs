@@ -110,6 +110,11 @@ impl Watchdog {
         super::told_until(&self.emptied, || self.holds() == 0).await;
     }
 
+    /// True once [`close`](Self::close) was called.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.queue().closed
+    }
+
     /// Makes the task end.
     pub(crate) fn close(&self) {
         self.queue().closed = true;
@@ -136,8 +141,8 @@ impl Watchdog {
             for batch in work.renewals {
                 in_flight.push(Arc::clone(&self).renew(Arc::clone(&store), batch).boxed());
             }
-            if !work.counts.is_empty() {
-                in_flight.push(show_counts(Arc::clone(&store), work.counts).boxed());
+            for counts in work.counts.chunks(MAX_BATCH) {
+                in_flight.push(show_counts(Arc::clone(&store), counts.to_vec()).boxed());
             }
             let sleep = async {
                 tokio::time::sleep(GATHER).await;
@@ -179,6 +184,9 @@ impl Watchdog {
         }
         let counts = queue.take_counts(now);
         let wake_at = queue.plan_sleep(now).map(|at| self.clock.timer_for(at));
+        if !lost.is_empty() && queue.due.is_empty() {
+            self.emptied.notify_waiters();
+        }
         drop(queue);
         for hold in lost {
             hold.lose(LossCause::Deadline);

@@ -142,3 +142,29 @@ pub(crate) async fn shutdown_gives_back_what_is_dropped(world: &impl World) {
         assert!(world.holders(&format!("many:{n}")).await.is_empty());
     }
 }
+
+/// S-20: also the one that asks the store for all others is sent away at once.
+pub(crate) async fn shutdown_wakes_whoever_waits_for_the_store(world: &impl World) {
+    let (holder, client) = (world.client().await, world.client().await);
+    let _held = holder.mutex("far").lock().await.unwrap();
+    let mutex = client.mutex("far");
+    let waiter = tokio::spawn(async move { mutex.lock().await.map(drop) });
+    // It waits for the store by the time another waits for it.
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(!waiter.is_finished());
+    let report = tokio::time::timeout(SOON, client.shutdown(Duration::MAX)).await;
+    assert!(report.expect("shutdown waited for the holder").is_clean());
+    let outcome = tokio::time::timeout(SOON, waiter).await.expect("not sent away").unwrap();
+    assert!(matches!(outcome, Err(LockError::Closed)), "{outcome:?}");
+}
+
+/// S-20: a guard that outlives its client's shutdown still gives its lock back.
+pub(crate) async fn letting_go_after_shutdown_frees_the_lock(world: &impl World) {
+    let client = world.client().await;
+    let guard = client.mutex("after").lock().await.unwrap();
+    assert_eq!(client.shutdown(Duration::from_millis(20)).await.still_held, 1);
+    drop(guard);
+    world.free_soon("after").await;
+    // And a second shutdown finds nothing left.
+    assert!(client.shutdown(Duration::from_secs(5)).await.is_clean());
+}

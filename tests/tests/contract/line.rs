@@ -127,19 +127,27 @@ pub(crate) async fn both_clients_get_their_turns(world: &impl World) {
     assert!(a.min(b) * 2 >= a.max(b), "grants {a} and {b}");
 }
 
-/// S-10, S-14: a hold that was handed over is renewed for its new holder, and `max_hold` counts
-/// anew.
+/// S-10, S-14: a hold that was handed over is renewed for its new holder; the limit of the holder
+/// before, which had passed, is not its own.
 pub(crate) async fn handed_over_holds_are_watched_anew(world: &impl World) {
     let window = LockClient::builder().handoff_window(Duration::from_secs(10));
     let client = world.client_with(window).await;
-    let lease = Lease::Watchdog(SHORT);
-    let options = LockOptions::builder().lease(lease).build().unwrap();
-    let first = client.mutex("h").with(options).lock().await.unwrap();
-    let mutex = client.mutex("h").with(options);
-    let second = tokio::spawn(async move { mutex.lock().await.unwrap() });
-    tokio::task::yield_now().await;
+    let watched = LockOptions::builder().lease(Lease::Watchdog(SHORT));
+    let limited = watched.max_hold(Duration::from_millis(100)).build().unwrap();
+    let watched = watched.build().unwrap();
+    let first = client.mutex("h").with(watched).lock().await.unwrap();
+    let mut limited = Box::pin(client.mutex("h").with(limited).lock());
+    assert!(futures_util::poll!(limited.as_mut()).is_pending());
+    let mut second = Box::pin(client.mutex("h").with(watched).lock());
+    assert!(futures_util::poll!(second.as_mut()).is_pending());
     first.release().await.unwrap();
+    let limited = limited.await.unwrap();
+    let token = limited.token().get();
+    // Long enough for the watchdog to have given the hold up for the limit.
+    sleep(SHORT / 3 + Duration::from_millis(40)).await;
+    limited.release().await.unwrap();
     let second = second.await.unwrap();
+    assert_eq!(second.token().get(), token + 1, "not handed over");
     sleep(SHORT * 2).await;
     assert!(!second.is_lost());
     second.release().await.unwrap();
@@ -149,13 +157,42 @@ pub(crate) async fn handed_over_holds_are_watched_anew(world: &impl World) {
 /// S-14: "same lease" is part of the rule; whoever asks for another gets one of its own.
 pub(crate) async fn a_waiter_with_another_lease_gets_its_own(world: &impl World) {
     let client = world.client().await;
-    let watched = client.mutex("l").lock().await.unwrap();
     let lease = Lease::Fixed(Duration::from_secs(3));
     let fixed = LockOptions::builder().lease(lease).build().unwrap();
-    let mutex = client.mutex("l").with(fixed);
-    let waiter = tokio::spawn(async move { mutex.lock().await.unwrap() });
-    tokio::task::yield_now().await;
-    watched.release().await.unwrap();
-    let guard = waiter.await.unwrap();
+    let watched = LockOptions::default();
+    let first = client.mutex("l").lock().await.unwrap();
+    let mut next = Box::pin(client.mutex("l").with(watched).lock());
+    assert!(futures_util::poll!(next.as_mut()).is_pending());
+    let mut other = Box::pin(client.mutex("l").with(fixed).lock());
+    assert!(futures_util::poll!(other.as_mut()).is_pending());
+    first.release().await.unwrap();
+    // Taken with tokens in stock, so only the lease stands against handing it over.
+    next.await.unwrap().release().await.unwrap();
+    let guard = other.await.unwrap();
     assert!(guard.remaining() <= Duration::from_secs(3), "{:?}", guard.remaining());
+}
+
+/// S-14: past the window the hold goes back to the store, so that others get a chance.
+pub(crate) async fn hand_off_ends_with_its_window(world: &impl World) {
+    let window = Duration::from_millis(100);
+    let client = world.client_with(LockClient::builder().handoff_window(window)).await;
+    let first = client.mutex("e").lock().await.unwrap();
+    let mut line = Vec::new();
+    for _ in 0..3 {
+        let mut acquire = Box::pin(client.mutex("e").lock());
+        assert!(futures_util::poll!(acquire.as_mut()).is_pending());
+        line.push(acquire);
+    }
+    first.release().await.unwrap();
+    let mut line = line.into_iter();
+    let second = line.next().unwrap().await.unwrap();
+    let owner = world.holders("e").await;
+    second.release().await.unwrap();
+    let third = line.next().unwrap().await.unwrap();
+    assert_eq!(world.holders("e").await, owner, "not handed over within the window");
+    sleep(window * 2).await;
+    third.release().await.unwrap();
+    let fourth = line.next().unwrap().await.unwrap();
+    assert_ne!(world.holders("e").await, owner, "handed over past the window");
+    fourth.release().await.unwrap();
 }

@@ -52,6 +52,8 @@ contract! {
         namespaces_are_kept_apart,
         a_shut_down_client_refuses,
         shutdown_gives_back_what_is_dropped,
+        shutdown_wakes_whoever_waits_for_the_store,
+        letting_go_after_shutdown_frees_the_lock,
     }
     reentry::{
         an_enclosed_acquire_re_enters,
@@ -61,6 +63,7 @@ contract! {
         a_nested_guard_that_outlives_the_outer_keeps_the_lock,
         a_longer_nested_lease_extends_a_fixed_one,
         a_nested_watchdog_keeps_a_fixed_hold_alive,
+        a_watchdog_within_a_watchdog_keeps_both,
         the_hold_count_is_shown_for_long_nesting,
     }
     leases::{
@@ -84,6 +87,7 @@ contract! {
         both_clients_get_their_turns,
         handed_over_holds_are_watched_anew,
         a_waiter_with_another_lease_gets_its_own,
+        hand_off_ends_with_its_window,
     }
     cancel::{
         an_acquire_dropped_anywhere_leaves_nothing,

@@ -121,6 +121,20 @@ pub(crate) async fn a_nested_watchdog_keeps_a_fixed_hold_alive(world: &impl Worl
     world.free_soon("w").await;
 }
 
+/// Of two nested watchdogs, the end of one is not the end of the other.
+pub(crate) async fn a_watchdog_within_a_watchdog_keeps_both(world: &impl World) {
+    let client = world.client().await;
+    let outer = client.mutex("ww").with(fixed(SHORT)).lock().await.unwrap();
+    let watched = LockOptions::builder().lease(Lease::Watchdog(SHORT)).build().unwrap();
+    let body = async {
+        let _middle = client.mutex("ww").with(watched).lock().await.unwrap();
+        let inner = client.mutex("ww").with(watched).lock().await.unwrap();
+        inner.release().await.unwrap();
+        tokio::time::sleep(SHORT * 2).await;
+    };
+    outer.run(body).await.unwrap();
+}
+
 /// S-6: shown as Redisson's structure does, written behind.
 pub(crate) async fn the_hold_count_is_shown_for_long_nesting(world: &impl World) {
     let client = world.client().await;

@@ -98,11 +98,17 @@ impl Channels {
     /// the two commands may have crossed.
     pub(super) fn settle(&self, name: &str) -> bool {
         let mut channels = self.lock();
-        let unused = channels.get(name).is_none_or(|channel| channel.listeners == 0);
-        if unused {
-            channels.remove(name);
+        match channels.get_mut(name) {
+            Some(channel) if channel.listeners > 0 => {
+                // Whatever was confirmed meanwhile may have been undone by the unsubscribe.
+                channel.confirmed_on = 0;
+                false
+            }
+            _ => {
+                channels.remove(name);
+                true
+            }
         }
-        unused
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Channel>> {

@@ -21,6 +21,7 @@ impl From<CallError> for StoreError {
             )
             .with_source(error),
             CallError::Server(error) => server_error(error),
+            CallError::Refused(error) => error,
         }
     }
 }
@@ -90,5 +91,41 @@ pub(super) fn connect_error(error: RedisError) -> StoreError {
                 .with_source(error)
         }
         _ => server_error(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use StoreErrorKind::{Denied, NotReady, OutOfMemory, Protocol, WrongType};
+
+    /// S-33, by the server's own codes.
+    #[test]
+    fn replies_are_classified_by_code() {
+        let denied = "The user executing the script can't run this command or subcommand";
+        for (code, detail, kind) in [
+            ("BUSY", "Redis is busy running a script", NotReady),
+            ("LOADING", "Redis is loading the dataset in memory", NotReady),
+            ("MASTERDOWN", "Link with MASTER is down", NotReady),
+            ("NOREPLICAS", "Not enough good replicas to write", NotReady),
+            ("TRYAGAIN", "Multiple keys request during rehashing of slot", NotReady),
+            ("CLUSTERDOWN", "The cluster is down", NotReady),
+            ("MISCONF", "Redis is configured to save RDB snapshots", NotReady),
+            ("READONLY", "You can't write against a read only replica", NotReady),
+            ("ERR", "max number of clients reached", NotReady),
+            ("OOM", "command not allowed when used memory > 'maxmemory'", OutOfMemory),
+            ("WRONGTYPE", "Operation against a key holding the wrong kind", WrongType),
+            ("NOAUTH", "Authentication required", Denied),
+            ("WRONGPASS", "invalid username-password pair", Denied),
+            ("NOPERM", "this user has no permissions", Denied),
+            ("ERR", denied, Denied),
+            ("CROSSSLOT", "Keys in request don't hash to the same slot", Protocol),
+            ("ERR", "something new", Protocol),
+        ] {
+            let error = redis::make_extension_error(code.to_owned(), Some(detail.to_owned()));
+            let error = server_error(error);
+            assert_eq!(error.kind(), kind, "{code} {detail}");
+            assert_eq!(error.kind().is_transient(), kind == NotReady);
+        }
     }
 }

@@ -9,7 +9,7 @@
 //! has answered. Only the first may be repeated blindly.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
@@ -23,6 +23,8 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::channels::Channels;
+use super::errors::connect_error;
+use crate::error::StoreError;
 
 /// How long a connection may take to be made.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -50,6 +52,8 @@ pub(super) enum CallError {
     Broken(RedisError),
     /// The server answered with an error.
     Server(RedisError),
+    /// The server refuses new connections for a reason that waiting does not mend: nothing ran.
+    Refused(StoreError),
 }
 
 impl CallError {
@@ -84,6 +88,8 @@ pub(super) struct Link {
     /// True if an answer has come since the task last looked.
     answered: AtomicBool,
     closed: AtomicBool,
+    /// Why the server refused the last attempt to connect, if it was more than being away.
+    refused: Mutex<Option<StoreError>>,
     pub(super) channels: Arc<Channels>,
     task: Mutex<Option<JoinHandle<()>>>,
 }
@@ -100,6 +106,7 @@ impl Link {
             suspicious: AtomicBool::new(false),
             answered: AtomicBool::new(false),
             closed: AtomicBool::new(false),
+            refused: Mutex::default(),
             channels: Arc::default(),
             task: Mutex::default(),
         });
@@ -196,6 +203,9 @@ impl Link {
             if self.closed.load(Ordering::Acquire) {
                 return Err(CallError::NotSent);
             }
+            if let Some(refused) = self.refused().clone() {
+                return Err(CallError::Refused(refused));
+            }
             if self.live.load().is_none() && timeout_at(deadline, changed).await.is_err() {
                 return Err(CallError::NotSent);
             }
@@ -238,7 +248,10 @@ impl Link {
                 self.channels.confirm(&name, live.number);
             }
         };
-        stream::iter(self.channels.names()).for_each_concurrent(64, subscribe).await;
+        let all = stream::iter(self.channels.names()).for_each_concurrent(256, subscribe);
+        if timeout(CONNECT_TIMEOUT, all).await.is_err() {
+            self.give_up(live.number);
+        }
     }
 
     /// Starts the task, also when the runtime that ran it is gone.
@@ -256,10 +269,18 @@ impl Link {
         while self.live.load().is_none() && !self.closed.load(Ordering::Acquire) {
             tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64())).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
-            if let Err(error) = self.open().await {
-                tracing::warn!(error = %error.category(), "cannot connect to the lock store yet");
+            let error = self.open().await.err().map(connect_error);
+            if let Some(error) = &error {
+                tracing::warn!(%error, "cannot connect to the lock store yet");
             }
+            *self.refused() = error.filter(|error| !error.kind().is_transient());
+            // Whoever waits for a connection learns of a refusal at once.
+            self.changed.notify_waiters();
         }
+    }
+
+    fn refused(&self) -> MutexGuard<'_, Option<StoreError>> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Asks an idle or suspicious connection for a sign of life.
@@ -284,14 +305,23 @@ impl Link {
         }
     }
 
-    /// Ends subscriptions that nobody uses any more.
+    /// Ends subscriptions that nobody uses any more, with one command for all of them: a connection
+    /// that does not answer must not keep the task from replacing it.
     async fn unsubscribe_stale(&self) {
-        for name in self.channels.take_stale() {
-            let Some(live) = self.live.load_full() else { return };
-            let left = timeout(PING_TIMEOUT, live.connection.clone().unsubscribe(&name)).await;
-            let _ = self.judge(&live, left);
-            if !self.channels.settle(&name) {
-                let _ = self.subscribe(&name, Instant::now() + PING_TIMEOUT).await;
+        let Some(live) = self.live.load_full() else { return };
+        let stale = self.channels.take_stale();
+        if stale.is_empty() {
+            return;
+        }
+        let left = timeout(PING_TIMEOUT, live.connection.clone().unsubscribe(&stale)).await;
+        let answered = self.judge(&live, left).is_ok();
+        for name in stale {
+            if !self.channels.settle(&name) && answered {
+                // The two commands may have crossed. Without an answer a new connection does this.
+                let deadline = Instant::now() + PING_TIMEOUT;
+                if self.subscribe(&name, deadline).await.is_err() {
+                    return self.give_up(live.number);
+                }
                 self.channels.notice(&name);
             }
         }

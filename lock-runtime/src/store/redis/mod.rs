@@ -85,14 +85,19 @@ fn client(url: &str) -> Result<Client, StoreError> {
     Client::open(info.set_redis_settings(settings).set_tcp_settings(tcp)).map_err(unusable)
 }
 
-/// The address with everything before the host left out, because it may be a password.
+/// The address with everything before the host and after the path left out, because it may be a
+/// password. A password's own `#`, `?` or `/` must not end the search for its `@`.
 fn without_credentials(url: &str) -> String {
-    let address = url.split(['?', '#']).next().unwrap_or_default();
-    match (address.split_once("://"), address.rsplit_once('@')) {
-        (Some((scheme, _)), Some((_, host))) => format!("{scheme}://…@{host}"),
-        (None, Some((_, host))) => format!("…@{host}"),
-        _ => address.to_owned(),
-    }
+    let (scheme, rest) = match url.split_once("://") {
+        Some((scheme, rest)) => (format!("{scheme}://"), rest),
+        None => (String::new(), url),
+    };
+    let (hidden, shown) = match rest.rsplit_once('@') {
+        Some((_, host)) => ("…@", host),
+        None => ("", rest),
+    };
+    let shown = shown.split(['?', '#']).next().unwrap_or_default();
+    format!("{scheme}{hidden}{shown}")
 }
 
 fn millis(duration: Duration) -> u64 {

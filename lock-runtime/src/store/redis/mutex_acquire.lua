@@ -21,11 +21,11 @@ local now = time[1] * 1000000 + time[2]
 local last = string.format('%.0f', now + ARGV[3] - 1)
 local previous = redis.call('SET', KEYS[2], last, 'PX', ARGV[4], 'GET')
 if previous then
-  local number = tonumber(previous)
-  if not number then
+  if #previous > 18 or not string.match(previous, '^%d+$') then
     redis.call('SET', KEYS[2], previous)
     return redis.error_reply('WRONGTYPE the fencing counter is not a number')
   end
+  local number = tonumber(previous)
   if number >= now then
     -- The counter is ahead of the clock. Lua numbers end at 2^53, so the server adds.
     redis.call('SET', KEYS[2], previous, 'PX', ARGV[4])
@@ -39,6 +39,13 @@ if not ours then
   redis.call('HSET', KEYS[1], ARGV[1], 1)
 end
 if ttl < tonumber(ARGV[2]) then
-  redis.call('PEXPIRE', KEYS[1], ARGV[2])
+  local expiry = redis.pcall('PEXPIRE', KEYS[1], ARGV[2])
+  if type(expiry) == 'table' and expiry.err then
+    -- Never a lock without an end, whatever a user may not do.
+    if not ours then
+      redis.call('DEL', KEYS[1])
+    end
+    return expiry
+  end
 end
 return last
