@@ -163,6 +163,30 @@ async fn waiters_are_not_deaf_after_a_quiet_time() {
     }
 }
 
+/// S-15: whoever waits is woken once after a reconnect, because a notice may have been missed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reconnect_wakes_whoever_waits() {
+    let server = RedisServer::start().await;
+    let proxy = Proxy::start(server.port()).await;
+    let builder = LockClient::builder().poll_cap(Duration::from_secs(60));
+    let client = builder.connect(&proxy.url()).await.unwrap();
+    let holder = LockClient::connect(&server.url()).await.unwrap();
+    let options = LockOptions::builder().lease(Lease::Watchdog(ms(60_000))).build().unwrap();
+    let guard = holder.mutex("gap").with(options).lock().await.unwrap();
+    let mutex = client.mutex("gap");
+    let waiter = tokio::spawn(async move { mutex.lock().await });
+    let channel = "redisson_lock__channel:{gap}";
+    eventually(SOON, "it listens", async || server.pubsub_numsub(channel).await > 0).await;
+    // Past the second try, which follows the subscription.
+    sleep(ms(100)).await;
+    proxy.refuse();
+    proxy.reset_all();
+    eventually(SOON, "it is deaf", async || server.pubsub_numsub(channel).await == 0).await;
+    guard.release().await.unwrap();
+    proxy.pass();
+    timeout(SOON, waiter).await.expect("not woken").unwrap().unwrap().release().await.unwrap();
+}
+
 /// A black hole is replaced by a new connection however many subscriptions have gone stale.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stale_subscriptions_do_not_delay_a_reconnect() {
