@@ -36,8 +36,9 @@
 //! - **The body never runs past its lease.** [`LockGuard::run`] checks the deadline before every
 //!   poll and drops the body when it has passed, without help from Redis or a renewal. The deadline
 //!   is counted from before the request was sent, on a clock that goes on while the machine sleeps.
-//! - **Nothing leaks on cancellation.** Dropping any future or guard, anywhere, leaves nothing in the
-//!   store longer than a round trip; if the store cannot be reached, one lease.
+//! - **Nothing leaks on cancellation.** Dropping any future or guard, anywhere, leaves no lock in the
+//!   store longer than a round trip; if the store cannot be reached, one lease. Each name leaves a
+//!   small counter that expires a day after its last use.
 //! - **Re-entry and hand-off inside a process cost no round trip.** One contender per key and process
 //!   goes to Redis, however many tasks wait; they are served first in, first out.
 //! - **Every hold has a fencing token** that keeps growing when Redis loses its data.
@@ -63,7 +64,8 @@
 //! - `tls-rustls`: `rediss://` addresses, verified against Mozilla's root certificates.
 //!
 //! The client's background work (renewal, release, reconnecting) runs as tasks of the tokio runtime
-//! that first uses it; the runtime needs its time driver, and its I/O driver for Redis.
+//! that first uses it; the runtime needs its time driver, and its I/O driver for Redis. A client that
+//! outlives a runtime starts them anew on the next one that uses it.
 
 pub mod scope;
 pub mod store;

@@ -57,7 +57,7 @@ impl fmt::Debug for Engine {
 
 impl Engine {
     fn next_owner(&self) -> OwnerId {
-        OwnerId::new(Arc::clone(&self.uuid), self.holds.fetch_add(1, Ordering::Relaxed) + 1)
+        OwnerId::new(&self.uuid, self.holds.fetch_add(1, Ordering::Relaxed) + 1)
     }
 }
 

@@ -16,6 +16,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -45,9 +46,30 @@ pub(crate) struct Gates<H> {
 }
 
 struct Shard<H> {
-    gates: HashMap<Arc<Target>, Gate<H>>,
+    gates: HashMap<Arc<Target>, Gate<H>, BuildHasherDefault<Hashed>>,
     /// Gates without a seat, kept only for their `others_first`, are swept at this size.
     sweep_at: usize,
+}
+
+/// Passes on the hash that a [`Target`] brings along.
+#[derive(Default)]
+struct Hashed(u64);
+
+impl Hasher for Hashed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+
+    /// Not called for targets; still a hash if it were.
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.wrapping_mul(31).wrapping_add(u64::from(*byte));
+        }
+    }
 }
 
 struct Gate<H> {
@@ -100,7 +122,7 @@ pub(crate) enum Entry<H> {
 
 impl<H> Gates<H> {
     pub(crate) fn new(max_waiting: usize) -> Arc<Self> {
-        let shard = || Mutex::new(Shard { gates: HashMap::new(), sweep_at: 64 });
+        let shard = || Mutex::new(Shard { gates: HashMap::default(), sweep_at: 64 });
         Arc::new(Self {
             shards: std::iter::repeat_with(shard).take(SHARDS).collect(),
             waiting: AtomicUsize::new(0),
@@ -179,10 +201,9 @@ impl<H> Gates<H> {
     }
 
     fn shard(&self, target: &Target) -> MutexGuard<'_, Shard<H>> {
-        // Any spread will do; the name's bytes are at hand and need no second hasher.
-        let name = target.key().as_str().as_bytes();
-        let sum = name.iter().fold(0usize, |sum, b| sum.wrapping_mul(31).wrapping_add((*b).into()));
-        lock(&self.shards[sum % SHARDS])
+        // The upper half: the maps inside go by the lower bits.
+        let upper = (target.hashed() >> 32) as usize;
+        lock(&self.shards[upper % SHARDS])
     }
 }
 

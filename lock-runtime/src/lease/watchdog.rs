@@ -47,6 +47,9 @@ pub(crate) struct Watchdog {
 struct Queue {
     /// By time and hold; the hold's address tells apart what is due at the same time.
     due: BTreeMap<(u64, usize), Arc<Hold>>,
+    /// True if a hold came since the task last looked. It then looks once more before it sleeps for
+    /// good, or every lock that is taken alone would wake it up.
+    busy: bool,
     /// Until when the task means to sleep.
     sleeping_until: Option<Tick>,
     /// Holds whose count changed since `counts_since`.
@@ -270,6 +273,7 @@ impl Queue {
     /// Puts a hold in, or moves it.
     fn put(&mut self, hold: &Arc<Hold>, at: Tick) {
         self.take(hold);
+        self.busy = true;
         // Zero means "not queued".
         let at = at.as_nanos().max(1);
         hold.queued_at.store(at, Ordering::Relaxed);
@@ -311,7 +315,8 @@ impl Queue {
     fn plan_sleep(&mut self, now: Tick) -> Option<Tick> {
         let due = self.due.first_key_value().map(|((at, _), _)| Tick::from_nanos(*at));
         let counts = self.counts_since.map(|since| since.after(SHOW_COUNT_AFTER));
-        let heartbeat = due.map(|_| now.after(HEARTBEAT));
+        let awake = std::mem::take(&mut self.busy) || due.is_some();
+        let heartbeat = awake.then(|| now.after(HEARTBEAT));
         self.sleeping_until = [due, counts, heartbeat].into_iter().flatten().min();
         self.sleeping_until
     }

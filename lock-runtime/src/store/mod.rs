@@ -8,9 +8,9 @@ pub mod memory;
 pub mod redis;
 
 use std::fmt;
-use std::hash::{Hash, Hasher};
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -46,6 +46,8 @@ pub struct Target {
     key: LockKey,
     channel: String,
     fence_counter: String,
+    /// Hashed once: the gates look it up several times for each lock.
+    hash: u64,
 }
 
 impl Target {
@@ -54,8 +56,14 @@ impl Target {
             kind: LockKind::Mutex,
             channel: key.mutex_channel(),
             fence_counter: key.fence_counter(),
+            hash: HASHING.hash_one((LockKind::Mutex, &key)),
             key,
         })
+    }
+
+    /// A hash of kind and key, good for this process.
+    pub(crate) fn hashed(&self) -> u64 {
+        self.hash
     }
 
     /// The kind of lock.
@@ -85,44 +93,43 @@ impl Target {
 
 impl PartialEq for Target {
     fn eq(&self, other: &Self) -> bool {
-        self.kind == other.kind && self.key == other.key
+        self.hash == other.hash && self.kind == other.kind && self.key == other.key
     }
 }
 
 impl Eq for Target {}
 
 impl Hash for Target {
-    /// The companions follow from the key, and this is on the path of every hand-off.
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.kind.hash(state);
-        self.key.hash(state);
+        state.write_u64(self.hash);
     }
 }
+
+/// Seeded anew in each process, so that nobody can choose names that collide.
+static HASHING: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 /// Who holds a lock in the store: one client's uuid and the number of the hold (S-4).
 ///
 /// Shown nowhere: whoever knows it can release the lock.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub struct OwnerId {
-    client: Arc<str>,
-    hold: u64,
-}
+pub struct OwnerId(Arc<str>);
 
 impl OwnerId {
-    pub(crate) fn new(client: Arc<str>, hold: u64) -> Self {
-        Self { client, hold }
+    pub(crate) fn new(client: &str, hold: u64) -> Self {
+        Self(format!("{client}:{hold}").into())
     }
 
     /// The field name in the lock's hash: `uuid:n`.
     #[must_use]
-    pub fn to_field(&self) -> String {
-        format!("{}:{}", self.client, self.hold)
+    pub fn as_field(&self) -> &str {
+        &self.0
     }
 }
 
 impl fmt::Debug for OwnerId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "OwnerId(…:{})", self.hold)
+        let hold = self.0.rsplit(':').next().unwrap_or_default();
+        write!(f, "OwnerId(…:{hold})")
     }
 }
 

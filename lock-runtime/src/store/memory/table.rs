@@ -91,7 +91,9 @@ impl Table {
     pub(super) fn holders(&self, key: &str, now: Tick) -> (Vec<(String, u32)>, Duration) {
         match self.holds.get(key).filter(|hold| hold.until > now) {
             None => (Vec::new(), Duration::ZERO),
-            Some(hold) => (vec![(hold.owner.to_field(), hold.count)], hold.until.since(now)),
+            Some(hold) => {
+                (vec![(hold.owner.as_field().to_owned(), hold.count)], hold.until.since(now))
+            }
         }
     }
 

@@ -40,10 +40,13 @@ pub(super) fn server_error(error: RedisError) -> StoreError {
             "the server is out of memory; raise `maxmemory` or free some".to_owned(),
         ),
         "WRONGTYPE" => (StoreErrorKind::WrongType, own_words(detail)),
-        "NOAUTH" | "WRONGPASS" => (
+        "NOAUTH" => (
             StoreErrorKind::Denied,
-            format!("the server refuses the user name or password ({code})"),
+            "the server wants a password; write redis://:password@host".to_owned(),
         ),
+        "WRONGPASS" => {
+            (StoreErrorKind::Denied, "the server refuses the user name or password".to_owned())
+        }
         "NOPERM" => (StoreErrorKind::Denied, not_allowed()),
         // Inside a script Redis 7 answers plain ERR for a missing permission.
         _ if detail.contains("user executing the script") => {
@@ -51,6 +54,9 @@ pub(super) fn server_error(error: RedisError) -> StoreError {
         }
         "ERR" if detail.contains("max number of clients") => {
             (StoreErrorKind::NotReady, "the server has too many connections".to_owned())
+        }
+        "ERR" if detail.contains("DB index is out of range") => {
+            (StoreErrorKind::Config, "the server has no database of that number".to_owned())
         }
         _ => (
             StoreErrorKind::Protocol,
@@ -61,7 +67,7 @@ pub(super) fn server_error(error: RedisError) -> StoreError {
 }
 
 fn not_allowed() -> String {
-    "the user may not run the lock scripts; see the ACL line in the documentation".to_owned()
+    "the user may not run the lock scripts; `RedisStore` says what it needs".to_owned()
 }
 
 /// What a WRONGTYPE is about: our scripts say it themselves, the server only that it is one.

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use self::link::{CallError, Link};
 use self::script::{MUTEX_ACQUIRE, MUTEX_RELEASE, RENEW, SHOW_COUNT, Script};
 use super::{
-    AcquireReply, AcquireRequest, CountRequest, OwnerId, Ownership, ReleaseReply, ReleaseRequest,
+    AcquireReply, AcquireRequest, CountRequest, Ownership, ReleaseReply, ReleaseRequest,
     RenewRequest, Store, StoreFuture, Subscription, Target,
 };
 use crate::clock::Clock;
@@ -28,10 +28,26 @@ use crate::fence::FencingToken;
 /// How long a fencing counter outlives its last use (S-23).
 const COUNTER_EXPIRY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Keeps locks on one Redis server, version 6.2 or later.
+/// Keeps locks on one Redis server, version 7.0 or later.
 ///
 /// One connection carries everything, notices included (RESP3), and is made again whenever it
 /// breaks. Usually made by [`LockClient::connect`](crate::LockClient::connect).
+///
+/// # Permissions
+///
+/// A user of its own needs, for keys and channels under any prefix, these commands, which the
+/// scripts call as well:
+///
+/// ```text
+/// ACL SETUSER locks on >SECRET ~* resetchannels &* -@all
+///   +evalsha +script|load +ping +subscribe +unsubscribe +publish
+///   +exists +pttl +pexpire +hexists +hset +del +time +get +set +incrby
+/// ```
+///
+/// # Servers for locks
+///
+/// Use `maxmemory-policy noeviction`: an evicted lock is a lost one. Each name leaves one small
+/// counter behind that expires a day after its last use; it keeps fencing tokens growing.
 pub struct RedisStore {
     link: Arc<Link>,
 }
@@ -69,7 +85,8 @@ fn client(url: &str) -> Result<Client, StoreError> {
     let unusable = |error: RedisError| {
         let message = format!(
             "the address {:?} cannot be used; expected redis://host:port, rediss://host:port with \
-             feature `tls-rustls`, or unix:///path",
+             feature `tls-rustls`, or unix:///path, with special characters of a password \
+             percent-encoded",
             without_credentials(url)
         );
         StoreError::new(StoreErrorKind::Config, message).with_source(error)
@@ -77,12 +94,25 @@ fn client(url: &str) -> Result<Client, StoreError> {
     let info = url.into_connection_info().map_err(unusable)?;
     let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
     let tcp = info.tcp_settings().clone().set_nodelay(true);
-    #[cfg(feature = "tls-rustls")]
     if matches!(info.addr(), redis::ConnectionAddr::TcpTls { .. }) {
-        // Already installed by the program: its choice stands.
-        let _ = rustls::crypto::ring::default_provider().install_default();
+        prepare_tls()?;
     }
     Client::open(info.set_redis_settings(settings).set_tcp_settings(tcp)).map_err(unusable)
+}
+
+#[cfg(feature = "tls-rustls")]
+fn prepare_tls() -> Result<(), StoreError> {
+    // Already installed by the program: its choice stands.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    Ok(())
+}
+
+/// Refused here even if another crate has switched on the client library's TLS: without a crypto
+/// provider it would panic.
+#[cfg(not(feature = "tls-rustls"))]
+fn prepare_tls() -> Result<(), StoreError> {
+    let message = "`rediss://` needs the feature `tls-rustls` of lock-runtime";
+    Err(StoreError::new(StoreErrorKind::Config, message))
 }
 
 /// The address with everything before the host and after the path left out, because it may be a
@@ -122,7 +152,7 @@ impl Store for RedisStore {
             let AcquireRequest { target, owner, lease, tokens, timeout } = request;
             let mut call = MUTEX_ACQUIRE.call(2);
             call.arg(target.key().as_str()).arg(target.fence_counter());
-            call.arg(owner.to_field()).arg(millis(lease)).arg(tokens).arg(millis(COUNTER_EXPIRY));
+            call.arg(owner.as_field()).arg(millis(lease)).arg(tokens).arg(millis(COUNTER_EXPIRY));
             match self.run(&MUTEX_ACQUIRE, &call, timeout).await? {
                 Value::Int(pttl) => {
                     Ok(AcquireReply::Held(u64::try_from(pttl).ok().map(Duration::from_millis)))
@@ -144,7 +174,7 @@ impl Store for RedisStore {
                 call.arg(request.target.key().as_str());
             }
             for request in &requests {
-                call.arg(request.owner.to_field()).arg(millis(request.lease));
+                call.arg(request.owner.as_field()).arg(millis(request.lease));
             }
             match self.run(&RENEW, &call, timeout).await? {
                 Value::Array(held) if held.len() == requests.len() => {
@@ -159,7 +189,7 @@ impl Store for RedisStore {
         Box::pin(async move {
             let ReleaseRequest { target, owner, timeout } = request;
             let mut call = MUTEX_RELEASE.call(1);
-            call.arg(target.key().as_str()).arg(owner.to_field()).arg(target.channel());
+            call.arg(target.key().as_str()).arg(owner.as_field()).arg(target.channel());
             let answer = self.run(&MUTEX_RELEASE, &call, timeout).await.map_err(StoreError::from);
             match answer {
                 Ok(Value::Int(-1)) => Ok(ReleaseReply::NotOwner),
@@ -184,7 +214,7 @@ impl Store for RedisStore {
                 call.arg(request.target.key().as_str());
             }
             for CountRequest { owner, count, .. } in &requests {
-                call.arg(OwnerId::to_field(owner)).arg(count);
+                call.arg(owner.as_field()).arg(count);
             }
             self.run(&SHOW_COUNT, &call, timeout).await?;
             Ok(())

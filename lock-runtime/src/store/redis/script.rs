@@ -32,8 +32,9 @@ impl Script {
 
     /// Starts a call with `keys` keys; add the keys and then the arguments.
     pub(super) fn call(&self, keys: usize) -> Cmd {
-        let mut cmd = redis::cmd("EVALSHA");
-        cmd.arg(&self.sha).arg(keys);
+        // Room for all arguments at once: growing would cost more than all else here.
+        let mut cmd = Cmd::with_capacity(8 + 3 * keys, 128 + 128 * keys);
+        cmd.arg("EVALSHA").arg(&self.sha).arg(keys);
         cmd
     }
 
