@@ -151,6 +151,8 @@ use proc_macro::TokenStream;
 /// How long to wait for the lock: a duration, `none` to ask once, or `forever`. A longer wait rides
 /// out longer holds; a shorter one sheds load earlier. The time in line counts, and so does the network.
 /// When it is over, the function returns `LockError::Timeout`, or `LockError::Busy` after `none`.
+/// A store that cannot be reached ends the wait all the same, after the client's `store_patience`
+/// (5 s unless told otherwise).
 ///
 /// ```
 /// # use lock_runtime::{LockError, distributed_lock};

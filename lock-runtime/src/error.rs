@@ -61,7 +61,7 @@ pub enum LockError {
         /// How the loss was noticed.
         cause: LossCause,
     },
-    /// Waiting would wait for oneself.
+    /// Waiting would wait for oneself. For kinds of locks that readers share; a mutex re-enters.
     #[error("taking lock {key:?} here would wait for ourselves: {detail}")]
     WouldDeadlock {
         /// The lock's full name.
@@ -88,7 +88,8 @@ pub enum LockError {
         /// What is there, in the store's words.
         found: String,
     },
-    /// The lock was taken but not acknowledged by enough replicas, and has been given back.
+    /// The lock was taken but not acknowledged by enough replicas, and has been given back. For
+    /// clients that ask for replicas.
     #[error("lock {key:?} reached {acked} of {wanted} replicas")]
     NotReplicated {
         /// The lock's full name.

@@ -76,7 +76,8 @@ impl Mutex {
         self.acquire(self.options)
     }
 
-    /// Takes the lock if it is free, with one round trip, or none if this process can tell.
+    /// Takes the lock if it is free, with one round trip, or none if this process can tell. Right after
+    /// a release that other processes heard of, they get a head start of a millisecond or two.
     ///
     /// `Ok(None)` means that somebody else holds it or is ahead in line.
     ///

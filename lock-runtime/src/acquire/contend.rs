@@ -132,7 +132,9 @@ impl<'a> Contender<'a> {
         }
     }
 
-    /// S-14: after a release that other processes heard of, one of them may go first.
+    /// S-14: after a release that other processes heard of, one of them may go first. Also a caller
+    /// that is not to wait spends these milliseconds: who listens need not wait any more, so "busy"
+    /// would be a guess.
     async fn let_others_go_first(&mut self) {
         let Some(until) = self.attempt.seat.as_ref().and_then(Seat::take_others_first) else {
             return;

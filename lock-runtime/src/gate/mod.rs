@@ -151,10 +151,6 @@ impl<H> Gates<H> {
             return Entry::Turn(self.seat(target));
         };
         if gate.seat == SeatState::Free {
-            if !may_wait && gate.others_first.is_some_and(|until| until > Instant::now()) {
-                // Other processes are ahead in line, and asking now would beat them.
-                return Entry::Busy(BusyReason::Held);
-            }
             gate.seat = SeatState::Taken;
             return Entry::Turn(self.seat(target));
         }

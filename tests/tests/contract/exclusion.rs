@@ -81,6 +81,22 @@ pub(crate) async fn try_lock_right_after_a_drop_succeeds(world: &impl World) {
     }
 }
 
+/// Another process that listens, because it waited a moment ago, is not a holder.
+pub(crate) async fn try_lock_is_not_fooled_by_a_listener(world: &impl World) {
+    let (a, b) = (world.client().await, world.client().await);
+    let held = a.mutex("listener").lock().await.unwrap();
+    let mutex = b.mutex("listener");
+    let waiter = tokio::spawn(async move { mutex.lock().await.unwrap().release().await.unwrap() });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    held.release().await.unwrap();
+    waiter.await.unwrap();
+    for _ in 0..20 {
+        a.mutex("listener").lock().await.unwrap().release().await.unwrap();
+        let guard = a.mutex("listener").try_lock().await.unwrap().expect("nobody holds it");
+        guard.release().await.unwrap();
+    }
+}
+
 /// S-23.
 pub(crate) async fn tokens_grow_across_clients(world: &impl World) {
     let clients = [world.client().await, world.client().await];

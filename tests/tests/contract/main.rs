@@ -47,6 +47,7 @@ contract! {
         a_panicking_holder_frees_the_lock,
         try_lock_takes_no_for_an_answer,
         try_lock_right_after_a_drop_succeeds,
+        try_lock_is_not_fooled_by_a_listener,
         tokens_grow_across_clients,
         invalid_names_and_options_are_refused,
         namespaces_are_kept_apart,
