@@ -49,14 +49,14 @@ impl Stand {
 
     /// Passes the hold to the next in the local line, if S-14 allows it and somebody is there.
     fn hand_off(&mut self) -> bool {
-        // A hold whose release is under way is nobody's to pass on.
-        if self.hold.is_released() {
+        // Without a token to spare nobody was in line when the hold was taken: the usual case, told
+        // without a look at the clock. And a hold that is being released is nobody's to pass on.
+        if self.token >= self.last_token || self.hold.is_released() {
             return false;
         }
         let Ok(now) = self.hold.check() else { return false };
         let Lease::Watchdog(lease) = self.hold.lease else { return false };
-        let allowed = self.token < self.last_token
-            && now.since(self.hold.taken_at) < self.keeper.timing.handoff_window
+        let allowed = now.since(self.hold.taken_at) < self.keeper.timing.handoff_window
             && self.hold.deadline().since(now) >= lease / 2;
         if !allowed {
             return false;
@@ -111,11 +111,16 @@ impl Stand {
         outcome
     }
 
+    /// When to leave an unanswered release to the releaser.
+    fn give_up_at(&self) -> Instant {
+        let left = self.hold.deadline().since(self.keeper.clock.now());
+        Instant::now() + self.keeper.timing.store_patience.min(left)
+    }
+
     /// Asks until there is an answer, for as long as the lease and the patience last (S-19).
     async fn ask_release(&self) -> Result<ReleaseReply, StoreError> {
         let timing = self.keeper.timing;
-        let give_up = Instant::now()
-            + timing.store_patience.min(self.hold.deadline().since(self.keeper.clock.now()));
+        let mut give_up = None;
         let mut repeated = false;
         loop {
             let request = ReleaseRequest {
@@ -130,7 +135,10 @@ impl Stand {
                 {
                     return Ok(ReleaseReply::Released { others_waiting: false });
                 }
-                Err(error) if error.kind().is_transient() && Instant::now() < give_up => {
+                Err(error)
+                    if error.kind().is_transient()
+                        && Instant::now() < *give_up.get_or_insert_with(|| self.give_up_at()) =>
+                {
                     // Only what may have run can be the reason for a later "not the owner".
                     repeated |= error.kind() == StoreErrorKind::OutcomeUnknown;
                     let pause = Duration::from_millis(fastrand::u64(5..25));
