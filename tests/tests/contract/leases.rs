@@ -130,18 +130,30 @@ pub(crate) async fn a_suspended_machine_loses_its_holds(world: &impl World) {
     drop(guard);
     world.free_soon("z").await;
 
-    let sleeper = client.mutex("z").lock().await.unwrap();
-    let asleep = sleeper.run(std::future::pending::<()>());
-    let wake_up = async {
-        clock.advance(Duration::from_secs(31));
-        std::future::pending::<()>().await;
+    // Nobody tells it: it wakes up by itself, and must find out before it does anything.
+    let waking = client.mutex("z").lock().await.unwrap();
+    let woke = AtomicBool::new(false);
+    let body = async {
+        sleep(Duration::from_millis(50)).await;
+        woke.store(true, Ordering::SeqCst);
     };
-    tokio::select! {
-        outcome = timeout(Duration::from_secs(5), asleep) => {
-            assert!(matches!(outcome, Ok(Err(LockError::Lost { .. }))), "{outcome:?}");
-        }
-        () = wake_up => unreachable!(),
-    }
+    // In a task of its own, so that it wakes nobody here.
+    let suspend = |clock: Clock| async move {
+        sleep(Duration::from_millis(10)).await;
+        clock.advance(Duration::from_secs(31));
+    };
+    tokio::spawn(suspend(clock.clone()));
+    let outcome = waking.run(body).await;
+    assert!(matches!(outcome, Err(LockError::Lost { .. })), "{outcome:?}");
+    assert!(!woke.load(Ordering::SeqCst), "polled after its lease");
+    drop(waking);
+    world.free_soon("z").await;
+
+    let sleeper = client.mutex("z").lock().await.unwrap();
+    tokio::spawn(suspend(clock));
+    let asleep = sleeper.run(std::future::pending::<()>());
+    let outcome = timeout(Duration::from_secs(5), asleep).await;
+    assert!(matches!(outcome, Ok(Err(LockError::Lost { .. }))), "{outcome:?}");
 }
 
 /// S-13: what the body owns is gone before the lock is.

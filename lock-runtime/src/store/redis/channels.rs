@@ -132,3 +132,42 @@ impl Drop for Listener {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// S-15: a subscription that crosses with the end of an earlier one on its way is not trusted.
+    #[tokio::test(start_paused = true)]
+    async fn a_crossing_subscription_counts_as_unconfirmed() {
+        let channels = Arc::new(Channels::default());
+        let (_, listener) = channels.listen("c");
+        channels.confirm("c", 1);
+        drop(listener);
+        assert!(channels.take_stale().is_empty(), "ended at once");
+        tokio::time::sleep(LINGER).await;
+        assert_eq!(channels.take_stale(), ["c"]);
+        // The unsubscribe is under way; somebody comes, subscribes, and is confirmed before it.
+        let (mut notices, _listener) = channels.listen("c");
+        assert!(!channels.is_confirmed("c", 1), "nothing would have been sent");
+        channels.confirm("c", 1);
+        assert!(!channels.settle("c"), "forgotten while somebody listens");
+        assert!(!channels.is_confirmed("c", 1), "nothing would be sent again");
+        channels.notice("c");
+        assert!(notices.has_changed().unwrap());
+        notices.mark_unchanged();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn unused_channels_are_forgotten() {
+        let channels = Arc::new(Channels::default());
+        for number in 0..100 {
+            drop(channels.listen(&number.to_string()));
+        }
+        tokio::time::sleep(LINGER).await;
+        for name in channels.take_stale() {
+            assert!(channels.settle(&name));
+        }
+        assert!(!channels.any());
+    }
+}
