@@ -67,9 +67,23 @@ impl CallError {
 }
 
 /// One connection's life.
-struct Live {
+pub(super) struct Live {
     number: u64,
     connection: MultiplexedConnection,
+}
+
+impl Live {
+    /// Hands one command to the connection when first polled, and resolves to its answer. Errors
+    /// inside an answer of several parts stay where they are.
+    pub(super) fn send(&self, cmd: Cmd) -> impl Future<Output = RedisResult<Value>> + Send + use<> {
+        let mut connection = self.connection.clone();
+        async move {
+            match connection.send_packed_command(&cmd).await? {
+                Value::ServerError(error) => Err(error.into()),
+                answer => Ok(answer),
+            }
+        }
+    }
 }
 
 /// See the module.
@@ -152,7 +166,7 @@ impl Link {
     }
 
     /// What an answer, or its absence, says about the command and about the connection.
-    fn judge<T>(
+    pub(super) fn judge<T>(
         &self,
         live: &Live,
         answer: Result<RedisResult<T>, tokio::time::error::Elapsed>,
@@ -171,13 +185,18 @@ impl Link {
                 self.suspicious.store(false, Ordering::Relaxed);
                 self.answered.store(true, Ordering::Relaxed);
                 result.map_err(|error| {
-                    if matches!(error.code(), Some("READONLY" | "MASTERDOWN")) {
-                        // Whoever answers at this address now may be somebody else.
-                        self.give_up(live.number);
-                    }
+                    self.heed(live, &error);
                     CallError::Server(error)
                 })
             }
+        }
+    }
+
+    /// What an error reply says about the connection: whoever answers at this address may not be
+    /// whom we connected to any more.
+    pub(super) fn heed(&self, live: &Live, error: &RedisError) {
+        if matches!(error.code(), Some("READONLY" | "MASTERDOWN")) {
+            self.give_up(live.number);
         }
     }
 
@@ -191,7 +210,7 @@ impl Link {
     }
 
     /// The connection, as soon as there is one.
-    async fn connected(&self, deadline: Instant) -> Result<Arc<Live>, CallError> {
+    pub(super) async fn connected(&self, deadline: Instant) -> Result<Arc<Live>, CallError> {
         loop {
             if let Some(live) = self.live.load_full() {
                 return Ok(live);

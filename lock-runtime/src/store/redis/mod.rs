@@ -4,8 +4,10 @@
 //! library, none of whose types are public.
 
 mod channels;
+mod combine;
 mod errors;
 mod link;
+mod request;
 mod script;
 
 use std::fmt;
@@ -15,8 +17,10 @@ use std::time::Duration;
 use redis::{Client, IntoConnectionInfo, ProtocolVersion, RedisError, Value};
 use tokio::time::Instant;
 
+use self::combine::Combiner;
 use self::link::{CallError, Link};
-use self::script::{MUTEX_ACQUIRE, MUTEX_RELEASE, RENEW, SHOW_COUNT, Script};
+use self::request::{Ask, millis};
+use self::script::{RENEW, SHOW_COUNT, Script};
 use super::{
     AcquireReply, AcquireRequest, CountRequest, Ownership, ReleaseReply, ReleaseRequest,
     RenewRequest, Store, StoreFuture, Subscription, Target,
@@ -24,9 +28,6 @@ use super::{
 use crate::clock::Clock;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
-
-/// How long a fencing counter outlives its last use (S-23).
-const COUNTER_EXPIRY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Keeps locks on one Redis server, version 7.0 or later.
 ///
@@ -50,6 +51,7 @@ const COUNTER_EXPIRY: Duration = Duration::from_secs(24 * 60 * 60);
 /// counter behind that expires a day after its last use; it keeps fencing tokens growing.
 pub struct RedisStore {
     link: Arc<Link>,
+    combiner: Arc<Combiner>,
 }
 
 impl RedisStore {
@@ -67,7 +69,13 @@ impl RedisStore {
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
         let client = client(url)?;
         let link = Link::connect(client).await.map_err(errors::connect_error)?;
-        Ok(Self { link })
+        Ok(Self { combiner: Combiner::new(Arc::clone(&link)), link })
+    }
+
+    /// Takes or frees: a request that may share its script with others.
+    async fn ask(&self, ask: Ask) -> Result<Value, StoreError> {
+        self.link.ensure_task();
+        self.combiner.run(ask).await
     }
 
     async fn run(
@@ -130,10 +138,6 @@ fn without_credentials(url: &str) -> String {
     format!("{scheme}{hidden}{shown}")
 }
 
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
 /// An answer that no script of this version gives.
 fn surprise(answer: &Value) -> StoreError {
     // The kind of value only: the value itself might be an owner.
@@ -149,11 +153,8 @@ fn surprise(answer: &Value) -> StoreError {
 impl Store for RedisStore {
     fn acquire(&self, request: AcquireRequest) -> StoreFuture<'_, AcquireReply> {
         Box::pin(async move {
-            let AcquireRequest { target, owner, lease, tokens, timeout } = request;
-            let mut call = MUTEX_ACQUIRE.call(2);
-            call.arg(target.key().as_str()).arg(target.fence_counter());
-            call.arg(owner.as_field()).arg(millis(lease)).arg(tokens).arg(millis(COUNTER_EXPIRY));
-            match self.run(&MUTEX_ACQUIRE, &call, timeout).await? {
+            let tokens = request.tokens;
+            match self.ask(Ask::Acquire(request)).await? {
                 Value::Int(pttl) => {
                     Ok(AcquireReply::Held(u64::try_from(pttl).ok().map(Duration::from_millis)))
                 }
@@ -187,11 +188,8 @@ impl Store for RedisStore {
 
     fn release(&self, request: ReleaseRequest) -> StoreFuture<'_, ReleaseReply> {
         Box::pin(async move {
-            let ReleaseRequest { target, owner, timeout } = request;
-            let mut call = MUTEX_RELEASE.call(1);
-            call.arg(target.key().as_str()).arg(owner.as_field()).arg(target.channel());
-            let answer = self.run(&MUTEX_RELEASE, &call, timeout).await.map_err(StoreError::from);
-            match answer {
+            let target = Arc::clone(&request.target);
+            match self.ask(Ask::Release(request)).await {
                 Ok(Value::Int(-1)) => Ok(ReleaseReply::NotOwner),
                 Ok(Value::Int(told)) => {
                     let ourselves = i64::from(self.link.hears(target.channel()));

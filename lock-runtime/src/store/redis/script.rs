@@ -1,5 +1,6 @@
 //! Lua scripts: one file each, sent by their hash, loaded where the server does not know them.
 
+use std::fmt::Write;
 use std::sync::LazyLock;
 
 use redis::{Cmd, RedisError, Value};
@@ -9,25 +10,93 @@ use super::link::{CallError, Link};
 
 /// A script and its hash.
 pub(super) struct Script {
-    source: &'static str,
+    source: String,
     sha: String,
 }
 
-macro_rules! script {
-    ($name:ident, $file:literal) => {
+/// A script that also runs as part of [`BATCH`].
+pub(super) struct Part {
+    pub(super) script: Script,
+    /// Its number in the batch script, counted from one.
+    number: usize,
+    keys: usize,
+    args: usize,
+}
+
+macro_rules! scripts {
+    ($($name:ident = $file:literal;)*) => {$(
         pub(super) static $name: LazyLock<Script> =
-            LazyLock::new(|| Script::new(include_str!($file)));
+            LazyLock::new(|| Script::new(include_str!($file).to_owned()));
+    )*};
+}
+
+/// Numbers the parts in the order in which they are listed.
+macro_rules! parts {
+    (@ $number:expr;) => {};
+    (@ $number:expr; $name:ident = $file:literal, $keys:literal, $args:literal; $($rest:tt)*) => {
+        pub(super) static $name: LazyLock<Part> = LazyLock::new(|| Part {
+            script: Script::new(include_str!($file).to_owned()),
+            number: $number,
+            keys: $keys,
+            args: $args,
+        });
+        parts!(@ $number + 1; $($rest)*);
+    };
+    ($($name:ident = $file:literal, $keys:literal, $args:literal;)*) => {
+        parts!(@ 1; $($name = $file, $keys, $args;)*);
+
+        /// All parts in one script.
+        pub(super) static BATCH: LazyLock<Script> = LazyLock::new(|| batch(&[$(&$name),*]));
     };
 }
 
-script!(MUTEX_ACQUIRE, "mutex_acquire.lua");
-script!(MUTEX_RELEASE, "mutex_release.lua");
-script!(RENEW, "renew.lua");
-script!(SHOW_COUNT, "show_count.lua");
+scripts! {
+    RENEW = "renew.lua";
+    SHOW_COUNT = "show_count.lua";
+}
+
+// How many keys and arguments each takes.
+parts! {
+    MUTEX_ACQUIRE = "mutex_acquire.lua", 2, 4;
+    MUTEX_RELEASE = "mutex_release.lua", 1, 2;
+}
+
+/// Each part becomes a function whose parameters stand in for the script's own KEYS and ARGV.
+fn batch(parts: &[&Part]) -> Script {
+    let mut source = "local scripts, keys_of, args_of = {}, {}, {}\n".to_owned();
+    for Part { script, number, keys, args } in parts {
+        let body = &script.source;
+        // Writing to a string cannot fail.
+        let _ = write!(
+            source,
+            "keys_of[{number}], args_of[{number}] = {keys}, {args}\n\
+             scripts[{number}] = function(KEYS, ARGV)\n{body}\nend\n"
+        );
+    }
+    source.push_str(include_str!("batch.lua"));
+    Script::new(source)
+}
+
+impl Part {
+    /// Starts a call of the part by itself; add the keys and then the arguments.
+    pub(super) fn call(&self) -> Cmd {
+        self.script.call(self.keys)
+    }
+
+    /// Adds the part's number, by which the batch script finds it.
+    pub(super) fn write_number(&self, batch: &mut Cmd) {
+        batch.arg(self.number);
+    }
+
+    pub(super) fn keys(&self) -> usize {
+        self.keys
+    }
+}
 
 impl Script {
-    fn new(source: &'static str) -> Self {
-        Self { source, sha: redis::Script::new(source).get_hash().to_owned() }
+    fn new(source: String) -> Self {
+        let sha = redis::Script::new(&source).get_hash().to_owned();
+        Self { source, sha }
     }
 
     /// Starts a call with `keys` keys; add the keys and then the arguments.
@@ -51,16 +120,21 @@ impl Script {
         loop {
             match link.call(call, deadline).await {
                 Err(CallError::Server(error)) if is_noscript(&error) => {
-                    let mut load = redis::cmd("SCRIPT");
-                    load.arg("LOAD").arg(self.source);
-                    link.call(&load, deadline).await.map_err(CallError::nothing_ran)?;
+                    self.load(link, deadline).await?;
                 }
                 result => return result,
             }
         }
     }
+
+    /// Makes the server know the script.
+    pub(super) async fn load(&self, link: &Link, deadline: Instant) -> Result<(), CallError> {
+        let mut load = redis::cmd("SCRIPT");
+        load.arg("LOAD").arg(&self.source);
+        link.call(&load, deadline).await.map_err(CallError::nothing_ran).map(drop)
+    }
 }
 
-fn is_noscript(error: &RedisError) -> bool {
+pub(super) fn is_noscript(error: &RedisError) -> bool {
     error.code() == Some("NOSCRIPT")
 }
