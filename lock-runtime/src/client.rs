@@ -1,25 +1,29 @@
 //! [`LockClient`]: where locks come from.
 
 use std::fmt;
+use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{self, Arc, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
-use crate::acquire::Engine;
+use crate::acquire::{Engine, Handle, Readers};
 use crate::clock::Clock;
 use crate::error::LockError;
+use crate::fair_mutex::FairMutex;
 use crate::gate::Gates;
 use crate::key::{IntoLockKey, LockKey};
 use crate::lease::keeper::{Keeper, Timing};
 use crate::lease::told_until;
 use crate::mutex::Mutex;
 use crate::options::LockOptions;
+use crate::rw_lock::RwLock;
 use crate::scope::{self, Inherit, Link};
+use crate::semaphore::Semaphore;
 use crate::store::memory::MemoryStore;
-use crate::store::{Store, Target};
+use crate::store::{LockKind, Store, Target};
 
 /// Makes locks. A cheap handle: clones share one connection, one watchdog and one line per key.
 ///
@@ -49,7 +53,7 @@ struct Settings {
 }
 
 /// The process-wide default: see [`LockClient::install`].
-static INSTALLED: RwLock<Option<LockClient>> = RwLock::new(None);
+static INSTALLED: sync::RwLock<Option<LockClient>> = sync::RwLock::new(None);
 
 impl LockClient {
     /// A client of its own in-memory store: locks that live and end with this process.
@@ -81,8 +85,34 @@ impl LockClient {
 
     /// The mutex of that name. Cheap; an invalid name is reported when it is locked.
     pub fn mutex(&self, name: impl IntoLockKey) -> Mutex {
-        let target = name.into_lock_key().and_then(|key| self.full_name(key)).map(Target::mutex);
-        Mutex::new(Arc::clone(&self.engine), target, self.settings.options)
+        Mutex::new(self.handle(name, Target::mutex))
+    }
+
+    /// The fair mutex of that name: first come, first served across all processes.
+    pub fn fair_mutex(&self, name: impl IntoLockKey) -> FairMutex {
+        FairMutex::new(self.handle(name, Target::fair))
+    }
+
+    /// The read/write lock of that name.
+    pub fn rw_lock(&self, name: impl IntoLockKey) -> RwLock {
+        let name = name.into_lock_key();
+        let side = |kind| self.handle(name.clone(), |key| Target::side(kind, key));
+        RwLock::new(side(LockKind::Read), side(LockKind::Write))
+    }
+
+    /// The semaphore of that name, with `limit` permits.
+    pub fn semaphore(&self, name: impl IntoLockKey, limit: NonZeroU32) -> Semaphore {
+        Semaphore::new(self.handle(name, |key| Target::semaphore(key, limit)), limit)
+    }
+
+    /// A way to take what `target` makes of the full name.
+    fn handle(
+        &self,
+        name: impl IntoLockKey,
+        target: impl FnOnce(LockKey) -> Arc<Target>,
+    ) -> Handle {
+        let target = name.into_lock_key().and_then(|key| self.full_name(key)).map(target);
+        Handle::new(Arc::clone(&self.engine), target, self.settings.options)
     }
 
     fn full_name(&self, key: LockKey) -> Result<LockKey, LockError> {
@@ -235,6 +265,7 @@ impl Default for LockClientBuilder {
                 store_patience: Duration::from_secs(5),
                 poll_cap: Duration::from_secs(5),
                 handoff_window: Duration::from_millis(5),
+                waiter_lease: Duration::from_secs(5),
             },
             max_waiters: 131_072,
         }
@@ -272,6 +303,14 @@ impl LockClientBuilder {
     /// lost notice costs (S-15); shorter asks the store more often. Default: 5 s.
     pub fn poll_cap(mut self, cap: Duration) -> Self {
         self.timing.poll_cap = cap;
+        self
+    }
+
+    /// How long the store keeps the place of a waiter who gives no sign of life: in the queue of a
+    /// fair lock, among announced writers (S-26, S-27). Refreshed at a third. It is how long dead
+    /// waiters hold up a line, all together. Default: 5 s.
+    pub fn waiter_lease(mut self, lease: Duration) -> Self {
+        self.timing.waiter_lease = lease;
         self
     }
 
@@ -336,8 +375,9 @@ impl LockClientBuilder {
         if let Some(namespace) = &self.namespace {
             LockKey::new(namespace)?;
         }
-        let Timing { command_timeout, store_patience, poll_cap, .. } = self.timing;
+        let Timing { command_timeout, store_patience, poll_cap, waiter_lease, .. } = self.timing;
         let durations = [
+            ("waiter_lease", waiter_lease),
             ("command_timeout", command_timeout),
             ("store_patience", store_patience),
             ("poll_cap", poll_cap),
@@ -364,6 +404,7 @@ impl LockClientBuilder {
             closing: Notify::new(),
             contenders: AtomicUsize::new(0),
             no_contenders: Notify::new(),
+            readers: Readers::default(),
         };
         let settings = Settings { namespace: self.namespace, options };
         LockClient { engine: Arc::new(engine), settings: Arc::new(settings) }

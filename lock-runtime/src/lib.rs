@@ -74,6 +74,7 @@ mod acquire;
 mod client;
 mod clock;
 mod error;
+mod fair_mutex;
 mod fence;
 mod gate;
 mod guard;
@@ -83,16 +84,22 @@ mod mutex;
 mod options;
 #[doc(hidden)]
 pub mod private;
+mod rw_lock;
+mod semaphore;
 mod stand;
 
 pub use client::{LockClient, LockClientBuilder, Shutdown};
+pub use fair_mutex::FairMutex;
 pub use key::{IntoLockKey, KeyPart, KeyPartWriter, LockKey, LockKeyBuilder, MAX_KEY_BYTES};
 #[cfg(feature = "macros")]
 pub use lock_macros::distributed_lock;
 pub use mutex::Mutex;
 pub use options::{
-    DEFAULT_LEASE, Lease, LockOptions, LockOptionsBuilder, MAX_LEASE, MIN_LEASE, OnLost, Wait,
+    DEFAULT_LEASE, Lease, LockOptions, LockOptionsBuilder, MAX_LEASE, MIN_LEASE, OnLost, Replicas,
+    Wait,
 };
+pub use rw_lock::RwLock;
+pub use semaphore::{Semaphore, SemaphorePermit};
 
 pub use acquire::Acquire;
 pub use guard::{LockGuard, Release, Run, RunOwned};

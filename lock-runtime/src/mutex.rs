@@ -1,12 +1,9 @@
 //! [`Mutex`]: exclusive, re-entrant by call path, kept alive by the watchdog (S-25).
 
-use std::sync::Arc;
-
-use crate::acquire::{Acquire, Engine};
+use crate::acquire::{Acquire, Handle};
 use crate::error::LockError;
 use crate::guard::LockGuard;
-use crate::options::{LockOptions, Wait};
-use crate::store::Target;
+use crate::options::LockOptions;
 
 /// A distributed mutex: one holder at a time across every process that shares the store.
 ///
@@ -30,26 +27,16 @@ use crate::store::Target;
 /// ```
 #[derive(Debug, Clone)]
 #[must_use = "a mutex does nothing until it is locked"]
-pub struct Mutex {
-    engine: Arc<Engine>,
-    /// An invalid name is reported by the first use.
-    target: Result<Arc<Target>, LockError>,
-    options: LockOptions,
-}
+pub struct Mutex(Handle);
 
 impl Mutex {
-    pub(crate) fn new(
-        engine: Arc<Engine>,
-        target: Result<Arc<Target>, LockError>,
-        options: LockOptions,
-    ) -> Self {
-        Self { engine, target, options }
+    pub(crate) fn new(handle: Handle) -> Self {
+        Self(handle)
     }
 
     /// The same mutex with other options.
-    pub fn with(mut self, options: LockOptions) -> Self {
-        self.options = options;
-        self
+    pub fn with(self, options: LockOptions) -> Self {
+        Self(self.0.with(options))
     }
 
     /// Takes the lock, waiting as long as the options allow; by default, as long as it takes.
@@ -73,7 +60,7 @@ impl Mutex {
     /// Dropping the future gives up the place in line. A lock that was granted meanwhile is given
     /// back in the background, at the latest when its lease ends.
     pub fn lock(&self) -> Acquire {
-        self.acquire(self.options)
+        self.0.lock()
     }
 
     /// Takes the lock if it is free, with one round trip, or none if this process can tell. Right after
@@ -90,18 +77,10 @@ impl Mutex {
     ///
     /// As [`lock`](Self::lock).
     pub async fn try_lock(&self) -> Result<Option<LockGuard>, LockError> {
-        let at_once = self.options.with_wait(Wait::Never);
-        match self.acquire(at_once).await {
-            Ok(guard) => Ok(Some(guard)),
-            Err(LockError::Busy { .. }) => Ok(None),
-            Err(error) => Err(error),
-        }
+        self.0.try_lock().await
     }
 
-    fn acquire(&self, options: LockOptions) -> Acquire {
-        match &self.target {
-            Ok(target) => Acquire::new(&self.engine, target, options),
-            Err(error) => Acquire::failed(error.clone()),
-        }
+    pub(crate) fn handle(&self) -> &Handle {
+        &self.0
     }
 }

@@ -94,6 +94,16 @@ pub enum OnLost {
     Finish,
 }
 
+/// How many replicas have to know of a hold before it counts (S-31).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Replicas {
+    /// At least so many.
+    pub at_least: u32,
+    /// How long they get to acknowledge. Other locks of the client that ask for replicas wait that
+    /// long behind this one.
+    pub timeout: Duration,
+}
+
 /// Everything an acquisition can be told, checked when built.
 ///
 /// # Examples
@@ -113,6 +123,7 @@ pub struct LockOptions {
     on_lost: OnLost,
     max_hold: Option<Duration>,
     max_waiters: usize,
+    replicas: Option<Replicas>,
 }
 
 /// How many tasks may wait for one key in one client unless told otherwise (S-18).
@@ -126,6 +137,7 @@ impl Default for LockOptions {
             on_lost: OnLost::default(),
             max_hold: None,
             max_waiters: DEFAULT_MAX_WAITERS,
+            replicas: None,
         }
     }
 }
@@ -175,6 +187,12 @@ impl LockOptions {
     pub fn max_waiters(&self) -> usize {
         self.max_waiters
     }
+
+    /// How many replicas have to know of a hold before it counts, if any.
+    #[must_use]
+    pub fn replicas(&self) -> Option<Replicas> {
+        self.replicas
+    }
 }
 
 /// Builds [`LockOptions`].
@@ -218,18 +236,38 @@ impl LockOptionsBuilder {
         self
     }
 
+    /// Counts a hold only once `at_least` replicas have acknowledged it, within `timeout` (S-31).
+    ///
+    /// Fewer, and it is given back and asked for again until `wait` ends, which is then
+    /// [`LockError::NotReplicated`]. A failover to one of the replicas that acknowledged keeps the
+    /// lock; one to another replica is noticed by the next renewal. Default: none.
+    pub fn replicas(mut self, at_least: u32, timeout: Duration) -> Self {
+        self.options.replicas = Some(Replicas { at_least, timeout });
+        self
+    }
+
     /// Checks the options and hands them out.
     ///
     /// # Errors
     ///
     /// [`LockError::InvalidOptions`] if the lease is below [`MIN_LEASE`] or above [`MAX_LEASE`], if
-    /// `wait` is zero, or if `max_hold` is zero or meets a fixed lease, which is never renewed.
+    /// `wait` is zero, if `max_hold` is zero or meets a fixed lease, which is never renewed, or if
+    /// `replicas` asks for none or gives them no time or more than the lease.
     pub fn build(self) -> Result<LockOptions, LockError> {
         let LockOptions { wait, lease, max_hold, .. } = self.options;
         let invalid = |problem: String| Err(LockError::InvalidOptions(problem));
         check_lease(lease.duration())?;
         if wait == Wait::UpTo(Duration::ZERO) {
             return invalid("a wait of zero never waits; use Wait::Never to say so".into());
+        }
+        if let Some(Replicas { at_least, timeout }) = self.options.replicas
+            && (at_least == 0 || timeout < Duration::from_millis(1) || timeout >= lease.duration())
+        {
+            return invalid(format!(
+                "replicas are {at_least} within {timeout:?}; ask for at least one, within at least \
+                 a millisecond and less than the lease of {:?}",
+                lease.duration()
+            ));
         }
         match (max_hold, lease) {
             (Some(Duration::ZERO), _) => {

@@ -62,12 +62,15 @@ fn innermost() -> Option<Arc<Link>> {
     INNERMOST.with_borrow(Clone::clone)
 }
 
-/// The stand of the innermost enclosing hold of this lock by this client, if its guards still
-/// live.
-pub(crate) fn enclosing_stand(keeper: &Arc<Keeper>, target: &Target) -> Option<Arc<Stand>> {
+/// The stand of the innermost enclosing hold by this client whose lock is `wanted`, if its guards
+/// still live.
+pub(crate) fn enclosing_stand(
+    keeper: &Arc<Keeper>,
+    wanted: impl Fn(&Target) -> bool,
+) -> Option<Arc<Stand>> {
     find(|what| match what {
         Enclosing::Hold { stand, keeper: whose, target: which }
-            if *whose == identity(keeper) && **which == *target =>
+            if *whose == identity(keeper) && wanted(which) =>
         {
             stand.upgrade()
         }

@@ -31,20 +31,30 @@ pub(crate) struct Stand {
     /// The last token reserved with the hold.
     last_token: FencingToken,
     handoffs: u32,
-    /// Gone once the stand has ended.
+    /// Gone once the stand has ended, and from the start where the next in line need not wait for
+    /// that.
     seat: Option<Seat<Stand>>,
+    /// False once somebody else sees to the hold.
+    ours: bool,
 }
 
 impl Stand {
     pub(crate) fn new(
         keeper: Arc<Keeper>,
         hold: Arc<Hold>,
-        seat: Seat<Self>,
+        seat: Option<Seat<Self>>,
         token: FencingToken,
         tokens: u32,
     ) -> Self {
         let last_token = FencingToken::new(token.get() + u64::from(tokens.max(1)) - 1);
-        Self { keeper, hold, token, last_token, handoffs: 0, seat: Some(seat) }
+        Self { keeper, hold, token, last_token, handoffs: 0, seat, ours: true }
+    }
+
+    /// Lets everybody in the local line share the hold.
+    pub(crate) fn share(&self) {
+        if let Some(seat) = &self.seat {
+            seat.share();
+        }
     }
 
     /// Passes the hold to the next in the local line, if S-14 allows it and somebody is there.
@@ -69,9 +79,13 @@ impl Stand {
             last_token: self.last_token,
             handoffs: self.handoffs + 1,
             seat: Some(seat),
+            ours: true,
         };
         match seat.hand_off(self.hold.lease, next) {
-            Ok(()) => true,
+            Ok(()) => {
+                self.ours = false;
+                true
+            }
             Err(seat) => {
                 self.seat = Some(seat);
                 false
@@ -104,9 +118,9 @@ impl Stand {
         // A request that takes this hold may still be under way: then the releaser asks again.
         if let Ok(reply) = reply
             && !self.hold.unsettled
-            && let Some(seat) = self.seat.take()
         {
-            leave(seat, self.handoffs, Some(reply));
+            self.ours = false;
+            leave(self.seat.take(), self.handoffs, Some(reply));
         }
         outcome
     }
@@ -151,7 +165,8 @@ impl Stand {
 }
 
 /// Leaves the gate after a release that was answered, or not.
-fn leave(seat: Seat<Stand>, handoffs: u32, reply: Option<ReleaseReply>) {
+fn leave(seat: Option<Seat<Stand>>, handoffs: u32, reply: Option<ReleaseReply>) {
+    let Some(seat) = seat else { return };
     seat.note_handoffs(handoffs);
     let others = matches!(reply, Some(ReleaseReply::Released { others_waiting: true }));
     seat.leave(others.then(|| HEAD_START.mul_f64(1.0 + fastrand::f64())));
@@ -159,11 +174,13 @@ fn leave(seat: Seat<Stand>, handoffs: u32, reply: Option<ReleaseReply>) {
 
 impl Drop for Stand {
     fn drop(&mut self) {
-        if self.seat.is_none() || self.hand_off() {
+        if !self.ours || self.hand_off() {
             return;
         }
-        let Some(seat) = self.seat.take() else { return };
-        seat.leaving();
+        let seat = self.seat.take();
+        if let Some(seat) = &seat {
+            seat.leaving();
+        }
         let handoffs = self.handoffs;
         let after: AfterRelease = Box::new(move |reply| leave(seat, handoffs, reply));
         self.keeper.give_back(&self.hold, Some(after));

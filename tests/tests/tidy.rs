@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const LONGEST: usize = 450;
 
 /// Level by module of `lock-runtime`; the longest matching prefix counts.
-const LEVELS: [(&str, u8); 17] = [
+const LEVELS: [(&str, u8); 24] = [
     ("error", 0),
     ("clock", 0),
     ("fence", 0),
@@ -18,6 +18,7 @@ const LEVELS: [(&str, u8); 17] = [
     ("store", 1),
     ("store::memory", 2),
     ("store::redis", 2),
+    ("store::compose", 2),
     ("gate", 2),
     ("lease", 2),
     ("stand", 3),
@@ -25,6 +26,12 @@ const LEVELS: [(&str, u8); 17] = [
     ("guard", 5),
     ("acquire", 6),
     ("mutex", 7),
+    ("fair_mutex", 7),
+    ("rw_lock", 7),
+    ("semaphore", 7),
+    ("latch", 7),
+    ("multi_lock", 7),
+    ("quorum_lock", 7),
     ("client", 8),
     ("private", 9),
 ];

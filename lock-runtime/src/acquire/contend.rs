@@ -17,36 +17,57 @@ use crate::lease::releaser::ReleaseJob;
 use crate::lease::{Hold, Taken, deadline};
 use crate::options::{Lease, Wait};
 use crate::stand::Stand;
-use crate::store::{AcquireReply, AcquireRequest, OwnerId, Subscription};
+use crate::store::{AcquireReply, AcquireRequest, LockKind, OwnerId, Subscription, Target};
 
 /// What was sent on behalf of one owner and what is known of its effect. Cleaned up unsettled, it has
 /// the releaser undo whatever took effect (S-21), and keeps the seat until that was sent: the next
 /// in line must not run into our own leftover.
 struct Attempt<'a> {
     contention: &'a Contention,
+    /// The contention's target, as this owner knows it.
+    target: Arc<Target>,
     owner: OwnerId,
     seat: Option<Seat<Stand>>,
     in_flight: bool,
     /// A request's outcome is unknown, and it may take effect late.
     unsettled: bool,
+    /// The owner has a place in the store that has to be given up (S-17).
+    placed: bool,
 }
 
-impl Attempt<'_> {
+impl<'a> Attempt<'a> {
+    fn new(contention: &'a Contention, seat: Option<Seat<Stand>>) -> Self {
+        let Contention { engine, target, permits, writer, .. } = contention;
+        let owner = writer.clone().unwrap_or_else(|| engine.next_owner(*permits));
+        let target = match target.kind() {
+            LockKind::Fair => Arc::new(target.for_waiter(&owner)),
+            _ => Arc::clone(target),
+        };
+        Self { contention, target, owner, seat, in_flight: false, unsettled: false, placed: false }
+    }
+
+    /// Gives back what was taken for this owner and goes on as another.
+    fn start_over(&mut self) {
+        self.give_back(self.unsettled, None);
+        let seat = self.seat.take();
+        *self = Self::new(self.contention, seat);
+    }
+
     /// Has what may have taken effect undone, and lets go of the seat.
     fn clean_up(&mut self) {
         let seat = self.seat.take();
-        if self.in_flight || self.unsettled {
+        if self.in_flight || self.unsettled || self.placed {
             if let Some(seat) = &seat {
                 seat.leaving();
             }
-            self.give_back(true, seat);
+            self.give_back(self.in_flight || self.unsettled, seat);
         }
     }
 
     fn give_back(&self, unsettled: bool, seat: Option<Seat<Stand>>) {
-        let Contention { engine, target, options, .. } = self.contention;
+        let Contention { engine, options, .. } = self.contention;
         engine.keeper.releaser.give(ReleaseJob {
-            target: Arc::clone(target),
+            target: Arc::clone(&self.target),
             owner: self.owner.clone(),
             until: engine.keeper.clock.now().after(options.lease().duration()),
             unsettled,
@@ -87,13 +108,7 @@ impl<'a> Contender<'a> {
         seat: Seat<Stand>,
         limit: Option<Instant>,
     ) -> Self {
-        let attempt = Attempt {
-            contention,
-            owner: contention.engine.next_owner(),
-            seat: Some(seat),
-            in_flight: false,
-            unsettled: false,
-        };
+        let attempt = Attempt::new(contention, Some(seat));
         contention.engine.contenders.fetch_add(1, Ordering::SeqCst);
         let failing_since = attempt.seat.as_ref().and_then(Seat::failing_since);
         Self { contention, attempt, limit, notices: None, failing_since, held: None }
@@ -117,6 +132,8 @@ impl<'a> Contender<'a> {
                     self.granted(token, tokens, sent_at).await
                 }
                 Ok((AcquireReply::Held(remaining), ..)) => self.refused(remaining).await,
+                Ok((AcquireReply::Split, ..)) => self.split().await,
+                Ok((AcquireReply::NotReplicated { acked }, ..)) => self.not_replicated(acked).await,
                 Err(error) => self.failed(error).await,
             };
             match next {
@@ -148,16 +165,24 @@ impl<'a> Contender<'a> {
     /// One request. `sent_at` is read before anything is written (S-8).
     async fn ask(&mut self) -> Result<(AcquireReply, u32, Tick), StoreError> {
         let options = &self.contention.options;
-        let tokens = match (options.lease(), &self.attempt.seat) {
-            // Only watchdog holds are handed on, so only they need tokens in stock.
-            (Lease::Watchdog(_), Some(seat)) => seat.tokens_wanted(),
+        let target = &self.attempt.target;
+        let tokens = match (options.lease(), target.kind(), &self.attempt.seat) {
+            // Only watchdog holds of these are handed on, so only they need tokens in stock. A
+            // write hold is not: a reader may stand on the same owner (S-27).
+            (Lease::Watchdog(_), LockKind::Mutex | LockKind::Multi, Some(seat)) => {
+                seat.tokens_wanted()
+            }
             _ => 1,
         };
+        let keeps_place = target.kind().has_places() && options.wait() != Wait::Never;
+        self.attempt.placed |= keeps_place;
         let request = AcquireRequest {
-            target: Arc::clone(&self.contention.target),
+            target: Arc::clone(target),
             owner: self.attempt.owner.clone(),
             lease: options.lease().duration(),
             tokens,
+            place: keeps_place.then_some(self.keeper().timing.waiter_lease),
+            joins: false,
             timeout: self.time_to_answer(),
         };
         let sent_at = self.keeper().clock.now();
@@ -169,18 +194,19 @@ impl<'a> Contender<'a> {
 
     /// A granted lock becomes a guard, unless the answer came after its own deadline (S-8).
     async fn granted(&mut self, token: FencingToken, tokens: u32, sent_at: Tick) -> Next {
-        let Contention { engine, target, options, .. } = self.contention;
+        let Contention { engine, options, .. } = self.contention;
         let lease = options.lease();
+        // Whoever has it has no place any more.
+        self.attempt.placed = false;
         if engine.closed.load(Ordering::SeqCst) {
             // Nobody would look after it; the attempt gives it back when it is dropped.
             self.attempt.unsettled = true;
             return Next::Return(Err(LockError::Closed));
         }
         if engine.keeper.clock.now() >= deadline(sent_at, lease.duration()) {
-            tracing::warn!(lock.key = ?target.key(), "granted too late, given back");
-            self.attempt.give_back(self.attempt.unsettled, None);
-            self.attempt.unsettled = false;
-            self.attempt.owner = engine.next_owner();
+            let key = self.attempt.target.key();
+            tracing::warn!(lock.key = ?key, "granted too late, given back");
+            self.attempt.start_over();
             let message = "the store takes longer to answer than the lease lasts";
             return self.failed(StoreError::new(StoreErrorKind::NotReady, message)).await;
         }
@@ -189,7 +215,7 @@ impl<'a> Contender<'a> {
             return Next::Return(Err(LockError::Closed));
         };
         let taken = Taken {
-            target: Arc::clone(target),
+            target: Arc::clone(&self.attempt.target),
             owner: self.attempt.owner.clone(),
             lease,
             sent_at,
@@ -198,6 +224,9 @@ impl<'a> Contender<'a> {
         };
         let hold = Arc::new(Hold::new(taken, engine.keeper.clock.clone()));
         engine.keeper.watchdog.add(&hold);
+        // Where others can hold as well, or line up elsewhere, the next in line need not wait for us.
+        let keeps_seat = !matches!(hold.target.kind(), LockKind::Semaphore | LockKind::Fair);
+        let seat = keeps_seat.then_some(seat);
         let stand = Stand::new(Arc::clone(&engine.keeper), hold, seat, token, tokens);
         Next::Return(self.contention.stand_on(stand).ok_or_else(|| {
             let message = "the lease was over as soon as it was granted";
@@ -226,6 +255,44 @@ impl<'a> Contender<'a> {
             return Next::TryAgain;
         }
         Next::WaitForHolder(held)
+    }
+
+    /// Nobody got it because several asked at once (S-29): a random pause breaks the tie.
+    async fn split(&mut self) -> Next {
+        self.answered();
+        if self.contention.options.wait() == Wait::Never {
+            return Next::Return(Err(self.contention.busy(BusyReason::Held)));
+        }
+        if self.out_of_time() {
+            return Next::Return(Err(self.contention.timed_out(None)));
+        }
+        self.pause(5..100).await;
+        Next::TryAgain
+    }
+
+    /// Taken, but too few replicas know (S-31): given back and tried again while the wait lasts.
+    async fn not_replicated(&mut self, acked: u32) -> Next {
+        let wanted = self.contention.options.replicas().map_or(0, |replicas| replicas.at_least);
+        self.attempt.start_over();
+        let since = *self.failing_since.get_or_insert_with(Instant::now);
+        if self.contention.options.wait() == Wait::Never
+            || self.out_of_time()
+            || since.elapsed() >= self.keeper().timing.store_patience
+        {
+            return Next::Return(Err(LockError::NotReplicated {
+                key: self.contention.target.key().to_string(),
+                acked: acked as usize,
+                wanted: wanted as usize,
+            }));
+        }
+        self.pause(10..50).await;
+        Next::TryAgain
+    }
+
+    /// Sleeps for a random time, in milliseconds, but not past our own limit.
+    async fn pause(&self, millis: std::ops::Range<u64>) {
+        let pause = Duration::from_millis(fastrand::u64(millis));
+        tokio::time::sleep(self.time_left(pause)).await;
     }
 
     /// S-33: what may pass is tried again while patience and wait last; the rest is returned.
@@ -257,15 +324,14 @@ impl<'a> Contender<'a> {
             // Never "busy" or "timed out": nobody knows whether the lock was free.
             return Next::Return(Err(LockError::Store(error)));
         }
-        let pause = Duration::from_millis(fastrand::u64(10..50));
-        tokio::time::sleep(self.time_left(pause)).await;
+        self.pause(10..50).await;
         Next::TryAgain
     }
 
     /// True once a release from now on will be noticed. Where it cannot be had, polling does.
     async fn subscribe(&mut self) -> bool {
         let timeout = self.time_left(self.keeper().timing.command_timeout);
-        match self.keeper().store.subscribe(&self.contention.target, timeout).await {
+        match self.keeper().store.subscribe(&self.attempt.target, timeout).await {
             Ok(notices) => {
                 self.notices = Some(notices);
                 true
@@ -283,6 +349,9 @@ impl<'a> Contender<'a> {
         // A few milliseconds late on purpose: at the very end the key may still be there.
         let jitter = Duration::from_millis(fastrand::u64(1..5));
         let nap = remaining.map_or(cap, |remaining| cap.min(remaining.saturating_add(jitter)));
+        // A place in the store wants a sign of life, with room for two that are lost.
+        let nap =
+            if self.attempt.placed { nap.min(self.keeper().timing.waiter_lease / 3) } else { nap };
         let nap = tokio::time::sleep(self.time_left(nap));
         let engine = &self.contention.engine;
         let closing = engine.closing.notified();

@@ -11,6 +11,8 @@
 //! - What was sent and not answered is undone ([`Attempt`], S-21), whatever makes us stop.
 
 mod contend;
+mod handle;
+mod share;
 
 use std::fmt;
 use std::pin::Pin;
@@ -23,15 +25,17 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
 use self::contend::Contender;
-
+pub(crate) use self::handle::Handle;
+use self::share::Joined;
+pub(crate) use self::share::Readers;
 use crate::error::{BusyReason, LockError, StoreError, StoreErrorKind};
-use crate::gate::{Entry, Gates, Turn};
+use crate::gate::{Entry, Gates, Seat, Turn};
 use crate::guard::LockGuard;
 use crate::lease::keeper::Keeper;
 use crate::options::{Lease, LockOptions, Wait};
 use crate::scope;
 use crate::stand::Stand;
-use crate::store::{OwnerId, Target};
+use crate::store::{LockKind, OwnerId, Target};
 
 /// What acquiring needs of a client.
 pub(crate) struct Engine {
@@ -47,6 +51,7 @@ pub(crate) struct Engine {
     pub(crate) contenders: AtomicUsize,
     /// Told when `contenders` falls to zero.
     pub(crate) no_contenders: Notify,
+    pub(crate) readers: Readers,
 }
 
 impl fmt::Debug for Engine {
@@ -56,8 +61,8 @@ impl fmt::Debug for Engine {
 }
 
 impl Engine {
-    fn next_owner(&self) -> OwnerId {
-        OwnerId::new(&self.uuid, self.holds.fetch_add(1, Ordering::Relaxed) + 1)
+    fn next_owner(&self, permits: u32) -> OwnerId {
+        OwnerId::new(&self.uuid, self.holds.fetch_add(1, Ordering::Relaxed) + 1, permits)
     }
 }
 
@@ -72,23 +77,32 @@ pub struct Acquire(State);
 
 enum State {
     /// Not polled yet. Whether it is re-entry depends on where it is polled (S-6).
-    Start(Arc<Engine>, Arc<Target>, LockOptions),
+    Start(Wanted),
     Failed(LockError),
-    UnderWay(Pin<Box<dyn Future<Output = Result<LockGuard, LockError>> + Send>>),
+    UnderWay(Acquiring),
     Done,
 }
 
-/// What the first poll finds.
-type Started = Result<Result<LockGuard, LockError>, State>;
+struct Wanted {
+    engine: Arc<Engine>,
+    target: Arc<Target>,
+    options: LockOptions,
+    permits: u32,
+}
+
+type Acquiring = Pin<Box<dyn Future<Output = Result<LockGuard, LockError>> + Send>>;
+
+/// What the first poll finds: the result, or that it takes time.
+type Started = Result<Result<LockGuard, LockError>, Acquiring>;
 
 impl Future for Acquire {
     type Output = Result<LockGuard, LockError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         self.0 = match std::mem::replace(&mut self.0, State::Done) {
-            State::Start(engine, target, options) => match start(engine, target, options) {
+            State::Start(wanted) => match start(wanted) {
                 Ok(result) => return Poll::Ready(result),
-                Err(state) => state,
+                Err(acquiring) => State::UnderWay(acquiring),
             },
             State::Failed(error) => return Poll::Ready(Err(error)),
             state => state,
@@ -107,8 +121,12 @@ impl fmt::Debug for Acquire {
 
 impl Acquire {
     /// Takes `target` once polled.
-    pub(crate) fn new(engine: &Arc<Engine>, target: &Arc<Target>, options: LockOptions) -> Self {
-        Self(State::Start(Arc::clone(engine), Arc::clone(target), options))
+    fn new(engine: &Arc<Engine>, target: &Arc<Target>, options: LockOptions, permits: u32) -> Self {
+        let target = match options.replicas() {
+            None => Arc::clone(target),
+            replicas => Arc::new(target.with_replicas(replicas)),
+        };
+        Self(State::Start(Wanted { engine: Arc::clone(engine), target, options, permits }))
     }
 
     /// An acquisition that has failed already.
@@ -117,15 +135,69 @@ impl Acquire {
     }
 }
 
-fn start(engine: Arc<Engine>, target: Arc<Target>, options: LockOptions) -> Started {
+fn start(wanted: Wanted) -> Started {
+    let Wanted { engine, target, options, permits } = wanted;
     if engine.closed.load(Ordering::Acquire) {
         return Ok(Err(LockError::Closed));
     }
-    if let Some(stand) = scope::enclosing_stand(&engine.keeper, &target) {
-        return re_enter(stand, options);
+    let enclosing = match enclosing(&engine, &target) {
+        Enclosing::Same(stand) => return re_enter(stand, options),
+        Enclosing::InTheWay(detail) => {
+            let key = target.key().to_string();
+            return Ok(Err(LockError::WouldDeadlock { key, detail }));
+        }
+        Enclosing::Writer(stand) => Some(stand),
+        Enclosing::Nothing => None,
+    };
+    // Kept by name only: the read side of an ended write hold is simply asked for as its owner.
+    let writer = enclosing.map(|stand| stand.hold.owner.clone());
+    let started = Instant::now();
+    let contention = Contention { engine, target, options, permits, writer, started };
+    Err(Box::pin(contention.run()))
+}
+
+/// What around the caller concerns a lock that it wants (S-6).
+enum Enclosing {
+    Nothing,
+    /// A hold that covers it.
+    Same(Arc<Stand>),
+    /// The write side, where the read side is wanted (S-27).
+    Writer(Arc<Stand>),
+    /// A hold that it would wait for.
+    InTheWay(&'static str),
+}
+
+fn enclosing(engine: &Engine, target: &Arc<Target>) -> Enclosing {
+    if !target.kind().is_reentrant() {
+        return Enclosing::Nothing;
     }
-    let contention = Contention { engine, target, options, started: Instant::now() };
-    Err(State::UnderWay(Box::pin(contention.run())))
+    let find = |wanted: &dyn Fn(&Target) -> bool| scope::enclosing_stand(&engine.keeper, wanted);
+    let covers =
+        |around: &Target, lock: &Arc<Target>| around == &**lock || around.members().contains(lock);
+    let several = target.members();
+    let whole = |around: &Target| {
+        around == &**target
+            || around.members().contains(target)
+            || (!several.is_empty() && several.iter().all(|lock| covers(around, lock)))
+    };
+    if let Some(stand) = find(&whole) {
+        return Enclosing::Same(stand);
+    }
+    let side = |kind| move |around: &Target| around.kind() == kind && around.key() == target.key();
+    match target.kind() {
+        LockKind::Read => {
+            find(&side(LockKind::Write)).map_or(Enclosing::Nothing, Enclosing::Writer)
+        }
+        LockKind::Write if find(&side(LockKind::Read)).is_some() => Enclosing::InTheWay(
+            "the read side is held around it; take the write side first, or release the read side",
+        ),
+        LockKind::Multi
+            if find(&|around| several.iter().any(|lock| covers(around, lock))).is_some() =>
+        {
+            Enclosing::InTheWay("some of its locks are held around it; take them all together")
+        }
+        _ => Enclosing::Nothing,
+    }
 }
 
 /// S-6: a count in memory and no round trip, unless a fixed lease has to be made longer first.
@@ -146,10 +218,10 @@ fn re_enter(stand: Arc<Stand>, options: LockOptions) -> Started {
     if wanted <= remaining + wanted / 20 {
         return Ok(Ok(guard));
     }
-    Err(State::UnderWay(Box::pin(async move {
+    Err(Box::pin(async move {
         guard.extend(wanted).await?;
         Ok(guard)
-    })))
+    }))
 }
 
 /// One acquisition that has to line up.
@@ -157,21 +229,36 @@ struct Contention {
     engine: Arc<Engine>,
     target: Arc<Target>,
     options: LockOptions,
+    permits: u32,
+    /// Who writes around it, if it wants the read side (S-27).
+    writer: Option<OwnerId>,
     started: Instant,
 }
+
+/// How long a reader stays in line before it looks again whether it can join a hold: the writer that
+/// was in the way may have given up.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 impl Contention {
     async fn run(self) -> Result<LockGuard, LockError> {
         self.engine.keeper.ensure_running();
         let limit = self.limit();
+        let shares = self.target.kind() == LockKind::Read && self.writer.is_none();
         loop {
-            let may_wait = self.options.wait() != Wait::Never;
-            let (lease, max) = (self.options.lease(), self.options.max_waiters());
-            let seat = match self.engine.gates.enter(&self.target, lease, max, may_wait) {
+            if shares {
+                match self.join(limit).await {
+                    Joined::Yes(result) => return result,
+                    Joined::Unknown(error) if self.gives_up_on(&error) => return Err(error.into()),
+                    Joined::Unknown(_) | Joined::No => {}
+                }
+            }
+            let patience = if shares { Some(Instant::now() + LOOK_AGAIN) } else { limit };
+            let seat = match self.enter() {
                 Entry::Turn(seat) => seat,
                 Entry::Busy(reason) => return Err(self.busy(reason)),
                 Entry::Closed => return Err(LockError::Closed),
-                Entry::Line(ticket) => match until(limit, ticket).await {
+                Entry::Line(ticket) => match until(earlier(limit, patience), ticket).await {
+                    None if limit.is_none_or(|limit| Instant::now() < limit) => continue,
                     None => return Err(self.timed_out_in_line()),
                     Some(Some(Turn::Failed(error))) => return Err(LockError::Store(error)),
                     Some(None) => return Err(LockError::Closed),
@@ -181,10 +268,32 @@ impl Contention {
                         // Lost on the way here; line up again.
                         None => continue,
                     },
+                    Some(Some(Turn::Shared)) => continue,
                 },
             };
             return Contender::new(&self, seat, limit).contend().await;
         }
+    }
+
+    fn enter(&self) -> Entry<Stand> {
+        let (gates, options) = (&self.engine.gates, &self.options);
+        if self.writer.is_some() {
+            // Whoever is inside the gate waits for the writer, which is us.
+            return Entry::Turn(Seat::apart());
+        }
+        let may_wait = options.wait() != Wait::Never;
+        match self.target.kind() {
+            // Its line is in the store, for all processes; one here would be a second one (S-26).
+            LockKind::Fair => gates.enter_beside(&self.target, options.max_waiters()),
+            _ => gates.enter(&self.target, options.lease(), options.max_waiters(), may_wait),
+        }
+    }
+
+    /// True if this failure ends the acquisition (S-33).
+    fn gives_up_on(&self, error: &StoreError) -> bool {
+        !error.kind().is_transient()
+            || self.options.wait() == Wait::Never
+            || self.started.elapsed() >= self.engine.keeper.timing.store_patience
     }
 
     fn limit(&self) -> Option<Instant> {
@@ -196,6 +305,7 @@ impl Contention {
         }
     }
 
+    /// A guard on the stand, which may be lost by now.
     fn stand_on(&self, stand: Stand) -> Option<LockGuard> {
         let now = stand.hold.check().ok()?;
         let until = self.options.max_hold().map(|max_hold| now.after(max_hold));
@@ -203,7 +313,13 @@ impl Contention {
             // The holder before us had a limit, and the watchdog may have given the hold up for it.
             stand.keeper.watchdog.reconsider(&stand.hold);
         }
-        Some(LockGuard::outermost(stand, self.options.on_lost()))
+        let guard = LockGuard::outermost(stand, self.options.on_lost());
+        if self.target.kind() == LockKind::Read && self.writer.is_none() {
+            self.engine.readers.offer(&guard.stand);
+            // After the offer, or those who are told would find nothing.
+            guard.stand.share();
+        }
+        Some(guard)
     }
 
     fn busy(&self, reason: BusyReason) -> LockError {
@@ -230,6 +346,10 @@ impl Contention {
             holder_remaining,
         }
     }
+}
+
+fn earlier(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
+    a.into_iter().chain(b).min()
 }
 
 /// The output of `future` if it comes before `limit`.

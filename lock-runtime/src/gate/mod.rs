@@ -81,6 +81,8 @@ struct Gate<H> {
     failing: Option<(Instant, StoreError)>,
     /// How many hand-offs the holds of this gate have used of late: what the next may use.
     appetite: u32,
+    /// Who contends side by side, in no line of ours: the store keeps one (S-26).
+    beside: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,6 +108,8 @@ pub(crate) enum Turn<H> {
     Handed(H),
     /// The end of the wait: the store has been failing for as long as is put up with.
     Failed(StoreError),
+    /// The end of this line: what it waits for can be shared now.
+    Shared,
 }
 
 /// What [`Gates::enter`] answers.
@@ -192,8 +196,38 @@ impl<H> Gates<H> {
         }
     }
 
+    /// Lets in a contender who lines up in the store and not here, if there is room (S-18).
+    pub(crate) fn enter_beside(self: &Arc<Self>, target: &Arc<Target>, max: usize) -> Entry<H> {
+        let mut shard = self.shard(target);
+        if self.closed.load(Ordering::SeqCst) {
+            return Entry::Closed;
+        }
+        let others = shard.gates.get(&**target).map_or(0, |gate| gate.beside);
+        if others > max || self.waiting.load(Ordering::Relaxed) >= self.max_waiting {
+            return Entry::Busy(BusyReason::TooManyWaiters);
+        }
+        let gate = shard
+            .gates
+            .entry(Arc::clone(target))
+            .or_insert_with(|| Gate { seat: SeatState::Free, ..Gate::taken() });
+        gate.beside += 1;
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let inside = Some((Arc::clone(self), Arc::clone(target)));
+        Entry::Turn(Seat { inside, beside: true })
+    }
+
     fn seat(self: &Arc<Self>, target: &Arc<Target>) -> Seat<H> {
-        Seat { inside: Some((Arc::clone(self), Arc::clone(target))) }
+        Seat { inside: Some((Arc::clone(self), Arc::clone(target))), beside: false }
+    }
+
+    fn leave_beside(&self, target: &Target) {
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        let mut shard = self.shard(target);
+        let Some(gate) = shard.gates.get_mut(target) else { return };
+        gate.beside -= 1;
+        if gate.beside == 0 && gate.seat == SeatState::Free {
+            shard.gates.remove(target);
+        }
     }
 
     fn shard(&self, target: &Target) -> MutexGuard<'_, Shard<H>> {
@@ -214,7 +248,9 @@ impl<H> Shard<H> {
         }
         let now = Instant::now();
         self.gates.retain(|_, gate| {
-            gate.seat != SeatState::Free || gate.others_first.is_some_and(|until| until > now)
+            gate.seat != SeatState::Free
+                || gate.beside > 0
+                || gate.others_first.is_some_and(|until| until > now)
         });
         self.sweep_at = (self.gates.len() * 2).max(64);
     }
@@ -228,6 +264,7 @@ impl<H> Gate<H> {
             others_first: None,
             failing: None,
             appetite: 0,
+            beside: 0,
         }
     }
 
@@ -240,11 +277,29 @@ impl<H> Gate<H> {
 
 /// The place inside a gate. Dropping it lets the next in line in.
 pub(crate) struct Seat<H> {
-    /// Empty once the seat has been passed on.
+    /// Empty once the seat has been passed on, or if there is no gate around it.
     inside: Option<(Arc<Gates<H>>, Arc<Target>)>,
+    /// True for one of several contenders side by side.
+    beside: bool,
 }
 
 impl<H> Seat<H> {
+    /// A seat at no gate: what it is good for concerns nobody else.
+    pub(crate) fn apart() -> Self {
+        Self { inside: None, beside: false }
+    }
+
+    /// Ends the line behind a hold that can be shared: everybody in it is told to share it.
+    pub(crate) fn share(&self) {
+        let Some(line) = self.with(|gate| std::mem::take(&mut gate.line)) else { return };
+        if let Some((gates, _)) = &self.inside {
+            gates.waiting.fetch_sub(line.len(), Ordering::Relaxed);
+        }
+        for (_, waiter) in line {
+            let _ = waiter.turn.send(Turn::Shared);
+        }
+    }
+
     /// How many fencing tokens to reserve: what the line can use (S-23).
     ///
     /// The line's length alone says too little when the same tasks come back at once, so a gate
@@ -328,6 +383,9 @@ impl<H> Seat<H> {
 
     fn pass(&mut self, others_first: Option<Instant>) {
         let Some((gates, target)) = self.inside.take() else { return };
+        if self.beside {
+            return gates.leave_beside(&target);
+        }
         let next = {
             let mut shard = gates.shard(&target);
             let Some(gate) = shard.gates.get_mut(&*target) else { return };
@@ -341,14 +399,14 @@ impl<H> Seat<H> {
         };
         if let Some((_, waiter)) = next {
             gates.waiting.fetch_sub(1, Ordering::Relaxed);
-            let seat = Self { inside: Some((gates, target)) };
+            let seat = Self { inside: Some((gates, target)), beside: false };
             // Refused by a waiter who has just gone: dropping the seat lets the next one in.
             let _ = waiter.turn.send(Turn::Contend(seat));
         }
     }
 
     fn with<T>(&self, f: impl FnOnce(&mut Gate<H>) -> T) -> Option<T> {
-        let (gates, target) = self.inside.as_ref()?;
+        let (gates, target) = self.inside.as_ref().filter(|_| !self.beside)?;
         gates.shard(target).gates.get_mut(&**target).map(f)
     }
 }

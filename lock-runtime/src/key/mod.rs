@@ -64,6 +64,11 @@ impl LockKey {
         [prefix, ":", open, &self.0, close].concat()
     }
 
+    /// The name as a prefix of companions that follow Redisson's other pattern, `{name}:…`.
+    pub(crate) fn hash_tag(&self) -> String {
+        if self.0.contains('{') { self.0.to_string() } else { ["{", &self.0, "}"].concat() }
+    }
+
     /// The channel on which a mutex release is published.
     pub(crate) fn mutex_channel(&self) -> String {
         self.companion("redisson_lock__channel")

@@ -23,6 +23,8 @@ pub(crate) struct Timing {
     pub(crate) store_patience: Duration,
     /// The longest sleep between two attempts, whatever was or was not notified.
     pub(crate) poll_cap: Duration,
+    /// How long the store keeps a waiter's place without a sign of life.
+    pub(crate) waiter_lease: Duration,
     /// How long local hand-offs may follow each other before other processes get a chance.
     pub(crate) handoff_window: Duration,
 }

@@ -216,6 +216,8 @@ impl Watchdog {
     fn renewed(&self, batch: &Batch, sent_at: Tick, answers: &[Ownership]) {
         for (hold, answer) in batch.holds.iter().zip(answers) {
             match answer {
+                // Unknown is not lost (S-9).
+                Ownership::Unknown => {}
                 Ownership::NotOwner if hold.is_released() => {}
                 Ownership::NotOwner => {
                     hold.lose(LossCause::NotOwner);

@@ -154,6 +154,9 @@ impl Drop for Listener {
 
 impl Store for MemoryStore {
     fn acquire(&self, request: AcquireRequest) -> StoreFuture<'_, AcquireReply> {
+        if request.target.kind() != crate::store::LockKind::Mutex {
+            return crate::store::unsupported("this kind of lock yet");
+        }
         Box::pin(async move {
             let reply = self.table().acquire(&request, self.shared.clock.now());
             Ok(match reply {
@@ -178,7 +181,7 @@ impl Store for MemoryStore {
         Box::pin(async move {
             let released = self.table().release(&request, self.shared.clock.now());
             Ok(match released {
-                Ownership::NotOwner => ReleaseReply::NotOwner,
+                Ownership::NotOwner | Ownership::Unknown => ReleaseReply::NotOwner,
                 Ownership::Owner => ReleaseReply::Released {
                     others_waiting: self.publish(request.target.channel()),
                 },

@@ -49,6 +49,11 @@ impl Channels {
         self.lock().get(name).is_some_and(|channel| channel.confirmed_on == connection)
     }
 
+    /// True if anybody of this process listens right now.
+    pub(super) fn has_listeners(&self, name: &str) -> bool {
+        self.lock().get(name).is_some_and(|channel| channel.listeners > 0)
+    }
+
     /// Notes that the server confirmed the subscription on this connection.
     pub(super) fn confirm(&self, name: &str, connection: u64) {
         if let Some(channel) = self.lock().get_mut(name) {

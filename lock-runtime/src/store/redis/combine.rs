@@ -82,6 +82,9 @@ impl Combiner {
     /// Runs one request, alone or with others.
     pub(super) async fn run(self: &Arc<Self>, ask: Ask) -> Answer {
         let deadline = Instant::now() + ask.timeout();
+        if ask.part().is_none() {
+            return self.run_alone(&ask, deadline).await;
+        }
         let slot = {
             let mut state = self.state();
             let alone = state.queue.is_empty() && state.under_way < SIDE_BY_SIDE;
@@ -91,12 +94,14 @@ impl Combiner {
             alone.then(|| Slot(Some(self)))
         };
         match slot {
-            Some(_slot) => {
-                let call = ask.alone();
-                Ok(ask.part().script.run(&self.link, &call, deadline).await?)
-            }
+            Some(_slot) => self.run_alone(&ask, deadline).await,
             None => self.queue_up(ask, deadline).await,
         }
+    }
+
+    async fn run_alone(&self, ask: &Ask, deadline: Instant) -> Answer {
+        let (script, call) = ask.alone();
+        Ok(script.run(&self.link, &call, deadline).await?)
     }
 
     async fn queue_up(self: &Arc<Self>, ask: Ask, deadline: Instant) -> Answer {
@@ -235,13 +240,14 @@ impl State {
 }
 
 fn write_batch(entries: &[Entry]) -> redis::Cmd {
-    let mut call = BATCH.call(entries.iter().map(|entry| entry.ask.part().keys()).sum());
-    for entry in entries {
-        entry.ask.write_keys(&mut call);
+    let parts = || entries.iter().filter_map(|entry| Some((entry.ask.part()?, &entry.ask)));
+    let mut call = BATCH.call(parts().map(|(part, _)| part.keys()).sum());
+    for (_, ask) in parts() {
+        ask.write_keys(&mut call);
     }
-    for entry in entries {
-        entry.ask.part().write_number(&mut call);
-        entry.ask.write_args(&mut call);
+    for (part, ask) in parts() {
+        part.write_number(&mut call);
+        ask.write_args(&mut call);
     }
     call
 }

@@ -19,11 +19,13 @@ use tokio::time::Instant;
 
 use self::combine::Combiner;
 use self::link::{CallError, Link};
-use self::request::{Ask, millis};
-use self::script::{RENEW, SHOW_COUNT, Script};
+use self::request::{Ask, COUNTER_EXPIRY, end_of_hold, field, locks, millis};
+use self::script::{
+    LATCH_COUNT_DOWN, LATCH_REMOVE, LATCH_SET, RAISE_TOKEN, RENEW, SHOW_COUNT, Script,
+};
 use super::{
-    AcquireReply, AcquireRequest, CountRequest, Ownership, ReleaseReply, ReleaseRequest,
-    RenewRequest, Store, StoreFuture, Subscription, Target,
+    AcquireReply, AcquireRequest, CountRequest, LatchRequest, LockKind, Ownership, ReleaseReply,
+    ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription, Target,
 };
 use crate::clock::Clock;
 use crate::error::{StoreError, StoreErrorKind};
@@ -76,6 +78,15 @@ impl RedisStore {
     async fn ask(&self, ask: Ask) -> Result<Value, StoreError> {
         self.link.ensure_task();
         self.combiner.run(ask).await
+    }
+
+    /// True if a release was heard by anybody but the tasks that line up behind it here (S-14).
+    fn others_wait(&self, target: &Target, told: i64) -> bool {
+        let heard_here = |lock: &Target| i64::from(self.link.hears(lock.channel()));
+        // Whoever released was in front of its own line, and nobody of that listens. So a listener
+        // of this process is another kind of lock on the same name, or several locks at once.
+        told > locks(target).map(heard_here).sum()
+            || locks(target).any(|lock| self.link.channels.has_listeners(lock.channel()))
     }
 
     async fn run(
@@ -170,16 +181,33 @@ impl Store for RedisStore {
         timeout: Duration,
     ) -> StoreFuture<'_, Vec<Ownership>> {
         Box::pin(async move {
-            let mut call = RENEW.call(requests.len());
-            for request in &requests {
-                call.arg(request.target.key().as_str());
+            let holds = || {
+                requests.iter().flat_map(|request| {
+                    locks(&request.target).map(move |lock| (lock, &request.owner, request.lease))
+                })
+            };
+            let mut call = RENEW.call(2 * holds().count());
+            for (lock, owner, _) in holds() {
+                call.arg(lock.key().as_str()).arg(end_of_hold(lock, owner));
             }
-            for request in &requests {
-                call.arg(request.owner.as_field()).arg(millis(request.lease));
+            for (lock, owner, lease) in holds() {
+                let manner = match lock.kind() {
+                    LockKind::Read => "read",
+                    LockKind::Semaphore => "permit",
+                    _ => "hold",
+                };
+                call.arg(manner).arg(field(lock, owner)).arg(millis(lease)).arg(owner.permits());
             }
             match self.run(&RENEW, &call, timeout).await? {
-                Value::Array(held) if held.len() == requests.len() => {
-                    held.iter().map(ownership).collect()
+                Value::Array(held) if held.len() == holds().count() => {
+                    let mut held = held.iter().map(ownership);
+                    let mut whole = |request: &RenewRequest| {
+                        let parts: Result<Vec<_>, _> =
+                            held.by_ref().take(locks(&request.target).count()).collect();
+                        let whole = parts?.into_iter().all(|part| part == Ownership::Owner);
+                        Ok(if whole { Ownership::Owner } else { Ownership::NotOwner })
+                    };
+                    requests.iter().map(&mut whole).collect()
                 }
                 other => Err(surprise(&other)),
             }
@@ -192,8 +220,7 @@ impl Store for RedisStore {
             match self.ask(Ask::Release(request)).await {
                 Ok(Value::Int(-1)) => Ok(ReleaseReply::NotOwner),
                 Ok(Value::Int(told)) => {
-                    let ourselves = i64::from(self.link.hears(target.channel()));
-                    Ok(ReleaseReply::Released { others_waiting: told > ourselves })
+                    Ok(ReleaseReply::Released { others_waiting: self.others_wait(&target, told) })
                 }
                 Ok(other) => Err(surprise(&other)),
                 // Somebody put something else there; it is not ours to remove.
@@ -207,12 +234,17 @@ impl Store for RedisStore {
 
     fn show_counts(&self, requests: Vec<CountRequest>, timeout: Duration) -> StoreFuture<'_, ()> {
         Box::pin(async move {
-            let mut call = SHOW_COUNT.call(requests.len());
-            for request in &requests {
-                call.arg(request.target.key().as_str());
+            let shown = || {
+                requests.iter().flat_map(|request| {
+                    locks(&request.target).map(move |lock| (lock, &request.owner, request.count))
+                })
+            };
+            let mut call = SHOW_COUNT.call(shown().count());
+            for (lock, ..) in shown() {
+                call.arg(lock.key().as_str());
             }
-            for CountRequest { owner, count, .. } in &requests {
-                call.arg(owner.as_field()).arg(count);
+            for (lock, owner, count) in shown() {
+                call.arg(field(lock, owner)).arg(count);
             }
             self.run(&SHOW_COUNT, &call, timeout).await?;
             Ok(())
@@ -223,9 +255,78 @@ impl Store for RedisStore {
         let target = Arc::clone(target);
         Box::pin(async move {
             self.link.ensure_task();
-            let (notices, listener) = self.link.channels.listen(target.channel());
-            self.link.subscribe(target.channel(), Instant::now() + timeout).await?;
-            Ok(Subscription::new(notices, listener))
+            let deadline = Instant::now() + timeout;
+            let mut all = Vec::new();
+            for lock in locks(&target) {
+                let (notices, listener) = self.link.channels.listen(lock.channel());
+                self.link.subscribe(lock.channel(), deadline).await?;
+                all.push(Subscription::new(notices, listener));
+            }
+            Ok(Subscription::any_of(all))
+        })
+    }
+
+    fn latch(
+        &self,
+        target: &Arc<Target>,
+        request: LatchRequest,
+        timeout: Duration,
+    ) -> StoreFuture<'_, u64> {
+        let target = Arc::clone(target);
+        Box::pin(async move {
+            let key = target.key().as_str();
+            let answer = match request {
+                LatchRequest::Count => {
+                    self.link.ensure_task();
+                    let mut call = redis::cmd("GET");
+                    call.arg(key);
+                    self.link.call(&call, Instant::now() + timeout).await?
+                }
+                LatchRequest::SetCount(count) => {
+                    let mut call = LATCH_SET.call(1);
+                    call.arg(key).arg(count).arg(target.channel());
+                    self.run(&LATCH_SET, &call, timeout).await?
+                }
+                LatchRequest::CountDown => {
+                    let mut call = LATCH_COUNT_DOWN.call(1);
+                    call.arg(key).arg(target.channel());
+                    self.run(&LATCH_COUNT_DOWN, &call, timeout).await?
+                }
+                LatchRequest::Remove => {
+                    let mut call = LATCH_REMOVE.call(1);
+                    call.arg(key).arg(target.channel());
+                    self.run(&LATCH_REMOVE, &call, timeout).await?
+                }
+            };
+            match answer {
+                Value::Nil => Ok(0),
+                Value::Int(count) => Ok(u64::try_from(count).unwrap_or(0)),
+                Value::BulkString(text) => {
+                    match std::str::from_utf8(&text).map(str::parse::<i64>) {
+                        Ok(Ok(count)) => Ok(u64::try_from(count).unwrap_or(0)),
+                        _ => Err(StoreError::new(
+                            StoreErrorKind::WrongType,
+                            "a value that is no count-down latch",
+                        )),
+                    }
+                }
+                other => Err(surprise(&other)),
+            }
+        })
+    }
+
+    fn raise_token(
+        &self,
+        target: &Arc<Target>,
+        token: FencingToken,
+        timeout: Duration,
+    ) -> StoreFuture<'_, ()> {
+        let target = Arc::clone(target);
+        Box::pin(async move {
+            let mut call = RAISE_TOKEN.call(1);
+            call.arg(target.fence_counter()).arg(token.get()).arg(millis(COUNTER_EXPIRY));
+            self.run(&RAISE_TOKEN, &call, timeout).await?;
+            Ok(())
         })
     }
 

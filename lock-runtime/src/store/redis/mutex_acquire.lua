@@ -9,29 +9,15 @@ if ttl ~= -2 then
   ours = redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1
   if not ours then
     if redis.call('HEXISTS', KEYS[1], 'mode') == 1 then
-      return redis.error_reply('WRONGTYPE the key holds a read/write lock')
+      return redis.error_reply('WRONGTYPE the key holds another kind of lock')
     end
     return ttl
   end
 end
 
--- The tokens come first: when memory is short, SET fails before anything has changed.
-local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
-local last = string.format('%.0f', now + ARGV[3] - 1)
-local previous = redis.call('SET', KEYS[2], last, 'PX', ARGV[4], 'GET')
-if previous then
-  if #previous > 18 or not string.match(previous, '^%d+$') then
-    redis.call('SET', KEYS[2], previous)
-    return redis.error_reply('WRONGTYPE the fencing counter is not a number')
-  end
-  local number = tonumber(previous)
-  if number >= now then
-    -- The counter is ahead of the clock. Lua numbers end at 2^53, so the server adds.
-    redis.call('SET', KEYS[2], previous, 'PX', ARGV[4])
-    redis.call('INCRBY', KEYS[2], ARGV[3])
-    last = redis.call('GET', KEYS[2])
-  end
+local last, problem = mint(KEYS[2], ARGV[3], ARGV[4])
+if problem then
+  return problem
 end
 
 -- Asked again for the same owner, this sets what is set already; it must not shorten an extension.

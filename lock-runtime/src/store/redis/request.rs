@@ -1,14 +1,18 @@
-//! What each request looks like on the wire: its script, keys and arguments.
+//! What each request looks like on the wire: its script, keys and arguments, by kind of lock.
 
 use std::time::Duration;
 
 use redis::Cmd;
 
-use super::script::{MUTEX_ACQUIRE, MUTEX_RELEASE, Part};
-use crate::store::{AcquireRequest, ReleaseRequest};
+use super::script::{
+    FAIR_ACQUIRE, FAIR_RELEASE, MULTI_ACQUIRE, MULTI_RELEASE, MUTEX_ACQUIRE, MUTEX_RELEASE,
+    PERMIT_ACQUIRE, PERMIT_RELEASE, Part, READ_ACQUIRE, READ_RELEASE, Script, WRITE_ACQUIRE,
+    WRITE_RELEASE,
+};
+use crate::store::{AcquireRequest, LockKind, OwnerId, ReleaseRequest, Target};
 
 /// How long a fencing counter outlives its last use (S-23).
-const COUNTER_EXPIRY: Duration = Duration::from_secs(24 * 60 * 60);
+pub(super) const COUNTER_EXPIRY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A request that goes out alone or together with others.
 #[derive(Debug)]
@@ -18,10 +22,17 @@ pub(super) enum Ask {
 }
 
 impl Ask {
-    pub(super) fn part(&self) -> &'static Part {
+    fn target(&self) -> &Target {
         match self {
-            Self::Acquire(_) => &MUTEX_ACQUIRE,
-            Self::Release(_) => &MUTEX_RELEASE,
+            Self::Acquire(request) => &request.target,
+            Self::Release(request) => &request.target,
+        }
+    }
+
+    fn owner(&self) -> &OwnerId {
+        match self {
+            Self::Acquire(request) => &request.owner,
+            Self::Release(request) => &request.owner,
         }
     }
 
@@ -32,35 +43,128 @@ impl Ask {
         }
     }
 
-    /// The request by itself.
-    pub(super) fn alone(&self) -> Cmd {
-        let mut call = self.part().call();
+    /// The script, if its number of keys is fixed, so that it can share a call with others.
+    pub(super) fn part(&self) -> Option<&'static Part> {
+        Some(match (self, self.target().kind()) {
+            (Self::Acquire(_), LockKind::Mutex) => &MUTEX_ACQUIRE,
+            (Self::Release(_), LockKind::Mutex) => &MUTEX_RELEASE,
+            (Self::Acquire(_), LockKind::Fair) => &FAIR_ACQUIRE,
+            (Self::Release(_), LockKind::Fair) => &FAIR_RELEASE,
+            (Self::Acquire(_), LockKind::Read) => &READ_ACQUIRE,
+            (Self::Release(_), LockKind::Read) => &READ_RELEASE,
+            (Self::Acquire(_), LockKind::Write) => &WRITE_ACQUIRE,
+            (Self::Release(_), LockKind::Write) => &WRITE_RELEASE,
+            (Self::Acquire(_), LockKind::Semaphore) => &PERMIT_ACQUIRE,
+            (Self::Release(_), LockKind::Semaphore) => &PERMIT_RELEASE,
+            (_, LockKind::Multi | LockKind::Latch) => return None,
+        })
+    }
+
+    /// The request by itself, and the script that it calls.
+    pub(super) fn alone(&self) -> (&'static Script, Cmd) {
+        let members = self.target().members().len();
+        let (script, keys) = match (self.part(), self) {
+            (Some(part), _) => (&part.script, part.keys()),
+            (None, Self::Acquire(_)) => (&*MULTI_ACQUIRE, 2 * members),
+            (None, Self::Release(_)) => (&*MULTI_RELEASE, members),
+        };
+        let mut call = script.call(keys);
         self.write_keys(&mut call);
         self.write_args(&mut call);
-        call
+        (script, call)
     }
 
     pub(super) fn write_keys(&self, call: &mut Cmd) {
-        match self {
-            Self::Acquire(AcquireRequest { target, .. }) => {
-                call.arg(target.key().as_str()).arg(target.fence_counter());
-            }
-            Self::Release(ReleaseRequest { target, .. }) => {
-                call.arg(target.key().as_str());
+        let target = self.target();
+        for lock in locks(target) {
+            call.arg(lock.key().as_str());
+        }
+        if let Self::Acquire(_) = self {
+            for lock in locks(target) {
+                call.arg(lock.fence_counter());
             }
         }
+        match target.kind() {
+            LockKind::Fair => call.arg(&target.companions()[..2]),
+            LockKind::Semaphore => call.arg(&target.companions()[..1]),
+            LockKind::Read => {
+                call.arg(&target.companions()[..1]).arg(read_timeout(target, self.owner()))
+            }
+            LockKind::Write => {
+                call.arg(&target.companions()[..1]);
+                match self {
+                    Self::Acquire(_) => call,
+                    Self::Release(_) => call.arg(read_timeout(target, self.owner())),
+                }
+            }
+            LockKind::Mutex | LockKind::Multi | LockKind::Latch => call,
+        };
     }
 
     pub(super) fn write_args(&self, call: &mut Cmd) {
+        let target = self.target();
+        call.arg(self.owner().as_field());
         match self {
-            Self::Acquire(AcquireRequest { owner, lease, tokens, .. }) => {
-                call.arg(owner.as_field()).arg(millis(*lease)).arg(tokens);
-                call.arg(millis(COUNTER_EXPIRY));
+            Self::Acquire(request) => {
+                call.arg(millis(request.lease)).arg(request.tokens).arg(millis(COUNTER_EXPIRY));
+                let place = request.place.map_or(0, millis);
+                match target.kind() {
+                    LockKind::Fair => call.arg(place).arg(&target.companions()[2]),
+                    LockKind::Read => call.arg(u8::from(request.joins)),
+                    LockKind::Write => call.arg(place).arg(&target.companions()[1]),
+                    LockKind::Semaphore => {
+                        let permits = request.owner.permits();
+                        call.arg(permits).arg(target.limit()).arg(target.channel())
+                    }
+                    LockKind::Mutex | LockKind::Multi | LockKind::Latch => call,
+                };
             }
-            Self::Release(ReleaseRequest { target, owner, .. }) => {
-                call.arg(owner.as_field()).arg(target.channel());
+            Self::Release(request) => {
+                match target.kind() {
+                    LockKind::Mutex | LockKind::Write | LockKind::Latch => {
+                        call.arg(target.channel())
+                    }
+                    LockKind::Fair => call.arg(&target.companions()[2]),
+                    LockKind::Read => call.arg(target.channel()).arg(&target.companions()[1]),
+                    LockKind::Semaphore => call.arg(request.owner.permits()).arg(target.channel()),
+                    LockKind::Multi => {
+                        target.members().iter().for_each(|member| {
+                            call.arg(member.channel());
+                        });
+                        call
+                    }
+                };
             }
         }
+    }
+}
+
+/// The locks that a target is made of: itself, or its members.
+pub(super) fn locks(target: &Target) -> impl Iterator<Item = &Target> {
+    let members = target.members();
+    members.is_empty().then_some(target).into_iter().chain(members.iter().map(|member| &**member))
+}
+
+/// The key whose expiry is that of one hold of the read side (S-27).
+fn read_timeout(target: &Target, owner: &OwnerId) -> String {
+    let prefix = target.companions().last().map_or("", String::as_str);
+    [prefix, ":", owner.as_field(), ":rwlock_timeout:1"].concat()
+}
+
+/// The key whose expiry is the end of a hold.
+pub(super) fn end_of_hold(lock: &Target, owner: &OwnerId) -> String {
+    match (lock.kind(), lock.companions()) {
+        (LockKind::Read, _) => read_timeout(lock, owner),
+        (LockKind::Semaphore, [permits, ..]) => permits.clone(),
+        _ => lock.key().as_str().to_owned(),
+    }
+}
+
+/// The field of an owner in a lock's hash.
+pub(super) fn field(target: &Target, owner: &OwnerId) -> String {
+    match target.kind() {
+        LockKind::Write => [owner.as_field(), ":write"].concat(),
+        _ => owner.as_field().to_owned(),
     }
 }
 

@@ -8,6 +8,9 @@ use tokio::time::Instant;
 
 use super::link::{CallError, Link};
 
+/// The function that scripts which take a lock begin with.
+const MINT: &str = include_str!("mint.lua");
+
 /// A script and its hash.
 pub(super) struct Script {
     source: String,
@@ -17,6 +20,7 @@ pub(super) struct Script {
 /// A script that also runs as part of [`BATCH`].
 pub(super) struct Part {
     pub(super) script: Script,
+    body: &'static str,
     /// Its number in the batch script, counted from one.
     number: usize,
     keys: usize,
@@ -35,7 +39,8 @@ macro_rules! parts {
     (@ $number:expr;) => {};
     (@ $number:expr; $name:ident = $file:literal, $keys:literal, $args:literal; $($rest:tt)*) => {
         pub(super) static $name: LazyLock<Part> = LazyLock::new(|| Part {
-            script: Script::new(include_str!($file).to_owned()),
+            script: Script::new([MINT, include_str!($file)].concat()),
+            body: include_str!($file),
             number: $number,
             keys: $keys,
             args: $args,
@@ -53,19 +58,35 @@ macro_rules! parts {
 scripts! {
     RENEW = "renew.lua";
     SHOW_COUNT = "show_count.lua";
+    MULTI_RELEASE = "multi_release.lua";
+    LATCH_SET = "latch_set.lua";
+    LATCH_COUNT_DOWN = "latch_count_down.lua";
+    LATCH_REMOVE = "latch_remove.lua";
+    RAISE_TOKEN = "raise_token.lua";
 }
+
+/// Takes any number of keys, so it cannot be a part.
+pub(super) static MULTI_ACQUIRE: LazyLock<Script> =
+    LazyLock::new(|| Script::new([MINT, include_str!("multi_acquire.lua")].concat()));
 
 // How many keys and arguments each takes.
 parts! {
     MUTEX_ACQUIRE = "mutex_acquire.lua", 2, 4;
     MUTEX_RELEASE = "mutex_release.lua", 1, 2;
+    FAIR_ACQUIRE = "fair_acquire.lua", 4, 6;
+    FAIR_RELEASE = "fair_release.lua", 3, 2;
+    READ_ACQUIRE = "read_acquire.lua", 4, 5;
+    READ_RELEASE = "read_release.lua", 3, 3;
+    WRITE_ACQUIRE = "write_acquire.lua", 3, 6;
+    WRITE_RELEASE = "write_release.lua", 3, 2;
+    PERMIT_ACQUIRE = "permit_acquire.lua", 3, 7;
+    PERMIT_RELEASE = "permit_release.lua", 2, 3;
 }
 
 /// Each part becomes a function whose parameters stand in for the script's own KEYS and ARGV.
 fn batch(parts: &[&Part]) -> Script {
-    let mut source = "local scripts, keys_of, args_of = {}, {}, {}\n".to_owned();
-    for Part { script, number, keys, args } in parts {
-        let body = &script.source;
+    let mut source = [MINT, "local scripts, keys_of, args_of = {}, {}, {}\n"].concat();
+    for Part { body, number, keys, args, .. } in parts {
         // Writing to a string cannot fail.
         let _ = write!(
             source,

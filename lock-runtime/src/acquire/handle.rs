@@ -1,0 +1,69 @@
+//! What all kinds of locks have in common: a client, a target, options.
+
+use std::sync::Arc;
+
+use super::{Acquire, Engine};
+use crate::error::LockError;
+use crate::guard::LockGuard;
+use crate::options::{LockOptions, Wait};
+use crate::store::Target;
+
+/// A way to take one lock, behind each of the kinds.
+#[derive(Debug, Clone)]
+pub(crate) struct Handle {
+    engine: Arc<Engine>,
+    /// An invalid name is reported by the first use.
+    target: Result<Arc<Target>, LockError>,
+    options: LockOptions,
+    permits: u32,
+}
+
+impl Handle {
+    pub(crate) fn new(
+        engine: Arc<Engine>,
+        target: Result<Arc<Target>, LockError>,
+        options: LockOptions,
+    ) -> Self {
+        Self { engine, target, options, permits: 1 }
+    }
+
+    pub(crate) fn with(self, options: LockOptions) -> Self {
+        Self { options, ..self }
+    }
+
+    /// The same for several permits of a semaphore.
+    pub(crate) fn permits(&self, permits: u32) -> Self {
+        Self { permits, ..self.clone() }
+    }
+
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    pub(crate) fn target(&self) -> Result<&Arc<Target>, &LockError> {
+        self.target.as_ref()
+    }
+
+    pub(crate) fn options(&self) -> LockOptions {
+        self.options
+    }
+
+    pub(crate) fn lock(&self) -> Acquire {
+        self.acquire(self.options)
+    }
+
+    pub(crate) async fn try_lock(&self) -> Result<Option<LockGuard>, LockError> {
+        match self.acquire(self.options.with_wait(Wait::Never)).await {
+            Ok(guard) => Ok(Some(guard)),
+            Err(LockError::Busy { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn acquire(&self, options: LockOptions) -> Acquire {
+        match &self.target {
+            Ok(target) => Acquire::new(&self.engine, target, options, self.permits),
+            Err(error) => Acquire::failed(error.clone()),
+        }
+    }
+}

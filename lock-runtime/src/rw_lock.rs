@@ -1,0 +1,108 @@
+//! [`RwLock`]: many readers or one writer (S-27).
+
+use crate::acquire::{Acquire, Handle};
+use crate::error::LockError;
+use crate::guard::LockGuard;
+use crate::options::LockOptions;
+
+/// A distributed read/write lock: readers share it, a writer has it alone.
+///
+/// A waiting writer goes first: readers who come after it wait until it is done. Readers of one
+/// process share one hold in the store.
+///
+/// Inside [`run`](LockGuard::run) of the write side, the read side is had at once and stays when the
+/// write side is released; this is how a writer becomes a reader without letting anybody in between.
+/// Inside `run` of the read side, asking for the write side is [`LockError::WouldDeadlock`].
+///
+/// Redisson's `getReadWriteLock` of the same name is the same lock; its readers do not let our
+/// writers go first.
+///
+/// # Examples
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+/// use lock_runtime::LockClient;
+///
+/// let client = LockClient::in_memory();
+/// let prices = client.rw_lock("prices");
+/// let (one, two) = (prices.read().await?, prices.read().await?);
+/// assert!(prices.try_write().await?.is_none());
+/// drop((one, two));
+/// let writer = prices.write().await?;
+/// let reader = writer.run(prices.read()).await??; // downgrade
+/// writer.release().await?;
+/// reader.release().await?;
+/// # Ok::<_, lock_runtime::LockError>(()) })?;
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+#[must_use = "a lock does nothing until it is taken"]
+pub struct RwLock {
+    read: Handle,
+    write: Handle,
+}
+
+impl RwLock {
+    pub(crate) fn new(read: Handle, write: Handle) -> Self {
+        Self { read, write }
+    }
+
+    /// The same lock with other options.
+    pub fn with(self, options: LockOptions) -> Self {
+        Self { read: self.read.with(options), write: self.write.with(options) }
+    }
+
+    /// Takes the read side once nobody writes or waits to write.
+    ///
+    /// # Errors
+    ///
+    /// As [`Mutex::lock`](crate::Mutex::lock).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future gives up the place in line. A hold that was granted meanwhile is given
+    /// back in the background.
+    pub fn read(&self) -> Acquire {
+        self.read.lock()
+    }
+
+    /// Takes the read side if nobody writes or waits to write. `Ok(None)` if not.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read), except that being busy is not an error.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`read`](Self::read).
+    pub async fn try_read(&self) -> Result<Option<LockGuard>, LockError> {
+        self.read.try_lock().await
+    }
+
+    /// Takes the write side once nobody reads or writes; new readers wait for it meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// As [`Mutex::lock`](crate::Mutex::lock), and [`LockError::WouldDeadlock`] inside
+    /// [`run`](LockGuard::run) of the read side.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`read`](Self::read); readers need not wait for it any more.
+    pub fn write(&self) -> Acquire {
+        self.write.lock()
+    }
+
+    /// Takes the write side if nobody reads or writes. `Ok(None)` if not.
+    ///
+    /// # Errors
+    ///
+    /// As [`write`](Self::write), except that being busy is not an error.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`write`](Self::write).
+    pub async fn try_write(&self) -> Result<Option<LockGuard>, LockError> {
+        self.write.try_lock().await
+    }
+}

@@ -1,0 +1,192 @@
+//! [`Semaphore`]: a limited number of leased permits (S-30).
+
+use std::fmt;
+use std::num::NonZeroU32;
+
+use crate::acquire::Handle;
+use crate::error::LockError;
+use crate::guard::LockGuard;
+use crate::options::LockOptions;
+
+/// A distributed semaphore: so many holders at a time across every process that shares the store.
+///
+/// Permits are leased and renewed like any lock, so those of a process that died come back. The
+/// limit is the caller's: an acquire succeeds if, with it, no more than *its* limit are in use. After
+/// a limit was lowered, nothing is granted until fewer are in use.
+///
+/// A semaphore is not re-entrant: each acquire takes permits of its own. Waiting tasks of one process
+/// are served first in, first out; among processes there is no order, so one that wants many permits
+/// waits until so many are free at once.
+///
+/// Redisson's `getPermitExpirableSemaphore` of the same name is the same semaphore; its number of
+/// permits is then the limit of whoever of us acquired last.
+///
+/// # Examples
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+/// use lock_runtime::LockClient;
+/// use std::num::NonZeroU32;
+///
+/// let client = LockClient::in_memory();
+/// let two = client.semaphore("reports", NonZeroU32::new(2).unwrap());
+/// let (one, other) = (two.acquire().await?, two.acquire().await?);
+/// assert!(two.try_acquire().await?.is_none());
+/// one.release().await?;
+/// assert!(two.try_acquire().await?.is_some());
+/// # drop(other);
+/// # Ok::<_, lock_runtime::LockError>(()) })?;
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+#[must_use = "a semaphore does nothing until it is acquired"]
+pub struct Semaphore {
+    handle: Handle,
+    limit: NonZeroU32,
+}
+
+impl Semaphore {
+    pub(crate) fn new(handle: Handle, limit: NonZeroU32) -> Self {
+        Self { handle, limit }
+    }
+
+    /// The same semaphore with other options.
+    pub fn with(self, options: LockOptions) -> Self {
+        Self { handle: self.handle.with(options), ..self }
+    }
+
+    /// How many permits there are.
+    #[must_use]
+    pub fn limit(&self) -> NonZeroU32 {
+        self.limit
+    }
+
+    /// Takes one permit once one is free.
+    ///
+    /// # Errors
+    ///
+    /// As [`Mutex::lock`](crate::Mutex::lock).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future gives up the place in line. Permits that were granted meanwhile are given
+    /// back in the background.
+    pub async fn acquire(&self) -> Result<SemaphorePermit, LockError> {
+        self.acquire_many(NonZeroU32::MIN).await
+    }
+
+    /// Takes `permits` permits once so many are free at once.
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire`](Self::acquire), and [`LockError::InvalidOptions`] if there are not so many.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`acquire`](Self::acquire).
+    pub async fn acquire_many(&self, permits: NonZeroU32) -> Result<SemaphorePermit, LockError> {
+        let guard = self.check(permits)?.lock().await?;
+        Ok(SemaphorePermit { guard, permits })
+    }
+
+    /// Takes one permit if one is free. `Ok(None)` if not.
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire`](Self::acquire), except that being busy is not an error.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`acquire`](Self::acquire).
+    pub async fn try_acquire(&self) -> Result<Option<SemaphorePermit>, LockError> {
+        self.try_acquire_many(NonZeroU32::MIN).await
+    }
+
+    /// Takes `permits` permits if so many are free. `Ok(None)` if not.
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire_many`](Self::acquire_many), except that being busy is not an error.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`acquire`](Self::acquire).
+    pub async fn try_acquire_many(
+        &self,
+        permits: NonZeroU32,
+    ) -> Result<Option<SemaphorePermit>, LockError> {
+        let guard = self.check(permits)?.try_lock().await?;
+        Ok(guard.map(|guard| SemaphorePermit { guard, permits }))
+    }
+
+    fn check(&self, permits: NonZeroU32) -> Result<Handle, LockError> {
+        if permits > self.limit {
+            return Err(LockError::InvalidOptions(format!(
+                "{permits} permits are wanted of a semaphore that has {}; ask for fewer or raise the \
+                 limit",
+                self.limit
+            )));
+        }
+        Ok(self.handle.permits(permits.get()))
+    }
+}
+
+/// One or more permits of a [`Semaphore`], until released, dropped, or lost.
+///
+/// A [`LockGuard`] underneath ([`guard`](Self::guard)): it is renewed, it can be lost, and it can run
+/// a body for as long as it holds.
+#[must_use = "the permits are given back as soon as this is dropped"]
+#[clippy::has_significant_drop]
+pub struct SemaphorePermit {
+    guard: LockGuard,
+    permits: NonZeroU32,
+}
+
+impl SemaphorePermit {
+    /// How many permits these are.
+    #[must_use]
+    pub fn permits(&self) -> NonZeroU32 {
+        self.permits
+    }
+
+    /// The hold: to run a body under it, to hear of its loss, to extend it. Its fencing token grows
+    /// with each acquire but orders nothing where several hold at once.
+    pub fn guard(&self) -> &LockGuard {
+        &self.guard
+    }
+
+    /// Gives the permits back and waits for the store's word.
+    ///
+    /// # Errors
+    ///
+    /// As [`LockGuard::release`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves the rest to the releaser.
+    pub async fn release(self) -> Result<(), LockError> {
+        self.guard.release().await
+    }
+}
+
+impl AsRef<LockGuard> for SemaphorePermit {
+    fn as_ref(&self) -> &LockGuard {
+        &self.guard
+    }
+}
+
+impl From<SemaphorePermit> for LockGuard {
+    /// The hold alone; releasing it gives all permits back.
+    fn from(permit: SemaphorePermit) -> Self {
+        permit.guard
+    }
+}
+
+impl fmt::Debug for SemaphorePermit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SemaphorePermit")
+            .field("permits", &self.permits)
+            .field("guard", &self.guard)
+            .finish()
+    }
+}

@@ -1,0 +1,85 @@
+-- Take a fair mutex for one owner if it is free and nobody is ahead; else keep the owner's place in
+-- the queue, if it wants one (S-22, S-23, S-26). Scores are the server's time, when a waiter that
+-- gives no further sign of life counts as dead.
+-- KEYS[1] lock hash   KEYS[2] fencing counter   KEYS[3] queue   KEYS[4] time-outs of its members
+-- ARGV[1] owner   ARGV[2] lease in ms   ARGV[3] tokens to reserve   ARGV[4] counter expiry in ms
+-- ARGV[5] how long the place is kept in ms, 0 for none   ARGV[6] prefix of the waiters' channels
+-- returns the last reserved token as a string: taken;
+--         an integer: not yet; after so many ms something changes by itself, -1 if nothing does.
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local ttl = redis.call('PTTL', KEYS[1])
+local ours = false
+if ttl ~= -2 then
+  ours = redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1
+  local mode = redis.call('HGET', KEYS[1], 'mode')
+  if mode and mode ~= 'fair' then
+    return redis.error_reply('WRONGTYPE the key holds another kind of lock')
+  end
+end
+
+-- Whoever is at the head and dead leaves. We are not, however late we are.
+local head = redis.call('LINDEX', KEYS[3], 0)
+local first = head
+while head and head ~= ARGV[1] do
+  local score = redis.call('ZSCORE', KEYS[4], head)
+  if not score then
+    -- Without a score it could never be found dead. It gets the time of a new waiter.
+    local keep = math.max(tonumber(ARGV[5]), 5000)
+    redis.call('ZADD', KEYS[4], string.format('%.0f', now + keep), head)
+    if redis.call('PTTL', KEYS[4]) == -1 then
+      redis.call('PEXPIRE', KEYS[4], keep + 60000)
+    end
+    break
+  end
+  if tonumber(score) > now then
+    break
+  end
+  redis.call('LPOP', KEYS[3])
+  redis.call('ZREM', KEYS[4], head)
+  head = redis.call('LINDEX', KEYS[3], 0)
+end
+if ttl == -2 and head and head ~= first and head ~= ARGV[1] then
+  redis.call('PUBLISH', ARGV[6] .. ':' .. head, '0')
+end
+
+if ours or (ttl == -2 and (not head or head == ARGV[1])) then
+  local last, problem = mint(KEYS[2], ARGV[3], ARGV[4])
+  if problem then
+    return problem
+  end
+  if not ours then
+    redis.call('HSET', KEYS[1], ARGV[1], 1, 'mode', 'fair')
+  end
+  if ttl < tonumber(ARGV[2]) then
+    local expiry = redis.pcall('PEXPIRE', KEYS[1], ARGV[2])
+    if type(expiry) == 'table' and expiry.err then
+      -- Never a lock without an end, whatever a user may not do.
+      if not ours then
+        redis.call('DEL', KEYS[1])
+      end
+      return expiry
+    end
+  end
+  redis.call('LREM', KEYS[3], 0, ARGV[1])
+  redis.call('ZREM', KEYS[4], ARGV[1])
+  return last
+end
+
+local keep = tonumber(ARGV[5])
+if keep > 0 then
+  -- Redisson's clients may have swept us as well: being in the queue is looked up, not remembered.
+  if not redis.call('LPOS', KEYS[3], ARGV[1]) then
+    redis.call('RPUSH', KEYS[3], ARGV[1])
+  end
+  redis.call('ZADD', KEYS[4], string.format('%.0f', now + keep), ARGV[1])
+  -- A queue that nobody comes back to ends by itself, a minute after its last member could.
+  local latest = redis.call('ZREVRANGE', KEYS[4], 0, 0, 'WITHSCORES')
+  local rest = string.format('%.0f', tonumber(latest[2]) - now + 60000)
+  redis.call('PEXPIRE', KEYS[3], rest)
+  redis.call('PEXPIRE', KEYS[4], rest)
+end
+if ttl ~= -2 then
+  return ttl
+end
+return math.max(1, tonumber(redis.call('ZSCORE', KEYS[4], head)) - now)

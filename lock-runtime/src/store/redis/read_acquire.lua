@@ -1,0 +1,57 @@
+-- Take the read side for one owner, unless somebody writes or a writer waits (S-22, S-23, S-27).
+-- A read hold is a field of the hash and a key of its own whose expiry is the hold's: a reader that
+-- died must not live on because others renew the hash.
+-- KEYS[1] lock hash   KEYS[2] fencing counter   KEYS[3] waiting writers   KEYS[4] this hold's time-out
+-- ARGV[1] owner   ARGV[2] lease in ms   ARGV[3] tokens to reserve   ARGV[4] counter expiry in ms
+-- ARGV[5] 1 = this hold stands; may another reader join it?
+-- returns the last reserved token as a string: taken;
+--         an integer: not yet; after so many ms something changes by itself, -1 if nothing does.
+local mode = redis.call('HGET', KEYS[1], 'mode')
+if not mode and redis.call('EXISTS', KEYS[1]) == 1 or mode == 'fair' then
+  return redis.error_reply('WRONGTYPE the key holds another kind of lock')
+end
+local ours = redis.call('EXISTS', KEYS[4]) == 1 and redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1
+local writes = mode == 'write' and redis.call('HEXISTS', KEYS[1], ARGV[1] .. ':write') == 1
+if mode == 'write' and not writes then
+  return redis.call('PTTL', KEYS[1])
+end
+if ARGV[5] == '1' and not ours then
+  -- It has ended meanwhile, and joining never creates one.
+  return 1
+end
+-- Who writes may read; who reads already goes on. Everybody else lets writers go first.
+if ARGV[5] == '1' or not (ours or writes) then
+  local time = redis.call('TIME')
+  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  local last = redis.call('ZREVRANGE', KEYS[3], 0, 0, 'WITHSCORES')
+  if last[2] and tonumber(last[2]) > now then
+    return tonumber(last[2]) - now
+  end
+end
+
+local token, problem = mint(KEYS[2], ARGV[3], ARGV[4])
+if problem then
+  return problem
+end
+if not mode then
+  redis.call('HSET', KEYS[1], 'mode', 'read')
+end
+if not ours then
+  redis.call('HSET', KEYS[1], ARGV[1], 1)
+end
+local ends = math.max(redis.call('PTTL', KEYS[4]), tonumber(ARGV[2]))
+redis.call('SET', KEYS[4], '1', 'PX', ends)
+if redis.call('PTTL', KEYS[1]) < ends then
+  local expiry = redis.pcall('PEXPIRE', KEYS[1], ends)
+  if type(expiry) == 'table' and expiry.err then
+    -- Never a lock without an end, whatever a user may not do.
+    if not ours then
+      redis.call('HDEL', KEYS[1], ARGV[1])
+      if not mode then
+        redis.call('DEL', KEYS[1])
+      end
+    end
+    return expiry
+  end
+end
+return token

@@ -1,0 +1,64 @@
+-- Take the write side for one owner if nobody else reads or writes; else announce it, so that new
+-- readers let it go first (S-22, S-23, S-27).
+-- KEYS[1] lock hash   KEYS[2] fencing counter   KEYS[3] waiting writers
+-- ARGV[1] owner   ARGV[2] lease in ms   ARGV[3] tokens to reserve   ARGV[4] counter expiry in ms
+-- ARGV[5] how long it is announced in ms, 0 for not at all   ARGV[6] prefix of the readers' time-outs
+-- returns the last reserved token as a string: taken;
+--         an integer: not yet; after so many ms something changes by itself, -1 if nothing does.
+local field = ARGV[1] .. ':write'
+local mode = redis.call('HGET', KEYS[1], 'mode')
+if not mode and redis.call('EXISTS', KEYS[1]) == 1 or mode == 'fair' then
+  return redis.error_reply('WRONGTYPE the key holds another kind of lock')
+end
+local ours = mode == 'write' and redis.call('HEXISTS', KEYS[1], field) == 1
+local left = mode == 'write' and redis.call('PTTL', KEYS[1]) or -2
+if mode == 'read' then
+  -- The hash lives as long as its longest reader; whether one does is in its own time-out.
+  local fields = redis.call('HGETALL', KEYS[1])
+  for i = 1, #fields, 2 do
+    local count = tonumber(fields[i + 1])
+    if count then
+      for n = 1, count do
+        local key = ARGV[6] .. ':' .. fields[i] .. ':rwlock_timeout:' .. n
+        left = math.max(left, redis.call('PTTL', key))
+        if n == 1 and left > 0 and count > 64 then
+          break
+        end
+      end
+    end
+  end
+end
+
+if mode and not ours and left ~= -2 then
+  local keep = tonumber(ARGV[5])
+  if keep > 0 then
+    local time = redis.call('TIME')
+    local now = time[1] * 1000 + math.floor(time[2] / 1000)
+    redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', now)
+    redis.call('ZADD', KEYS[3], string.format('%.0f', now + keep), ARGV[1])
+    local latest = redis.call('ZREVRANGE', KEYS[3], 0, 0, 'WITHSCORES')
+    redis.call('PEXPIRE', KEYS[3], string.format('%.0f', tonumber(latest[2]) - now))
+  end
+  return left
+end
+
+local token, problem = mint(KEYS[2], ARGV[3], ARGV[4])
+if problem then
+  return problem
+end
+if not ours then
+  redis.call('DEL', KEYS[1])
+  redis.call('HSET', KEYS[1], 'mode', 'write', field, 1)
+end
+if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then
+  local expiry = redis.pcall('PEXPIRE', KEYS[1], ARGV[2])
+  if type(expiry) == 'table' and expiry.err then
+    -- Never a lock without an end, whatever a user may not do.
+    if not ours then
+      redis.call('DEL', KEYS[1])
+    end
+    return expiry
+  end
+end
+redis.call('ZREM', KEYS[3], ARGV[1])
+return token

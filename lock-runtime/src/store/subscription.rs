@@ -1,0 +1,64 @@
+//! Hearing of releases.
+
+use std::fmt;
+
+use futures_util::future::select_all;
+use tokio::sync::watch;
+
+/// Hears of releases of one lock until dropped. A notice is a hint, never a grant (S-15).
+pub struct Subscription {
+    sources: Vec<Source>,
+}
+
+struct Source {
+    notices: watch::Receiver<u64>,
+    /// Dropped with the subscription: whatever keeps it alive in the store.
+    _registration: Box<dyn Send + Sync>,
+}
+
+impl Subscription {
+    /// Wraps a store's counter of notices, with whatever ends the subscription when dropped.
+    pub fn new(notices: watch::Receiver<u64>, registration: impl Send + Sync + 'static) -> Self {
+        Self { sources: vec![Source { notices, _registration: Box::new(registration) }] }
+    }
+
+    /// Hears of whatever one of several subscriptions hears of.
+    pub fn any_of(subscriptions: impl IntoIterator<Item = Self>) -> Self {
+        Self { sources: subscriptions.into_iter().flat_map(|one| one.sources).collect() }
+    }
+
+    /// Forgets notices that came before now. Call it before the attempt that would act on them.
+    pub fn forget_past(&mut self) {
+        self.sources.iter_mut().for_each(|source| source.notices.mark_unchanged());
+    }
+
+    /// Waits for a notice that came since the last [`forget_past`](Self::forget_past).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses no notice.
+    pub async fn notified(&mut self) {
+        match &mut self.sources[..] {
+            [] => std::future::pending().await,
+            [one] => one.noticed().await,
+            several => {
+                drop(select_all(several.iter_mut().map(|one| Box::pin(one.noticed()))).await)
+            }
+        }
+    }
+}
+
+impl Source {
+    async fn noticed(&mut self) {
+        if self.notices.changed().await.is_err() {
+            // The store is closed; nobody will tell us anything any more.
+            std::future::pending().await
+        }
+    }
+}
+
+impl fmt::Debug for Subscription {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Subscription").finish_non_exhaustive()
+    }
+}

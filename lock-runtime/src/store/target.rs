@@ -1,0 +1,260 @@
+//! What is locked, and for whom.
+
+use std::fmt;
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::num::NonZeroU32;
+use std::sync::{Arc, LazyLock};
+
+use crate::key::LockKey;
+use crate::options::Replicas;
+
+/// Which kind of lock a name is used as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LockKind {
+    /// Exclusive and re-entrant; Redisson's `getLock` and `getFencedLock` (S-25).
+    Mutex,
+    /// A mutex that waiters of all processes get in the order in which they came; `getFairLock`
+    /// (S-26).
+    Fair,
+    /// The shared side of a read/write lock; `getReadWriteLock` (S-27).
+    Read,
+    /// Its exclusive side.
+    Write,
+    /// One of a limited number of permits; `getPermitExpirableSemaphore` (S-30).
+    Semaphore,
+    /// Several mutexes at once, all or none (S-28).
+    Multi,
+    /// Not a lock but a count that is waited for; `getCountDownLatch` (S-30).
+    Latch,
+}
+
+impl LockKind {
+    /// True if a waiter has a place in the store that it must refresh and leave: in the queue of a
+    /// fair lock (S-26), among the writers that readers let pass (S-27).
+    #[must_use]
+    pub fn has_places(self) -> bool {
+        matches!(self, Self::Fair | Self::Write)
+    }
+
+    /// True if a re-entry stands on the hold around it (S-6). Permits are counted instead.
+    pub(crate) fn is_reentrant(self) -> bool {
+        self != Self::Semaphore
+    }
+}
+
+impl fmt::Display for LockKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Mutex => "mutex",
+            Self::Fair => "fair mutex",
+            Self::Read => "read lock",
+            Self::Write => "write lock",
+            Self::Semaphore => "semaphore",
+            Self::Multi => "multi lock",
+            Self::Latch => "count-down latch",
+        })
+    }
+}
+
+/// A lock as the store sees it: its kind, its key, and the companions derived from the key once.
+///
+/// Two targets are the same lock if kind and key are; limits and replicas are how it is used.
+#[derive(Debug, Clone)]
+pub struct Target {
+    kind: LockKind,
+    key: LockKey,
+    channel: String,
+    fence_counter: String,
+    companions: Vec<String>,
+    members: Vec<Arc<Target>>,
+    limit: u32,
+    replicas: Option<Replicas>,
+    /// Hashed once: the gates look it up several times for each lock.
+    hash: u64,
+}
+
+impl Target {
+    fn new(kind: LockKind, key: LockKey, channel: String, companions: Vec<String>) -> Self {
+        Self {
+            kind,
+            channel,
+            fence_counter: key.fence_counter(),
+            companions,
+            members: Vec::new(),
+            limit: 1,
+            replicas: None,
+            hash: HASHING.hash_one((kind, &key)),
+            key,
+        }
+    }
+
+    pub(crate) fn mutex(key: LockKey) -> Arc<Self> {
+        let channel = key.mutex_channel();
+        Arc::new(Self::new(LockKind::Mutex, key, channel, Vec::new()))
+    }
+
+    pub(crate) fn fair(key: LockKey) -> Arc<Self> {
+        let channel = key.mutex_channel();
+        let companions = vec![
+            key.companion("redisson_lock_queue"),
+            key.companion("redisson_lock_timeout"),
+            channel.clone(),
+        ];
+        Arc::new(Self::new(LockKind::Fair, key, channel, companions))
+    }
+
+    /// One side of a read/write lock: [`LockKind::Read`] or [`LockKind::Write`].
+    pub(crate) fn side(kind: LockKind, key: LockKey) -> Arc<Self> {
+        let channel = key.companion("redisson_rwlock");
+        let companions = vec![key.companion("redisson_rwlock_writers"), key.hash_tag()];
+        Arc::new(Self::new(kind, key, channel, companions))
+    }
+
+    pub(crate) fn semaphore(key: LockKey, limit: NonZeroU32) -> Arc<Self> {
+        let channel = key.companion("redisson_sc");
+        let companions = vec![format!("{}:timeout", key.hash_tag())];
+        let target = Self::new(LockKind::Semaphore, key, channel, companions);
+        Arc::new(Self { limit: limit.get(), ..target })
+    }
+
+    pub(crate) fn latch(key: LockKey) -> Arc<Self> {
+        // Redisson's format here, braces whatever the name has.
+        let channel = format!("redisson_countdownlatch__channel__{{{key}}}");
+        Arc::new(Self::new(LockKind::Latch, key, channel, Vec::new()))
+    }
+
+    /// Several mutexes as one. `members` are sorted and differ; `key` names them in errors and logs.
+    pub(crate) fn multi(key: LockKey, members: Vec<Arc<Target>>) -> Arc<Self> {
+        let target = Self::new(LockKind::Multi, key, String::new(), Vec::new());
+        Arc::new(Self { members, ..target })
+    }
+
+    /// The same lock as one waiter of a fair lock knows it: it hears of its own turn only (S-26).
+    pub(crate) fn for_waiter(&self, owner: &OwnerId) -> Self {
+        match self.kind {
+            LockKind::Fair => {
+                Self { channel: waiter_channel(&self.companions, owner.as_field()), ..self.clone() }
+            }
+            _ => self.clone(),
+        }
+    }
+
+    /// The same lock, taken only if replicas have it as well (S-31).
+    pub(crate) fn with_replicas(&self, replicas: Option<Replicas>) -> Self {
+        Self { replicas, ..self.clone() }
+    }
+
+    /// A hash of kind and key, good for this process.
+    pub(crate) fn hashed(&self) -> u64 {
+        self.hash
+    }
+
+    /// The kind of lock.
+    #[must_use]
+    pub fn kind(&self) -> LockKind {
+        self.kind
+    }
+
+    /// The lock's name, which is its key in Redis.
+    #[must_use]
+    pub fn key(&self) -> &LockKey {
+        &self.key
+    }
+
+    /// The channel on which its releases are published. Empty for several locks at once, whose
+    /// members have one each.
+    #[must_use]
+    pub fn channel(&self) -> &str {
+        &self.channel
+    }
+
+    /// The key of its fencing counter.
+    #[must_use]
+    pub fn fence_counter(&self) -> &str {
+        &self.fence_counter
+    }
+
+    /// Further keys and prefixes that belong to the name, by kind. Fair: the queue, the time-outs of
+    /// its members, the prefix of their channels. Read and write: the waiting writers, the prefix of
+    /// the readers' time-outs. Semaphore: the time-outs of its permits.
+    #[must_use]
+    pub fn companions(&self) -> &[String] {
+        &self.companions
+    }
+
+    /// The mutexes of which this is made, for [`LockKind::Multi`]; else empty.
+    #[must_use]
+    pub fn members(&self) -> &[Arc<Target>] {
+        &self.members
+    }
+
+    /// How many permits there are, for [`LockKind::Semaphore`].
+    #[must_use]
+    pub fn limit(&self) -> u32 {
+        self.limit
+    }
+
+    /// How many replicas have to acknowledge a hold before it counts, if any (S-31).
+    #[must_use]
+    pub fn replicas(&self) -> Option<Replicas> {
+        self.replicas
+    }
+}
+
+/// The channel of one waiter of a fair lock, from the lock's companions.
+pub(crate) fn waiter_channel(companions: &[String], owner: &str) -> String {
+    let prefix = companions.last().map_or("", String::as_str);
+    format!("{prefix}:{owner}")
+}
+
+impl PartialEq for Target {
+    fn eq(&self, other: &Self) -> bool {
+        self.hash == other.hash && self.kind == other.kind && self.key == other.key
+    }
+}
+
+impl Eq for Target {}
+
+impl Hash for Target {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash);
+    }
+}
+
+/// Seeded anew in each process, so that nobody can choose names that collide.
+static HASHING: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+
+/// Who holds a lock in the store: one client's uuid and the number of the hold (S-4).
+///
+/// Shown nowhere: whoever knows it can release the lock.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct OwnerId {
+    field: Arc<str>,
+    permits: u32,
+}
+
+impl OwnerId {
+    pub(crate) fn new(client: &str, hold: u64, permits: u32) -> Self {
+        Self { field: format!("{client}:{hold}").into(), permits }
+    }
+
+    /// The field name in the lock's hash: `uuid:n`.
+    #[must_use]
+    pub fn as_field(&self) -> &str {
+        &self.field
+    }
+
+    /// How many permits of a semaphore this hold takes; one for all other kinds.
+    #[must_use]
+    pub fn permits(&self) -> u32 {
+        self.permits
+    }
+}
+
+impl fmt::Debug for OwnerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hold = self.field.rsplit(':').next().unwrap_or_default();
+        write!(f, "OwnerId(…:{hold})")
+    }
+}
