@@ -23,6 +23,10 @@ use crate::rw_lock::RwLock;
 use crate::scope::{self, Inherit, Link};
 use crate::semaphore::Semaphore;
 use crate::store::memory::MemoryStore;
+#[cfg(feature = "redis")]
+use crate::store::redis::RedisStore;
+#[cfg(feature = "tls-rustls")]
+use crate::store::redis::TlsOptions;
 use crate::store::{LockKind, Store, Target};
 
 /// Makes locks. A cheap handle: clones share one connection, one watchdog and one line per key.
@@ -67,8 +71,9 @@ impl LockClient {
     ///
     /// # Errors
     ///
-    /// [`LockError::Store`] at once if the address is wrong, the server cannot be reached, or it
-    /// refuses the password. Once connected, the client reconnects by itself, for ever.
+    /// [`LockError::Store`] at once if the address is wrong, the server cannot be reached, its
+    /// certificate is not trusted, or it refuses the password. Once connected, the client reconnects
+    /// by itself, for ever.
     ///
     /// # Cancel safety
     ///
@@ -252,6 +257,8 @@ pub struct LockClientBuilder {
     clock: Option<Clock>,
     timing: Timing,
     max_waiters: usize,
+    #[cfg(feature = "tls-rustls")]
+    tls: Option<TlsOptions>,
 }
 
 impl Default for LockClientBuilder {
@@ -268,6 +275,8 @@ impl Default for LockClientBuilder {
                 waiter_lease: Duration::from_secs(5),
             },
             max_waiters: 131_072,
+            #[cfg(feature = "tls-rustls")]
+            tls: None,
         }
     }
 }
@@ -334,6 +343,25 @@ impl LockClientBuilder {
         self
     }
 
+    /// What [`connect`](Self::connect) trusts and shows; it then takes `rediss://` addresses only.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// use lock_runtime::{LockClient, TlsOptions};
+    ///
+    /// let tls = TlsOptions::new().root_certificate(std::fs::read("ca.pem")?);
+    /// let client = LockClient::builder().tls(tls).connect("rediss://redis.internal:6380").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "tls-rustls")]
+    pub fn tls(mut self, tls: TlsOptions) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+
     /// Connects to one Redis server: see [`LockClient::connect`].
     ///
     /// # Errors
@@ -347,7 +375,12 @@ impl LockClientBuilder {
     #[cfg(feature = "redis")]
     pub async fn connect(self, url: &str) -> Result<LockClient, LockError> {
         self.check()?;
-        let store = crate::store::redis::RedisStore::connect(url).await?;
+        #[cfg(feature = "tls-rustls")]
+        if let Some(tls) = &self.tls {
+            let store = RedisStore::connect_with_tls(url, tls).await?;
+            return self.store(store);
+        }
+        let store = RedisStore::connect(url).await?;
         self.store(store)
     }
 

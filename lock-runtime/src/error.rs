@@ -242,11 +242,12 @@ pub enum StoreErrorKind {
     NotReady,
     /// The server is out of memory and refuses to take locks; renewal and release still work.
     OutOfMemory,
-    /// Wrong password, no authentication, or missing permission.
+    /// Wrong password, no authentication, missing permission, or no client certificate that the
+    /// server trusts.
     Denied,
     /// The key holds a value of another type or another kind of lock.
     WrongType,
-    /// The address or a setting is wrong.
+    /// The address or a setting is wrong, or the server's certificate is not trusted.
     Config,
     /// The server answered something this version does not understand.
     Protocol,

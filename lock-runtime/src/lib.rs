@@ -61,7 +61,8 @@
 //!
 //! - `macros` (default): the [`distributed_lock`] attribute.
 //! - `redis` (default): [`RedisStore`] and [`LockClient::connect`]. Without it, locks live in memory.
-//! - `tls-rustls`: `rediss://` addresses, verified against Mozilla's root certificates.
+//! - `tls-rustls`: `rediss://` addresses, verified against Mozilla's root certificates or, with
+//!   `TlsOptions`, against your own; client certificates.
 //!
 //! The client's background work (renewal, release, reconnecting) runs as tasks of the tokio runtime
 //! that first uses it; the runtime needs its time driver, and its I/O driver for Redis. A client that
@@ -111,6 +112,8 @@ pub use error::{BusyReason, LockError, LossCause, StoreError, StoreErrorKind};
 pub use clock::{Clock, Tick};
 #[cfg(feature = "redis")]
 pub use store::redis::RedisStore;
+#[cfg(feature = "tls-rustls")]
+pub use store::redis::TlsOptions;
 pub use store::{Store, memory::MemoryStore};
 
 /// What users name in structs and move between tasks is `Send` where it has to be.

@@ -260,7 +260,7 @@ async fn a_foreign_value_is_a_collision() {
     raw.cmd(&["SET", "redisson_lock_token:{fence}", "words"]).await;
     for (name, found) in [
         ("set", "a value that is no lock"),
-        ("rw", "the key holds a read/write lock"),
+        ("rw", "the key holds another kind of lock"),
         ("fence", "the fencing counter is not a number"),
     ] {
         let error = client.mutex(name).lock().await.unwrap_err();

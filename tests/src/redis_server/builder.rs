@@ -1,7 +1,10 @@
 //! Settings of a server, and its first start.
 
+use std::fs;
 use std::net::TcpListener;
 use std::sync::Mutex;
+
+use tempfile::TempDir;
 
 use super::{Address, RedisServer, StartError, binary, percent_encoded, socket_in, socket_url};
 use crate::raw_client::RawClient;
@@ -9,13 +12,26 @@ use crate::raw_client::RawClient;
 /// How many ports to try when others keep taking the one that was free a moment ago.
 const PORT_ATTEMPTS: usize = 20;
 
+/// The files of a server's own certificate and key.
+const CERTIFICATE: &str = "server.pem";
+const PRIVATE_KEY: &str = "server.key";
+
 /// The settings of a [`RedisServer`].
 #[derive(Debug, Clone, Default)]
 #[must_use = "nothing runs before `start()`"]
 pub struct RedisServerBuilder {
     unix_socket: bool,
     password: Option<String>,
+    tls: Option<Tls>,
     args: Vec<String>,
+}
+
+/// What a server shows and asks for over TLS, in PEM.
+#[derive(Debug, Clone)]
+struct Tls {
+    certificate: String,
+    private_key: String,
+    clients: Option<String>,
 }
 
 impl RedisServerBuilder {
@@ -28,6 +44,24 @@ impl RedisServerBuilder {
     /// Requires this password of every client. [`RedisServer::url`] carries it.
     pub fn password(mut self, password: &str) -> Self {
         self.password = Some(password.to_owned());
+        self
+    }
+
+    /// Listens with TLS only, showing this certificate and key, both in PEM.
+    pub fn tls(mut self, certificate: &str, private_key: &str) -> Self {
+        let (certificate, private_key) = (certificate.to_owned(), private_key.to_owned());
+        self.tls = Some(Tls { certificate, private_key, clients: None });
+        self
+    }
+
+    /// Demands of every client over TLS a certificate of this authority, in PEM.
+    ///
+    /// # Panics
+    ///
+    /// Without [`tls`](Self::tls) before it.
+    pub fn client_authority(mut self, authority: &str) -> Self {
+        let tls = self.tls.as_mut().expect("`tls()` comes before `client_authority()`");
+        tls.clients = Some(authority.to_owned());
         self
     }
 
@@ -45,8 +79,11 @@ impl RedisServerBuilder {
     /// When there is no `redis-server`, or it does not come up.
     pub async fn start(self) -> RedisServer {
         for _ in 0..PORT_ATTEMPTS {
-            let address =
-                if self.unix_socket { Address::UnixSocket } else { Address::Tcp(free_port()) };
+            let address = match (self.unix_socket, &self.tls) {
+                (true, _) => Address::UnixSocket,
+                (false, None) => Address::Tcp(free_port()),
+                (false, Some(_)) => Address::Tls(free_port()),
+            };
             let server = self.server(address);
             match server.launch().await {
                 Ok(()) => return server,
@@ -68,6 +105,7 @@ impl RedisServerBuilder {
         let password = self.password.as_deref().map(percent_encoded);
         let client = RawClient::new(&socket_url(&socket, password.as_deref()));
 
+        // Zero: no port without TLS.
         let port = if let Address::Tcp(port) = address { port } else { 0 };
         let mut args: Vec<String> = [
             ("--dir", dir.path().display().to_string()),
@@ -84,9 +122,38 @@ impl RedisServerBuilder {
         if let Some(password) = &self.password {
             args.extend(["--requirepass".to_owned(), password.clone()]);
         }
+        if let (Address::Tls(port), Some(tls)) = (address, &self.tls) {
+            args.extend(["--tls-port".to_owned(), port.to_string()]);
+            args.extend(tls.args(&dir));
+        }
         args.extend(self.args.iter().cloned());
         let password = self.password.clone();
         RedisServer { process: Mutex::new(None), dir, address, password, args, client }
+    }
+}
+
+impl Tls {
+    /// Writes the files, and says where they are.
+    fn args(&self, dir: &TempDir) -> Vec<String> {
+        write_certificate(dir, &self.certificate, &self.private_key);
+        let path = |name| dir.path().join(name).display().to_string();
+        let mut args = vec![
+            ("--tls-cert-file", path(CERTIFICATE)),
+            ("--tls-key-file", path(PRIVATE_KEY)),
+            ("--tls-auth-clients", if self.clients.is_some() { "yes" } else { "no" }.to_owned()),
+        ];
+        if let Some(authority) = &self.clients {
+            let file = dir.path().join("clients.pem");
+            fs::write(&file, authority).expect("the server's directory is writable");
+            args.push(("--tls-ca-cert-file", file.display().to_string()));
+        }
+        args.into_iter().flat_map(|(name, value)| [name.to_owned(), value]).collect()
+    }
+}
+
+pub(super) fn write_certificate(dir: &TempDir, certificate: &str, private_key: &str) {
+    for (name, text) in [(CERTIFICATE, certificate), (PRIVATE_KEY, private_key)] {
+        fs::write(dir.path().join(name), text).expect("the server's directory is writable");
     }
 }
 

@@ -51,6 +51,8 @@ pub struct RedisServer {
 enum Address {
     /// This port of 127.0.0.1.
     Tcp(u16),
+    /// This port of 127.0.0.1, with TLS.
+    Tls(u16),
     /// The socket in the server's directory, which is there in any case, and nothing else.
     UnixSocket,
 }
@@ -84,21 +86,23 @@ impl RedisServer {
     /// The server's address with this password, or none, in place of the right one.
     pub fn url_with_password(&self, password: Option<&str>) -> String {
         let password = password.map(percent_encoded);
-        match (self.address, password) {
-            (Address::Tcp(port), None) => format!("redis://127.0.0.1:{port}"),
-            (Address::Tcp(port), Some(password)) => format!("redis://:{password}@127.0.0.1:{port}"),
-            (Address::UnixSocket, password) => socket_url(&self.socket(), password.as_deref()),
-        }
+        let (scheme, port) = match self.address {
+            Address::Tcp(port) => ("redis", port),
+            Address::Tls(port) => ("rediss", port),
+            Address::UnixSocket => return socket_url(&self.socket(), password.as_deref()),
+        };
+        let password = password.map_or_else(String::new, |password| format!(":{password}@"));
+        format!("{scheme}://{password}127.0.0.1:{port}")
     }
 
-    /// The server's TCP port.
+    /// The server's TCP port, with TLS or without.
     ///
     /// # Panics
     ///
     /// When it listens on a unix socket only.
     pub fn port(&self) -> u16 {
         match self.address {
-            Address::Tcp(port) => port,
+            Address::Tcp(port) | Address::Tls(port) => port,
             Address::UnixSocket => {
                 panic!("this server has no port: it was started with unix_socket()")
             }
@@ -140,6 +144,16 @@ impl RedisServer {
                 Err(error) => panic!("{}", error.report()),
             }
         }
+    }
+
+    /// Gives a server with TLS another certificate and key, in PEM, from its next
+    /// [`restart`](Self::restart) on.
+    ///
+    /// # Panics
+    ///
+    /// When they cannot be written.
+    pub fn replace_certificate(&self, certificate: &str, private_key: &str) {
+        builder::write_certificate(&self.dir, certificate, private_key);
     }
 
     /// Stops the server (SIGSTOP): connections stay open, and nothing answers.

@@ -8,7 +8,7 @@ use futures_util::StreamExt;
 use redis::Client;
 use tokio::task::AbortHandle;
 
-use super::RedisServer;
+use super::{RedisServer, percent_encoded, socket_url};
 use crate::eventually::eventually;
 
 /// How long subscribers may take to come or go.
@@ -71,7 +71,10 @@ impl RedisServer {
     ///
     /// When the server does not take the subscription.
     pub async fn subscribe_log(&self, channel: &str) -> MessageLog {
-        let client = Client::open(self.url()).expect("a server's own address is valid");
+        // Over the socket, which no TLS is in front of.
+        let password = self.password.as_deref().map(percent_encoded);
+        let url = socket_url(&self.socket(), password.as_deref());
+        let client = Client::open(url).expect("a server's own address is valid");
         let mut pubsub =
             client.get_async_pubsub().await.expect("the server of this test takes connections");
         pubsub.subscribe(channel).await.expect("the server of this test takes subscriptions");

@@ -80,9 +80,17 @@ fn own_words(detail: &str) -> String {
 
 /// A connection could not be made.
 pub(super) fn connect_error(error: RedisError) -> StoreError {
+    #[cfg(feature = "tls-rustls")]
+    if let Some((kind, message)) = super::tls::refusal(&error) {
+        return StoreError::new(kind, message).with_source(error);
+    }
     if error.is_io_error() {
         let message = if error.is_timeout() {
-            "the server did not answer in time while connecting"
+            "the server did not answer in time while connecting; check the address, and whether the \
+             server wants TLS (rediss://) or not (redis://)"
+        } else if error.is_connection_dropped() && !error.is_connection_refusal() {
+            "the server closed the connection at once; check whether it wants TLS (rediss://) or not \
+             (redis://)"
         } else {
             "the server cannot be reached; check the address and that it runs"
         };

@@ -3,18 +3,21 @@
 //! Each request is one script, so the server makes it atomic. The only place that names the client
 //! library, none of whose types are public.
 
+mod address;
 mod channels;
 mod combine;
 mod errors;
 mod link;
 mod request;
 mod script;
+#[cfg(feature = "tls-rustls")]
+mod tls;
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{Client, IntoConnectionInfo, ProtocolVersion, RedisError, Value};
+use redis::{Client, Value};
 use tokio::time::Instant;
 
 use self::combine::Combiner;
@@ -23,6 +26,8 @@ use self::request::{Ask, COUNTER_EXPIRY, end_of_hold, field, locks, millis};
 use self::script::{
     LATCH_COUNT_DOWN, LATCH_REMOVE, LATCH_SET, RAISE_TOKEN, RENEW, SHOW_COUNT, Script,
 };
+#[cfg(feature = "tls-rustls")]
+pub use self::tls::TlsOptions;
 use super::{
     AcquireReply, AcquireRequest, CountRequest, LatchRequest, LockKind, Ownership, ReleaseReply,
     ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription, Target,
@@ -62,14 +67,47 @@ impl RedisStore {
     ///
     /// # Errors
     ///
-    /// At once, by [`StoreError::kind`]: `Config` if the address cannot be used, `Unavailable` if the
-    /// server cannot be reached, `Denied` if it refuses the credentials.
+    /// At once, by [`StoreError::kind`]: `Config` if the address cannot be used or the server's
+    /// certificate is not trusted, `Unavailable` if the server cannot be reached, `Denied` if it
+    /// refuses the credentials.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future closes what was opened.
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
-        let client = client(url)?;
+        Self::open(address::client(url)?).await
+    }
+
+    /// As [`connect`](Self::connect) to a `rediss://` address, with a private authority or a client
+    /// certificate.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect`](Self::connect); `Config` as well if `tls` cannot be used or the address is not
+    /// one of TLS.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future closes what was opened.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// use lock_runtime::{LockClient, RedisStore, TlsOptions};
+    ///
+    /// let tls = TlsOptions::new().root_certificate(std::fs::read("ca.pem")?);
+    /// let store = RedisStore::connect_with_tls("rediss://redis.internal:6380", &tls).await?;
+    /// let client = LockClient::builder().store(store)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "tls-rustls")]
+    pub async fn connect_with_tls(url: &str, tls: &TlsOptions) -> Result<Self, StoreError> {
+        Self::open(address::client_with_tls(url, tls)?).await
+    }
+
+    async fn open(client: Client) -> Result<Self, StoreError> {
         let link = Link::connect(client).await.map_err(errors::connect_error)?;
         Ok(Self { combiner: Combiner::new(Arc::clone(&link)), link })
     }
@@ -100,53 +138,6 @@ impl RedisStore {
     }
 }
 
-fn client(url: &str) -> Result<Client, StoreError> {
-    let unusable = |error: RedisError| {
-        let message = format!(
-            "the address {:?} cannot be used; expected redis://host:port, rediss://host:port with \
-             feature `tls-rustls`, or unix:///path, with special characters of a password \
-             percent-encoded",
-            without_credentials(url)
-        );
-        StoreError::new(StoreErrorKind::Config, message).with_source(error)
-    };
-    let info = url.into_connection_info().map_err(unusable)?;
-    let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
-    let tcp = info.tcp_settings().clone().set_nodelay(true);
-    if matches!(info.addr(), redis::ConnectionAddr::TcpTls { .. }) {
-        prepare_tls()?;
-    }
-    Client::open(info.set_redis_settings(settings).set_tcp_settings(tcp)).map_err(unusable)
-}
-
-#[cfg(feature = "tls-rustls")]
-fn prepare_tls() -> Result<(), StoreError> {
-    // Already installed by the program: its choice stands.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    Ok(())
-}
-
-/// Refused here even if another crate has switched on the client library's TLS: without a crypto
-/// provider it would panic.
-#[cfg(not(feature = "tls-rustls"))]
-fn prepare_tls() -> Result<(), StoreError> {
-    let message = "`rediss://` needs the feature `tls-rustls` of lock-runtime";
-    Err(StoreError::new(StoreErrorKind::Config, message))
-}
-
-/// The address with everything before the host and after the path left out, because it may be a
-/// password. A password's own `#`, `?` or `/` must not end the search for its `@`.
-fn without_credentials(url: &str) -> String {
-    let (scheme, rest) = match url.split_once("://") {
-        Some((scheme, rest)) => (format!("{scheme}://"), rest),
-        None => (String::new(), url),
-    };
-    let (hidden, shown) = match rest.rsplit_once('@') {
-        Some((_, host)) => ("…@", host),
-        None => ("", rest),
-    };
-    let shown = shown.split(['?', '#']).next().unwrap_or_default();
-    format!("{scheme}{hidden}{shown}")
 }
 
 /// An answer that no script of this version gives.
