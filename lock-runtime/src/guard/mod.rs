@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use self::run::Alarm;
 pub use self::run::{Run, RunOwned};
-use crate::error::{LockError, LossCause};
+use crate::error::LockError;
 use crate::fence::FencingToken;
 use crate::key::LockKey;
 use crate::lease::Hold;
@@ -221,7 +221,7 @@ impl LockGuard {
                 hold.confirm(sent_at, lease);
                 hold.check().map(drop).map_err(|cause| hold.lost_error(cause))
             }
-            _ => Err(hold.lost_error(hold.lose(LossCause::NotOwner))),
+            _ => Err(hold.lost_error(self.stand.keeper.watchdog.not_owner(hold))),
         }
     }
 
