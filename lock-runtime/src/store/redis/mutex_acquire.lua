@@ -21,7 +21,8 @@ local now = time[1] * 1000000 + time[2]
 local last = string.format('%.0f', now + ARGV[3] - 1)
 local previous = redis.call('SET', KEYS[2], last, 'PX', ARGV[4], 'GET')
 if previous then
-  if #previous > 18 or not string.match(previous, '^%d+$') then
+  -- What INCRBY takes: a leading zero would stop it half way.
+  if #previous > 18 or not (previous == '0' or string.match(previous, '^[1-9]%d*$')) then
     redis.call('SET', KEYS[2], previous)
     return redis.error_reply('WRONGTYPE the fencing counter is not a number')
   end
