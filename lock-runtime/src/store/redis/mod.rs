@@ -12,6 +12,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use redis::io::tcp::socket2::TcpKeepalive;
 use redis::{Client, IntoConnectionInfo, ProtocolVersion, RedisError, Value};
 use tokio::time::Instant;
 
@@ -27,6 +28,10 @@ use crate::fence::FencingToken;
 
 /// How long a fencing counter outlives its last use (S-23).
 const COUNTER_EXPIRY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// How long the connection may be silent before the system probes it: less than routers take to
+/// forget one.
+const KEEPALIVE: TcpKeepalive = TcpKeepalive::new().with_time(Duration::from_secs(30));
 
 /// Keeps locks on one Redis server, version 7.0 or later.
 ///
@@ -93,7 +98,7 @@ fn client(url: &str) -> Result<Client, StoreError> {
     };
     let info = url.into_connection_info().map_err(unusable)?;
     let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
-    let tcp = info.tcp_settings().clone().set_nodelay(true);
+    let tcp = info.tcp_settings().clone().set_nodelay(true).set_keepalive(KEEPALIVE);
     if matches!(info.addr(), redis::ConnectionAddr::TcpTls { .. }) {
         prepare_tls()?;
     }
