@@ -223,6 +223,9 @@ impl LockOptionsBuilder {
 
     /// After how long the watchdog stops renewing, so that a body that hangs for ever loses the
     /// lock one lease later. Default: never.
+    ///
+    /// Counts for the guard that takes the lock: a re-entry joins its hold, limit or none included,
+    /// and its own `max_hold` is ignored.
     pub fn max_hold(mut self, max_hold: Duration) -> Self {
         self.options.max_hold = Some(max_hold);
         self

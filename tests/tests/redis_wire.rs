@@ -229,3 +229,26 @@ async fn the_documented_permissions_are_enough() {
         .unwrap();
     guard.release().await.unwrap();
 }
+
+/// The system probes a silent connection, so that routers remember it and its end is noticed.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_silent_connection_is_kept_alive() {
+    let (server, _client) = world().await;
+    let rows = || std::fs::read_to_string("/proc/net/tcp").unwrap();
+    // The side channel uses a unix socket, so the only connection to this port is the client's.
+    let port = format!(":{:04X}", server.port());
+    let probe_in = |row: &str| {
+        let fields: Vec<_> = row.split_whitespace().collect();
+        let (remote, state, timer) = (fields.get(2)?, fields.get(3)?, fields.get(5)?);
+        let established = remote.ends_with(&port) && *state == "01";
+        // Timer 2 is keepalive; its time is in hundredths of a second.
+        let ticks = timer.strip_prefix("02:").filter(|_| established)?;
+        u64::from_str_radix(ticks, 16).ok().map(|ticks| Duration::from_millis(ticks * 10))
+    };
+    eventually(SOON, "a probe is planned", async || {
+        let planned = rows().lines().find_map(probe_in);
+        planned.is_some_and(|after| after <= Duration::from_secs(30))
+    })
+    .await;
+}

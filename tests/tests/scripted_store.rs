@@ -1,24 +1,61 @@
 //! A store that does something at a chosen moment, for interleavings that no timing would hit.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, join_all};
 use lock_runtime::store::{
     AcquireReply, AcquireRequest, CountRequest, Ownership, ReleaseReply, ReleaseRequest,
     RenewRequest, StoreFuture, Subscription, Target,
 };
-use lock_runtime::{Clock, LockClient, MemoryStore, Store};
-use tokio::time::Instant;
+use lock_runtime::{
+    Clock, Lease, LockClient, LockError, LockOptions, MemoryStore, Store, StoreErrorKind,
+};
+use tokio::time::{Instant, sleep, timeout};
 
 type Step = BoxFuture<'static, ()>;
 
-/// The in-memory store, with a step before the next subscription.
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+fn fixed(lease: Duration) -> LockOptions {
+    LockOptions::builder().lease(Lease::Fixed(lease)).build().unwrap()
+}
+
+/// The in-memory store, with a script to follow.
 #[derive(Clone)]
 struct Scripted {
     inner: MemoryStore,
-    before_subscribing: Arc<Mutex<Option<Step>>>,
+    script: Arc<Mutex<Script>>,
+}
+
+#[derive(Default)]
+struct Script {
+    before_subscribing: Option<Step>,
+    /// How late the answer to an acquire comes after its effect.
+    acquire_answers_after: Duration,
+    /// How late the effect of a release comes.
+    release_starts_after: Duration,
+    /// Renewals find that the hold is gone.
+    holds_are_gone: bool,
+}
+
+impl Scripted {
+    fn new(inner: MemoryStore) -> Self {
+        Self { inner, script: Arc::default() }
+    }
+
+    fn script(&self) -> MutexGuard<'_, Script> {
+        self.script.lock().unwrap()
+    }
+
+    fn client(&self) -> LockClient {
+        LockClient::builder().store(self.clone()).unwrap()
+    }
 }
 
 impl std::fmt::Debug for Scripted {
@@ -29,7 +66,12 @@ impl std::fmt::Debug for Scripted {
 
 impl Store for Scripted {
     fn acquire(&self, request: AcquireRequest) -> StoreFuture<'_, AcquireReply> {
-        self.inner.acquire(request)
+        let late = self.script().acquire_answers_after;
+        Box::pin(async move {
+            let reply = self.inner.acquire(request).await;
+            sleep(late).await;
+            reply
+        })
     }
 
     fn renew(
@@ -37,11 +79,18 @@ impl Store for Scripted {
         requests: Vec<RenewRequest>,
         timeout: Duration,
     ) -> StoreFuture<'_, Vec<Ownership>> {
+        if self.script().holds_are_gone {
+            return Box::pin(async move { Ok(vec![Ownership::NotOwner; requests.len()]) });
+        }
         self.inner.renew(requests, timeout)
     }
 
     fn release(&self, request: ReleaseRequest) -> StoreFuture<'_, ReleaseReply> {
-        self.inner.release(request)
+        let late = self.script().release_starts_after;
+        Box::pin(async move {
+            sleep(late).await;
+            self.inner.release(request).await
+        })
     }
 
     fn show_counts(&self, requests: Vec<CountRequest>, timeout: Duration) -> StoreFuture<'_, ()> {
@@ -49,13 +98,13 @@ impl Store for Scripted {
     }
 
     fn subscribe(&self, target: &Arc<Target>, timeout: Duration) -> StoreFuture<'_, Subscription> {
-        let (this, target) = (self.clone(), Arc::clone(target));
+        let target = Arc::clone(target);
         Box::pin(async move {
-            let step = this.before_subscribing.lock().unwrap().take();
+            let step = self.script().before_subscribing.take();
             if let Some(step) = step {
                 step.await;
             }
-            this.inner.subscribe(&target, timeout).await
+            self.inner.subscribe(&target, timeout).await
         })
     }
 
@@ -70,13 +119,94 @@ impl Store for Scripted {
 async fn a_release_before_the_subscription_is_found() {
     let store = MemoryStore::new();
     let holder = LockClient::builder().store(store.peer()).unwrap();
-    let scripted = Scripted { inner: store, before_subscribing: Arc::default() };
-    let client = LockClient::builder().store(scripted.clone()).unwrap();
+    let scripted = Scripted::new(store);
+    let client = scripted.client();
     let guard = holder.mutex("gap").lock().await.unwrap();
     let release: Step = Box::pin(async move { guard.release().await.unwrap() });
-    *scripted.before_subscribing.lock().unwrap() = Some(release);
+    scripted.script().before_subscribing = Some(release);
     let start = Instant::now();
     let guard = client.mutex("gap").lock().await.unwrap();
-    assert!(start.elapsed() < Duration::from_millis(100), "slept for {:?}", start.elapsed());
+    assert!(start.elapsed() < ms(100), "slept for {:?}", start.elapsed());
     guard.release().await.unwrap();
+}
+
+/// S-8, S-33: a store whose every grant comes after its own deadline is one that fails: patience
+/// ends even an endless wait, for the whole line at once.
+#[tokio::test(start_paused = true)]
+async fn patience_ends_with_grants_that_are_all_late() {
+    let scripted = Scripted::new(MemoryStore::new());
+    let (lease, patience, late) = (ms(200), Duration::from_secs(2), ms(300));
+    let builder = LockClient::builder().store_patience(patience);
+    let client = builder.store(scripted.clone()).unwrap();
+    scripted.script().acquire_answers_after = late;
+    let start = Instant::now();
+    let line = (0..3).map(|_| async {
+        let outcome = client.mutex("late").with(fixed(lease)).lock().await;
+        (outcome.map(drop), start.elapsed())
+    });
+    let line = timeout(MINUTE, join_all(line)).await.expect("waits for ever");
+    for (outcome, waited) in line {
+        let kind = match outcome {
+            Err(LockError::Store(error)) => error.kind(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(kind, StoreErrorKind::NotReady);
+        // It begins with the first late answer, and a pause and an answer may follow its end.
+        assert!(waited >= patience && waited < late + patience + ms(50) + late, "{waited:?}");
+    }
+    // What was granted late has been given back, and a store that is in time again is trusted.
+    scripted.script().acquire_answers_after = Duration::ZERO;
+    let guard = client.mutex("late").with(fixed(lease)).lock().await.unwrap();
+    guard.release().await.unwrap();
+    assert!(client.shutdown(MINUTE).await.is_clean());
+}
+
+/// S-20: what was found lost by `extend` is nobody's to wait for, however long its lease was.
+#[tokio::test(start_paused = true)]
+async fn shutdown_does_not_wait_for_what_extend_found_lost() {
+    let scripted = Scripted::new(MemoryStore::new());
+    let client = scripted.client();
+    let guard = client.mutex("gone").with(fixed(MINUTE)).lock().await.unwrap();
+    scripted.script().holds_are_gone = true;
+    assert!(guard.extend(MINUTE * 2).await.unwrap_err().is_lost());
+    let start = Instant::now();
+    assert!(client.shutdown(Duration::from_secs(30)).await.is_clean());
+    assert!(start.elapsed() < ms(100), "waited {:?}", start.elapsed());
+    assert!(guard.is_lost());
+}
+
+/// S-20: a shutdown that runs out of grace counts what is under way; a second one, alone or beside
+/// the first, counts the same and waits for it.
+#[tokio::test(start_paused = true)]
+async fn a_second_shutdown_waits_for_releases_under_way() {
+    for beside in [false, true] {
+        let scripted = Scripted::new(MemoryStore::new());
+        let client = scripted.client();
+        let late = ms(800);
+        scripted.script().release_starts_after = late;
+        let start = Instant::now();
+        for number in 0..3 {
+            drop(client.mutex(format!("slow:{number}")).lock().await.unwrap());
+        }
+        let first = async {
+            let report = client.shutdown(ms(300)).await;
+            assert_eq!((report.still_held, report.not_given_back), (0, 3), "beside: {beside}");
+            assert_eq!(start.elapsed().as_millis() / 100, 3, "{:?}", start.elapsed());
+        };
+        let second = async {
+            assert!(client.shutdown(MINUTE).await.is_clean(), "beside: {beside}");
+            assert_eq!(start.elapsed().as_millis() / 100, 8, "{:?}", start.elapsed());
+        };
+        if beside {
+            tokio::join!(second, first);
+        } else {
+            first.await;
+            let none = client.shutdown(Duration::ZERO).await;
+            assert_eq!((none.still_held, none.not_given_back), (0, 3));
+            second.await;
+        }
+        for number in 0..3 {
+            assert!(scripted.inner.holders(&format!("slow:{number}")).0.is_empty());
+        }
+    }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use self::run::Alarm;
 pub use self::run::{Run, RunOwned};
-use crate::error::{LockError, LossCause, StoreError, StoreErrorKind};
+use crate::error::{LockError, StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
 use crate::key::LockKey;
 use crate::lease::Hold;
@@ -221,7 +221,9 @@ impl LockGuard {
                 hold.confirm(sent_at, lease);
                 hold.check().map(drop).map_err(|cause| hold.lost_error(cause))
             }
-            Some(Ownership::NotOwner) => Err(hold.lost_error(hold.lose(LossCause::NotOwner))),
+            Some(Ownership::NotOwner) => {
+                Err(hold.lost_error(self.stand.keeper.watchdog.not_owner(hold)))
+            }
             Some(Ownership::Unknown) | None => {
                 let message = "too few servers said whether the lease was extended";
                 Err(StoreError::new(StoreErrorKind::OutcomeUnknown, message).into())

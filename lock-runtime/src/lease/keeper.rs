@@ -64,7 +64,7 @@ impl Keeper {
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         let gone =
             |task: &Option<JoinHandle<()>>| task.as_ref().is_none_or(JoinHandle::is_finished);
-        if gone(&tasks.watchdog) && !self.watchdog.is_closed() {
+        if gone(&tasks.watchdog) && !self.watchdog.is_done() {
             let task = Arc::clone(&self.watchdog).run(Arc::clone(&self.store));
             tasks.watchdog = Some(runtime.spawn(task));
         }

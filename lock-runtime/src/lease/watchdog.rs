@@ -113,12 +113,20 @@ impl Watchdog {
         super::told_until(&self.emptied, || self.holds() == 0).await;
     }
 
-    /// True once [`close`](Self::close) was called.
-    pub(crate) fn is_closed(&self) -> bool {
-        self.queue().closed
+    /// Declares lost what the store does not know any more, and stops looking after it.
+    pub(crate) fn not_owner(&self, hold: &Hold) -> LossCause {
+        let cause = hold.lose(LossCause::NotOwner);
+        self.remove(hold);
+        cause
     }
 
-    /// Makes the task end.
+    /// True once it was closed and has nothing left to look after.
+    pub(crate) fn is_done(&self) -> bool {
+        let queue = self.queue();
+        queue.closed && queue.due.is_empty()
+    }
+
+    /// Ends renewing. The task notes the end of the holds that are left, and ends with the last.
     pub(crate) fn close(&self) {
         self.queue().closed = true;
         self.wake.notify_one();
@@ -136,7 +144,7 @@ impl Watchdog {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The task. Ends when closed.
+    /// The task. Ends when closed and without holds.
     pub(crate) async fn run(self: Arc<Self>, store: Arc<dyn Store>) {
         let mut in_flight = FuturesUnordered::new();
         loop {
@@ -162,10 +170,11 @@ impl Watchdog {
         }
     }
 
-    /// Everything that is due; nothing more once closed.
+    /// Everything that is due; none once closed and without holds.
     fn collect(&self) -> Option<Work> {
         let mut queue = self.queue();
-        if queue.closed {
+        let closed = queue.closed;
+        if closed && queue.due.is_empty() {
             return None;
         }
         let now = self.clock.now();
@@ -177,7 +186,7 @@ impl Watchdog {
             }
             if now >= hold.deadline() {
                 lost.push(hold);
-            } else if let Some(lease) = hold.renewal(now) {
+            } else if let Some(lease) = hold.renewal(now).filter(|_| !closed) {
                 let retry_at = now.after(lease / 10).min(hold.deadline());
                 queue.put(&hold, retry_at);
                 renewals.entry(lease).or_default().push(hold);
@@ -220,8 +229,7 @@ impl Watchdog {
                 Ownership::Unknown => {}
                 Ownership::NotOwner if hold.is_released() => {}
                 Ownership::NotOwner => {
-                    hold.lose(LossCause::NotOwner);
-                    self.remove(hold);
+                    self.not_owner(hold);
                 }
                 Ownership::Owner => {
                     hold.confirm(sent_at, batch.lease);

@@ -112,6 +112,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// The clock by which this store's leases pass.
     fn clock(&self) -> Clock;
 
-    /// Ends background work; called once, when the client shuts down.
+    /// Ends background work; called at the end of each shutdown that leaves nothing behind, so
+    /// perhaps more than once.
     fn close(&self) {}
 }

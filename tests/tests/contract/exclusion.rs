@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use lock_runtime::{LockClient, LockError, LockKey, LockOptions, Wait};
+use lock_runtime::{Lease, LockClient, LockError, LockKey, LockOptions, Wait};
+use tokio::time::timeout;
 
-use crate::world::{SOON, World};
+use crate::world::{SHORT, SOON, World};
 
 /// S-5: two clients and several tasks never hold at once.
 pub(crate) async fn one_holder_at_a_time(world: &impl World) {
@@ -183,4 +184,32 @@ pub(crate) async fn letting_go_after_shutdown_frees_the_lock(world: &impl World)
     world.free_soon("after").await;
     // And a second shutdown finds nothing left.
     assert!(client.shutdown(Duration::from_secs(5)).await.is_clean());
+}
+
+/// S-20: a hold that is lost is nobody's to wait for: lost before, after a first shutdown, or while
+/// it is waited for.
+pub(crate) async fn shutdown_does_not_wait_for_what_is_lost(world: &impl World) {
+    const GRACE: Duration = Duration::from_secs(60);
+    let client = world.client().await;
+    let brief = LockOptions::builder().lease(Lease::Fixed(SOON / 4)).build().unwrap();
+    let lost = client.mutex("lost").with(brief).lock().await.unwrap();
+    lost.lost().await;
+    let report = timeout(SOON, client.shutdown(GRACE)).await;
+    assert!(report.expect("waited for a lost hold").is_clean());
+    assert!(matches!(lost.release().await, Err(LockError::Lost { .. })));
+
+    let client = world.client().await;
+    let lease = Lease::Watchdog(SHORT);
+    let watched = LockOptions::builder().lease(lease).build().unwrap();
+    let later = client.mutex("later").with(watched).lock().await.unwrap();
+    assert_eq!(client.shutdown(Duration::ZERO).await.still_held, 1);
+    timeout(SHORT + SOON, later.lost()).await.expect("renewed after a shutdown");
+    let report = timeout(SOON, client.shutdown(GRACE)).await;
+    assert!(report.expect("waited for what was lost after the first").is_clean());
+
+    let client = world.client().await;
+    let meanwhile = client.mutex("meanwhile").with(brief).lock().await.unwrap();
+    let report = timeout(SOON, client.shutdown(GRACE)).await;
+    assert!(report.expect("waited on after the loss").is_clean());
+    assert!(meanwhile.is_lost());
 }

@@ -108,6 +108,28 @@ pub(crate) async fn max_hold_ends_renewal(world: &impl World) {
     assert!(start.elapsed() > SHORT * 2, "lost after {:?}", start.elapsed());
 }
 
+/// A re-entry joins a hold that has its limit, or none, from the outermost guard.
+pub(crate) async fn max_hold_of_a_re_entry_is_ignored(world: &impl World) {
+    let client = world.client().await;
+    let lease = Lease::Watchdog(SHORT);
+    let bounded = LockOptions::builder().lease(lease).max_hold(SHORT / 2).build().unwrap();
+    let outer = client.mutex("free").with(watched()).lock().await.unwrap();
+    let body = async {
+        let _nested = client.mutex("free").with(bounded).lock().await.unwrap();
+        sleep(SHORT * 3).await;
+    };
+    outer.run(body).await.expect("the nested limit ended the hold");
+    outer.release().await.unwrap();
+
+    let outer = client.mutex("bound").with(bounded).lock().await.unwrap();
+    let body = async {
+        let _nested = client.mutex("bound").with(watched()).lock().await.unwrap();
+        std::future::pending::<()>().await;
+    };
+    let outcome = timeout(SHORT * 3, outer.run(body)).await;
+    assert!(matches!(outcome, Ok(Err(LockError::Lost { .. }))), "{outcome:?}");
+}
+
 /// S-11: the clock counts time asleep; a jump past the deadline is a loss at the next poll, and a
 /// body that nobody polls is woken to die.
 pub(crate) async fn a_suspended_machine_loses_its_holds(world: &impl World) {

@@ -55,6 +55,7 @@ contract! {
         shutdown_gives_back_what_is_dropped,
         shutdown_wakes_whoever_waits_for_the_store,
         letting_go_after_shutdown_frees_the_lock,
+        shutdown_does_not_wait_for_what_is_lost,
     }
     reentry::{
         an_enclosed_acquire_re_enters,
@@ -75,6 +76,7 @@ contract! {
         extend_moves_the_deadline,
         extend_never_shortens,
         max_hold_ends_renewal,
+        max_hold_of_a_re_entry_is_ignored,
         a_suspended_machine_loses_its_holds,
         the_body_is_dropped_before_the_guard,
         an_expired_hold_does_not_touch_its_successor,

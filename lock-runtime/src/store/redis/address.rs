@@ -1,10 +1,17 @@
 //! From an address to a client of the library that can connect to it.
 
+use std::time::Duration;
+
+use redis::io::tcp::socket2::TcpKeepalive;
 use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
 
 #[cfg(feature = "tls-rustls")]
 use super::tls::TlsOptions;
 use crate::error::{StoreError, StoreErrorKind};
+
+/// How long the connection may be silent before the system probes it: less than routers take to
+/// forget one.
+const KEEPALIVE: TcpKeepalive = TcpKeepalive::new().with_time(Duration::from_secs(30));
 
 /// A client for `url`; nothing is sent yet.
 pub(super) fn client(url: &str) -> Result<Client, StoreError> {
@@ -29,7 +36,7 @@ pub(super) fn client_with_tls(url: &str, tls: &TlsOptions) -> Result<Client, Sto
 fn parse(url: &str) -> Result<ConnectionInfo, StoreError> {
     let info = url.into_connection_info().map_err(|error| unusable(url).with_source(error))?;
     let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
-    let tcp = info.tcp_settings().clone().set_nodelay(true);
+    let tcp = info.tcp_settings().clone().set_nodelay(true).set_keepalive(KEEPALIVE);
     if uses_tls(&info) {
         prepare_tls()?;
     }

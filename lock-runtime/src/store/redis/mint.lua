@@ -8,7 +8,8 @@ local function mint(counter, tokens, expiry)
   local last = string.format('%.0f', now + tokens - 1)
   local previous = redis.call('SET', counter, last, 'PX', expiry, 'GET')
   if previous then
-    if #previous > 18 or not string.match(previous, '^%d+$') then
+    -- What INCRBY takes: a leading zero would stop it half way.
+    if #previous > 18 or not (previous == '0' or string.match(previous, '^[1-9]%d*$')) then
       redis.call('SET', counter, previous)
       return nil, redis.error_reply('WRONGTYPE the fencing counter is not a number')
     end

@@ -138,8 +138,6 @@ impl RedisStore {
     }
 }
 
-}
-
 /// An answer that no script of this version gives.
 fn surprise(answer: &Value) -> StoreError {
     // The kind of value only: the value itself might be an owner.
