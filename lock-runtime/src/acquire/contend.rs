@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::Contention;
 use crate::clock::Tick;
@@ -60,6 +60,8 @@ impl<'a> Attempt<'a> {
             if let Some(seat) = &seat {
                 seat.leaving();
             }
+            // Side by side nobody comes next, so nobody can run into the leftover.
+            let seat = seat.filter(|_| self.target.kind() != LockKind::Fair);
             self.give_back(self.in_flight || self.unsettled, seat);
         }
     }
@@ -74,6 +76,12 @@ impl<'a> Attempt<'a> {
             after: seat.map(|seat| Box::new(move |_| drop(seat)) as _),
         });
     }
+}
+
+/// True if whoever holds the lock does not keep the next in line waiting: others can hold beside it,
+/// or line up elsewhere.
+fn vacates(kind: LockKind) -> bool {
+    matches!(kind, LockKind::Semaphore | LockKind::Fair)
 }
 
 /// The least time that an answer gets.
@@ -119,6 +127,11 @@ impl<'a> Contender<'a> {
     }
 
     pub(super) async fn contend(mut self) -> Result<LockGuard, LockError> {
+        if self.contention.options.wait() == Wait::Never && vacates(self.attempt.target.kind()) {
+            // As behind a seat that is being left: what we let go a moment ago is worth the wait.
+            let answered = self.keeper().releaser.answered(&self.attempt.target);
+            let _ = timeout(self.keeper().timing.command_timeout, answered).await;
+        }
         self.let_others_go_first().await;
         loop {
             if self.contention.engine.closed.load(Ordering::Acquire) {
@@ -224,10 +237,11 @@ impl<'a> Contender<'a> {
         };
         let hold = Arc::new(Hold::new(taken, engine.keeper.clock.clone()));
         engine.keeper.watchdog.add(&hold);
-        // Where others can hold as well, or line up elsewhere, the next in line need not wait for us.
-        let keeps_seat = !matches!(hold.target.kind(), LockKind::Semaphore | LockKind::Fair);
-        let seat = keeps_seat.then_some(seat);
-        let stand = Stand::new(Arc::clone(&engine.keeper), hold, seat, token, tokens);
+        let vacates = vacates(hold.target.kind());
+        let mut stand = Stand::new(Arc::clone(&engine.keeper), hold, seat, token, tokens);
+        if vacates {
+            stand.vacate();
+        }
         Next::Return(self.contention.stand_on(stand).ok_or_else(|| {
             let message = "the lease was over as soon as it was granted";
             StoreError::new(StoreErrorKind::NotReady, message).into()
@@ -370,7 +384,14 @@ impl<'a> Contender<'a> {
         tokio::select! {
             () = nap => {}
             () = closing => {}
-            () = noticed => {}
+            () = noticed => {
+                if vacates(self.attempt.target.kind()) {
+                    // Somebody of this process may have let go, who is told just now whether others
+                    // wait elsewhere.
+                    tokio::task::yield_now().await;
+                    self.let_others_go_first().await;
+                }
+            }
         }
     }
 

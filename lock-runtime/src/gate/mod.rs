@@ -196,6 +196,16 @@ impl<H> Gates<H> {
         }
     }
 
+    /// Keeps a gate for those who go first elsewhere, until then.
+    fn others_first(&self, target: &Arc<Target>, until: Instant) {
+        let mut shard = self.shard(target);
+        if !shard.gates.contains_key(target) {
+            shard.sweep();
+        }
+        let free = || Gate { seat: SeatState::Free, ..Gate::taken() };
+        shard.gates.entry(Arc::clone(target)).or_insert_with(free).others_first = Some(until);
+    }
+
     /// Lets in a contender who lines up in the store and not here, if there is room (S-18).
     pub(crate) fn enter_beside(self: &Arc<Self>, target: &Arc<Target>, max: usize) -> Entry<H> {
         let mut shard = self.shard(target);
@@ -287,6 +297,14 @@ impl<H> Seat<H> {
     /// A seat at no gate: what it is good for concerns nobody else.
     pub(crate) fn apart() -> Self {
         Self { inside: None, beside: false }
+    }
+
+    /// Leaves, and keeps the way to [`leave`](Vacated::leave) once more when the hold ends.
+    pub(crate) fn vacate(mut self) -> Option<Vacated<H>> {
+        // Whoever lines up in the store needs no head start.
+        let inside = self.inside.clone().filter(|_| !self.beside);
+        self.pass(None);
+        inside.map(|(gates, target)| Vacated { gates, target })
     }
 
     /// Ends the line behind a hold that can be shared: everybody in it is told to share it.
@@ -420,6 +438,19 @@ impl<H> Drop for Seat<H> {
 impl<H> fmt::Debug for Seat<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Seat").finish_non_exhaustive()
+    }
+}
+
+/// What is left of a seat whose holder does not keep the next in line waiting.
+pub(crate) struct Vacated<H> {
+    gates: Arc<Gates<H>>,
+    target: Arc<Target>,
+}
+
+impl<H> Vacated<H> {
+    /// Gives other processes that long before anybody of this one contends again.
+    pub(crate) fn leave(self, others_first: Duration) {
+        self.gates.others_first(&self.target, Instant::now() + others_first);
     }
 }
 
