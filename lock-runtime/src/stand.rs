@@ -48,7 +48,16 @@ impl Stand {
         tokens: u32,
     ) -> Self {
         let last_token = FencingToken::new(token.get() + u64::from(tokens.max(1)) - 1);
-        Self { keeper, hold, token, last_token, handoffs: 0, seat: Some(seat), vacated: None, ours: true }
+        Self {
+            keeper,
+            hold,
+            token,
+            last_token,
+            handoffs: 0,
+            seat: Some(seat),
+            vacated: None,
+            ours: true,
+        }
     }
 
     /// Lets the next in line in at once: others can hold beside this one, or line up elsewhere.

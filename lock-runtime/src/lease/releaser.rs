@@ -105,7 +105,6 @@ impl Releaser {
         super::told_until(&self.answered, || !self.queue().unanswered.contains_key(target)).await;
     }
 
-
     /// How many holds are not given back yet.
     pub(crate) fn unfinished(&self) -> usize {
         self.unfinished.load(Ordering::Acquire)

@@ -64,9 +64,8 @@ pub(crate) async fn a_plain_guard_gives_no_re_entry(world: &impl World) {
 pub(crate) async fn a_spawned_task_inherits_nothing_unless_told(world: &impl World) {
     let client = world.client().await;
     let guard = client.mutex("i").lock().await.unwrap();
-    let try_it = |client: Peer| async move {
-        client.mutex("i").try_lock().await.unwrap().is_some()
-    };
+    let try_it =
+        |client: Peer| async move { client.mutex("i").try_lock().await.unwrap().is_some() };
     guard
         .run(async {
             assert!(!tokio::spawn(try_it(client.clone())).await.unwrap());

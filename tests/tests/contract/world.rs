@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use lock_runtime::{
-    FairMutex, LockClient, LockClientBuilder, LockError, LockGuard, LockOptions, MemoryStore, Mutex,
-    RwLock, Semaphore,
+    FairMutex, LockClient, LockClientBuilder, LockError, LockGuard, LockOptions, MemoryStore,
+    Mutex, RwLock, Semaphore,
 };
 use lock_tests::RedisServer;
 
@@ -153,7 +153,8 @@ impl World for Redis {
     async fn holders(&self, name: &str) -> Vec<(String, u32)> {
         let client = self.server.client();
         if self.kind == Kind::OnePermit {
-            let (key, now) = (format!("{{{name}}}:timeout"), client.time_millis().await.to_string());
+            let (key, now) =
+                (format!("{{{name}}}:timeout"), client.time_millis().await.to_string());
             let held: Vec<String> = client.get(&["ZRANGEBYSCORE", &key, &now, "+inf"]).await;
             return held.into_iter().map(|owner| (owner, 1)).collect();
         }

@@ -99,11 +99,6 @@ fn batch(parts: &[&Part]) -> Script {
 }
 
 impl Part {
-    /// Starts a call of the part by itself; add the keys and then the arguments.
-    pub(super) fn call(&self) -> Cmd {
-        self.script.call(self.keys)
-    }
-
     /// Adds the part's number, by which the batch script finds it.
     pub(super) fn write_number(&self, batch: &mut Cmd) {
         batch.arg(self.number);
