@@ -173,8 +173,7 @@ impl Link {
     ) -> Result<T, CallError> {
         match answer {
             Err(_) => {
-                self.suspicious.store(true, Ordering::Relaxed);
-                self.look.notify_one();
+                self.suspect();
                 Err(CallError::TimedOut)
             }
             Ok(Err(error)) if error.is_unrecoverable_error() || error.is_io_error() => {
@@ -190,6 +189,17 @@ impl Link {
                 })
             }
         }
+    }
+
+    /// Has the task ask the connection for a sign of life.
+    pub(super) fn suspect(&self) {
+        self.suspicious.store(true, Ordering::Relaxed);
+        self.look.notify_one();
+    }
+
+    /// False while a connection is being made.
+    pub(super) fn is_connected(&self) -> bool {
+        self.live.load().is_some()
     }
 
     /// What an error reply says about the connection: whoever answers at this address may not be

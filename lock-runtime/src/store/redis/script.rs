@@ -138,3 +138,7 @@ impl Script {
 pub(super) fn is_noscript(error: &RedisError) -> bool {
     error.code() == Some("NOSCRIPT")
 }
+
+pub(super) fn is_noperm(error: &RedisError) -> bool {
+    error.code() == Some("NOPERM")
+}
