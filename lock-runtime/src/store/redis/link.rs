@@ -24,6 +24,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::channels::Channels;
 use super::errors::connect_error;
+use super::script::load_all;
 use crate::error::StoreError;
 
 /// How long a connection may take to be made.
@@ -173,8 +174,7 @@ impl Link {
     ) -> Result<T, CallError> {
         match answer {
             Err(_) => {
-                self.suspicious.store(true, Ordering::Relaxed);
-                self.look.notify_one();
+                self.suspect();
                 Err(CallError::TimedOut)
             }
             Ok(Err(error)) if error.is_unrecoverable_error() || error.is_io_error() => {
@@ -190,6 +190,17 @@ impl Link {
                 })
             }
         }
+    }
+
+    /// Has the task ask the connection for a sign of life.
+    pub(super) fn suspect(&self) {
+        self.suspicious.store(true, Ordering::Relaxed);
+        self.look.notify_one();
+    }
+
+    /// False while a connection is being made.
+    pub(super) fn is_connected(&self) -> bool {
+        self.live.load().is_some()
     }
 
     /// What an error reply says about the connection: whoever answers at this address may not be
@@ -244,9 +255,10 @@ impl Link {
                 Ok::<_, redis::aio::SendError>(())
             });
         let connecting = self.client.get_multiplexed_async_connection_with_config(&config);
-        let connection = timeout(CONNECT_TIMEOUT, connecting)
+        let mut connection = timeout(CONNECT_TIMEOUT, connecting)
             .await
             .map_err(|_| std::io::Error::from(std::io::ErrorKind::TimedOut))??;
+        let _ = timeout(PING_TIMEOUT, load_all(&mut connection)).await;
         self.suspicious.store(false, Ordering::Relaxed);
         let live = Arc::new(Live { number, connection });
         if self.closed.load(Ordering::Acquire) {

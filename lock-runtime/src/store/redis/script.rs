@@ -3,7 +3,8 @@
 use std::fmt::Write;
 use std::sync::LazyLock;
 
-use redis::{Cmd, RedisError, Value};
+use redis::aio::MultiplexedConnection;
+use redis::{Cmd, RedisError, RedisResult, Value};
 use tokio::time::Instant;
 
 use super::link::{CallError, Link};
@@ -50,6 +51,11 @@ macro_rules! parts {
     ($($name:ident = $file:literal, $keys:literal, $args:literal;)*) => {
         parts!(@ 1; $($name = $file, $keys, $args;)*);
 
+        /// The sources of all parts, and of all of them in one script.
+        fn sources() -> impl Iterator<Item = &'static str> {
+            [$(&*$name.script.source),*].into_iter().chain([&*BATCH.source])
+        }
+
         /// All parts in one script.
         pub(super) static BATCH: LazyLock<Script> = LazyLock::new(|| batch(&[$(&$name),*]));
     };
@@ -81,6 +87,16 @@ parts! {
     WRITE_RELEASE = "write_release.lua", 3, 2;
     PERMIT_ACQUIRE = "permit_acquire.lua", 3, 7;
     PERMIT_RELEASE = "permit_release.lua", 2, 3;
+}
+
+/// Makes a server know what takes and frees locks before the first request finds that it does not:
+/// that one would be overtaken by those behind it. It stays an optimisation, so errors do not matter.
+pub(super) async fn load_all(connection: &mut MultiplexedConnection) {
+    let mut load = redis::pipe();
+    for source in sources() {
+        load.cmd("SCRIPT").arg("LOAD").arg(source).ignore();
+    }
+    let _: RedisResult<()> = load.query_async(connection).await;
 }
 
 /// Each part becomes a function whose parameters stand in for the script's own KEYS and ARGV.
@@ -153,4 +169,8 @@ impl Script {
 
 pub(super) fn is_noscript(error: &RedisError) -> bool {
     error.code() == Some("NOSCRIPT")
+}
+
+pub(super) fn is_noperm(error: &RedisError) -> bool {
+    error.code() == Some("NOPERM")
 }
