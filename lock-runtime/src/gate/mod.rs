@@ -291,12 +291,22 @@ impl<H> Seat<H> {
 
     /// Ends the line behind a hold that can be shared: everybody in it is told to share it.
     pub(crate) fn share(&self) {
-        let Some(line) = self.with(|gate| std::mem::take(&mut gate.line)) else { return };
-        if let Some((gates, _)) = &self.inside {
-            gates.waiting.fetch_sub(line.len(), Ordering::Relaxed);
-        }
-        for (_, waiter) in line {
-            let _ = waiter.turn.send(Turn::Shared);
+        self.end_line(|_| true, || Turn::Shared);
+    }
+
+    /// As [`share`](Self::share), for those only who were in line before `then`.
+    pub(crate) fn share_before(&self, then: Instant) {
+        self.end_line(|waiter| waiter.since < then, || Turn::Shared);
+    }
+
+    /// Takes these out of the line and tells each why.
+    fn end_line(&self, which: impl Fn(&Waiter<H>) -> bool, turn: impl Fn() -> Turn<H>) {
+        let taken = self
+            .with(|gate| gate.line.extract_if(.., |_, waiter| which(waiter)).collect::<Vec<_>>());
+        let (Some(taken), Some((gates, _))) = (taken, &self.inside) else { return };
+        gates.waiting.fetch_sub(taken.len(), Ordering::Relaxed);
+        for (_, waiter) in taken {
+            let _ = waiter.turn.send(turn());
         }
     }
 
@@ -329,18 +339,14 @@ impl<H> Seat<H> {
     /// that for `patience`: each has its own, not one after the other (S-33).
     pub(crate) fn failed(&self, error: &StoreError, patience: Duration) {
         let now = Instant::now();
-        let overdue = self.with(|gate| {
+        let since = self.with(|gate| {
             let since = gate.failing.take().map_or(now, |(since, _)| since);
             gate.failing = Some((since, error.clone()));
-            let overdue =
-                |_: &u64, waiter: &mut Waiter<H>| now >= waiter.since.max(since) + patience;
-            gate.line.extract_if(.., overdue).map(|(_, waiter)| waiter).collect::<Vec<_>>()
+            since
         });
-        let (Some(overdue), Some((gates, _))) = (overdue, &self.inside) else { return };
-        gates.waiting.fetch_sub(overdue.len(), Ordering::Relaxed);
-        for waiter in overdue {
-            let _ = waiter.turn.send(Turn::Failed(error.clone()));
-        }
+        let Some(since) = since else { return };
+        let overdue = |waiter: &Waiter<H>| now >= waiter.since.max(since) + patience;
+        self.end_line(overdue, || Turn::Failed(error.clone()));
     }
 
     /// Notes how many hand-offs a hold came to.
