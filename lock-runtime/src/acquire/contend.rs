@@ -216,8 +216,11 @@ impl<'a> Contender<'a> {
         let hold = Arc::new(Hold::new(taken, engine.keeper.clock.clone()));
         engine.keeper.watchdog.add(&hold);
         // Where others can hold as well, or line up elsewhere, the next in line need not wait for us.
-        let keeps_seat = !matches!(hold.target.kind(), LockKind::Semaphore | LockKind::Fair);
-        let seat = keeps_seat.then_some(seat);
+        let seat = match hold.target.kind() {
+            LockKind::Semaphore => Some(seat.step_out()),
+            LockKind::Fair => None,
+            _ => Some(seat),
+        };
         let stand = Stand::new(Arc::clone(&engine.keeper), hold, seat, token, tokens);
         Next::Return(self.contention.stand_on(stand).ok_or_else(|| {
             let message = "the lease was over as soon as it was granted";

@@ -14,18 +14,19 @@
 //! 4. Nothing foreign runs under a shard's mutex: payloads and wakers are dropped or called after it
 //!    is unlocked, because they come back here.
 
+mod ticket;
+
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::hash::{BuildHasherDefault, Hasher};
-use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+pub(crate) use self::ticket::{Ticket, Turn};
 use crate::error::{BusyReason, StoreError};
 use crate::options::Lease;
 use crate::store::Target;
@@ -100,18 +101,6 @@ struct Waiter<H> {
     turn: oneshot::Sender<Turn<H>>,
 }
 
-/// What a waiter gets when it comes to the front.
-pub(crate) enum Turn<H> {
-    /// The right to contend in the store.
-    Contend(Seat<H>),
-    /// A hold, with everything that belongs to it.
-    Handed(H),
-    /// The end of the wait: the store has been failing for as long as is put up with.
-    Failed(StoreError),
-    /// The end of this line: what it waits for can be shared now.
-    Shared,
-}
-
 /// What [`Gates::enter`] answers.
 pub(crate) enum Entry<H> {
     /// Nobody is in the way here.
@@ -170,12 +159,7 @@ impl<H> Gates<H> {
         let number = self.next_waiter.fetch_add(1, Ordering::Relaxed);
         let (turn, ticket) = oneshot::channel();
         gate.line.insert(number, Waiter { since: Instant::now(), lease, turn });
-        Entry::Line(Ticket {
-            gates: Arc::clone(self),
-            target: Arc::clone(target),
-            number: Some(number),
-            turn: ticket,
-        })
+        Entry::Line(Ticket::new(Arc::clone(self), Arc::clone(target), number, ticket))
     }
 
     /// How the store has been failing whoever has the seat, if it has.
@@ -213,11 +197,24 @@ impl<H> Gates<H> {
         gate.beside += 1;
         self.waiting.fetch_add(1, Ordering::Relaxed);
         let inside = Some((Arc::clone(self), Arc::clone(target)));
-        Entry::Turn(Seat { inside, beside: true })
+        Entry::Turn(Seat { inside, beside: true, outside: false })
     }
 
     fn seat(self: &Arc<Self>, target: &Arc<Target>) -> Seat<H> {
-        Seat { inside: Some((Arc::clone(self), Arc::clone(target))), beside: false }
+        Seat { inside: Some((Arc::clone(self), Arc::clone(target))), beside: false, outside: false }
+    }
+
+    /// Holds back whoever contends here next, if nobody does now.
+    fn let_others_first(&self, target: &Arc<Target>, until: Instant) {
+        let mut shard = self.shard(target);
+        shard.sweep();
+        let gate = shard
+            .gates
+            .entry(Arc::clone(target))
+            .or_insert_with(|| Gate { seat: SeatState::Free, ..Gate::taken() });
+        if gate.seat == SeatState::Free {
+            gate.others_first = Some(until);
+        }
     }
 
     fn leave_beside(&self, target: &Target) {
@@ -281,12 +278,14 @@ pub(crate) struct Seat<H> {
     inside: Option<(Arc<Gates<H>>, Arc<Target>)>,
     /// True for one of several contenders side by side.
     beside: bool,
+    /// True once others are let in although the hold goes on.
+    outside: bool,
 }
 
 impl<H> Seat<H> {
     /// A seat at no gate: what it is good for concerns nobody else.
     pub(crate) fn apart() -> Self {
-        Self { inside: None, beside: false }
+        Self { inside: None, beside: false, outside: false }
     }
 
     /// Ends the line behind a hold that can be shared: everybody in it is told to share it.
@@ -384,11 +383,27 @@ impl<H> Seat<H> {
 
     /// Leaves. `others_first` gives other processes that long before this one contends again.
     pub(crate) fn leave(mut self, others_first: Option<Duration>) {
-        self.pass(others_first.map(|head_start| Instant::now() + head_start));
+        let until = others_first.map(|head_start| Instant::now() + head_start);
+        match (&self.inside, until) {
+            (Some((gates, target)), Some(until)) if self.outside => {
+                gates.let_others_first(target, until);
+            }
+            _ => self.pass(until),
+        }
+    }
+
+    /// Lets the next in line in at once. What is left can [leave](Self::leave) later.
+    pub(crate) fn step_out(mut self) -> Self {
+        let inside = self.inside.clone();
+        self.pass(None);
+        Self { inside, beside: false, outside: true }
     }
 
     fn pass(&mut self, others_first: Option<Instant>) {
         let Some((gates, target)) = self.inside.take() else { return };
+        if self.outside {
+            return;
+        }
         if self.beside {
             return gates.leave_beside(&target);
         }
@@ -405,14 +420,14 @@ impl<H> Seat<H> {
         };
         if let Some((_, waiter)) = next {
             gates.waiting.fetch_sub(1, Ordering::Relaxed);
-            let seat = Self { inside: Some((gates, target)), beside: false };
+            let seat = Self { inside: Some((gates, target)), beside: false, outside: false };
             // Refused by a waiter who has just gone: dropping the seat lets the next one in.
             let _ = waiter.turn.send(Turn::Contend(seat));
         }
     }
 
     fn with<T>(&self, f: impl FnOnce(&mut Gate<H>) -> T) -> Option<T> {
-        let (gates, target) = self.inside.as_ref().filter(|_| !self.beside)?;
+        let (gates, target) = self.inside.as_ref().filter(|_| !self.beside && !self.outside)?;
         gates.shard(target).gates.get_mut(&**target).map(f)
     }
 }
@@ -426,39 +441,5 @@ impl<H> Drop for Seat<H> {
 impl<H> fmt::Debug for Seat<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Seat").finish_non_exhaustive()
-    }
-}
-
-/// A place in line: resolves to the turn, or to `None` when the client shuts down. Dropping it
-/// leaves the line at once.
-pub(crate) struct Ticket<H> {
-    gates: Arc<Gates<H>>,
-    target: Arc<Target>,
-    /// Empty once the turn has come.
-    number: Option<u64>,
-    turn: oneshot::Receiver<Turn<H>>,
-}
-
-impl<H> Future for Ticket<H> {
-    type Output = Option<Turn<H>>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let turn = ready!(Pin::new(&mut self.turn).poll(cx));
-        self.number = None;
-        Poll::Ready(turn.ok())
-    }
-}
-
-impl<H> Drop for Ticket<H> {
-    fn drop(&mut self) {
-        let Some(number) = self.number else { return };
-        let left = {
-            let mut shard = self.gates.shard(&self.target);
-            shard.gates.get_mut(&*self.target).and_then(|gate| gate.line.remove(&number))
-        };
-        if left.is_some() {
-            self.gates.waiting.fetch_sub(1, Ordering::Relaxed);
-        }
-        // Otherwise the turn is on its way and comes back with `self.turn` (invariant 2).
     }
 }
