@@ -415,13 +415,12 @@ impl LockClientBuilder {
             LockKey::new(namespace)?;
         }
         let Timing { command_timeout, store_patience, poll_cap, waiter_lease, .. } = self.timing;
-        let durations = [
+        for (name, duration) in [
             ("waiter_lease", waiter_lease),
             ("command_timeout", command_timeout),
             ("store_patience", store_patience),
             ("poll_cap", poll_cap),
-        ];
-        for (name, duration) in durations {
+        ] {
             if !(SHORTEST_SETTING..=LONGEST_SETTING).contains(&duration) {
                 return Err(LockError::InvalidOptions(format!(
                     "{name} is {duration:?}; give between {SHORTEST_SETTING:?} and \
