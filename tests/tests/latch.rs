@@ -274,6 +274,9 @@ async fn a_count_outlasts_a_missing_connection() {
     })
     .await;
     let counting = tokio::spawn(async move { latch.count_down().await });
+    // Longer than one attempt takes.
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    assert!(!counting.is_finished(), "{:?}", counting.await);
     server.restart().await;
     assert_eq!(timeout(SOON, counting).await.expect("hangs").unwrap().unwrap(), 1);
 }
