@@ -15,6 +15,7 @@ use crate::error::LockError;
 use crate::fair_mutex::FairMutex;
 use crate::gate::Gates;
 use crate::key::{IntoLockKey, LockKey};
+use crate::latch::CountDownLatch;
 use crate::lease::keeper::{Keeper, Timing};
 use crate::lease::told_until;
 use crate::mutex::Mutex;
@@ -108,6 +109,11 @@ impl LockClient {
     /// The semaphore of that name, with `limit` permits.
     pub fn semaphore(&self, name: impl IntoLockKey, limit: NonZeroU32) -> Semaphore {
         Semaphore::new(self.handle(name, |key| Target::semaphore(key, limit)), limit)
+    }
+
+    /// The count-down latch of that name.
+    pub fn latch(&self, name: impl IntoLockKey) -> CountDownLatch {
+        CountDownLatch::new(self.handle(name, Target::latch))
     }
 
     /// A way to take what `target` makes of the full name.
@@ -409,13 +415,12 @@ impl LockClientBuilder {
             LockKey::new(namespace)?;
         }
         let Timing { command_timeout, store_patience, poll_cap, waiter_lease, .. } = self.timing;
-        let durations = [
+        for (name, duration) in [
             ("waiter_lease", waiter_lease),
             ("command_timeout", command_timeout),
             ("store_patience", store_patience),
             ("poll_cap", poll_cap),
-        ];
-        for (name, duration) in durations {
+        ] {
             if !(SHORTEST_SETTING..=LONGEST_SETTING).contains(&duration) {
                 return Err(LockError::InvalidOptions(format!(
                     "{name} is {duration:?}; give between {SHORTEST_SETTING:?} and \

@@ -80,6 +80,7 @@ mod fence;
 mod gate;
 mod guard;
 mod key;
+mod latch;
 mod lease;
 mod mutex;
 mod options;
@@ -92,6 +93,7 @@ mod stand;
 pub use client::{LockClient, LockClientBuilder, Shutdown};
 pub use fair_mutex::FairMutex;
 pub use key::{IntoLockKey, KeyPart, KeyPartWriter, LockKey, LockKeyBuilder, MAX_KEY_BYTES};
+pub use latch::CountDownLatch;
 #[cfg(feature = "macros")]
 pub use lock_macros::distributed_lock;
 pub use mutex::Mutex;

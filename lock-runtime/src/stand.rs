@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::error::{LockError, LossCause, StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
-use crate::gate::{Seat, Vacated};
+use crate::gate::Seat;
 use crate::lease::Hold;
 use crate::lease::keeper::Keeper;
 use crate::lease::releaser::AfterRelease;
@@ -34,7 +34,6 @@ pub(crate) struct Stand {
     /// Gone once the stand has ended, and from the start where the next in line need not wait for
     /// that.
     seat: Option<Seat<Stand>>,
-    vacated: Option<Vacated<Stand>>,
     /// False once somebody else sees to the hold.
     ours: bool,
 }
@@ -43,26 +42,12 @@ impl Stand {
     pub(crate) fn new(
         keeper: Arc<Keeper>,
         hold: Arc<Hold>,
-        seat: Seat<Self>,
+        seat: Option<Seat<Self>>,
         token: FencingToken,
         tokens: u32,
     ) -> Self {
         let last_token = FencingToken::new(token.get() + u64::from(tokens.max(1)) - 1);
-        Self {
-            keeper,
-            hold,
-            token,
-            last_token,
-            handoffs: 0,
-            seat: Some(seat),
-            vacated: None,
-            ours: true,
-        }
-    }
-
-    /// Lets the next in line in at once: others can hold beside this one, or line up elsewhere.
-    pub(crate) fn vacate(&mut self) {
-        self.vacated = self.seat.take().and_then(Seat::vacate);
+        Self { keeper, hold, token, last_token, handoffs: 0, seat, ours: true }
     }
 
     /// Lets everybody in the local line share the hold.
@@ -94,7 +79,6 @@ impl Stand {
             last_token: self.last_token,
             handoffs: self.handoffs + 1,
             seat: Some(seat),
-            vacated: None,
             ours: true,
         };
         match seat.hand_off(self.hold.lease, next) {
@@ -136,7 +120,7 @@ impl Stand {
             && !self.hold.unsettled
         {
             self.ours = false;
-            leave(self.seat.take(), self.vacated.take(), self.handoffs, Some(reply));
+            leave(self.seat.take(), self.handoffs, Some(reply));
         }
         outcome
     }
@@ -181,20 +165,11 @@ impl Stand {
 }
 
 /// Leaves the gate after a release that was answered, or not.
-fn leave(
-    seat: Option<Seat<Stand>>,
-    vacated: Option<Vacated<Stand>>,
-    handoffs: u32,
-    reply: Option<ReleaseReply>,
-) {
+fn leave(seat: Option<Seat<Stand>>, handoffs: u32, reply: Option<ReleaseReply>) {
+    let Some(seat) = seat else { return };
+    seat.note_handoffs(handoffs);
     let others = matches!(reply, Some(ReleaseReply::Released { others_waiting: true }));
-    let head_start = others.then(|| HEAD_START.mul_f64(1.0 + fastrand::f64()));
-    if let Some(seat) = seat {
-        seat.note_handoffs(handoffs);
-        seat.leave(head_start);
-    } else if let (Some(vacated), Some(head_start)) = (vacated, head_start) {
-        vacated.leave(head_start);
-    }
+    seat.leave(others.then(|| HEAD_START.mul_f64(1.0 + fastrand::f64())));
 }
 
 impl Drop for Stand {
@@ -206,8 +181,8 @@ impl Drop for Stand {
         if let Some(seat) = &seat {
             seat.leaving();
         }
-        let (vacated, handoffs) = (self.vacated.take(), self.handoffs);
-        let after: AfterRelease = Box::new(move |reply| leave(seat, vacated, handoffs, reply));
+        let handoffs = self.handoffs;
+        let after: AfterRelease = Box::new(move |reply| leave(seat, handoffs, reply));
         self.keeper.give_back(&self.hold, Some(after));
     }
 }

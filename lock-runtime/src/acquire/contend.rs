@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout};
 
 use super::Contention;
+use super::waiting::Waiting;
 use crate::clock::Tick;
 use crate::error::{BusyReason, LockError, StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
@@ -17,7 +18,7 @@ use crate::lease::releaser::ReleaseJob;
 use crate::lease::{Hold, Taken, deadline};
 use crate::options::{Lease, Wait};
 use crate::stand::Stand;
-use crate::store::{AcquireReply, AcquireRequest, LockKind, OwnerId, Subscription, Target};
+use crate::store::{AcquireReply, AcquireRequest, LockKind, OwnerId, Target};
 
 /// What was sent on behalf of one owner and what is known of its effect. Cleaned up unsettled, it has
 /// the releaser undo whatever took effect (S-21), and keeps the seat until that was sent: the next
@@ -84,17 +85,11 @@ fn vacates(kind: LockKind) -> bool {
     matches!(kind, LockKind::Semaphore | LockKind::Fair)
 }
 
-/// The least time that an answer gets.
-const A_MOMENT: Duration = Duration::from_millis(100);
-
 /// Contends for the key from its seat at the gate.
 pub(super) struct Contender<'a> {
     contention: &'a Contention,
     attempt: Attempt<'a>,
-    limit: Option<Instant>,
-    notices: Option<Subscription>,
-    /// Since when the store has been failing.
-    failing_since: Option<Instant>,
+    waiting: Waiting<'a>,
     /// What the store last said of the holder, unless it has failed since.
     held: Option<Held>,
 }
@@ -118,8 +113,8 @@ impl<'a> Contender<'a> {
     ) -> Self {
         let attempt = Attempt::new(contention, Some(seat));
         contention.engine.contenders.fetch_add(1, Ordering::SeqCst);
-        let failing_since = attempt.seat.as_ref().and_then(Seat::failing_since);
-        Self { contention, attempt, limit, notices: None, failing_since, held: None }
+        let waiting = Waiting::new(contention, attempt.seat.as_ref(), limit);
+        Self { contention, attempt, waiting, held: None }
     }
 
     fn keeper(&self) -> &'a Arc<Keeper> {
@@ -137,9 +132,7 @@ impl<'a> Contender<'a> {
             if self.contention.engine.closed.load(Ordering::Acquire) {
                 return Err(LockError::Closed);
             }
-            if let Some(notices) = &mut self.notices {
-                notices.forget_past();
-            }
+            self.waiting.forget_past();
             let next = match self.ask().await {
                 Ok((AcquireReply::Granted(token), tokens, sent_at)) => {
                     self.granted(token, tokens, sent_at).await
@@ -154,7 +147,7 @@ impl<'a> Contender<'a> {
                 Next::TryAgain => {}
                 Next::WaitForHolder(held) => {
                     self.wait(held).await;
-                    if self.out_of_time() {
+                    if self.waiting.out_of_time() {
                         return Err(self.contention.timed_out(held.0));
                     }
                 }
@@ -170,9 +163,7 @@ impl<'a> Contender<'a> {
             return;
         };
         self.subscribe().await;
-        if let Some(notices) = &mut self.notices {
-            let _ = timeout_at(until, notices.notified()).await;
-        }
+        self.waiting.notified_until(until).await;
     }
 
     /// One request. `sent_at` is read before anything is written (S-8).
@@ -196,7 +187,7 @@ impl<'a> Contender<'a> {
             tokens,
             place: keeps_place.then_some(self.keeper().timing.waiter_lease),
             joins: false,
-            timeout: self.time_to_answer(),
+            timeout: self.waiting.time_to_answer(),
         };
         let sent_at = self.keeper().clock.now();
         self.attempt.in_flight = true;
@@ -237,11 +228,13 @@ impl<'a> Contender<'a> {
         };
         let hold = Arc::new(Hold::new(taken, engine.keeper.clock.clone()));
         engine.keeper.watchdog.add(&hold);
-        let vacates = vacates(hold.target.kind());
-        let mut stand = Stand::new(Arc::clone(&engine.keeper), hold, seat, token, tokens);
-        if vacates {
-            stand.vacate();
-        }
+        // Where others can hold as well, or line up elsewhere, the next in line need not wait for us.
+        let seat = match hold.target.kind() {
+            LockKind::Semaphore => Some(seat.step_out()),
+            LockKind::Fair => None,
+            _ => Some(seat),
+        };
+        let stand = Stand::new(Arc::clone(&engine.keeper), hold, seat, token, tokens);
         Next::Return(self.contention.stand_on(stand).ok_or_else(|| {
             let message = "the lease was over as soon as it was granted";
             StoreError::new(StoreErrorKind::NotReady, message).into()
@@ -249,11 +242,7 @@ impl<'a> Contender<'a> {
     }
 
     fn answered(&mut self) {
-        if self.failing_since.take().is_some()
-            && let Some(seat) = &self.attempt.seat
-        {
-            seat.answered();
-        }
+        self.waiting.answered(self.attempt.seat.as_ref());
     }
 
     async fn refused(&mut self, remaining: Option<Duration>) -> Next {
@@ -262,10 +251,10 @@ impl<'a> Contender<'a> {
         if self.contention.options.wait() == Wait::Never {
             return Next::Return(Err(self.contention.busy(BusyReason::Held)));
         }
-        if self.out_of_time() {
+        if self.waiting.out_of_time() {
             return Next::Return(Err(self.contention.timed_out(remaining)));
         }
-        if self.notices.is_none() && self.subscribe().await {
+        if !self.waiting.listens() && self.subscribe().await {
             return Next::TryAgain;
         }
         Next::WaitForHolder(held)
@@ -277,10 +266,10 @@ impl<'a> Contender<'a> {
         if self.contention.options.wait() == Wait::Never {
             return Next::Return(Err(self.contention.busy(BusyReason::Held)));
         }
-        if self.out_of_time() {
+        if self.waiting.out_of_time() {
             return Next::Return(Err(self.contention.timed_out(None)));
         }
-        self.pause(5..100).await;
+        self.waiting.pause(5..100).await;
         Next::TryAgain
     }
 
@@ -288,10 +277,9 @@ impl<'a> Contender<'a> {
     async fn not_replicated(&mut self, acked: u32) -> Next {
         let wanted = self.contention.options.replicas().map_or(0, |replicas| replicas.at_least);
         self.attempt.start_over();
-        let since = *self.failing_since.get_or_insert_with(Instant::now);
         if self.contention.options.wait() == Wait::Never
-            || self.out_of_time()
-            || since.elapsed() >= self.keeper().timing.store_patience
+            || self.waiting.out_of_time()
+            || self.waiting.failing_for() >= self.keeper().timing.store_patience
         {
             return Next::Return(Err(LockError::NotReplicated {
                 key: self.contention.target.key().to_string(),
@@ -299,14 +287,8 @@ impl<'a> Contender<'a> {
                 wanted: wanted as usize,
             }));
         }
-        self.pause(10..50).await;
+        self.waiting.pause(10..50).await;
         Next::TryAgain
-    }
-
-    /// Sleeps for a random time, in milliseconds, but not past our own limit.
-    async fn pause(&self, millis: std::ops::Range<u64>) {
-        let pause = Duration::from_millis(fastrand::u64(millis));
-        tokio::time::sleep(self.time_left(pause)).await;
     }
 
     /// S-33: what may pass is tried again while patience and wait last; the rest is returned.
@@ -320,95 +302,38 @@ impl<'a> Contender<'a> {
             let key = self.contention.target.key().to_string();
             return Next::Return(Err(LockError::KeyCollision { key, found: error.to_string() }));
         }
-        if let (Some(held), true) = (self.held.take(), self.out_of_time()) {
+        if let (Some(held), true) = (self.held.take(), self.waiting.out_of_time()) {
             // The store is well and the lock was held; it was our own limit that cut this short.
             return Next::Return(Err(self.contention.timed_out(held.0)));
         }
-        let patience = self.keeper().timing.store_patience;
-        let since = *self.failing_since.get_or_insert_with(Instant::now);
-        let out_of_patience = since.max(self.contention.started).elapsed() >= patience;
-        if let (true, Some(seat)) = (error.kind().is_transient(), &self.attempt.seat) {
-            seat.failed(&error, patience);
-        }
-        let give_up = !error.kind().is_transient()
-            || out_of_patience
-            || self.out_of_time()
-            || self.contention.options.wait() == Wait::Never;
-        if give_up {
+        if self.waiting.failed(&error, self.attempt.seat.as_ref()) {
             // Never "busy" or "timed out": nobody knows whether the lock was free.
             return Next::Return(Err(LockError::Store(error)));
         }
-        self.pause(10..50).await;
+        self.waiting.pause(10..50).await;
         Next::TryAgain
     }
 
-    /// True once a release from now on will be noticed. Where it cannot be had, polling does.
     async fn subscribe(&mut self) -> bool {
-        let timeout = self.time_left(self.keeper().timing.command_timeout);
-        match self.keeper().store.subscribe(&self.attempt.target, timeout).await {
-            Ok(notices) => {
-                self.notices = Some(notices);
-                true
-            }
-            Err(error) => {
-                tracing::debug!(lock.key = ?self.contention.target.key(), %error, "no subscription");
-                false
-            }
-        }
+        self.waiting.subscribe(&self.attempt.target).await
     }
 
     /// Sleeps until the first of: a notice, the holder's end, the poll cap, our own limit (S-15).
     async fn wait(&mut self, Held(remaining): Held) {
-        let cap = self.keeper().timing.poll_cap.mul_f64(0.8 + 0.4 * fastrand::f64());
+        let cap = self.waiting.poll_cap();
         // A few milliseconds late on purpose: at the very end the key may still be there.
         let jitter = Duration::from_millis(fastrand::u64(1..5));
         let nap = remaining.map_or(cap, |remaining| cap.min(remaining.saturating_add(jitter)));
         // A place in the store wants a sign of life, with room for two that are lost.
         let nap =
             if self.attempt.placed { nap.min(self.keeper().timing.waiter_lease / 3) } else { nap };
-        let nap = tokio::time::sleep(self.time_left(nap));
-        let engine = &self.contention.engine;
-        let closing = engine.closing.notified();
-        tokio::pin!(closing);
-        // Register, then check, then wait; the loop looks at `closed` as well.
-        closing.as_mut().enable();
-        if engine.closed.load(Ordering::SeqCst) {
-            return;
+        self.waiting.nap(nap).await;
+        if vacates(self.attempt.target.kind()) {
+            // Somebody of this process may have let go, who is told just now whether others wait
+            // elsewhere.
+            tokio::task::yield_now().await;
+            self.let_others_go_first().await;
         }
-        let noticed = async {
-            match &mut self.notices {
-                Some(notices) => notices.notified().await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            () = nap => {}
-            () = closing => {}
-            () = noticed => {
-                if vacates(self.attempt.target.kind()) {
-                    // Somebody of this process may have let go, who is told just now whether others
-                    // wait elsewhere.
-                    tokio::task::yield_now().await;
-                    self.let_others_go_first().await;
-                }
-            }
-        }
-    }
-
-    /// How long the store may take: as long as we wait, but an answer always gets a moment, or a
-    /// short wait over a slow network could never succeed.
-    fn time_to_answer(&self) -> Duration {
-        let command_timeout = self.keeper().timing.command_timeout;
-        self.time_left(command_timeout).max(A_MOMENT.min(command_timeout))
-    }
-
-    fn time_left(&self, most: Duration) -> Duration {
-        let left = |limit: Instant| limit.saturating_duration_since(Instant::now());
-        self.limit.map_or(most, |limit| left(limit).min(most))
-    }
-
-    fn out_of_time(&self) -> bool {
-        self.limit.is_some_and(|limit| Instant::now() >= limit)
     }
 }
 

@@ -12,7 +12,9 @@
 
 mod contend;
 mod handle;
+mod open;
 mod share;
+mod waiting;
 
 use std::fmt;
 use std::pin::Pin;
@@ -253,25 +255,32 @@ impl Contention {
                 }
             }
             let patience = if shares { Some(Instant::now() + LOOK_AGAIN) } else { limit };
-            let seat = match self.enter() {
-                Entry::Turn(seat) => seat,
-                Entry::Busy(reason) => return Err(self.busy(reason)),
-                Entry::Closed => return Err(LockError::Closed),
-                Entry::Line(ticket) => match until(earlier(limit, patience), ticket).await {
-                    None if limit.is_none_or(|limit| Instant::now() < limit) => continue,
-                    None => return Err(self.timed_out_in_line()),
-                    Some(Some(Turn::Failed(error))) => return Err(LockError::Store(error)),
-                    Some(None) => return Err(LockError::Closed),
-                    Some(Some(Turn::Contend(seat))) => seat,
-                    Some(Some(Turn::Handed(stand))) => match self.stand_on(stand) {
-                        Some(guard) => return Ok(guard),
-                        // Lost on the way here; line up again.
-                        None => continue,
-                    },
-                    Some(Some(Turn::Shared)) => continue,
+            let seat = match self.line_up(earlier(limit, patience)).await? {
+                None if limit.is_none_or(|limit| Instant::now() < limit) => continue,
+                None => return Err(self.timed_out_in_line()),
+                Some(Turn::Failed(error)) => return Err(LockError::Store(error)),
+                Some(Turn::Contend(seat)) => seat,
+                Some(Turn::Handed(stand)) => match self.stand_on(stand) {
+                    Some(guard) => return Ok(guard),
+                    // Lost on the way here; line up again.
+                    None => continue,
                 },
+                Some(Turn::Shared) => continue,
             };
             return Contender::new(&self, seat, limit).contend().await;
+        }
+    }
+
+    /// Enters the gate and waits for the turn there; `None` if it has not come by then.
+    async fn line_up(&self, limit: Option<Instant>) -> Result<Option<Turn<Stand>>, LockError> {
+        match self.enter() {
+            Entry::Turn(seat) => Ok(Some(Turn::Contend(seat))),
+            Entry::Busy(reason) => Err(self.busy(reason)),
+            Entry::Closed => Err(LockError::Closed),
+            Entry::Line(ticket) => match until(limit, ticket).await {
+                Some(None) => Err(LockError::Closed),
+                turn => Ok(turn.flatten()),
+            },
         }
     }
 
@@ -285,6 +294,9 @@ impl Contention {
         match self.target.kind() {
             // Its line is in the store, for all processes; one here would be a second one (S-26).
             LockKind::Fair => gates.enter_beside(&self.target, options.max_waiters()),
+            // Who asks for these inside the gate need not get them, nor all that there are: only
+            // the store knows.
+            LockKind::Semaphore | LockKind::Latch if !may_wait => Entry::Turn(Seat::apart()),
             _ => gates.enter(&self.target, options.lease(), options.max_waiters(), may_wait),
         }
     }

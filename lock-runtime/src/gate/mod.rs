@@ -15,6 +15,7 @@
 //!    is unlocked, because they come back here.
 
 mod seat;
+mod ticket;
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -24,8 +25,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use self::seat::Ticket;
-pub(crate) use self::seat::{Seat, Vacated};
+pub(crate) use self::seat::Seat;
+pub(crate) use self::ticket::{Ticket, Turn};
 use crate::error::{BusyReason, StoreError};
 use crate::options::Lease;
 use crate::store::Target;
@@ -100,18 +101,6 @@ struct Waiter<H> {
     turn: oneshot::Sender<Turn<H>>,
 }
 
-/// What a waiter gets when it comes to the front.
-pub(crate) enum Turn<H> {
-    /// The right to contend in the store.
-    Contend(Seat<H>),
-    /// A hold, with everything that belongs to it.
-    Handed(H),
-    /// The end of the wait: the store has been failing for as long as is put up with.
-    Failed(StoreError),
-    /// The end of this line: what it waits for can be shared now.
-    Shared,
-}
-
 /// What [`Gates::enter`] answers.
 pub(crate) enum Entry<H> {
     /// Nobody is in the way here.
@@ -170,12 +159,7 @@ impl<H> Gates<H> {
         let number = self.next_waiter.fetch_add(1, Ordering::Relaxed);
         let (turn, ticket) = oneshot::channel();
         gate.line.insert(number, Waiter { since: Instant::now(), lease, turn });
-        Entry::Line(Ticket {
-            gates: Arc::clone(self),
-            target: Arc::clone(target),
-            number: Some(number),
-            turn: ticket,
-        })
+        Entry::Line(Ticket::new(Arc::clone(self), Arc::clone(target), number, ticket))
     }
 
     /// How the store has been failing whoever has the seat, if it has.
@@ -196,16 +180,6 @@ impl<H> Gates<H> {
         }
     }
 
-    /// Keeps a gate for those who go first elsewhere, until then.
-    fn others_first(&self, target: &Arc<Target>, until: Instant) {
-        let mut shard = self.shard(target);
-        if !shard.gates.contains_key(target) {
-            shard.sweep();
-        }
-        let free = || Gate { seat: SeatState::Free, ..Gate::taken() };
-        shard.gates.entry(Arc::clone(target)).or_insert_with(free).others_first = Some(until);
-    }
-
     /// Lets in a contender who lines up in the store and not here, if there is room (S-18).
     pub(crate) fn enter_beside(self: &Arc<Self>, target: &Arc<Target>, max: usize) -> Entry<H> {
         let mut shard = self.shard(target);
@@ -223,11 +197,24 @@ impl<H> Gates<H> {
         gate.beside += 1;
         self.waiting.fetch_add(1, Ordering::Relaxed);
         let inside = Some((Arc::clone(self), Arc::clone(target)));
-        Entry::Turn(Seat { inside, beside: true })
+        Entry::Turn(Seat { inside, beside: true, outside: false })
     }
 
     fn seat(self: &Arc<Self>, target: &Arc<Target>) -> Seat<H> {
-        Seat { inside: Some((Arc::clone(self), Arc::clone(target))), beside: false }
+        Seat { inside: Some((Arc::clone(self), Arc::clone(target))), beside: false, outside: false }
+    }
+
+    /// Holds back whoever contends here next, if nobody does now.
+    fn let_others_first(&self, target: &Arc<Target>, until: Instant) {
+        let mut shard = self.shard(target);
+        shard.sweep();
+        let gate = shard
+            .gates
+            .entry(Arc::clone(target))
+            .or_insert_with(|| Gate { seat: SeatState::Free, ..Gate::taken() });
+        if gate.seat == SeatState::Free {
+            gate.others_first = Some(until);
+        }
     }
 
     fn leave_beside(&self, target: &Target) {

@@ -1,13 +1,10 @@
-//! What a task holds of a gate: the place inside, what is left of it, a place in line.
+//! The place inside a gate, or what is left of it.
 
 use std::fmt;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::{Gate, Gates, MAX_TOKEN_BLOCK, SeatState, Turn, Waiter};
@@ -21,30 +18,34 @@ pub(crate) struct Seat<H> {
     pub(super) inside: Option<(Arc<Gates<H>>, Arc<Target>)>,
     /// True for one of several contenders side by side.
     pub(super) beside: bool,
+    /// True once others are let in although the hold goes on.
+    pub(super) outside: bool,
 }
 
 impl<H> Seat<H> {
     /// A seat at no gate: what it is good for concerns nobody else.
     pub(crate) fn apart() -> Self {
-        Self { inside: None, beside: false }
-    }
-
-    /// Leaves, and keeps the way to [`leave`](Vacated::leave) once more when the hold ends.
-    pub(crate) fn vacate(mut self) -> Option<Vacated<H>> {
-        // Whoever lines up in the store needs no head start.
-        let inside = self.inside.clone().filter(|_| !self.beside);
-        self.pass(None);
-        inside.map(|(gates, target)| Vacated { gates, target })
+        Self { inside: None, beside: false, outside: false }
     }
 
     /// Ends the line behind a hold that can be shared: everybody in it is told to share it.
     pub(crate) fn share(&self) {
-        let Some(line) = self.with(|gate| std::mem::take(&mut gate.line)) else { return };
-        if let Some((gates, _)) = &self.inside {
-            gates.waiting.fetch_sub(line.len(), Ordering::Relaxed);
-        }
-        for (_, waiter) in line {
-            let _ = waiter.turn.send(Turn::Shared);
+        self.end_line(|_| true, || Turn::Shared);
+    }
+
+    /// As [`share`](Self::share), for those only who were in line before `then`.
+    pub(crate) fn share_before(&self, then: Instant) {
+        self.end_line(|waiter| waiter.since < then, || Turn::Shared);
+    }
+
+    /// Takes these out of the line and tells each why.
+    fn end_line(&self, which: impl Fn(&Waiter<H>) -> bool, turn: impl Fn() -> Turn<H>) {
+        let taken = self
+            .with(|gate| gate.line.extract_if(.., |_, waiter| which(waiter)).collect::<Vec<_>>());
+        let (Some(taken), Some((gates, _))) = (taken, &self.inside) else { return };
+        gates.waiting.fetch_sub(taken.len(), Ordering::Relaxed);
+        for (_, waiter) in taken {
+            let _ = waiter.turn.send(turn());
         }
     }
 
@@ -77,18 +78,14 @@ impl<H> Seat<H> {
     /// that for `patience`: each has its own, not one after the other (S-33).
     pub(crate) fn failed(&self, error: &StoreError, patience: Duration) {
         let now = Instant::now();
-        let overdue = self.with(|gate| {
+        let since = self.with(|gate| {
             let since = gate.failing.take().map_or(now, |(since, _)| since);
             gate.failing = Some((since, error.clone()));
-            let overdue =
-                |_: &u64, waiter: &mut Waiter<H>| now >= waiter.since.max(since) + patience;
-            gate.line.extract_if(.., overdue).map(|(_, waiter)| waiter).collect::<Vec<_>>()
+            since
         });
-        let (Some(overdue), Some((gates, _))) = (overdue, &self.inside) else { return };
-        gates.waiting.fetch_sub(overdue.len(), Ordering::Relaxed);
-        for waiter in overdue {
-            let _ = waiter.turn.send(Turn::Failed(error.clone()));
-        }
+        let Some(since) = since else { return };
+        let overdue = |waiter: &Waiter<H>| now >= waiter.since.max(since) + patience;
+        self.end_line(overdue, || Turn::Failed(error.clone()));
     }
 
     /// Notes how many hand-offs a hold came to.
@@ -126,11 +123,27 @@ impl<H> Seat<H> {
 
     /// Leaves. `others_first` gives other processes that long before this one contends again.
     pub(crate) fn leave(mut self, others_first: Option<Duration>) {
-        self.pass(others_first.map(|head_start| Instant::now() + head_start));
+        let until = others_first.map(|head_start| Instant::now() + head_start);
+        match (&self.inside, until) {
+            (Some((gates, target)), Some(until)) if self.outside => {
+                gates.let_others_first(target, until);
+            }
+            _ => self.pass(until),
+        }
+    }
+
+    /// Lets the next in line in at once. What is left can [leave](Self::leave) later.
+    pub(crate) fn step_out(mut self) -> Self {
+        let inside = self.inside.clone();
+        self.pass(None);
+        Self { inside, beside: false, outside: true }
     }
 
     fn pass(&mut self, others_first: Option<Instant>) {
         let Some((gates, target)) = self.inside.take() else { return };
+        if self.outside {
+            return;
+        }
         if self.beside {
             return gates.leave_beside(&target);
         }
@@ -147,14 +160,14 @@ impl<H> Seat<H> {
         };
         if let Some((_, waiter)) = next {
             gates.waiting.fetch_sub(1, Ordering::Relaxed);
-            let seat = Self { inside: Some((gates, target)), beside: false };
+            let seat = Self { inside: Some((gates, target)), beside: false, outside: false };
             // Refused by a waiter who has just gone: dropping the seat lets the next one in.
             let _ = waiter.turn.send(Turn::Contend(seat));
         }
     }
 
     fn with<T>(&self, f: impl FnOnce(&mut Gate<H>) -> T) -> Option<T> {
-        let (gates, target) = self.inside.as_ref().filter(|_| !self.beside)?;
+        let (gates, target) = self.inside.as_ref().filter(|_| !self.beside && !self.outside)?;
         gates.shard(target).gates.get_mut(&**target).map(f)
     }
 }
@@ -168,52 +181,5 @@ impl<H> Drop for Seat<H> {
 impl<H> fmt::Debug for Seat<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Seat").finish_non_exhaustive()
-    }
-}
-
-/// What is left of a seat whose holder does not keep the next in line waiting.
-pub(crate) struct Vacated<H> {
-    gates: Arc<Gates<H>>,
-    target: Arc<Target>,
-}
-
-impl<H> Vacated<H> {
-    /// Gives other processes that long before anybody of this one contends again.
-    pub(crate) fn leave(self, others_first: Duration) {
-        self.gates.others_first(&self.target, Instant::now() + others_first);
-    }
-}
-
-/// A place in line: resolves to the turn, or to `None` when the client shuts down. Dropping it
-/// leaves the line at once.
-pub(crate) struct Ticket<H> {
-    pub(super) gates: Arc<Gates<H>>,
-    pub(super) target: Arc<Target>,
-    /// Empty once the turn has come.
-    pub(super) number: Option<u64>,
-    pub(super) turn: oneshot::Receiver<Turn<H>>,
-}
-
-impl<H> Future for Ticket<H> {
-    type Output = Option<Turn<H>>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let turn = ready!(Pin::new(&mut self.turn).poll(cx));
-        self.number = None;
-        Poll::Ready(turn.ok())
-    }
-}
-
-impl<H> Drop for Ticket<H> {
-    fn drop(&mut self) {
-        let Some(number) = self.number else { return };
-        let left = {
-            let mut shard = self.gates.shard(&self.target);
-            shard.gates.get_mut(&*self.target).and_then(|gate| gate.line.remove(&number))
-        };
-        if left.is_some() {
-            self.gates.waiting.fetch_sub(1, Ordering::Relaxed);
-        }
-        // Otherwise the turn is on its way and comes back with `self.turn` (invariant 2).
     }
 }

@@ -9,7 +9,12 @@
 //! - `lock <name>`: takes the lock, answers `locked <token>`, and keeps it.
 //! - `release`: releases what `lock` took, answers `released`.
 //!
+//! - `take …`, `permits …`: see `permits`.
+//!
 //! What it does is in the history; an `error …` line says what went wrong.
+
+#[path = "lock_worker/permits.rs"]
+mod permits;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -71,6 +76,21 @@ impl Worker {
                 let guard = self.client.mutex(name).lock().await?;
                 println!("locked {}", guard.token());
                 *held = Some(guard);
+            }
+            ["take", name, limit, permits, lease] => {
+                let (worker, name) = (self.clone(), name.to_owned());
+                let (limit, permits, lease) = (limit.parse()?, permits.parse()?, lease.parse()?);
+                tokio::spawn(async move {
+                    if let Err(error) = worker.take(&name, limit, permits, lease).await {
+                        println!("error {error}");
+                    }
+                });
+            }
+            ["permits", name, limit, tasks, ms, lease] => {
+                let (worker, name) = (self.clone(), name.to_owned());
+                let (limit, tasks) = (limit.parse()?, tasks.parse()?);
+                let (ms, lease) = (ms.parse()?, lease.parse()?);
+                tokio::spawn(async move { worker.permits(&name, limit, tasks, ms, lease).await });
             }
             ["release"] => {
                 held.take().ok_or("nothing is locked")?.release().await?;

@@ -23,9 +23,7 @@ use tokio::time::Instant;
 use self::combine::Combiner;
 use self::link::{CallError, Link};
 use self::request::{Ask, COUNTER_EXPIRY, end_of_hold, field, locks, millis};
-use self::script::{
-    LATCH_COUNT_DOWN, LATCH_REMOVE, LATCH_SET, RAISE_TOKEN, RENEW, SHOW_COUNT, Script,
-};
+use self::script::{LATCH, RAISE_TOKEN, RENEW, SHOW_COUNT, Script};
 #[cfg(feature = "tls-rustls")]
 pub use self::tls::TlsOptions;
 use super::{
@@ -263,42 +261,16 @@ impl Store for RedisStore {
     ) -> StoreFuture<'_, u64> {
         let target = Arc::clone(target);
         Box::pin(async move {
-            let key = target.key().as_str();
-            let answer = match request {
-                LatchRequest::Count => {
-                    self.link.ensure_task();
-                    let mut call = redis::cmd("GET");
-                    call.arg(key);
-                    self.link.call(&call, Instant::now() + timeout).await?
-                }
-                LatchRequest::SetCount(count) => {
-                    let mut call = LATCH_SET.call(1);
-                    call.arg(key).arg(count).arg(target.channel());
-                    self.run(&LATCH_SET, &call, timeout).await?
-                }
-                LatchRequest::CountDown => {
-                    let mut call = LATCH_COUNT_DOWN.call(1);
-                    call.arg(key).arg(target.channel());
-                    self.run(&LATCH_COUNT_DOWN, &call, timeout).await?
-                }
-                LatchRequest::Remove => {
-                    let mut call = LATCH_REMOVE.call(1);
-                    call.arg(key).arg(target.channel());
-                    self.run(&LATCH_REMOVE, &call, timeout).await?
-                }
+            let mut call = LATCH.call(2);
+            call.arg(target.key().as_str()).arg(target.fence_counter()).arg(target.channel());
+            match request {
+                LatchRequest::SetCount(count) => call.arg("set").arg(count),
+                LatchRequest::CountDown => call.arg("down").arg(""),
+                LatchRequest::Count => call.arg("count").arg(""),
+                LatchRequest::Remove => call.arg("remove").arg(""),
             };
-            match answer {
-                Value::Nil => Ok(0),
+            match self.run(&LATCH, &call, timeout).await? {
                 Value::Int(count) => Ok(u64::try_from(count).unwrap_or(0)),
-                Value::BulkString(text) => {
-                    match std::str::from_utf8(&text).map(str::parse::<i64>) {
-                        Ok(Ok(count)) => Ok(u64::try_from(count).unwrap_or(0)),
-                        _ => Err(StoreError::new(
-                            StoreErrorKind::WrongType,
-                            "a value that is no count-down latch",
-                        )),
-                    }
-                }
                 other => Err(surprise(&other)),
             }
         })

@@ -65,9 +65,7 @@ scripts! {
     RENEW = "renew.lua";
     SHOW_COUNT = "show_count.lua";
     MULTI_RELEASE = "multi_release.lua";
-    LATCH_SET = "latch_set.lua";
-    LATCH_COUNT_DOWN = "latch_count_down.lua";
-    LATCH_REMOVE = "latch_remove.lua";
+    LATCH = "latch.lua";
     RAISE_TOKEN = "raise_token.lua";
 }
 
