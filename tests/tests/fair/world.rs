@@ -63,9 +63,15 @@ impl World {
         hash.into_keys().find(|field| field != "mode")
     }
 
-    /// A task that waits, in line and listening by the time this returns; and its owner.
+    /// How often somebody has asked for a place, alone or with others in one script.
+    pub(crate) async fn asked(&self) -> u64 {
+        self.server.command_calls().await.get("zadd").copied().unwrap_or_default()
+    }
+
+    /// A task that waits, and its owner. By the time this returns it is in line, listens, and has
+    /// asked again (S-15), unless somebody else did meanwhile.
     pub(crate) async fn waiter(&self, client: &LockClient, name: &str) -> (Waiting, String) {
-        let before = self.queue(name).await;
+        let (before, asked) = (self.queue(name).await, self.asked().await);
         let waiting = tokio::spawn(client.fair_mutex(name).lock());
         let mut owner = String::new();
         eventually(SOON, "the waiter is in line", async || {
@@ -75,6 +81,7 @@ impl World {
         })
         .await;
         self.server.wait_for_subscribers(&channel(name, &owner), 1).await;
+        eventually(SOON, "it has asked again", async || self.asked().await >= asked + 2).await;
         (waiting, owner)
     }
 
