@@ -90,7 +90,7 @@ async fn done(worker: &mut Worker, tasks: usize) {
 /// S-26: 200 waiters of four processes get it in the order in which they came: no overtakes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_hundred_waiters_of_four_processes_keep_their_order() {
-    let mut world = World::new(Duration::from_secs(5)).await;
+    let mut world = World::new(Duration::from_secs(3)).await;
     let guard = world.taken().await;
     let mut workers = Vec::new();
     for _ in 0..4 {
