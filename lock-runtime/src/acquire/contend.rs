@@ -210,7 +210,7 @@ impl<'a> Contender<'a> {
         if engine.keeper.clock.now() >= deadline(sent_at, lease.duration()) {
             let key = self.attempt.target.key();
             tracing::warn!(lock.key = ?key, "granted too late, given back");
-            self.attempt.start_over();
+            self.start_over();
             let message = "the store takes longer to answer than the lease lasts";
             return self.failed(StoreError::new(StoreErrorKind::NotReady, message)).await;
         }
@@ -239,6 +239,12 @@ impl<'a> Contender<'a> {
             let message = "the lease was over as soon as it was granted";
             StoreError::new(StoreErrorKind::NotReady, message).into()
         }))
+    }
+
+    /// Goes on as another owner, who may have to listen elsewhere (S-26).
+    fn start_over(&mut self) {
+        self.attempt.start_over();
+        self.waiting.stop_listening();
     }
 
     fn answered(&mut self) {
@@ -276,7 +282,7 @@ impl<'a> Contender<'a> {
     /// Taken, but too few replicas know (S-31): given back and tried again while the wait lasts.
     async fn not_replicated(&mut self, acked: u32) -> Next {
         let wanted = self.contention.options.replicas().map_or(0, |replicas| replicas.at_least);
-        self.attempt.start_over();
+        self.start_over();
         if self.contention.options.wait() == Wait::Never
             || self.waiting.out_of_time()
             || self.waiting.failing_for() >= self.keeper().timing.store_patience

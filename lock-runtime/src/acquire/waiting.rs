@@ -76,6 +76,11 @@ impl<'a> Waiting<'a> {
         }
     }
 
+    /// Gives up the subscription: what is waited for is told elsewhere from now on.
+    pub(super) fn stop_listening(&mut self) {
+        self.notices = None;
+    }
+
     pub(super) fn listens(&self) -> bool {
         self.notices.is_some()
     }

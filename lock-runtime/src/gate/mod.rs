@@ -187,15 +187,18 @@ impl<H> Gates<H> {
             return Entry::Closed;
         }
         let others = shard.gates.get(&**target).map_or(0, |gate| gate.beside);
-        if others > max || self.waiting.load(Ordering::Relaxed) >= self.max_waiting {
-            return Entry::Busy(BusyReason::TooManyWaiters);
+        // As with a seat, one of them counts as contending and the others as waiting.
+        if others > 0 {
+            if others > max || self.waiting.load(Ordering::Relaxed) >= self.max_waiting {
+                return Entry::Busy(BusyReason::TooManyWaiters);
+            }
+            self.waiting.fetch_add(1, Ordering::Relaxed);
         }
         let gate = shard
             .gates
             .entry(Arc::clone(target))
             .or_insert_with(|| Gate { seat: SeatState::Free, ..Gate::taken() });
         gate.beside += 1;
-        self.waiting.fetch_add(1, Ordering::Relaxed);
         let inside = Some((Arc::clone(self), Arc::clone(target)));
         Entry::Turn(Seat { inside, beside: true, outside: false })
     }
@@ -218,11 +221,12 @@ impl<H> Gates<H> {
     }
 
     fn leave_beside(&self, target: &Target) {
-        self.waiting.fetch_sub(1, Ordering::Relaxed);
         let mut shard = self.shard(target);
         let Some(gate) = shard.gates.get_mut(target) else { return };
         gate.beside -= 1;
-        if gate.beside == 0 && gate.seat == SeatState::Free {
+        if gate.beside > 0 {
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+        } else if gate.seat == SeatState::Free {
             shard.gates.remove(target);
         }
     }
