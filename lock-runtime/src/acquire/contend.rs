@@ -38,7 +38,11 @@ struct Attempt<'a> {
 impl<'a> Attempt<'a> {
     fn new(contention: &'a Contention, seat: Option<Seat<Stand>>) -> Self {
         let Contention { engine, target, permits, writer, .. } = contention;
-        let owner = writer.clone().unwrap_or_else(|| engine.next_owner(*permits));
+        let owner = engine.next_owner(*permits);
+        let owner = match writer {
+            Some(writer) => owner.within(writer),
+            None => owner,
+        };
         let target = match target.kind() {
             LockKind::Fair => Arc::new(target.for_waiter(&owner)),
             _ => Arc::clone(target),
@@ -168,7 +172,7 @@ impl<'a> Contender<'a> {
         let target = &self.attempt.target;
         let tokens = match (options.lease(), target.kind(), &self.attempt.seat) {
             // Only watchdog holds of these are handed on, so only they need tokens in stock. A
-            // write hold is not: a reader may stand on the same owner (S-27).
+            // write hold is not: the reads inside it are its owner's (S-27).
             (Lease::Watchdog(_), LockKind::Mutex | LockKind::Multi, Some(seat)) => {
                 seat.tokens_wanted()
             }
@@ -225,10 +229,17 @@ impl<'a> Contender<'a> {
         let hold = Arc::new(Hold::new(taken, engine.keeper.clock.clone()));
         engine.keeper.watchdog.add(&hold);
         // Where others can hold as well, or line up elsewhere, the next in line need not wait for us.
-        let keeps_seat = !matches!(hold.target.kind(), LockKind::Semaphore | LockKind::Fair);
-        let seat = keeps_seat.then_some(seat);
+        let (seat, left) = match hold.target.kind() {
+            LockKind::Semaphore | LockKind::Fair | LockKind::Read => (None, Some(seat)),
+            _ => (Some(seat), None),
+        };
         let stand = Stand::new(Arc::clone(&engine.keeper), hold, seat, token, tokens);
-        Next::Return(self.contention.stand_on(stand).ok_or_else(|| {
+        let guard = self.contention.stand_on(stand);
+        if let Some(seat) = left.filter(|_| self.contention.shares()) {
+            // Only now, or those who are told would find nothing to join.
+            seat.share();
+        }
+        Next::Return(guard.ok_or_else(|| {
             let message = "the lease was over as soon as it was granted";
             StoreError::new(StoreErrorKind::NotReady, message).into()
         }))

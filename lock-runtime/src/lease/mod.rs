@@ -230,8 +230,9 @@ impl Hold {
 
     /// One guard less. Answers as [`enter`](Self::enter) does.
     pub(crate) fn leave(&self) -> bool {
-        self.count.fetch_sub(1, Ordering::AcqRel);
-        !self.count_queued.swap(true, Ordering::AcqRel)
+        // The last one ends the hold, so there is nothing to show.
+        self.count.fetch_sub(1, Ordering::AcqRel) > 1
+            && !self.count_queued.swap(true, Ordering::AcqRel)
     }
 
     /// The count to show, if the store shows another.

@@ -9,7 +9,12 @@
 //! - `lock <name>`: takes the lock, answers `locked <token>`, and keeps it.
 //! - `release`: releases what `lock` took, answers `released`.
 //!
+//! - `rw-…`: see `rw`.
+//!
 //! What it does is in the history; an `error …` line says what went wrong.
+
+#[path = "lock_worker/rw.rs"]
+mod rw;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -76,6 +81,7 @@ impl Worker {
                 held.take().ok_or("nothing is locked")?.release().await?;
                 println!("released");
             }
+            ref words if rw::obey(self, words, held).await? => {}
             _ => return Err(format!("no such command: {line}").into()),
         }
         Ok(())
