@@ -235,10 +235,8 @@ impl<'a> Contender<'a> {
         };
         let stand = Stand::new(Arc::clone(&engine.keeper), hold, seat, token, tokens);
         let guard = self.contention.stand_on(stand);
-        if let Some(seat) = left.filter(|_| self.contention.shares()) {
-            // Only now, or those who are told would find nothing to join.
-            seat.share();
-        }
+        // Only now, or the next reader would find nothing to join.
+        drop(left);
         Next::Return(guard.ok_or_else(|| {
             let message = "the lease was over as soon as it was granted";
             StoreError::new(StoreErrorKind::NotReady, message).into()

@@ -263,7 +263,7 @@ impl Contention {
                 },
             };
             if self.can_join() {
-                // Somebody took it between our look and our seat.
+                // Somebody has taken it since we looked.
                 seat.share();
                 continue;
             }

@@ -178,6 +178,8 @@ async fn two_writers_queue_before_new_readers() {
     let reader = client.rw_lock("q").read().await.unwrap();
     let mut writers = vec![writing(&other, "q"), writing(&third, "q")];
     announced(&server, "q", 2).await;
+    // Past the window in which readers join without asking.
+    sleep(Duration::from_millis(20)).await;
     let late = [reading(&client, "q"), reading(&other, "q")];
     listening(&server, "q", 3).await;
     reader.release().await.unwrap();

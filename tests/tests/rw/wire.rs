@@ -89,6 +89,22 @@ async fn a_nested_write_is_counted() {
     writer.release().await.unwrap();
 }
 
+/// S-6: nothing depends on the count that is shown; whatever it says, its hold counts.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wrong_count_ends_no_hold() {
+    let (server, client) = world().await;
+    let other = crate::connect(&server).await;
+    let reader = client.rw_lock("c").read().await.unwrap();
+    for count in ["0", "3", "40"] {
+        let (owner, _) = holds(&server, "c").await.remove(0);
+        server.client().cmd(&["HSET", "c", &owner, count]).await;
+        other.rw_lock("c").read().await.unwrap().release().await.unwrap();
+        assert!(other.rw_lock("c").try_write().await.unwrap().is_none(), "overlooked at {count}");
+    }
+    reader.release().await.unwrap();
+    nothing_left(&server, "c").await;
+}
+
 /// S-16: one script each way, no subscription. The commands are written down so that nobody adds to
 /// them unseen.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -220,6 +236,6 @@ async fn many_processes_readers_cost_little() {
     server.reset_stats().await;
     assert!(lock.try_write().await.unwrap().is_none());
     let write = server.command_calls().await["pttl"];
-    assert!(read < 600 && write < 600, "{read} look-ups by a reader, {write} by a writer");
+    assert!(read < 70 && write < 70, "{read} look-ups by a reader, {write} by a writer");
     assert_eq!(holds(&server, "many").await.len(), 50);
 }

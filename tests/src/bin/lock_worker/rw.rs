@@ -68,7 +68,9 @@ async fn hammer(
     writes: bool,
     until: Instant,
 ) -> Result<u64, LockError> {
-    let lock = worker.client.rw_lock(name);
+    // Short, so that what a killed process leaves behind does not fill the test's time.
+    let options = LockOptions::builder().lease(Lease::Watchdog(Duration::from_millis(800))).build()?;
+    let lock = worker.client.rw_lock(name).with(options);
     let object = format!("{name}#{}", if writes { "write" } else { "read" });
     let record = |op| worker.recorder.record(task, &object, op);
     let mut grants = 0;
@@ -83,7 +85,9 @@ async fn hammer(
         record(Op::ReleaseInvoked);
         guard.release().await?;
         record(Op::Released);
-        sleep(Duration::from_millis(fastrand::u64(0..10))).await;
+        // Writers go first: without pauses they would leave nothing to readers.
+        let pause = if writes { 0..60 } else { 0..10 };
+        sleep(Duration::from_millis(fastrand::u64(pause))).await;
     }
     Ok(grants)
 }
