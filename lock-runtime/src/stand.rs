@@ -50,13 +50,6 @@ impl Stand {
         Self { keeper, hold, token, last_token, handoffs: 0, seat, ours: true }
     }
 
-    /// Lets everybody in the local line share the hold.
-    pub(crate) fn share(&self) {
-        if let Some(seat) = &self.seat {
-            seat.share();
-        }
-    }
-
     /// Passes the hold to the next in the local line, if S-14 allows it and somebody is there.
     fn hand_off(&mut self) -> bool {
         // Without a token to spare nobody was in line when the hold was taken: the usual case, told

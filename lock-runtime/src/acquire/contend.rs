@@ -39,7 +39,11 @@ struct Attempt<'a> {
 impl<'a> Attempt<'a> {
     fn new(contention: &'a Contention, seat: Option<Seat<Stand>>) -> Self {
         let Contention { engine, target, permits, writer, .. } = contention;
-        let owner = writer.clone().unwrap_or_else(|| engine.next_owner(*permits));
+        let owner = engine.next_owner(*permits);
+        let owner = match writer {
+            Some(writer) => owner.within(writer),
+            None => owner,
+        };
         let target = match target.kind() {
             LockKind::Fair => Arc::new(target.for_waiter(&owner)),
             _ => Arc::clone(target),
@@ -79,12 +83,6 @@ impl<'a> Attempt<'a> {
     }
 }
 
-/// True if whoever holds the lock does not keep the next in line waiting: others can hold beside it,
-/// or line up elsewhere.
-fn vacates(kind: LockKind) -> bool {
-    matches!(kind, LockKind::Semaphore | LockKind::Fair)
-}
-
 /// Contends for the key from its seat at the gate.
 pub(super) struct Contender<'a> {
     contention: &'a Contention,
@@ -122,9 +120,12 @@ impl<'a> Contender<'a> {
     }
 
     pub(super) async fn contend(mut self) -> Result<LockGuard, LockError> {
-        if self.contention.options.wait() == Wait::Never && vacates(self.attempt.target.kind()) {
-            // As behind a seat that is being left: what we let go a moment ago is worth the wait.
-            let answered = self.keeper().releaser.answered(&self.attempt.target);
+        if self.contention.options.wait() == Wait::Never
+            && self.attempt.target.kind() != LockKind::Mutex
+        {
+            // As behind the seat of a mutex that is being left: what we let go a moment ago, perhaps
+            // the other side, is worth the wait.
+            let answered = self.keeper().releaser.answered(self.attempt.target.key());
             let _ = timeout(self.keeper().timing.command_timeout, answered).await;
         }
         self.let_others_go_first().await;
@@ -172,7 +173,7 @@ impl<'a> Contender<'a> {
         let target = &self.attempt.target;
         let tokens = match (options.lease(), target.kind(), &self.attempt.seat) {
             // Only watchdog holds of these are handed on, so only they need tokens in stock. A
-            // write hold is not: a reader may stand on the same owner (S-27).
+            // write hold is not: the reads inside it are its owner's (S-27).
             (Lease::Watchdog(_), LockKind::Mutex | LockKind::Multi, Some(seat)) => {
                 seat.tokens_wanted()
             }
@@ -229,13 +230,16 @@ impl<'a> Contender<'a> {
         let hold = Arc::new(Hold::new(taken, engine.keeper.clock.clone()));
         engine.keeper.watchdog.add(&hold);
         // Where others can hold as well, or line up elsewhere, the next in line need not wait for us.
-        let seat = match hold.target.kind() {
-            LockKind::Semaphore => Some(seat.step_out()),
-            LockKind::Fair => None,
-            _ => Some(seat),
+        let (seat, left) = match hold.target.kind() {
+            LockKind::Semaphore => (Some(seat.step_out()), None),
+            LockKind::Fair | LockKind::Read => (None, Some(seat)),
+            _ => (Some(seat), None),
         };
         let stand = Stand::new(Arc::clone(&engine.keeper), hold, seat, token, tokens);
-        Next::Return(self.contention.stand_on(stand).ok_or_else(|| {
+        let guard = self.contention.stand_on(stand);
+        // Only now, or the next reader would find nothing to join.
+        drop(left);
+        Next::Return(guard.ok_or_else(|| {
             let message = "the lease was over as soon as it was granted";
             StoreError::new(StoreErrorKind::NotReady, message).into()
         }))
@@ -334,7 +338,7 @@ impl<'a> Contender<'a> {
         let nap =
             if self.attempt.placed { nap.min(self.keeper().timing.waiter_lease / 3) } else { nap };
         self.waiting.nap(nap).await;
-        if vacates(self.attempt.target.kind()) {
+        if self.attempt.target.kind() == LockKind::Semaphore {
             // Somebody of this process may have let go, who is told just now whether others wait
             // elsewhere.
             tokio::task::yield_now().await;

@@ -237,26 +237,17 @@ struct Contention {
     started: Instant,
 }
 
-/// How long a reader stays in line before it looks again whether it can join a hold: the writer that
-/// was in the way may have given up.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
-
 impl Contention {
     async fn run(self) -> Result<LockGuard, LockError> {
         self.engine.keeper.ensure_running();
         let limit = self.limit();
-        let shares = self.target.kind() == LockKind::Read && self.writer.is_none();
         loop {
-            if shares {
-                match self.join(limit).await {
-                    Joined::Yes(result) => return result,
-                    Joined::Unknown(error) if self.gives_up_on(&error) => return Err(error.into()),
-                    Joined::Unknown(_) | Joined::No => {}
-                }
+            match self.join(limit).await {
+                Joined::Yes(result) => return result,
+                Joined::Unknown(error) if self.gives_up_on(&error) => return Err(error.into()),
+                Joined::Unknown(_) | Joined::No => {}
             }
-            let patience = if shares { Some(Instant::now() + LOOK_AGAIN) } else { limit };
-            let seat = match self.line_up(earlier(limit, patience)).await? {
-                None if limit.is_none_or(|limit| Instant::now() < limit) => continue,
+            let seat = match self.line_up(limit).await? {
                 None => return Err(self.timed_out_in_line()),
                 Some(Turn::Failed(error)) => return Err(LockError::Store(error)),
                 Some(Turn::Contend(seat)) => seat,
@@ -267,6 +258,11 @@ impl Contention {
                 },
                 Some(Turn::Shared) => continue,
             };
+            if self.can_join() {
+                // Somebody has taken it since we looked.
+                seat.share();
+                continue;
+            }
             return Contender::new(&self, seat, limit).contend().await;
         }
     }
@@ -292,6 +288,8 @@ impl Contention {
         }
         let may_wait = options.wait() != Wait::Never;
         match self.target.kind() {
+            // Who reads is not in the way, and whether a writer is, only the store knows.
+            LockKind::Read if !may_wait => Entry::Turn(Seat::apart()),
             // Its line is in the store, for all processes; one here would be a second one (S-26).
             LockKind::Fair => gates.enter_beside(&self.target, options.max_waiters()),
             // Who asks for these inside the gate need not get them, nor all that there are: only
@@ -325,13 +323,12 @@ impl Contention {
             // The holder before us had a limit, and the watchdog may have given the hold up for it.
             stand.keeper.watchdog.reconsider(&stand.hold);
         }
-        let guard = LockGuard::outermost(stand, self.options.on_lost());
-        if self.target.kind() == LockKind::Read && self.writer.is_none() {
-            self.engine.readers.offer(&guard.stand);
-            // After the offer, or those who are told would find nothing.
-            guard.stand.share();
+        if self.shares() {
+            let guard = LockGuard::first_of_many(stand, self.options.on_lost());
+            self.offer(&guard.stand);
+            return Some(guard);
         }
-        Some(guard)
+        Some(LockGuard::outermost(stand, self.options.on_lost()))
     }
 
     fn busy(&self, reason: BusyReason) -> LockError {
@@ -358,10 +355,6 @@ impl Contention {
             holder_remaining,
         }
     }
-}
-
-fn earlier(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
-    a.into_iter().chain(b).min()
 }
 
 /// The output of `future` if it comes before `limit`.

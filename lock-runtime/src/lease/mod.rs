@@ -230,14 +230,16 @@ impl Hold {
 
     /// One guard less. Answers as [`enter`](Self::enter) does.
     pub(crate) fn leave(&self) -> bool {
-        self.count.fetch_sub(1, Ordering::AcqRel);
-        !self.count_queued.swap(true, Ordering::AcqRel)
+        // With the last one the hold ends, so there is nothing to show.
+        self.count.fetch_sub(1, Ordering::AcqRel) > 1
+            && !self.count_queued.swap(true, Ordering::AcqRel)
     }
 
     /// The count to show, if the store shows another.
     fn count_to_show(&self) -> Option<u32> {
         self.count_queued.store(false, Ordering::Release);
-        let count = self.count.load(Ordering::Acquire);
+        // None while the last guard has gone and the next is about to join: still a hold.
+        let count = self.count.load(Ordering::Acquire).max(1);
         (self.shown_count.swap(count, Ordering::AcqRel) != count).then_some(count)
     }
 

@@ -16,6 +16,7 @@ use futures_util::{FutureExt, StreamExt};
 use tokio::sync::Notify;
 
 use crate::clock::{Clock, Tick};
+use crate::key::LockKey;
 use crate::store::{OwnerId, ReleaseReply, ReleaseRequest, Store, Target};
 
 /// First and longest pause between attempts.
@@ -54,15 +55,15 @@ pub(crate) struct Releaser {
     unfinished: AtomicUsize,
     /// Told whenever `unfinished` falls to zero.
     idle: Notify,
-    /// Told whenever the last job of some lock has had its first answer.
+    /// Told whenever the last job of some name has had its first answer.
     answered: Notify,
 }
 
 #[derive(Default)]
 struct Queue {
     jobs: VecDeque<ReleaseJob>,
-    /// Jobs that have had no answer yet, by lock.
-    unanswered: HashMap<Arc<Target>, usize>,
+    /// Jobs that have had no answer yet, by name.
+    unanswered: HashMap<LockKey, usize>,
     closed: bool,
 }
 
@@ -84,8 +85,8 @@ impl Releaser {
         self.unfinished.fetch_add(1, Ordering::AcqRel);
         {
             let mut queue = self.queue();
-            *queue.unanswered.entry(Arc::clone(&job.target)).or_default() += 1;
-            let unanswered = Unanswered(Arc::downgrade(self), Arc::clone(&job.target));
+            *queue.unanswered.entry(job.target.key().clone()).or_default() += 1;
+            let unanswered = Unanswered(Arc::downgrade(self), job.target.key().clone());
             let after = job.after.take();
             job.after = Some(Box::new(move |reply| {
                 if let Some(after) = after {
@@ -98,11 +99,11 @@ impl Releaser {
         self.wake.notify_one();
     }
 
-    /// Waits until the store has answered for everything of this lock that was let go before,
+    /// Waits until the store has answered for everything of this name that was let go before,
     /// where no seat at a gate tells. Otherwise who lets go and asks at once would find the lock
     /// held by itself.
-    pub(crate) async fn answered(&self, target: &Target) {
-        super::told_until(&self.answered, || !self.queue().unanswered.contains_key(target)).await;
+    pub(crate) async fn answered(&self, key: &LockKey) {
+        super::told_until(&self.answered, || !self.queue().unanswered.contains_key(key)).await;
     }
 
     /// How many holds are not given back yet.
@@ -182,7 +183,7 @@ impl Releaser {
 }
 
 /// A job that has had no answer yet.
-struct Unanswered(Weak<Releaser>, Arc<Target>);
+struct Unanswered(Weak<Releaser>, LockKey);
 
 impl Drop for Unanswered {
     fn drop(&mut self) {

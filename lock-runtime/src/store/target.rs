@@ -232,11 +232,24 @@ static HASHING: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 pub struct OwnerId {
     field: Arc<str>,
     permits: u32,
+    within: Option<Arc<str>>,
 }
 
 impl OwnerId {
     pub(crate) fn new(client: &str, hold: u64, permits: u32) -> Self {
-        Self { field: format!("{client}:{hold}").into(), permits }
+        Self { field: format!("{client}:{hold}").into(), permits, within: None }
+    }
+
+    /// The same, reading inside of that writer.
+    pub(crate) fn within(self, writer: &Self) -> Self {
+        Self { within: Some(Arc::clone(&writer.field)), ..self }
+    }
+
+    /// The owner of the write side around a hold of the read side, if there is one: it does not
+    /// keep that out, and neither do writers who wait (S-27).
+    #[must_use]
+    pub fn writer(&self) -> Option<&str> {
+        self.within.as_deref()
     }
 
     /// The field name in the lock's hash: `uuid:n`.

@@ -10,11 +10,14 @@
 //! - `release`: releases what `lock` took, answers `released`.
 //!
 //! - `take …`, `permits …`: see `permits`.
+//! - `rw-…`: see `rw`.
 //!
 //! What it does is in the history; an `error …` line says what went wrong.
 
 #[path = "lock_worker/permits.rs"]
 mod permits;
+#[path = "lock_worker/rw.rs"]
+mod rw;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -96,6 +99,7 @@ impl Worker {
                 held.take().ok_or("nothing is locked")?.release().await?;
                 println!("released");
             }
+            ref words if rw::obey(self, words, held).await? => {}
             _ => return Err(format!("no such command: {line}").into()),
         }
         Ok(())

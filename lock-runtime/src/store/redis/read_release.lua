@@ -16,11 +16,11 @@ local fields = redis.call('HGETALL', KEYS[1])
 for i = 1, #fields, 2 do
   local count = tonumber(fields[i + 1])
   if count and not write then
-    -- Redisson has one time-out for each time that a reader entered, ours has one.
+    -- Redisson has one time-out for each time that a reader entered, ours has one for all.
     local left = -2
-    for n = 1, count do
+    for n = 1, math.max(count, 1) do
       left = math.max(left, redis.call('PTTL', ARGV[3] .. ':' .. fields[i] .. ':rwlock_timeout:' .. n))
-      if n == 1 and left > 0 and count > 64 then
+      if left > 0 and count > 16 then
         break
       end
     end
