@@ -81,6 +81,7 @@ mod gate;
 mod guard;
 mod key;
 mod lease;
+mod multi_lock;
 mod mutex;
 mod options;
 #[doc(hidden)]
@@ -94,6 +95,7 @@ pub use fair_mutex::FairMutex;
 pub use key::{IntoLockKey, KeyPart, KeyPartWriter, LockKey, LockKeyBuilder, MAX_KEY_BYTES};
 #[cfg(feature = "macros")]
 pub use lock_macros::distributed_lock;
+pub use multi_lock::{MultiLock, MultiMember};
 pub use mutex::Mutex;
 pub use options::{
     DEFAULT_LEASE, Lease, LockOptions, LockOptionsBuilder, MAX_LEASE, MIN_LEASE, OnLost, Replicas,

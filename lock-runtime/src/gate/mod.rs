@@ -136,6 +136,11 @@ impl<H> Gates<H> {
         })
     }
 
+    /// How many may wait in all.
+    pub(crate) fn max_waiting(&self) -> usize {
+        self.max_waiting
+    }
+
     /// Takes the free seat, or a place in line if `may_wait`.
     pub(crate) fn enter(
         self: &Arc<Self>,

@@ -3,6 +3,7 @@
 //! A [`Store`] answers requests and passes on notices. It knows nothing of local waiters, leases or
 //! guards; whoever asks decides what an answer means.
 
+pub(crate) mod compose;
 pub mod memory;
 #[cfg(feature = "redis")]
 pub mod redis;
