@@ -233,6 +233,16 @@ const SHORTEST_SETTING: Duration = Duration::from_millis(5);
 /// Longest duration that a client's settings may have: more is a mistake.
 const LONGEST_SETTING: Duration = Duration::from_secs(60 * 60 * 24);
 
+/// Refuses a duration that no setting may have.
+pub(crate) fn check_setting(name: &str, duration: Duration) -> Result<(), LockError> {
+    if (SHORTEST_SETTING..=LONGEST_SETTING).contains(&duration) {
+        return Ok(());
+    }
+    Err(LockError::InvalidOptions(format!(
+        "{name} is {duration:?}; give between {SHORTEST_SETTING:?} and {LONGEST_SETTING:?}"
+    )))
+}
+
 /// Builds a [`LockClient`].
 ///
 /// # Examples
@@ -416,15 +426,7 @@ impl LockClientBuilder {
             ("store_patience", store_patience),
             ("poll_cap", poll_cap),
         ];
-        for (name, duration) in durations {
-            if !(SHORTEST_SETTING..=LONGEST_SETTING).contains(&duration) {
-                return Err(LockError::InvalidOptions(format!(
-                    "{name} is {duration:?}; give between {SHORTEST_SETTING:?} and \
-                     {LONGEST_SETTING:?}"
-                )));
-            }
-        }
-        Ok(())
+        durations.into_iter().try_for_each(|(name, duration)| check_setting(name, duration))
     }
 
     fn build(self, store: Arc<dyn Store>, options: LockOptions) -> LockClient {

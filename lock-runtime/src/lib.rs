@@ -86,6 +86,8 @@ mod mutex;
 mod options;
 #[doc(hidden)]
 pub mod private;
+mod quorum;
+mod quorum_lock;
 mod rw_lock;
 mod semaphore;
 mod stand;
@@ -101,6 +103,8 @@ pub use options::{
     DEFAULT_LEASE, Lease, LockOptions, LockOptionsBuilder, MAX_LEASE, MIN_LEASE, OnLost, Replicas,
     Wait,
 };
+pub use quorum::{Quorum, QuorumBuilder};
+pub use quorum_lock::QuorumLock;
 pub use rw_lock::RwLock;
 pub use semaphore::{Semaphore, SemaphorePermit};
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const LONGEST: usize = 450;
 
 /// Level by module of `lock-runtime`; the longest matching prefix counts.
-const LEVELS: [(&str, u8); 24] = [
+const LEVELS: [(&str, u8); 25] = [
     ("error", 0),
     ("clock", 0),
     ("fence", 0),
@@ -33,6 +33,7 @@ const LEVELS: [(&str, u8); 24] = [
     ("multi_lock", 7),
     ("quorum_lock", 7),
     ("client", 8),
+    ("quorum", 9),
     ("private", 9),
 ];
 

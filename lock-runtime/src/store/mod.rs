@@ -110,6 +110,12 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         unsupported("quorums")
     }
 
+    /// How long ago the server started, if it is one that forgets locks when it restarts (S-29).
+    fn age(&self, timeout: Duration) -> StoreFuture<'_, Option<Duration>> {
+        let _ = timeout;
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
     /// The clock by which this store's leases pass.
     fn clock(&self) -> Clock;
 

@@ -1,5 +1,5 @@
-//! The contract of a mutex, as one suite over every store: in memory on a paused clock, on Redis in
-//! real time.
+//! The contract of a mutex, as one suite over every store: in memory on a paused clock, on Redis and on
+//! three Redis servers in real time.
 //!
 //! A case gets a [`World`], the locks that several processes share, and makes a client for each
 //! process it wants. Cases cite the rules that they hold the library to.
@@ -12,7 +12,7 @@ mod line;
 mod reentry;
 mod world;
 
-use world::{Memory, Redis};
+use world::{Memory, Redis, Three};
 
 /// Instantiates each case over each world.
 macro_rules! contract {
@@ -33,6 +33,16 @@ macro_rules! contract {
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn $case() {
                     $module::$case(&Redis::start().await).await;
+                }
+            )*)*
+        }
+
+        mod quorum {
+            use super::*;
+            $($(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $case() {
+                    $module::$case(&Three::start().await).await;
                 }
             )*)*
         }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lock_runtime::{LockClient, LockClientBuilder, MemoryStore};
+use futures_util::future::join_all;
+use lock_runtime::{LockClient, LockClientBuilder, MemoryStore, Quorum};
 use lock_tests::RedisServer;
 
 /// Locks that several processes share.
@@ -71,5 +72,36 @@ impl World for Redis {
     async fn holders(&self, name: &str) -> Vec<(String, u32)> {
         let hash = self.server.client().hgetall(name).await;
         hash.into_iter().map(|(owner, count)| (owner, count.parse().unwrap())).collect()
+    }
+}
+
+/// Three Redis servers, a majority of which keeps each lock (S-29).
+pub(crate) struct Three {
+    servers: Vec<RedisServer>,
+}
+
+impl Three {
+    pub(crate) async fn start() -> Self {
+        Self { servers: join_all((0..3).map(|_| RedisServer::start())).await }
+    }
+}
+
+impl World for Three {
+    async fn client_with(&self, builder: LockClientBuilder) -> LockClient {
+        let urls = self.servers.iter().map(RedisServer::url);
+        Quorum::builder().client(builder).connect(urls).await.unwrap().client().clone()
+    }
+
+    /// The highest count of any server, since the slowest hears last of all.
+    async fn holders(&self, name: &str) -> Vec<(String, u32)> {
+        let hashes = self.servers.iter().map(async |server| server.client().hgetall(name).await);
+        let holders = join_all(hashes).await.into_iter().flatten();
+        let holders = holders.map(|(owner, count)| (owner, count.parse::<u32>().unwrap()));
+        let mut highest = std::collections::BTreeMap::<String, u32>::new();
+        for (owner, count) in holders {
+            let known = highest.entry(owner).or_default();
+            *known = count.max(*known);
+        }
+        highest.into_iter().collect()
     }
 }

@@ -4,3 +4,4 @@
 //! releaser serve these as they serve any other.
 
 pub(crate) mod joint;
+pub(crate) mod quorum;
