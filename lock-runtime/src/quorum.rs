@@ -236,26 +236,37 @@ async fn connect_to_majority(
     use futures_util::StreamExt;
     use futures_util::stream::FuturesUnordered;
 
-    use crate::store::compose::quorum::tally::{majority, too_few};
+    use crate::error::{StoreError, StoreErrorKind};
+    use crate::store::compose::quorum::majority;
 
+    let (all, wanted) = (stores.len(), majority(stores.len()));
     let connect = |store: &Arc<crate::store::redis::RedisStore>| {
         let store = Arc::clone(store);
         // In a task of its own: whoever is slow goes on when a majority is there.
         tokio::spawn(async move { store.connect_now().await })
     };
     let mut connecting: FuturesUnordered<_> = stores.iter().map(connect).collect();
-    let (mut connected, mut failed) = (0, None);
-    while connected < majority(stores.len()) {
-        match connecting.next().await {
-            Some(Ok(Ok(()))) => connected += 1,
-            Some(Ok(Err(error))) if !error.kind().is_transient() => return Err(error.into()),
-            Some(Ok(Err(error))) => failed = failed.or(Some(error)),
+    let (mut connected, mut failed) = (0, 0);
+    while let Some(outcome) = connecting.next().await {
+        match outcome {
+            Ok(Ok(())) => connected += 1,
+            Ok(Err(error)) if error.kind().is_transient() && all > 1 => {
+                failed += 1;
+                if all - failed < wanted {
+                    let message = format!(
+                        "{failed} of the {all} servers of the quorum cannot be reached and {wanted} \
+                         have to be; check their addresses and that they run"
+                    );
+                    let kind = StoreErrorKind::Unavailable;
+                    return Err(StoreError::new(kind, message).with_source(error).into());
+                }
+            }
+            Ok(Err(error)) => return Err(error.into()),
             // The runtime is going down.
-            Some(Err(_)) => {}
-            None => return Err(too_few(connected, stores.len(), failed).into()),
+            Err(_) => failed += 1,
         }
-        if connected + connecting.len() < majority(stores.len()) {
-            return Err(too_few(connected, stores.len(), failed).into());
+        if connected >= wanted {
+            break;
         }
     }
     Ok(())

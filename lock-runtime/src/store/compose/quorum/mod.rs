@@ -11,7 +11,7 @@
 //! and M is above earlier tokens for the same reason (S-23).
 
 mod server;
-pub(crate) mod tally;
+mod tally;
 
 use std::fmt;
 use std::sync::Arc;
@@ -25,7 +25,8 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use self::server::{Answer, Server, Verdict};
-use self::tally::{Count, Vote, Votes, majority, too_few};
+pub(crate) use self::tally::majority;
+use self::tally::{Count, Vote, Votes, too_few};
 use crate::clock::Clock;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::fence::FencingToken;

@@ -127,7 +127,7 @@ fn free_in(vote: &Vote) -> Option<Duration> {
 }
 
 /// The error that only so many servers could be asked.
-pub(crate) fn too_few(answered: usize, all: usize, cause: Option<StoreError>) -> StoreError {
+pub(super) fn too_few(answered: usize, all: usize, cause: Option<StoreError>) -> StoreError {
     let message = format!(
         "only {answered} of the {all} servers of the quorum answered and {} have to; check the \
          others",
