@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use lock_runtime::{FencingToken, Lease, LockClient, LockError, LockOptions, LossCause};
 use lock_tests::{RedisServer, Ttl, eventually};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 const SOON: Duration = Duration::from_secs(10);
 
@@ -150,22 +150,31 @@ async fn its_locks_are_re_entered_and_more_is_refused() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_local_line_on_one_name_lets_it_in() {
     let (server, client) = world().await;
-    let done = Arc::new(AtomicBool::new(false));
+    let (done, turns) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    // Of a fixed lease, so that each turn is a release in the store.
+    let fixed = LockOptions::builder().lease(Lease::Fixed(SOON)).build().unwrap();
     let line = (0..4).map(|_| {
-        let (mutex, done) = (client.mutex("busy"), Arc::clone(&done));
+        let mutex = client.mutex("busy").with(fixed);
+        let (done, turns) = (Arc::clone(&done), Arc::clone(&turns));
         tokio::spawn(async move {
             while !done.load(Ordering::SeqCst) {
                 let guard = mutex.lock().await.unwrap();
-                sleep(Duration::from_millis(1)).await;
+                turns.fetch_add(1, Ordering::SeqCst);
                 guard.release().await.unwrap();
             }
         })
     });
     let line: Vec<_> = line.collect();
-    for _ in 0..10 {
+    let mut waited = Vec::new();
+    for _ in 0..30 {
+        let before = turns.load(Ordering::SeqCst);
         let guard = timeout(SOON, client.multi_lock(["busy", "idle"]).lock()).await;
-        guard.expect("never let in").unwrap().release().await.unwrap();
+        let guard = guard.expect("never let in").unwrap();
+        waited.push(turns.load(Ordering::SeqCst) - before);
+        guard.release().await.unwrap();
     }
+    // One turn, as a rule; thousands if it were not told, and came back by itself.
+    assert!(waited.iter().all(|turns| *turns < 50), "{waited:?}");
     done.store(true, Ordering::SeqCst);
     for task in line {
         task.await.unwrap();

@@ -40,7 +40,7 @@ pub(crate) const MAX_TOKEN_BLOCK: u32 = 256;
 pub(crate) struct Gates<H> {
     shards: Box<[Mutex<Shard<H>>]>,
     waiting: AtomicUsize,
-    max_waiting: usize,
+    pub(crate) max_waiting: usize,
     next_waiter: AtomicU64,
     closed: AtomicBool,
 }
@@ -134,11 +134,6 @@ impl<H> Gates<H> {
             next_waiter: AtomicU64::new(0),
             closed: AtomicBool::new(false),
         })
-    }
-
-    /// How many may wait in all.
-    pub(crate) fn max_waiting(&self) -> usize {
-        self.max_waiting
     }
 
     /// Takes the free seat, or a place in line if `may_wait`.
