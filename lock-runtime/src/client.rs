@@ -2,22 +2,19 @@
 
 use std::fmt;
 use std::num::NonZeroU32;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{self, Arc, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
-use crate::acquire::{Engine, Handle, Readers};
+use crate::acquire::{Engine, Handle};
 use crate::clock::Clock;
 use crate::error::LockError;
 use crate::fair_mutex::FairMutex;
-use crate::gate::Gates;
 use crate::key::{IntoLockKey, LockKey};
 use crate::latch::CountDownLatch;
-use crate::lease::keeper::{Keeper, Timing};
-use crate::lease::told_until;
+use crate::lease::keeper::Timing;
+use crate::multi_lock::MultiLock;
 use crate::mutex::Mutex;
 use crate::options::LockOptions;
 use crate::rw_lock::RwLock;
@@ -116,6 +113,13 @@ impl LockClient {
         CountDownLatch::new(self.handle(name, Target::latch))
     }
 
+    /// The mutexes of all these names at once, all or none: see [`MultiLock`]. Cheap; an invalid name,
+    /// or no name at all, is reported when it is locked.
+    pub fn multi_lock<N: IntoLockKey>(&self, names: impl IntoIterator<Item = N>) -> MultiLock {
+        let names = names.into_iter().map(|name| self.full_name(name.into_lock_key()?));
+        MultiLock::of_names(&self.engine, names.collect(), self.settings.options)
+    }
+
     /// A way to take what `target` makes of the full name.
     fn handle(
         &self,
@@ -175,30 +179,27 @@ impl LockClient {
     /// Dropped half way, the client is closed and its guards are as described, but what was dropped
     /// may not have been given back yet.
     pub async fn shutdown(&self, grace: Duration) -> Shutdown {
-        let engine = &self.engine;
-        let keeper = &engine.keeper;
-        engine.closed.store(true, Ordering::SeqCst);
-        engine.gates.close();
-        engine.closing.notify_waiters();
-        keeper.ensure_running();
-        // In this order: what is under way may still become a hold, and a hold a release.
+        self.engine.close();
+        let engines = self.engine.family();
+        engines.iter().for_each(|engine| engine.close());
         let settled = async {
-            told_until(&engine.no_contenders, || engine.contenders.load(Ordering::SeqCst) == 0)
-                .await;
-            keeper.watchdog.emptied().await;
-            keeper.releaser.drained().await;
+            for engine in &engines {
+                engine.settled().await;
+            }
         };
         match Instant::now().checked_add(grace) {
             Some(limit) => drop(timeout_at(limit, settled).await),
             None => settled.await,
         }
-        let report = Shutdown {
-            still_held: keeper.watchdog.holds(),
-            not_given_back: keeper.releaser.unfinished() + engine.contenders.load(Ordering::SeqCst),
-        };
-        keeper.watchdog.close();
+        let mut report = Shutdown { still_held: 0, not_given_back: 0 };
+        for engine in &engines {
+            let (held, under_way) = engine.left_behind();
+            report.still_held += held;
+            report.not_given_back += under_way;
+            engine.keeper.watchdog.close();
+        }
         if report.is_clean() {
-            keeper.store.close();
+            self.engine.keeper.store.close();
         }
         report
     }
@@ -237,6 +238,16 @@ const SHORTEST_SETTING: Duration = Duration::from_millis(5);
 
 /// Longest duration that a client's settings may have: more is a mistake.
 const LONGEST_SETTING: Duration = Duration::from_secs(60 * 60 * 24);
+
+/// Refuses a duration that no setting may have.
+pub(crate) fn check_setting(name: &str, duration: Duration) -> Result<(), LockError> {
+    if (SHORTEST_SETTING..=LONGEST_SETTING).contains(&duration) {
+        return Ok(());
+    }
+    Err(LockError::InvalidOptions(format!(
+        "{name} is {duration:?}; give between {SHORTEST_SETTING:?} and {LONGEST_SETTING:?}"
+    )))
+}
 
 /// Builds a [`LockClient`].
 ///
@@ -415,35 +426,18 @@ impl LockClientBuilder {
             LockKey::new(namespace)?;
         }
         let Timing { command_timeout, store_patience, poll_cap, waiter_lease, .. } = self.timing;
-        for (name, duration) in [
+        let durations = [
             ("waiter_lease", waiter_lease),
             ("command_timeout", command_timeout),
             ("store_patience", store_patience),
             ("poll_cap", poll_cap),
-        ] {
-            if !(SHORTEST_SETTING..=LONGEST_SETTING).contains(&duration) {
-                return Err(LockError::InvalidOptions(format!(
-                    "{name} is {duration:?}; give between {SHORTEST_SETTING:?} and \
-                     {LONGEST_SETTING:?}"
-                )));
-            }
-        }
-        Ok(())
+        ];
+        durations.into_iter().try_for_each(|(name, duration)| check_setting(name, duration))
     }
 
     fn build(self, store: Arc<dyn Store>, options: LockOptions) -> LockClient {
         let clock = self.clock.unwrap_or_else(|| store.clock());
-        let engine = Engine {
-            keeper: Arc::new(Keeper::new(store, clock, self.timing)),
-            gates: Gates::new(self.max_waiters),
-            uuid: Arc::from(uuid::Uuid::new_v4().to_string()),
-            holds: AtomicU64::new(0),
-            closed: AtomicBool::new(false),
-            closing: Notify::new(),
-            contenders: AtomicUsize::new(0),
-            no_contenders: Notify::new(),
-            readers: Readers::default(),
-        };
+        let engine = Engine::new(store, clock, self.timing, self.max_waiters);
         let settings = Settings { namespace: self.namespace, options };
         LockClient { engine: Arc::new(engine), settings: Arc::new(settings) }
     }

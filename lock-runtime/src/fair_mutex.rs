@@ -70,4 +70,8 @@ impl FairMutex {
     pub async fn try_lock(&self) -> Result<Option<LockGuard>, LockError> {
         self.0.try_lock().await
     }
+
+    pub(crate) fn handle(&self) -> &Handle {
+        &self.0
+    }
 }

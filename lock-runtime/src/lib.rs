@@ -82,10 +82,13 @@ mod guard;
 mod key;
 mod latch;
 mod lease;
+mod multi_lock;
 mod mutex;
 mod options;
 #[doc(hidden)]
 pub mod private;
+mod quorum;
+mod quorum_lock;
 mod rw_lock;
 mod semaphore;
 mod stand;
@@ -96,11 +99,14 @@ pub use key::{IntoLockKey, KeyPart, KeyPartWriter, LockKey, LockKeyBuilder, MAX_
 pub use latch::CountDownLatch;
 #[cfg(feature = "macros")]
 pub use lock_macros::distributed_lock;
+pub use multi_lock::{MultiLock, MultiMember};
 pub use mutex::Mutex;
 pub use options::{
     DEFAULT_LEASE, Lease, LockOptions, LockOptionsBuilder, MAX_LEASE, MIN_LEASE, OnLost, Replicas,
     Wait,
 };
+pub use quorum::{Quorum, QuorumBuilder};
+pub use quorum_lock::QuorumLock;
 pub use rw_lock::RwLock;
 pub use semaphore::{Semaphore, SemaphorePermit};
 

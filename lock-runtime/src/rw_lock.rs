@@ -50,6 +50,11 @@ impl RwLock {
         Self { read, write }
     }
 
+    /// The read side and the write side.
+    pub(crate) fn sides(&self) -> (&Handle, &Handle) {
+        (&self.read, &self.write)
+    }
+
     /// The same lock with other options.
     pub fn with(self, options: LockOptions) -> Self {
         Self { read: self.read.with(options), write: self.write.with(options) }

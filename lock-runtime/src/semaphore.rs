@@ -130,7 +130,8 @@ impl Semaphore {
         Ok(guard.map(|guard| SemaphorePermit { guard, permits }))
     }
 
-    fn check(&self, permits: NonZeroU32) -> Result<Handle, LockError> {
+    /// A way to take so many permits.
+    pub(crate) fn check(&self, permits: NonZeroU32) -> Result<Handle, LockError> {
         if permits > self.limit {
             return Err(LockError::InvalidOptions(format!(
                 "{permits} permits are wanted of a semaphore that has {}; ask for fewer or raise the \

@@ -171,12 +171,9 @@ impl<'a> Contender<'a> {
     async fn ask(&mut self) -> Result<(AcquireReply, u32, Tick), StoreError> {
         let options = &self.contention.options;
         let target = &self.attempt.target;
-        let tokens = match (options.lease(), target.kind(), &self.attempt.seat) {
-            // Only watchdog holds of these are handed on, so only they need tokens in stock. A
-            // write hold is not: the reads inside it are its owner's (S-27).
-            (Lease::Watchdog(_), LockKind::Mutex | LockKind::Multi, Some(seat)) => {
-                seat.tokens_wanted()
-            }
+        let tokens = match (options.lease(), &self.attempt.seat) {
+            // Only watchdog holds are handed on, so only they need tokens in stock.
+            (Lease::Watchdog(_), Some(seat)) if target.is_handed_on() => seat.tokens_wanted(),
             _ => 1,
         };
         let keeps_place = target.kind().has_places() && options.wait() != Wait::Never;

@@ -11,6 +11,7 @@
 //! - What was sent and not answered is undone ([`Attempt`], S-21), whatever makes us stop.
 
 mod contend;
+mod engine;
 mod handle;
 mod open;
 mod share;
@@ -18,8 +19,8 @@ mod waiting;
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -29,7 +30,7 @@ use tokio::time::{Instant, timeout_at};
 use self::contend::Contender;
 pub(crate) use self::handle::Handle;
 use self::share::Joined;
-pub(crate) use self::share::Readers;
+use self::share::Readers;
 use crate::error::{BusyReason, LockError, StoreError, StoreErrorKind};
 use crate::gate::{Entry, Gates, Seat, Turn};
 use crate::guard::LockGuard;
@@ -54,17 +55,13 @@ pub(crate) struct Engine {
     /// Told when `contenders` falls to zero.
     pub(crate) no_contenders: Notify,
     pub(crate) readers: Readers,
+    /// Engines of locks over this client and others, which end with it.
+    dependents: Mutex<Vec<Arc<Engine>>>,
 }
 
 impl fmt::Debug for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Engine").field("keeper", &self.keeper).finish_non_exhaustive()
-    }
-}
-
-impl Engine {
-    fn next_owner(&self, permits: u32) -> OwnerId {
-        OwnerId::new(&self.uuid, self.holds.fetch_add(1, Ordering::Relaxed) + 1, permits)
     }
 }
 
@@ -173,29 +170,33 @@ fn enclosing(engine: &Engine, target: &Arc<Target>) -> Enclosing {
     if !target.kind().is_reentrant() {
         return Enclosing::Nothing;
     }
-    let find = |wanted: &dyn Fn(&Target) -> bool| scope::enclosing_stand(&engine.keeper, wanted);
-    let covers =
-        |around: &Target, lock: &Arc<Target>| around == &**lock || around.members().contains(lock);
-    let several = target.members();
-    let whole = |around: &Target| {
-        around == &**target
-            || around.members().contains(target)
-            || (!several.is_empty() && several.iter().all(|lock| covers(around, lock)))
+    let mine = engine.keeper.id;
+    let whole = |whose, around: &Target| {
+        target.locks(mine).all(|wanted| around.locks(whose).any(|held| held == wanted))
     };
-    if let Some(stand) = find(&whole) {
+    if let Some(stand) = scope::enclosing_stand(whole) {
         return Enclosing::Same(stand);
     }
-    let side = |kind| move |around: &Target| around.kind() == kind && around.key() == target.key();
+    // What is held around the caller under the name of one of the wanted locks, as that kind.
+    let held_as = |is: &dyn Fn(LockKind) -> bool| {
+        scope::enclosing_stand(|whose, around| {
+            around.locks(whose).any(|(of, held)| {
+                let same_name = |(by, lock): (u64, &Target)| by == of && lock.key() == held.key();
+                is(held.kind()) && target.locks(mine).any(same_name)
+            })
+        })
+    };
     match target.kind() {
         LockKind::Read => {
-            find(&side(LockKind::Write)).map_or(Enclosing::Nothing, Enclosing::Writer)
+            held_as(&|kind| kind == LockKind::Write).map_or(Enclosing::Nothing, Enclosing::Writer)
         }
-        LockKind::Write if find(&side(LockKind::Read)).is_some() => Enclosing::InTheWay(
-            "the read side is held around it; take the write side first, or release the read side",
-        ),
-        LockKind::Multi
-            if find(&|around| several.iter().any(|lock| covers(around, lock))).is_some() =>
-        {
+        LockKind::Write if held_as(&|kind| kind == LockKind::Read).is_some() => {
+            Enclosing::InTheWay(
+                "the read side is held around it; take the write side first, or release the read \
+                 side",
+            )
+        }
+        LockKind::Multi if held_as(&LockKind::is_reentrant).is_some() => {
             Enclosing::InTheWay("some of its locks are held around it; take them all together")
         }
         _ => Enclosing::Nothing,

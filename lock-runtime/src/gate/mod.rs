@@ -41,7 +41,7 @@ pub(crate) const MAX_TOKEN_BLOCK: u32 = 256;
 pub(crate) struct Gates<H> {
     shards: Box<[Mutex<Shard<H>>]>,
     waiting: AtomicUsize,
-    max_waiting: usize,
+    pub(crate) max_waiting: usize,
     next_waiter: AtomicU64,
     closed: AtomicBool,
 }

@@ -1,5 +1,5 @@
 //! The contract of a mutex, as one suite over every store (in memory on a paused clock, on Redis in
-//! real time) and every kind of lock that one at a time can have.
+//! real time) and every kind of lock that one at a time can have; and of a lock on a quorum of three.
 //!
 //! A case gets a [`World`], the locks that several processes share, and makes a client for each
 //! process it wants. Cases cite the rules that they hold the library to.
@@ -12,7 +12,7 @@ mod line;
 mod reentry;
 mod world;
 
-use world::{Kind, Memory, Redis};
+use world::{Kind, Memory, Redis, Three};
 
 /// Cases for every kind.
 macro_rules! everywhere {
@@ -117,6 +117,17 @@ macro_rules! on_redis {
     };
 }
 
+macro_rules! on_three_servers {
+    ($kind:expr; $($module:ident :: { $($case:ident),* $(,)? })*) => {
+        $($(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $case() {
+                $module::$case(&Three::start($kind).await).await;
+            }
+        )*)*
+    };
+}
+
 /// The groups of cases that a kind has to pass, on both stores.
 macro_rules! contract {
     ($($name:ident = $kind:ident: $($group:ident),*;)*) => {$(
@@ -139,4 +150,12 @@ contract! {
     fair = Fair: everywhere, re_entrant;
     write_side = WriteSide: everywhere, re_entrant;
     one_permit = OnePermit: everywhere;
+    one_name = OneName: everywhere, re_entrant, handed_on;
+}
+
+mod quorum {
+    use crate::*;
+    everywhere!(on_three_servers, Kind::Mutex);
+    re_entrant!(on_three_servers, Kind::Mutex);
+    handed_on!(on_three_servers, Kind::Mutex);
 }

@@ -4,10 +4,10 @@ use std::num::NonZeroU32;
 use std::ops::Deref;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, join_all};
 use lock_runtime::{
     FairMutex, LockClient, LockClientBuilder, LockError, LockGuard, LockOptions, MemoryStore,
-    Mutex, RwLock, Semaphore,
+    MultiLock, Mutex, Quorum, RwLock, Semaphore,
 };
 use lock_tests::RedisServer;
 
@@ -18,6 +18,7 @@ pub(crate) enum Kind {
     Fair,
     WriteSide,
     OnePermit,
+    OneName,
 }
 
 /// Locks that several processes share.
@@ -71,6 +72,7 @@ impl Peer {
             Kind::Fair => Lock::Fair(self.client.fair_mutex(name)),
             Kind::WriteSide => Lock::WriteSide(self.client.rw_lock(name)),
             Kind::OnePermit => Lock::OnePermit(self.client.semaphore(name, NonZeroU32::MIN)),
+            Kind::OneName => Lock::OneName(self.client.multi_lock([name])),
         }
     }
 }
@@ -82,6 +84,7 @@ pub(crate) enum Lock {
     Fair(FairMutex),
     WriteSide(RwLock),
     OnePermit(Semaphore),
+    OneName(MultiLock),
 }
 
 impl Lock {
@@ -91,6 +94,7 @@ impl Lock {
             Self::Fair(lock) => Self::Fair(lock.with(options)),
             Self::WriteSide(lock) => Self::WriteSide(lock.with(options)),
             Self::OnePermit(lock) => Self::OnePermit(lock.with(options)),
+            Self::OneName(lock) => Self::OneName(lock.with(options)),
         }
     }
 
@@ -100,6 +104,7 @@ impl Lock {
             Self::Fair(lock) => Box::pin(lock.lock()),
             Self::WriteSide(lock) => Box::pin(lock.write()),
             Self::OnePermit(lock) => Box::pin(async move { Ok(lock.acquire().await?.into()) }),
+            Self::OneName(lock) => Box::pin(lock.lock()),
         }
     }
 
@@ -109,6 +114,7 @@ impl Lock {
             Self::Fair(lock) => lock.try_lock().await,
             Self::WriteSide(lock) => lock.try_write().await,
             Self::OnePermit(lock) => Ok(lock.try_acquire().await?.map(Into::into)),
+            Self::OneName(lock) => lock.try_lock().await,
         }
     }
 }
@@ -161,5 +167,38 @@ impl World for Redis {
         let hash = client.hgetall(name).await.into_iter();
         let counts = hash.filter(|(field, _)| field != "mode");
         counts.map(|(owner, count)| (owner, count.parse().unwrap())).collect()
+    }
+}
+
+/// Three Redis servers, a majority of which keeps each lock (S-29).
+pub(crate) struct Three {
+    servers: Vec<RedisServer>,
+    kind: Kind,
+}
+
+impl Three {
+    pub(crate) async fn start(kind: Kind) -> Self {
+        Self { servers: join_all((0..3).map(|_| RedisServer::start())).await, kind }
+    }
+}
+
+impl World for Three {
+    async fn client_with(&self, builder: LockClientBuilder) -> Peer {
+        let urls = self.servers.iter().map(RedisServer::url);
+        let quorum = Quorum::builder().client(builder).connect(urls).await.unwrap();
+        Peer { client: quorum.client().clone(), kind: self.kind }
+    }
+
+    /// The highest count of any server, since the slowest hears last of all.
+    async fn holders(&self, name: &str) -> Vec<(String, u32)> {
+        let hashes = self.servers.iter().map(async |server| server.client().hgetall(name).await);
+        let holders = join_all(hashes).await.into_iter().flatten();
+        let holders = holders.map(|(owner, count)| (owner, count.parse::<u32>().unwrap()));
+        let mut highest = std::collections::BTreeMap::<String, u32>::new();
+        for (owner, count) in holders {
+            let known = highest.entry(owner).or_default();
+            *known = count.max(*known);
+        }
+        highest.into_iter().collect()
     }
 }

@@ -110,9 +110,9 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// Connects for the first time.
-    pub(super) async fn connect(client: Client) -> RedisResult<Arc<Self>> {
-        let link = Arc::new(Self {
+    /// A link that is not connected yet.
+    pub(super) fn new(client: Client) -> Arc<Self> {
+        Arc::new(Self {
             client,
             live: ArcSwapOption::empty(),
             connections: AtomicU64::new(0),
@@ -124,10 +124,20 @@ impl Link {
             refused: Mutex::default(),
             channels: Arc::default(),
             task: Mutex::default(),
-        });
+        })
+    }
+
+    /// Connects for the first time.
+    pub(super) async fn connect(client: Client) -> RedisResult<Arc<Self>> {
+        let link = Self::new(client);
         link.open().await?;
         link.ensure_task();
         Ok(link)
+    }
+
+    /// The number of the connection, if there is one.
+    pub(super) fn connection(&self) -> Option<u64> {
+        self.live.load().as_ref().map(|live| live.number)
     }
 
     /// Sends one command and waits for its answer.
@@ -242,7 +252,7 @@ impl Link {
         }
     }
 
-    async fn open(self: &Arc<Self>) -> RedisResult<()> {
+    pub(super) async fn open(self: &Arc<Self>) -> RedisResult<()> {
         let number = self.connections.fetch_add(1, Ordering::Relaxed) + 1;
         let link = Arc::downgrade(self);
         let config = AsyncConnectionConfig::new()

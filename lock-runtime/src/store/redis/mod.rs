@@ -4,6 +4,7 @@
 //! library, none of whose types are public.
 
 mod address;
+mod age;
 mod channels;
 mod combine;
 mod errors;
@@ -20,6 +21,7 @@ use std::time::Duration;
 use redis::{Client, Value};
 use tokio::time::Instant;
 
+use self::age::Age;
 use self::combine::Combiner;
 use self::link::{CallError, Link};
 use self::request::{Ask, COUNTER_EXPIRY, end_of_hold, field, locks, millis};
@@ -50,6 +52,8 @@ use crate::fence::FencingToken;
 ///   +exists +pttl +pexpire +hexists +hset +del +time +get +set +incrby
 /// ```
 ///
+/// With a [restart guard](crate::QuorumBuilder::restart_guard), `+info` as well.
+///
 /// # Servers for locks
 ///
 /// Use `maxmemory-policy noeviction`: an evicted lock is a lost one. Each name leaves one small
@@ -57,6 +61,7 @@ use crate::fence::FencingToken;
 pub struct RedisStore {
     link: Arc<Link>,
     combiner: Arc<Combiner>,
+    age: Age,
 }
 
 impl RedisStore {
@@ -106,8 +111,25 @@ impl RedisStore {
     }
 
     async fn open(client: Client) -> Result<Self, StoreError> {
-        let link = Link::connect(client).await.map_err(errors::connect_error)?;
-        Ok(Self { combiner: Combiner::new(Arc::clone(&link)), link })
+        Ok(Self::on(Link::connect(client).await.map_err(errors::connect_error)?))
+    }
+
+    fn on(link: Arc<Link>) -> Self {
+        Self { combiner: Combiner::new(Arc::clone(&link)), link, age: Age::default() }
+    }
+
+    /// A store that is still to be [connected](Self::connect_now), for one of several servers.
+    pub(crate) fn prepare(url: &str) -> Result<Self, StoreError> {
+        Ok(Self::on(Link::new(address::client(url)?)))
+    }
+
+    /// Connects a prepared store. If the server is away, that goes on in the background.
+    pub(crate) async fn connect_now(&self) -> Result<(), StoreError> {
+        let connected = self.link.open().await.map_err(errors::connect_error);
+        if connected.as_ref().err().is_none_or(|error| error.kind().is_transient()) {
+            self.link.ensure_task();
+        }
+        connected
     }
 
     /// Takes or frees: a request that may share its script with others.
@@ -288,6 +310,13 @@ impl Store for RedisStore {
             call.arg(target.fence_counter()).arg(token.get()).arg(millis(COUNTER_EXPIRY));
             self.run(&RAISE_TOKEN, &call, timeout).await?;
             Ok(())
+        })
+    }
+
+    fn age(&self, timeout: Duration) -> StoreFuture<'_, Option<Duration>> {
+        Box::pin(async move {
+            self.link.ensure_task();
+            self.age.of(&self.link, timeout).await.map(Some)
         })
     }
 
