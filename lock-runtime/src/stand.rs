@@ -81,7 +81,8 @@ impl Stand {
             seat: Some(seat),
             ours: true,
         };
-        match seat.hand_off(self.hold.lease, next) {
+        let replicas = self.hold.target.replicas().map_or(0, |replicas| replicas.at_least);
+        match seat.hand_off(self.hold.lease, replicas, next) {
             Ok(()) => {
                 self.ours = false;
                 true

@@ -31,7 +31,8 @@ struct Attempt<'a> {
     in_flight: bool,
     /// A request's outcome is unknown, and it may take effect late.
     unsettled: bool,
-    /// The owner has a place in the store that has to be given up (S-17).
+    /// The owner has something in the store that has to be given up: a place (S-17), or a lock that
+    /// too few replicas know of (S-31).
     placed: bool,
 }
 
@@ -206,7 +207,7 @@ impl<'a> Contender<'a> {
         if engine.keeper.clock.now() >= deadline(sent_at, lease.duration()) {
             let key = self.attempt.target.key();
             tracing::warn!(lock.key = ?key, "granted too late, given back");
-            self.attempt.start_over();
+            self.start_over();
             let message = "the store takes longer to answer than the lease lasts";
             return self.failed(StoreError::new(StoreErrorKind::NotReady, message)).await;
         }
@@ -272,21 +273,29 @@ impl<'a> Contender<'a> {
 
     /// Taken, but too few replicas know (S-31): given back and tried again while the wait lasts.
     async fn not_replicated(&mut self, acked: u32) -> Next {
-        let wanted = self.contention.options.replicas().map_or(0, |replicas| replicas.at_least);
-        self.attempt.start_over();
+        // Whatever ends us gives it back before the next in line goes on.
+        self.attempt.placed = true;
         let since = *self.failing_since.get_or_insert_with(Instant::now);
         if self.contention.options.wait() == Wait::Never
             || self.out_of_time()
             || since.elapsed() >= self.keeper().timing.store_patience
         {
-            return Next::Return(Err(LockError::NotReplicated {
-                key: self.contention.target.key().to_string(),
-                acked: acked as usize,
-                wanted: wanted as usize,
-            }));
+            return Next::Return(Err(self.contention.not_replicated(acked)));
+        }
+        // Who reads as the writer around it stays that owner, so a release now could come too late.
+        if self.contention.writer.is_none() {
+            self.start_over();
         }
         self.pause(10..50).await;
         Next::TryAgain
+    }
+
+    fn start_over(&mut self) {
+        self.attempt.start_over();
+        if self.attempt.target.kind() == LockKind::Fair {
+            // The new owner has a channel of its own (S-26).
+            self.notices = None;
+        }
     }
 
     /// Sleeps for a random time, in milliseconds, but not past our own limit.
@@ -377,7 +386,9 @@ impl<'a> Contender<'a> {
     /// How long the store may take: as long as we wait, but an answer always gets a moment, or a
     /// short wait over a slow network could never succeed.
     fn time_to_answer(&self) -> Duration {
-        let command_timeout = self.keeper().timing.command_timeout;
+        let replicas = self.contention.options.replicas();
+        let command_timeout = self.keeper().timing.command_timeout
+            + replicas.map_or(Duration::ZERO, |replicas| replicas.timeout);
         self.time_left(command_timeout).max(A_MOMENT.min(command_timeout))
     }
 

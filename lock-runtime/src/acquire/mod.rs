@@ -322,6 +322,14 @@ impl Contention {
         Some(guard)
     }
 
+    fn not_replicated(&self, acked: u32) -> LockError {
+        LockError::NotReplicated {
+            key: self.target.key().to_string(),
+            acked: acked as usize,
+            wanted: self.options.replicas().map_or(0, |replicas| replicas.at_least) as usize,
+        }
+    }
+
     fn busy(&self, reason: BusyReason) -> LockError {
         LockError::Busy { key: self.target.key().to_string(), reason }
     }

@@ -6,11 +6,13 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 use super::{Contention, re_enter, until};
 use crate::clock::Tick;
 use crate::error::{LockError, StoreError};
 use crate::guard::LockGuard;
+use crate::options::Replicas;
 use crate::stand::Stand;
 use crate::store::{AcquireReply, AcquireRequest, Target};
 
@@ -70,15 +72,19 @@ impl Contention {
             return Joined::No;
         };
         let Ok(sent_at) = stand.hold.check() else { return Joined::No };
-        if clock.now().since(*asked_at) >= timing.handoff_window {
+        let wanted = self.target.replicas();
+        let replicas = |known: Option<Replicas>| known.map_or(0, |replicas| replicas.at_least);
+        let known = replicas(stand.hold.target.replicas()) >= replicas(wanted);
+        if !known || clock.now().since(*asked_at) >= timing.handoff_window {
             let request = AcquireRequest {
-                target: Arc::clone(&stand.hold.target),
+                // With our own replicas: the answer is only good if they know of the hold (S-31).
+                target: Arc::clone(&self.target),
                 owner: stand.hold.owner.clone(),
                 lease: stand.hold.lease.duration(),
                 tokens: 1,
                 place: None,
                 joins: true,
-                timeout: timing.command_timeout,
+                timeout: timing.command_timeout + wanted.map_or(Duration::ZERO, |wanted| wanted.timeout),
             };
             match self.engine.keeper.store.acquire(request).await {
                 Ok(AcquireReply::Granted(_)) => {

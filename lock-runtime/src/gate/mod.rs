@@ -97,6 +97,8 @@ enum SeatState {
 struct Waiter<H> {
     since: Instant,
     lease: Lease,
+    /// How many replicas are to know of its hold (S-31).
+    replicas: u32,
     turn: oneshot::Sender<Turn<H>>,
 }
 
@@ -169,7 +171,8 @@ impl<H> Gates<H> {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         let number = self.next_waiter.fetch_add(1, Ordering::Relaxed);
         let (turn, ticket) = oneshot::channel();
-        gate.line.insert(number, Waiter { since: Instant::now(), lease, turn });
+        let replicas = target.replicas().map_or(0, |replicas| replicas.at_least);
+        gate.line.insert(number, Waiter { since: Instant::now(), lease, replicas, turn });
         Entry::Line(Ticket {
             gates: Arc::clone(self),
             target: Arc::clone(target),
@@ -268,10 +271,11 @@ impl<H> Gate<H> {
         }
     }
 
-    /// The first in line, if just this lease will do.
-    fn pop_if(&mut self, lease: Lease) -> Option<Waiter<H>> {
+    /// The first in line, if just this lease will do, and so many replicas.
+    fn pop_if(&mut self, lease: Lease, replicas: u32) -> Option<Waiter<H>> {
         let first = self.line.first_entry()?;
-        (first.get().lease == lease).then(|| first.remove())
+        let will_do = first.get().lease == lease && first.get().replicas <= replicas;
+        will_do.then(|| first.remove())
     }
 }
 
@@ -362,9 +366,14 @@ impl<H> Seat<H> {
     ///
     /// # Errors
     ///
-    /// The seat, if nobody is in line or the first wants another lease.
-    pub(crate) fn hand_off(self, lease: Lease, make: impl FnOnce(Self) -> H) -> Result<(), Self> {
-        let Some(waiter) = self.with(|gate| gate.pop_if(lease)).flatten() else {
+    /// The seat, if nobody is in line or the first wants another lease or more replicas.
+    pub(crate) fn hand_off(
+        self,
+        lease: Lease,
+        replicas: u32,
+        make: impl FnOnce(Self) -> H,
+    ) -> Result<(), Self> {
+        let Some(waiter) = self.with(|gate| gate.pop_if(lease, replicas)).flatten() else {
             return Err(self);
         };
         if let Some((gates, _)) = &self.inside {

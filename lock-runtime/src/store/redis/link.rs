@@ -111,7 +111,19 @@ pub(super) struct Link {
 impl Link {
     /// Connects for the first time.
     pub(super) async fn connect(client: Client) -> RedisResult<Arc<Self>> {
-        let link = Arc::new(Self {
+        let link = Self::new(client, false);
+        link.open().await?;
+        link.ensure_task();
+        Ok(link)
+    }
+
+    /// A second connection to the same server. Its task makes it, once started.
+    pub(super) fn another(&self) -> Arc<Self> {
+        Self::new(self.client.clone(), self.closed.load(Ordering::Acquire))
+    }
+
+    fn new(client: Client, closed: bool) -> Arc<Self> {
+        Arc::new(Self {
             client,
             live: ArcSwapOption::empty(),
             connections: AtomicU64::new(0),
@@ -119,14 +131,11 @@ impl Link {
             look: Notify::new(),
             suspicious: AtomicBool::new(false),
             answered: AtomicBool::new(false),
-            closed: AtomicBool::new(false),
+            closed: AtomicBool::new(closed),
             refused: Mutex::default(),
             channels: Arc::default(),
             task: Mutex::default(),
-        });
-        link.open().await?;
-        link.ensure_task();
-        Ok(link)
+        })
     }
 
     /// Sends one command and waits for its answer.

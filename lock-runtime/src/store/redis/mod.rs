@@ -8,6 +8,8 @@ mod channels;
 mod combine;
 mod errors;
 mod link;
+mod renew;
+mod replicated;
 mod request;
 mod script;
 #[cfg(feature = "tls-rustls")]
@@ -22,14 +24,13 @@ use tokio::time::Instant;
 
 use self::combine::Combiner;
 use self::link::{CallError, Link};
-use self::request::{Ask, COUNTER_EXPIRY, end_of_hold, field, locks, millis};
-use self::script::{
-    LATCH_COUNT_DOWN, LATCH_REMOVE, LATCH_SET, RAISE_TOKEN, RENEW, SHOW_COUNT, Script,
-};
+use self::replicated::Replicated;
+use self::request::{Ask, COUNTER_EXPIRY, field, locks, millis};
+use self::script::{LATCH_COUNT_DOWN, LATCH_REMOVE, LATCH_SET, RAISE_TOKEN, SHOW_COUNT, Script};
 #[cfg(feature = "tls-rustls")]
 pub use self::tls::TlsOptions;
 use super::{
-    AcquireReply, AcquireRequest, CountRequest, LatchRequest, LockKind, Ownership, ReleaseReply,
+    AcquireReply, AcquireRequest, CountRequest, LatchRequest, Ownership, ReleaseReply,
     ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription, Target,
 };
 use crate::clock::Clock;
@@ -59,6 +60,7 @@ use crate::fence::FencingToken;
 pub struct RedisStore {
     link: Arc<Link>,
     combiner: Arc<Combiner>,
+    replicated: Replicated,
 }
 
 impl RedisStore {
@@ -109,11 +111,15 @@ impl RedisStore {
 
     async fn open(client: Client) -> Result<Self, StoreError> {
         let link = Link::connect(client).await.map_err(errors::connect_error)?;
-        Ok(Self { combiner: Combiner::new(Arc::clone(&link)), link })
+        let combiner = Combiner::new(Arc::clone(&link));
+        Ok(Self { combiner, replicated: Replicated::new(Arc::clone(&link)), link })
     }
 
     /// Takes or frees: a request that may share its script with others.
     async fn ask(&self, ask: Ask) -> Result<Value, StoreError> {
+        if ask.target().replicas().is_some() {
+            return self.replicated.run(&ask).await;
+        }
         self.link.ensure_task();
         self.combiner.run(ask).await
     }
@@ -153,14 +159,11 @@ fn surprise(answer: &Value) -> StoreError {
 impl Store for RedisStore {
     fn acquire(&self, request: AcquireRequest) -> StoreFuture<'_, AcquireReply> {
         Box::pin(async move {
-            let tokens = request.tokens;
-            match self.ask(Ask::Acquire(request)).await? {
-                Value::Int(pttl) => {
-                    Ok(AcquireReply::Held(u64::try_from(pttl).ok().map(Duration::from_millis)))
-                }
-                Value::BulkString(text) => first_token(&text, tokens).map(AcquireReply::Granted),
-                other => Err(surprise(&other)),
+            if let Some(replicas) = request.target.replicas() {
+                return self.replicated.acquire(request, replicas).await;
             }
+            let tokens = request.tokens;
+            acquired(&self.ask(Ask::Acquire(request)).await?, tokens)
         })
     }
 
@@ -169,38 +172,7 @@ impl Store for RedisStore {
         requests: Vec<RenewRequest>,
         timeout: Duration,
     ) -> StoreFuture<'_, Vec<Ownership>> {
-        Box::pin(async move {
-            let holds = || {
-                requests.iter().flat_map(|request| {
-                    locks(&request.target).map(move |lock| (lock, &request.owner, request.lease))
-                })
-            };
-            let mut call = RENEW.call(2 * holds().count());
-            for (lock, owner, _) in holds() {
-                call.arg(lock.key().as_str()).arg(end_of_hold(lock, owner));
-            }
-            for (lock, owner, lease) in holds() {
-                let manner = match lock.kind() {
-                    LockKind::Read => "read",
-                    LockKind::Semaphore => "permit",
-                    _ => "hold",
-                };
-                call.arg(manner).arg(field(lock, owner)).arg(millis(lease)).arg(owner.permits());
-            }
-            match self.run(&RENEW, &call, timeout).await? {
-                Value::Array(held) if held.len() == holds().count() => {
-                    let mut held = held.iter().map(ownership);
-                    let mut whole = |request: &RenewRequest| {
-                        let parts: Result<Vec<_>, _> =
-                            held.by_ref().take(locks(&request.target).count()).collect();
-                        let whole = parts?.into_iter().all(|part| part == Ownership::Owner);
-                        Ok(if whole { Ownership::Owner } else { Ownership::NotOwner })
-                    };
-                    requests.iter().map(&mut whole).collect()
-                }
-                other => Err(surprise(&other)),
-            }
-        })
+        Box::pin(async move { self.renew_all(&requests, timeout).await })
     }
 
     fn release(&self, request: ReleaseRequest) -> StoreFuture<'_, ReleaseReply> {
@@ -325,6 +297,18 @@ impl Store for RedisStore {
 
     fn close(&self) {
         self.link.close();
+        self.replicated.close();
+    }
+}
+
+/// What a script that takes a lock has answered.
+fn acquired(answer: &Value, tokens: u32) -> Result<AcquireReply, StoreError> {
+    match answer {
+        Value::Int(pttl) => {
+            Ok(AcquireReply::Held(u64::try_from(*pttl).ok().map(Duration::from_millis)))
+        }
+        Value::BulkString(text) => first_token(text, tokens).map(AcquireReply::Granted),
+        other => Err(surprise(other)),
     }
 }
 
@@ -350,7 +334,7 @@ fn ownership(answer: &Value) -> Result<Ownership, StoreError> {
 
 impl Drop for RedisStore {
     fn drop(&mut self) {
-        self.link.close();
+        self.close();
     }
 }
 
