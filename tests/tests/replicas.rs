@@ -89,11 +89,11 @@ async fn too_few_replicas_fail_closed() {
             assert_eq!(counts(outcome), (acked, at_least as usize), "{kind}");
             let waited = start.elapsed();
             assert!(waited >= wait && waited < 4 * wait, "{kind}: {waited:?}");
-            let outcome = take(&world.client, kind, replicated(at_least, Wait::Never)).await;
-            assert_eq!(counts(outcome), (acked, at_least as usize), "{kind}");
             let free = LockOptions::builder().wait(Duration::from_secs(2)).build().unwrap();
             let guard = take(&world.client, kind, free).await.expect("left behind");
             guard.release().await.unwrap();
+            let outcome = take(&world.client, kind, replicated(at_least, Wait::Never)).await;
+            assert_eq!(counts(outcome), (acked, at_least as usize), "{kind}");
         }
     };
     failed(2, 1).await;
@@ -178,6 +178,24 @@ async fn a_hand_off_keeps_the_replicas() {
     world.replica.resume();
 }
 
+/// S-27, S-31: nor does a reader who asked for a replica join a hold that none knows of.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shared_read_hold_keeps_the_replicas() {
+    let world = World::new().await;
+    let plain = LockOptions::default();
+    world.replica.pause();
+    let first = take(&world.client, "read", plain).await.unwrap();
+    for wait in [Wait::Never, Wait::UpTo(Duration::from_millis(400))] {
+        assert_eq!(counts(take(&world.client, "read", replicated(1, wait)).await), (0, 1));
+    }
+    assert!(!first.is_lost());
+    world.replica.resume();
+    let second = take(&world.client, "read", replicated(1, SOON)).await.unwrap();
+    assert!(world.replica.client().exists("read").await, "the replica does not know");
+    first.release().await.unwrap();
+    second.release().await.unwrap();
+}
+
 /// S-21, S-22, S-33: the same connection faults as without replicas.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lost_replies_and_flushed_scripts_are_made_good() {
@@ -224,9 +242,7 @@ async fn wait_needs_a_permission() {
     let url = format!("redis://u:pw@127.0.0.1:{}", world.master.port());
     let client = LockClient::connect(&url).await.unwrap();
     let error = take(&client, "mutex", replicated(1, SOON)).await.unwrap_err();
-    let denied = |error: &LockError| {
-        matches!(error, LockError::Store(error) if error.kind() == StoreErrorKind::Denied)
-    };
+    let denied = |error: &LockError| matches!(error, LockError::Store(error) if error.kind() == StoreErrorKind::Denied);
     assert!(denied(&error), "{error:?}");
     eventually(SOON, "it is free", async || !raw.exists("mutex").await).await;
 }

@@ -220,6 +220,7 @@ impl<'a> Contender<'a> {
             owner: self.attempt.owner.clone(),
             lease,
             sent_at,
+            token,
             // From here on it is the guard's to undo.
             unsettled: std::mem::take(&mut self.attempt.unsettled),
         };

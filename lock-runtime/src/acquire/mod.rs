@@ -248,6 +248,15 @@ impl Contention {
             if shares {
                 match self.join(limit).await {
                     Joined::Yes(result) => return result,
+                    Joined::NotReplicated(acked) => {
+                        let pause = Instant::now() + Duration::from_millis(fastrand::u64(10..50));
+                        let over = limit.is_some_and(|limit| limit <= pause);
+                        if over || self.is_out_of_patience() {
+                            return Err(self.not_replicated(acked));
+                        }
+                        tokio::time::sleep_until(pause).await;
+                        continue;
+                    }
                     Joined::Unknown(error) if self.gives_up_on(&error) => return Err(error.into()),
                     Joined::Unknown(_) | Joined::No => {}
                 }
@@ -291,8 +300,12 @@ impl Contention {
 
     /// True if this failure ends the acquisition (S-33).
     fn gives_up_on(&self, error: &StoreError) -> bool {
-        !error.kind().is_transient()
-            || self.options.wait() == Wait::Never
+        !error.kind().is_transient() || self.is_out_of_patience()
+    }
+
+    /// True if nothing that goes wrong is put up with any more.
+    fn is_out_of_patience(&self) -> bool {
+        self.options.wait() == Wait::Never
             || self.started.elapsed() >= self.engine.keeper.timing.store_patience
     }
 

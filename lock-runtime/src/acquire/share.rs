@@ -57,6 +57,8 @@ pub(super) enum Joined {
     Yes(Result<LockGuard, LockError>),
     /// There is nothing to join, or a writer goes first.
     No,
+    /// So few replicas know of the hold (S-31). It stays as it is for those who share it.
+    NotReplicated(u32),
     /// The store did not say.
     Unknown(StoreError),
 }
@@ -84,13 +86,15 @@ impl Contention {
                 tokens: 1,
                 place: None,
                 joins: true,
-                timeout: timing.command_timeout + wanted.map_or(Duration::ZERO, |wanted| wanted.timeout),
+                timeout: timing.command_timeout
+                    + wanted.map_or(Duration::ZERO, |wanted| wanted.timeout),
             };
             match self.engine.keeper.store.acquire(request).await {
                 Ok(AcquireReply::Granted(_)) => {
                     stand.hold.confirm(sent_at, stand.hold.lease.duration());
                     *asked_at = sent_at;
                 }
+                Ok(AcquireReply::NotReplicated { acked }) => return Joined::NotReplicated(acked),
                 Ok(_) => return Joined::No,
                 Err(error) => return Joined::Unknown(error),
             }

@@ -7,10 +7,12 @@
 //! - `hammer <name> <tasks> <ms>`: that many tasks take and release the lock for that long; answers
 //!   `hammered <grants> <fewest> <most>` by task.
 //! - `lock <name>`: takes the lock, answers `locked <token>`, and keeps it.
+//! - `lock <kind> <name>`: the same for `mutex`, `fair`, `read`, `write` or `semaphore` (one permit).
 //! - `release`: releases what `lock` took, answers `released`.
 //!
 //! What it does is in the history; an `error …` line says what went wrong.
 
+use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -72,6 +74,11 @@ impl Worker {
                 println!("locked {}", guard.token());
                 *held = Some(guard);
             }
+            ["lock", kind, name] => {
+                let guard = self.take(kind, name).await?;
+                println!("locked {}", guard.token());
+                *held = Some(guard);
+            }
             ["release"] => {
                 held.take().ok_or("nothing is locked")?.release().await?;
                 println!("released");
@@ -79,6 +86,20 @@ impl Worker {
             _ => return Err(format!("no such command: {line}").into()),
         }
         Ok(())
+    }
+
+    async fn take(&self, kind: &str, name: &str) -> Result<LockGuard, LockError> {
+        match kind {
+            "mutex" => self.client.mutex(name).lock().await,
+            "fair" => self.client.fair_mutex(name).lock().await,
+            "read" => self.client.rw_lock(name).read().await,
+            "write" => self.client.rw_lock(name).write().await,
+            "semaphore" => {
+                let permit = self.client.semaphore(name, NonZeroU32::MIN).acquire().await?;
+                Ok(permit.into())
+            }
+            _ => Err(LockError::InvalidOptions(format!("there is no kind {kind}"))),
+        }
     }
 
     async fn hold(&self, name: &str, lease: Lease) {

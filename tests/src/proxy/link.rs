@@ -220,7 +220,8 @@ impl Link {
 
 /// Sends a request by a connection of its own, and counts it when the server has answered.
 async fn send_aside(shared: Arc<Shared>, request: Vec<u8>) -> io::Result<()> {
-    let mut server = TcpStream::connect((Ipv4Addr::LOCALHOST, shared.target.load(Ordering::SeqCst))).await?;
+    let mut server =
+        TcpStream::connect((Ipv4Addr::LOCALHOST, shared.target.load(Ordering::SeqCst))).await?;
     server.write_all(&request).await?;
     if server.read(&mut [0; 1]).await? > 0 {
         shared.requests_duplicated.fetch_add(1, Ordering::SeqCst);

@@ -7,6 +7,7 @@ mod address;
 mod channels;
 mod combine;
 mod errors;
+mod inspect;
 mod link;
 mod renew;
 mod replicated;
@@ -30,12 +31,13 @@ use self::script::{LATCH_COUNT_DOWN, LATCH_REMOVE, LATCH_SET, RAISE_TOKEN, SHOW_
 #[cfg(feature = "tls-rustls")]
 pub use self::tls::TlsOptions;
 use super::{
-    AcquireReply, AcquireRequest, CountRequest, LatchRequest, Ownership, ReleaseReply,
+    AcquireReply, AcquireRequest, CountRequest, Inspection, LatchRequest, Ownership, ReleaseReply,
     ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription, Target,
 };
 use crate::clock::Clock;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
+use crate::key::LockKey;
 
 /// Keeps locks on one Redis server, version 7.0 or later.
 ///
@@ -274,6 +276,16 @@ impl Store for RedisStore {
                 other => Err(surprise(&other)),
             }
         })
+    }
+
+    fn inspect(&self, key: &LockKey, timeout: Duration) -> StoreFuture<'_, Inspection> {
+        let key = key.clone();
+        Box::pin(async move { self.look_at(&key, timeout).await })
+    }
+
+    fn force_release(&self, key: &LockKey, timeout: Duration) -> StoreFuture<'_, bool> {
+        let key = key.clone();
+        Box::pin(async move { self.free(&key, timeout).await })
     }
 
     fn raise_token(

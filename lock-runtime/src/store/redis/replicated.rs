@@ -156,11 +156,7 @@ impl Replicated {
 
 /// Sends the script and, if wanted, a WAIT right behind it: the answer of the first, and the second
 /// under way.
-async fn take(
-    live: &Live,
-    call: &Cmd,
-    wait: Option<Cmd>,
-) -> RedisResult<(Value, Option<Sending>)> {
+async fn take(live: &Live, call: &Cmd, wait: Option<Cmd>) -> RedisResult<(Value, Option<Sending>)> {
     let script = sending(live, call.clone());
     let Some(wait) = wait else { return Ok((script.await?, None)) };
     match select(script, sending(live, wait)).await {

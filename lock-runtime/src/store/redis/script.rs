@@ -63,6 +63,8 @@ scripts! {
     LATCH_COUNT_DOWN = "latch_count_down.lua";
     LATCH_REMOVE = "latch_remove.lua";
     RAISE_TOKEN = "raise_token.lua";
+    INSPECT = "inspect.lua";
+    FORCE_RELEASE = "force_release.lua";
 }
 
 /// Takes any number of keys, so it cannot be a part.
