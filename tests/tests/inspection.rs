@@ -1,24 +1,20 @@
 //! Looking at locks and freeing them by force, from another process than the holder's.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
+mod kinds;
+
 use std::num::NonZeroU32;
 use std::time::Duration;
 
 use lock_runtime::{
-    FencingToken, Lease, LockClient, LockError, LockGuard, LockKind, LockOptions, LossCause, Wait,
+    FencingToken, Lease, LockClient, LockError, LockKind, LockOptions, LossCause, Wait,
 };
 use lock_tests::{Proxy, RedisServer, Worker, eventually};
 use tokio::time::{Instant, timeout};
 
-const SOON: Duration = Duration::from_secs(20);
+use kinds::{KINDS, take_named};
 
-const KINDS: [(&str, LockKind); 5] = [
-    ("mutex", LockKind::Mutex),
-    ("fair", LockKind::Fair),
-    ("read", LockKind::Read),
-    ("write", LockKind::Write),
-    ("semaphore", LockKind::Semaphore),
-];
+const SOON: Duration = Duration::from_secs(20);
 
 struct World {
     server: RedisServer,
@@ -42,24 +38,6 @@ impl World {
         let line = self.worker.next_line(SOON).await;
         let token = line.strip_prefix("locked ").unwrap_or_else(|| panic!("{line}"));
         FencingToken::new(token.parse().unwrap())
-    }
-}
-
-/// Takes a lock of that kind; its name is the kind's.
-async fn take(
-    client: &LockClient,
-    kind: &str,
-    options: LockOptions,
-) -> Result<LockGuard, LockError> {
-    match kind {
-        "mutex" => client.mutex(kind).with(options).lock().await,
-        "fair" => client.fair_mutex(kind).with(options).lock().await,
-        "read" => client.rw_lock(kind).with(options).read().await,
-        "write" => client.rw_lock(kind).with(options).write().await,
-        _ => {
-            let semaphore = client.semaphore(kind, NonZeroU32::MIN).with(options);
-            semaphore.acquire().await.map(LockGuard::from)
-        }
     }
 }
 
@@ -133,7 +111,7 @@ async fn data_is_not_freed() {
     raw.cmd(&["HSET", "user", "name", "words", "age", "7"]).await;
     raw.cmd(&["HSET", "numbers", "a", "1"]).await;
     raw.cmd(&["HSET", "moded", "mode", "dark"]).await;
-    for name in ["set", "text", "user", "numbers"] {
+    for name in ["set", "text", "user", "numbers", "moded"] {
         for error in
             [client.inspect(name).await.unwrap_err(), client.force_release(name).await.unwrap_err()]
         {
@@ -156,7 +134,7 @@ async fn a_forced_release_passes_the_lock_on() {
     let lease = Duration::from_millis(2_400);
     for (kind, is) in KINDS {
         assert!(!world.client.force_release(kind).await.unwrap(), "{kind}: nobody held it");
-        let guard = take(&world.client, kind, watched(lease)).await.unwrap();
+        let guard = take_named(&world.client, kind, watched(lease)).await.unwrap();
         // A reader is in the way of a writer only.
         let wanted = if kind == "read" { "write" } else { kind };
         world.worker.send(&format!("lock {wanted} {kind}"));
@@ -176,11 +154,11 @@ async fn a_forced_release_passes_the_lock_on() {
         assert!(matches!(guard.release().await, Err(LockError::Lost { .. })));
         // Its clean-up has reached the server by the time of this answer.
         let again = LockOptions::builder().wait(Wait::Never).build().unwrap();
-        let outcome = take(&world.client, kind, again).await;
+        let outcome = take_named(&world.client, kind, again).await;
         assert!(matches!(outcome, Err(LockError::Busy { .. })), "{kind}: {outcome:?}");
         world.worker.send("release");
         assert_eq!(world.worker.next_line(SOON).await, "released", "{kind}");
-        take(&world.client, kind, again).await.unwrap().release().await.unwrap();
+        take_named(&world.client, kind, again).await.unwrap().release().await.unwrap();
     }
 }
 
@@ -210,7 +188,7 @@ async fn the_client_knows_what_it_holds() {
     assert_eq!(client.held(), []);
     let mut guards = Vec::new();
     for (kind, _) in KINDS {
-        guards.push(take(&client, kind, watched(Duration::from_secs(10))).await.unwrap());
+        guards.push(take_named(&client, kind, watched(Duration::from_secs(10))).await.unwrap());
     }
     let nested = guards[0].run(client.mutex("mutex").lock()).await.unwrap().unwrap();
     let shared = client.rw_lock("read").read().await.unwrap();

@@ -1,7 +1,8 @@
 //! Locks that count once replicas know of them, and failovers with and without (S-31).
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
-use std::num::NonZeroU32;
+mod kinds;
+
 use std::time::Duration;
 
 use lock_runtime::{
@@ -11,12 +12,12 @@ use lock_tests::redis_server::ClientType;
 use lock_tests::{Proxy, RedisServer, eventually};
 use tokio::time::{Instant, timeout};
 
+use kinds::{KINDS, take_named};
+
 const SOON: Duration = Duration::from_secs(20);
 
 /// How long replicas get to acknowledge.
 const ACK: Duration = Duration::from_millis(100);
-
-const KINDS: [&str; 5] = ["mutex", "fair", "read", "write", "semaphore"];
 
 struct World {
     master: RedisServer,
@@ -31,24 +32,6 @@ impl World {
         master.wait_for_replicas(1).await;
         let client = LockClient::connect(&master.url()).await.unwrap();
         Self { master, replica, client }
-    }
-}
-
-/// Takes a lock of that kind; its name is the kind's.
-async fn take(
-    client: &LockClient,
-    kind: &str,
-    options: LockOptions,
-) -> Result<LockGuard, LockError> {
-    match kind {
-        "mutex" => client.mutex(kind).with(options).lock().await,
-        "fair" => client.fair_mutex(kind).with(options).lock().await,
-        "read" => client.rw_lock(kind).with(options).read().await,
-        "write" => client.rw_lock(kind).with(options).write().await,
-        _ => {
-            let semaphore = client.semaphore(kind, NonZeroU32::MIN).with(options);
-            semaphore.acquire().await.map(LockGuard::from)
-        }
     }
 }
 
@@ -67,12 +50,12 @@ fn counts(outcome: Result<LockGuard, LockError>) -> (usize, usize) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_grant_is_on_the_replica() {
     let world = World::new().await;
-    for kind in KINDS {
-        let guard = take(&world.client, kind, replicated(1, SOON)).await.unwrap();
+    for (kind, _) in KINDS {
+        let guard = take_named(&world.client, kind, replicated(1, SOON)).await.unwrap();
         assert!(world.replica.client().exists(kind).await, "{kind}: the replica does not know");
         guard.release().await.unwrap();
         let free = LockOptions::builder().wait(Wait::Never).build().unwrap();
-        take(&world.client, kind, free).await.unwrap().release().await.unwrap();
+        take_named(&world.client, kind, free).await.unwrap().release().await.unwrap();
     }
 }
 
@@ -83,16 +66,16 @@ async fn too_few_replicas_fail_closed() {
     let world = World::new().await;
     let wait = Duration::from_millis(600);
     let failed = async |at_least, acked| {
-        for kind in KINDS {
+        for (kind, _) in KINDS {
             let start = Instant::now();
-            let outcome = take(&world.client, kind, replicated(at_least, wait)).await;
+            let outcome = take_named(&world.client, kind, replicated(at_least, wait)).await;
             assert_eq!(counts(outcome), (acked, at_least as usize), "{kind}");
             let waited = start.elapsed();
             assert!(waited >= wait && waited < 4 * wait, "{kind}: {waited:?}");
             let free = LockOptions::builder().wait(Duration::from_secs(2)).build().unwrap();
-            let guard = take(&world.client, kind, free).await.expect("left behind");
+            let guard = take_named(&world.client, kind, free).await.expect("left behind");
             guard.release().await.unwrap();
-            let outcome = take(&world.client, kind, replicated(at_least, Wait::Never)).await;
+            let outcome = take_named(&world.client, kind, replicated(at_least, Wait::Never)).await;
             assert_eq!(counts(outcome), (acked, at_least as usize), "{kind}");
         }
     };
@@ -100,8 +83,8 @@ async fn too_few_replicas_fail_closed() {
     world.replica.pause();
     failed(1, 0).await;
     world.replica.resume();
-    for kind in KINDS {
-        let guard = take(&world.client, kind, replicated(1, SOON)).await.unwrap();
+    for (kind, _) in KINDS {
+        let guard = take_named(&world.client, kind, replicated(1, SOON)).await.unwrap();
         guard.release().await.unwrap();
     }
     world.replica.kill();
@@ -113,9 +96,10 @@ async fn too_few_replicas_fail_closed() {
 async fn a_replica_that_comes_back_ends_the_wait() {
     let world = World::new().await;
     world.replica.pause();
-    for kind in KINDS {
+    for (kind, _) in KINDS {
         let client = world.client.clone();
-        let waiter = tokio::spawn(async move { take(&client, kind, replicated(1, SOON)).await });
+        let waiter =
+            tokio::spawn(async move { take_named(&client, kind, replicated(1, SOON)).await });
         tokio::time::sleep(3 * ACK).await;
         assert!(!waiter.is_finished(), "{kind}");
         world.replica.resume();
@@ -184,13 +168,13 @@ async fn a_shared_read_hold_keeps_the_replicas() {
     let world = World::new().await;
     let plain = LockOptions::default();
     world.replica.pause();
-    let first = take(&world.client, "read", plain).await.unwrap();
+    let first = take_named(&world.client, "read", plain).await.unwrap();
     for wait in [Wait::Never, Wait::UpTo(Duration::from_millis(400))] {
-        assert_eq!(counts(take(&world.client, "read", replicated(1, wait)).await), (0, 1));
+        assert_eq!(counts(take_named(&world.client, "read", replicated(1, wait)).await), (0, 1));
     }
     assert!(!first.is_lost());
     world.replica.resume();
-    let second = take(&world.client, "read", replicated(1, SOON)).await.unwrap();
+    let second = take_named(&world.client, "read", replicated(1, SOON)).await.unwrap();
     assert!(world.replica.client().exists("read").await, "the replica does not know");
     first.release().await.unwrap();
     second.release().await.unwrap();
@@ -202,12 +186,12 @@ async fn lost_replies_and_flushed_scripts_are_made_good() {
     let world = World::new().await;
     let proxy = Proxy::start(world.master.port()).await;
     let client = LockClient::connect(&proxy.url()).await.unwrap();
-    for kind in KINDS {
+    for (kind, _) in KINDS {
         world.master.client().cmd(&["SCRIPT", "FLUSH"]).await;
-        let guard = take(&client, kind, replicated(1, SOON)).await.unwrap();
+        let guard = take_named(&client, kind, replicated(1, SOON)).await.unwrap();
         guard.release().await.unwrap();
         proxy.drop_next_reply_to(kind);
-        let guard = timeout(SOON, take(&client, kind, replicated(1, SOON))).await;
+        let guard = timeout(SOON, take_named(&client, kind, replicated(1, SOON))).await;
         let guard = guard.expect("hung").unwrap();
         proxy.drop_next_reply_to(kind);
         timeout(SOON, guard.release()).await.expect("hung").unwrap();
@@ -221,14 +205,14 @@ async fn a_dropped_wait_is_undone() {
     let world = World::new().await;
     world.replica.pause();
     let options = LockOptions::builder().replicas(1, Duration::from_secs(5)).build().unwrap();
-    for kind in KINDS {
+    for (kind, _) in KINDS {
         let client = world.client.clone();
-        let waiter = tokio::spawn(async move { take(&client, kind, options).await });
+        let waiter = tokio::spawn(async move { take_named(&client, kind, options).await });
         let raw = world.master.client();
         eventually(SOON, "it is taken", async || raw.exists(kind).await).await;
         waiter.abort();
         let free = LockOptions::builder().wait(Duration::from_secs(2)).build().unwrap();
-        take(&world.client, kind, free).await.expect("left behind").release().await.unwrap();
+        take_named(&world.client, kind, free).await.expect("left behind").release().await.unwrap();
     }
     world.replica.resume();
 }
@@ -241,7 +225,7 @@ async fn wait_needs_a_permission() {
     raw.cmd(&["ACL", "SETUSER", "u", "on", ">pw", "~*", "&*", "+@all", "-wait"]).await;
     let url = format!("redis://u:pw@127.0.0.1:{}", world.master.port());
     let client = LockClient::connect(&url).await.unwrap();
-    let error = take(&client, "mutex", replicated(1, SOON)).await.unwrap_err();
+    let error = take_named(&client, "mutex", replicated(1, SOON)).await.unwrap_err();
     let denied = |error: &LockError| matches!(error, LockError::Store(error) if error.kind() == StoreErrorKind::Denied);
     assert!(denied(&error), "{error:?}");
     eventually(SOON, "it is free", async || !raw.exists("mutex").await).await;
@@ -268,10 +252,10 @@ async fn a_failover_without_replication_is_a_loss() {
         world.master.client_kill(ClientType::Replica).await;
         let lease = Duration::from_secs(9);
         let options = LockOptions::builder().lease(Lease::Watchdog(lease)).build().unwrap();
-        let guard = take(&client, kind, options).await.unwrap();
+        let guard = take_named(&client, kind, options).await.unwrap();
         fail_over(&world, &proxy).await;
         let other = LockClient::connect(&world.replica.url()).await.unwrap();
-        let successor = timeout(lease / 3, take(&other, kind, options)).await;
+        let successor = timeout(lease / 3, take_named(&other, kind, options)).await;
         let successor = successor.expect("the replica knew of it").unwrap();
         assert!(successor.token() > guard.token(), "tokens went back with the data");
         let lost = timeout(lease * 2 / 3, guard.lost()).await.expect("not noticed");
@@ -295,19 +279,19 @@ async fn a_failover_with_replicas_keeps_the_lock() {
     let lease = Duration::from_secs(4);
     let options = replicated(1, SOON).to_builder().lease(Lease::Watchdog(lease)).build().unwrap();
     let mut guards = Vec::new();
-    for kind in KINDS {
-        guards.push(take(&client, kind, options).await.unwrap());
+    for (kind, _) in KINDS {
+        guards.push(take_named(&client, kind, options).await.unwrap());
     }
     fail_over(&world, &proxy).await;
     let other = LockClient::connect(&world.replica.url()).await.unwrap();
     let never = LockOptions::builder().wait(Wait::Never).build().unwrap();
     let until = Instant::now() + lease * 3 / 2;
     while Instant::now() < until {
-        for (kind, guard) in KINDS.iter().zip(&guards) {
+        for ((kind, _), guard) in KINDS.iter().zip(&guards) {
             assert!(!guard.is_lost(), "{kind}");
             // Readers share.
             let kind = if *kind == "read" { continue } else { kind };
-            let outcome = take(&other, kind, never).await;
+            let outcome = take_named(&other, kind, never).await;
             assert!(matches!(outcome, Err(LockError::Busy { .. })), "{kind}: {outcome:?}");
         }
         tokio::time::sleep(Duration::from_millis(100)).await;

@@ -8,8 +8,7 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
 local function free_sides()
-  local mode = redis.call('HGET', KEYS[1], 'mode')
-  local held = mode == 'write'
+  local held = redis.call('HGET', KEYS[1], 'mode') == 'write'
   local fields = redis.call('HGETALL', KEYS[1])
   for i = 1, #fields, 2 do
     for n = 1, tonumber(fields[i + 1]) or 0 do
@@ -56,9 +55,10 @@ local function free_permits()
 end
 
 local type = redis.call('TYPE', KEYS[1]).ok
-local lock = type == 'none'
+local lock, mode = type == 'none'
 if type == 'hash' then
-  lock = true
+  mode = redis.call('HGET', KEYS[1], 'mode') or 'mutex'
+  lock = ({mutex = true, fair = true, read = true, write = true})[mode]
   local fields = redis.call('HGETALL', KEYS[1])
   for i = 1, #fields, 2 do
     local owner = string.match(fields[i], '.:%d') and tonumber(fields[i + 1])
@@ -74,5 +74,4 @@ end
 if type ~= 'hash' then
   return free_permits()
 end
-local mode = redis.call('HGET', KEYS[1], 'mode')
 return (mode == 'read' or mode == 'write') and free_sides() or free_mutex()

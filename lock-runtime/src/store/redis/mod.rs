@@ -51,9 +51,16 @@ use crate::key::LockKey;
 ///
 /// ```text
 /// ACL SETUSER locks on >SECRET ~* resetchannels &* -@all
-///   +evalsha +script|load +ping +subscribe +unsubscribe +publish
-///   +exists +pttl +pexpire +hexists +hset +del +time +get +set +incrby
+///   +evalsha +script|load +ping +subscribe +unsubscribe +publish +wait
+///   +exists +type +del +pttl +pexpire +time +get +set +incrby +decr
+///   +hexists +hget +hgetall +hset +hdel +lindex +lpop +lpos +lrem +rpush
+///   +zadd +zcard +zcount +zrangebyscore +zrem +zremrangebyscore +zrevrange +zscore
 /// ```
+///
+/// For mutexes alone, the first line, without `wait`, and `exists pttl pexpire hexists hset del time
+/// get set incrby` are enough. `wait` is for locks that ask for replicas, `type` for
+/// [`inspect`](crate::LockClient::inspect) and
+/// [`force_release`](crate::LockClient::force_release).
 ///
 /// # Servers for locks
 ///
