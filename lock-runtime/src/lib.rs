@@ -93,7 +93,7 @@ mod rw_lock;
 mod semaphore;
 mod stand;
 
-pub use client::{LockClient, LockClientBuilder, Shutdown};
+pub use client::{Health, HeldInfo, LockClient, LockClientBuilder, Shutdown};
 pub use fair_mutex::FairMutex;
 pub use key::{IntoLockKey, KeyPart, KeyPartWriter, LockKey, LockKeyBuilder, MAX_KEY_BYTES};
 pub use latch::CountDownLatch;
@@ -122,7 +122,7 @@ pub use clock::{Clock, Tick};
 pub use store::redis::RedisStore;
 #[cfg(feature = "tls-rustls")]
 pub use store::redis::TlsOptions;
-pub use store::{Store, memory::MemoryStore};
+pub use store::{Inspection, LockKind, Store, StoredHold, memory::MemoryStore};
 
 /// What users name in structs and move between tasks is `Send` where it has to be.
 const _: () = {

@@ -65,16 +65,21 @@ impl Stand {
             return false;
         }
         let Some(seat) = self.seat.take() else { return false };
-        let next = |seat| Self {
-            keeper: Arc::clone(&self.keeper),
-            hold: Arc::clone(&self.hold),
-            token: FencingToken::new(self.token.get() + 1),
-            last_token: self.last_token,
-            handoffs: self.handoffs + 1,
-            seat: Some(seat),
-            ours: true,
+        let next = |seat| {
+            let token = FencingToken::new(self.token.get() + 1);
+            self.hold.set_token(token);
+            Self {
+                keeper: Arc::clone(&self.keeper),
+                hold: Arc::clone(&self.hold),
+                token,
+                last_token: self.last_token,
+                handoffs: self.handoffs + 1,
+                seat: Some(seat),
+                ours: true,
+            }
         };
-        match seat.hand_off(self.hold.lease, next) {
+        let replicas = self.hold.target.replicas().map_or(0, |replicas| replicas.at_least);
+        match seat.hand_off(self.hold.lease, replicas, next) {
             Ok(()) => {
                 self.ours = false;
                 true

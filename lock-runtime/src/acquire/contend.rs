@@ -32,7 +32,8 @@ struct Attempt<'a> {
     in_flight: bool,
     /// A request's outcome is unknown, and it may take effect late.
     unsettled: bool,
-    /// The owner has a place in the store that has to be given up (S-17).
+    /// The owner has something in the store that has to be given up: a place (S-17), or a lock that
+    /// too few replicas know of (S-31).
     placed: bool,
 }
 
@@ -221,6 +222,7 @@ impl<'a> Contender<'a> {
             owner: self.attempt.owner.clone(),
             lease,
             sent_at,
+            token,
             // From here on it is the guard's to undo.
             unsettled: std::mem::take(&mut self.attempt.unsettled),
         };
@@ -282,18 +284,15 @@ impl<'a> Contender<'a> {
 
     /// Taken, but too few replicas know (S-31): given back and tried again while the wait lasts.
     async fn not_replicated(&mut self, acked: u32) -> Next {
-        let wanted = self.contention.options.replicas().map_or(0, |replicas| replicas.at_least);
-        self.start_over();
+        // Whatever ends us gives it back before the next in line goes on.
+        self.attempt.placed = true;
         if self.contention.options.wait() == Wait::Never
             || self.waiting.out_of_time()
             || self.waiting.failing_for() >= self.keeper().timing.store_patience
         {
-            return Next::Return(Err(LockError::NotReplicated {
-                key: self.contention.target.key().to_string(),
-                acked: acked as usize,
-                wanted: wanted as usize,
-            }));
+            return Next::Return(Err(self.contention.not_replicated(acked)));
         }
+        self.start_over();
         self.waiting.pause(10..50).await;
         Next::TryAgain
     }

@@ -302,8 +302,12 @@ impl Contention {
 
     /// True if this failure ends the acquisition (S-33).
     fn gives_up_on(&self, error: &StoreError) -> bool {
-        !error.kind().is_transient()
-            || self.options.wait() == Wait::Never
+        !error.kind().is_transient() || self.is_out_of_patience()
+    }
+
+    /// True if nothing that goes wrong is put up with any more.
+    fn is_out_of_patience(&self) -> bool {
+        self.options.wait() == Wait::Never
             || self.started.elapsed() >= self.engine.keeper.timing.store_patience
     }
 
@@ -330,6 +334,14 @@ impl Contention {
             return Some(guard);
         }
         Some(LockGuard::outermost(stand, self.options.on_lost()))
+    }
+
+    fn not_replicated(&self, acked: u32) -> LockError {
+        LockError::NotReplicated {
+            key: self.target.key().to_string(),
+            acked: acked as usize,
+            wanted: self.options.replicas().map_or(0, |replicas| replicas.at_least) as usize,
+        }
     }
 
     fn busy(&self, reason: BusyReason) -> LockError {

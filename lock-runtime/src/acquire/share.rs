@@ -83,7 +83,9 @@ impl Contention {
             Lease::Watchdog(lease)
                 if self.target.kind() == LockKind::Read
                     && self.writer.is_none()
-                    && self.options.max_hold().is_none() =>
+                    && self.options.max_hold().is_none()
+                    // A hold that others have taken may be known to fewer (S-31).
+                    && self.target.replicas().is_none() =>
             {
                 Some((Arc::clone(&self.target), lease))
             }

@@ -146,7 +146,9 @@ impl<'a> Waiting<'a> {
     /// How long the store may take: as long as we wait, but an answer always gets a moment, or a
     /// short wait over a slow network could never succeed.
     pub(super) fn time_to_answer(&self) -> Duration {
-        let command_timeout = self.timing().command_timeout;
+        let replicas = self.contention.options.replicas();
+        let command_timeout = self.timing().command_timeout
+            + replicas.map_or(Duration::ZERO, |replicas| replicas.timeout);
         self.time_left(command_timeout).max(A_MOMENT.min(command_timeout))
     }
 

@@ -98,6 +98,8 @@ enum SeatState {
 struct Waiter<H> {
     since: Instant,
     lease: Lease,
+    /// How many replicas are to know of its hold (S-31).
+    replicas: u32,
     turn: oneshot::Sender<Turn<H>>,
 }
 
@@ -158,7 +160,8 @@ impl<H> Gates<H> {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         let number = self.next_waiter.fetch_add(1, Ordering::Relaxed);
         let (turn, ticket) = oneshot::channel();
-        gate.line.insert(number, Waiter { since: Instant::now(), lease, turn });
+        let replicas = target.replicas().map_or(0, |replicas| replicas.at_least);
+        gate.line.insert(number, Waiter { since: Instant::now(), lease, replicas, turn });
         Entry::Line(Ticket::new(Arc::clone(self), Arc::clone(target), number, ticket))
     }
 
@@ -269,9 +272,10 @@ impl<H> Gate<H> {
         }
     }
 
-    /// The first in line, if just this lease will do.
-    fn pop_if(&mut self, lease: Lease) -> Option<Waiter<H>> {
+    /// The first in line, if just this lease will do, and so many replicas.
+    fn pop_if(&mut self, lease: Lease, replicas: u32) -> Option<Waiter<H>> {
         let first = self.line.first_entry()?;
-        (first.get().lease == lease).then(|| first.remove())
+        let will_do = first.get().lease == lease && first.get().replicas <= replicas;
+        will_do.then(|| first.remove())
     }
 }

@@ -107,9 +107,14 @@ impl<H> Seat<H> {
     ///
     /// # Errors
     ///
-    /// The seat, if nobody is in line or the first wants another lease.
-    pub(crate) fn hand_off(self, lease: Lease, make: impl FnOnce(Self) -> H) -> Result<(), Self> {
-        let Some(waiter) = self.with(|gate| gate.pop_if(lease)).flatten() else {
+    /// The seat, if nobody is in line or the first wants another lease or more replicas.
+    pub(crate) fn hand_off(
+        self,
+        lease: Lease,
+        replicas: u32,
+        make: impl FnOnce(Self) -> H,
+    ) -> Result<(), Self> {
+        let Some(waiter) = self.with(|gate| gate.pop_if(lease, replicas)).flatten() else {
             return Err(self);
         };
         if let Some((gates, _)) = &self.inside {

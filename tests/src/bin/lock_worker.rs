@@ -7,6 +7,7 @@
 //! - `hammer <name> <tasks> <ms>`: that many tasks take and release the lock for that long; answers
 //!   `hammered <grants> <fewest> <most>` by task.
 //! - `lock <name>`: takes the lock, answers `locked <token>`, and keeps it.
+//! - `lock <kind> <name>`: the same for `mutex`, `fair`, `read`, `write` or `semaphore` (one permit).
 //! - `release`: releases what `lock` took, answers `released`.
 //!
 //! - `take …`, `permits …`: see `permits`.
@@ -19,6 +20,7 @@ mod permits;
 #[path = "lock_worker/rw.rs"]
 mod rw;
 
+use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -94,6 +96,10 @@ impl Worker {
                 let (limit, tasks) = (limit.parse()?, tasks.parse()?);
                 let (ms, lease) = (ms.parse()?, lease.parse()?);
                 tokio::spawn(async move { worker.permits(&name, limit, tasks, ms, lease).await });
+            ["lock", kind, name] => {
+                let guard = self.take(kind, name).await?;
+                println!("locked {}", guard.token());
+                *held = Some(guard);
             }
             ["release"] => {
                 held.take().ok_or("nothing is locked")?.release().await?;
@@ -103,6 +109,20 @@ impl Worker {
             _ => return Err(format!("no such command: {line}").into()),
         }
         Ok(())
+    }
+
+    async fn take(&self, kind: &str, name: &str) -> Result<LockGuard, LockError> {
+        match kind {
+            "mutex" => self.client.mutex(name).lock().await,
+            "fair" => self.client.fair_mutex(name).lock().await,
+            "read" => self.client.rw_lock(name).read().await,
+            "write" => self.client.rw_lock(name).write().await,
+            "semaphore" => {
+                let permit = self.client.semaphore(name, NonZeroU32::MIN).acquire().await?;
+                Ok(permit.into())
+            }
+            _ => Err(LockError::InvalidOptions(format!("there is no kind {kind}"))),
+        }
     }
 
     async fn hold(&self, name: &str, lease: Lease) {

@@ -112,19 +112,7 @@ pub(super) struct Link {
 impl Link {
     /// A link that is not connected yet.
     pub(super) fn new(client: Client) -> Arc<Self> {
-        Arc::new(Self {
-            client,
-            live: ArcSwapOption::empty(),
-            connections: AtomicU64::new(0),
-            changed: Notify::new(),
-            look: Notify::new(),
-            suspicious: AtomicBool::new(false),
-            answered: AtomicBool::new(false),
-            closed: AtomicBool::new(false),
-            refused: Mutex::default(),
-            channels: Arc::default(),
-            task: Mutex::default(),
-        })
+        Self::made(client, false)
     }
 
     /// Connects for the first time.
@@ -133,6 +121,27 @@ impl Link {
         link.open().await?;
         link.ensure_task();
         Ok(link)
+    }
+
+    /// A second connection to the same server. Its task makes it, once started.
+    pub(super) fn another(&self) -> Arc<Self> {
+        Self::made(self.client.clone(), self.closed.load(Ordering::Acquire))
+    }
+
+    fn made(client: Client, closed: bool) -> Arc<Self> {
+        Arc::new(Self {
+            client,
+            live: ArcSwapOption::empty(),
+            connections: AtomicU64::new(0),
+            changed: Notify::new(),
+            look: Notify::new(),
+            suspicious: AtomicBool::new(false),
+            answered: AtomicBool::new(false),
+            closed: AtomicBool::new(closed),
+            refused: Mutex::default(),
+            channels: Arc::default(),
+            task: Mutex::default(),
+        })
     }
 
     /// The number of the connection, if there is one.

@@ -8,7 +8,10 @@ mod age;
 mod channels;
 mod combine;
 mod errors;
+mod inspect;
 mod link;
+mod renew;
+mod replicated;
 mod request;
 mod script;
 #[cfg(feature = "tls-rustls")]
@@ -24,17 +27,19 @@ use tokio::time::Instant;
 use self::age::Age;
 use self::combine::Combiner;
 use self::link::{CallError, Link};
-use self::request::{Ask, COUNTER_EXPIRY, end_of_hold, field, locks, millis};
-use self::script::{LATCH, RAISE_TOKEN, RENEW, SHOW_COUNT, Script};
+use self::replicated::Replicated;
+use self::request::{Ask, COUNTER_EXPIRY, field, locks, millis};
+use self::script::{LATCH, RAISE_TOKEN, SHOW_COUNT, Script};
 #[cfg(feature = "tls-rustls")]
 pub use self::tls::TlsOptions;
 use super::{
-    AcquireReply, AcquireRequest, CountRequest, LatchRequest, LockKind, Ownership, ReleaseReply,
+    AcquireReply, AcquireRequest, CountRequest, Inspection, LatchRequest, Ownership, ReleaseReply,
     ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription, Target,
 };
 use crate::clock::Clock;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
+use crate::key::LockKey;
 
 /// Keeps locks on one Redis server, version 7.0 or later.
 ///
@@ -48,10 +53,16 @@ use crate::fence::FencingToken;
 ///
 /// ```text
 /// ACL SETUSER locks on >SECRET ~* resetchannels &* -@all
-///   +evalsha +script|load +ping +subscribe +unsubscribe +publish
-///   +exists +pttl +pexpire +hexists +hset +del +time +get +set +incrby
+///   +evalsha +script|load +ping +subscribe +unsubscribe +publish +wait
+///   +exists +type +del +pttl +pexpire +time +get +set +incrby +decr
+///   +hexists +hget +hgetall +hset +hdel +lindex +lpop +lpos +lrem +rpush
+///   +zadd +zcard +zcount +zrangebyscore +zrem +zremrangebyscore +zrevrange +zscore
 /// ```
 ///
+/// For mutexes alone, the first line, without `wait`, and `exists pttl pexpire hexists hset del time
+/// get set incrby` are enough. `wait` is for locks that ask for replicas, `type` for
+/// [`inspect`](crate::LockClient::inspect) and
+/// [`force_release`](crate::LockClient::force_release).
 /// With a [restart guard](crate::QuorumBuilder::restart_guard), `+info` as well.
 ///
 /// # Servers for locks
@@ -62,6 +73,7 @@ pub struct RedisStore {
     link: Arc<Link>,
     combiner: Arc<Combiner>,
     age: Age,
+    replicated: Replicated,
 }
 
 impl RedisStore {
@@ -115,7 +127,12 @@ impl RedisStore {
     }
 
     fn on(link: Arc<Link>) -> Self {
-        Self { combiner: Combiner::new(Arc::clone(&link)), link, age: Age::default() }
+        Self {
+            combiner: Combiner::new(Arc::clone(&link)),
+            replicated: Replicated::new(Arc::clone(&link)),
+            link,
+            age: Age::default(),
+        }
     }
 
     /// A store that is still to be [connected](Self::connect_now), for one of several servers.
@@ -134,6 +151,9 @@ impl RedisStore {
 
     /// Takes or frees: a request that may share its script with others.
     async fn ask(&self, ask: Ask) -> Result<Value, StoreError> {
+        if ask.target().replicas().is_some() {
+            return self.replicated.run(&ask).await;
+        }
         self.link.ensure_task();
         self.combiner.run(ask).await
     }
@@ -173,14 +193,11 @@ fn surprise(answer: &Value) -> StoreError {
 impl Store for RedisStore {
     fn acquire(&self, request: AcquireRequest) -> StoreFuture<'_, AcquireReply> {
         Box::pin(async move {
-            let tokens = request.tokens;
-            match self.ask(Ask::Acquire(request)).await? {
-                Value::Int(pttl) => {
-                    Ok(AcquireReply::Held(u64::try_from(pttl).ok().map(Duration::from_millis)))
-                }
-                Value::BulkString(text) => first_token(&text, tokens).map(AcquireReply::Granted),
-                other => Err(surprise(&other)),
+            if let Some(replicas) = request.target.replicas() {
+                return self.replicated.acquire(request, replicas).await;
             }
+            let tokens = request.tokens;
+            acquired(&self.ask(Ask::Acquire(request)).await?, tokens)
         })
     }
 
@@ -189,38 +206,7 @@ impl Store for RedisStore {
         requests: Vec<RenewRequest>,
         timeout: Duration,
     ) -> StoreFuture<'_, Vec<Ownership>> {
-        Box::pin(async move {
-            let holds = || {
-                requests.iter().flat_map(|request| {
-                    locks(&request.target).map(move |lock| (lock, &request.owner, request.lease))
-                })
-            };
-            let mut call = RENEW.call(2 * holds().count());
-            for (lock, owner, _) in holds() {
-                call.arg(lock.key().as_str()).arg(end_of_hold(lock, owner));
-            }
-            for (lock, owner, lease) in holds() {
-                let manner = match lock.kind() {
-                    LockKind::Read => "read",
-                    LockKind::Semaphore => "permit",
-                    _ => "hold",
-                };
-                call.arg(manner).arg(field(lock, owner)).arg(millis(lease)).arg(owner.permits());
-            }
-            match self.run(&RENEW, &call, timeout).await? {
-                Value::Array(held) if held.len() == holds().count() => {
-                    let mut held = held.iter().map(ownership);
-                    let mut whole = |request: &RenewRequest| {
-                        let parts: Result<Vec<_>, _> =
-                            held.by_ref().take(locks(&request.target).count()).collect();
-                        let whole = parts?.into_iter().all(|part| part == Ownership::Owner);
-                        Ok(if whole { Ownership::Owner } else { Ownership::NotOwner })
-                    };
-                    requests.iter().map(&mut whole).collect()
-                }
-                other => Err(surprise(&other)),
-            }
-        })
+        Box::pin(async move { self.renew_all(&requests, timeout).await })
     }
 
     fn release(&self, request: ReleaseRequest) -> StoreFuture<'_, ReleaseReply> {
@@ -298,6 +284,16 @@ impl Store for RedisStore {
         })
     }
 
+    fn inspect(&self, key: &LockKey, timeout: Duration) -> StoreFuture<'_, Inspection> {
+        let key = key.clone();
+        Box::pin(async move { self.look_at(&key, timeout).await })
+    }
+
+    fn force_release(&self, key: &LockKey, timeout: Duration) -> StoreFuture<'_, bool> {
+        let key = key.clone();
+        Box::pin(async move { self.free(&key, timeout).await })
+    }
+
     fn raise_token(
         &self,
         target: &Arc<Target>,
@@ -326,6 +322,18 @@ impl Store for RedisStore {
 
     fn close(&self) {
         self.link.close();
+        self.replicated.close();
+    }
+}
+
+/// What a script that takes a lock has answered.
+fn acquired(answer: &Value, tokens: u32) -> Result<AcquireReply, StoreError> {
+    match answer {
+        Value::Int(pttl) => {
+            Ok(AcquireReply::Held(u64::try_from(*pttl).ok().map(Duration::from_millis)))
+        }
+        Value::BulkString(text) => first_token(text, tokens).map(AcquireReply::Granted),
+        other => Err(surprise(other)),
     }
 }
 
@@ -351,7 +359,7 @@ fn ownership(answer: &Value) -> Result<Ownership, StoreError> {
 
 impl Drop for RedisStore {
     fn drop(&mut self) {
-        self.link.close();
+        self.close();
     }
 }
 

@@ -67,6 +67,8 @@ scripts! {
     MULTI_RELEASE = "multi_release.lua";
     LATCH = "latch.lua";
     RAISE_TOKEN = "raise_token.lua";
+    INSPECT = "inspect.lua";
+    FORCE_RELEASE = "force_release.lua";
 }
 
 /// Takes any number of keys, so it cannot be a part.
