@@ -120,6 +120,10 @@ impl RedisStore {
 
     /// True if a release was heard by anybody but the tasks that line up behind it here (S-14).
     fn others_wait(&self, target: &Target, told: i64) -> bool {
+        if told == 0 || target.kind() == LockKind::Fair {
+            // A fair mutex tells one waiter, on its own channel.
+            return told > 0;
+        }
         let heard_here = |lock: &Target| i64::from(self.link.hears(lock.channel()));
         // Whoever released was in front of its own line, and nobody of that listens. So a listener
         // of this process is another kind of lock on the same name, or several locks at once.
