@@ -95,9 +95,9 @@ impl Theme {
     pub(crate) fn kinds(self) -> &'static [LockKind] {
         use LockKind::{Fair, Latch, Multi, Mutex, Read, Semaphore, Write};
         match self {
-            Self::Mutex => &[Mutex, Mutex, Multi],
+            Self::Mutex => &[Mutex, Multi],
             Self::Fair => &[Fair, Fair, Fair, Fair, Mutex],
-            Self::Sides => &[Read, Read, Write],
+            Self::Sides => &[Read, Write],
             Self::Semaphore => &[Semaphore],
             Self::Latch => &[Latch, Semaphore],
             Self::Anything => &[Mutex, Fair, Read, Write, Semaphore, Multi],

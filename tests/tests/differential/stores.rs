@@ -1,6 +1,7 @@
 //! Runs a sequence on both stores and compares what they answer.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -11,12 +12,12 @@ use lock_runtime::store::{
     ReleaseReply, ReleaseRequest, RenewRequest, Subscription, Target,
 };
 use lock_runtime::{FencingToken, LockKey, MemoryStore, RedisStore, Store, StoreError};
-use lock_tests::{RawClient, RedisServer, Ttl};
+use lock_tests::{RawClient, RedisServer};
 use tokio::sync::Semaphore;
 use tokio::task::unconstrained;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::plan::{Listeners, NAMES, OWNERS, Op, SHORT, Sequence, Theme, owner, target};
+use crate::plan::{Listeners, NAMES, OWNERS, Op, SHORT, Sequence, Theme, What, owner, target};
 
 /// A round that takes longer says nothing: a short lease may have ended in one store and not yet in
 /// the other. It is also how far remaining times may be apart.
@@ -25,7 +26,7 @@ const ROUND: Duration = Duration::from_millis(60);
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long a notice that must come may take.
-const NOTICE: Duration = Duration::from_secs(5);
+const NOTICE: Duration = Duration::from_secs(1);
 
 /// Rounds under way at once; more would only wait for each other.
 const SIDE_BY_SIDE: usize = 6;
@@ -51,7 +52,7 @@ pub(crate) enum Outcome {
 #[derive(Debug)]
 enum Answer {
     Taken(AcquireReply),
-    Held(Vec<Ownership>),
+    Renewed(Vec<Ownership>),
     Released(ReleaseReply),
     Number(u64),
     Done,
@@ -75,11 +76,14 @@ struct Run<'a> {
     memory: Side<'a>,
     redis: Side<'a>,
     ears: Vec<Ears>,
+    too_slow: bool,
 }
 
 /// The same subscription in both stores.
 struct Ears {
     channel: String,
+    /// Of several channels. One notice of many says nothing of the others, which may come later.
+    several: bool,
     memory: Subscription,
     redis: Subscription,
 }
@@ -99,7 +103,7 @@ impl Stores {
 
     /// Runs a sequence, again if the machine was too slow for it.
     pub(crate) async fn run(&self, sequence: &Sequence) -> Outcome {
-        for _ in 0..8 {
+        for _ in 0..4 {
             match self.run_once(sequence).await {
                 Outcome::TooSlow => sleep(SHORT).await,
                 outcome => return outcome,
@@ -119,18 +123,18 @@ impl Stores {
             memory: Side { store: &self.memory[0], tokens: [0; NAMES] },
             redis: Side { store: &self.redis[0], tokens: [0; NAMES] },
             ears: Vec::new(),
+            too_slow: false,
         };
         run.listen().await;
         for (number, round) in sequence.rounds.iter().enumerate() {
             let permit = self.rounds.acquire().await.unwrap();
             let started = Instant::now();
-            let result = run.round(round).await;
+            let result = run.round(round, started + ROUND).await;
             drop(permit);
-            if started.elapsed() > ROUND {
-                return Outcome::TooSlow;
-            }
-            if let Err(problem) = result {
-                return Outcome::Differs(format!("round {number}: {problem}"));
+            match result {
+                Err(_) | Ok(()) if run.too_slow => return Outcome::TooSlow,
+                Err(problem) => return Outcome::Differs(format!("round {number}: {problem}")),
+                Ok(()) => {}
             }
             sleep(SHORT + Duration::from_millis(20)).await;
             if let Err(problem) = run.no_more_notices() {
@@ -162,9 +166,11 @@ impl Run<'_> {
             for kind in kinds {
                 let target = target(kind, &self.keys, name, 1);
                 match kind {
-                    LockKind::Fair => targets.extend((0..OWNERS).map(|number| {
-                        Arc::new(target.for_waiter(&owner(&self.client, number)))
-                    })),
+                    LockKind::Fair => {
+                        targets.extend((0..OWNERS).map(|number| {
+                            Arc::new(target.for_waiter(&owner(&self.client, number)))
+                        }))
+                    }
                     _ => targets.push(target),
                 }
             }
@@ -172,13 +178,14 @@ impl Run<'_> {
         let Stores { memory, redis, .. } = self.stores;
         let ears = targets.into_iter().map(async |target| Ears {
             channel: format!("{} {}", target.kind(), target.channel()),
+            several: target.kind() == LockKind::Multi,
             memory: memory[view].subscribe(&target, TIMEOUT).await.unwrap(),
             redis: redis[view].subscribe(&target, TIMEOUT).await.unwrap(),
         });
         self.ears = join_all(ears).await;
     }
 
-    async fn round(&mut self, round: &[Op]) -> Result<(), String> {
+    async fn round(&mut self, round: &[Op], until: Instant) -> Result<(), String> {
         for (number, op) in round.iter().enumerate() {
             for ears in &mut self.ears {
                 ears.memory.forget_past();
@@ -186,6 +193,8 @@ impl Run<'_> {
             }
             let memory = self.answer(&self.memory, op).await;
             let redis = self.answer(&self.redis, op).await;
+            // Before waiting for notices, or one that never comes would look like slowness.
+            self.too_slow |= Instant::now() > until;
             let compared = self.compare(op, &memory, &redis);
             let heard = match compared {
                 Ok(()) => self.hear().await,
@@ -195,10 +204,9 @@ impl Run<'_> {
                 format!("{number}. {op:?}: {problem}\n  memory: {memory:?}\n  redis: {redis:?}")
             })?;
         }
-        for name in 0..NAMES {
-            self.compare_hash(name).await?;
-        }
-        Ok(())
+        let compared = self.compare_shown().await;
+        self.too_slow |= Instant::now() > until;
+        compared
     }
 
     async fn answer(&self, side: &Side<'_>, op: &Op) -> Answered {
@@ -225,7 +233,7 @@ impl Run<'_> {
                     owner: of(what.owner),
                     lease: lease.duration(),
                 });
-                Answer::Held(store.renew(requests.collect(), TIMEOUT).await?)
+                Answer::Renewed(store.renew(requests.collect(), TIMEOUT).await?)
             }
             Op::Release(what) => {
                 let target = what.target(themes, &self.keys);
@@ -264,7 +272,10 @@ impl Run<'_> {
             }
             (Ok(one), Ok(other)) => match (one, other) {
                 (Answer::Taken(one), Answer::Taken(other)) => self.taken_alike(op, *one, *other)?,
-                (Answer::Held(one), Answer::Held(other)) => one == other,
+                (Answer::Renewed(one), Answer::Renewed(other)) => {
+                    self.note_renewals(op, one);
+                    one == other
+                }
                 (Answer::Released(one), Answer::Released(other)) => one == other,
                 (Answer::Number(one), Answer::Number(other)) => one == other,
                 (Answer::Done, Answer::Done) => true,
@@ -283,30 +294,39 @@ impl Run<'_> {
                 side.tokens[*name] = side.tokens[*name].max(raised(side.tokens[*name], *above));
             }
         }
-        self.stores.note(self.describe(op, memory));
+        self.note(op, memory);
         Ok(())
     }
 
-    /// A key of statistics.
-    fn describe(&self, op: &Op, answer: &Answered) -> String {
-        let kind = |what: &crate::plan::What| what.kind(&self.sequence.themes);
+    /// Counts what was seen, to know that the sequences get somewhere.
+    fn note(&self, op: &Op, answer: &Answered) {
+        let kind = |what: &What| what.kind(&self.sequence.themes);
         let op = match op {
-            Op::Acquire { what, joins: true, .. } => format!("{} joins", kind(what)),
-            Op::Acquire { what, .. } => kind(what).to_string(),
+            Op::Acquire { what, joins, .. } => {
+                format!("{} {}", kind(what), if *joins { "joins" } else { "takes" })
+            }
             Op::Release(what) => kind(what).to_string(),
-            Op::Renew(all) if all.len() == 1 => kind(&all[0].0).to_string(),
             Op::Latch(_, LatchRequest::SetCount(_)) => "set".to_owned(),
             Op::Latch(_, request) => format!("{request:?}"),
             _ => String::new(),
         };
         let answer = match answer {
-            Ok(Answer::Taken(AcquireReply::Granted(_))) => "granted".to_owned(),
-            Ok(Answer::Taken(AcquireReply::Held(left))) if left.is_some() => "held".to_owned(),
+            Ok(Answer::Taken(AcquireReply::Granted(_))) => "Granted".to_owned(),
+            Ok(Answer::Taken(AcquireReply::Held(left))) if left.is_some() => "Held".to_owned(),
+            Ok(Answer::Taken(reply)) => format!("{reply:?}"),
+            Ok(Answer::Released(reply)) => format!("{reply:?}"),
             Ok(Answer::Inspected(one)) => format!("inspected {:?}", one.kind),
             Ok(answer) => format!("{answer:?}"),
-            Err(error) => format!("{:?}: {error}", error.kind()),
+            Err(error) => error.to_string(),
         };
-        format!("{op} {answer}")
+        self.stores.note(format!("{op}: {answer}"));
+    }
+
+    fn note_renewals(&self, op: &Op, held: &[Ownership]) {
+        let Op::Renew(all) = op else { return };
+        for ((what, _), held) in all.iter().zip(held) {
+            self.stores.note(format!("{} renewed: {held:?}", what.kind(&self.sequence.themes)));
+        }
     }
 
     /// Tokens are compared by their order: each above all earlier ones of its names.
@@ -364,10 +384,9 @@ impl Run<'_> {
             if told && timeout(NOTICE, ears.redis.notified()).await.is_err() {
                 return Err(format!("memory alone told {}", ears.channel));
             }
-            if !told && unconstrained(ears.redis.notified()).now_or_never().is_some() {
-                return Err(format!("redis alone told {}", ears.channel));
-            }
-            if told {
+            if !told {
+                ears.silent()?;
+            } else {
                 self.stores.note("told".to_owned());
             }
         }
@@ -377,39 +396,73 @@ impl Run<'_> {
     /// A notice that came late was one too many.
     fn no_more_notices(&mut self) -> Result<(), String> {
         for ears in &mut self.ears {
-            if unconstrained(ears.redis.notified()).now_or_never().is_some() {
-                return Err(format!("redis alone told {}", ears.channel));
-            }
+            ears.silent()?;
         }
         Ok(())
     }
 
-    /// The hash shows the same to whoever looks.
-    async fn compare_hash(&self, name: usize) -> Result<(), String> {
-        let key = self.keys[name].as_str();
-        let Ok(kind) = self.stores.raw.try_cmd(&["HSTRLEN", key, "mode"]).await else {
-            // Free permits or a latch: the answers say it all.
-            return Ok(());
-        };
-        let mut redis = self.stores.raw.hgetall(key).await;
-        redis.remove("mode");
-        let redis_left = match self.stores.raw.pttl(key).await {
-            Ttl::Left(left) => left,
-            Ttl::Missing => Duration::ZERO,
-            Ttl::Forever => return Err(format!("{key} has no end")),
-        };
-        let (memory, memory_left) = self.stores.memory[0].holders(key);
-        let memory: BTreeMap<String, String> =
-            memory.into_iter().map(|(owner, count)| (owner, count.to_string())).collect();
-        if redis_left.is_zero() && redis.is_empty() {
-            // No hash: permits, or nothing.
-            return Ok(());
+    /// The names show the same to whoever looks.
+    async fn compare_shown(&self) -> Result<(), String> {
+        let permits = |key: &LockKey| Target::semaphore(key.clone(), NonZeroU32::MIN);
+        let mut look = vec!["EVAL".to_owned(), SHOWN.to_owned(), (2 * NAMES).to_string()];
+        for key in &self.keys {
+            look.extend([key.to_string(), permits(key).companions()[0].clone()]);
         }
-        if memory != redis || !near(Some(memory_left), Some(redis_left)) {
-            return Err(format!(
-                "{key} shows {memory:?} for {memory_left:?} in memory, {redis:?} for \
-                 {redis_left:?} ({kind:?}) on redis"
-            ));
+        let look: Vec<&str> = look.iter().map(String::as_str).collect();
+        let all: Vec<(BTreeMap<String, u32>, u64)> = self.stores.raw.get(&look).await;
+        for (key, (redis, redis_left)) in self.keys.iter().zip(all) {
+            let redis_left = Duration::from_millis(redis_left);
+            let (memory, memory_left) = self.stores.memory[0].holders(key.as_str());
+            let memory: BTreeMap<String, u32> = memory.into_iter().collect();
+            if memory != redis || !near(Some(memory_left), Some(redis_left)) {
+                return Err(format!(
+                    "{key} shows {memory:?} for {memory_left:?} in memory, and {redis:?} for \
+                     {redis_left:?} on redis"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// For each name and its permits: who holds it how often, and for how many ms at the most.
+const SHOWN: &str = "
+    local time, shown = redis.call('TIME'), {}
+    local now = time[1] * 1000 + math.floor(time[2] / 1000)
+    for i = 1, #KEYS, 2 do
+        local counts, left = {}, 0
+        if redis.call('TYPE', KEYS[i]).ok == 'hash' then
+            local fields = redis.call('HGETALL', KEYS[i])
+            for f = 1, #fields, 2 do
+                if fields[f] ~= 'mode' then
+                    table.insert(counts, fields[f])
+                    table.insert(counts, tonumber(fields[f + 1]))
+                end
+            end
+            left = redis.call('PTTL', KEYS[i])
+        else
+            local permits = redis.call('ZRANGE', KEYS[i + 1], '(' .. now, '+inf', 'BYSCORE', 'WITHSCORES')
+            local by_owner = {}
+            for p = 1, #permits, 2 do
+                local owner = string.match(permits[p], '^[^:]*:[^:]*')
+                by_owner[owner] = (by_owner[owner] or 0) + 1
+                left = math.max(left, permits[p + 1] - now)
+            end
+            for owner, count in pairs(by_owner) do
+                table.insert(counts, owner)
+                table.insert(counts, count)
+            end
+        end
+        table.insert(shown, {counts, left})
+    end
+    return shown";
+
+impl Ears {
+    /// Nobody was told by Redis.
+    fn silent(&mut self) -> Result<(), String> {
+        let told = unconstrained(self.redis.notified()).now_or_never().is_some();
+        if told && !self.several {
+            return Err(format!("redis alone told {}", self.channel));
         }
         Ok(())
     }

@@ -14,7 +14,11 @@ while arg <= #ARGV do
     args[i] = ARGV[arg + i]
   end
   key, arg = key + keys_of[n], arg + args_of[n] + 1
-  local _, answer = pcall(scripts[n], keys, args)
+  local ok, answer = pcall(scripts[n], keys, args)
+  if not ok then
+    -- What a failed command raises arrives here as its bare text.
+    answer = type(answer) == 'table' and answer or redis.error_reply(answer)
+  end
   -- An answer of nothing would end the list.
   answers[#answers + 1] = answer == nil and false or answer
 end

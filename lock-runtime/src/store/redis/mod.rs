@@ -30,7 +30,7 @@ use self::script::{
 pub use self::tls::TlsOptions;
 use super::{
     AcquireReply, AcquireRequest, CountRequest, LatchRequest, LockKind, Ownership, ReleaseReply,
-    ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription, Target,
+    ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription, Target, no_hold,
 };
 use crate::clock::Clock;
 use crate::error::{StoreError, StoreErrorKind};
@@ -114,6 +114,9 @@ impl RedisStore {
 
     /// Takes or frees: a request that may share its script with others.
     async fn ask(&self, ask: Ask) -> Result<Value, StoreError> {
+        if ask.target().kind() == LockKind::Latch {
+            return Err(no_hold());
+        }
         self.link.ensure_task();
         self.combiner.run(ask).await
     }

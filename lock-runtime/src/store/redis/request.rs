@@ -22,7 +22,7 @@ pub(super) enum Ask {
 }
 
 impl Ask {
-    fn target(&self) -> &Target {
+    pub(super) fn target(&self) -> &Target {
         match self {
             Self::Acquire(request) => &request.target,
             Self::Release(request) => &request.target,

@@ -5,9 +5,13 @@
 -- returns how many subscribers were told, or -1: not held by this owner.
 local withdrawn = redis.call('ZREM', KEYS[2], ARGV[1]) == 1
 if redis.call('HEXISTS', KEYS[1], ARGV[1] .. ':write') == 0 then
-  if withdrawn and redis.call('EXISTS', KEYS[2]) == 0 then
-    -- Readers that let it go first need not any more.
-    redis.call('PUBLISH', ARGV[2], '1')
+  if withdrawn then
+    local time = redis.call('TIME')
+    local now = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
+    if redis.call('ZCOUNT', KEYS[2], '(' .. now, '+inf') == 0 then
+      -- Readers that let it go first need not any more. Writers that died do not count.
+      redis.call('PUBLISH', ARGV[2], '1')
+    end
   end
   return -1
 end

@@ -20,7 +20,7 @@ use crate::error::{StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
 use crate::store::{
     AcquireReply, AcquireRequest, CountRequest, LatchRequest, LockKind, OwnerId, Ownership,
-    ReleaseRequest, RenewRequest, Target,
+    ReleaseRequest, RenewRequest, Target, no_hold,
 };
 
 /// How many names the table holds before it looks for those that have ended.
@@ -144,6 +144,9 @@ impl Table {
         tell: &mut Tell,
     ) -> Result<Ownership, StoreError> {
         let (target, mut all) = (&ask.target, true);
+        if target.kind() == LockKind::Latch {
+            return Err(no_hold());
+        }
         for lock in target.locks() {
             let Some(name) = self.existing(lock.key().as_str(), now) else {
                 all = false;
@@ -155,8 +158,9 @@ impl Table {
                 LockKind::Read => name.release_read(lock, owner, tell),
                 LockKind::Write => name.release_write(lock, owner, tell),
                 LockKind::Semaphore => name.release_permits(lock, owner, now, tell),
-                LockKind::Latch => return Err(no_hold()),
-                LockKind::Mutex | LockKind::Multi => name.release_mutex(lock, owner, tell),
+                LockKind::Mutex | LockKind::Multi | LockKind::Latch => {
+                    name.release_mutex(lock, owner, tell)
+                }
             };
         }
         Ok(if all { Ownership::Owner } else { Ownership::NotOwner })
@@ -367,9 +371,4 @@ fn another_kind() -> StoreError {
 
 fn no_lock() -> StoreError {
     StoreError::new(StoreErrorKind::WrongType, "a value that is no lock")
-}
-
-fn no_hold() -> StoreError {
-    let message = "a count-down latch cannot be taken or released; count it down";
-    StoreError::new(StoreErrorKind::Config, message)
 }

@@ -34,6 +34,10 @@ impl Name {
         let end = self.reads.entry(ask.owner.shared_field()).or_insert(now);
         *end = now.after(ask.lease).max(*end);
         let end = *end;
+        if let (false, Ok(Some(hash))) = (ours, self.hash()) {
+            // One that has ended may still be in it.
+            hash.remove(owner, Side::Only);
+        }
         self.hold(Mode::Read, Side::Only, &ask.owner, end);
         Ok(AcquireReply::Granted(token))
     }
