@@ -49,8 +49,9 @@ struct Name {
     counter: Option<Counter>,
     /// Waiters of a fair mutex, in their order; those whose time has passed count as dead.
     queue: VecDeque<Place>,
-    /// Announced writers.
+    /// Announced writers. They are forgotten together, at `writers_until`.
     writers: VecDeque<Place>,
+    writers_until: Option<Tick>,
     /// When each reader's own lease ends.
     reads: BTreeMap<Arc<str>, Tick>,
     permits: Vec<Permit>,
@@ -156,7 +157,7 @@ impl Table {
             all &= match target.kind() {
                 LockKind::Fair => name.release_fair(lock, owner, now, tell),
                 LockKind::Read => name.release_read(lock, owner, tell),
-                LockKind::Write => name.release_write(lock, owner, tell),
+                LockKind::Write => name.release_write(lock, owner, now, tell),
                 LockKind::Semaphore => name.release_permits(lock, owner, now, tell),
                 LockKind::Mutex | LockKind::Multi | LockKind::Latch => {
                     name.release_mutex(lock, owner, tell)
@@ -245,7 +246,9 @@ impl Name {
         if last.is_some_and(|last| last.after(QUEUE_MEMORY) <= now) {
             self.queue.clear();
         }
-        self.writers.retain(|place| place.until > now);
+        if self.writers_until.is_some_and(|end| end <= now) {
+            self.writers.clear();
+        }
         self.reads.retain(|_, end| *end > now);
     }
 

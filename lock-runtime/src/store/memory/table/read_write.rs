@@ -26,9 +26,9 @@ impl Name {
             return Ok(AcquireReply::Held(Some(SOON)));
         }
         // Who writes may read; who reads already goes on. Everybody else lets writers go first.
-        let writers = self.writers.iter().map(|place| place.until).max();
-        if let (Some(writers), true) = (writers, ask.joins || !(ours || writes)) {
-            return Ok(held(writers, now));
+        let last = self.last_writer(now);
+        if let (Some(last), true) = (last, ask.joins || !(ours || writes)) {
+            return Ok(held(last, now));
         }
         let token = self.mint(ask.tokens, now);
         let end = self.reads.entry(ask.owner.shared_field()).or_insert(now);
@@ -52,7 +52,9 @@ impl Name {
         }
         if let (false, Some(until)) = (ours, in_the_way) {
             if let Some(keep) = ask.place {
+                self.writers.retain(|place| place.until > now);
                 keep_place(&mut self.writers, &ask.owner, now.after(keep));
+                self.writers_until = self.last_writer(now);
             }
             return Ok(held(until, now));
         }
@@ -97,14 +99,15 @@ impl Name {
         &mut self,
         lock: &Target,
         owner: &OwnerId,
+        now: Tick,
         tell: &mut Tell,
     ) -> bool {
         let withdrawn = leave_place(&mut self.writers, owner);
-        let last_writer = withdrawn && self.writers.is_empty();
+        let last_left = withdrawn && self.last_writer(now).is_none();
         let end = self.reads.get(owner.as_field()).copied();
         let Ok(hash) = self.hash() else { return false };
         let Some(hash) = hash.filter(|hash| hash.has(owner.as_field(), Side::Write)) else {
-            if last_writer {
+            if last_left {
                 // Readers that let it go first need not any more.
                 tell.push(lock.channel().to_owned());
             }
@@ -128,6 +131,11 @@ impl Name {
             Some(hash) if matches!(hash.mode, Mode::Plain | Mode::Fair) => Err(another_kind()),
             hash => Ok(hash),
         }
+    }
+
+    /// When the last of the announced writers ends, if one is alive.
+    fn last_writer(&self, now: Tick) -> Option<Tick> {
+        self.writers.iter().map(|place| place.until).filter(|until| *until > now).max()
     }
 
     /// When the last of the readers in the hash ends, if one is alive.
