@@ -172,7 +172,9 @@ fn enclosing(engine: &Engine, target: &Arc<Target>) -> Enclosing {
     }
     let mine = engine.keeper.id;
     let whole = |whose, around: &Target| {
-        target.locks(mine).all(|wanted| around.locks(whose).any(|held| held == wanted))
+        target
+            .locks_at_home(mine)
+            .all(|wanted| around.locks_at_home(whose).any(|held| held == wanted))
     };
     if let Some(stand) = scope::enclosing_stand(whole) {
         return Enclosing::Same(stand);
@@ -180,9 +182,9 @@ fn enclosing(engine: &Engine, target: &Arc<Target>) -> Enclosing {
     // What is held around the caller under the name of one of the wanted locks, as that kind.
     let held_as = |is: &dyn Fn(LockKind) -> bool| {
         scope::enclosing_stand(|whose, around| {
-            around.locks(whose).any(|(of, held)| {
+            around.locks_at_home(whose).any(|(of, held)| {
                 let same_name = |(by, lock): (u64, &Target)| by == of && lock.key() == held.key();
-                is(held.kind()) && target.locks(mine).any(same_name)
+                is(held.kind()) && target.locks_at_home(mine).any(same_name)
             })
         })
     };

@@ -38,6 +38,12 @@ pub(crate) fn unsupported<T: Send + 'static>(what: &str) -> StoreFuture<'static,
     Box::pin(std::future::ready(Err(StoreError::new(StoreErrorKind::Config, message))))
 }
 
+/// The answer to whoever would take or release what is not a lock.
+pub(crate) fn no_hold() -> StoreError {
+    let message = "a count-down latch cannot be taken or released; count it down";
+    StoreError::new(StoreErrorKind::Config, message)
+}
+
 /// Keeps locks where several processes see them.
 ///
 /// # Contract

@@ -1,5 +1,6 @@
 //! What is locked, and for whom.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::num::NonZeroU32;
@@ -92,12 +93,41 @@ impl Target {
         }
     }
 
-    pub(crate) fn mutex(key: LockKey) -> Arc<Self> {
+    /// The mutex of that name.
+    ///
+    /// # Examples
+    ///
+    /// Targets and owners are made by clients; whoever writes a [`Store`](crate::Store) makes them
+    /// to test it:
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// use lock_runtime::store::{AcquireReply, AcquireRequest, OwnerId, Target};
+    /// use lock_runtime::{LockKey, MemoryStore, Store};
+    /// use std::time::Duration;
+    ///
+    /// let (store, target) = (MemoryStore::new(), Target::mutex(LockKey::new("job")?));
+    /// let request = |hold| AcquireRequest {
+    ///     target: target.clone(),
+    ///     owner: OwnerId::new("8f1c", hold, 1),
+    ///     lease: Duration::from_secs(10),
+    ///     tokens: 1,
+    ///     place: None,
+    ///     joins: false,
+    ///     timeout: Duration::from_secs(1),
+    /// };
+    /// assert!(matches!(store.acquire(request(1)).await?, AcquireReply::Granted(_)));
+    /// assert!(matches!(store.acquire(request(2)).await?, AcquireReply::Held(Some(_))));
+    /// # Ok::<_, lock_runtime::LockError>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn mutex(key: LockKey) -> Arc<Self> {
         let channel = key.mutex_channel();
         Arc::new(Self::new(LockKind::Mutex, key, channel, Vec::new()))
     }
 
-    pub(crate) fn fair(key: LockKey) -> Arc<Self> {
+    /// The fair mutex of that name. Its waiters listen to [`for_waiter`](Self::for_waiter).
+    pub fn fair(key: LockKey) -> Arc<Self> {
         let channel = key.mutex_channel();
         let companions = vec![
             key.companion("redisson_lock_queue"),
@@ -107,6 +137,16 @@ impl Target {
         Arc::new(Self::new(LockKind::Fair, key, channel, companions))
     }
 
+    /// The read side of the read/write lock of that name.
+    pub fn read(key: LockKey) -> Arc<Self> {
+        Self::side(LockKind::Read, key)
+    }
+
+    /// The write side of the read/write lock of that name.
+    pub fn write(key: LockKey) -> Arc<Self> {
+        Self::side(LockKind::Write, key)
+    }
+
     /// One side of a read/write lock: [`LockKind::Read`] or [`LockKind::Write`].
     pub(crate) fn side(kind: LockKind, key: LockKey) -> Arc<Self> {
         let channel = key.companion("redisson_rwlock");
@@ -114,14 +154,16 @@ impl Target {
         Arc::new(Self::new(kind, key, channel, companions))
     }
 
-    pub(crate) fn semaphore(key: LockKey, limit: NonZeroU32) -> Arc<Self> {
+    /// The semaphore of that name, with so many permits.
+    pub fn semaphore(key: LockKey, limit: NonZeroU32) -> Arc<Self> {
         let channel = key.companion("redisson_sc");
         let companions = vec![format!("{}:timeout", key.hash_tag())];
         let target = Self::new(LockKind::Semaphore, key, channel, companions);
         Arc::new(Self { limit: limit.get(), ..target })
     }
 
-    pub(crate) fn latch(key: LockKey) -> Arc<Self> {
+    /// The count-down latch of that name.
+    pub fn latch(key: LockKey) -> Arc<Self> {
         // Redisson's format here, braces whatever the name has.
         let channel = format!("redisson_countdownlatch__channel__{{{key}}}");
         Arc::new(Self::new(LockKind::Latch, key, channel, Vec::new()))
@@ -141,7 +183,7 @@ impl Target {
 
     /// The locks of which it is made, itself if of no others, each with the id of its keeper: `mine`
     /// where it does not say.
-    pub(crate) fn locks(&self, mine: u64) -> impl Iterator<Item = (u64, &Self)> {
+    pub(crate) fn locks_at_home(&self, mine: u64) -> impl Iterator<Item = (u64, &Self)> {
         let alone = self.members.is_empty().then_some(self);
         let locks = alone.into_iter().chain(self.members.iter().map(|member| &**member));
         locks.map(move |lock| (if lock.home == 0 { mine } else { lock.home }, lock))
@@ -150,11 +192,20 @@ impl Target {
     /// True if a hold may pass from one local task to the next (S-14). Not a fair one, whose line is
     /// in the store (S-26), nor a write hold: a reader may stand on the same owner (S-27).
     pub(crate) fn is_handed_on(&self) -> bool {
-        self.locks(0).all(|(_, lock)| lock.kind == LockKind::Mutex)
+        self.locks().all(|lock| lock.kind == LockKind::Mutex)
+    }
+
+    /// The mutexes of these names at once, or none if there are no names. Twice the same name is
+    /// once (S-28).
+    pub fn several(keys: impl IntoIterator<Item = LockKey>) -> Option<Arc<Self>> {
+        let keys: BTreeSet<LockKey> = keys.into_iter().collect();
+        keys.first()?;
+        Some(Self::multi(keys.into_iter().map(Self::mutex).collect()))
     }
 
     /// The same lock as one waiter of a fair lock knows it: it hears of its own turn only (S-26).
-    pub(crate) fn for_waiter(&self, owner: &OwnerId) -> Self {
+    #[must_use]
+    pub fn for_waiter(&self, owner: &OwnerId) -> Self {
         match self.kind {
             LockKind::Fair => {
                 Self { channel: waiter_channel(&self.companions, owner.as_field()), ..self.clone() }
@@ -164,7 +215,8 @@ impl Target {
     }
 
     /// The same lock, taken only if replicas have it as well (S-31).
-    pub(crate) fn with_replicas(&self, replicas: Option<Replicas>) -> Self {
+    #[must_use]
+    pub fn with_replicas(&self, replicas: Option<Replicas>) -> Self {
         Self { replicas, ..self.clone() }
     }
 
@@ -211,6 +263,12 @@ impl Target {
     #[must_use]
     pub fn members(&self) -> &[Arc<Target>] {
         &self.members
+    }
+
+    /// The locks of which this is made: its members, or just itself.
+    pub(crate) fn locks(&self) -> impl Iterator<Item = &Self> {
+        let members = &self.members[..];
+        members.is_empty().then_some(self).into_iter().chain(members.iter().map(|lock| &**lock))
     }
 
     /// How many permits there are, for [`LockKind::Semaphore`].
@@ -260,8 +318,11 @@ pub struct OwnerId {
 }
 
 impl OwnerId {
-    pub(crate) fn new(client: &str, hold: u64, permits: u32) -> Self {
-        Self { field: format!("{client}:{hold}").into(), permits, within: None }
+    /// Hold number `hold` of a client, which is known by its uuid, and how many permits of a semaphore
+    /// it takes, at least one; one for all other kinds.
+    #[must_use]
+    pub fn new(client: &str, hold: u64, permits: u32) -> Self {
+        Self { field: format!("{client}:{hold}").into(), permits: permits.max(1), within: None }
     }
 
     /// The same, reading inside of that writer.
@@ -279,6 +340,11 @@ impl OwnerId {
     /// The same owner, with so many permits.
     pub(crate) fn with_permits(&self, permits: u32) -> Self {
         Self { permits, ..self.clone() }
+    }
+
+    /// [`as_field`](Self::as_field), to keep.
+    pub(crate) fn shared_field(&self) -> Arc<str> {
+        Arc::clone(&self.field)
     }
 
     /// The field name in the lock's hash: `uuid:n`.

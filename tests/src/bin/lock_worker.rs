@@ -96,8 +96,9 @@ impl Worker {
                 let (limit, tasks) = (limit.parse()?, tasks.parse()?);
                 let (ms, lease) = (ms.parse()?, lease.parse()?);
                 tokio::spawn(async move { worker.permits(&name, limit, tasks, ms, lease).await });
+            }
             ["lock", kind, name] => {
-                let guard = self.take(kind, name).await?;
+                let guard = self.take_kind(kind, name).await?;
                 println!("locked {}", guard.token());
                 *held = Some(guard);
             }
@@ -111,7 +112,7 @@ impl Worker {
         Ok(())
     }
 
-    async fn take(&self, kind: &str, name: &str) -> Result<LockGuard, LockError> {
+    async fn take_kind(&self, kind: &str, name: &str) -> Result<LockGuard, LockError> {
         match kind {
             "mutex" => self.client.mutex(name).lock().await,
             "fair" => self.client.fair_mutex(name).lock().await,

@@ -1,31 +1,32 @@
 //! A store in this process's memory: for tests, examples and single-process programs.
 //!
 //! Same requests, same answers as Redis, on tokio's clock, so that tests can pause it.
-//! `table` holds the rules, without a runtime; this file adds the lock around it, notices and
-//! the clock.
+//! `table` holds the rules, without a runtime; this file adds the mutex around it, the clock, and the
+//! notices, which go out once the mutex is open again.
 
 mod table;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
 
-use self::table::Table;
+use self::table::{Table, Tell};
 use super::{
-    AcquireReply, AcquireRequest, CountRequest, Ownership, ReleaseReply, ReleaseRequest,
-    RenewRequest, Store, StoreFuture, Subscription, Target,
+    AcquireReply, AcquireRequest, CountRequest, Inspection, LatchRequest, Ownership, ReleaseReply,
+    ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription, Target,
 };
-use crate::clock::Clock;
+use crate::clock::{Clock, Tick};
 use crate::fence::FencingToken;
+use crate::key::LockKey;
 
 /// Keeps locks in this process's memory.
 ///
-/// A clone is the same process's view; [`peer`](Self::peer) makes another process's view of the
-/// same locks, so that a test can have several clients compete.
+/// Clones are the same locks. [`peer`](Self::peer) says that a clone stands for another process, so
+/// that a test can have several clients compete.
 ///
 /// # Examples
 ///
@@ -45,21 +46,19 @@ use crate::fence::FencingToken;
 #[derive(Clone)]
 pub struct MemoryStore {
     shared: Arc<Shared>,
-    /// Which process this view belongs to.
-    process: u64,
 }
 
 struct Shared {
     clock: Clock,
-    processes: AtomicU64,
+    /// How many replicas acknowledge a hold.
+    replicas: AtomicU32,
     table: Mutex<Table>,
     channels: Mutex<HashMap<String, Channel>>,
 }
 
 struct Channel {
     notices: watch::Sender<u64>,
-    /// Subscriptions per process.
-    listeners: HashMap<u64, usize>,
+    listeners: usize,
 }
 
 impl MemoryStore {
@@ -68,25 +67,59 @@ impl MemoryStore {
     pub fn new() -> Self {
         let shared = Shared {
             clock: Clock::tokio(),
-            processes: AtomicU64::new(1),
+            replicas: AtomicU32::new(u32::MAX),
             table: Mutex::default(),
             channels: Mutex::default(),
         };
-        Self { shared: Arc::new(shared), process: 0 }
+        Self { shared: Arc::new(shared) }
     }
 
     /// Another process's view of the same locks.
     #[must_use]
     pub fn peer(&self) -> Self {
-        let process = self.shared.processes.fetch_add(1, Ordering::Relaxed);
-        Self { shared: Arc::clone(&self.shared), process }
+        self.clone()
+    }
+
+    /// Pretends that so many replicas acknowledge each hold, to test what happens when too few do
+    /// (S-31). A store in memory has no replicas and nothing to fail over to: without this, any
+    /// number counts as reached.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// use lock_runtime::{LockClient, LockError, LockOptions, MemoryStore};
+    /// use std::time::Duration;
+    ///
+    /// let store = MemoryStore::new();
+    /// store.set_replicas(1);
+    /// let client = LockClient::builder().store(store)?;
+    /// let two = LockOptions::builder().replicas(2, Duration::from_millis(100)).build()?;
+    /// let refused = client.mutex("job").with(two).try_lock().await;
+    /// assert!(matches!(refused, Err(LockError::NotReplicated { acked: 1, wanted: 2, .. })));
+    /// # Ok::<_, lock_runtime::LockError>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn set_replicas(&self, replicas: u32) {
+        self.shared.replicas.store(replicas, Ordering::Relaxed);
     }
 
     /// The lock as `HGETALL` and `PTTL` would show it: hold counts by owner, and what is left of
-    /// the lease. Empty and zero when nobody holds it.
+    /// the lease. Of a semaphore, permits by owner and the longest lease. Empty and zero when nobody
+    /// holds it.
     #[must_use]
     pub fn holders(&self, key: &str) -> (Vec<(String, u32)>, Duration) {
         self.table().holders(key, self.shared.clock.now())
+    }
+
+    /// Does something to the table, and then tells whoever is to hear of it. Says as well whether
+    /// anybody was told.
+    fn change<T>(&self, rule: impl FnOnce(&mut Table, Tick, &mut Tell) -> T) -> (T, bool) {
+        let mut tell = Tell::default();
+        let reply = rule(&mut self.table(), self.shared.clock.now(), &mut tell);
+        let heard = |channels: &&Vec<String>| channels.iter().any(|channel| self.publish(channel));
+        let told = tell.first_of.iter().filter(heard).count();
+        (reply, told > 0)
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -97,21 +130,21 @@ impl MemoryStore {
         self.shared.channels.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells every listener; says whether another process was among them.
+    /// Tells every listener; says whether there was one. Whoever releases was in front of its own
+    /// process's line, and nobody of that listens, so any listener is somebody else (S-14).
     fn publish(&self, channel: &str) -> bool {
         let channels = self.channels();
         let Some(channel) = channels.get(channel) else { return false };
         channel.notices.send_modify(|notices| *notices += 1);
-        channel.listeners.keys().any(|process| *process != self.process)
+        true
     }
 
     fn listen(&self, target: &Target) -> Subscription {
         let mut channels = self.channels();
-        let channel = channels.entry(target.channel().to_owned()).or_insert_with(|| Channel {
-            notices: watch::Sender::new(0),
-            listeners: HashMap::new(),
-        });
-        *channel.listeners.entry(self.process).or_default() += 1;
+        let channel = channels
+            .entry(target.channel().to_owned())
+            .or_insert_with(|| Channel { notices: watch::Sender::new(0), listeners: 0 });
+        channel.listeners += 1;
         let notices = channel.notices.subscribe();
         let registration = Listener { store: self.clone(), channel: target.channel().to_owned() };
         Subscription::new(notices, registration)
@@ -126,7 +159,7 @@ impl Default for MemoryStore {
 
 impl fmt::Debug for MemoryStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemoryStore").field("process", &self.process).finish_non_exhaustive()
+        f.debug_struct("MemoryStore").finish_non_exhaustive()
     }
 }
 
@@ -140,13 +173,8 @@ impl Drop for Listener {
     fn drop(&mut self) {
         let mut channels = self.store.channels();
         let Some(channel) = channels.get_mut(&self.channel) else { return };
-        if let Some(count) = channel.listeners.get_mut(&self.store.process) {
-            *count -= 1;
-            if *count == 0 {
-                channel.listeners.remove(&self.store.process);
-            }
-        }
-        if channel.listeners.is_empty() {
+        channel.listeners -= 1;
+        if channel.listeners == 0 {
             channels.remove(&self.channel);
         }
     }
@@ -154,15 +182,15 @@ impl Drop for Listener {
 
 impl Store for MemoryStore {
     fn acquire(&self, request: AcquireRequest) -> StoreFuture<'_, AcquireReply> {
-        if request.target.kind() != crate::store::LockKind::Mutex {
-            return crate::store::unsupported("this kind of lock yet");
-        }
         Box::pin(async move {
-            let reply = self.table().acquire(&request, self.shared.clock.now());
-            Ok(match reply {
-                Ok(first) => AcquireReply::Granted(FencingToken::new(first)),
-                Err(remaining) => AcquireReply::Held(Some(remaining)),
-            })
+            let (reply, _) = self.change(|table, now, tell| table.acquire(&request, now, tell));
+            let acked = self.shared.replicas.load(Ordering::Relaxed);
+            match (reply?, request.target.replicas()) {
+                (AcquireReply::Granted(_), Some(wanted)) if acked < wanted.at_least => {
+                    Ok(AcquireReply::NotReplicated { acked })
+                }
+                (reply, _) => Ok(reply),
+            }
         })
     }
 
@@ -179,12 +207,11 @@ impl Store for MemoryStore {
 
     fn release(&self, request: ReleaseRequest) -> StoreFuture<'_, ReleaseReply> {
         Box::pin(async move {
-            let released = self.table().release(&request, self.shared.clock.now());
-            Ok(match released {
+            let (released, told) =
+                self.change(|table, now, tell| table.release(&request, now, tell));
+            Ok(match released? {
+                Ownership::Owner => ReleaseReply::Released { others_waiting: told },
                 Ownership::NotOwner | Ownership::Unknown => ReleaseReply::NotOwner,
-                Ownership::Owner => ReleaseReply::Released {
-                    others_waiting: self.publish(request.target.channel()),
-                },
             })
         })
     }
@@ -198,8 +225,45 @@ impl Store for MemoryStore {
     }
 
     fn subscribe(&self, target: &Arc<Target>, _timeout: Duration) -> StoreFuture<'_, Subscription> {
-        let subscription = self.listen(target);
+        let subscription = Subscription::any_of(target.locks().map(|lock| self.listen(lock)));
         Box::pin(async move { Ok(subscription) })
+    }
+
+    fn latch(
+        &self,
+        target: &Arc<Target>,
+        request: LatchRequest,
+        _timeout: Duration,
+    ) -> StoreFuture<'_, u64> {
+        let target = Arc::clone(target);
+        Box::pin(async move {
+            self.change(|table, now, tell| table.latch(&target, request, now, tell)).0
+        })
+    }
+
+    fn inspect(&self, key: &LockKey, _timeout: Duration) -> StoreFuture<'_, Inspection> {
+        let key = key.clone();
+        Box::pin(async move { Ok(self.table().inspect(&key, self.shared.clock.now())) })
+    }
+
+    fn force_release(&self, key: &LockKey, _timeout: Duration) -> StoreFuture<'_, bool> {
+        let key = key.clone();
+        Box::pin(async move {
+            Ok(self.change(|table, now, tell| table.force_release(&key, now, tell)).0)
+        })
+    }
+
+    fn raise_token(
+        &self,
+        target: &Arc<Target>,
+        token: FencingToken,
+        _timeout: Duration,
+    ) -> StoreFuture<'_, ()> {
+        let target = Arc::clone(target);
+        Box::pin(async move {
+            self.table().raise_token(&target, token, self.shared.clock.now());
+            Ok(())
+        })
     }
 
     fn clock(&self) -> Clock {

@@ -33,8 +33,8 @@ use self::script::{LATCH, RAISE_TOKEN, SHOW_COUNT, Script};
 #[cfg(feature = "tls-rustls")]
 pub use self::tls::TlsOptions;
 use super::{
-    AcquireReply, AcquireRequest, CountRequest, Inspection, LatchRequest, Ownership, ReleaseReply,
-    ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription, Target,
+    AcquireReply, AcquireRequest, CountRequest, Inspection, LatchRequest, LockKind, Ownership,
+    ReleaseReply, ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription, Target, no_hold,
 };
 use crate::clock::Clock;
 use crate::error::{StoreError, StoreErrorKind};
@@ -151,6 +151,9 @@ impl RedisStore {
 
     /// Takes or frees: a request that may share its script with others.
     async fn ask(&self, ask: Ask) -> Result<Value, StoreError> {
+        if ask.target().kind() == LockKind::Latch {
+            return Err(no_hold());
+        }
         if ask.target().replicas().is_some() {
             return self.replicated.run(&ask).await;
         }
@@ -160,6 +163,10 @@ impl RedisStore {
 
     /// True if a release was heard by anybody but the tasks that line up behind it here (S-14).
     fn others_wait(&self, target: &Target, told: i64) -> bool {
+        if told == 0 || target.kind() == LockKind::Fair {
+            // A fair mutex tells one waiter, on its own channel.
+            return told > 0;
+        }
         let heard_here = |lock: &Target| i64::from(self.link.hears(lock.channel()));
         // Whoever released was in front of its own line, and nobody of that listens. So a listener
         // of this process is another kind of lock on the same name, or several locks at once.

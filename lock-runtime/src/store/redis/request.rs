@@ -138,8 +138,7 @@ impl Ask {
 
 /// The locks that a target is made of: itself, or its members.
 pub(super) fn locks(target: &Target) -> impl Iterator<Item = &Target> {
-    let members = target.members();
-    members.is_empty().then_some(target).into_iter().chain(members.iter().map(|member| &**member))
+    target.locks()
 }
 
 /// The key whose expiry is that of one hold of the read side (S-27).

@@ -1,0 +1,91 @@
+//! Fair mutexes: a queue whose members give signs of life (S-26).
+
+use super::{Mode, Name, Reply, SOON, Side, Tell, another_kind, held, keep_place, leave_place};
+use crate::clock::Tick;
+use crate::store::target::waiter_channel;
+use crate::store::{AcquireReply, AcquireRequest, OwnerId, Target};
+
+/// How many of the queue are tried for one who hears.
+const TOLD_AT_MOST: usize = 32;
+
+impl Name {
+    pub(super) fn acquire_fair(
+        &mut self,
+        ask: &AcquireRequest,
+        now: Tick,
+        tell: &mut Tell,
+    ) -> Reply {
+        let (target, owner) = (&ask.target, &ask.owner);
+        let (mut ours, mut ends) = (false, None);
+        if let Some(hash) = self.hash()? {
+            if !matches!(hash.mode, Mode::Plain | Mode::Fair) {
+                return Err(another_kind());
+            }
+            ours = hash.has(owner.as_field(), Side::Only);
+            ends = Some(hash.until);
+        }
+        let swept = self.sweep_queue(Some(owner), now);
+        let head = self.queue.front();
+        let our_turn = head.is_none_or(|head| &*head.owner == owner.as_field());
+        if swept && ends.is_none() && !our_turn {
+            self.tell_head(target, tell);
+        }
+        if ours || (ends.is_none() && our_turn) {
+            let token = self.mint(ask.tokens, now);
+            self.hold(Mode::Fair, Side::Only, owner, now.after(ask.lease));
+            leave_place(&mut self.queue, owner);
+            return Ok(AcquireReply::Granted(token));
+        }
+        if let Some(keep) = ask.place {
+            keep_place(&mut self.queue, owner, now.after(keep));
+        }
+        match (ends, self.queue.front()) {
+            (Some(ends), _) => Ok(held(ends, now)),
+            (None, head) => {
+                let left = head.map(|head| head.until.since(now).max(SOON));
+                Ok(AcquireReply::Held(left))
+            }
+        }
+    }
+
+    /// Frees the lock, or gives up the owner's place; whoever is next is told.
+    pub(super) fn release_fair(
+        &mut self,
+        lock: &Target,
+        owner: &OwnerId,
+        now: Tick,
+        tell: &mut Tell,
+    ) -> bool {
+        let held = self.has_field(owner);
+        if held {
+            self.value = None;
+        }
+        leave_place(&mut self.queue, owner);
+        if self.value.is_none() {
+            self.sweep_queue(None, now);
+            // A head that does not hear may be dead. Then the first who hears asks, and learns how
+            // long to wait for that one.
+            let channel = |place: &super::Place| waiter_channel(lock.companions(), &place.owner);
+            tell.first_of.push(self.queue.iter().take(TOLD_AT_MOST).map(channel).collect());
+        }
+        held
+    }
+
+    /// Whoever is at the head and dead leaves; `asking` is not, however late. True if any did.
+    pub(super) fn sweep_queue(&mut self, asking: Option<&OwnerId>, now: Tick) -> bool {
+        let before = self.queue.len();
+        while let Some(head) = self.queue.front()
+            && head.until <= now
+            && asking.is_none_or(|owner| &*head.owner != owner.as_field())
+        {
+            self.queue.pop_front();
+        }
+        self.queue.len() < before
+    }
+
+    pub(super) fn tell_head(&self, lock: &Target, tell: &mut Tell) {
+        if let Some(head) = self.queue.front() {
+            tell.push(waiter_channel(lock.companions(), &head.owner));
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Looking at a name, and freeing it whoever holds it.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use super::{Field, Hash, Mode, Name, Number, Side, Table, Tell, Value};
+use crate::clock::Tick;
+use crate::fence::FencingToken;
+use crate::key::LockKey;
+use crate::store::{Inspection, LockKind, StoredHold, Target};
+
+impl Table {
+    pub(in super::super) fn inspect(&self, key: &LockKey, now: Tick) -> Inspection {
+        self.names.get(key.as_str()).map_or_else(Inspection::nothing, |name| name.inspect(now))
+    }
+
+    /// True if the name was held, as whatever lock. A latch is none.
+    pub(in super::super) fn force_release(
+        &mut self,
+        key: &LockKey,
+        now: Tick,
+        tell: &mut Tell,
+    ) -> bool {
+        self.existing(key.as_str(), now).is_some_and(|name| name.force_release(key, now, tell))
+    }
+
+    /// Hold counts by owner, as the store shows them, and what is left of the lease.
+    pub(in super::super) fn holders(&self, key: &str, now: Tick) -> (Vec<(String, u32)>, Duration) {
+        let Some(name) = self.names.get(key) else { return (Vec::new(), Duration::ZERO) };
+        if let Some(hash) = name.live_hash(now) {
+            let shown = hash.fields.iter().map(|field| (field.shown(), field.count)).collect();
+            return (shown, hash.until.since(now));
+        }
+        let permits = name.permits_by_owner(now);
+        let longest = permits.iter().map(|(_, _, until)| until.since(now)).max();
+        let shown = permits.into_iter().map(|(owner, count, _)| (owner, count)).collect();
+        (shown, longest.unwrap_or_default())
+    }
+}
+
+impl Name {
+    fn inspect(&self, now: Tick) -> Inspection {
+        let (mut kind, holders) = match self.live_hash(now) {
+            Some(hash) => (Some(hash.kind()), self.live_holders(hash, now)),
+            None => (Some(LockKind::Semaphore), self.permits_by_owner(now)),
+        };
+        if holders.is_empty() {
+            // Free permits have an end, the count of a latch has none.
+            let latch = matches!(&self.value, Some(Value::Number(Number { until: None, .. })));
+            kind = latch.then_some(LockKind::Latch);
+        }
+        let counter = self.counter.as_ref().filter(|counter| counter.until > now);
+        let places = self.queue.iter().chain(&self.writers);
+        let remaining = holders.iter().map(|(_, _, until)| until.since(now)).max();
+        Inspection {
+            kind,
+            holders: holders.iter().map(|(owner, n, _)| StoredHold::new(owner, *n)).collect(),
+            remaining,
+            last_token: counter.map(|counter| FencingToken::new(counter.last)),
+            waiting: places.filter(|place| place.until > now).count(),
+        }
+    }
+
+    fn force_release(&mut self, key: &LockKey, now: Tick, tell: &mut Tell) -> bool {
+        let Some(Value::Hash(hash)) = &self.value else {
+            return self.free_permits(key, now, tell);
+        };
+        let mode = hash.mode;
+        let held = mode != Mode::Read || self.longest_reader().is_some();
+        self.value = None;
+        match mode {
+            Mode::Read | Mode::Write => {
+                self.reads.clear();
+                tell.push(Target::write(key.clone()).channel().to_owned());
+            }
+            // Plain waiters and those of a fair mutex may wait for the same name.
+            Mode::Plain | Mode::Fair => {
+                let fair = Target::fair(key.clone());
+                tell.push(fair.channel().to_owned());
+                self.sweep_queue(None, now);
+                self.tell_head(&fair, tell);
+            }
+        }
+        held
+    }
+
+    fn free_permits(&mut self, key: &LockKey, now: Tick, tell: &mut Tell) -> bool {
+        if self.permits.iter().all(|permit| permit.until <= now) {
+            return false;
+        }
+        if let Some(Value::Number(number)) = &mut self.value {
+            number.count += i64::try_from(self.permits.len()).unwrap_or(0);
+        }
+        self.permits.clear();
+        tell.push(Target::semaphore(key.clone(), NonZeroU32::MIN).channel().to_owned());
+        true
+    }
+
+    fn live_hash(&self, now: Tick) -> Option<&Hash> {
+        match &self.value {
+            Some(Value::Hash(hash)) if hash.until > now => Some(hash),
+            _ => None,
+        }
+    }
+
+    /// Owner, count and end of each hold that goes on.
+    fn live_holders(&self, hash: &Hash, now: Tick) -> Vec<(String, u32, Tick)> {
+        let end = |field: &Field| match (hash.mode, field.side) {
+            (Mode::Read, _) | (Mode::Write, Side::Only) => {
+                self.reads.get(&field.owner).copied().filter(|end| *end > now)
+            }
+            _ => Some(hash.until),
+        };
+        let alive = |field: &Field| Some((field.shown(), field.count, end(field)?));
+        hash.fields.iter().filter_map(alive).collect()
+    }
+
+    fn permits_by_owner(&self, now: Tick) -> Vec<(String, u32, Tick)> {
+        let mut owners: Vec<(String, u32, Tick)> = Vec::new();
+        for permit in self.permits.iter().filter(|permit| permit.until > now) {
+            match owners.iter_mut().find(|(owner, ..)| **owner == *permit.owner) {
+                Some((_, count, until)) => {
+                    *count += 1;
+                    *until = permit.until.max(*until);
+                }
+                None => owners.push((permit.owner.to_string(), 1, permit.until)),
+            }
+        }
+        owners
+    }
+}
+
+impl Field {
+    /// As Redis has it.
+    fn shown(&self) -> String {
+        match self.side {
+            Side::Only => self.owner.to_string(),
+            Side::Write => [&self.owner, ":write"].concat(),
+        }
+    }
+}
+
+impl Hash {
+    fn kind(&self) -> LockKind {
+        match self.mode {
+            Mode::Plain => LockKind::Mutex,
+            Mode::Fair => LockKind::Fair,
+            Mode::Read => LockKind::Read,
+            Mode::Write => LockKind::Write,
+        }
+    }
+}

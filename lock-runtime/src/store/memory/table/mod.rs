@@ -1,0 +1,387 @@
+//! The rules of the memory store: what each request does to the table at a given time.
+//!
+//! Pure and without a runtime or a clock. A name is kept as Redis would keep it: a value of one of
+//! two types at the name itself, and its companions. Each kind's rules are those of its scripts,
+//! which the differential test holds them to.
+
+mod exclusive;
+mod fair;
+mod inspect;
+mod latch;
+mod read_write;
+mod semaphore;
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::clock::Tick;
+use crate::error::{StoreError, StoreErrorKind};
+use crate::fence::FencingToken;
+use crate::store::{
+    AcquireReply, AcquireRequest, CountRequest, LatchRequest, LockKind, OwnerId, Ownership,
+    ReleaseRequest, RenewRequest, Target, no_hold,
+};
+
+/// How many names the table holds before it looks for those that have ended.
+const FIRST_SWEEP: usize = 1024;
+
+/// How long a name's last token is remembered; the server's time keeps later ones above it (S-23).
+const TOKEN_MEMORY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// How long a queue outlives its last member, so that whoever is late keeps the place (S-26).
+const QUEUE_MEMORY: Duration = Duration::from_secs(60);
+
+/// The least that a refused caller is told to wait for something that has not ended yet.
+const SOON: Duration = Duration::from_millis(1);
+
+/// Every name that is in use or was lately.
+#[derive(Default)]
+pub(super) struct Table {
+    names: HashMap<Box<str>, Name>,
+    sweep_at: usize,
+}
+
+/// What is kept of one name.
+#[derive(Default)]
+struct Name {
+    value: Option<Value>,
+    counter: Option<Counter>,
+    /// Waiters of a fair mutex, in their order; those whose time has passed count as dead.
+    queue: VecDeque<Place>,
+    /// Announced writers. They are forgotten together, at `writers_until`.
+    writers: VecDeque<Place>,
+    writers_until: Option<Tick>,
+    /// When each reader's own lease ends.
+    reads: BTreeMap<Arc<str>, Tick>,
+    permits: Vec<Permit>,
+}
+
+/// What stands at the name itself.
+enum Value {
+    Hash(Hash),
+    /// Free permits of a semaphore, or the count of a latch.
+    Number(Number),
+}
+
+struct Hash {
+    mode: Mode,
+    fields: Vec<Field>,
+    until: Tick,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Plain,
+    Fair,
+    Read,
+    Write,
+}
+
+struct Field {
+    owner: Arc<str>,
+    side: Side,
+    count: u32,
+}
+
+/// Which hold of an owner: who writes may read as well (S-27).
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Only,
+    Write,
+}
+
+struct Number {
+    count: i64,
+    until: Option<Tick>,
+}
+
+struct Place {
+    owner: Arc<str>,
+    until: Tick,
+}
+
+/// One permit; an owner's are numbered from one.
+struct Permit {
+    owner: Arc<str>,
+    number: u32,
+    until: Tick,
+}
+
+struct Counter {
+    last: u64,
+    until: Tick,
+}
+
+type Reply = Result<AcquireReply, StoreError>;
+
+/// The channels that are to be told of a change, once it can be seen.
+#[derive(Default)]
+pub(super) struct Tell {
+    /// Of each, the first that anybody hears.
+    pub(super) first_of: Vec<Vec<String>>,
+}
+
+impl Tell {
+    fn push(&mut self, channel: String) {
+        self.first_of.push(vec![channel]);
+    }
+}
+
+impl Table {
+    pub(super) fn acquire(&mut self, ask: &AcquireRequest, now: Tick, tell: &mut Tell) -> Reply {
+        let target = &ask.target;
+        match target.kind() {
+            LockKind::Multi => self.acquire_multi(ask, now),
+            LockKind::Latch => Err(no_hold()),
+            kind => {
+                let name = self.name(target.key().as_str(), now);
+                match kind {
+                    LockKind::Fair => name.acquire_fair(ask, now, tell),
+                    LockKind::Read => name.acquire_read(ask, now),
+                    LockKind::Write => name.acquire_write(ask, now),
+                    LockKind::Semaphore => name.acquire_permits(ask, now, tell),
+                    _ => name.acquire_mutex(ask, now),
+                }
+            }
+        }
+    }
+
+    /// `Owner` if the lock was held and is free now.
+    pub(super) fn release(
+        &mut self,
+        ask: &ReleaseRequest,
+        now: Tick,
+        tell: &mut Tell,
+    ) -> Result<Ownership, StoreError> {
+        let (target, mut all) = (&ask.target, true);
+        if target.kind() == LockKind::Latch {
+            return Err(no_hold());
+        }
+        for lock in target.locks() {
+            let Some(name) = self.existing(lock.key().as_str(), now) else {
+                all = false;
+                continue;
+            };
+            let owner = &ask.owner;
+            all &= match target.kind() {
+                LockKind::Fair => name.release_fair(lock, owner, now, tell),
+                LockKind::Read => name.release_read(lock, owner, tell),
+                LockKind::Write => name.release_write(lock, owner, now, tell),
+                LockKind::Semaphore => name.release_permits(lock, owner, now, tell),
+                LockKind::Mutex | LockKind::Multi | LockKind::Latch => {
+                    name.release_mutex(lock, owner, tell)
+                }
+            };
+        }
+        Ok(if all { Ownership::Owner } else { Ownership::NotOwner })
+    }
+
+    pub(super) fn renew(&mut self, ask: &RenewRequest, now: Tick) -> Ownership {
+        let until = now.after(ask.lease);
+        let mut all = true;
+        for lock in ask.target.locks() {
+            all &= self
+                .existing(lock.key().as_str(), now)
+                .is_some_and(|name| name.renew(lock.kind(), &ask.owner, until, now));
+        }
+        if all { Ownership::Owner } else { Ownership::NotOwner }
+    }
+
+    pub(super) fn show_count(&mut self, ask: &CountRequest, now: Tick) {
+        for lock in ask.target.locks() {
+            if let Some(name) = self.existing(lock.key().as_str(), now)
+                && let Ok(Some(hash)) = name.hash()
+                && let Some(field) = hash.field(ask.owner.as_field(), side_of(lock.kind()))
+            {
+                field.count = ask.count;
+            }
+        }
+    }
+
+    pub(super) fn latch(
+        &mut self,
+        target: &Target,
+        request: LatchRequest,
+        now: Tick,
+        tell: &mut Tell,
+    ) -> Result<u64, StoreError> {
+        self.name(target.key().as_str(), now).latch(target, request, tell)
+    }
+
+    /// S-29: a token that another store handed out.
+    pub(super) fn raise_token(&mut self, target: &Target, token: FencingToken, now: Tick) {
+        let name = self.name(target.key().as_str(), now);
+        if name.counter.as_ref().is_none_or(|counter| counter.last < token.get()) {
+            name.set_counter(token.get(), now);
+        }
+    }
+
+    /// The name, made if it is not there, without what has ended.
+    fn name(&mut self, key: &str, now: Tick) -> &mut Name {
+        self.sweep(now);
+        let name = self.names.entry(key.into()).or_default();
+        name.expire(now);
+        name
+    }
+
+    fn existing(&mut self, key: &str, now: Tick) -> Option<&mut Name> {
+        let name = self.names.get_mut(key)?;
+        name.expire(now);
+        Some(name)
+    }
+
+    /// Forgets names that have ended whenever there are twice as many, so that they do not pile up.
+    fn sweep(&mut self, now: Tick) {
+        if self.names.len() >= self.sweep_at.max(FIRST_SWEEP) {
+            self.names.retain(|_, name| {
+                name.expire(now);
+                !name.has_ended(now)
+            });
+            self.sweep_at = self.names.len() * 2;
+        }
+    }
+}
+
+impl Name {
+    /// Drops what Redis would have expired.
+    fn expire(&mut self, now: Tick) {
+        if self.value.as_ref().is_some_and(|value| value.until().is_some_and(|end| end <= now)) {
+            self.value = None;
+        }
+        if self.counter.as_ref().is_some_and(|counter| counter.until <= now) {
+            self.counter = None;
+        }
+        let last = self.queue.iter().map(|place| place.until).max();
+        if last.is_some_and(|last| last.after(QUEUE_MEMORY) <= now) {
+            self.queue.clear();
+        }
+        if self.writers_until.is_some_and(|end| end <= now) {
+            self.writers.clear();
+        }
+        self.reads.retain(|_, end| *end > now);
+    }
+
+    fn has_ended(&self, now: Tick) -> bool {
+        self.value.is_none()
+            && self.counter.is_none()
+            && self.queue.is_empty()
+            && self.writers.is_empty()
+            && self.permits.iter().all(|permit| permit.until <= now)
+    }
+
+    fn hash(&mut self) -> Result<Option<&mut Hash>, StoreError> {
+        match &mut self.value {
+            Some(Value::Hash(hash)) => Ok(Some(hash)),
+            Some(Value::Number(_)) => Err(no_lock()),
+            None => Ok(None),
+        }
+    }
+
+    /// Enters a hold. One that stands already is never made shorter (S-22).
+    fn hold(&mut self, mode: Mode, side: Side, owner: &OwnerId, until: Tick) {
+        let field = || Field { owner: owner.shared_field(), side, count: 1 };
+        match &mut self.value {
+            Some(Value::Hash(hash)) => {
+                if !hash.has(owner.as_field(), side) {
+                    hash.fields.push(field());
+                }
+                hash.until = hash.until.max(until);
+            }
+            _ => self.value = Some(Value::Hash(Hash { mode, fields: vec![field()], until })),
+        }
+    }
+
+    fn renew(&mut self, kind: LockKind, owner: &OwnerId, until: Tick, now: Tick) -> bool {
+        if kind == LockKind::Semaphore {
+            return self.renew_permits(owner, until, now);
+        }
+        let field = owner.as_field();
+        if kind == LockKind::Read && !self.reads.contains_key(field) {
+            return false;
+        }
+        let Ok(Some(hash)) = self.hash() else { return false };
+        if !hash.has(field, side_of(kind)) {
+            return false;
+        }
+        hash.until = hash.until.max(until);
+        if let (LockKind::Read, Some(end)) = (kind, self.reads.get_mut(field)) {
+            *end = until.max(*end);
+        }
+        true
+    }
+
+    /// The first of a row of new tokens (S-23).
+    fn mint(&mut self, tokens: u32, now: Tick) -> FencingToken {
+        let more = u64::from(tokens.max(1)) - 1;
+        let first = self.next_token(now);
+        self.set_counter(first.saturating_add(more), now);
+        FencingToken::new(first)
+    }
+
+    fn next_token(&self, now: Tick) -> u64 {
+        let last = self.counter.as_ref().map_or(0, |counter| counter.last);
+        last.saturating_add(1).max(now.as_nanos() / 1_000)
+    }
+
+    fn set_counter(&mut self, last: u64, now: Tick) {
+        self.counter = Some(Counter { last, until: now.after(TOKEN_MEMORY) });
+    }
+}
+
+impl Value {
+    fn until(&self) -> Option<Tick> {
+        match self {
+            Self::Hash(hash) => Some(hash.until),
+            Self::Number(number) => number.until,
+        }
+    }
+}
+
+impl Hash {
+    fn has(&self, owner: &str, side: Side) -> bool {
+        self.fields.iter().any(|field| field.side == side && &*field.owner == owner)
+    }
+
+    fn field(&mut self, owner: &str, side: Side) -> Option<&mut Field> {
+        self.fields.iter_mut().find(|field| field.side == side && &*field.owner == owner)
+    }
+
+    /// True if there was such a field.
+    fn remove(&mut self, owner: &str, side: Side) -> bool {
+        let before = self.fields.len();
+        self.fields.retain(|field| field.side != side || &*field.owner != owner);
+        self.fields.len() < before
+    }
+}
+
+fn side_of(kind: LockKind) -> Side {
+    if kind == LockKind::Write { Side::Write } else { Side::Only }
+}
+
+fn held(until: Tick, now: Tick) -> AcquireReply {
+    AcquireReply::Held(Some(until.since(now)))
+}
+
+/// Gives an owner a place, at the end unless it has one.
+fn keep_place(places: &mut VecDeque<Place>, owner: &OwnerId, until: Tick) {
+    match places.iter_mut().find(|place| &*place.owner == owner.as_field()) {
+        Some(place) => place.until = until,
+        None => places.push_back(Place { owner: owner.shared_field(), until }),
+    }
+}
+
+/// True if the owner had a place.
+fn leave_place(places: &mut VecDeque<Place>, owner: &OwnerId) -> bool {
+    let before = places.len();
+    places.retain(|place| &*place.owner != owner.as_field());
+    places.len() < before
+}
+
+fn another_kind() -> StoreError {
+    StoreError::new(StoreErrorKind::WrongType, "the key holds another kind of lock")
+}
+
+fn no_lock() -> StoreError {
+    StoreError::new(StoreErrorKind::WrongType, "a value that is no lock")
+}

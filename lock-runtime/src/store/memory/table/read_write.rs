@@ -1,0 +1,149 @@
+//! Read/write locks (S-27).
+//!
+//! A read hold ends by its own time, in `reads`; the hash lives as long as the longest.
+
+use super::{
+    Hash, Mode, Name, Reply, SOON, Side, Tell, Value, another_kind, held, keep_place, leave_place,
+};
+use crate::clock::Tick;
+use crate::error::StoreError;
+use crate::store::{AcquireReply, AcquireRequest, OwnerId, Target};
+
+impl Name {
+    pub(super) fn acquire_read(&mut self, ask: &AcquireRequest, now: Tick) -> Reply {
+        let owner = ask.owner.as_field();
+        let alive = self.reads.contains_key(owner);
+        let (mut ours, mut writes) = (false, false);
+        if let Some(hash) = self.side_hash()? {
+            ours = alive && hash.has(owner, Side::Only);
+            writes = hash.mode == Mode::Write
+                && ask.owner.writer().is_some_and(|writer| hash.has(writer, Side::Write));
+            if hash.mode == Mode::Write && !writes {
+                return Ok(held(hash.until, now));
+            }
+        }
+        if ask.joins && !ours {
+            // It has ended meanwhile, and joining never creates one.
+            return Ok(AcquireReply::Held(Some(SOON)));
+        }
+        // Who writes may read; who reads already goes on. Everybody else lets writers go first.
+        let last = self.last_writer(now);
+        if let (Some(last), true) = (last, ask.joins || !(ours || writes)) {
+            return Ok(held(last, now));
+        }
+        let token = self.mint(ask.tokens, now);
+        let end = self.reads.entry(ask.owner.shared_field()).or_insert(now);
+        *end = now.after(ask.lease).max(*end);
+        let end = *end;
+        if let (false, Ok(Some(hash))) = (ours, self.hash()) {
+            // One that has ended may still be in it.
+            hash.remove(owner, Side::Only);
+        }
+        self.hold(Mode::Read, Side::Only, &ask.owner, end);
+        Ok(AcquireReply::Granted(token))
+    }
+
+    pub(super) fn acquire_write(&mut self, ask: &AcquireRequest, now: Tick) -> Reply {
+        let mut ours = false;
+        let mut in_the_way = None;
+        if let Some(hash) = self.side_hash()? {
+            ours = hash.mode == Mode::Write && hash.has(ask.owner.as_field(), Side::Write);
+            in_the_way =
+                if hash.mode == Mode::Write { Some(hash.until) } else { self.longest_reader() };
+        }
+        if let (false, Some(until)) = (ours, in_the_way) {
+            if let Some(keep) = ask.place {
+                self.writers.retain(|place| place.until > now);
+                keep_place(&mut self.writers, &ask.owner, now.after(keep));
+                self.writers_until = self.last_writer(now);
+            }
+            return Ok(held(until, now));
+        }
+        let token = self.mint(ask.tokens, now);
+        if !ours {
+            // Readers that died may still be in it.
+            self.value = None;
+        }
+        self.hold(Mode::Write, Side::Write, &ask.owner, now.after(ask.lease));
+        leave_place(&mut self.writers, &ask.owner);
+        Ok(AcquireReply::Granted(token))
+    }
+
+    /// Frees the lock with its last reader; readers that died are swept on the way.
+    pub(super) fn release_read(&mut self, lock: &Target, owner: &OwnerId, tell: &mut Tell) -> bool {
+        let Ok(Some(hash)) = self.hash() else { return false };
+        if !hash.remove(owner.as_field(), Side::Only) {
+            return false;
+        }
+        let write = hash.mode == Mode::Write;
+        let alive = self.reads.remove(owner.as_field()).is_some();
+        if write {
+            return alive;
+        }
+        let longest = self.longest_reader();
+        let Self { value, reads, .. } = self;
+        match (value, longest) {
+            (Some(Value::Hash(hash)), Some(longest)) => {
+                hash.fields.retain(|field| reads.contains_key(&field.owner));
+                hash.until = longest;
+            }
+            (value, _) => {
+                *value = None;
+                tell.push(lock.channel().to_owned());
+            }
+        }
+        alive
+    }
+
+    /// Gives back the write side, and the announcement in any case. What is read inside it stays.
+    pub(super) fn release_write(
+        &mut self,
+        lock: &Target,
+        owner: &OwnerId,
+        now: Tick,
+        tell: &mut Tell,
+    ) -> bool {
+        let withdrawn = leave_place(&mut self.writers, owner);
+        let last_left = withdrawn && self.last_writer(now).is_none();
+        let Ok(hash) = self.hash() else { return false };
+        let Some(hash) = hash.filter(|hash| hash.has(owner.as_field(), Side::Write)) else {
+            if last_left {
+                // Readers that let it go first need not any more.
+                tell.push(lock.channel().to_owned());
+            }
+            return false;
+        };
+        hash.remove(owner.as_field(), Side::Write);
+        let longest = self.longest_reader();
+        let Self { value, reads, .. } = self;
+        match (value, longest) {
+            (Some(Value::Hash(hash)), Some(longest)) => {
+                hash.fields.retain(|field| reads.contains_key(&field.owner));
+                hash.mode = Mode::Read;
+                hash.until = longest;
+            }
+            (value, _) => *value = None,
+        }
+        tell.push(lock.channel().to_owned());
+        true
+    }
+
+    /// The hash, if it is one of a read/write lock.
+    fn side_hash(&mut self) -> Result<Option<&mut Hash>, StoreError> {
+        match self.hash()? {
+            Some(hash) if matches!(hash.mode, Mode::Plain | Mode::Fair) => Err(another_kind()),
+            hash => Ok(hash),
+        }
+    }
+
+    /// When the last of the announced writers ends, if one is alive.
+    fn last_writer(&self, now: Tick) -> Option<Tick> {
+        self.writers.iter().map(|place| place.until).filter(|until| *until > now).max()
+    }
+
+    /// When the last of the readers in the hash ends, if one is alive.
+    pub(super) fn longest_reader(&self) -> Option<Tick> {
+        let Some(Value::Hash(hash)) = &self.value else { return None };
+        hash.fields.iter().filter_map(|field| self.reads.get(&field.owner).copied()).max()
+    }
+}

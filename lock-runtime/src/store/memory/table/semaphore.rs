@@ -1,0 +1,104 @@
+//! Semaphores: permits that come back when their leases end (S-30).
+
+use super::{Name, Number, Permit, Reply, SOON, TOKEN_MEMORY, Tell, Value};
+use crate::clock::Tick;
+use crate::error::{StoreError, StoreErrorKind};
+use crate::store::{AcquireReply, AcquireRequest, OwnerId, Target};
+
+/// As the script says it.
+const ANOTHER_COUNT: &str =
+    "the key holds a count-down latch, or a semaphore of Redisson with another number of permits";
+
+impl Name {
+    pub(super) fn acquire_permits(
+        &mut self,
+        ask: &AcquireRequest,
+        now: Tick,
+        tell: &mut Tell,
+    ) -> Reply {
+        // Without an end: a count that somebody else set.
+        let (wanted, limit) = (ask.owner.permits(), ask.target.limit());
+        let members = i64::try_from(self.permits.len()).unwrap_or(i64::MAX);
+        let count =
+            self.number()?.filter(|number| number.until.is_none()).map(|number| number.count);
+        let endless = count.is_some();
+        if count.is_some_and(|count| count.saturating_add(members) != i64::from(limit)) {
+            return Err(StoreError::new(StoreErrorKind::WrongType, ANOTHER_COUNT));
+        }
+        let mut ends: Vec<Tick> = self.permits.iter().map(|permit| permit.until).collect();
+        ends.retain(|end| *end > now);
+        ends.sort_unstable();
+        let over = (ends.len() + wanted as usize).saturating_sub(limit as usize);
+        if over > 0 && !self.has_permit(&ask.owner, now) {
+            // So many have to end, the first to end first.
+            let last = ends.get(over - 1);
+            return Ok(AcquireReply::Held(last.map(|last| last.since(now).max(SOON))));
+        }
+        let token = self.mint(ask.tokens, now);
+        let before = self.permits.len();
+        self.permits.retain(|permit| permit.until > now);
+        let ended = self.permits.len() < before;
+        for number in 1..=wanted {
+            self.keep_permit(&ask.owner, number, now.after(ask.lease));
+        }
+        let free = i64::from(limit) - i64::try_from(self.permits.len()).unwrap_or(i64::MAX);
+        let until = (!endless).then(|| now.after(ask.lease).after(TOKEN_MEMORY));
+        self.value = Some(Value::Number(Number { count: free, until }));
+        if ended && free > 0 {
+            tell.push(ask.target.channel().to_owned());
+        }
+        Ok(AcquireReply::Granted(token))
+    }
+
+    pub(super) fn release_permits(
+        &mut self,
+        lock: &Target,
+        owner: &OwnerId,
+        now: Tick,
+        tell: &mut Tell,
+    ) -> bool {
+        let alive = self.has_permit(owner, now);
+        let before = self.permits.len();
+        self.permits
+            .retain(|permit| &*permit.owner != owner.as_field() || permit.number > owner.permits());
+        let freed = before - self.permits.len();
+        if freed == 0 {
+            return false;
+        }
+        // Whatever is there by now, the permits are free and the waiters are told.
+        if let Ok(Some(number)) = self.number() {
+            number.count = number.count.saturating_add(i64::try_from(freed).unwrap_or(i64::MAX));
+        }
+        tell.push(lock.channel().to_owned());
+        alive
+    }
+
+    pub(super) fn renew_permits(&mut self, owner: &OwnerId, until: Tick, now: Tick) -> bool {
+        if !self.has_permit(owner, now) {
+            return false;
+        }
+        for permit in &mut self.permits {
+            if &*permit.owner == owner.as_field() && permit.number <= owner.permits() {
+                permit.until = permit.until.max(until);
+            }
+        }
+        true
+    }
+
+    /// True if the owner has permits and their lease has not ended.
+    fn has_permit(&self, owner: &OwnerId, now: Tick) -> bool {
+        self.permits.iter().any(|permit| {
+            permit.number == 1 && permit.until > now && &*permit.owner == owner.as_field()
+        })
+    }
+
+    /// Enters a permit. One that is there already is never made shorter (S-22).
+    fn keep_permit(&mut self, owner: &OwnerId, number: u32, until: Tick) {
+        let ours =
+            |permit: &&mut Permit| permit.number == number && &*permit.owner == owner.as_field();
+        match self.permits.iter_mut().find(ours) {
+            Some(permit) => permit.until = permit.until.max(until),
+            None => self.permits.push(Permit { owner: owner.shared_field(), number, until }),
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! What is done to both stores: random sequences of operations.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lock_runtime::LockKey;
+use lock_runtime::store::{LatchRequest, LockKind, OwnerId, Target};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
+
+/// Names and owners of a sequence. More would seldom meet.
+pub(crate) const NAMES: usize = 3;
+pub(crate) const OWNERS: usize = 3;
+
+/// Set once `RedisStore` looks at names and frees them by force.
+const REDIS_INSPECTS: bool = false;
+
+/// Operations in a row, in rounds. Between two rounds every short lease ends.
+#[derive(Debug, Clone)]
+pub(crate) struct Sequence {
+    pub(crate) themes: [Theme; NAMES],
+    pub(crate) listeners: Listeners,
+    pub(crate) rounds: Vec<Vec<Op>>,
+}
+
+/// Who listens to everything that concerns the names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Listeners {
+    Nobody,
+    /// The store that is operated on.
+    Here,
+    /// Another process.
+    Elsewhere,
+}
+
+/// What a name is mostly used as, so that operations meet more often than they collide.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Theme {
+    Mutex,
+    Fair,
+    Sides,
+    Semaphore,
+    Latch,
+    Anything,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Op {
+    Acquire { what: What, lease: Length, tokens: u32, place: Option<Length>, joins: bool },
+    Renew(Vec<(What, Length)>),
+    Release(What),
+    ShowCounts(Vec<(What, u32)>),
+    Latch(usize, LatchRequest),
+    RaiseToken { name: usize, above: bool },
+    Inspect(usize),
+    ForceRelease(usize),
+}
+
+/// A lock and an owner.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct What {
+    pub(crate) name: usize,
+    pub(crate) owner: usize,
+    /// Which of the theme's kinds.
+    pick: usize,
+    limit: u32,
+}
+
+/// How long a lease or a place lasts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Length {
+    /// Longer than a round may take, and over before the next.
+    Short,
+    /// Longer than the sequence.
+    Long,
+    Longer,
+}
+
+impl Length {
+    pub(crate) fn duration(self) -> Duration {
+        match self {
+            Self::Short => SHORT,
+            Self::Long => Duration::from_secs(20),
+            Self::Longer => Duration::from_secs(40),
+        }
+    }
+}
+
+/// See [`Length::Short`].
+pub(crate) const SHORT: Duration = Duration::from_millis(120);
+
+impl Theme {
+    pub(crate) fn kinds(self) -> &'static [LockKind] {
+        use LockKind::{Fair, Latch, Multi, Mutex, Read, Semaphore, Write};
+        match self {
+            Self::Mutex => &[Mutex, Multi],
+            Self::Fair => &[Fair, Fair, Fair, Fair, Mutex],
+            Self::Sides => &[Read, Write],
+            Self::Semaphore => &[Semaphore],
+            Self::Latch => &[Latch, Semaphore],
+            Self::Anything => &[Mutex, Fair, Read, Write, Semaphore, Multi],
+        }
+    }
+}
+
+impl What {
+    pub(crate) fn kind(&self, themes: &[Theme; NAMES]) -> LockKind {
+        let kinds = themes[self.name].kinds();
+        kinds[self.pick % kinds.len()]
+    }
+
+    pub(crate) fn target(&self, themes: &[Theme; NAMES], keys: &[LockKey; NAMES]) -> Arc<Target> {
+        target(self.kind(themes), keys, self.name, self.limit)
+    }
+}
+
+pub(crate) fn target(
+    kind: LockKind,
+    keys: &[LockKey; NAMES],
+    name: usize,
+    limit: u32,
+) -> Arc<Target> {
+    let key = keys[name].clone();
+    match kind {
+        LockKind::Fair => Target::fair(key),
+        LockKind::Read => Target::read(key),
+        LockKind::Write => Target::write(key),
+        LockKind::Semaphore => Target::semaphore(key, NonZeroU32::new(limit).unwrap()),
+        LockKind::Latch => Target::latch(key),
+        LockKind::Multi => Target::several([key, keys[(name + 1) % NAMES].clone()]).unwrap(),
+        _ => Target::mutex(key),
+    }
+}
+
+/// Owners of a sequence want one permit, two, three.
+pub(crate) fn owner(client: &str, owner: usize) -> OwnerId {
+    let number = u32::try_from(owner).unwrap() + 1;
+    OwnerId::new(client, u64::from(number), number)
+}
+
+fn what() -> impl Strategy<Value = What> {
+    (0..NAMES, 0..OWNERS, 0..30_usize, 1..=5_u32).prop_map(|(name, owner, pick, limit)| What {
+        name,
+        owner,
+        pick,
+        limit,
+    })
+}
+
+fn length() -> impl Strategy<Value = Length> {
+    prop_oneof![3 => Just(Length::Short), 2 => Just(Length::Long), 1 => Just(Length::Longer)]
+}
+
+fn latch() -> impl Strategy<Value = LatchRequest> {
+    prop_oneof![
+        2 => (0..4_u32).prop_map(LatchRequest::SetCount),
+        4 => Just(LatchRequest::CountDown),
+        2 => Just(LatchRequest::Count),
+        1 => Just(LatchRequest::Remove),
+    ]
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let rarely = u32::from(REDIS_INSPECTS);
+    let acquire = (
+        what(),
+        length(),
+        1..4_u32,
+        proptest::option::weighted(0.75, length()),
+        proptest::bool::weighted(0.15),
+    )
+        .prop_map(|(what, lease, tokens, place, joins)| Op::Acquire {
+            what,
+            lease,
+            tokens,
+            place,
+            joins,
+        });
+    prop_oneof![
+        24 => acquire,
+        5 => vec((what(), length()), 1..4).prop_map(Op::Renew),
+        12 => what().prop_map(Op::Release),
+        2 => vec((what(), 1..5_u32), 1..3).prop_map(Op::ShowCounts),
+        5 => (0..NAMES, latch()).prop_map(|(name, request)| Op::Latch(name, request)),
+        1 => (0..NAMES, any::<bool>()).prop_map(|(name, above)| Op::RaiseToken { name, above }),
+        3 * rarely => (0..NAMES).prop_map(Op::Inspect),
+        rarely => (0..NAMES).prop_map(Op::ForceRelease),
+    ]
+}
+
+pub(crate) fn sequence() -> impl Strategy<Value = Sequence> {
+    use Theme::{Anything, Fair, Latch, Mutex, Semaphore, Sides};
+    let theme = || select(vec![Mutex, Mutex, Fair, Fair, Sides, Sides, Semaphore, Latch, Anything]);
+    let listeners = select(vec![Listeners::Nobody, Listeners::Here, Listeners::Elsewhere]);
+    let themes = [theme(), theme(), theme()];
+    (themes, listeners, vec(vec(op(), 4..14), 1..5))
+        .prop_map(|(themes, listeners, rounds)| Sequence { themes, listeners, rounds })
+}
