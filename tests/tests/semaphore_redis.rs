@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 use std::num::NonZeroU32;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use lock_runtime::{Lease, LockClient, LockError, LockOptions, Semaphore, StoreErrorKind};
 use lock_tests::{Proxy, RawClient, RedisServer, Ttl, eventually};
@@ -61,12 +61,14 @@ async fn permits_have_redissons_layout() {
     let log = server.subscribe_log("redisson_sc:{wire}").await;
     let lease = Duration::from_secs(20);
     let semaphore = client.semaphore("wire", some(5)).with(leased(Lease::Watchdog(lease)));
-    let now =
-        || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis() as f64;
-    let before = now();
+    let now = async || {
+        let (seconds, micros): (f64, f64) = raw.get(&["TIME"]).await;
+        (seconds * 1e3 + micros / 1e3).floor()
+    };
+    let before = now().await;
     let two = semaphore.acquire_many(some(2)).await.unwrap();
     let one = semaphore.acquire().await.unwrap();
-    let ends = before + 20_000.0..=now() + 20_000.0;
+    let ends = before + 20_000.0..=now().await + 20_000.0;
     let members = used(&raw, "wire").await;
     assert_eq!(members.len(), 3);
     assert!(members.iter().all(|(_, end)| ends.contains(end)), "{members:?} not in {ends:?}");

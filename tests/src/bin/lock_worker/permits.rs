@@ -72,7 +72,7 @@ impl Worker {
             let wanted = some(fastrand::u32(1..=limit.min(3)));
             let record = |op: Op| {
                 for permit in 0..u64::from(wanted.get()) {
-                    self.recorder.record(PERMITS_PER_TASK * task + permit, name, op.clone());
+                    self.recorder.record(PERMITS_PER_TASK * task + permit, name, op);
                 }
             };
             record(Op::AcquireInvoked);
