@@ -1,11 +1,10 @@
 //! Whoever gives up leaves the line at once and passes on what it was told (S-17, S-20, S-21).
 
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use lock_runtime::{LockError, LockOptions};
-use lock_tests::eventually;
+use lock_runtime::{LockClient, LockError, LockOptions};
 use lock_tests::poll_count::{Polled, drop_at_every_await, poll_then_drop};
+use lock_tests::{Proxy, eventually};
 use tokio::time::{Instant, timeout};
 
 use crate::world::{SOON, World, channel, granted};
@@ -18,13 +17,36 @@ async fn an_acquire_dropped_anywhere_leaves_nothing() {
     let (polls, guard) = drop_at_every_await(
         || client.fair_mutex("a").lock(),
         async |_| {
-            other.fair_mutex("a").lock().await.unwrap().release().await.unwrap();
+            let next = timeout(SOON, other.fair_mutex("a").lock()).await.expect("not given back");
+            next.unwrap().release().await.unwrap();
             world.nothing_left("a").await;
         },
     )
     .await;
     assert!(polls >= 1);
     guard.unwrap().release().await.unwrap();
+}
+
+/// S-21: dropped when it had been granted and did not know it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_grant_that_nobody_waits_for_any_more_is_undone() {
+    let world = World::start().await;
+    let proxy = Proxy::start(world.server.port()).await;
+    let client = LockClient::connect(&proxy.url()).await.unwrap();
+    let other = world.client_that_only_listens().await;
+    proxy.delay_replies(Duration::from_millis(300));
+    let mut acquire = Box::pin(client.fair_mutex("g").lock());
+    let taken = async {
+        eventually(SOON, "it is taken", async || world.holder("g").await.is_some()).await;
+    };
+    tokio::select! {
+        _ = &mut acquire => panic!("the answer came early"),
+        () = taken => {}
+    }
+    let (waiting, _) = world.waiter(&other, "g").await;
+    drop(acquire);
+    granted(waiting).await.release().await.unwrap();
+    world.nothing_left("g").await;
 }
 
 /// S-17, S-21: dropped while asking, subscribing, asking again, waiting.
@@ -151,17 +173,4 @@ async fn a_shutdown_leaves_the_line() {
     guard.release().await.unwrap();
     granted(behind).await.release().await.unwrap();
     world.nothing_left("s").await;
-}
-
-/// The futures are lazy: unpolled, nothing is asked.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_unpolled_acquire_does_nothing() {
-    let world = World::start().await;
-    let client = world.client().await;
-    let mut acquire = Box::pin(client.fair_mutex("u").lock());
-    assert_eq!(world.server.client().keys().await, [""; 0]);
-    let mut cx = Context::from_waker(std::task::Waker::noop());
-    assert!(matches!(acquire.as_mut().poll(&mut cx), Poll::Pending));
-    drop(acquire);
-    world.nothing_left("u").await;
 }
