@@ -219,6 +219,7 @@ impl QuorumBuilder {
         if servers == 0 {
             return Err(no_servers());
         }
+        self.client.check()?;
         check_setting("server_timeout", self.server_timeout)?;
         self.restart_guard.map_or(Ok(()), |guard| check_setting("restart_guard", guard))
     }

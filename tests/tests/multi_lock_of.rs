@@ -89,12 +89,15 @@ async fn opposite_orders_never_deadlock() {
     let alone = Arc::new(AtomicBool::new(true));
     let mut processes = Vec::new();
     for process in 0..4 {
-        let [one, two] = World::clients(&world.servers).await;
-        // One name on both servers: the order between them is another one in each process.
-        let mut members = [MultiMember::from(one.mutex("s")), MultiMember::from(two.mutex("s"))];
+        // One name on both servers, whose order is that in which a process made its clients.
+        let mut urls = world.servers.each_ref().map(RedisServer::url);
         if process % 2 == 0 {
-            let [one, two] = World::clients(&world.servers).await;
-            members = [two.mutex("s").into(), one.mutex("s").into()];
+            urls.reverse();
+        }
+        let mut members = Vec::new();
+        for url in urls {
+            let client = LockClient::connect(&url).await.unwrap();
+            members.push(MultiMember::from(client.mutex("s")));
         }
         let (both, alone) = (MultiLock::of(members), Arc::clone(&alone));
         processes.push(tokio::spawn(async move {

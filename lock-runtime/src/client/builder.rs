@@ -205,7 +205,7 @@ impl LockClientBuilder {
         Ok(self.build(Arc::new(store), options))
     }
 
-    fn check(&self) -> Result<(), LockError> {
+    pub(crate) fn check(&self) -> Result<(), LockError> {
         if let Some(namespace) = &self.namespace {
             LockKey::new(namespace)?;
         }
