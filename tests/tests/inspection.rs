@@ -191,7 +191,8 @@ async fn the_client_knows_what_it_holds() {
         guards.push(take_named(&client, kind, watched(Duration::from_secs(10))).await.unwrap());
     }
     let nested = guards[0].run(client.mutex("mutex").lock()).await.unwrap().unwrap();
-    let shared = client.rw_lock("read").read().await.unwrap();
+    let same_lease = watched(Duration::from_secs(10));
+    let shared = client.rw_lock("read").with(same_lease).read().await.unwrap();
     let mut held = client.held();
     held.sort_by_key(|info| KINDS.iter().position(|(_, kind)| *kind == info.kind));
     assert_eq!(held.len(), KINDS.len(), "{held:?}");

@@ -14,6 +14,7 @@
 //! 4. Nothing foreign runs under a shard's mutex: payloads and wakers are dropped or called after it
 //!    is unlocked, because they come back here.
 
+mod beside;
 mod seat;
 mod ticket;
 
@@ -183,29 +184,6 @@ impl<H> Gates<H> {
         }
     }
 
-    /// Lets in a contender who lines up in the store and not here, if there is room (S-18).
-    pub(crate) fn enter_beside(self: &Arc<Self>, target: &Arc<Target>, max: usize) -> Entry<H> {
-        let mut shard = self.shard(target);
-        if self.closed.load(Ordering::SeqCst) {
-            return Entry::Closed;
-        }
-        let others = shard.gates.get(&**target).map_or(0, |gate| gate.beside);
-        // As with a seat, one of them counts as contending and the others as waiting.
-        if others > 0 {
-            if others > max || self.waiting.load(Ordering::Relaxed) >= self.max_waiting {
-                return Entry::Busy(BusyReason::TooManyWaiters);
-            }
-            self.waiting.fetch_add(1, Ordering::Relaxed);
-        }
-        let gate = shard
-            .gates
-            .entry(Arc::clone(target))
-            .or_insert_with(|| Gate { seat: SeatState::Free, ..Gate::taken() });
-        gate.beside += 1;
-        let inside = Some((Arc::clone(self), Arc::clone(target)));
-        Entry::Turn(Seat { inside, beside: true, outside: false })
-    }
-
     fn seat(self: &Arc<Self>, target: &Arc<Target>) -> Seat<H> {
         Seat { inside: Some((Arc::clone(self), Arc::clone(target))), beside: false, outside: false }
     }
@@ -220,17 +198,6 @@ impl<H> Gates<H> {
             .or_insert_with(|| Gate { seat: SeatState::Free, ..Gate::taken() });
         if gate.seat == SeatState::Free {
             gate.others_first = Some(until);
-        }
-    }
-
-    fn leave_beside(&self, target: &Target) {
-        let mut shard = self.shard(target);
-        let Some(gate) = shard.gates.get_mut(target) else { return };
-        gate.beside -= 1;
-        if gate.beside > 0 {
-            self.waiting.fetch_sub(1, Ordering::Relaxed);
-        } else if gate.seat == SeatState::Free {
-            shard.gates.remove(target);
         }
     }
 

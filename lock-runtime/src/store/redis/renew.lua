@@ -56,9 +56,13 @@ for i = 1, #KEYS / 2 do
   local kind, field = ARGV[4 * i - 3], ARGV[4 * i - 2]
   local lease, count = tonumber(ARGV[4 * i - 1]), tonumber(ARGV[4 * i])
   local ok, answer = pcall(keep[kind], KEYS[2 * i - 1], KEYS[2 * i], field, lease, count)
-  if not ok and not (type(answer) == 'table' and string.find(answer.err, 'WRONGTYPE')) then
-    -- Not allowed, read only and the like: nobody has said whose it is.
-    return answer
+  if not ok then
+    -- What a failed command raises arrives here as its bare text.
+    local problem = type(answer) == 'table' and answer.err or answer
+    if not string.find(problem, 'WRONGTYPE') then
+      -- Not allowed, read only and the like: nobody has said whose it is.
+      return redis.error_reply(problem)
+    end
   end
   held[i] = ok and answer or 0
 end
