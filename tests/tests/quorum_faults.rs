@@ -113,14 +113,18 @@ async fn three_of_five_dead_fail_cleanly() {
 async fn a_hanging_server_slows_nobody_down() {
     let servers = servers(3).await;
     let quorum = connect(Quorum::builder().server_timeout(LONG), &servers).await;
+    let other = connect(Quorum::builder().server_timeout(LONG), &servers).await;
+    rounds(&other, 1).await;
     rounds(&quorum, 1).await;
     let healthy = rounds(&quorum, 20).await;
     servers[0].pause();
     let hanging = rounds(&quorum, 20).await;
     assert!(hanging < healthy * 5 + ms(200), "{healthy:?} became {hanging:?}");
-    // Waiting as well: the subscription needs a majority only.
+    // Waiting as well, once it is known: subscriptions need a majority only, and when the two that
+    // answer disagree for a moment, the third is not waited for.
+    rounds(&other, 1).await;
+    sleep(LONG + ms(200)).await;
     let guard = quorum.lock("r").lock().await.unwrap();
-    let other = connect(Quorum::builder().server_timeout(LONG), &servers[1..]).await;
     let lock = other.lock("r");
     let waiter = tokio::spawn(async move { lock.lock().await.unwrap() });
     servers[1].wait_for_subscribers("redisson_lock__channel:{r}", 1).await;
@@ -185,6 +189,26 @@ async fn a_dropped_acquire_leaves_nothing() {
         eventually(LONG, "nothing is left", async || on(&servers, "dropped").await == 0).await;
         join_all(servers.iter().map(async |s| s.client().cmd(&["FLUSHALL"]).await)).await;
     }
+}
+
+/// S-21: nor does one whose requests take longer than the releases that undo them: the servers know
+/// the script for the one and not for the other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_never_overtakes_its_acquire() {
+    let servers = servers(3).await;
+    let proxies = proxies(&servers).await;
+    // A second release, which would hide the matter, comes after so long.
+    let client = LockClient::builder().command_timeout(SOON);
+    let quorum = through(Quorum::builder().client(client).server_timeout(LONG), &proxies).await;
+    let guard = quorum.lock("other").lock().await.unwrap();
+    join_all(servers.iter().map(async |s| s.client().cmd(&["SCRIPT", "FLUSH"]).await)).await;
+    guard.release().await.unwrap();
+    eventually(SOON, "all know how to release", async || on(&servers, "other").await == 0).await;
+    proxies.iter().for_each(|proxy| proxy.delay_requests(ms(100)));
+    drop(timeout(ms(50), quorum.lock("dropped").lock()).await);
+    let counted = async || on(&servers, "redisson_lock_token:{dropped}").await == 3;
+    eventually(SOON, "it reaches the servers", counted).await;
+    eventually(LONG, "nothing is left", async || on(&servers, "dropped").await == 0).await;
 }
 
 /// S-9, S-12: a renewal that reaches a minority only is none, and the hold ends by its deadline.

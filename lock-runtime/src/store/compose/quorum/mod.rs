@@ -235,6 +235,10 @@ impl Election<'_> {
             if self.votes.is_won() {
                 return token;
             }
+            let silent = |number: usize| self.servers[number].is_silent();
+            if self.votes.is_lost_without(silent) {
+                self.votes.close(silent);
+            }
             if self.votes.is_lost() || (!open && raising.is_empty()) {
                 return None;
             }
@@ -251,7 +255,7 @@ impl Election<'_> {
                 () = sleep_until(deadline), if open => open = false,
             }
             if !open {
-                self.votes.close();
+                self.votes.close(|_| true);
             }
         }
     }

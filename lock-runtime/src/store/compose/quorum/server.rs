@@ -5,6 +5,7 @@
 //! it undoes. Requests for different owners have nothing to do with each other.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -30,6 +31,8 @@ pub(super) struct Server {
     /// How long each request may take.
     pub(super) timeout: Duration,
     restart_guard: Option<Duration>,
+    /// True if the last request for a lock was not answered in time.
+    silent: AtomicBool,
     lines: Mutex<Lines>,
 }
 
@@ -68,7 +71,13 @@ impl Server {
         timeout: Duration,
         restart_guard: Option<Duration>,
     ) -> Arc<Self> {
-        Arc::new(Self { store, timeout, restart_guard, lines: Mutex::default() })
+        let silent = AtomicBool::new(false);
+        Arc::new(Self { store, timeout, restart_guard, silent, lines: Mutex::default() })
+    }
+
+    /// True if it does not look as if it would answer.
+    pub(super) fn is_silent(&self) -> bool {
+        self.silent.load(Ordering::Relaxed)
     }
 
     /// A place behind whatever was asked for this owner before.
@@ -132,7 +141,12 @@ impl Server {
 
     async fn vote(&self, request: &AcquireRequest) -> (Vote, Effect) {
         let request = AcquireRequest { timeout: self.timeout, ..request.clone() };
-        match self.store.acquire(request).await {
+        let answer = self.store.acquire(request).await;
+        let kind = answer.as_ref().err().map(StoreError::kind);
+        let silent =
+            matches!(kind, Some(StoreErrorKind::Unavailable | StoreErrorKind::OutcomeUnknown));
+        self.silent.store(silent, Ordering::Relaxed);
+        match answer {
             Ok(AcquireReply::Granted(token)) => match self.check_age().await {
                 Ok(()) => (Vote::Granted(token), Effect::Taken),
                 Err(error) => (Vote::Failed(error), Effect::Taken),

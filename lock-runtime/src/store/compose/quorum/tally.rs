@@ -76,11 +76,25 @@ impl Votes {
         self.count(|vote| !matches!(vote, Vote::Held(_) | Vote::Failed(_))) < self.majority()
     }
 
-    /// Ends the vote for those who have said nothing.
-    pub(super) fn close(&mut self) {
-        for vote in self.0.iter_mut().filter(|vote| matches!(vote, Vote::Open)) {
-            let message = "the server did not answer in time";
-            *vote = Vote::Failed(StoreError::new(StoreErrorKind::OutcomeUnknown, message));
+    /// True once a majority has said what it says and only those could still change it who are
+    /// `silent`: they are not waited for.
+    pub(super) fn is_lost_without(&self, silent: impl Fn(usize) -> bool) -> bool {
+        let answered = self.count(|vote| !matches!(vote, Vote::Open));
+        let hopes = self.0.iter().enumerate().filter(|(server, vote)| match vote {
+            Vote::Open => !silent(*server),
+            Vote::Held(_) | Vote::Failed(_) => false,
+            Vote::Granted(_) | Vote::Raising | Vote::Confirmed => true,
+        });
+        answered >= self.majority() && hopes.count() < self.majority()
+    }
+
+    /// Ends the vote for those of `which` who have said nothing.
+    pub(super) fn close(&mut self, which: impl Fn(usize) -> bool) {
+        for (server, vote) in self.0.iter_mut().enumerate() {
+            if matches!(vote, Vote::Open) && which(server) {
+                let message = "the server did not answer in time";
+                *vote = Vote::Failed(StoreError::new(StoreErrorKind::OutcomeUnknown, message));
+            }
         }
     }
 
@@ -216,6 +230,22 @@ mod tests {
         assert!(!two.is_won() && !two.is_lost());
         assert!(votes(&[Vote::Confirmed, Vote::Confirmed, held(1)]).is_won());
         assert!(votes(&[granted(1), held(1), down()]).is_lost());
+    }
+
+    #[test]
+    fn who_is_silent_is_not_waited_for() {
+        let split = votes(&[granted(1), held(1), Vote::Open]);
+        assert!(!split.is_lost() && !split.is_lost_without(|_| false));
+        assert!(split.is_lost_without(|server| server == 2));
+        // But that it said nothing is what it comes to.
+        let mut down = votes(&[granted(1), down(), Vote::Open]);
+        down.close(|server| server == 2);
+        assert!(down.is_lost() && down.refusal().is_err());
+        // Somebody has to be waited for, or servers that come back would never be heard.
+        let early = votes(&[granted(1), Vote::Open, Vote::Open]);
+        assert!(!early.is_lost_without(|server| server > 0));
+        let enough = votes(&[granted(1), granted(2), Vote::Open]);
+        assert!(!enough.is_lost_without(|server| server == 2));
     }
 
     #[test]
