@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout_at};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::Contention;
 use crate::clock::Tick;
@@ -13,7 +14,7 @@ use crate::fence::FencingToken;
 use crate::gate::Seat;
 use crate::guard::LockGuard;
 use crate::lease::keeper::Keeper;
-use crate::lease::releaser::ReleaseJob;
+use crate::lease::releaser::{AfterRelease, ReleaseJob};
 use crate::lease::{Hold, Taken, deadline};
 use crate::options::{Lease, Wait};
 use crate::stand::Stand;
@@ -47,11 +48,13 @@ impl<'a> Attempt<'a> {
         Self { contention, target, owner, seat, in_flight: false, unsettled: false, placed: false }
     }
 
-    /// Gives back what was taken for this owner and goes on as another.
-    fn start_over(&mut self) {
-        self.give_back(self.unsettled, None);
+    /// Gives back what was taken for this owner and goes on as another. Tells when that was sent.
+    fn start_over(&mut self) -> oneshot::Receiver<()> {
+        let (tell, told) = oneshot::channel();
+        self.give_back(self.unsettled, Box::new(move |_| drop(tell.send(()))));
         let seat = self.seat.take();
         *self = Self::new(self.contention, seat);
+        told
     }
 
     /// Has what may have taken effect undone, and lets go of the seat.
@@ -61,18 +64,18 @@ impl<'a> Attempt<'a> {
             if let Some(seat) = &seat {
                 seat.leaving();
             }
-            self.give_back(self.in_flight || self.unsettled, seat);
+            self.give_back(self.in_flight || self.unsettled, Box::new(move |_| drop(seat)));
         }
     }
 
-    fn give_back(&self, unsettled: bool, seat: Option<Seat<Stand>>) {
+    fn give_back(&self, unsettled: bool, after: AfterRelease) {
         let Contention { engine, options, .. } = self.contention;
         engine.keeper.releaser.give(ReleaseJob {
             target: Arc::clone(&self.target),
             owner: self.owner.clone(),
             until: engine.keeper.clock.now().after(options.lease().duration()),
             unsettled,
-            after: seat.map(|seat| Box::new(move |_| drop(seat)) as _),
+            after: Some(after),
         });
     }
 }
@@ -207,7 +210,7 @@ impl<'a> Contender<'a> {
         if engine.keeper.clock.now() >= deadline(sent_at, lease.duration()) {
             let key = self.attempt.target.key();
             tracing::warn!(lock.key = ?key, "granted too late, given back");
-            self.start_over();
+            let _ = self.start_over();
             let message = "the store takes longer to answer than the lease lasts";
             return self.failed(StoreError::new(StoreErrorKind::NotReady, message)).await;
         }
@@ -285,18 +288,22 @@ impl<'a> Contender<'a> {
         }
         // Who reads as the writer around it stays that owner, so a release now could come too late.
         if self.contention.writer.is_none() {
-            self.start_over();
+            // Or the next attempt would find it held, by us.
+            let given_back = self.start_over();
+            let limit = self.time_left(self.keeper().timing.command_timeout);
+            let _ = timeout(limit, given_back).await;
         }
         self.pause(10..50).await;
         Next::TryAgain
     }
 
-    fn start_over(&mut self) {
-        self.attempt.start_over();
+    fn start_over(&mut self) -> oneshot::Receiver<()> {
+        let given_back = self.attempt.start_over();
         if self.attempt.target.kind() == LockKind::Fair {
             // The new owner has a channel of its own (S-26).
             self.notices = None;
         }
+        given_back
     }
 
     /// Sleeps for a random time, in milliseconds, but not past our own limit.
