@@ -51,7 +51,12 @@ impl<'a> Attempt<'a> {
     /// Gives back what was taken for this owner and goes on as another. Tells when that was sent.
     fn start_over(&mut self) -> oneshot::Receiver<()> {
         let (tell, told) = oneshot::channel();
-        self.give_back(self.unsettled, Box::new(move |_| drop(tell.send(()))));
+        self.give_back(
+            self.unsettled,
+            Box::new(move |_| {
+                let _ = tell.send(());
+            }),
+        );
         let seat = self.seat.take();
         *self = Self::new(self.contention, seat);
         told
@@ -210,7 +215,7 @@ impl<'a> Contender<'a> {
         if engine.keeper.clock.now() >= deadline(sent_at, lease.duration()) {
             let key = self.attempt.target.key();
             tracing::warn!(lock.key = ?key, "granted too late, given back");
-            let _ = self.start_over();
+            drop(self.start_over());
             let message = "the store takes longer to answer than the lease lasts";
             return self.failed(StoreError::new(StoreErrorKind::NotReady, message)).await;
         }
