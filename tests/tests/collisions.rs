@@ -136,7 +136,7 @@ async fn a_crowd_of_kinds_never_overlaps() {
                     match take(&client, kind, "one", options).await {
                         Ok(guard) => {
                             let now = inside.fetch_add(weight, Ordering::SeqCst) + weight;
-                            assert!(now == 1000 || now < 1000, "{kind}: {now} inside");
+                            assert!(now <= 1000, "{kind}: {now} inside");
                             grants.fetch_add(1, Ordering::SeqCst);
                             tokio::time::sleep(Duration::from_millis(1)).await;
                             inside.fetch_sub(weight, Ordering::SeqCst);

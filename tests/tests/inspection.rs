@@ -86,6 +86,17 @@ async fn holders_and_waiters_are_counted() {
     waits("rw").await;
     writer.abort();
 
+    // A reader whose own lease is over is none, however long others keep the hash.
+    let brief = LockOptions::builder().lease(Lease::Fixed(Duration::from_millis(400)));
+    let brief = other.rw_lock("brief").with(brief.build().unwrap()).read().await.unwrap();
+    let lasting = client.rw_lock("brief").read().await.unwrap();
+    assert_eq!(client.inspect("brief").await.unwrap().holders.len(), 2);
+    eventually(SOON, "one is left", async || {
+        client.inspect("brief").await.unwrap().holders.len() == 1
+    })
+    .await;
+    drop((brief, lasting));
+
     let fair = client.fair_mutex("queue").lock().await.unwrap();
     let waiter = tokio::spawn(other.fair_mutex("queue").lock());
     waits("queue").await;

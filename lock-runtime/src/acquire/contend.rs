@@ -209,7 +209,7 @@ impl<'a> Contender<'a> {
         if engine.keeper.clock.now() >= deadline(sent_at, lease.duration()) {
             let key = self.attempt.target.key();
             tracing::warn!(lock.key = ?key, "granted too late, given back");
-            self.start_over();
+            drop(self.start_over());
             let message = "the store takes longer to answer than the lease lasts";
             return self.failed(StoreError::new(StoreErrorKind::NotReady, message)).await;
         }
@@ -293,6 +293,9 @@ impl<'a> Contender<'a> {
             return Next::Return(Err(self.contention.not_replicated(acked)));
         }
         self.start_over();
+        // Or the next attempt would find it held, by us.
+        let answered = self.keeper().releaser.answered(self.attempt.target.key());
+        self.waiting.at_most(self.keeper().timing.command_timeout, answered).await;
         self.waiting.pause(10..50).await;
         Next::TryAgain
     }

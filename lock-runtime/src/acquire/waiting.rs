@@ -143,6 +143,11 @@ impl<'a> Waiting<'a> {
         tokio::time::sleep(self.time_left(pause)).await;
     }
 
+    /// Waits for something, but no longer than so long and not past our own limit.
+    pub(super) async fn at_most(&self, most: Duration, something: impl Future<Output = ()>) {
+        let _ = timeout_at(Instant::now() + self.time_left(most), something).await;
+    }
+
     /// How long the store may take: as long as we wait, but an answer always gets a moment, or a
     /// short wait over a slow network could never succeed.
     pub(super) fn time_to_answer(&self) -> Duration {

@@ -1,11 +1,12 @@
 //! The kinds of locks, taken in one way.
+#![allow(dead_code, reason = "each test binary uses a part")]
 
 use std::num::NonZeroU32;
 
 use lock_runtime::{LockClient, LockError, LockGuard, LockKind, LockOptions};
 
 /// All that are taken and given back, by a word for each.
-pub const KINDS: [(&str, LockKind); 5] = [
+pub(crate) const KINDS: [(&str, LockKind); 5] = [
     ("mutex", LockKind::Mutex),
     ("fair", LockKind::Fair),
     ("read", LockKind::Read),
@@ -14,7 +15,7 @@ pub const KINDS: [(&str, LockKind); 5] = [
 ];
 
 /// Takes a lock of that kind; of a semaphore the only permit.
-pub async fn take(
+pub(crate) async fn take(
     client: &LockClient,
     kind: &str,
     name: &str,
@@ -34,8 +35,7 @@ pub async fn take(
 }
 
 /// Takes a lock of that kind whose name is the kind's.
-#[allow(dead_code, reason = "not every test binary does")]
-pub async fn take_named(
+pub(crate) async fn take_named(
     client: &LockClient,
     kind: &str,
     options: LockOptions,

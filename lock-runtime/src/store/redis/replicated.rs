@@ -20,6 +20,7 @@
 //! one lease after a failover to the last replica. One that has lagged behind for longer than that
 //! is found out by the next renewal, as "not the owner".
 
+use std::convert::Infallible;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -28,7 +29,7 @@ use futures_util::future::{Either, select};
 use redis::{Cmd, RedisResult, Value};
 use tokio::sync::Mutex;
 use tokio::task::coop::unconstrained;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 use super::link::{CallError, Link, Live};
 use super::request::{Ask, millis};
@@ -140,16 +141,23 @@ impl Replicated {
         count(self.link().judge(live, Ok(answer)))
     }
 
-    /// An idle server looks at the clock ten times a second. Saying something makes it look.
+    /// Waits for the answer to a WAIT. An idle server looks at the clock ten times a second, and
+    /// whenever somebody says something; so somebody does.
     async fn nudged(&self, waiting: Sending, deadline: Instant) -> RedisResult<Value> {
-        let mut waiting = waiting;
-        if let Ok(answer) = timeout(SLICE + Duration::from_millis(1), &mut waiting).await {
-            return answer;
-        }
-        let ping = redis::cmd("PING");
-        match select(waiting, pin!(self.main.call(&ping, deadline))).await {
+        match select(waiting, pin!(self.nudge(deadline))).await {
             Either::Left((answer, _)) => answer,
-            Either::Right((_, waiting)) => waiting.await,
+            Either::Right((never, _)) => match never {},
+        }
+    }
+
+    async fn nudge(&self, deadline: Instant) -> Infallible {
+        let ping = redis::cmd("PING");
+        // The server counts from when it gets the command, in whole milliseconds.
+        let again = Duration::from_millis(2);
+        tokio::time::sleep(SLICE).await;
+        loop {
+            tokio::time::sleep(again).await;
+            let _ = self.main.call(&ping, deadline).await;
         }
     }
 }
