@@ -106,8 +106,7 @@ impl Contention {
     pub(super) fn offer(&self, stand: &Arc<Stand>) {
         let Some(terms) = self.terms() else { return };
         let said = Said { asked_at: stand.hold.taken_at, answer: Ok(true) };
-        let shared =
-            Shared { stand: Arc::downgrade(stand), said: tokio::sync::Mutex::new(said) };
+        let shared = Shared { stand: Arc::downgrade(stand), said: tokio::sync::Mutex::new(said) };
         let mut holds = self.engine.readers.lock();
         // Names that nobody reads any more go when the map would grow.
         if holds.len() == holds.capacity() {

@@ -108,8 +108,6 @@ pub(crate) enum Turn<H> {
     Handed(H),
     /// The end of the wait: the store has been failing for as long as is put up with.
     Failed(StoreError),
-    /// The end of this line: what it waits for can be shared now.
-    Shared,
 }
 
 /// What [`Gates::enter`] answers.
@@ -287,17 +285,6 @@ impl<H> Seat<H> {
     /// A seat at no gate: what it is good for concerns nobody else.
     pub(crate) fn apart() -> Self {
         Self { inside: None, beside: false }
-    }
-
-    /// Ends the line behind a hold that can be shared: everybody in it is told to share it.
-    pub(crate) fn share(&self) {
-        let Some(line) = self.with(|gate| std::mem::take(&mut gate.line)) else { return };
-        if let Some((gates, _)) = &self.inside {
-            gates.waiting.fetch_sub(line.len(), Ordering::Relaxed);
-        }
-        for (_, waiter) in line {
-            let _ = waiter.turn.send(Turn::Shared);
-        }
     }
 
     /// How many fencing tokens to reserve: what the line can use (S-23).

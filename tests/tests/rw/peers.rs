@@ -5,7 +5,9 @@ use std::time::Duration;
 use lock_tests::{RawClient, eventually};
 use tokio::time::{Instant, sleep};
 
-use crate::{AT_ONCE, SOON, announced, connect, got, left, listening, nothing_left, reading, world, writing};
+use crate::{
+    AT_ONCE, SOON, announced, connect, got, left, listening, nothing_left, reading, world, writing,
+};
 
 /// A thread of a Java process that reads or writes.
 struct Peer {
@@ -52,7 +54,8 @@ impl Peer {
             redis.call('DEL', KEYS[1])
             redis.call('PUBLISH', KEYS[3], '0')
             return 1";
-        let (tag, channel) = (format!("{{{}}}", self.name), format!("redisson_rwlock:{{{}}}", self.name));
+        let (tag, channel) =
+            (format!("{{{}}}", self.name), format!("redisson_rwlock:{{{}}}", self.name));
         self.raw.cmd(&["EVAL", script, "3", self.name, &tag, &channel, OWNER]).await;
     }
 
@@ -148,6 +151,19 @@ async fn our_writer_waits_for_a_java_reader() {
     peer.unlock_read().await;
     got(writer, AT_ONCE).await.release().await.unwrap();
     nothing_left(&server, "jr").await;
+}
+
+/// S-27: Redisson leaves the writer's lease on the hash when it downgrades; what counts is whether a
+/// reader is alive.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_java_reader_that_died_after_its_downgrade_is_none() {
+    let (server, client) = world().await;
+    let peer = Peer { raw: server.client(), name: "down" };
+    peer.read("400").await;
+    peer.raw.cmd(&["PEXPIRE", "down", "60000"]).await;
+    assert!(client.rw_lock("down").try_write().await.unwrap().is_none());
+    got(writing(&client, "down"), SOON).await.release().await.unwrap();
+    nothing_left(&server, "down").await;
 }
 
 /// S-27: a Java reader that died without a release is no reader once its time-out has passed, though

@@ -143,8 +143,11 @@ async fn processes_read_and_write() {
     lock_tests::history::Recorder::create(world.history.path()).unwrap().record_kill(dead.id());
     for worker in alive {
         let line = worker.next_line(ANSWER).await;
-        let numbers: Vec<u64> =
-            line.split(' ').skip(1).map(|n| n.parse().unwrap_or_else(|_| panic!("{line}"))).collect();
+        let numbers: Vec<u64> = line
+            .split(' ')
+            .skip(1)
+            .map(|n| n.parse().unwrap_or_else(|_| panic!("{line}")))
+            .collect();
         let [reads, writes] = numbers[..] else { panic!("{line}") };
         assert!(reads > 20 && writes > 20, "one side starved: {line}");
     }

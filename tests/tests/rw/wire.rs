@@ -115,12 +115,18 @@ async fn an_uncontended_pair_costs_two_scripts() {
     lock.write().await.unwrap().release().await.unwrap();
     server.reset_stats().await;
     lock.read().await.unwrap().release().await.unwrap();
-    assert_eq!(calls(&server).await, "del 2, evalsha 2, exists 3, hdel 1, hexists 1, hget 2, \
-        hgetall 1, hset 2, pexpire 1, pttl 2, publish 1, set 2, time 2, zrevrange 1");
+    assert_eq!(
+        calls(&server).await,
+        "del 2, evalsha 2, exists 3, hdel 1, hexists 1, hget 2, \
+        hgetall 1, hset 2, pexpire 1, pttl 2, publish 1, set 2, time 2, zrevrange 1"
+    );
     server.reset_stats().await;
     lock.write().await.unwrap().release().await.unwrap();
-    assert_eq!(calls(&server).await, "del 2, evalsha 2, exists 1, hdel 1, hget 1, hkeys 1, \
-        hset 1, pexpire 1, pttl 1, publish 1, set 1, time 1, zrem 2");
+    assert_eq!(
+        calls(&server).await,
+        "del 2, evalsha 2, exists 1, hdel 1, hget 1, hkeys 1, \
+        hset 1, pexpire 1, pttl 1, publish 1, set 1, time 1, zrem 2"
+    );
 }
 
 async fn calls(server: &lock_tests::RedisServer) -> String {
@@ -137,7 +143,8 @@ async fn calls(server: &lock_tests::RedisServer) -> String {
 async fn other_kinds_at_the_name_are_collisions() {
     let (server, client) = world().await;
     let raw = server.client();
-    let collides = |error: LockError| assert!(matches!(error, LockError::KeyCollision { .. }), "{error}");
+    let collides =
+        |error: LockError| assert!(matches!(error, LockError::KeyCollision { .. }), "{error}");
     let refused = async |client: &LockClient, name: &str| {
         collides(client.rw_lock(name).read().await.unwrap_err());
         collides(client.rw_lock(name).write().await.unwrap_err());
@@ -153,14 +160,18 @@ async fn other_kinds_at_the_name_are_collisions() {
     assert_eq!(raw.get::<u64>(&["SCARD", "set"]).await, 1);
 
     let reader = client.rw_lock("k").read().await.unwrap();
-    collides(client.mutex("k").lock().await.unwrap_err());
-    collides(client.fair_mutex("k").lock().await.unwrap_err());
+    collides(client.mutex("k").try_lock().await.unwrap_err());
+    collides(client.fair_mutex("k").try_lock().await.unwrap_err());
     reader.release().await.unwrap();
     let writer = client.rw_lock("k").write().await.unwrap();
-    collides(client.mutex("k").lock().await.unwrap_err());
-    collides(client.fair_mutex("k").lock().await.unwrap_err());
+    collides(client.mutex("k").try_lock().await.unwrap_err());
+    collides(client.fair_mutex("k").try_lock().await.unwrap_err());
     writer.release().await.unwrap();
-    nothing_left_but(&raw, &["redisson_lock_token:{f}", "redisson_lock_token:{k}", "redisson_lock_token:{m}", "set"]).await;
+    nothing_left_but(
+        &raw,
+        &["redisson_lock_token:{f}", "redisson_lock_token:{k}", "redisson_lock_token:{m}", "set"],
+    )
+    .await;
 }
 
 async fn nothing_left_but(raw: &RawClient, keys: &[&str]) {

@@ -69,7 +69,8 @@ async fn hammer(
     until: Instant,
 ) -> Result<u64, LockError> {
     // Short, so that what a killed process leaves behind does not fill the test's time.
-    let options = LockOptions::builder().lease(Lease::Watchdog(Duration::from_millis(800))).build()?;
+    let options =
+        LockOptions::builder().lease(Lease::Watchdog(Duration::from_millis(800))).build()?;
     let lock = worker.client.rw_lock(name).with(options);
     let object = format!("{name}#{}", if writes { "write" } else { "read" });
     let record = |op| worker.recorder.record(task, &object, op);
