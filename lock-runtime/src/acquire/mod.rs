@@ -262,8 +262,8 @@ impl Contention {
                 Some(Turn::Shared) => continue,
             };
             if self.can_join() {
-                // Somebody has taken it since we looked.
-                seat.share();
+                // Somebody has taken it since we looked. The next in line finds the same.
+                drop(seat);
                 continue;
             }
             return Contender::new(&self, seat, limit).contend().await;

@@ -14,6 +14,7 @@
 //!    came: nobody waits for more than two answers.
 
 use std::collections::HashMap;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -27,10 +28,15 @@ use crate::options::Lease;
 use crate::stand::Stand;
 use crate::store::{AcquireReply, AcquireRequest, LockKind, Target};
 
-/// The read holds that others may join, by lock and lease.
+/// What those who share a hold have in common: the lock and the length of the lease.
+type Terms = (Arc<Target>, Duration);
+
+type Holds = HashMap<Terms, Arc<Shared>>;
+
+/// The read holds that others may join.
 #[derive(Default)]
 pub(crate) struct Readers {
-    holds: Mutex<HashMap<(Arc<Target>, Duration), Arc<Shared>>>,
+    holds: Mutex<Holds>,
 }
 
 struct Shared {
@@ -47,22 +53,22 @@ struct Said {
 }
 
 impl Readers {
-    fn find(&self, terms: &(Arc<Target>, Duration)) -> Option<Arc<Shared>> {
+    fn find(&self, terms: &Terms) -> Option<Arc<Shared>> {
         let shared = self.lock().get(terms).cloned()?;
-        // Kinds of use that make no difference to what is locked make one here.
+        // Equal targets may differ in this.
         let stand = shared.stand.upgrade()?;
         (stand.hold.target.replicas() == terms.0.replicas()).then_some(shared)
     }
 
     /// Ends joining this hold (invariant 2).
-    fn withdraw(&self, terms: &(Arc<Target>, Duration), refused: &Arc<Shared>) {
+    fn withdraw(&self, terms: &Terms, refused: &Arc<Shared>) {
         let mut holds = self.lock();
         if holds.get(terms).is_some_and(|shared| Arc::ptr_eq(shared, refused)) {
             holds.remove(terms);
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<(Arc<Target>, Duration), Arc<Shared>>> {
+    fn lock(&self) -> MutexGuard<'_, Holds> {
         self.holds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -78,7 +84,7 @@ pub(super) enum Joined {
 
 impl Contention {
     /// On which terms this acquisition shares with others, if it does (invariant 1).
-    fn terms(&self) -> Option<(Arc<Target>, Duration)> {
+    fn terms(&self) -> Option<Terms> {
         match self.options.lease() {
             Lease::Watchdog(lease)
                 if self.target.kind() == LockKind::Read
@@ -129,7 +135,7 @@ impl Contention {
             None => return Joined::Yes(Err(self.timed_out(None))),
             Some(answer) => answer,
         };
-        if self.engine.closed.load(std::sync::atomic::Ordering::SeqCst) {
+        if self.engine.closed.load(Ordering::SeqCst) {
             return Joined::Yes(Err(LockError::Closed));
         }
         if let (Ok(true), Ok(_)) = (&answer, stand.hold.check()) {

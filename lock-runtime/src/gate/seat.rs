@@ -28,12 +28,7 @@ impl<H> Seat<H> {
         Self { inside: None, beside: false, outside: false }
     }
 
-    /// Ends the line behind a hold that can be shared: everybody in it is told to share it.
-    pub(crate) fn share(&self) {
-        self.end_line(|_| true, || Turn::Shared);
-    }
-
-    /// As [`share`](Self::share), for those only who were in line before `then`.
+    /// Tells those who were in line before `then` that what they wait for has come, for all of them.
     pub(crate) fn share_before(&self, then: Instant) {
         self.end_line(|waiter| waiter.since < then, || Turn::Shared);
     }

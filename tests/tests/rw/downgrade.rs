@@ -129,7 +129,8 @@ async fn a_reader_cannot_become_a_writer() {
     let lock = client.rw_lock("up");
     let reader = lock.read().await.unwrap();
     let asked = Instant::now();
-    let refused = reader.run(lock.write()).await.unwrap().unwrap_err();
+    let refused = reader.run(tokio::time::timeout(SOON, lock.write())).await.unwrap();
+    let refused = refused.expect("waits for itself").unwrap_err();
     assert!(matches!(refused, LockError::WouldDeadlock { .. }), "{refused}");
     let refused = reader.run(lock.try_write()).await.unwrap().unwrap_err();
     assert!(matches!(refused, LockError::WouldDeadlock { .. }), "{refused}");

@@ -6,7 +6,7 @@ use lock_runtime::{LockClient, LockError};
 use lock_tests::{Proxy, RedisServer};
 use tokio::time::{Instant, sleep};
 
-use crate::{SOON, got, holds, nothing_left, reading, writing};
+use crate::{AT_ONCE, SOON, got, holds, nothing_left, reading, writing};
 
 async fn far_world() -> (RedisServer, Proxy, LockClient) {
     let server = RedisServer::start().await;
@@ -42,30 +42,34 @@ async fn readers_lose_patience_side_by_side() {
     nothing_left(&server, "p").await;
 }
 
-/// S-21, S-22: the reply to a reader, a writer, a joiner is lost: nothing is left, nobody is in the
-/// way of himself.
+/// S-19, S-21, S-22: the reply to a reader, to one who joins, to a writer, to a release is lost: nobody
+/// is in the way of himself, and nothing is left.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_reply_leaves_nothing() {
     let (server, proxy, client) = far_world().await;
-    let lock = client.rw_lock("reply");
-    lock.read().await.unwrap().release().await.unwrap();
-    proxy.drop_next_reply_to("reply");
-    let reader = got(reading(&client, "reply"), SOON).await;
-    assert_eq!((proxy.replies_dropped(), holds(&server, "reply").await.len()), (1, 1));
+    // The server knows the scripts, so that what is lost is an answer and not a NOSCRIPT.
+    client.rw_lock("warm").read().await.unwrap().release().await.unwrap();
+    client.rw_lock("warm").write().await.unwrap().release().await.unwrap();
+
+    proxy.drop_next_reply_to("lost-read");
+    let reader = got(reading(&client, "lost-read"), AT_ONCE).await;
+    assert_eq!((proxy.replies_dropped(), holds(&server, "lost-read").await.len()), (1, 1));
     sleep(Duration::from_millis(20)).await;
-    proxy.drop_next_reply_to("reply");
-    let joined = got(reading(&client, "reply"), SOON).await;
+    proxy.drop_next_reply_to("lost-read");
+    let joined = got(reading(&client, "lost-read"), AT_ONCE).await;
     assert_eq!(proxy.replies_dropped(), 2);
-    reader.release().await.unwrap();
+    proxy.drop_next_reply_to("lost-read");
     joined.release().await.unwrap();
-    nothing_left(&server, "reply").await;
-    proxy.drop_next_reply_to("reply");
-    let writer = got(writing(&client, "reply"), SOON).await;
-    assert_eq!((proxy.replies_dropped(), holds(&server, "reply").await.len()), (3, 1));
-    proxy.drop_next_reply_to("reply");
+    reader.release().await.unwrap();
+    nothing_left(&server, "lost-read").await;
+
+    proxy.drop_next_reply_to("lost-write");
+    let writer = got(writing(&client, "lost-write"), AT_ONCE).await;
+    assert_eq!((proxy.replies_dropped(), holds(&server, "lost-write").await.len()), (4, 1));
+    proxy.drop_next_reply_to("lost-write");
     writer.release().await.unwrap();
-    assert_eq!(proxy.replies_dropped(), 4);
-    nothing_left(&server, "reply").await;
+    assert_eq!(proxy.replies_dropped(), 5);
+    assert!(!server.client().exists("lost-write").await);
 }
 
 /// S-17, S-27: a lost connection takes neither an announcement for ever nor a wake.

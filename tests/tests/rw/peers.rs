@@ -153,6 +153,19 @@ async fn our_writer_waits_for_a_java_reader() {
     nothing_left(&server, "jr").await;
 }
 
+/// S-27: Redisson leaves the writer's lease on the hash when it downgrades; what counts is whether a
+/// reader is alive.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_java_reader_that_died_after_its_downgrade_is_none() {
+    let (server, client) = world().await;
+    let peer = Peer { raw: server.client(), name: "down" };
+    peer.read("400").await;
+    peer.raw.cmd(&["PEXPIRE", "down", "60000"]).await;
+    assert!(client.rw_lock("down").try_write().await.unwrap().is_none());
+    got(writing(&client, "down"), SOON).await.release().await.unwrap();
+    nothing_left(&server, "down").await;
+}
+
 /// S-27: a Java reader that died without a release is no reader once its time-out has passed, though
 /// ours keep the hash alive.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lock_runtime::{Lease, LockOptions, Wait};
+use lock_runtime::{Lease, LockError, LockOptions, Wait};
 use lock_tests::eventually;
 use tokio::time::{Instant, sleep};
 
@@ -159,6 +159,32 @@ async fn a_lost_hold_is_not_joined() {
     fresh.release().await.unwrap();
     got(writer, SOON).await.release().await.unwrap();
     nothing_left(&server, "lost").await;
+}
+
+/// S-27: many locks at once, so that requests of both sides go out in one script.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_locks_at_once() {
+    let (server, client) = world().await;
+    let both_sides = |n: u32| {
+        let lock = client.rw_lock(format!("lock:{n}"));
+        tokio::spawn(async move {
+            for _ in 0..3 {
+                lock.read().await?.release().await?;
+                let writer = lock.write().await?;
+                let reader = writer.run(lock.read()).await??;
+                assert!(reader.token() > writer.token());
+                writer.release().await?;
+                reader.release().await?;
+            }
+            Ok::<_, LockError>(())
+        })
+    };
+    for task in (0..200).map(both_sides).collect::<Vec<_>>() {
+        task.await.unwrap().unwrap();
+    }
+    let left = server.client().keys().await;
+    assert!(left.iter().all(|key| key.starts_with("redisson_lock_token:")), "{left:?}");
+    assert_eq!(left.len(), 200);
 }
 
 /// S-23, S-27: both sides count on one counter; whoever shares a hold shares its token.

@@ -160,12 +160,12 @@ async fn other_kinds_at_the_name_are_collisions() {
     assert_eq!(raw.get::<u64>(&["SCARD", "set"]).await, 1);
 
     let reader = client.rw_lock("k").read().await.unwrap();
-    collides(client.mutex("k").lock().await.unwrap_err());
-    collides(client.fair_mutex("k").lock().await.unwrap_err());
+    collides(client.mutex("k").try_lock().await.unwrap_err());
+    collides(client.fair_mutex("k").try_lock().await.unwrap_err());
     reader.release().await.unwrap();
     let writer = client.rw_lock("k").write().await.unwrap();
-    collides(client.mutex("k").lock().await.unwrap_err());
-    collides(client.fair_mutex("k").lock().await.unwrap_err());
+    collides(client.mutex("k").try_lock().await.unwrap_err());
+    collides(client.fair_mutex("k").try_lock().await.unwrap_err());
     writer.release().await.unwrap();
     nothing_left_but(
         &raw,

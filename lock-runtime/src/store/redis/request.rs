@@ -88,7 +88,10 @@ impl Ask {
             LockKind::Fair => call.arg(&target.companions()[..2]),
             LockKind::Semaphore => call.arg(&target.companions()[..1]),
             LockKind::Read => {
-                call.arg(&target.companions()[..1]).arg(read_timeout(target, self.owner()))
+                if let Self::Acquire(_) = self {
+                    call.arg(&target.companions()[..1]);
+                }
+                call.arg(read_timeout(target, self.owner()))
             }
             LockKind::Write => call.arg(&target.companions()[..1]),
             LockKind::Mutex | LockKind::Multi | LockKind::Latch => call,

@@ -82,7 +82,7 @@ parts! {
     FAIR_ACQUIRE = "fair_acquire.lua", 4, 6;
     FAIR_RELEASE = "fair_release.lua", 3, 2;
     READ_ACQUIRE = "read_acquire.lua", 4, 6;
-    READ_RELEASE = "read_release.lua", 3, 3;
+    READ_RELEASE = "read_release.lua", 2, 3;
     WRITE_ACQUIRE = "write_acquire.lua", 3, 6;
     WRITE_RELEASE = "write_release.lua", 2, 3;
     PERMIT_ACQUIRE = "permit_acquire.lua", 3, 7;
