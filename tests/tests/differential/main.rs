@@ -22,7 +22,7 @@ use crate::plan::{Sequence, sequence};
 use crate::stores::{Outcome, Stores};
 
 /// Sequences in a run.
-const SEQUENCES: u64 = 800;
+const SEQUENCES: u64 = 1200;
 
 /// How long a failing sequence is made smaller.
 const SHRINKING: Duration = Duration::from_secs(30);

@@ -140,8 +140,13 @@ pub(crate) fn owner(client: &str, owner: usize) -> OwnerId {
     OwnerId::new(client, u64::from(number), number)
 }
 
+/// The first is asked for most, so that something comes of it.
+fn name() -> impl Strategy<Value = usize> {
+    prop_oneof![5 => Just(0), 2 => Just(1), 1 => Just(2)]
+}
+
 fn what() -> impl Strategy<Value = What> {
-    (0..NAMES, 0..OWNERS, 0..30_usize, 1..=5_u32).prop_map(|(name, owner, pick, limit)| What {
+    (name(), 0..OWNERS, 0..30_usize, 1..=5_u32).prop_map(|(name, owner, pick, limit)| What {
         name,
         owner,
         pick,
@@ -183,11 +188,23 @@ fn op() -> impl Strategy<Value = Op> {
         5 => vec((what(), length()), 1..4).prop_map(Op::Renew),
         12 => what().prop_map(Op::Release),
         2 => vec((what(), 1..5_u32), 1..3).prop_map(Op::ShowCounts),
-        5 => (0..NAMES, latch()).prop_map(|(name, request)| Op::Latch(name, request)),
-        1 => (0..NAMES, any::<bool>()).prop_map(|(name, above)| Op::RaiseToken { name, above }),
-        3 * rarely => (0..NAMES).prop_map(Op::Inspect),
-        rarely => (0..NAMES).prop_map(Op::ForceRelease),
+        5 => (name(), latch()).prop_map(|(name, request)| Op::Latch(name, request)),
+        1 => (name(), any::<bool>()).prop_map(|(name, above)| Op::RaiseToken { name, above }),
+        3 * rarely => name().prop_map(Op::Inspect),
+        rarely => name().prop_map(Op::ForceRelease),
     ]
+}
+
+/// Every owner wants the same, one after the other.
+fn crowd() -> impl Strategy<Value = Vec<Op>> {
+    let each = || (length(), proptest::option::weighted(0.75, length()));
+    (what(), [each(), each(), each()]).prop_map(|(what, each)| {
+        let ask = |(number, (lease, place))| {
+            let what = What { owner: (what.owner + number) % OWNERS, ..what };
+            Op::Acquire { what, lease, tokens: 1, place, joins: false }
+        };
+        each.into_iter().enumerate().map(ask).collect()
+    })
 }
 
 pub(crate) fn sequence() -> impl Strategy<Value = Sequence> {
@@ -195,6 +212,13 @@ pub(crate) fn sequence() -> impl Strategy<Value = Sequence> {
     let theme = || select(vec![Mutex, Mutex, Fair, Fair, Sides, Sides, Semaphore, Latch, Anything]);
     let listeners = select(vec![Listeners::Nobody, Listeners::Here, Listeners::Elsewhere]);
     let themes = [theme(), theme(), theme()];
-    (themes, listeners, vec(vec(op(), 4..14), 1..5))
-        .prop_map(|(themes, listeners, rounds)| Sequence { themes, listeners, rounds })
+    // What crowds leave behind when their leases end is found by whoever comes first.
+    let crowds = || proptest::option::weighted(0.4, crowd()).prop_map(Option::unwrap_or_default);
+    let round = (crowds(), vec(op(), 3..11), crowds())
+        .prop_map(|(first, ops, last)| [first, ops, last].concat());
+    (themes, listeners, vec(round, 1..5)).prop_map(|(themes, listeners, rounds)| Sequence {
+        themes,
+        listeners,
+        rounds,
+    })
 }

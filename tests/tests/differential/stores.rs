@@ -189,7 +189,9 @@ impl Run<'_> {
         for (number, op) in round.iter().enumerate() {
             for ears in &mut self.ears {
                 ears.memory.forget_past();
-                ears.redis.forget_past();
+                if ears.several {
+                    ears.redis.forget_past();
+                }
             }
             let memory = self.answer(&self.memory, op).await;
             let redis = self.answer(&self.redis, op).await;
