@@ -338,9 +338,9 @@ impl<'a> Contender<'a> {
             if self.attempt.placed { nap.min(self.keeper().timing.waiter_lease / 3) } else { nap };
         self.waiting.nap(nap).await;
         if self.attempt.target.kind() == LockKind::Semaphore {
-            // Somebody of this process may have let go, who is told just now whether others wait
-            // elsewhere.
-            tokio::task::yield_now().await;
+            // Perhaps this process itself has let go. Whoever did learns in a moment whether others
+            // wait elsewhere, and would otherwise always be followed by us.
+            self.waiting.pause(1..2).await;
             self.let_others_go_first().await;
         }
     }

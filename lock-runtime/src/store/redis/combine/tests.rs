@@ -9,8 +9,10 @@ fn target(name: &str) -> Arc<Target> {
 fn take(name: &str) -> Ask {
     Ask::Acquire(AcquireRequest {
         target: target(name),
-        owner: OwnerId::new("uuid", 7),
+        owner: OwnerId::new("uuid", 7, 1),
         lease: Duration::from_secs(30),
+        place: None,
+        joins: false,
         tokens: 3,
         timeout: Duration::from_secs(1),
     })
@@ -19,7 +21,7 @@ fn take(name: &str) -> Ask {
 fn free(name: &str) -> Ask {
     Ask::Release(ReleaseRequest {
         target: target(name),
-        owner: OwnerId::new("uuid", 7),
+        owner: OwnerId::new("uuid", 7, 1),
         timeout: Duration::from_secs(1),
     })
 }
@@ -99,7 +101,7 @@ fn those_with_longer_stay() {
 fn a_batch_carries_what_each_would_send_alone() {
     let (mut state, _callers, _) = queue([take("a"), free("b")]);
     let entries = state.take_batch();
-    let [one, two] = [0, 1].map(|at| words(&entries[at].ask.alone()));
+    let [one, two] = [0, 1].map(|at| words(&entries[at].ask.alone().1));
     assert_eq!((one[0].as_str(), two[0].as_str()), ("2", "1"));
     let mut expected = vec!["3".to_owned()];
     expected.extend_from_slice(&one[1..3]);
