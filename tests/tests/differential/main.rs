@@ -7,6 +7,8 @@
 //! it longer, `DIFFERENTIAL_SHOW` shows how often which answer came.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
+mod compare;
+mod ears;
 mod plan;
 mod stores;
 
