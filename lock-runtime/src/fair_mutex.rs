@@ -16,7 +16,11 @@ use crate::options::LockOptions;
 /// Redisson's `getFairLock` of the same name is the same lock. Its clients move the time-outs of
 /// everybody in line by their own waiting time (five minutes by default) whenever they take the lock
 /// or give up, which looks as if our waiters were dead: beside Java waiters ours may lose their place
-/// and line up anew.
+/// and line up anew; beside a Java line that never ends they may wait as long. A Java client whose
+/// clock is ahead of the server's by more than the waiter lease sweeps ours at once.
+///
+/// Do not use one name for this and for [`Mutex`](crate::Mutex): a `Mutex` that finds a fair hold
+/// says so, but the hold of a `Mutex` looks like that of a Java client, and is waited for.
 ///
 /// # Examples
 ///
@@ -69,5 +73,9 @@ impl FairMutex {
     /// As [`lock`](Self::lock).
     pub async fn try_lock(&self) -> Result<Option<LockGuard>, LockError> {
         self.0.try_lock().await
+    }
+
+    pub(crate) fn handle(&self) -> &Handle {
+        &self.0
     }
 }

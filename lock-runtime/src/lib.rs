@@ -80,25 +80,33 @@ mod fence;
 mod gate;
 mod guard;
 mod key;
+mod latch;
 mod lease;
+mod multi_lock;
 mod mutex;
 mod options;
 #[doc(hidden)]
 pub mod private;
+mod quorum;
+mod quorum_lock;
 mod rw_lock;
 mod semaphore;
 mod stand;
 
-pub use client::{LockClient, LockClientBuilder, Shutdown};
+pub use client::{Health, HeldInfo, LockClient, LockClientBuilder, Shutdown};
 pub use fair_mutex::FairMutex;
 pub use key::{IntoLockKey, KeyPart, KeyPartWriter, LockKey, LockKeyBuilder, MAX_KEY_BYTES};
+pub use latch::CountDownLatch;
 #[cfg(feature = "macros")]
 pub use lock_macros::distributed_lock;
+pub use multi_lock::{MultiLock, MultiMember};
 pub use mutex::Mutex;
 pub use options::{
     DEFAULT_LEASE, Lease, LockOptions, LockOptionsBuilder, MAX_LEASE, MIN_LEASE, OnLost, Replicas,
     Wait,
 };
+pub use quorum::{Quorum, QuorumBuilder};
+pub use quorum_lock::QuorumLock;
 pub use rw_lock::RwLock;
 pub use semaphore::{Semaphore, SemaphorePermit};
 
@@ -114,7 +122,7 @@ pub use clock::{Clock, Tick};
 pub use store::redis::RedisStore;
 #[cfg(feature = "tls-rustls")]
 pub use store::redis::TlsOptions;
-pub use store::{Store, memory::MemoryStore};
+pub use store::{Inspection, LockKind, Store, StoredHold, memory::MemoryStore};
 
 /// What users name in structs and move between tasks is `Send` where it has to be.
 const _: () = {

@@ -7,8 +7,11 @@ use crate::options::LockOptions;
 
 /// A distributed read/write lock: readers share it, a writer has it alone.
 ///
-/// A waiting writer goes first: readers who come after it wait until it is done. Readers of one
-/// process share one hold in the store.
+/// A waiting writer goes first: readers who come after it wait until it is done or gives up. So
+/// writers that come without a pause leave nothing to readers.
+///
+/// Readers of one process share one hold in the store, and its token and its loss, where they have
+/// a watchdog lease of the same length and no `max_hold`; others have one each.
 ///
 /// Inside [`run`](LockGuard::run) of the write side, the read side is had at once and stays when the
 /// write side is released; this is how a writer becomes a reader without letting anybody in between.
@@ -45,6 +48,11 @@ pub struct RwLock {
 impl RwLock {
     pub(crate) fn new(read: Handle, write: Handle) -> Self {
         Self { read, write }
+    }
+
+    /// The read side and the write side.
+    pub(crate) fn sides(&self) -> (&Handle, &Handle) {
+        (&self.read, &self.write)
     }
 
     /// The same lock with other options.

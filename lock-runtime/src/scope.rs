@@ -13,7 +13,6 @@ use std::task::{Context, Poll};
 
 use pin_project_lite::pin_project;
 
-use crate::lease::keeper::Keeper;
 use crate::stand::Stand;
 use crate::store::Target;
 
@@ -29,14 +28,9 @@ pub(crate) struct Link {
 
 enum Enclosing {
     /// Weak, so that a chain that was carried into another task does not keep the lock.
-    Hold { stand: Weak<Stand>, keeper: usize, target: Arc<Target> },
+    Hold { stand: Weak<Stand>, keeper: u64, target: Arc<Target> },
     /// A client, whose type this module does not know.
     Client(Arc<dyn Any + Send + Sync>),
-}
-
-/// Tells clients apart: the keeper's address, good while the client lives.
-fn identity(keeper: &Arc<Keeper>) -> usize {
-    Arc::as_ptr(keeper).addr()
 }
 
 impl Link {
@@ -45,7 +39,7 @@ impl Link {
         Arc::new(Self {
             what: Enclosing::Hold {
                 stand: Arc::downgrade(stand),
-                keeper: identity(&stand.keeper),
+                keeper: stand.keeper.id,
                 target: Arc::clone(&stand.hold.target),
             },
             outer: innermost(),
@@ -62,16 +56,11 @@ fn innermost() -> Option<Arc<Link>> {
     INNERMOST.with_borrow(Clone::clone)
 }
 
-/// The stand of the innermost enclosing hold by this client whose lock is `wanted`, if its guards
+/// The stand of the innermost enclosing hold whose keeper's id and lock are `wanted`, if its guards
 /// still live.
-pub(crate) fn enclosing_stand(
-    keeper: &Arc<Keeper>,
-    wanted: impl Fn(&Target) -> bool,
-) -> Option<Arc<Stand>> {
+pub(crate) fn enclosing_stand(wanted: impl Fn(u64, &Target) -> bool) -> Option<Arc<Stand>> {
     find(|what| match what {
-        Enclosing::Hold { stand, keeper: whose, target: which }
-            if *whose == identity(keeper) && wanted(which) =>
-        {
+        Enclosing::Hold { stand, keeper: whose, target: which } if wanted(*whose, which) => {
             stand.upgrade()
         }
         _ => None,

@@ -8,18 +8,28 @@ use crate::error::LockError;
 use crate::guard::LockGuard;
 use crate::options::LockOptions;
 
+/// Most permits of one acquire: each is an entry of its own in the store, for Redisson's sake.
+const MOST_AT_ONCE: u32 = 1024;
+
 /// A distributed semaphore: so many holders at a time across every process that shares the store.
 ///
 /// Permits are leased and renewed like any lock, so those of a process that died come back. The
 /// limit is the caller's: an acquire succeeds if, with it, no more than *its* limit are in use. After
 /// a limit was lowered, nothing is granted until fewer are in use.
 ///
-/// A semaphore is not re-entrant: each acquire takes permits of its own. Waiting tasks of one process
-/// are served first in, first out; among processes there is no order, so one that wants many permits
-/// waits until so many are free at once.
+/// A semaphore is not re-entrant: each acquire takes permits of its own, so a task that waits for
+/// more while it has the last waits for itself.
 ///
-/// Redisson's `getPermitExpirableSemaphore` of the same name is the same semaphore; its number of
-/// permits is then the limit of whoever of us acquired last.
+/// Waiting tasks of one process are served strictly first in, first out: one that wants three
+/// permits holds up those behind it that want one, or it might never be served. Among processes there
+/// is no order, so one that wants many waits until so many are free at once. The `try_` forms line up
+/// nowhere and take what is free, also past those who wait for more.
+///
+/// Redisson's `getPermitExpirableSemaphore` of the same name is the same semaphore. Where Redisson
+/// made it, the limit has to be its number of permits; anything else is a
+/// [`KeyCollision`](LockError::KeyCollision), because the number of permits of such a semaphore looks
+/// like the count of a latch. Where one of us did, Redisson's clients see the limit of whoever
+/// acquired last.
 ///
 /// # Examples
 ///
@@ -75,11 +85,12 @@ impl Semaphore {
         self.acquire_many(NonZeroU32::MIN).await
     }
 
-    /// Takes `permits` permits once so many are free at once.
+    /// Takes `permits` permits once so many are free at once. They end and are given back together.
     ///
     /// # Errors
     ///
-    /// As [`acquire`](Self::acquire), and [`LockError::InvalidOptions`] if there are not so many.
+    /// As [`acquire`](Self::acquire), and [`LockError::InvalidOptions`] if there are not so many or
+    /// more than 1024 are wanted.
     ///
     /// # Cancel safety
     ///
@@ -119,12 +130,18 @@ impl Semaphore {
         Ok(guard.map(|guard| SemaphorePermit { guard, permits }))
     }
 
-    fn check(&self, permits: NonZeroU32) -> Result<Handle, LockError> {
+    /// A way to take so many permits.
+    pub(crate) fn check(&self, permits: NonZeroU32) -> Result<Handle, LockError> {
         if permits > self.limit {
             return Err(LockError::InvalidOptions(format!(
                 "{permits} permits are wanted of a semaphore that has {}; ask for fewer or raise the \
                  limit",
                 self.limit
+            )));
+        }
+        if permits.get() > MOST_AT_ONCE {
+            return Err(LockError::InvalidOptions(format!(
+                "{permits} permits are wanted at once; take at most {MOST_AT_ONCE} with one acquire"
             )));
         }
         Ok(self.handle.permits(permits.get()))

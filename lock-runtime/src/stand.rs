@@ -50,13 +50,6 @@ impl Stand {
         Self { keeper, hold, token, last_token, handoffs: 0, seat, ours: true }
     }
 
-    /// Lets everybody in the local line share the hold.
-    pub(crate) fn share(&self) {
-        if let Some(seat) = &self.seat {
-            seat.share();
-        }
-    }
-
     /// Passes the hold to the next in the local line, if S-14 allows it and somebody is there.
     fn hand_off(&mut self) -> bool {
         // Without a token to spare nobody was in line when the hold was taken: the usual case, told
@@ -72,16 +65,21 @@ impl Stand {
             return false;
         }
         let Some(seat) = self.seat.take() else { return false };
-        let next = |seat| Self {
-            keeper: Arc::clone(&self.keeper),
-            hold: Arc::clone(&self.hold),
-            token: FencingToken::new(self.token.get() + 1),
-            last_token: self.last_token,
-            handoffs: self.handoffs + 1,
-            seat: Some(seat),
-            ours: true,
+        let next = |seat| {
+            let token = FencingToken::new(self.token.get() + 1);
+            self.hold.set_token(token);
+            Self {
+                keeper: Arc::clone(&self.keeper),
+                hold: Arc::clone(&self.hold),
+                token,
+                last_token: self.last_token,
+                handoffs: self.handoffs + 1,
+                seat: Some(seat),
+                ours: true,
+            }
         };
-        match seat.hand_off(self.hold.lease, next) {
+        let replicas = self.hold.target.replicas().map_or(0, |replicas| replicas.at_least);
+        match seat.hand_off(self.hold.lease, replicas, next) {
             Ok(()) => {
                 self.ours = false;
                 true

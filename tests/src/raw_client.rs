@@ -116,6 +116,12 @@ impl RawClient {
         }
     }
 
+    /// The server's time in milliseconds since the epoch.
+    pub async fn time_millis(&self) -> u64 {
+        let (seconds, micros): (u64, u64) = self.get(&["TIME"]).await;
+        seconds * 1_000 + micros / 1_000
+    }
+
     /// The fields of the hash at `key`; none if there is no such key.
     pub async fn hgetall(&self, key: &str) -> BTreeMap<String, String> {
         self.get(&["HGETALL", key]).await

@@ -197,39 +197,6 @@ async fn a_renewal_never_shortens() {
     guard.release().await.unwrap();
 }
 
-/// The permissions that `RedisStore` documents are enough for everything it does.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_documented_permissions_are_enough() {
-    let (server, admin) = world().await;
-    let rules = "on >pw ~* resetchannels &* -@all +evalsha +script|load +ping +subscribe \
-                 +unsubscribe +publish +exists +pttl +pexpire +hexists +hset +del +time +get +set \
-                 +incrby";
-    let mut words = vec!["ACL", "SETUSER", "locks"];
-    words.extend(rules.split_whitespace());
-    server.client().cmd(&words).await;
-    let url = format!("redis://locks:pw@127.0.0.1:{}", server.port());
-    let client = LockClient::connect(&url).await.unwrap();
-    let held = admin.mutex("acl").lock().await.unwrap();
-    let mutex = client.mutex("acl");
-    let waiter = tokio::spawn(async move { mutex.lock().await.unwrap() });
-    let channel = "redisson_lock__channel:{acl}";
-    eventually(SOON, "it may listen", async || server.pubsub_numsub(channel).await > 0).await;
-    held.release().await.unwrap();
-    let guard = waiter.await.unwrap();
-    guard.extend(Duration::from_secs(60)).await.unwrap();
-    guard
-        .run(async {
-            let _nested = client.mutex("acl").lock().await.unwrap();
-            eventually(SOON, "it may show counts", async || {
-                server.client().hgetall("acl").await.values().eq(["2"])
-            })
-            .await;
-        })
-        .await
-        .unwrap();
-    guard.release().await.unwrap();
-}
-
 /// The system probes a silent connection, so that routers remember it and its end is noticed.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const LONGEST: usize = 450;
 
 /// Level by module of `lock-runtime`; the longest matching prefix counts.
-const LEVELS: [(&str, u8); 24] = [
+const LEVELS: [(&str, u8); 25] = [
     ("error", 0),
     ("clock", 0),
     ("fence", 0),
@@ -33,11 +33,12 @@ const LEVELS: [(&str, u8); 24] = [
     ("multi_lock", 7),
     ("quorum_lock", 7),
     ("client", 8),
+    ("quorum", 9),
     ("private", 9),
 ];
 
 /// Level-2 modules that must not know each other.
-const STRANGERS: [&str; 4] = ["store::memory", "store::redis", "gate", "lease"];
+const STRANGERS: [&str; 5] = ["store::memory", "store::redis", "store::compose", "gate", "lease"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a workspace").to_owned()

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout};
 
 use super::Contention;
+use super::waiting::Waiting;
 use crate::clock::Tick;
 use crate::error::{BusyReason, LockError, StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
@@ -17,7 +18,7 @@ use crate::lease::releaser::ReleaseJob;
 use crate::lease::{Hold, Taken, deadline};
 use crate::options::{Lease, Wait};
 use crate::stand::Stand;
-use crate::store::{AcquireReply, AcquireRequest, LockKind, OwnerId, Subscription, Target};
+use crate::store::{AcquireReply, AcquireRequest, LockKind, OwnerId, Target};
 
 /// What was sent on behalf of one owner and what is known of its effect. Cleaned up unsettled, it has
 /// the releaser undo whatever took effect (S-21), and keeps the seat until that was sent: the next
@@ -31,14 +32,19 @@ struct Attempt<'a> {
     in_flight: bool,
     /// A request's outcome is unknown, and it may take effect late.
     unsettled: bool,
-    /// The owner has a place in the store that has to be given up (S-17).
+    /// The owner has something in the store that has to be given up: a place (S-17), or a lock that
+    /// too few replicas know of (S-31).
     placed: bool,
 }
 
 impl<'a> Attempt<'a> {
     fn new(contention: &'a Contention, seat: Option<Seat<Stand>>) -> Self {
         let Contention { engine, target, permits, writer, .. } = contention;
-        let owner = writer.clone().unwrap_or_else(|| engine.next_owner(*permits));
+        let owner = engine.next_owner(*permits);
+        let owner = match writer {
+            Some(writer) => owner.within(writer),
+            None => owner,
+        };
         let target = match target.kind() {
             LockKind::Fair => Arc::new(target.for_waiter(&owner)),
             _ => Arc::clone(target),
@@ -60,6 +66,8 @@ impl<'a> Attempt<'a> {
             if let Some(seat) = &seat {
                 seat.leaving();
             }
+            // Side by side nobody comes next, so nobody can run into the leftover.
+            let seat = seat.filter(|_| self.target.kind() != LockKind::Fair);
             self.give_back(self.in_flight || self.unsettled, seat);
         }
     }
@@ -76,17 +84,11 @@ impl<'a> Attempt<'a> {
     }
 }
 
-/// The least time that an answer gets.
-const A_MOMENT: Duration = Duration::from_millis(100);
-
 /// Contends for the key from its seat at the gate.
 pub(super) struct Contender<'a> {
     contention: &'a Contention,
     attempt: Attempt<'a>,
-    limit: Option<Instant>,
-    notices: Option<Subscription>,
-    /// Since when the store has been failing.
-    failing_since: Option<Instant>,
+    waiting: Waiting<'a>,
     /// What the store last said of the holder, unless it has failed since.
     held: Option<Held>,
 }
@@ -110,8 +112,8 @@ impl<'a> Contender<'a> {
     ) -> Self {
         let attempt = Attempt::new(contention, Some(seat));
         contention.engine.contenders.fetch_add(1, Ordering::SeqCst);
-        let failing_since = attempt.seat.as_ref().and_then(Seat::failing_since);
-        Self { contention, attempt, limit, notices: None, failing_since, held: None }
+        let waiting = Waiting::new(contention, attempt.seat.as_ref(), limit);
+        Self { contention, attempt, waiting, held: None }
     }
 
     fn keeper(&self) -> &'a Arc<Keeper> {
@@ -119,14 +121,20 @@ impl<'a> Contender<'a> {
     }
 
     pub(super) async fn contend(mut self) -> Result<LockGuard, LockError> {
+        if self.contention.options.wait() == Wait::Never
+            && self.attempt.target.kind() != LockKind::Mutex
+        {
+            // As behind the seat of a mutex that is being left: what we let go a moment ago, perhaps
+            // the other side, is worth the wait.
+            let answered = self.keeper().releaser.answered(self.attempt.target.key());
+            let _ = timeout(self.keeper().timing.command_timeout, answered).await;
+        }
         self.let_others_go_first().await;
         loop {
             if self.contention.engine.closed.load(Ordering::Acquire) {
                 return Err(LockError::Closed);
             }
-            if let Some(notices) = &mut self.notices {
-                notices.forget_past();
-            }
+            self.waiting.forget_past();
             let next = match self.ask().await {
                 Ok((AcquireReply::Granted(token), tokens, sent_at)) => {
                     self.granted(token, tokens, sent_at).await
@@ -141,7 +149,7 @@ impl<'a> Contender<'a> {
                 Next::TryAgain => {}
                 Next::WaitForHolder(held) => {
                     self.wait(held).await;
-                    if self.out_of_time() {
+                    if self.waiting.out_of_time() {
                         return Err(self.contention.timed_out(held.0));
                     }
                 }
@@ -157,21 +165,16 @@ impl<'a> Contender<'a> {
             return;
         };
         self.subscribe().await;
-        if let Some(notices) = &mut self.notices {
-            let _ = timeout_at(until, notices.notified()).await;
-        }
+        self.waiting.notified_until(until).await;
     }
 
     /// One request. `sent_at` is read before anything is written (S-8).
     async fn ask(&mut self) -> Result<(AcquireReply, u32, Tick), StoreError> {
         let options = &self.contention.options;
         let target = &self.attempt.target;
-        let tokens = match (options.lease(), target.kind(), &self.attempt.seat) {
-            // Only watchdog holds of these are handed on, so only they need tokens in stock. A
-            // write hold is not: a reader may stand on the same owner (S-27).
-            (Lease::Watchdog(_), LockKind::Mutex | LockKind::Multi, Some(seat)) => {
-                seat.tokens_wanted()
-            }
+        let tokens = match (options.lease(), &self.attempt.seat) {
+            // Only watchdog holds are handed on, so only they need tokens in stock.
+            (Lease::Watchdog(_), Some(seat)) if target.is_handed_on() => seat.tokens_wanted(),
             _ => 1,
         };
         let keeps_place = target.kind().has_places() && options.wait() != Wait::Never;
@@ -183,7 +186,7 @@ impl<'a> Contender<'a> {
             tokens,
             place: keeps_place.then_some(self.keeper().timing.waiter_lease),
             joins: false,
-            timeout: self.time_to_answer(),
+            timeout: self.waiting.time_to_answer(),
         };
         let sent_at = self.keeper().clock.now();
         self.attempt.in_flight = true;
@@ -206,7 +209,7 @@ impl<'a> Contender<'a> {
         if engine.keeper.clock.now() >= deadline(sent_at, lease.duration()) {
             let key = self.attempt.target.key();
             tracing::warn!(lock.key = ?key, "granted too late, given back");
-            self.attempt.start_over();
+            self.start_over();
             let message = "the store takes longer to answer than the lease lasts";
             return self.failed(StoreError::new(StoreErrorKind::NotReady, message)).await;
         }
@@ -219,27 +222,36 @@ impl<'a> Contender<'a> {
             owner: self.attempt.owner.clone(),
             lease,
             sent_at,
+            token,
             // From here on it is the guard's to undo.
             unsettled: std::mem::take(&mut self.attempt.unsettled),
         };
         let hold = Arc::new(Hold::new(taken, engine.keeper.clock.clone()));
         engine.keeper.watchdog.add(&hold);
         // Where others can hold as well, or line up elsewhere, the next in line need not wait for us.
-        let keeps_seat = !matches!(hold.target.kind(), LockKind::Semaphore | LockKind::Fair);
-        let seat = keeps_seat.then_some(seat);
+        let (seat, left) = match hold.target.kind() {
+            LockKind::Semaphore => (Some(seat.step_out()), None),
+            LockKind::Fair | LockKind::Read => (None, Some(seat)),
+            _ => (Some(seat), None),
+        };
         let stand = Stand::new(Arc::clone(&engine.keeper), hold, seat, token, tokens);
-        Next::Return(self.contention.stand_on(stand).ok_or_else(|| {
+        let guard = self.contention.stand_on(stand);
+        // Only now, or the next reader would find nothing to join.
+        drop(left);
+        Next::Return(guard.ok_or_else(|| {
             let message = "the lease was over as soon as it was granted";
             StoreError::new(StoreErrorKind::NotReady, message).into()
         }))
     }
 
+    /// Goes on as another owner, who may have to listen elsewhere (S-26).
+    fn start_over(&mut self) {
+        self.attempt.start_over();
+        self.waiting.stop_listening();
+    }
+
     fn answered(&mut self) {
-        if self.failing_since.take().is_some()
-            && let Some(seat) = &self.attempt.seat
-        {
-            seat.answered();
-        }
+        self.waiting.answered(self.attempt.seat.as_ref());
     }
 
     async fn refused(&mut self, remaining: Option<Duration>) -> Next {
@@ -248,10 +260,10 @@ impl<'a> Contender<'a> {
         if self.contention.options.wait() == Wait::Never {
             return Next::Return(Err(self.contention.busy(BusyReason::Held)));
         }
-        if self.out_of_time() {
+        if self.waiting.out_of_time() {
             return Next::Return(Err(self.contention.timed_out(remaining)));
         }
-        if self.notices.is_none() && self.subscribe().await {
+        if !self.waiting.listens() && self.subscribe().await {
             return Next::TryAgain;
         }
         Next::WaitForHolder(held)
@@ -263,36 +275,29 @@ impl<'a> Contender<'a> {
         if self.contention.options.wait() == Wait::Never {
             return Next::Return(Err(self.contention.busy(BusyReason::Held)));
         }
-        if self.out_of_time() {
+        if self.waiting.out_of_time() {
             return Next::Return(Err(self.contention.timed_out(None)));
         }
-        self.pause(5..100).await;
+        self.waiting.pause(5..100).await;
         Next::TryAgain
     }
 
     /// Taken, but too few replicas know (S-31): given back and tried again while the wait lasts.
     async fn not_replicated(&mut self, acked: u32) -> Next {
-        let wanted = self.contention.options.replicas().map_or(0, |replicas| replicas.at_least);
-        self.attempt.start_over();
-        let since = *self.failing_since.get_or_insert_with(Instant::now);
+        // Whatever ends us gives it back before the next in line goes on.
+        self.attempt.placed = true;
         if self.contention.options.wait() == Wait::Never
-            || self.out_of_time()
-            || since.elapsed() >= self.keeper().timing.store_patience
+            || self.waiting.out_of_time()
+            || self.waiting.failing_for() >= self.keeper().timing.store_patience
         {
-            return Next::Return(Err(LockError::NotReplicated {
-                key: self.contention.target.key().to_string(),
-                acked: acked as usize,
-                wanted: wanted as usize,
-            }));
+            return Next::Return(Err(self.contention.not_replicated(acked)));
         }
-        self.pause(10..50).await;
+        self.start_over();
+        // Or the next attempt would find it held, by us.
+        let answered = self.keeper().releaser.answered(self.attempt.target.key());
+        self.waiting.at_most(self.keeper().timing.command_timeout, answered).await;
+        self.waiting.pause(10..50).await;
         Next::TryAgain
-    }
-
-    /// Sleeps for a random time, in milliseconds, but not past our own limit.
-    async fn pause(&self, millis: std::ops::Range<u64>) {
-        let pause = Duration::from_millis(fastrand::u64(millis));
-        tokio::time::sleep(self.time_left(pause)).await;
     }
 
     /// S-33: what may pass is tried again while patience and wait last; the rest is returned.
@@ -306,88 +311,38 @@ impl<'a> Contender<'a> {
             let key = self.contention.target.key().to_string();
             return Next::Return(Err(LockError::KeyCollision { key, found: error.to_string() }));
         }
-        if let (Some(held), true) = (self.held.take(), self.out_of_time()) {
+        if let (Some(held), true) = (self.held.take(), self.waiting.out_of_time()) {
             // The store is well and the lock was held; it was our own limit that cut this short.
             return Next::Return(Err(self.contention.timed_out(held.0)));
         }
-        let patience = self.keeper().timing.store_patience;
-        let since = *self.failing_since.get_or_insert_with(Instant::now);
-        let out_of_patience = since.max(self.contention.started).elapsed() >= patience;
-        if let (true, Some(seat)) = (error.kind().is_transient(), &self.attempt.seat) {
-            seat.failed(&error, patience);
-        }
-        let give_up = !error.kind().is_transient()
-            || out_of_patience
-            || self.out_of_time()
-            || self.contention.options.wait() == Wait::Never;
-        if give_up {
+        if self.waiting.failed(&error, self.attempt.seat.as_ref()) {
             // Never "busy" or "timed out": nobody knows whether the lock was free.
             return Next::Return(Err(LockError::Store(error)));
         }
-        self.pause(10..50).await;
+        self.waiting.pause(10..50).await;
         Next::TryAgain
     }
 
-    /// True once a release from now on will be noticed. Where it cannot be had, polling does.
     async fn subscribe(&mut self) -> bool {
-        let timeout = self.time_left(self.keeper().timing.command_timeout);
-        match self.keeper().store.subscribe(&self.attempt.target, timeout).await {
-            Ok(notices) => {
-                self.notices = Some(notices);
-                true
-            }
-            Err(error) => {
-                tracing::debug!(lock.key = ?self.contention.target.key(), %error, "no subscription");
-                false
-            }
-        }
+        self.waiting.subscribe(&self.attempt.target).await
     }
 
     /// Sleeps until the first of: a notice, the holder's end, the poll cap, our own limit (S-15).
     async fn wait(&mut self, Held(remaining): Held) {
-        let cap = self.keeper().timing.poll_cap.mul_f64(0.8 + 0.4 * fastrand::f64());
+        let cap = self.waiting.poll_cap();
         // A few milliseconds late on purpose: at the very end the key may still be there.
         let jitter = Duration::from_millis(fastrand::u64(1..5));
         let nap = remaining.map_or(cap, |remaining| cap.min(remaining.saturating_add(jitter)));
         // A place in the store wants a sign of life, with room for two that are lost.
         let nap =
             if self.attempt.placed { nap.min(self.keeper().timing.waiter_lease / 3) } else { nap };
-        let nap = tokio::time::sleep(self.time_left(nap));
-        let engine = &self.contention.engine;
-        let closing = engine.closing.notified();
-        tokio::pin!(closing);
-        // Register, then check, then wait; the loop looks at `closed` as well.
-        closing.as_mut().enable();
-        if engine.closed.load(Ordering::SeqCst) {
-            return;
+        self.waiting.nap(nap).await;
+        if self.attempt.target.kind() == LockKind::Semaphore {
+            // Somebody of this process may have let go, who is told just now whether others wait
+            // elsewhere.
+            tokio::task::yield_now().await;
+            self.let_others_go_first().await;
         }
-        let noticed = async {
-            match &mut self.notices {
-                Some(notices) => notices.notified().await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            () = nap => {}
-            () = closing => {}
-            () = noticed => {}
-        }
-    }
-
-    /// How long the store may take: as long as we wait, but an answer always gets a moment, or a
-    /// short wait over a slow network could never succeed.
-    fn time_to_answer(&self) -> Duration {
-        let command_timeout = self.keeper().timing.command_timeout;
-        self.time_left(command_timeout).max(A_MOMENT.min(command_timeout))
-    }
-
-    fn time_left(&self, most: Duration) -> Duration {
-        let left = |limit: Instant| limit.saturating_duration_since(Instant::now());
-        self.limit.map_or(most, |limit| left(limit).min(most))
-    }
-
-    fn out_of_time(&self) -> bool {
-        self.limit.is_some_and(|limit| Instant::now() >= limit)
     }
 }
 

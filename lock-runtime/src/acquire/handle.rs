@@ -36,6 +36,11 @@ impl Handle {
         Self { permits, ..self.clone() }
     }
 
+    /// How many permits it takes; one where it is no semaphore.
+    pub(crate) fn wanted_permits(&self) -> u32 {
+        self.permits
+    }
+
     pub(crate) fn engine(&self) -> &Arc<Engine> {
         &self.engine
     }

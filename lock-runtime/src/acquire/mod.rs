@@ -11,13 +11,16 @@
 //! - What was sent and not answered is undone ([`Attempt`], S-21), whatever makes us stop.
 
 mod contend;
+mod engine;
 mod handle;
+mod open;
 mod share;
+mod waiting;
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -27,7 +30,7 @@ use tokio::time::{Instant, timeout_at};
 use self::contend::Contender;
 pub(crate) use self::handle::Handle;
 use self::share::Joined;
-pub(crate) use self::share::Readers;
+use self::share::Readers;
 use crate::error::{BusyReason, LockError, StoreError, StoreErrorKind};
 use crate::gate::{Entry, Gates, Seat, Turn};
 use crate::guard::LockGuard;
@@ -52,17 +55,13 @@ pub(crate) struct Engine {
     /// Told when `contenders` falls to zero.
     pub(crate) no_contenders: Notify,
     pub(crate) readers: Readers,
+    /// Engines of locks over this client and others, which end with it.
+    dependents: Mutex<Vec<Arc<Engine>>>,
 }
 
 impl fmt::Debug for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Engine").field("keeper", &self.keeper).finish_non_exhaustive()
-    }
-}
-
-impl Engine {
-    fn next_owner(&self, permits: u32) -> OwnerId {
-        OwnerId::new(&self.uuid, self.holds.fetch_add(1, Ordering::Relaxed) + 1, permits)
     }
 }
 
@@ -171,29 +170,35 @@ fn enclosing(engine: &Engine, target: &Arc<Target>) -> Enclosing {
     if !target.kind().is_reentrant() {
         return Enclosing::Nothing;
     }
-    let find = |wanted: &dyn Fn(&Target) -> bool| scope::enclosing_stand(&engine.keeper, wanted);
-    let covers =
-        |around: &Target, lock: &Arc<Target>| around == &**lock || around.members().contains(lock);
-    let several = target.members();
-    let whole = |around: &Target| {
-        around == &**target
-            || around.members().contains(target)
-            || (!several.is_empty() && several.iter().all(|lock| covers(around, lock)))
+    let mine = engine.keeper.id;
+    let whole = |whose, around: &Target| {
+        target
+            .locks_at_home(mine)
+            .all(|wanted| around.locks_at_home(whose).any(|held| held == wanted))
     };
-    if let Some(stand) = find(&whole) {
+    if let Some(stand) = scope::enclosing_stand(whole) {
         return Enclosing::Same(stand);
     }
-    let side = |kind| move |around: &Target| around.kind() == kind && around.key() == target.key();
+    // What is held around the caller under the name of one of the wanted locks, as that kind.
+    let held_as = |is: &dyn Fn(LockKind) -> bool| {
+        scope::enclosing_stand(|whose, around| {
+            around.locks_at_home(whose).any(|(of, held)| {
+                let same_name = |(by, lock): (u64, &Target)| by == of && lock.key() == held.key();
+                is(held.kind()) && target.locks_at_home(mine).any(same_name)
+            })
+        })
+    };
     match target.kind() {
         LockKind::Read => {
-            find(&side(LockKind::Write)).map_or(Enclosing::Nothing, Enclosing::Writer)
+            held_as(&|kind| kind == LockKind::Write).map_or(Enclosing::Nothing, Enclosing::Writer)
         }
-        LockKind::Write if find(&side(LockKind::Read)).is_some() => Enclosing::InTheWay(
-            "the read side is held around it; take the write side first, or release the read side",
-        ),
-        LockKind::Multi
-            if find(&|around| several.iter().any(|lock| covers(around, lock))).is_some() =>
-        {
+        LockKind::Write if held_as(&|kind| kind == LockKind::Read).is_some() => {
+            Enclosing::InTheWay(
+                "the read side is held around it; take the write side first, or release the read \
+                 side",
+            )
+        }
+        LockKind::Multi if held_as(&LockKind::is_reentrant).is_some() => {
             Enclosing::InTheWay("some of its locks are held around it; take them all together")
         }
         _ => Enclosing::Nothing,
@@ -235,43 +240,46 @@ struct Contention {
     started: Instant,
 }
 
-/// How long a reader stays in line before it looks again whether it can join a hold: the writer that
-/// was in the way may have given up.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
-
 impl Contention {
     async fn run(self) -> Result<LockGuard, LockError> {
         self.engine.keeper.ensure_running();
         let limit = self.limit();
-        let shares = self.target.kind() == LockKind::Read && self.writer.is_none();
         loop {
-            if shares {
-                match self.join(limit).await {
-                    Joined::Yes(result) => return result,
-                    Joined::Unknown(error) if self.gives_up_on(&error) => return Err(error.into()),
-                    Joined::Unknown(_) | Joined::No => {}
-                }
+            match self.join(limit).await {
+                Joined::Yes(result) => return result,
+                Joined::Unknown(error) if self.gives_up_on(&error) => return Err(error.into()),
+                Joined::Unknown(_) | Joined::No => {}
             }
-            let patience = if shares { Some(Instant::now() + LOOK_AGAIN) } else { limit };
-            let seat = match self.enter() {
-                Entry::Turn(seat) => seat,
-                Entry::Busy(reason) => return Err(self.busy(reason)),
-                Entry::Closed => return Err(LockError::Closed),
-                Entry::Line(ticket) => match until(earlier(limit, patience), ticket).await {
-                    None if limit.is_none_or(|limit| Instant::now() < limit) => continue,
-                    None => return Err(self.timed_out_in_line()),
-                    Some(Some(Turn::Failed(error))) => return Err(LockError::Store(error)),
-                    Some(None) => return Err(LockError::Closed),
-                    Some(Some(Turn::Contend(seat))) => seat,
-                    Some(Some(Turn::Handed(stand))) => match self.stand_on(stand) {
-                        Some(guard) => return Ok(guard),
-                        // Lost on the way here; line up again.
-                        None => continue,
-                    },
-                    Some(Some(Turn::Shared)) => continue,
+            let seat = match self.line_up(limit).await? {
+                None => return Err(self.timed_out_in_line()),
+                Some(Turn::Failed(error)) => return Err(LockError::Store(error)),
+                Some(Turn::Contend(seat)) => seat,
+                Some(Turn::Handed(stand)) => match self.stand_on(stand) {
+                    Some(guard) => return Ok(guard),
+                    // Lost on the way here; line up again.
+                    None => continue,
                 },
+                Some(Turn::Shared) => continue,
             };
+            if self.can_join() {
+                // Somebody has taken it since we looked. The next in line finds the same.
+                drop(seat);
+                continue;
+            }
             return Contender::new(&self, seat, limit).contend().await;
+        }
+    }
+
+    /// Enters the gate and waits for the turn there; `None` if it has not come by then.
+    async fn line_up(&self, limit: Option<Instant>) -> Result<Option<Turn<Stand>>, LockError> {
+        match self.enter() {
+            Entry::Turn(seat) => Ok(Some(Turn::Contend(seat))),
+            Entry::Busy(reason) => Err(self.busy(reason)),
+            Entry::Closed => Err(LockError::Closed),
+            Entry::Line(ticket) => match until(limit, ticket).await {
+                Some(None) => Err(LockError::Closed),
+                turn => Ok(turn.flatten()),
+            },
         }
     }
 
@@ -283,16 +291,25 @@ impl Contention {
         }
         let may_wait = options.wait() != Wait::Never;
         match self.target.kind() {
+            // Who reads is not in the way, and whether a writer is, only the store knows.
+            LockKind::Read if !may_wait => Entry::Turn(Seat::apart()),
             // Its line is in the store, for all processes; one here would be a second one (S-26).
             LockKind::Fair => gates.enter_beside(&self.target, options.max_waiters()),
+            // Who asks for these inside the gate need not get them, nor all that there are: only
+            // the store knows.
+            LockKind::Semaphore | LockKind::Latch if !may_wait => Entry::Turn(Seat::apart()),
             _ => gates.enter(&self.target, options.lease(), options.max_waiters(), may_wait),
         }
     }
 
     /// True if this failure ends the acquisition (S-33).
     fn gives_up_on(&self, error: &StoreError) -> bool {
-        !error.kind().is_transient()
-            || self.options.wait() == Wait::Never
+        !error.kind().is_transient() || self.is_out_of_patience()
+    }
+
+    /// True if nothing that goes wrong is put up with any more.
+    fn is_out_of_patience(&self) -> bool {
+        self.options.wait() == Wait::Never
             || self.started.elapsed() >= self.engine.keeper.timing.store_patience
     }
 
@@ -313,13 +330,20 @@ impl Contention {
             // The holder before us had a limit, and the watchdog may have given the hold up for it.
             stand.keeper.watchdog.reconsider(&stand.hold);
         }
-        let guard = LockGuard::outermost(stand, self.options.on_lost());
-        if self.target.kind() == LockKind::Read && self.writer.is_none() {
-            self.engine.readers.offer(&guard.stand);
-            // After the offer, or those who are told would find nothing.
-            guard.stand.share();
+        if self.shares() {
+            let guard = LockGuard::first_of_many(stand, self.options.on_lost());
+            self.offer(&guard.stand);
+            return Some(guard);
         }
-        Some(guard)
+        Some(LockGuard::outermost(stand, self.options.on_lost()))
+    }
+
+    fn not_replicated(&self, acked: u32) -> LockError {
+        LockError::NotReplicated {
+            key: self.target.key().to_string(),
+            acked: acked as usize,
+            wanted: self.options.replicas().map_or(0, |replicas| replicas.at_least) as usize,
+        }
     }
 
     fn busy(&self, reason: BusyReason) -> LockError {
@@ -346,10 +370,6 @@ impl Contention {
             holder_remaining,
         }
     }
-}
-
-fn earlier(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
-    a.into_iter().chain(b).min()
 }
 
 /// The output of `future` if it comes before `limit`.

@@ -14,18 +14,20 @@
 //! 4. Nothing foreign runs under a shard's mutex: payloads and wakers are dropped or called after it
 //!    is unlocked, because they come back here.
 
+mod beside;
+mod seat;
+mod ticket;
+
 use std::collections::{BTreeMap, HashMap};
-use std::fmt;
 use std::hash::{BuildHasherDefault, Hasher};
-use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+pub(crate) use self::seat::Seat;
+pub(crate) use self::ticket::{Ticket, Turn};
 use crate::error::{BusyReason, StoreError};
 use crate::options::Lease;
 use crate::store::Target;
@@ -40,7 +42,7 @@ pub(crate) const MAX_TOKEN_BLOCK: u32 = 256;
 pub(crate) struct Gates<H> {
     shards: Box<[Mutex<Shard<H>>]>,
     waiting: AtomicUsize,
-    max_waiting: usize,
+    pub(crate) max_waiting: usize,
     next_waiter: AtomicU64,
     closed: AtomicBool,
 }
@@ -97,19 +99,9 @@ enum SeatState {
 struct Waiter<H> {
     since: Instant,
     lease: Lease,
+    /// How many replicas are to know of its hold (S-31).
+    replicas: u32,
     turn: oneshot::Sender<Turn<H>>,
-}
-
-/// What a waiter gets when it comes to the front.
-pub(crate) enum Turn<H> {
-    /// The right to contend in the store.
-    Contend(Seat<H>),
-    /// A hold, with everything that belongs to it.
-    Handed(H),
-    /// The end of the wait: the store has been failing for as long as is put up with.
-    Failed(StoreError),
-    /// The end of this line: what it waits for can be shared now.
-    Shared,
 }
 
 /// What [`Gates::enter`] answers.
@@ -169,13 +161,9 @@ impl<H> Gates<H> {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         let number = self.next_waiter.fetch_add(1, Ordering::Relaxed);
         let (turn, ticket) = oneshot::channel();
-        gate.line.insert(number, Waiter { since: Instant::now(), lease, turn });
-        Entry::Line(Ticket {
-            gates: Arc::clone(self),
-            target: Arc::clone(target),
-            number: Some(number),
-            turn: ticket,
-        })
+        let replicas = target.replicas().map_or(0, |replicas| replicas.at_least);
+        gate.line.insert(number, Waiter { since: Instant::now(), lease, replicas, turn });
+        Entry::Line(Ticket::new(Arc::clone(self), Arc::clone(target), number, ticket))
     }
 
     /// How the store has been failing whoever has the seat, if it has.
@@ -196,37 +184,20 @@ impl<H> Gates<H> {
         }
     }
 
-    /// Lets in a contender who lines up in the store and not here, if there is room (S-18).
-    pub(crate) fn enter_beside(self: &Arc<Self>, target: &Arc<Target>, max: usize) -> Entry<H> {
+    fn seat(self: &Arc<Self>, target: &Arc<Target>) -> Seat<H> {
+        Seat { inside: Some((Arc::clone(self), Arc::clone(target))), beside: false, outside: false }
+    }
+
+    /// Holds back whoever contends here next, if nobody does now.
+    fn let_others_first(&self, target: &Arc<Target>, until: Instant) {
         let mut shard = self.shard(target);
-        if self.closed.load(Ordering::SeqCst) {
-            return Entry::Closed;
-        }
-        let others = shard.gates.get(&**target).map_or(0, |gate| gate.beside);
-        if others > max || self.waiting.load(Ordering::Relaxed) >= self.max_waiting {
-            return Entry::Busy(BusyReason::TooManyWaiters);
-        }
+        shard.sweep();
         let gate = shard
             .gates
             .entry(Arc::clone(target))
             .or_insert_with(|| Gate { seat: SeatState::Free, ..Gate::taken() });
-        gate.beside += 1;
-        self.waiting.fetch_add(1, Ordering::Relaxed);
-        let inside = Some((Arc::clone(self), Arc::clone(target)));
-        Entry::Turn(Seat { inside, beside: true })
-    }
-
-    fn seat(self: &Arc<Self>, target: &Arc<Target>) -> Seat<H> {
-        Seat { inside: Some((Arc::clone(self), Arc::clone(target))), beside: false }
-    }
-
-    fn leave_beside(&self, target: &Target) {
-        self.waiting.fetch_sub(1, Ordering::Relaxed);
-        let mut shard = self.shard(target);
-        let Some(gate) = shard.gates.get_mut(target) else { return };
-        gate.beside -= 1;
-        if gate.beside == 0 && gate.seat == SeatState::Free {
-            shard.gates.remove(target);
+        if gate.seat == SeatState::Free {
+            gate.others_first = Some(until);
         }
     }
 
@@ -268,191 +239,10 @@ impl<H> Gate<H> {
         }
     }
 
-    /// The first in line, if just this lease will do.
-    fn pop_if(&mut self, lease: Lease) -> Option<Waiter<H>> {
+    /// The first in line, if just this lease will do, and so many replicas.
+    fn pop_if(&mut self, lease: Lease, replicas: u32) -> Option<Waiter<H>> {
         let first = self.line.first_entry()?;
-        (first.get().lease == lease).then(|| first.remove())
-    }
-}
-
-/// The place inside a gate. Dropping it lets the next in line in.
-pub(crate) struct Seat<H> {
-    /// Empty once the seat has been passed on, or if there is no gate around it.
-    inside: Option<(Arc<Gates<H>>, Arc<Target>)>,
-    /// True for one of several contenders side by side.
-    beside: bool,
-}
-
-impl<H> Seat<H> {
-    /// A seat at no gate: what it is good for concerns nobody else.
-    pub(crate) fn apart() -> Self {
-        Self { inside: None, beside: false }
-    }
-
-    /// Ends the line behind a hold that can be shared: everybody in it is told to share it.
-    pub(crate) fn share(&self) {
-        let Some(line) = self.with(|gate| std::mem::take(&mut gate.line)) else { return };
-        if let Some((gates, _)) = &self.inside {
-            gates.waiting.fetch_sub(line.len(), Ordering::Relaxed);
-        }
-        for (_, waiter) in line {
-            let _ = waiter.turn.send(Turn::Shared);
-        }
-    }
-
-    /// How many fencing tokens to reserve: what the line can use (S-23).
-    ///
-    /// The line's length alone says too little when the same tasks come back at once, so a gate
-    /// whose last holds were handed on more often gets twice that.
-    pub(crate) fn tokens_wanted(&self) -> u32 {
-        self.with(|gate| {
-            let line = u32::try_from(gate.line.len()).unwrap_or(MAX_TOKEN_BLOCK);
-            if line == 0 {
-                return 1;
-            }
-            line.max(gate.appetite.saturating_mul(2)).saturating_add(1).min(MAX_TOKEN_BLOCK)
-        })
-        .unwrap_or(1)
-    }
-
-    /// Since when the store has been failing, also for those who had the seat before.
-    pub(crate) fn failing_since(&self) -> Option<Instant> {
-        self.with(|gate| gate.failing.as_ref().map(|(since, _)| *since)).flatten()
-    }
-
-    /// Notes that the store has answered.
-    pub(crate) fn answered(&self) {
-        self.with(|gate| gate.failing = None);
-    }
-
-    /// Notes that the store has failed, and ends the wait of everybody in line who has put up with
-    /// that for `patience`: each has its own, not one after the other (S-33).
-    pub(crate) fn failed(&self, error: &StoreError, patience: Duration) {
-        let now = Instant::now();
-        let overdue = self.with(|gate| {
-            let since = gate.failing.take().map_or(now, |(since, _)| since);
-            gate.failing = Some((since, error.clone()));
-            let overdue =
-                |_: &u64, waiter: &mut Waiter<H>| now >= waiter.since.max(since) + patience;
-            gate.line.extract_if(.., overdue).map(|(_, waiter)| waiter).collect::<Vec<_>>()
-        });
-        let (Some(overdue), Some((gates, _))) = (overdue, &self.inside) else { return };
-        gates.waiting.fetch_sub(overdue.len(), Ordering::Relaxed);
-        for waiter in overdue {
-            let _ = waiter.turn.send(Turn::Failed(error.clone()));
-        }
-    }
-
-    /// Notes how many hand-offs a hold came to.
-    pub(crate) fn note_handoffs(&self, handoffs: u32) {
-        self.with(|gate| gate.appetite = handoffs);
-    }
-
-    /// Until when other processes may go first; asked once.
-    pub(crate) fn take_others_first(&self) -> Option<Instant> {
-        self.with(|gate| gate.others_first.take()).flatten().filter(|until| *until > Instant::now())
-    }
-
-    /// Tells newcomers that the hold is being given back.
-    pub(crate) fn leaving(&self) {
-        self.with(|gate| gate.seat = SeatState::Leaving);
-    }
-
-    /// Gives the seat to the first in line who wants just this lease, with what `make` makes of it.
-    ///
-    /// # Errors
-    ///
-    /// The seat, if nobody is in line or the first wants another lease.
-    pub(crate) fn hand_off(self, lease: Lease, make: impl FnOnce(Self) -> H) -> Result<(), Self> {
-        let Some(waiter) = self.with(|gate| gate.pop_if(lease)).flatten() else {
-            return Err(self);
-        };
-        if let Some((gates, _)) = &self.inside {
-            gates.waiting.fetch_sub(1, Ordering::Relaxed);
-        }
-        // If the waiter has just gone, the payload is dropped here and finds the next one
-        // (invariant 2), as a guard does.
-        let _ = waiter.turn.send(Turn::Handed(make(self)));
-        Ok(())
-    }
-
-    /// Leaves. `others_first` gives other processes that long before this one contends again.
-    pub(crate) fn leave(mut self, others_first: Option<Duration>) {
-        self.pass(others_first.map(|head_start| Instant::now() + head_start));
-    }
-
-    fn pass(&mut self, others_first: Option<Instant>) {
-        let Some((gates, target)) = self.inside.take() else { return };
-        if self.beside {
-            return gates.leave_beside(&target);
-        }
-        let next = {
-            let mut shard = gates.shard(&target);
-            let Some(gate) = shard.gates.get_mut(&*target) else { return };
-            gate.others_first = others_first;
-            let next = gate.line.pop_first();
-            gate.seat = if next.is_some() { SeatState::Taken } else { SeatState::Free };
-            if next.is_none() && others_first.is_none() {
-                shard.gates.remove(&*target);
-            }
-            next
-        };
-        if let Some((_, waiter)) = next {
-            gates.waiting.fetch_sub(1, Ordering::Relaxed);
-            let seat = Self { inside: Some((gates, target)), beside: false };
-            // Refused by a waiter who has just gone: dropping the seat lets the next one in.
-            let _ = waiter.turn.send(Turn::Contend(seat));
-        }
-    }
-
-    fn with<T>(&self, f: impl FnOnce(&mut Gate<H>) -> T) -> Option<T> {
-        let (gates, target) = self.inside.as_ref().filter(|_| !self.beside)?;
-        gates.shard(target).gates.get_mut(&**target).map(f)
-    }
-}
-
-impl<H> Drop for Seat<H> {
-    fn drop(&mut self) {
-        self.pass(None);
-    }
-}
-
-impl<H> fmt::Debug for Seat<H> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Seat").finish_non_exhaustive()
-    }
-}
-
-/// A place in line: resolves to the turn, or to `None` when the client shuts down. Dropping it
-/// leaves the line at once.
-pub(crate) struct Ticket<H> {
-    gates: Arc<Gates<H>>,
-    target: Arc<Target>,
-    /// Empty once the turn has come.
-    number: Option<u64>,
-    turn: oneshot::Receiver<Turn<H>>,
-}
-
-impl<H> Future for Ticket<H> {
-    type Output = Option<Turn<H>>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let turn = ready!(Pin::new(&mut self.turn).poll(cx));
-        self.number = None;
-        Poll::Ready(turn.ok())
-    }
-}
-
-impl<H> Drop for Ticket<H> {
-    fn drop(&mut self) {
-        let Some(number) = self.number else { return };
-        let left = {
-            let mut shard = self.gates.shard(&self.target);
-            shard.gates.get_mut(&*self.target).and_then(|gate| gate.line.remove(&number))
-        };
-        if left.is_some() {
-            self.gates.waiting.fetch_sub(1, Ordering::Relaxed);
-        }
-        // Otherwise the turn is on its way and comes back with `self.turn` (invariant 2).
+        let will_do = first.get().lease == lease && first.get().replicas <= replicas;
+        will_do.then(|| first.remove())
     }
 }

@@ -78,6 +78,13 @@ impl LockGuard {
         Self { nested: None, stand: Arc::new(stand), on_lost }
     }
 
+    /// The first of guards that share a hold side by side: counted as they are, whoever goes first.
+    pub(crate) fn first_of_many(stand: Stand, on_lost: OnLost) -> Self {
+        let (keeper, hold) = (Arc::clone(&stand.keeper), Arc::clone(&stand.hold));
+        let nested = Some(Nested { keeper, hold, renewal: None });
+        Self { nested, stand: Arc::new(stand), on_lost }
+    }
+
     /// One more guard on a hold that encloses the caller. `renew_as` makes a fixed hold be renewed
     /// with that lease while the new guard lives.
     pub(crate) fn nested(stand: Arc<Stand>, on_lost: OnLost, renew_as: Option<Duration>) -> Self {

@@ -58,6 +58,13 @@ impl LockKey {
         Self::new(format!("{namespace}:{}", self.0))
     }
 
+    /// What several locks at once are called in errors and logs, and what tells them apart in maps.
+    /// Never sent. Different names make different results: in them a `+` is doubled.
+    pub(crate) fn joined<'a>(names: impl IntoIterator<Item = &'a Self>) -> Self {
+        let names: Vec<_> = names.into_iter().map(|name| name.0.replace('+', "++")).collect();
+        Self(Arc::from(names.join(" + ")))
+    }
+
     /// The companion key `prefix:{name}`, in the same cluster slot as the name itself (S-2).
     pub(crate) fn companion(&self, prefix: &str) -> String {
         let (open, close) = if self.0.contains('{') { ("", "") } else { ("{", "}") };
@@ -269,6 +276,18 @@ mod tests {
         assert_eq!(key.as_str().len(), MAX_PART_BYTES);
         let forged = LockKey::builder().part(key.as_str()).build().unwrap();
         assert_ne!(key, forged);
+    }
+
+    #[test]
+    fn joined_names_are_injective() {
+        let joined = |names: &[&str]| {
+            let names: Vec<_> = names.iter().map(|name| LockKey::new(name).unwrap()).collect();
+            LockKey::joined(&names)
+        };
+        assert_eq!(joined(&["a", "b"]).as_str(), "a + b");
+        assert_ne!(joined(&["a + b", "c"]), joined(&["a", "b + c"]));
+        assert_ne!(joined(&["a +", "b"]), joined(&["a", "+ b"]));
+        assert_ne!(joined(&["a + b"]), joined(&["a", "b"]));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! drive them.
 
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -29,8 +30,13 @@ pub(crate) struct Timing {
     pub(crate) handoff_window: Duration,
 }
 
+/// Numbers the keepers of this process.
+static KEEPERS: AtomicU64 = AtomicU64::new(1);
+
 /// Keeps holds and gives them back.
 pub(crate) struct Keeper {
+    /// Tells clients apart: no other keeper of this process ever has it.
+    pub(crate) id: u64,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Clock,
     pub(crate) timing: Timing,
@@ -48,6 +54,7 @@ struct Tasks {
 impl Keeper {
     pub(crate) fn new(store: Arc<dyn Store>, clock: Clock, timing: Timing) -> Self {
         Self {
+            id: KEEPERS.fetch_add(1, Ordering::Relaxed),
             watchdog: Watchdog::new(clock.clone()),
             releaser: Releaser::new(clock.clone(), timing.command_timeout),
             tasks: Mutex::default(),

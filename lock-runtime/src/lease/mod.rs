@@ -23,6 +23,7 @@ use tokio::sync::Notify;
 
 use crate::clock::{Clock, Tick};
 use crate::error::{LockError, LossCause};
+use crate::fence::FencingToken;
 use crate::options::Lease;
 use crate::store::{OwnerId, Target};
 
@@ -78,9 +79,17 @@ pub(crate) struct Hold {
     /// The count that the store shows.
     shown_count: AtomicU32,
     count_queued: AtomicBool,
+    /// The fencing token of whoever has it now.
+    token: AtomicU64,
     /// Where the watchdog has it in its queue: nanoseconds of a [`Tick`], zero for nowhere.
     /// Written under the queue's mutex only.
     queued_at: AtomicU64,
+}
+
+/// Since when a renewal has been wanting, and of which lease.
+pub(crate) struct Unconfirmed {
+    pub(crate) since: Duration,
+    pub(crate) lease: Duration,
 }
 
 /// What a new [`Hold`] is made of.
@@ -89,12 +98,13 @@ pub(crate) struct Taken {
     pub(crate) owner: OwnerId,
     pub(crate) lease: Lease,
     pub(crate) sent_at: Tick,
+    pub(crate) token: FencingToken,
     pub(crate) unsettled: bool,
 }
 
 impl Hold {
     pub(crate) fn new(taken: Taken, clock: Clock) -> Self {
-        let Taken { target, owner, lease, sent_at, unsettled } = taken;
+        let Taken { target, owner, lease, sent_at, token, unsettled } = taken;
         let renewal = match lease {
             Lease::Watchdog(lease) => crate::clock::nanos(lease),
             Lease::Fixed(_) => 0,
@@ -115,6 +125,7 @@ impl Hold {
             count: AtomicU32::new(1),
             shown_count: AtomicU32::new(1),
             count_queued: AtomicBool::new(false),
+            token: AtomicU64::new(token.get()),
             queued_at: AtomicU64::new(0),
         }
     }
@@ -230,15 +241,36 @@ impl Hold {
 
     /// One guard less. Answers as [`enter`](Self::enter) does.
     pub(crate) fn leave(&self) -> bool {
-        self.count.fetch_sub(1, Ordering::AcqRel);
-        !self.count_queued.swap(true, Ordering::AcqRel)
+        // With the last one the hold ends, so there is nothing to show.
+        self.count.fetch_sub(1, Ordering::AcqRel) > 1
+            && !self.count_queued.swap(true, Ordering::AcqRel)
     }
 
     /// The count to show, if the store shows another.
     fn count_to_show(&self) -> Option<u32> {
         self.count_queued.store(false, Ordering::Release);
-        let count = self.count.load(Ordering::Acquire);
+        // None while the last guard has gone and the next is about to join: still a hold.
+        let count = self.count.load(Ordering::Acquire).max(1);
         (self.shown_count.swap(count, Ordering::AcqRel) != count).then_some(count)
+    }
+
+    /// Notes whose it is now, for those who look.
+    pub(crate) fn set_token(&self, token: FencingToken) {
+        self.token.store(token.get(), Ordering::Relaxed);
+    }
+
+    pub(crate) fn token(&self) -> FencingToken {
+        FencingToken::new(self.token.load(Ordering::Relaxed))
+    }
+
+    /// For how long no renewal has been confirmed, if it is to be renewed.
+    pub(crate) fn unconfirmed_for(&self) -> Option<Unconfirmed> {
+        let now = self.clock.now();
+        let lease = self.renewal(now)?;
+        // The deadline is where the last confirmed request put it.
+        let good_for = deadline(now, lease).since(now);
+        let since = good_for.saturating_sub(self.deadline().since(now));
+        Some(Unconfirmed { since, lease })
     }
 
     pub(crate) fn lost_error(&self, cause: LossCause) -> LockError {

@@ -5,10 +5,10 @@
 //! at once and side by side, in the order in which they came, on the connection that carried the
 //! requests they undo.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use futures_util::stream::FuturesUnordered;
@@ -16,6 +16,7 @@ use futures_util::{FutureExt, StreamExt};
 use tokio::sync::Notify;
 
 use crate::clock::{Clock, Tick};
+use crate::key::LockKey;
 use crate::store::{OwnerId, ReleaseReply, ReleaseRequest, Store, Target};
 
 /// First and longest pause between attempts.
@@ -54,11 +55,15 @@ pub(crate) struct Releaser {
     unfinished: AtomicUsize,
     /// Told whenever `unfinished` falls to zero.
     idle: Notify,
+    /// Told whenever the last job of some name has had its first answer.
+    answered: Notify,
 }
 
 #[derive(Default)]
 struct Queue {
     jobs: VecDeque<ReleaseJob>,
+    /// Jobs that have had no answer yet, by name.
+    unanswered: HashMap<LockKey, usize>,
     closed: bool,
 }
 
@@ -71,14 +76,34 @@ impl Releaser {
             wake: Notify::new(),
             unfinished: AtomicUsize::new(0),
             idle: Notify::new(),
+            answered: Notify::new(),
         })
     }
 
     /// Takes over a hold. Never blocks, whatever the store does.
-    pub(crate) fn give(&self, job: ReleaseJob) {
+    pub(crate) fn give(self: &Arc<Self>, mut job: ReleaseJob) {
         self.unfinished.fetch_add(1, Ordering::AcqRel);
-        self.queue().jobs.push_back(job);
+        {
+            let mut queue = self.queue();
+            *queue.unanswered.entry(job.target.key().clone()).or_default() += 1;
+            let unanswered = Unanswered(Arc::downgrade(self), job.target.key().clone());
+            let after = job.after.take();
+            job.after = Some(Box::new(move |reply| {
+                if let Some(after) = after {
+                    after(reply);
+                }
+                drop(unanswered);
+            }));
+            queue.jobs.push_back(job);
+        }
         self.wake.notify_one();
+    }
+
+    /// Waits until the store has answered for everything of this name that was let go before,
+    /// where no seat at a gate tells. Otherwise who lets go and asks at once would find the lock
+    /// held by itself.
+    pub(crate) async fn answered(&self, key: &LockKey) {
+        super::told_until(&self.answered, || !self.queue().unanswered.contains_key(key)).await;
     }
 
     /// How many holds are not given back yet.
@@ -153,6 +178,23 @@ impl Releaser {
             }
             tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64())).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+}
+
+/// A job that has had no answer yet.
+struct Unanswered(Weak<Releaser>, LockKey);
+
+impl Drop for Unanswered {
+    fn drop(&mut self) {
+        let Some(releaser) = self.0.upgrade() else { return };
+        let mut queue = releaser.queue();
+        if let Some(count) = queue.unanswered.get_mut(&self.1) {
+            *count -= 1;
+            if *count == 0 {
+                queue.unanswered.remove(&self.1);
+                releaser.answered.notify_waiters();
+            }
         }
     }
 }

@@ -8,7 +8,7 @@
 //! and a confirmation moves that to a third (S-9).
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -41,6 +41,8 @@ pub(crate) struct Watchdog {
     wake: Notify,
     /// Told when the last hold has gone.
     emptied: Notify,
+    /// True if the last renewal was not answered, or with an error.
+    last_failed: AtomicBool,
 }
 
 #[derive(Default)]
@@ -65,6 +67,7 @@ impl Watchdog {
             queue: Mutex::default(),
             wake: Notify::new(),
             emptied: Notify::new(),
+            last_failed: AtomicBool::new(false),
         })
     }
 
@@ -106,6 +109,16 @@ impl Watchdog {
     /// How many holds there are.
     pub(crate) fn holds(&self) -> usize {
         self.queue().due.len()
+    }
+
+    /// All of them.
+    pub(crate) fn all(&self) -> Vec<Arc<Hold>> {
+        self.queue().due.values().cloned().collect()
+    }
+
+    /// True if the last renewal failed.
+    pub(crate) fn last_failed(&self) -> bool {
+        self.last_failed.load(Ordering::Relaxed)
     }
 
     /// Waits until there are no holds.
@@ -215,7 +228,9 @@ impl Watchdog {
         });
         // Three attempts fit between a missed renewal and the deadline, and more.
         let timeout = (batch.lease / 10).clamp(Duration::from_millis(20), Duration::from_secs(3));
-        match store.renew(requests.collect(), timeout).await {
+        let answers = store.renew(requests.collect(), timeout).await;
+        self.last_failed.store(answers.is_err(), Ordering::Relaxed);
+        match answers {
             Ok(answers) => self.renewed(&batch, sent_at, &answers),
             // Unknown is not lost (S-9); the holds are in the queue already for another attempt.
             Err(error) => tracing::warn!(holds = batch.holds.len(), %error, "renewal failed"),

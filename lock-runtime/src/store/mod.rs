@@ -3,6 +3,7 @@
 //! A [`Store`] answers requests and passes on notices. It knows nothing of local waiters, leases or
 //! guards; whoever asks decides what an answer means.
 
+pub(crate) mod compose;
 pub mod memory;
 #[cfg(feature = "redis")]
 pub mod redis;
@@ -113,6 +114,12 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     ) -> StoreFuture<'_, ()> {
         let _ = (target, token, timeout);
         unsupported("quorums")
+    }
+
+    /// How long ago the server started, if it is one that forgets locks when it restarts (S-29).
+    fn age(&self, timeout: Duration) -> StoreFuture<'_, Option<Duration>> {
+        let _ = timeout;
+        Box::pin(std::future::ready(Ok(None)))
     }
 
     /// The clock by which this store's leases pass.

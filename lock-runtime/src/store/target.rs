@@ -24,7 +24,7 @@ pub enum LockKind {
     Write,
     /// One of a limited number of permits; `getPermitExpirableSemaphore` (S-30).
     Semaphore,
-    /// Several mutexes at once, all or none (S-28).
+    /// Several locks at once, all or none (S-28).
     Multi,
     /// Not a lock but a count that is waited for; `getCountDownLatch` (S-30).
     Latch,
@@ -69,6 +69,8 @@ pub struct Target {
     fence_counter: String,
     companions: Vec<String>,
     members: Vec<Arc<Target>>,
+    /// Whose it is, for a member of a lock over several clients: the id of a keeper. Else zero.
+    home: u64,
     limit: u32,
     replicas: Option<Replicas>,
     /// Hashed once: the gates look it up several times for each lock.
@@ -83,6 +85,7 @@ impl Target {
             fence_counter: key.fence_counter(),
             companions,
             members: Vec::new(),
+            home: 0,
             limit: 1,
             replicas: None,
             hash: HASHING.hash_one((kind, &key)),
@@ -166,18 +169,38 @@ impl Target {
         Arc::new(Self::new(LockKind::Latch, key, channel, Vec::new()))
     }
 
-    /// Several mutexes as one. `members` are sorted and differ; `key` names them in errors and logs.
-    pub(crate) fn multi(key: LockKey, members: Vec<Arc<Target>>) -> Arc<Self> {
+    /// Several locks as one. `members` are sorted and differ.
+    pub(crate) fn multi(members: Vec<Arc<Target>>) -> Arc<Self> {
+        let key = LockKey::joined(members.iter().map(|member| member.key()));
         let target = Self::new(LockKind::Multi, key, String::new(), Vec::new());
         Arc::new(Self { members, ..target })
+    }
+
+    /// The same lock as a member of one over several clients; this one's keeper has the id `home`.
+    pub(crate) fn at_home(&self, home: u64) -> Arc<Self> {
+        Arc::new(Self { home, ..self.clone() })
+    }
+
+    /// The locks of which it is made, itself if of no others, each with the id of its keeper: `mine`
+    /// where it does not say.
+    pub(crate) fn locks_at_home(&self, mine: u64) -> impl Iterator<Item = (u64, &Self)> {
+        let alone = self.members.is_empty().then_some(self);
+        let locks = alone.into_iter().chain(self.members.iter().map(|member| &**member));
+        locks.map(move |lock| (if lock.home == 0 { mine } else { lock.home }, lock))
+    }
+
+    /// True if a hold may pass from one local task to the next (S-14). Not a fair one, whose line is
+    /// in the store (S-26), nor a write hold: a reader may stand on the same owner (S-27).
+    pub(crate) fn is_handed_on(&self) -> bool {
+        self.locks().all(|lock| lock.kind == LockKind::Mutex)
     }
 
     /// The mutexes of these names at once, or none if there are no names. Twice the same name is
     /// once (S-28).
     pub fn several(keys: impl IntoIterator<Item = LockKey>) -> Option<Arc<Self>> {
         let keys: BTreeSet<LockKey> = keys.into_iter().collect();
-        let first = keys.first()?.clone();
-        Some(Self::multi(first, keys.into_iter().map(Self::mutex).collect()))
+        keys.first()?;
+        Some(Self::multi(keys.into_iter().map(Self::mutex).collect()))
     }
 
     /// The same lock as one waiter of a fair lock knows it: it hears of its own turn only (S-26).
@@ -235,7 +258,8 @@ impl Target {
         &self.companions
     }
 
-    /// The mutexes of which this is made, for [`LockKind::Multi`]; else empty.
+    /// The locks of which this is made, for [`LockKind::Multi`]; else empty. On one store they are
+    /// mutexes.
     #[must_use]
     pub fn members(&self) -> &[Arc<Target>] {
         &self.members
@@ -290,6 +314,7 @@ static HASHING: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 pub struct OwnerId {
     field: Arc<str>,
     permits: u32,
+    within: Option<Arc<str>>,
 }
 
 impl OwnerId {
@@ -297,7 +322,24 @@ impl OwnerId {
     /// it takes, at least one; one for all other kinds.
     #[must_use]
     pub fn new(client: &str, hold: u64, permits: u32) -> Self {
-        Self { field: format!("{client}:{hold}").into(), permits: permits.max(1) }
+        Self { field: format!("{client}:{hold}").into(), permits: permits.max(1), within: None }
+    }
+
+    /// The same, reading inside of that writer.
+    pub(crate) fn within(self, writer: &Self) -> Self {
+        Self { within: Some(Arc::clone(&writer.field)), ..self }
+    }
+
+    /// The owner of the write side around a hold of the read side, if there is one: it does not
+    /// keep that out, and neither do writers who wait (S-27).
+    #[must_use]
+    pub fn writer(&self) -> Option<&str> {
+        self.within.as_deref()
+    }
+
+    /// The same owner, with so many permits.
+    pub(crate) fn with_permits(&self, permits: u32) -> Self {
+        Self { permits, ..self.clone() }
     }
 
     /// [`as_field`](Self::as_field), to keep.

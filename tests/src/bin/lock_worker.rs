@@ -7,10 +7,20 @@
 //! - `hammer <name> <tasks> <ms>`: that many tasks take and release the lock for that long; answers
 //!   `hammered <grants> <fewest> <most>` by task.
 //! - `lock <name>`: takes the lock, answers `locked <token>`, and keeps it.
+//! - `lock <kind> <name>`: the same for `mutex`, `fair`, `read`, `write` or `semaphore` (one permit).
 //! - `release`: releases what `lock` took, answers `released`.
+//!
+//! - `take …`, `permits …`: see `permits`.
+//! - `rw-…`: see `rw`.
 //!
 //! What it does is in the history; an `error …` line says what went wrong.
 
+#[path = "lock_worker/permits.rs"]
+mod permits;
+#[path = "lock_worker/rw.rs"]
+mod rw;
+
+use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -72,13 +82,48 @@ impl Worker {
                 println!("locked {}", guard.token());
                 *held = Some(guard);
             }
+            ["take", name, limit, permits, lease] => {
+                let (worker, name) = (self.clone(), name.to_owned());
+                let (limit, permits, lease) = (limit.parse()?, permits.parse()?, lease.parse()?);
+                tokio::spawn(async move {
+                    if let Err(error) = worker.take(&name, limit, permits, lease).await {
+                        println!("error {error}");
+                    }
+                });
+            }
+            ["permits", name, limit, tasks, ms, lease] => {
+                let (worker, name) = (self.clone(), name.to_owned());
+                let (limit, tasks) = (limit.parse()?, tasks.parse()?);
+                let (ms, lease) = (ms.parse()?, lease.parse()?);
+                tokio::spawn(async move { worker.permits(&name, limit, tasks, ms, lease).await });
+            }
+            ["lock", kind, name] => {
+                let guard = self.take_kind(kind, name).await?;
+                println!("locked {}", guard.token());
+                *held = Some(guard);
+            }
             ["release"] => {
                 held.take().ok_or("nothing is locked")?.release().await?;
                 println!("released");
             }
+            ref words if rw::obey(self, words, held).await? => {}
             _ => return Err(format!("no such command: {line}").into()),
         }
         Ok(())
+    }
+
+    async fn take_kind(&self, kind: &str, name: &str) -> Result<LockGuard, LockError> {
+        match kind {
+            "mutex" => self.client.mutex(name).lock().await,
+            "fair" => self.client.fair_mutex(name).lock().await,
+            "read" => self.client.rw_lock(name).read().await,
+            "write" => self.client.rw_lock(name).write().await,
+            "semaphore" => {
+                let permit = self.client.semaphore(name, NonZeroU32::MIN).acquire().await?;
+                Ok(permit.into())
+            }
+            _ => Err(LockError::InvalidOptions(format!("there is no kind {kind}"))),
+        }
     }
 
     async fn hold(&self, name: &str, lease: Lease) {

@@ -11,6 +11,7 @@
 
 mod check;
 mod event;
+mod sides;
 #[cfg(test)]
 mod tests;
 

@@ -62,7 +62,8 @@ impl Link {
             Mode::Refuse => reset(&client),
             Mode::BlackHole => self.swallow(client).await,
             Mode::Pass { .. } | Mode::Stall => {
-                match TcpStream::connect((Ipv4Addr::LOCALHOST, self.shared.target)).await {
+                let target = self.shared.target.load(Ordering::SeqCst);
+                match TcpStream::connect((Ipv4Addr::LOCALHOST, target)).await {
                     Ok(server) => self.join(client, server).await,
                     Err(_) => reset(&client),
                 }
@@ -219,7 +220,8 @@ impl Link {
 
 /// Sends a request by a connection of its own, and counts it when the server has answered.
 async fn send_aside(shared: Arc<Shared>, request: Vec<u8>) -> io::Result<()> {
-    let mut server = TcpStream::connect((Ipv4Addr::LOCALHOST, shared.target)).await?;
+    let mut server =
+        TcpStream::connect((Ipv4Addr::LOCALHOST, shared.target.load(Ordering::SeqCst))).await?;
     server.write_all(&request).await?;
     if server.read(&mut [0; 1]).await? > 0 {
         shared.requests_duplicated.fetch_add(1, Ordering::SeqCst);

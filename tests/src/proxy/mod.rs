@@ -8,7 +8,7 @@ mod link;
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -54,7 +54,7 @@ enum MishapKind {
 /// What the handle switches and the connections obey.
 #[derive(Debug)]
 struct Shared {
-    target: u16,
+    target: AtomicU16,
     mode: watch::Sender<Mode>,
     /// Counts the calls of [`Proxy::reset_all`].
     resets: watch::Sender<usize>,
@@ -72,7 +72,7 @@ impl Proxy {
     /// When the system gives it no port or no thread.
     pub async fn start(target_port: u16) -> Self {
         let shared = Arc::new(Shared {
-            target: target_port,
+            target: AtomicU16::new(target_port),
             mode: watch::Sender::new(Mode::PASS),
             resets: watch::Sender::new(0),
             mishaps: Mutex::default(),
@@ -181,6 +181,12 @@ impl Proxy {
     /// affected.
     pub fn reset_all(&self) {
         self.shared.resets.send_modify(|count| *count += 1);
+    }
+
+    /// Leads new connections to another port of 127.0.0.1: the address stays and the server behind it
+    /// changes. Those that exist go on.
+    pub fn retarget(&self, port: u16) {
+        self.shared.target.store(port, Ordering::SeqCst);
     }
 
     /// How many connections have been accepted so far, whatever became of them.

@@ -72,6 +72,17 @@ impl RedisServerBuilder {
         self
     }
 
+    /// Follows `master` from the start; see [`RedisServer::wait_for_replicas`].
+    ///
+    /// # Panics
+    ///
+    /// When `master` listens on a unix socket only.
+    pub fn replica_of(mut self, master: &RedisServer) -> Self {
+        let port = master.port().to_string();
+        self.args.extend(["--replicaof".to_owned(), "127.0.0.1".to_owned(), port]);
+        self
+    }
+
     /// Starts the server and waits until it answers.
     ///
     /// # Panics
@@ -114,6 +125,8 @@ impl RedisServerBuilder {
             ("--port", port.to_string()),
             ("--save", String::new()),
             ("--appendonly", "no".to_owned()),
+            // A replica that comes is served at once and not with others that may come.
+            ("--repl-diskless-sync-delay", "0".to_owned()),
         ]
         .into_iter()
         .flat_map(|(name, value)| [name.to_owned(), value])

@@ -14,6 +14,9 @@ use crate::eventually::eventually;
 /// How long subscribers may take to come or go.
 const SUBSCRIBE_BOUND: Duration = Duration::from_secs(10);
 
+/// How long replicas may take to come or go.
+const REPLICA_BOUND: Duration = Duration::from_secs(20);
+
 /// A class of a server's clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientType {
@@ -21,6 +24,8 @@ pub enum ClientType {
     Normal,
     /// Clients with at least one subscription.
     PubSub,
+    /// Replicas of the server, which come back by themselves.
+    Replica,
 }
 
 impl RedisServer {
@@ -44,8 +49,27 @@ impl RedisServer {
         let name = match which {
             ClientType::Normal => "normal",
             ClientType::PubSub => "pubsub",
+            ClientType::Replica => "replica",
         };
         self.client.get(&["CLIENT", "KILL", "TYPE", name]).await
+    }
+
+    /// Waits until `count` replicas follow this server, have all its data and acknowledge more.
+    ///
+    /// # Panics
+    ///
+    /// When that is not so within 20 s.
+    pub async fn wait_for_replicas(&self, count: usize) {
+        let what = format!("{count} replicas");
+        eventually(REPLICA_BOUND, &what, async || {
+            // A message is sent on to replicas and leaves nothing behind.
+            self.client.cmd(&["PUBLISH", "lock-tests", ""]).await;
+            let info: String = self.client.get(&["INFO", "replication"]).await;
+            // Offset zero is a replica that was sent the data and has yet to load them.
+            let ready = |line: &&str| line.contains("state=online") && !line.contains("offset=0,");
+            info.lines().filter(ready).count() >= count
+        })
+        .await;
     }
 
     /// How many clients are subscribed to `channel`, with the [`MessageLog`]s of this test.

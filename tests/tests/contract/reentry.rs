@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lock_runtime::{Lease, LockError, LockOptions, scope};
 
-use crate::world::{SHORT, SOON, World};
+use crate::world::{Peer, SHORT, SOON, World};
 
 fn fixed(lease: Duration) -> LockOptions {
     LockOptions::builder().lease(Lease::Fixed(lease)).build().unwrap()
@@ -64,9 +64,8 @@ pub(crate) async fn a_plain_guard_gives_no_re_entry(world: &impl World) {
 pub(crate) async fn a_spawned_task_inherits_nothing_unless_told(world: &impl World) {
     let client = world.client().await;
     let guard = client.mutex("i").lock().await.unwrap();
-    let try_it = |client: lock_runtime::LockClient| async move {
-        client.mutex("i").try_lock().await.unwrap().is_some()
-    };
+    let try_it =
+        |client: Peer| async move { client.mutex("i").try_lock().await.unwrap().is_some() };
     guard
         .run(async {
             assert!(!tokio::spawn(try_it(client.clone())).await.unwrap());

@@ -1,20 +1,36 @@
-//! Where the cases run.
+//! Where the cases run, and on which kind of lock.
 
+use std::num::NonZeroU32;
+use std::ops::Deref;
 use std::time::Duration;
 
-use lock_runtime::{LockClient, LockClientBuilder, MemoryStore};
+use futures_util::future::{BoxFuture, join_all};
+use lock_runtime::{
+    FairMutex, LockClient, LockClientBuilder, LockError, LockGuard, LockOptions, MemoryStore,
+    MultiLock, Mutex, Quorum, RwLock, Semaphore,
+};
 use lock_tests::RedisServer;
+
+/// What stands in for a mutex.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Mutex,
+    Fair,
+    WriteSide,
+    OnePermit,
+    OneName,
+}
 
 /// Locks that several processes share.
 pub(crate) trait World {
     /// A client as another process would have it, with settings of its own.
-    async fn client_with(&self, builder: LockClientBuilder) -> LockClient;
+    async fn client_with(&self, builder: LockClientBuilder) -> Peer;
 
     /// Hold counts by owner, as the store shows them.
     async fn holders(&self, name: &str) -> Vec<(String, u32)>;
 
     /// A client as another process would have it.
-    async fn client(&self) -> LockClient {
+    async fn client(&self) -> Peer {
         self.client_with(LockClient::builder()).await
     }
 
@@ -33,18 +49,88 @@ pub(crate) const SOON: Duration = Duration::from_millis(700);
 /// The shortest watchdog lease used here: three renewals fit well, on a busy machine too.
 pub(crate) const SHORT: Duration = Duration::from_millis(900);
 
+/// A client whose mutexes are of the kind under test.
+#[derive(Clone)]
+pub(crate) struct Peer {
+    client: LockClient,
+    kind: Kind,
+}
+
+impl Deref for Peer {
+    type Target = LockClient;
+
+    fn deref(&self) -> &LockClient {
+        &self.client
+    }
+}
+
+impl Peer {
+    pub(crate) fn mutex(&self, name: impl AsRef<str>) -> Lock {
+        let name = name.as_ref();
+        match self.kind {
+            Kind::Mutex => Lock::Mutex(self.client.mutex(name)),
+            Kind::Fair => Lock::Fair(self.client.fair_mutex(name)),
+            Kind::WriteSide => Lock::WriteSide(self.client.rw_lock(name)),
+            Kind::OnePermit => Lock::OnePermit(self.client.semaphore(name, NonZeroU32::MIN)),
+            Kind::OneName => Lock::OneName(self.client.multi_lock([name])),
+        }
+    }
+}
+
+/// A lock of any kind that one at a time can have.
+#[derive(Clone)]
+pub(crate) enum Lock {
+    Mutex(Mutex),
+    Fair(FairMutex),
+    WriteSide(RwLock),
+    OnePermit(Semaphore),
+    OneName(MultiLock),
+}
+
+impl Lock {
+    pub(crate) fn with(self, options: LockOptions) -> Self {
+        match self {
+            Self::Mutex(lock) => Self::Mutex(lock.with(options)),
+            Self::Fair(lock) => Self::Fair(lock.with(options)),
+            Self::WriteSide(lock) => Self::WriteSide(lock.with(options)),
+            Self::OnePermit(lock) => Self::OnePermit(lock.with(options)),
+            Self::OneName(lock) => Self::OneName(lock.with(options)),
+        }
+    }
+
+    pub(crate) fn lock(&self) -> BoxFuture<'static, Result<LockGuard, LockError>> {
+        match self.clone() {
+            Self::Mutex(lock) => Box::pin(lock.lock()),
+            Self::Fair(lock) => Box::pin(lock.lock()),
+            Self::WriteSide(lock) => Box::pin(lock.write()),
+            Self::OnePermit(lock) => Box::pin(async move { Ok(lock.acquire().await?.into()) }),
+            Self::OneName(lock) => Box::pin(lock.lock()),
+        }
+    }
+
+    pub(crate) async fn try_lock(&self) -> Result<Option<LockGuard>, LockError> {
+        match self {
+            Self::Mutex(lock) => lock.try_lock().await,
+            Self::Fair(lock) => lock.try_lock().await,
+            Self::WriteSide(lock) => lock.try_write().await,
+            Self::OnePermit(lock) => Ok(lock.try_acquire().await?.map(Into::into)),
+            Self::OneName(lock) => lock.try_lock().await,
+        }
+    }
+}
+
 /// The in-memory store.
-pub(crate) struct Memory(MemoryStore);
+pub(crate) struct Memory(MemoryStore, Kind);
 
 impl Memory {
-    pub(crate) fn new() -> Self {
-        Self(MemoryStore::new())
+    pub(crate) fn new(kind: Kind) -> Self {
+        Self(MemoryStore::new(), kind)
     }
 }
 
 impl World for Memory {
-    async fn client_with(&self, builder: LockClientBuilder) -> LockClient {
-        builder.store(self.0.peer()).unwrap()
+    async fn client_with(&self, builder: LockClientBuilder) -> Peer {
+        Peer { client: builder.store(self.0.peer()).unwrap(), kind: self.1 }
     }
 
     async fn holders(&self, name: &str) -> Vec<(String, u32)> {
@@ -55,21 +141,62 @@ impl World for Memory {
 /// A Redis server of its own.
 pub(crate) struct Redis {
     server: RedisServer,
+    kind: Kind,
 }
 
 impl Redis {
-    pub(crate) async fn start() -> Self {
-        Self { server: RedisServer::start().await }
+    pub(crate) async fn start(kind: Kind) -> Self {
+        Self { server: RedisServer::start().await, kind }
     }
 }
 
 impl World for Redis {
-    async fn client_with(&self, builder: LockClientBuilder) -> LockClient {
-        builder.connect(&self.server.url()).await.unwrap()
+    async fn client_with(&self, builder: LockClientBuilder) -> Peer {
+        let client = builder.connect(&self.server.url()).await.unwrap();
+        Peer { client, kind: self.kind }
     }
 
     async fn holders(&self, name: &str) -> Vec<(String, u32)> {
-        let hash = self.server.client().hgetall(name).await;
-        hash.into_iter().map(|(owner, count)| (owner, count.parse().unwrap())).collect()
+        let client = self.server.client();
+        if self.kind == Kind::OnePermit {
+            let (key, now) =
+                (format!("{{{name}}}:timeout"), client.time_millis().await.to_string());
+            let held: Vec<String> = client.get(&["ZRANGEBYSCORE", &key, &now, "+inf"]).await;
+            return held.into_iter().map(|owner| (owner, 1)).collect();
+        }
+        let hash = client.hgetall(name).await.into_iter();
+        let counts = hash.filter(|(field, _)| field != "mode");
+        counts.map(|(owner, count)| (owner, count.parse().unwrap())).collect()
+    }
+}
+
+/// Three Redis servers, a majority of which keeps each lock (S-29).
+pub(crate) struct Three {
+    servers: Vec<RedisServer>,
+    kind: Kind,
+}
+
+impl Three {
+    pub(crate) async fn start(kind: Kind) -> Self {
+        Self { servers: join_all((0..3).map(|_| RedisServer::start())).await, kind }
+    }
+}
+
+impl World for Three {
+    async fn client_with(&self, builder: LockClientBuilder) -> Peer {
+        let urls = self.servers.iter().map(RedisServer::url);
+        let quorum = Quorum::builder().client(builder).connect(urls).await.unwrap();
+        Peer { client: quorum.client().clone(), kind: self.kind }
+    }
+
+    /// What two of them say, with the higher count: the third may hear later of either.
+    async fn holders(&self, name: &str) -> Vec<(String, u32)> {
+        let hashes = self.servers.iter().map(async |server| server.client().hgetall(name).await);
+        let mut counts = std::collections::BTreeMap::<String, Vec<u32>>::new();
+        for (owner, count) in join_all(hashes).await.into_iter().flatten() {
+            counts.entry(owner).or_default().push(count.parse().unwrap());
+        }
+        let known = counts.into_iter().filter(|(_, counts)| counts.len() >= 2);
+        known.map(|(owner, counts)| (owner, counts.into_iter().max().unwrap())).collect()
     }
 }

@@ -115,9 +115,10 @@ impl MemoryStore {
     /// Does something to the table, and then tells whoever is to hear of it. Says as well whether
     /// anybody was told.
     fn change<T>(&self, rule: impl FnOnce(&mut Table, Tick, &mut Tell) -> T) -> (T, bool) {
-        let mut tell = Tell::new();
+        let mut tell = Tell::default();
         let reply = rule(&mut self.table(), self.shared.clock.now(), &mut tell);
-        let told = tell.iter().filter(|channel| self.publish(channel)).count();
+        let heard = |channels: &&Vec<String>| channels.iter().any(|channel| self.publish(channel));
+        let told = tell.first_of.iter().filter(heard).count();
         (reply, told > 0)
     }
 

@@ -14,12 +14,14 @@ while arg <= #ARGV do
     args[i] = ARGV[arg + i]
   end
   key, arg = key + keys_of[n], arg + args_of[n] + 1
-  local ok, answer = pcall(scripts[n], keys, args)
-  if not ok then
-    -- What a failed command raises arrives here as its bare text.
-    answer = type(answer) == 'table' and answer or redis.error_reply(answer)
+  local ran, answer = pcall(scripts[n], keys, args)
+  if not ran and type(answer) == 'string' then
+    -- pcall makes text of an error, which would look like an answer.
+    answer = redis.error_reply(answer)
+  elseif answer == nil then
+    -- An answer of nothing would end the list.
+    answer = false
   end
-  -- An answer of nothing would end the list.
-  answers[#answers + 1] = answer == nil and false or answer
+  answers[#answers + 1] = answer
 end
 return answers

@@ -1,8 +1,9 @@
 //! Several requests in one script, where many go out at once.
 //!
 //! While few requests are under way, each goes out by itself, at once, from the task that makes it:
-//! a lone lock pays nothing. Past [`SIDE_BY_SIDE`] the others queue, and whatever has queued when an
-//! answer comes goes out together. So a batch grows with the load and nobody waits for company.
+//! a lone lock pays nothing. Past [`SIDE_BY_SIDE`] the others queue, and whatever has queued goes out
+//! together when an answer comes, when it fills a batch, or when nothing went out for [`OVERDUE`]. So
+//! a batch grows with the load, and a far server costs nobody more than that.
 //!
 //! # Order
 //!
@@ -14,12 +15,19 @@
 //!
 //! A batch belongs to a task of its own, so that none of the callers can take it along when dropped.
 //! A caller that is gone is skipped if its request was not sent yet.
+//!
+//! # Progress
+//!
+//! Whoever is to free a place may be unable to: a future that nobody polls, a runtime that shuts
+//! down, a connection that went silent. So whoever queues looks after the queue now and then, and
+//! what is overdue goes out whoever has the places.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
+use std::time::Duration;
 
 use redis::{RedisResult, Value};
 use tokio::runtime::Handle;
@@ -30,15 +38,17 @@ use tokio::time::{Instant, timeout_at};
 use super::errors::server_error;
 use super::link::{CallError, Link, Live};
 use super::request::Ask;
-use super::script::{BATCH, is_noscript};
+use super::script::{BATCH, is_noperm, is_noscript};
 use crate::error::{StoreError, StoreErrorKind};
 
-/// Scripts under way at once. More would make batches smaller; fewer would make a request wait
-/// longer for a far server, a round trip divided by this.
+/// Scripts under way at once, as long as that holds nobody up. More would make batches smaller.
 const SIDE_BY_SIDE: usize = 4;
 
 /// Requests in one script: bounds how long the server is busy with it.
 const MAX_BATCH: usize = 64;
+
+/// For how long the scripts under way may keep others from going out.
+const OVERDUE: Duration = Duration::from_millis(1);
 
 type Answer = Result<Value, StoreError>;
 
@@ -51,6 +61,8 @@ pub(super) struct Combiner {
 #[derive(Default)]
 struct State {
     under_way: usize,
+    /// When a place was last taken or a batch sent.
+    moved: Option<Instant>,
     queue: VecDeque<Entry>,
     next_number: u64,
 }
@@ -59,18 +71,25 @@ struct Entry {
     number: u64,
     ask: Ask,
     deadline: Instant,
+    /// True if it was refused together with others and has to go out without them.
+    apart: bool,
     answer: oneshot::Sender<Answer>,
 }
 
-/// One of the scripts under way. Dropped while requests queue, it sees to them.
-struct Slot<'a>(Option<&'a Arc<Combiner>>);
+/// The place of one script under way. Dropped while requests queue, it sees to them.
+struct Slot {
+    combiner: Arc<Combiner>,
+    /// False in a task that has not run yet: a runtime that is shutting down drops it at once, and
+    /// would do the same to the next.
+    sees_to_queue: bool,
+}
 
-impl Drop for Slot<'_> {
+impl Drop for Slot {
     fn drop(&mut self) {
-        let Some(combiner) = self.0.take() else { return };
-        let mut state = combiner.state();
-        state.under_way -= 1;
-        combiner.follow_up(&mut state);
+        self.combiner.state().under_way -= 1;
+        if self.sees_to_queue {
+            self.combiner.follow_up(false);
+        }
     }
 }
 
@@ -81,17 +100,15 @@ impl Combiner {
 
     /// Runs one request, alone or with others.
     pub(super) async fn run(self: &Arc<Self>, ask: Ask) -> Answer {
-        let deadline = Instant::now() + ask.timeout();
+        let now = Instant::now();
+        let deadline = now + ask.timeout();
         if ask.part().is_none() {
             return self.run_alone(&ask, deadline).await;
         }
         let slot = {
             let mut state = self.state();
             let alone = state.queue.is_empty() && state.under_way < SIDE_BY_SIDE;
-            if alone {
-                state.under_way += 1;
-            }
-            alone.then(|| Slot(Some(self)))
+            alone.then(|| self.take_slot(&mut state, now, true))
         };
         match slot {
             Some(_slot) => self.run_alone(&ask, deadline).await,
@@ -104,44 +121,71 @@ impl Combiner {
         Ok(script.run(&self.link, &call, deadline).await?)
     }
 
+    fn take_slot(self: &Arc<Self>, state: &mut State, now: Instant, sees_to_queue: bool) -> Slot {
+        state.under_way += 1;
+        state.moved = Some(now);
+        Slot { combiner: Arc::clone(self), sees_to_queue }
+    }
+
     async fn queue_up(self: &Arc<Self>, ask: Ask, deadline: Instant) -> Answer {
-        let (answer, answered) = oneshot::channel();
-        let number = {
+        let (answer, mut answered) = oneshot::channel();
+        let (number, full) = {
             let mut state = self.state();
             let number = state.next_number;
             state.next_number += 1;
-            state.queue.push_back(Entry { number, ask, deadline, answer });
-            self.follow_up(&mut state);
-            number
+            state.queue.push_back(Entry { number, ask, deadline, apart: false, answer });
+            (number, state.queue.len().is_multiple_of(MAX_BATCH))
         };
-        match timeout_at(deadline, answered).await {
-            Ok(Ok(answer)) => answer,
-            // The task that had it went down with its runtime.
-            Ok(Err(_)) => Err(CallError::TimedOut.into()),
-            Err(_) => {
-                let mut state = self.state();
-                let queued = state.queue.iter().position(|entry| entry.number == number);
-                Err(match queued.and_then(|at| state.queue.remove(at)) {
-                    Some(_) => CallError::NotSent.into(),
-                    None => CallError::TimedOut.into(),
-                })
+        self.follow_up(full);
+        let mut pause = OVERDUE;
+        loop {
+            let look = Instant::now() + pause;
+            match timeout_at(deadline.min(look), &mut answered).await {
+                Ok(Ok(answer)) => return answer,
+                // The task that had it went down with its runtime.
+                Ok(Err(_)) => return Err(CallError::TimedOut.into()),
+                Err(_) if look < deadline => {
+                    pause *= 2;
+                    self.follow_up(false);
+                }
+                Err(_) => return Err(self.out_of_time(number).into()),
             }
         }
     }
 
-    /// Starts a task for what has queued, if there is anything and it may go out.
-    fn follow_up(self: &Arc<Self>, state: &mut State) {
-        if state.queue.is_empty() || state.under_way >= SIDE_BY_SIDE {
-            return;
+    /// What the end of its time means for a request.
+    fn out_of_time(&self, number: u64) -> CallError {
+        // Its batch may have longer, but the connection is silent already.
+        self.link.suspect();
+        let mut state = self.state();
+        let queued = state.queue.iter().position(|entry| entry.number == number);
+        match queued.and_then(|at| state.queue.remove(at)) {
+            Some(_) => CallError::NotSent,
+            None => CallError::TimedOut,
         }
-        // Outside of a runtime the queue waits for the next caller, who has one.
+    }
+
+    /// Starts a task for what has queued, if there is anything and it may go out: where there is a
+    /// place, where a `full` batch has come together and would gain nothing by waiting, or where it
+    /// is overdue.
+    fn follow_up(self: &Arc<Self>, full: bool) {
+        // Outside of a runtime the queue waits for whoever looks after it next.
         let Ok(runtime) = Handle::try_current() else { return };
-        state.under_way += 1;
-        let combiner = Arc::clone(self);
+        let slot = {
+            let mut state = self.state();
+            let now = Instant::now();
+            let overdue =
+                || state.moved.is_none_or(|at| now >= at + OVERDUE) && self.link.is_connected();
+            if state.queue.is_empty() || !(full || state.under_way < SIDE_BY_SIDE || overdue()) {
+                return;
+            }
+            self.take_slot(&mut state, now, false)
+        };
+        // Not under the mutex: a runtime that is shutting down drops the task, and so the slot, here.
         runtime.spawn(async move {
-            let slot = Slot(Some(&combiner));
-            combiner.send_queue().await;
-            drop(slot);
+            let mut slot = slot;
+            slot.sees_to_queue = true;
+            slot.combiner.send_queue().await;
         });
     }
 
@@ -154,13 +198,16 @@ impl Combiner {
             let live = match self.link.connected(latest).await {
                 Ok(live) => live,
                 Err(error) => {
-                    let queue = std::mem::take(&mut self.state().queue);
-                    answer_all(queue, &error.into());
+                    // Who has come meanwhile may have longer.
+                    let over = self.state().take_until(latest);
+                    answer_all(over, &error.into());
                     continue;
                 }
             };
-            let Some(Batch { entries, sending }) = self.send_batch(&live).await else { return };
-            let answer = self.link.judge(&live, timeout_at(latest, sending).await);
+            let Some(Batch { entries, until, sending }) = self.send_batch(&live).await else {
+                return;
+            };
+            let answer = self.link.judge(&live, timeout_at(until, sending).await);
             match answer {
                 Ok(Value::Array(answers)) if answers.len() == entries.len() => {
                     for (entry, answer) in entries.into_iter().zip(answers) {
@@ -176,14 +223,16 @@ impl Combiner {
                     answer_all(entries, &StoreError::new(StoreErrorKind::Protocol, error));
                 }
                 Err(CallError::Server(error)) if is_noscript(&error) => {
-                    match BATCH.load(&self.link, latest).await {
-                        // Nothing ran. Back to the front, from where those still wanted go out again.
-                        Ok(()) => {
-                            let mut state = self.state();
-                            entries.into_iter().rev().for_each(|e| state.queue.push_front(e));
-                        }
+                    match BATCH.load(&self.link, until).await {
+                        // Nothing ran.
+                        Ok(()) => self.state().put_back(entries),
                         Err(error) => answer_all(entries, &error.into()),
                     }
+                }
+                Err(CallError::Server(error)) if is_noperm(&error) && entries.len() > 1 => {
+                    // Refused before it ran, perhaps for one key that is not all the others'.
+                    let apart = entries.into_iter().map(|entry| Entry { apart: true, ..entry });
+                    self.state().put_back(apart.collect());
                 }
                 Err(error) => answer_all(entries, &error.into()),
             }
@@ -195,16 +244,17 @@ impl Combiner {
         poll_fn(|cx| {
             let mut state = self.state();
             let entries = state.take_batch();
-            if entries.is_empty() {
+            let Some(until) = entries.iter().map(|entry| entry.deadline).max() else {
                 return Poll::Ready(None);
-            }
+            };
+            state.moved = Some(Instant::now());
             // The first poll puts it in line for the connection, however much this task has done.
             let mut sending: Sending = Box::pin(unconstrained(live.send(write_batch(&entries))));
             let sending = match sending.as_mut().poll(cx) {
                 Poll::Pending => sending,
                 Poll::Ready(answer) => Box::pin(std::future::ready(answer)),
             };
-            Poll::Ready(Some(Batch { entries, sending }))
+            Poll::Ready(Some(Batch { entries, until, sending }))
         })
         .await
     }
@@ -219,6 +269,8 @@ type Sending = Pin<Box<dyn Future<Output = RedisResult<Value>> + Send>>;
 /// Requests on their way in one script.
 struct Batch {
     entries: Vec<Entry>,
+    /// The latest of their deadlines.
+    until: Instant,
     sending: Sending,
 }
 
@@ -230,12 +282,36 @@ impl State {
         while entries.len() < MAX_BATCH
             && let Some(entry) = self.queue.pop_front()
         {
-            if !entry.answer.is_closed() {
-                entries.push(entry);
+            if entry.answer.is_closed() {
+                continue;
+            }
+            if entry.apart && !entries.is_empty() {
+                self.queue.push_front(entry);
+                break;
+            }
+            let apart = entry.apart;
+            entries.push(entry);
+            if apart {
+                break;
             }
         }
         entries.sort_by_key(|entry| matches!(entry.ask, Ask::Release(_)));
         entries
+    }
+
+    /// Back to the front, from where those still wanted go out again. In the order in which they
+    /// came, which matters to a fair lock when two batches come back at once.
+    fn put_back(&mut self, entries: Vec<Entry>) {
+        self.queue.extend(entries);
+        self.queue.make_contiguous().sort_by_key(|entry| entry.number);
+    }
+
+    /// Takes out those whose deadline is no later than `end`.
+    fn take_until(&mut self, end: Instant) -> VecDeque<Entry> {
+        let queue = std::mem::take(&mut self.queue).into_iter();
+        let (over, left) = queue.partition(|entry| entry.deadline <= end);
+        self.queue = left;
+        over
     }
 }
 
@@ -257,3 +333,6 @@ fn answer_all(entries: impl IntoIterator<Item = Entry>, error: &StoreError) {
         let _ = entry.answer.send(Err(error.clone()));
     }
 }
+
+#[cfg(test)]
+mod tests;

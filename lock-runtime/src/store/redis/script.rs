@@ -3,7 +3,8 @@
 use std::fmt::Write;
 use std::sync::LazyLock;
 
-use redis::{Cmd, RedisError, Value};
+use redis::aio::MultiplexedConnection;
+use redis::{Cmd, RedisError, RedisResult, Value};
 use tokio::time::Instant;
 
 use super::link::{CallError, Link};
@@ -50,6 +51,11 @@ macro_rules! parts {
     ($($name:ident = $file:literal, $keys:literal, $args:literal;)*) => {
         parts!(@ 1; $($name = $file, $keys, $args;)*);
 
+        /// The sources of all parts, and of all of them in one script.
+        fn sources() -> impl Iterator<Item = &'static str> {
+            [$(&*$name.script.source),*].into_iter().chain([&*BATCH.source])
+        }
+
         /// All parts in one script.
         pub(super) static BATCH: LazyLock<Script> = LazyLock::new(|| batch(&[$(&$name),*]));
     };
@@ -59,10 +65,10 @@ scripts! {
     RENEW = "renew.lua";
     SHOW_COUNT = "show_count.lua";
     MULTI_RELEASE = "multi_release.lua";
-    LATCH_SET = "latch_set.lua";
-    LATCH_COUNT_DOWN = "latch_count_down.lua";
-    LATCH_REMOVE = "latch_remove.lua";
+    LATCH = "latch.lua";
     RAISE_TOKEN = "raise_token.lua";
+    INSPECT = "inspect.lua";
+    FORCE_RELEASE = "force_release.lua";
 }
 
 /// Takes any number of keys, so it cannot be a part.
@@ -75,12 +81,22 @@ parts! {
     MUTEX_RELEASE = "mutex_release.lua", 1, 2;
     FAIR_ACQUIRE = "fair_acquire.lua", 4, 6;
     FAIR_RELEASE = "fair_release.lua", 3, 2;
-    READ_ACQUIRE = "read_acquire.lua", 4, 5;
-    READ_RELEASE = "read_release.lua", 3, 3;
+    READ_ACQUIRE = "read_acquire.lua", 4, 6;
+    READ_RELEASE = "read_release.lua", 2, 3;
     WRITE_ACQUIRE = "write_acquire.lua", 3, 6;
-    WRITE_RELEASE = "write_release.lua", 3, 2;
+    WRITE_RELEASE = "write_release.lua", 2, 3;
     PERMIT_ACQUIRE = "permit_acquire.lua", 3, 7;
     PERMIT_RELEASE = "permit_release.lua", 2, 3;
+}
+
+/// Makes a server know what takes and frees locks before the first request finds that it does not:
+/// that one would be overtaken by those behind it. It stays an optimisation, so errors do not matter.
+pub(super) async fn load_all(connection: &mut MultiplexedConnection) {
+    let mut load = redis::pipe();
+    for source in sources() {
+        load.cmd("SCRIPT").arg("LOAD").arg(source).ignore();
+    }
+    let _: RedisResult<()> = load.query_async(connection).await;
 }
 
 /// Each part becomes a function whose parameters stand in for the script's own KEYS and ARGV.
@@ -99,11 +115,6 @@ fn batch(parts: &[&Part]) -> Script {
 }
 
 impl Part {
-    /// Starts a call of the part by itself; add the keys and then the arguments.
-    pub(super) fn call(&self) -> Cmd {
-        self.script.call(self.keys)
-    }
-
     /// Adds the part's number, by which the batch script finds it.
     pub(super) fn write_number(&self, batch: &mut Cmd) {
         batch.arg(self.number);
@@ -158,4 +169,8 @@ impl Script {
 
 pub(super) fn is_noscript(error: &RedisError) -> bool {
     error.code() == Some("NOSCRIPT")
+}
+
+pub(super) fn is_noperm(error: &RedisError) -> bool {
+    error.code() == Some("NOPERM")
 }

@@ -18,10 +18,11 @@ if mode == 'read' then
   for i = 1, #fields, 2 do
     local count = tonumber(fields[i + 1])
     if count then
-      for n = 1, count do
-        local key = ARGV[6] .. ':' .. fields[i] .. ':rwlock_timeout:' .. n
-        left = math.max(left, redis.call('PTTL', key))
-        if n == 1 and left > 0 and count > 64 then
+      for n = 1, math.max(count, 1) do
+        local own = redis.call('PTTL', ARGV[6] .. ':' .. fields[i] .. ':rwlock_timeout:' .. n)
+        left = math.max(left, own)
+        -- Redisson has one time-out for each time that a reader entered, ours has one for all.
+        if own > 0 and count > 16 then
           break
         end
       end

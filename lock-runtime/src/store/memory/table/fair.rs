@@ -5,6 +5,9 @@ use crate::clock::Tick;
 use crate::store::target::waiter_channel;
 use crate::store::{AcquireReply, AcquireRequest, OwnerId, Target};
 
+/// How many of the queue are tried for one who hears.
+const TOLD_AT_MOST: usize = 32;
+
 impl Name {
     pub(super) fn acquire_fair(
         &mut self,
@@ -53,9 +56,6 @@ impl Name {
         now: Tick,
         tell: &mut Tell,
     ) -> bool {
-        if self.hash().is_err() {
-            return false;
-        }
         let held = self.has_field(owner);
         if held {
             self.value = None;
@@ -63,7 +63,10 @@ impl Name {
         leave_place(&mut self.queue, owner);
         if self.value.is_none() {
             self.sweep_queue(None, now);
-            self.tell_head(lock, tell);
+            // A head that does not hear may be dead. Then the first who hears asks, and learns how
+            // long to wait for that one.
+            let channel = |place: &super::Place| waiter_channel(lock.companions(), &place.owner);
+            tell.first_of.push(self.queue.iter().take(TOLD_AT_MOST).map(channel).collect());
         }
         held
     }

@@ -1,7 +1,7 @@
 //! Count-down latches (S-30).
 
 use super::{Name, Number, Tell, Value, no_lock};
-use crate::error::StoreError;
+use crate::error::{StoreError, StoreErrorKind};
 use crate::store::{LatchRequest, Target};
 
 impl Name {
@@ -11,6 +11,12 @@ impl Name {
         request: LatchRequest,
         tell: &mut Tell,
     ) -> Result<u64, StoreError> {
+        let number = self.number()?;
+        if number.is_some_and(|number| number.until.is_some()) {
+            // A latch has no end of its own.
+            let message = "the key holds the free permits of a semaphore";
+            return Err(StoreError::new(StoreErrorKind::WrongType, message));
+        }
         if let LatchRequest::SetCount(count) = request {
             if self.value.is_some() {
                 return Ok(0);

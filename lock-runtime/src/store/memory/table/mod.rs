@@ -116,7 +116,17 @@ struct Counter {
 type Reply = Result<AcquireReply, StoreError>;
 
 /// The channels that are to be told of a change, once it can be seen.
-pub(super) type Tell = Vec<String>;
+#[derive(Default)]
+pub(super) struct Tell {
+    /// Of each, the first that anybody hears.
+    pub(super) first_of: Vec<Vec<String>>,
+}
+
+impl Tell {
+    fn push(&mut self, channel: String) {
+        self.first_of.push(vec![channel]);
+    }
+}
 
 impl Table {
     pub(super) fn acquire(&mut self, ask: &AcquireRequest, now: Tick, tell: &mut Tell) -> Reply {

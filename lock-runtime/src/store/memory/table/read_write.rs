@@ -16,7 +16,8 @@ impl Name {
         let (mut ours, mut writes) = (false, false);
         if let Some(hash) = self.side_hash()? {
             ours = alive && hash.has(owner, Side::Only);
-            writes = hash.mode == Mode::Write && hash.has(owner, Side::Write);
+            writes = hash.mode == Mode::Write
+                && ask.owner.writer().is_some_and(|writer| hash.has(writer, Side::Write));
             if hash.mode == Mode::Write && !writes {
                 return Ok(held(hash.until, now));
             }
@@ -94,7 +95,7 @@ impl Name {
         alive
     }
 
-    /// Gives back the write side, and the announcement in any case. What the owner reads stays.
+    /// Gives back the write side, and the announcement in any case. What is read inside it stays.
     pub(super) fn release_write(
         &mut self,
         lock: &Target,
@@ -104,7 +105,6 @@ impl Name {
     ) -> bool {
         let withdrawn = leave_place(&mut self.writers, owner);
         let last_left = withdrawn && self.last_writer(now).is_none();
-        let end = self.reads.get(owner.as_field()).copied();
         let Ok(hash) = self.hash() else { return false };
         let Some(hash) = hash.filter(|hash| hash.has(owner.as_field(), Side::Write)) else {
             if last_left {
@@ -114,12 +114,15 @@ impl Name {
             return false;
         };
         hash.remove(owner.as_field(), Side::Write);
-        match end.filter(|_| hash.has(owner.as_field(), Side::Only)) {
-            Some(end) => {
+        let longest = self.longest_reader();
+        let Self { value, reads, .. } = self;
+        match (value, longest) {
+            (Some(Value::Hash(hash)), Some(longest)) => {
+                hash.fields.retain(|field| reads.contains_key(&field.owner));
                 hash.mode = Mode::Read;
-                hash.until = end;
+                hash.until = longest;
             }
-            None => self.value = None,
+            (value, _) => *value = None,
         }
         tell.push(lock.channel().to_owned());
         true

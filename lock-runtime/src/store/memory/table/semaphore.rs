@@ -2,7 +2,12 @@
 
 use super::{Name, Number, Permit, Reply, SOON, TOKEN_MEMORY, Tell, Value};
 use crate::clock::Tick;
+use crate::error::{StoreError, StoreErrorKind};
 use crate::store::{AcquireReply, AcquireRequest, OwnerId, Target};
+
+/// As the script says it.
+const ANOTHER_COUNT: &str =
+    "the key holds a count-down latch, or a semaphore of Redisson with another number of permits";
 
 impl Name {
     pub(super) fn acquire_permits(
@@ -12,12 +17,22 @@ impl Name {
         tell: &mut Tell,
     ) -> Reply {
         // Without an end: a count that somebody else set.
-        let endless = self.number()?.is_some_and(|number| number.until.is_none());
         let (wanted, limit) = (ask.owner.permits(), ask.target.limit());
-        let alive = || self.permits.iter().filter(|permit| permit.until > now);
-        if !self.has_permit(&ask.owner, now) && alive().count() + wanted as usize > limit as usize {
-            let first = alive().map(|permit| permit.until).min();
-            return Ok(AcquireReply::Held(first.map(|first| first.since(now).max(SOON))));
+        let members = i64::try_from(self.permits.len()).unwrap_or(i64::MAX);
+        let count =
+            self.number()?.filter(|number| number.until.is_none()).map(|number| number.count);
+        let endless = count.is_some();
+        if count.is_some_and(|count| count.saturating_add(members) != i64::from(limit)) {
+            return Err(StoreError::new(StoreErrorKind::WrongType, ANOTHER_COUNT));
+        }
+        let mut ends: Vec<Tick> = self.permits.iter().map(|permit| permit.until).collect();
+        ends.retain(|end| *end > now);
+        ends.sort_unstable();
+        let over = (ends.len() + wanted as usize).saturating_sub(limit as usize);
+        if over > 0 && !self.has_permit(&ask.owner, now) {
+            // So many have to end, the first to end first.
+            let last = ends.get(over - 1);
+            return Ok(AcquireReply::Held(last.map(|last| last.since(now).max(SOON))));
         }
         let token = self.mint(ask.tokens, now);
         let before = self.permits.len();
@@ -47,11 +62,11 @@ impl Name {
         self.permits
             .retain(|permit| &*permit.owner != owner.as_field() || permit.number > owner.permits());
         let freed = before - self.permits.len();
-        let Ok(number) = self.number() else { return false };
         if freed == 0 {
             return false;
         }
-        if let Some(number) = number {
+        // Whatever is there by now, the permits are free and the waiters are told.
+        if let Ok(Some(number)) = self.number() {
             number.count = number.count.saturating_add(i64::try_from(freed).unwrap_or(i64::MAX));
         }
         tell.push(lock.channel().to_owned());

@@ -1,0 +1,168 @@
+//! What every wait for the store has in common: its end, its notices, its patience.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout_at};
+
+use super::Contention;
+use crate::error::StoreError;
+use crate::gate::Seat;
+use crate::lease::keeper::Timing;
+use crate::options::Wait;
+use crate::stand::Stand;
+use crate::store::{Subscription, Target};
+
+/// The least time that an answer gets.
+const A_MOMENT: Duration = Duration::from_millis(100);
+
+/// One wait, from the first question to the last.
+pub(super) struct Waiting<'a> {
+    contention: &'a Contention,
+    limit: Option<Instant>,
+    notices: Option<Subscription>,
+    /// Since when the store has been failing.
+    failing_since: Option<Instant>,
+}
+
+impl<'a> Waiting<'a> {
+    /// Starts where whoever had the seat before left off.
+    pub(super) fn new(
+        contention: &'a Contention,
+        seat: Option<&Seat<Stand>>,
+        limit: Option<Instant>,
+    ) -> Self {
+        let failing_since = seat.and_then(Seat::failing_since);
+        Self { contention, limit, notices: None, failing_since }
+    }
+
+    fn timing(&self) -> &Timing {
+        &self.contention.engine.keeper.timing
+    }
+
+    /// Notes that the store has answered.
+    pub(super) fn answered(&mut self, seat: Option<&Seat<Stand>>) {
+        if self.failing_since.take().is_some()
+            && let Some(seat) = seat
+        {
+            seat.answered();
+        }
+    }
+
+    /// Notes that the store has failed. True if that ends the wait (S-33).
+    pub(super) fn failed(&mut self, error: &StoreError, seat: Option<&Seat<Stand>>) -> bool {
+        let patience = self.timing().store_patience;
+        let out_of_patience = self.failing_for() >= patience;
+        if let (true, Some(seat)) = (error.kind().is_transient(), seat) {
+            seat.failed(error, patience);
+        }
+        !error.kind().is_transient()
+            || out_of_patience
+            || self.out_of_time()
+            || self.contention.options.wait() == Wait::Never
+    }
+
+    /// For how much of this wait the store has been failing, from now on at the latest.
+    pub(super) fn failing_for(&mut self) -> Duration {
+        let since = *self.failing_since.get_or_insert_with(Instant::now);
+        since.max(self.contention.started).elapsed()
+    }
+
+    /// Forgets notices that came before now: call it before the question that acts on them.
+    pub(super) fn forget_past(&mut self) {
+        if let Some(notices) = &mut self.notices {
+            notices.forget_past();
+        }
+    }
+
+    /// Gives up the subscription: what is waited for is told elsewhere from now on.
+    pub(super) fn stop_listening(&mut self) {
+        self.notices = None;
+    }
+
+    pub(super) fn listens(&self) -> bool {
+        self.notices.is_some()
+    }
+
+    /// True once a notice from now on will be heard. Where it cannot be had, polling does.
+    pub(super) async fn subscribe(&mut self, target: &Arc<Target>) -> bool {
+        let keeper = &self.contention.engine.keeper;
+        let timeout = self.time_left(keeper.timing.command_timeout);
+        match keeper.store.subscribe(target, timeout).await {
+            Ok(notices) => {
+                self.notices = Some(notices);
+                true
+            }
+            Err(error) => {
+                tracing::debug!(lock.key = ?target.key(), %error, "no subscription");
+                false
+            }
+        }
+    }
+
+    /// Waits for a notice until then, if any can be heard.
+    pub(super) async fn notified_until(&mut self, until: Instant) {
+        if let Some(notices) = &mut self.notices {
+            let _ = timeout_at(until, notices.notified()).await;
+        }
+    }
+
+    /// The longest sleep between two questions, not quite the same for everybody (S-15).
+    pub(super) fn poll_cap(&self) -> Duration {
+        self.timing().poll_cap.mul_f64(0.8 + 0.4 * fastrand::f64())
+    }
+
+    /// Sleeps until the first of: a notice, so long, our own limit, the client's end (S-15).
+    pub(super) async fn nap(&mut self, most: Duration) {
+        let nap = tokio::time::sleep(self.time_left(most));
+        let engine = &self.contention.engine;
+        let closing = engine.closing.notified();
+        tokio::pin!(closing);
+        // Register, then check, then wait; whoever called looks at `closed` as well.
+        closing.as_mut().enable();
+        if engine.closed.load(Ordering::SeqCst) {
+            return;
+        }
+        let noticed = async {
+            match &mut self.notices {
+                Some(notices) => notices.notified().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = nap => {}
+            () = closing => {}
+            () = noticed => {}
+        }
+    }
+
+    /// Sleeps for a random time, in milliseconds, but not past our own limit.
+    pub(super) async fn pause(&self, millis: std::ops::Range<u64>) {
+        let pause = Duration::from_millis(fastrand::u64(millis));
+        tokio::time::sleep(self.time_left(pause)).await;
+    }
+
+    /// Waits for something, but no longer than so long and not past our own limit.
+    pub(super) async fn at_most(&self, most: Duration, something: impl Future<Output = ()>) {
+        let _ = timeout_at(Instant::now() + self.time_left(most), something).await;
+    }
+
+    /// How long the store may take: as long as we wait, but an answer always gets a moment, or a
+    /// short wait over a slow network could never succeed.
+    pub(super) fn time_to_answer(&self) -> Duration {
+        let replicas = self.contention.options.replicas();
+        let command_timeout = self.timing().command_timeout
+            + replicas.map_or(Duration::ZERO, |replicas| replicas.timeout);
+        self.time_left(command_timeout).max(A_MOMENT.min(command_timeout))
+    }
+
+    fn time_left(&self, most: Duration) -> Duration {
+        let left = |limit: Instant| limit.saturating_duration_since(Instant::now());
+        self.limit.map_or(most, |limit| left(limit).min(most))
+    }
+
+    pub(super) fn out_of_time(&self) -> bool {
+        self.limit.is_some_and(|limit| Instant::now() >= limit)
+    }
+}

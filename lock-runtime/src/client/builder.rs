@@ -1,0 +1,228 @@
+//! [`LockClientBuilder`]: a client with settings of its own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{LockClient, Settings};
+use crate::acquire::Engine;
+use crate::clock::Clock;
+use crate::error::LockError;
+use crate::key::LockKey;
+use crate::lease::keeper::Timing;
+use crate::options::LockOptions;
+use crate::store::Store;
+use crate::store::memory::MemoryStore;
+#[cfg(feature = "redis")]
+use crate::store::redis::RedisStore;
+#[cfg(feature = "tls-rustls")]
+use crate::store::redis::TlsOptions;
+
+/// Shortest duration that a client's settings may have: less would hammer the store.
+const SHORTEST_SETTING: Duration = Duration::from_millis(5);
+
+/// Longest duration that a client's settings may have: more is a mistake.
+const LONGEST_SETTING: Duration = Duration::from_secs(60 * 60 * 24);
+
+/// Refuses a duration that no setting may have.
+pub(crate) fn check_setting(name: &str, duration: Duration) -> Result<(), LockError> {
+    if (SHORTEST_SETTING..=LONGEST_SETTING).contains(&duration) {
+        return Ok(());
+    }
+    Err(LockError::InvalidOptions(format!(
+        "{name} is {duration:?}; give between {SHORTEST_SETTING:?} and {LONGEST_SETTING:?}"
+    )))
+}
+
+/// Builds a [`LockClient`].
+///
+/// # Examples
+///
+/// ```no_run
+/// # async fn example() -> Result<(), lock_runtime::LockError> {
+/// use lock_runtime::LockClient;
+/// use std::time::Duration;
+///
+/// let client = LockClient::builder()
+///     .namespace("shop")
+///     .store_patience(Duration::from_secs(2))
+///     .connect("redis://:secret@redis.internal/2")
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+#[must_use = "a builder does nothing until it makes a client"]
+pub struct LockClientBuilder {
+    namespace: Option<String>,
+    options: LockOptions,
+    clock: Option<Clock>,
+    timing: Timing,
+    max_waiters: usize,
+    #[cfg(feature = "tls-rustls")]
+    tls: Option<TlsOptions>,
+}
+
+impl Default for LockClientBuilder {
+    fn default() -> Self {
+        Self {
+            namespace: None,
+            options: LockOptions::default(),
+            clock: None,
+            timing: Timing {
+                command_timeout: Duration::from_secs(1),
+                store_patience: Duration::from_secs(5),
+                poll_cap: Duration::from_secs(5),
+                handoff_window: Duration::from_millis(5),
+                waiter_lease: Duration::from_secs(5),
+            },
+            max_waiters: 131_072,
+            #[cfg(feature = "tls-rustls")]
+            tls: None,
+        }
+    }
+}
+
+impl LockClientBuilder {
+    /// Put in front of every name: `shop` makes `order:42` the lock `shop:order:42` (S-2).
+    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.namespace = Some(namespace.into());
+        self
+    }
+
+    /// The options of this client's locks unless told otherwise.
+    pub fn options(mut self, options: LockOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// How long one command may take before its outcome counts as unknown. Longer rides out slow
+    /// networks, shorter notices a dead connection sooner. Default: 1 s.
+    pub fn command_timeout(mut self, timeout: Duration) -> Self {
+        self.timing.command_timeout = timeout;
+        self
+    }
+
+    /// How long an acquire puts up with a store that cannot be reached, even one that would wait
+    /// for ever. Longer rides out fail-overs, shorter fails requests sooner. Default: 5 s.
+    pub fn store_patience(mut self, patience: Duration) -> Self {
+        self.timing.store_patience = patience;
+        self
+    }
+
+    /// The longest sleep of a waiter between two attempts, jittered by a fifth. It bounds what a
+    /// lost notice costs (S-15); shorter asks the store more often. Default: 5 s.
+    pub fn poll_cap(mut self, cap: Duration) -> Self {
+        self.timing.poll_cap = cap;
+        self
+    }
+
+    /// How long the store keeps the place of a waiter who gives no sign of life: in the queue of a
+    /// fair lock, among announced writers (S-26, S-27). Refreshed at a third. It is how long dead
+    /// waiters hold up a line, all together. Default: 5 s.
+    pub fn waiter_lease(mut self, lease: Duration) -> Self {
+        self.timing.waiter_lease = lease;
+        self
+    }
+
+    /// How long tasks of this process may pass a hold among themselves before other processes get a
+    /// chance (S-14). Longer is faster here and slower elsewhere; zero ends hand-off. Default: 5 ms.
+    pub fn handoff_window(mut self, window: Duration) -> Self {
+        self.timing.handoff_window = window;
+        self
+    }
+
+    /// How many tasks may wait for locks in this client before others get
+    /// [`LockError::Busy`] (S-18). Default: 131 072.
+    pub fn max_waiters(mut self, max_waiters: usize) -> Self {
+        self.max_waiters = max_waiters;
+        self
+    }
+
+    /// The clock that leases are measured on, in place of the store's; for tests (S-11).
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
+    /// What [`connect`](Self::connect) trusts and shows; it then takes `rediss://` addresses only.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// use lock_runtime::{LockClient, TlsOptions};
+    ///
+    /// let tls = TlsOptions::new().root_certificate(std::fs::read("ca.pem")?);
+    /// let client = LockClient::builder().tls(tls).connect("rediss://redis.internal:6380").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "tls-rustls")]
+    pub fn tls(mut self, tls: TlsOptions) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+
+    /// Connects to one Redis server: see [`LockClient::connect`].
+    ///
+    /// # Errors
+    ///
+    /// As [`LockClient::connect`], and [`LockError::InvalidOptions`] or [`LockError::InvalidKey`] if
+    /// a setting is wrong.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future closes what was opened.
+    #[cfg(feature = "redis")]
+    pub async fn connect(self, url: &str) -> Result<LockClient, LockError> {
+        self.check()?;
+        #[cfg(feature = "tls-rustls")]
+        if let Some(tls) = &self.tls {
+            let store = RedisStore::connect_with_tls(url, tls).await?;
+            return self.store(store);
+        }
+        let store = RedisStore::connect(url).await?;
+        self.store(store)
+    }
+
+    /// A client of its own in-memory store.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::InvalidOptions`] or [`LockError::InvalidKey`] if a setting is wrong.
+    pub fn in_memory(self) -> Result<LockClient, LockError> {
+        self.store(MemoryStore::new())
+    }
+
+    /// A client of this store.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::InvalidOptions`] or [`LockError::InvalidKey`] if a setting is wrong.
+    pub fn store(self, store: impl Store) -> Result<LockClient, LockError> {
+        self.check()?;
+        let options = self.options;
+        Ok(self.build(Arc::new(store), options))
+    }
+
+    pub(crate) fn check(&self) -> Result<(), LockError> {
+        if let Some(namespace) = &self.namespace {
+            LockKey::new(namespace)?;
+        }
+        let Timing { command_timeout, store_patience, poll_cap, waiter_lease, .. } = self.timing;
+        let durations = [
+            ("waiter_lease", waiter_lease),
+            ("command_timeout", command_timeout),
+            ("store_patience", store_patience),
+            ("poll_cap", poll_cap),
+        ];
+        durations.into_iter().try_for_each(|(name, duration)| check_setting(name, duration))
+    }
+
+    pub(super) fn build(self, store: Arc<dyn Store>, options: LockOptions) -> LockClient {
+        let clock = self.clock.unwrap_or_else(|| store.clock());
+        let engine = Engine::new(store, clock, self.timing, self.max_waiters);
+        let settings = Settings { namespace: self.namespace, options };
+        LockClient { engine: Arc::new(engine), settings: Arc::new(settings) }
+    }
+}

@@ -1,0 +1,236 @@
+//! [`LockClient`]: where locks come from.
+//!
+//! `builder` makes it, `watch` looks at what it and the store hold.
+
+mod builder;
+mod watch;
+
+use std::fmt;
+use std::num::NonZeroU32;
+use std::sync::{self, Arc, PoisonError};
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout_at};
+
+pub use self::builder::LockClientBuilder;
+pub(crate) use self::builder::check_setting;
+pub use self::watch::{Health, HeldInfo};
+use crate::acquire::{Engine, Handle};
+use crate::error::LockError;
+use crate::fair_mutex::FairMutex;
+use crate::key::{IntoLockKey, LockKey};
+use crate::latch::CountDownLatch;
+use crate::multi_lock::MultiLock;
+use crate::mutex::Mutex;
+use crate::options::LockOptions;
+use crate::rw_lock::RwLock;
+use crate::scope::{self, Inherit, Link};
+use crate::semaphore::Semaphore;
+use crate::store::memory::MemoryStore;
+use crate::store::{LockKind, Target};
+
+/// Makes locks. A cheap handle: clones share one connection, one watchdog and one line per key.
+///
+/// # Examples
+///
+/// ```no_run
+/// # async fn example() -> Result<(), lock_runtime::LockError> {
+/// use lock_runtime::LockClient;
+///
+/// let client = LockClient::connect("redis://127.0.0.1:6379").await?;
+/// client.install(); // annotated functions use it from here on
+/// let guard = client.mutex("order:42").lock().await?;
+/// guard.release().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct LockClient {
+    engine: Arc<Engine>,
+    settings: Arc<Settings>,
+}
+
+#[derive(Debug)]
+struct Settings {
+    namespace: Option<String>,
+    options: LockOptions,
+}
+
+/// The process-wide default: see [`LockClient::install`].
+static INSTALLED: sync::RwLock<Option<LockClient>> = sync::RwLock::new(None);
+
+impl LockClient {
+    /// A client of its own in-memory store: locks that live and end with this process.
+    #[must_use]
+    pub fn in_memory() -> Self {
+        Self::builder().build(Arc::new(MemoryStore::new()), LockOptions::default())
+    }
+
+    /// Connects to one Redis server: `redis://`, `rediss://` (feature `tls-rustls`) or `unix://`,
+    /// with `user:password@`, `/database` and `?protocol` as the address says.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Store`] at once if the address is wrong, the server cannot be reached, its
+    /// certificate is not trusted, or it refuses the password. Once connected, the client reconnects
+    /// by itself, for ever.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future closes what was opened.
+    #[cfg(feature = "redis")]
+    pub async fn connect(url: &str) -> Result<Self, LockError> {
+        Self::builder().connect(url).await
+    }
+
+    /// Starts a client with settings of its own.
+    pub fn builder() -> LockClientBuilder {
+        LockClientBuilder::default()
+    }
+
+    /// The mutex of that name. Cheap; an invalid name is reported when it is locked.
+    pub fn mutex(&self, name: impl IntoLockKey) -> Mutex {
+        Mutex::new(self.handle(name, Target::mutex))
+    }
+
+    /// The fair mutex of that name: first come, first served across all processes.
+    pub fn fair_mutex(&self, name: impl IntoLockKey) -> FairMutex {
+        FairMutex::new(self.handle(name, Target::fair))
+    }
+
+    /// The read/write lock of that name.
+    pub fn rw_lock(&self, name: impl IntoLockKey) -> RwLock {
+        let name = name.into_lock_key();
+        let side = |kind| self.handle(name.clone(), |key| Target::side(kind, key));
+        RwLock::new(side(LockKind::Read), side(LockKind::Write))
+    }
+
+    /// The semaphore of that name, with `limit` permits.
+    pub fn semaphore(&self, name: impl IntoLockKey, limit: NonZeroU32) -> Semaphore {
+        Semaphore::new(self.handle(name, |key| Target::semaphore(key, limit)), limit)
+    }
+
+    /// The count-down latch of that name.
+    pub fn latch(&self, name: impl IntoLockKey) -> CountDownLatch {
+        CountDownLatch::new(self.handle(name, Target::latch))
+    }
+
+    /// The mutexes of all these names at once, all or none: see [`MultiLock`]. Cheap; an invalid name,
+    /// or no name at all, is reported when it is locked.
+    pub fn multi_lock<N: IntoLockKey>(&self, names: impl IntoIterator<Item = N>) -> MultiLock {
+        let names = names.into_iter().map(|name| self.full_name(name.into_lock_key()?));
+        MultiLock::of_names(&self.engine, names.collect(), self.settings.options)
+    }
+
+    /// A way to take what `target` makes of the full name.
+    fn handle(
+        &self,
+        name: impl IntoLockKey,
+        target: impl FnOnce(LockKey) -> Arc<Target>,
+    ) -> Handle {
+        let target = name.into_lock_key().and_then(|key| self.full_name(key)).map(target);
+        Handle::new(Arc::clone(&self.engine), target, self.settings.options)
+    }
+
+    fn full_name(&self, key: LockKey) -> Result<LockKey, LockError> {
+        match &self.settings.namespace {
+            None => Ok(key),
+            Some(namespace) => key.in_namespace(namespace),
+        }
+    }
+
+    /// The options that this client's locks have unless told otherwise.
+    #[must_use]
+    pub fn options(&self) -> LockOptions {
+        self.settings.options
+    }
+
+    /// Makes this the process's default client, in place of any earlier one: what annotated
+    /// functions use that neither name a client nor run inside [`scope`](Self::scope).
+    pub fn install(&self) {
+        *INSTALLED.write().unwrap_or_else(PoisonError::into_inner) = Some(self.clone());
+    }
+
+    /// The client of the enclosing [`scope`](Self::scope), else the installed one.
+    #[must_use]
+    pub fn current() -> Option<Self> {
+        if let Some(client) = scope::enclosing_client::<Self>() {
+            return Some((*client).clone());
+        }
+        INSTALLED.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Runs `future` with this client as the default of annotated functions inside it.
+    ///
+    /// # Cancel safety
+    ///
+    /// As cancel safe as `future`.
+    pub fn scope<F: Future>(&self, future: F) -> Inherit<F> {
+        scope::within(Link::client(Arc::new(self.clone())), future)
+    }
+
+    /// Ends the client: from now on nothing new is locked ([`LockError::Closed`]), whoever waits in
+    /// line is sent away, and holds that are let go within `grace` are given back to the store
+    /// before this returns.
+    ///
+    /// Guards that are still alive afterwards stay valid until their lease ends and are not renewed
+    /// any more; letting them go still frees the lock.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped half way, the client is closed and its guards are as described, but what was dropped
+    /// may not have been given back yet.
+    pub async fn shutdown(&self, grace: Duration) -> Shutdown {
+        self.engine.close();
+        let engines = self.engine.family();
+        engines.iter().for_each(|engine| engine.close());
+        let settled = async {
+            for engine in &engines {
+                engine.settled().await;
+            }
+        };
+        match Instant::now().checked_add(grace) {
+            Some(limit) => drop(timeout_at(limit, settled).await),
+            None => settled.await,
+        }
+        let mut report = Shutdown { still_held: 0, not_given_back: 0 };
+        for engine in &engines {
+            let (held, under_way) = engine.left_behind();
+            report.still_held += held;
+            report.not_given_back += under_way;
+            engine.keeper.watchdog.close();
+        }
+        if report.is_clean() {
+            self.engine.keeper.store.close();
+        }
+        report
+    }
+}
+
+impl fmt::Debug for LockClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LockClient")
+            .field("store", &self.engine.keeper.store)
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a [`shutdown`](LockClient::shutdown) left behind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Shutdown {
+    /// Holds whose guards were still alive.
+    pub still_held: usize,
+    /// Holds that were let go, or requests that were cut short, whose end the store has not
+    /// confirmed; they end with their lease at the latest.
+    pub not_given_back: usize,
+}
+
+impl Shutdown {
+    /// True if nothing was left behind.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.still_held == 0 && self.not_given_back == 0
+    }
+}

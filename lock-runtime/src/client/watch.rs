@@ -1,0 +1,184 @@
+//! Looking at locks: what the store knows of a name, what this client holds, and how well.
+
+use std::time::Duration;
+
+use super::LockClient;
+use crate::error::{LockError, StoreError, StoreErrorKind};
+use crate::fence::FencingToken;
+use crate::key::{IntoLockKey, LockKey};
+use crate::lease::Hold;
+use crate::store::{Inspection, LockKind};
+
+impl LockClient {
+    /// What the store knows of a name: as what it is held, by which clients, for how long.
+    ///
+    /// It may be over by the time you read it: good for people and dashboards, not for decisions.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::KeyCollision`] if there is no lock at the name but other data,
+    /// [`LockError::InvalidKey`] if it is no name, [`LockError::Store`] if the store fails.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future changes nothing.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(client: lock_runtime::LockClient) -> Result<(), lock_runtime::LockError> {
+    /// let found = client.inspect("order:42").await?;
+    /// if let (Some(kind), Some(left)) = (found.kind, found.remaining) {
+    ///     println!("held as a {kind} for {left:?} more unless renewed");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn inspect(&self, name: impl IntoLockKey) -> Result<Inspection, LockError> {
+        let (key, keeper) = (self.full_name(name.into_lock_key()?)?, &self.engine.keeper);
+        let timeout = keeper.timing.command_timeout;
+        keeper.store.inspect(&key, timeout).await.map_err(|error| found(&key, error))
+    }
+
+    /// Frees a name whoever holds it, of all clients and processes, and wakes those who wait for it.
+    /// `false` if nobody held it.
+    ///
+    /// For an operator: **the holder is not asked and goes on** until its next renewal, up to a third
+    /// of its lease later, or with a fixed lease until that ends. Only then is its guard lost, and
+    /// the next holder may be at work by then; fencing tokens, which go on from where they are, tell
+    /// them apart. A holder that was lost does not touch the lock of the next one. Queues of waiters
+    /// stay. A count-down latch is no lock and is left alone.
+    ///
+    /// # Errors
+    ///
+    /// As [`inspect`](Self::inspect). After [`StoreErrorKind::OutcomeUnknown`] it may be free.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, it may or may not take effect.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(client: lock_runtime::LockClient) -> Result<(), lock_runtime::LockError> {
+    /// if client.force_release("report:nightly").await? {
+    ///     eprintln!("freed; check what its holder was doing");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn force_release(&self, name: impl IntoLockKey) -> Result<bool, LockError> {
+        let (key, keeper) = (self.full_name(name.into_lock_key()?)?, &self.engine.keeper);
+        let timeout = keeper.timing.command_timeout;
+        let freed = keeper.store.force_release(&key, timeout).await;
+        let freed = freed.map_err(|error| found(&key, error))?;
+        if freed {
+            tracing::warn!(lock.key = ?key, "lock released by force");
+        }
+        Ok(freed)
+    }
+
+    /// What this client holds now, in no order. Several guards on one hold, inside each other or of
+    /// readers who share it, are one entry. Asks nobody; looks at every hold.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// let client = lock_runtime::LockClient::in_memory();
+    /// let guard = client.mutex("order:42").lock().await?;
+    /// let held = client.held();
+    /// assert_eq!(held[0].key.as_str(), "order:42");
+    /// assert_eq!(held[0].token, guard.token());
+    /// # Ok::<_, lock_runtime::LockError>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn held(&self) -> Vec<HeldInfo> {
+        let holds = self.engine.keeper.watchdog.all();
+        holds.iter().filter_map(|hold| HeldInfo::of(hold)).collect()
+    }
+
+    /// Whether this client can keep what it holds; for a readiness probe or an alarm.
+    ///
+    /// A renewal that fails is tried again soon, so a single failure means nothing. It is late once
+    /// no renewal has been confirmed for half of the lease: there is time left until the hold is
+    /// lost, and something is wrong. Asks nobody; looks at every hold.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let client = lock_runtime::LockClient::in_memory();
+    /// assert!(client.health().is_healthy());
+    /// ```
+    #[must_use]
+    pub fn health(&self) -> Health {
+        let watchdog = &self.engine.keeper.watchdog;
+        let late = |hold: &Hold| {
+            let (info, overdue) = (HeldInfo::of(hold)?, hold.unconfirmed_for()?);
+            (overdue.since > overdue.lease / 2).then_some(info)
+        };
+        Health {
+            late: watchdog.all().iter().filter_map(|hold| late(hold)).collect(),
+            last_renewal_failed: watchdog.last_failed(),
+        }
+    }
+}
+
+/// An operator's error, by name.
+fn found(key: &LockKey, error: StoreError) -> LockError {
+    match error.kind() {
+        StoreErrorKind::WrongType => {
+            LockError::KeyCollision { key: key.to_string(), found: error.to_string() }
+        }
+        _ => error.into(),
+    }
+}
+
+/// One hold of this client: see [`LockClient::held`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HeldInfo {
+    /// The lock's full name.
+    pub key: LockKey,
+    /// As what it is held.
+    pub kind: LockKind,
+    /// The fencing token of the guard that has it now.
+    pub token: FencingToken,
+    /// How long it is good for without another renewal.
+    pub remaining: Duration,
+    /// How long ago it was taken from the store, hand-offs inside this process included.
+    pub held_for: Duration,
+}
+
+impl HeldInfo {
+    /// Nothing if it is lost or given back.
+    fn of(hold: &Hold) -> Option<Self> {
+        let now = hold.check().ok().filter(|_| !hold.is_released())?;
+        Some(Self {
+            key: hold.target.key().clone(),
+            kind: hold.target.kind(),
+            token: hold.token(),
+            remaining: hold.deadline().since(now),
+            held_for: now.since(hold.taken_at),
+        })
+    }
+}
+
+/// How well a client keeps its holds: see [`LockClient::health`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Health {
+    /// Holds whose renewal has been failing for more than half of their lease.
+    pub late: Vec<HeldInfo>,
+    /// True if the last answer of the store to a renewal was an error or did not come.
+    pub last_renewal_failed: bool,
+}
+
+impl Health {
+    /// True if no renewal is late.
+    #[must_use]
+    pub fn is_healthy(&self) -> bool {
+        self.late.is_empty()
+    }
+}

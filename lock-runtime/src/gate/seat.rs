@@ -1,0 +1,185 @@
+//! The place inside a gate, or what is left of it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{Gate, Gates, MAX_TOKEN_BLOCK, SeatState, Turn, Waiter};
+use crate::error::StoreError;
+use crate::options::Lease;
+use crate::store::Target;
+
+/// The place inside a gate. Dropping it lets the next in line in.
+pub(crate) struct Seat<H> {
+    /// Empty once the seat has been passed on, or if there is no gate around it.
+    pub(super) inside: Option<(Arc<Gates<H>>, Arc<Target>)>,
+    /// True for one of several contenders side by side.
+    pub(super) beside: bool,
+    /// True once others are let in although the hold goes on.
+    pub(super) outside: bool,
+}
+
+impl<H> Seat<H> {
+    /// A seat at no gate: what it is good for concerns nobody else.
+    pub(crate) fn apart() -> Self {
+        Self { inside: None, beside: false, outside: false }
+    }
+
+    /// Tells those who were in line before `then` that what they wait for has come, for all of them.
+    pub(crate) fn share_before(&self, then: Instant) {
+        self.end_line(|waiter| waiter.since < then, || Turn::Shared);
+    }
+
+    /// Takes these out of the line and tells each why.
+    fn end_line(&self, which: impl Fn(&Waiter<H>) -> bool, turn: impl Fn() -> Turn<H>) {
+        let taken = self
+            .with(|gate| gate.line.extract_if(.., |_, waiter| which(waiter)).collect::<Vec<_>>());
+        let (Some(taken), Some((gates, _))) = (taken, &self.inside) else { return };
+        gates.waiting.fetch_sub(taken.len(), Ordering::Relaxed);
+        for (_, waiter) in taken {
+            let _ = waiter.turn.send(turn());
+        }
+    }
+
+    /// How many fencing tokens to reserve: what the line can use (S-23).
+    ///
+    /// The line's length alone says too little when the same tasks come back at once, so a gate
+    /// whose last holds were handed on more often gets twice that.
+    pub(crate) fn tokens_wanted(&self) -> u32 {
+        self.with(|gate| {
+            let line = u32::try_from(gate.line.len()).unwrap_or(MAX_TOKEN_BLOCK);
+            if line == 0 {
+                return 1;
+            }
+            line.max(gate.appetite.saturating_mul(2)).saturating_add(1).min(MAX_TOKEN_BLOCK)
+        })
+        .unwrap_or(1)
+    }
+
+    /// Since when the store has been failing, also for those who had the seat before.
+    pub(crate) fn failing_since(&self) -> Option<Instant> {
+        self.with(|gate| gate.failing.as_ref().map(|(since, _)| *since)).flatten()
+    }
+
+    /// Notes that the store has answered.
+    pub(crate) fn answered(&self) {
+        self.with(|gate| gate.failing = None);
+    }
+
+    /// Notes that the store has failed, and ends the wait of everybody in line who has put up with
+    /// that for `patience`: each has its own, not one after the other (S-33).
+    pub(crate) fn failed(&self, error: &StoreError, patience: Duration) {
+        let now = Instant::now();
+        let since = self.with(|gate| {
+            let since = gate.failing.take().map_or(now, |(since, _)| since);
+            gate.failing = Some((since, error.clone()));
+            since
+        });
+        let Some(since) = since else { return };
+        let overdue = |waiter: &Waiter<H>| now >= waiter.since.max(since) + patience;
+        self.end_line(overdue, || Turn::Failed(error.clone()));
+    }
+
+    /// Notes how many hand-offs a hold came to.
+    pub(crate) fn note_handoffs(&self, handoffs: u32) {
+        self.with(|gate| gate.appetite = handoffs);
+    }
+
+    /// Until when other processes may go first; asked once.
+    pub(crate) fn take_others_first(&self) -> Option<Instant> {
+        self.with(|gate| gate.others_first.take()).flatten().filter(|until| *until > Instant::now())
+    }
+
+    /// Tells newcomers that the hold is being given back.
+    pub(crate) fn leaving(&self) {
+        self.with(|gate| gate.seat = SeatState::Leaving);
+    }
+
+    /// Gives the seat to the first in line who wants just this lease, with what `make` makes of it.
+    ///
+    /// # Errors
+    ///
+    /// The seat, if nobody is in line or the first wants another lease or more replicas.
+    pub(crate) fn hand_off(
+        self,
+        lease: Lease,
+        replicas: u32,
+        make: impl FnOnce(Self) -> H,
+    ) -> Result<(), Self> {
+        let Some(waiter) = self.with(|gate| gate.pop_if(lease, replicas)).flatten() else {
+            return Err(self);
+        };
+        if let Some((gates, _)) = &self.inside {
+            gates.waiting.fetch_sub(1, Ordering::Relaxed);
+        }
+        // If the waiter has just gone, the payload is dropped here and finds the next one
+        // (invariant 2), as a guard does.
+        let _ = waiter.turn.send(Turn::Handed(make(self)));
+        Ok(())
+    }
+
+    /// Leaves. `others_first` gives other processes that long before this one contends again.
+    pub(crate) fn leave(mut self, others_first: Option<Duration>) {
+        let until = others_first.map(|head_start| Instant::now() + head_start);
+        match (&self.inside, until) {
+            (Some((gates, target)), Some(until)) if self.outside => {
+                gates.let_others_first(target, until);
+            }
+            _ => self.pass(until),
+        }
+    }
+
+    /// Lets the next in line in at once. What is left can [leave](Self::leave) later.
+    pub(crate) fn step_out(mut self) -> Self {
+        let inside = self.inside.clone();
+        self.pass(None);
+        Self { inside, beside: false, outside: true }
+    }
+
+    fn pass(&mut self, others_first: Option<Instant>) {
+        let Some((gates, target)) = self.inside.take() else { return };
+        if self.outside {
+            return;
+        }
+        if self.beside {
+            return gates.leave_beside(&target);
+        }
+        let next = {
+            let mut shard = gates.shard(&target);
+            let Some(gate) = shard.gates.get_mut(&*target) else { return };
+            gate.others_first = others_first;
+            let next = gate.line.pop_first();
+            gate.seat = if next.is_some() { SeatState::Taken } else { SeatState::Free };
+            if next.is_none() && others_first.is_none() {
+                shard.gates.remove(&*target);
+            }
+            next
+        };
+        if let Some((_, waiter)) = next {
+            gates.waiting.fetch_sub(1, Ordering::Relaxed);
+            let seat = Self { inside: Some((gates, target)), beside: false, outside: false };
+            // Refused by a waiter who has just gone: dropping the seat lets the next one in.
+            let _ = waiter.turn.send(Turn::Contend(seat));
+        }
+    }
+
+    fn with<T>(&self, f: impl FnOnce(&mut Gate<H>) -> T) -> Option<T> {
+        let (gates, target) = self.inside.as_ref().filter(|_| !self.beside && !self.outside)?;
+        gates.shard(target).gates.get_mut(&**target).map(f)
+    }
+}
+
+impl<H> Drop for Seat<H> {
+    fn drop(&mut self) {
+        self.pass(None);
+    }
+}
+
+impl<H> fmt::Debug for Seat<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Seat").finish_non_exhaustive()
+    }
+}

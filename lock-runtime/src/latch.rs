@@ -1,0 +1,133 @@
+//! [`CountDownLatch`]: a count that processes wait for (S-30).
+
+use crate::acquire::Handle;
+use crate::error::LockError;
+use crate::options::LockOptions;
+use crate::store::LatchRequest;
+
+/// A distributed count-down latch: tasks of any process wait until others have counted it down.
+///
+/// A latch is open while it has no count, so also before one was set: set it before anybody waits.
+/// Counted down to zero it is gone, and a new count may be set. A latch that is used again and again
+/// can be shut anew before a waiter has looked; that one waits for the next round.
+///
+/// Nothing is leased: the count stays until it is counted down or [removed](Self::remove), whoever
+/// dies. A waiter that misses the message looks again after the client's
+/// [`poll_cap`](crate::LockClientBuilder::poll_cap) at the latest.
+///
+/// Redisson's `getCountDownLatch` of the same name is the same latch.
+///
+/// # Examples
+///
+/// ```no_run
+/// # async fn example(client: lock_runtime::LockClient) -> Result<(), lock_runtime::LockError> {
+/// let imported = client.latch("import:2024-05");
+/// imported.try_set_count(2).await?;
+/// // In each of two other processes, when it is done:
+/// client.latch("import:2024-05").count_down().await?;
+/// // Goes on when both are.
+/// imported.wait().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+#[must_use = "a latch does nothing until it is used"]
+pub struct CountDownLatch {
+    handle: Handle,
+}
+
+impl CountDownLatch {
+    pub(crate) fn new(handle: Handle) -> Self {
+        Self { handle }
+    }
+
+    /// The same latch with other options. Only [`LockOptions::wait`] and
+    /// [`LockOptions::max_waiters`] concern a latch.
+    pub fn with(self, options: LockOptions) -> Self {
+        Self { handle: self.handle.with(options) }
+    }
+
+    /// Sets the count if there is none. False if there is one; it then stays as it is.
+    ///
+    /// # Errors
+    ///
+    /// - [`LockError::InvalidOptions`] if `count` is zero; [`remove`](Self::remove) opens a latch.
+    /// - [`LockError::InvalidKey`] if the name is not valid.
+    /// - [`LockError::KeyCollision`] if the name holds something that is no latch.
+    /// - [`LockError::Store`] if the store could not be reached. With
+    ///   [`StoreErrorKind::OutcomeUnknown`](crate::StoreErrorKind::OutcomeUnknown) the count may have
+    ///   been set: [`count`](Self::count) tells.
+    /// - [`LockError::Closed`] after the client was shut down.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped half way, the count may or may not have been set.
+    pub async fn try_set_count(&self, count: u32) -> Result<bool, LockError> {
+        if count == 0 {
+            return Err(LockError::InvalidOptions(
+                "the count of a latch is 0; give at least 1, or remove the latch to open it".into(),
+            ));
+        }
+        Ok(self.handle.work_latch(LatchRequest::SetCount(count)).await? == 1)
+    }
+
+    /// Counts down by one, and opens the latch with the last one. Answers what is left; zero also
+    /// for a latch that was open already.
+    ///
+    /// # Errors
+    ///
+    /// As [`try_set_count`](Self::try_set_count), but for the count of zero. With
+    /// [`StoreErrorKind::OutcomeUnknown`](crate::StoreErrorKind::OutcomeUnknown) this call may have
+    /// counted or not; it is not repeated, because that would count twice.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped half way, it may or may not have counted.
+    pub async fn count_down(&self) -> Result<u64, LockError> {
+        self.handle.work_latch(LatchRequest::CountDown).await
+    }
+
+    /// What is left to count down; zero if the latch is open.
+    ///
+    /// # Errors
+    ///
+    /// As [`try_set_count`](Self::try_set_count), but for the count of zero.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn count(&self) -> Result<u64, LockError> {
+        self.handle.work_latch(LatchRequest::Count).await
+    }
+
+    /// Waits until the latch is open.
+    ///
+    /// # Errors
+    ///
+    /// - [`LockError::Timeout`] if it was still shut when the wait ran out, [`LockError::Busy`] with
+    ///   [`Wait::Never`](crate::Wait::Never) or if too many wait already.
+    /// - [`LockError::Store`] if the store could not be reached for longer than
+    ///   [`store_patience`](crate::LockClientBuilder::store_patience).
+    /// - [`LockError::InvalidKey`], [`LockError::KeyCollision`], [`LockError::Closed`] as for
+    ///   [`try_set_count`](Self::try_set_count).
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: a waiter leaves nothing behind.
+    pub async fn wait(&self) -> Result<(), LockError> {
+        self.handle.until_open().await
+    }
+
+    /// Removes the latch and lets its waiters go on. False if it was open already.
+    ///
+    /// # Errors
+    ///
+    /// As [`try_set_count`](Self::try_set_count), but for the count of zero.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped half way, it may or may not have been removed.
+    pub async fn remove(&self) -> Result<bool, LockError> {
+        Ok(self.handle.work_latch(LatchRequest::Remove).await? == 1)
+    }
+}

@@ -1,0 +1,272 @@
+//! [`MultiLock`]: several locks at once, all or none (S-28).
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use crate::acquire::{Acquire, Engine, Handle};
+use crate::error::LockError;
+use crate::fair_mutex::FairMutex;
+use crate::guard::LockGuard;
+use crate::key::LockKey;
+use crate::mutex::Mutex;
+use crate::options::LockOptions;
+use crate::rw_lock::RwLock;
+use crate::semaphore::Semaphore;
+use crate::store::compose::joint::{JointStore, Part};
+use crate::store::{LockKind, Target};
+
+/// Several locks as one: taken all together or not at all, released all together.
+///
+/// Made of names by [`LockClient::multi_lock`](crate::LockClient::multi_lock): the mutexes of those
+/// names, taken and released by one command each, so that nobody ever sees half of them taken. Or of
+/// any locks, also of several clients, by [`MultiLock::of`].
+///
+/// Nobody holds one lock while waiting for another, so two that name the same locks in opposite
+/// orders cannot deadlock. The price is that it goes through when all are free at once: beside a
+/// steady stream of holders of single locks it may wait long.
+///
+/// Inside [`run`](LockGuard::run) of a multi lock, each of its locks is had at once, as re-entry.
+/// The other way round, wanting more than what is held around the caller would wait for itself, and
+/// is [`LockError::WouldDeadlock`].
+///
+/// # Examples
+///
+/// ```
+/// # async fn example(client: lock_runtime::LockClient) -> Result<(), lock_runtime::LockError> {
+/// let (from, to) = ("account:7", "account:9");
+/// let guard = client.multi_lock([from, to]).lock().await?;
+/// guard.run(async { /* move money */ }).await?;
+/// guard.release().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+#[must_use = "a multi lock does nothing until it is locked"]
+pub struct MultiLock(Result<Handle, LockError>);
+
+impl MultiLock {
+    /// The mutexes of these names in one client.
+    pub(crate) fn of_names(
+        engine: &Arc<Engine>,
+        names: Result<Vec<LockKey>, LockError>,
+        options: LockOptions,
+    ) -> Self {
+        let target = names.and_then(|mut names| {
+            names.sort_unstable();
+            names.dedup();
+            let mut mutexes: Vec<_> = names.into_iter().map(Target::mutex).collect();
+            match mutexes.len() {
+                0 => Err(no_locks()),
+                // So that it is the same lock as the mutex, here as well.
+                1 => Ok(mutexes.swap_remove(0)),
+                _ => Ok(Target::multi(mutexes)),
+            }
+        });
+        Self(Ok(Handle::new(Arc::clone(engine), target, options)))
+    }
+
+    /// Locks of any kind and client as one, with the options of the first.
+    ///
+    /// Mutexes of one client go in one command; the rest are asked one after the other, and whatever
+    /// was taken is given back when one is refused. A lock that is named twice counts once. Nobody
+    /// stands in line for it at a fair mutex or announces it as a writer: those who do go first.
+    ///
+    /// Fencing tokens grow for each of the locks. Shutting one of the clients down ends the multi
+    /// lock. Making one costs a few allocations and, on first use, two tasks; keep it.
+    ///
+    /// Two clients of one server are two clients: do not name the same lock of both.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use lock_runtime::{LockClient, LockError};
+    /// # async fn example(stock: LockClient, billing: LockClient) -> Result<(), LockError> {
+    /// use lock_runtime::{MultiLock, MultiMember};
+    ///
+    /// let prices = stock.rw_lock("prices");
+    /// let both = MultiLock::of([
+    ///     billing.mutex("invoice:7").into(),
+    ///     MultiMember::read(&prices),
+    /// ]);
+    /// let guard = both.lock().await?;
+    /// guard.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn of(members: impl IntoIterator<Item = MultiMember>) -> Self {
+        Self(checked(members).map(joined))
+    }
+
+    /// The same locks with other options.
+    pub fn with(self, options: LockOptions) -> Self {
+        Self(self.0.map(|handle| handle.with(options)))
+    }
+
+    /// Takes all of them, waiting as long as the options allow; by default, as long as it takes.
+    ///
+    /// # Errors
+    ///
+    /// As [`Mutex::lock`](crate::Mutex::lock), and
+    ///
+    /// - [`LockError::InvalidOptions`] if it is made of no locks, or of two kinds of the same name.
+    /// - [`LockError::WouldDeadlock`] inside [`run`](LockGuard::run) of only some of its locks.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future gives up the place in line. Locks that were granted meanwhile are given
+    /// back in the background.
+    pub fn lock(&self) -> Acquire {
+        match &self.0 {
+            Ok(handle) => handle.lock(),
+            Err(error) => Acquire::failed(error.clone()),
+        }
+    }
+
+    /// Takes all of them if all are free. `Ok(None)` if not; then none is taken.
+    ///
+    /// # Errors
+    ///
+    /// As [`lock`](Self::lock), except that being busy is not an error.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`lock`](Self::lock).
+    pub async fn try_lock(&self) -> Result<Option<LockGuard>, LockError> {
+        self.0.as_ref().map_err(Clone::clone)?.try_lock().await
+    }
+}
+
+/// One of the locks of a [`MultiLock`]: made of a [`Mutex`], a [`FairMutex`] or a [`Semaphore`] (one
+/// permit) by `into`, of the others by name.
+#[derive(Debug, Clone)]
+#[must_use = "it is for `MultiLock::of`"]
+pub struct MultiMember(Result<Handle, LockError>);
+
+impl MultiMember {
+    /// The read side of a read/write lock.
+    pub fn read(lock: &RwLock) -> Self {
+        Self(Ok(lock.sides().0.clone()))
+    }
+
+    /// The write side of a read/write lock.
+    pub fn write(lock: &RwLock) -> Self {
+        Self(Ok(lock.sides().1.clone()))
+    }
+
+    /// So many permits of a semaphore. More than it has are reported when the multi lock is taken.
+    pub fn permits(semaphore: &Semaphore, permits: NonZeroU32) -> Self {
+        Self(semaphore.check(permits))
+    }
+}
+
+impl From<Mutex> for MultiMember {
+    fn from(mutex: Mutex) -> Self {
+        Self(Ok(mutex.handle().clone()))
+    }
+}
+
+impl From<FairMutex> for MultiMember {
+    fn from(mutex: FairMutex) -> Self {
+        Self(Ok(mutex.handle().clone()))
+    }
+}
+
+impl From<Semaphore> for MultiMember {
+    fn from(semaphore: Semaphore) -> Self {
+        Self::permits(&semaphore, NonZeroU32::MIN)
+    }
+}
+
+/// A member whose name is valid.
+struct Member {
+    handle: Handle,
+    target: Arc<Target>,
+}
+
+impl Member {
+    fn home(&self) -> u64 {
+        self.handle.engine().keeper.id
+    }
+}
+
+/// The members in order, each once.
+fn checked(members: impl IntoIterator<Item = MultiMember>) -> Result<Vec<Member>, LockError> {
+    let member = |MultiMember(handle)| {
+        let handle = handle?;
+        let target = Arc::clone(handle.target().map_err(Clone::clone)?);
+        Ok(Member { handle, target })
+    };
+    let mut members = members.into_iter().map(member).collect::<Result<Vec<_>, LockError>>()?;
+    let Some(first) = members.first() else { return Err(no_locks()) };
+    let options = first.handle.options();
+    // By name first: the number of a client is another one in each process.
+    members.sort_by(|a, b| (a.target.key(), a.home()).cmp(&(b.target.key(), b.home())));
+    members.dedup_by(|a, b| a.home() == b.home() && a.target == b.target);
+    for pair in members.windows(2) {
+        if let [a, b] = pair
+            && a.home() == b.home()
+            && a.target.key() == b.target.key()
+        {
+            return Err(LockError::InvalidOptions(format!(
+                "a multi lock has {:?} as a {} and as a {}; name it once",
+                a.target.key(),
+                a.target.kind(),
+                b.target.kind()
+            )));
+        }
+    }
+    for member in &mut members {
+        member.handle = member.handle.clone().with(options);
+    }
+    Ok(members)
+}
+
+/// One lock of all members, of which there is at least one.
+fn joined(members: Vec<Member>) -> Handle {
+    let first = members[0].handle.clone();
+    if members.len() == 1 {
+        return first;
+    }
+    let (engine, options) = (first.engine(), first.options());
+    let home = engine.keeper.id;
+    let is_mutex = |member: &Member| member.target.kind() == LockKind::Mutex;
+    if members.iter().all(|member| is_mutex(member) && member.home() == home) {
+        let mutexes = members.into_iter().map(|member| member.target).collect();
+        return Handle::new(Arc::clone(engine), Ok(Target::multi(mutexes)), options);
+    }
+    let targets = members.iter().map(|member| member.target.at_home(member.home()));
+    let target = Target::multi(targets.collect());
+    let keeper = &engine.keeper;
+    let store = Arc::new(JointStore::new(parts(&members), keeper.clock.clone()));
+    let joint = Engine::new(store, keeper.clock.clone(), keeper.timing, engine.gates.max_waiting);
+    let joint = Arc::new(joint);
+    let clients: BTreeMap<u64, _> =
+        members.iter().map(|member| (member.home(), member.handle.engine())).collect();
+    clients.into_values().for_each(|engine| engine.add_dependent(&joint));
+    Handle::new(joint, Ok(target), options)
+}
+
+/// What is asked one by one: the mutexes of one client are one part.
+fn parts(members: &[Member]) -> Vec<Part> {
+    let mut parts = Vec::new();
+    for (number, member) in members.iter().enumerate() {
+        let together = |other: &&Member| {
+            other.home() == member.home()
+                && other.target.kind() == LockKind::Mutex
+                && member.target.kind() == LockKind::Mutex
+        };
+        if members[..number].iter().any(|earlier| together(&earlier)) {
+            continue;
+        }
+        let mutexes: Vec<_> = members.iter().filter(together).map(|m| m.target.clone()).collect();
+        let target = if mutexes.len() > 1 { Target::multi(mutexes) } else { member.target.clone() };
+        let store = Arc::clone(&member.handle.engine().keeper.store);
+        parts.push(Part { store, target, permits: member.handle.wanted_permits() });
+    }
+    parts
+}
+
+fn no_locks() -> LockError {
+    LockError::InvalidOptions("a multi lock of no locks; name at least one".to_owned())
+}

@@ -1,0 +1,274 @@
+//! [`Quorum`]: independent servers that keep locks together.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::client::{LockClient, LockClientBuilder, check_setting};
+use crate::error::LockError;
+use crate::key::IntoLockKey;
+use crate::options::LockOptions;
+use crate::quorum_lock::QuorumLock;
+use crate::store::Store;
+use crate::store::compose::quorum::QuorumStore;
+
+/// Independent servers, a majority of which keeps each lock (S-29).
+///
+/// # What it adds
+///
+/// A lock survives the loss of a minority of the servers, with what they know: two of five, one of
+/// three, and none of two. A server that is down or hangs slows nothing down, since an answer is had
+/// as soon as a majority has given it. A hold is counted from before the servers are asked, with a
+/// margin for clocks that run at different speeds, and is lost by its deadline unless a majority
+/// renews it. Fencing tokens grow across the servers, whatever their clocks say.
+///
+/// # What it does not
+///
+/// It makes a lease no surer than one server does: a process that is paused past its deadline still
+/// needs [fencing](crate::FencingToken). Servers must be independent, never replicas of each other. And
+/// a server that restarts without what it had granted can make a second majority: keep them on disk
+/// with `appendonly yes` and `appendfsync always`, or set a
+/// [`restart_guard`](QuorumBuilder::restart_guard).
+///
+/// Each acquire costs two round trips to all servers, the second for the fencing token, and each
+/// release one; many who want the same lock at once refuse each other now and then and try again. Only
+/// mutexes are kept so, without Redisson peers: Redisson has withdrawn its own lock of this kind in
+/// favour of one server whose replicas acknowledge each hold, which is
+/// [`LockOptionsBuilder::replicas`](crate::LockOptionsBuilder::replicas) here, and usually the better
+/// choice.
+///
+/// # Examples
+///
+/// ```no_run
+/// # async fn example() -> Result<(), lock_runtime::LockError> {
+/// use lock_runtime::Quorum;
+/// use std::time::Duration;
+///
+/// let quorum = Quorum::builder()
+///     .server_timeout(Duration::from_millis(100))
+///     .restart_guard(Duration::from_secs(30))
+///     .connect(["redis://one", "redis://two", "redis://three"])
+///     .await?;
+/// let guard = quorum.lock("leader").lock().await?;
+/// guard.release().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Quorum {
+    client: LockClient,
+}
+
+impl Quorum {
+    /// Connects to all servers, and is content with a majority: the others are connected to in the
+    /// background.
+    ///
+    /// # Errors
+    ///
+    /// As [`QuorumBuilder::connect`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future closes what was opened.
+    #[cfg(feature = "redis")]
+    pub async fn connect<U: AsRef<str>>(
+        urls: impl IntoIterator<Item = U>,
+    ) -> Result<Self, LockError> {
+        Self::builder().connect(urls).await
+    }
+
+    /// A quorum of these stores, one for each server.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::InvalidOptions`] if there are none.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// use lock_runtime::{MemoryStore, Quorum, Store};
+    /// use std::sync::Arc;
+    ///
+    /// // Of one, for a test: a mutex in memory.
+    /// let quorum = Quorum::of([Arc::new(MemoryStore::new()) as Arc<dyn Store>])?;
+    /// let guard = quorum.lock("leader").lock().await?;
+    /// assert!(quorum.lock("leader").try_lock().await?.is_none());
+    /// guard.release().await?;
+    /// # Ok::<_, lock_runtime::LockError>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn of(stores: impl IntoIterator<Item = Arc<dyn Store>>) -> Result<Self, LockError> {
+        Self::builder().stores(stores)
+    }
+
+    /// Starts a quorum with settings of its own.
+    pub fn builder() -> QuorumBuilder {
+        QuorumBuilder::default()
+    }
+
+    /// The lock of that name. Cheap; an invalid name is reported when it is locked.
+    pub fn lock(&self, name: impl IntoLockKey) -> QuorumLock {
+        QuorumLock::new(self.client.mutex(name).handle().clone())
+    }
+
+    /// A client whose mutexes are these locks, for annotated functions and tower layers, and to
+    /// [shut down](LockClient::shutdown). It knows no other kinds.
+    #[must_use]
+    pub fn client(&self) -> &LockClient {
+        &self.client
+    }
+}
+
+/// How long one server may take unless told otherwise.
+const SERVER_TIMEOUT: Duration = Duration::from_millis(250);
+
+/// Builds a [`Quorum`].
+#[derive(Debug, Clone)]
+#[must_use = "a builder does nothing until it makes a quorum"]
+pub struct QuorumBuilder {
+    client: LockClientBuilder,
+    server_timeout: Duration,
+    restart_guard: Option<Duration>,
+}
+
+impl Default for QuorumBuilder {
+    fn default() -> Self {
+        Self { client: LockClient::builder(), server_timeout: SERVER_TIMEOUT, restart_guard: None }
+    }
+}
+
+impl QuorumBuilder {
+    /// How long one server may take to answer before it counts as down. It is what an acquire costs
+    /// when so many are down that the rest is no majority; keep it small beside the lease.
+    /// Default: 250 ms.
+    pub fn server_timeout(mut self, timeout: Duration) -> Self {
+        self.server_timeout = timeout;
+        self
+    }
+
+    /// Leaves servers out of grants that started less than this ago: give the longest lease in use,
+    /// and what a server forgot in a restart has ended before it counts again. Nothing can be locked
+    /// for so long after a majority has restarted. Default: none.
+    pub fn restart_guard(mut self, guard: Duration) -> Self {
+        self.restart_guard = Some(guard);
+        self
+    }
+
+    /// Namespace, patience and default options, as of a client. Its TLS options are not used.
+    pub fn client(mut self, settings: LockClientBuilder) -> Self {
+        self.client = settings;
+        self
+    }
+
+    /// The options of this quorum's locks unless told otherwise.
+    pub fn options(mut self, options: LockOptions) -> Self {
+        self.client = self.client.options(options);
+        self
+    }
+
+    /// Connects to all servers, and is content with a majority: the others are connected to in the
+    /// background.
+    ///
+    /// # Errors
+    ///
+    /// - [`LockError::InvalidOptions`] if a setting is wrong, or an address is given twice.
+    /// - [`LockError::Store`] at once if an address cannot be used, a server refuses the password, or
+    ///   so many cannot be reached that the rest is no majority.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future closes what was opened.
+    #[cfg(feature = "redis")]
+    pub async fn connect<U: AsRef<str>>(
+        self,
+        urls: impl IntoIterator<Item = U>,
+    ) -> Result<Quorum, LockError> {
+        use std::collections::BTreeSet;
+
+        use crate::store::redis::RedisStore;
+
+        let urls: Vec<_> = urls.into_iter().collect();
+        if urls.iter().map(AsRef::as_ref).collect::<BTreeSet<&str>>().len() < urls.len() {
+            let message = "a server of the quorum is named twice; name each once";
+            return Err(LockError::InvalidOptions(message.to_owned()));
+        }
+        self.check(urls.len())?;
+        let stores = urls.iter().map(|url| RedisStore::prepare(url.as_ref()).map(Arc::new));
+        let stores = stores.collect::<Result<Vec<_>, _>>()?;
+        connect_to_majority(&stores).await?;
+        self.stores(stores.into_iter().map(|store| store as Arc<dyn Store>))
+    }
+
+    /// A quorum of these stores, one for each server.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::InvalidOptions`] if a setting is wrong or there are no stores.
+    pub fn stores(
+        self,
+        stores: impl IntoIterator<Item = Arc<dyn Store>>,
+    ) -> Result<Quorum, LockError> {
+        let stores: Vec<_> = stores.into_iter().collect();
+        self.check(stores.len())?;
+        let store = QuorumStore::new(stores, self.server_timeout, self.restart_guard);
+        let store = store.ok_or_else(no_servers)?;
+        Ok(Quorum { client: self.client.store(store)? })
+    }
+
+    fn check(&self, servers: usize) -> Result<(), LockError> {
+        if servers == 0 {
+            return Err(no_servers());
+        }
+        self.client.check()?;
+        check_setting("server_timeout", self.server_timeout)?;
+        self.restart_guard.map_or(Ok(()), |guard| check_setting("restart_guard", guard))
+    }
+}
+
+fn no_servers() -> LockError {
+    LockError::InvalidOptions("a quorum of no servers; name three or five".to_owned())
+}
+
+/// Connects to all; returns once a majority is there, or cannot be.
+#[cfg(feature = "redis")]
+async fn connect_to_majority(
+    stores: &[Arc<crate::store::redis::RedisStore>],
+) -> Result<(), LockError> {
+    use futures_util::StreamExt;
+    use futures_util::stream::FuturesUnordered;
+
+    use crate::error::{StoreError, StoreErrorKind};
+    use crate::store::compose::quorum::majority;
+
+    let (all, wanted) = (stores.len(), majority(stores.len()));
+    let connect = |store: &Arc<crate::store::redis::RedisStore>| {
+        let store = Arc::clone(store);
+        // In a task of its own: whoever is slow goes on when a majority is there.
+        tokio::spawn(async move { store.connect_now().await })
+    };
+    let mut connecting: FuturesUnordered<_> = stores.iter().map(connect).collect();
+    let (mut connected, mut failed) = (0, 0);
+    while let Some(outcome) = connecting.next().await {
+        match outcome {
+            Ok(Ok(())) => connected += 1,
+            Ok(Err(error)) if error.kind().is_transient() && all > 1 => {
+                failed += 1;
+                if all - failed < wanted {
+                    let message = format!(
+                        "{failed} of the {all} servers of the quorum cannot be reached and {wanted} \
+                         have to be; check their addresses and that they run"
+                    );
+                    let kind = StoreErrorKind::Unavailable;
+                    return Err(StoreError::new(kind, message).with_source(error).into());
+                }
+            }
+            Ok(Err(error)) => return Err(error.into()),
+            // The runtime is going down.
+            Err(_) => failed += 1,
+        }
+        if connected >= wanted {
+            break;
+        }
+    }
+    Ok(())
+}

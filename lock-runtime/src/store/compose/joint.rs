@@ -1,0 +1,262 @@
+//! Several locks of any kind, on any stores, as one (S-28).
+//!
+//! Nobody waits while holding: the parts are asked one after the other, and the first refusal gives
+//! everything back. So there is no deadlock, whatever the order. Two who keep refusing each other are
+//! parted by [`AcquireReply::Split`], which makes the loop pause at random; and who was refused asks
+//! that part first the next time, so that a part which is held for long is waited for without
+//! touching the others.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use futures_util::future::{join_all, try_join_all};
+use tokio::time::Instant;
+
+use crate::clock::Clock;
+use crate::error::{StoreError, StoreErrorKind};
+use crate::fence::FencingToken;
+use crate::store::{
+    AcquireReply, AcquireRequest, CountRequest, LockKind, OwnerId, Ownership, ReleaseReply,
+    ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription, Target,
+};
+
+/// How long to wait for a fair lock at a time: only those in its line are told of a release, and
+/// nobody stands there for a lock of several.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
+
+/// One lock on one store.
+pub(crate) struct Part {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) target: Arc<Target>,
+    pub(crate) permits: u32,
+}
+
+impl Part {
+    fn owner(&self, owner: &OwnerId) -> OwnerId {
+        owner.with_permits(self.permits)
+    }
+
+    async fn acquire(
+        &self,
+        request: &AcquireRequest,
+        timeout: Duration,
+    ) -> Result<AcquireReply, StoreError> {
+        let target = match request.target.replicas() {
+            None => Arc::clone(&self.target),
+            replicas => Arc::new(self.target.with_replicas(replicas)),
+        };
+        let request = AcquireRequest {
+            target,
+            owner: self.owner(&request.owner),
+            lease: request.lease,
+            tokens: request.tokens,
+            place: None,
+            joins: false,
+            timeout,
+        };
+        self.store.acquire(request).await
+    }
+
+    async fn release(
+        &self,
+        owner: &OwnerId,
+        timeout: Duration,
+    ) -> Result<ReleaseReply, StoreError> {
+        let (target, owner) = (Arc::clone(&self.target), self.owner(owner));
+        self.store.release(ReleaseRequest { target, owner, timeout }).await
+    }
+
+    /// Has later holds of this part get tokens above `token`.
+    async fn raise_tokens(&self, token: FencingToken, timeout: Duration) -> Result<(), StoreError> {
+        let alone = self.target.members().is_empty().then_some(&self.target);
+        let locks = alone.into_iter().chain(self.target.members());
+        let raised = locks.map(|lock| self.store.raise_token(lock, token, timeout));
+        try_join_all(raised).await.map(drop)
+    }
+}
+
+/// See the module. Serves one target, the lock made of all its parts.
+pub(crate) struct JointStore {
+    parts: Vec<Part>,
+    /// The part to ask first: the last one that refused.
+    refuser: AtomicUsize,
+    clock: Clock,
+}
+
+impl JointStore {
+    /// `parts` differ, and are in an order that all processes share, which spares refusals.
+    pub(crate) fn new(parts: Vec<Part>, clock: Clock) -> Self {
+        Self { parts, refuser: AtomicUsize::new(0), clock }
+    }
+
+    async fn take(&self, request: AcquireRequest) -> Result<AcquireReply, StoreError> {
+        let deadline = Instant::now() + request.timeout;
+        let left = || deadline.saturating_duration_since(Instant::now());
+        let first = self.refuser.load(Ordering::Relaxed);
+        let others = (0..self.parts.len()).filter(|part| *part != first);
+        let mut taken: Vec<(&Part, FencingToken)> = Vec::with_capacity(self.parts.len());
+        for number in std::iter::once(first).chain(others) {
+            let part = &self.parts[number];
+            let answer = part.acquire(&request, left()).await;
+            if let Ok(AcquireReply::Granted(token)) = answer {
+                taken.push((part, token));
+                continue;
+            }
+            if let Ok(AcquireReply::Held(_)) = answer {
+                self.refuser.store(number, Ordering::Relaxed);
+            }
+            return self.undo(&request, &taken, Some((part, answer))).await;
+        }
+        let token = taken.iter().map(|(_, token)| *token).max().unwrap_or(FencingToken::new(0));
+        let last = FencingToken::new(token.get() + u64::from(request.tokens.max(1)) - 1);
+        let below = taken.iter().filter(|(_, its)| *its < token);
+        match try_join_all(below.map(|(part, _)| part.raise_tokens(last, left()))).await {
+            Ok(_) => Ok(AcquireReply::Granted(token)),
+            Err(error) => {
+                self.undo(&request, &taken, None).await?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Gives back what was taken, and whatever the last part's answer leaves open.
+    async fn undo(
+        &self,
+        request: &AcquireRequest,
+        taken: &[(&Part, FencingToken)],
+        last: Option<(&Part, Result<AcquireReply, StoreError>)>,
+    ) -> Result<AcquireReply, StoreError> {
+        let open = last.as_ref().filter(|(_, answer)| !matches!(answer, Ok(AcquireReply::Held(_))));
+        let parts = taken.iter().map(|(part, _)| *part).chain(open.map(|(part, _)| *part));
+        let undone = parts.map(|part| part.release(&request.owner, request.timeout));
+        let given_back = join_all(undone).await.into_iter().collect::<Result<Vec<_>, _>>();
+        let unanswered = |source| {
+            let message = "some of the locks could not be taken and others not be given back yet";
+            StoreError::new(StoreErrorKind::OutcomeUnknown, message).with_source(source)
+        };
+        match last {
+            // Whoever asked has all of it undone once more, whatever became of this.
+            Some((_, Err(error))) if error.kind() == StoreErrorKind::OutcomeUnknown => Err(error),
+            Some((_, Err(error))) if given_back.is_err() => Err(unanswered(error)),
+            Some((_, Err(error))) => Err(error),
+            Some((part, Ok(AcquireReply::Held(remaining)))) => {
+                given_back.map_err(unanswered)?;
+                Ok(if taken.is_empty() { held(part, remaining) } else { AcquireReply::Split })
+            }
+            Some((_, Ok(other))) => given_back.map(|_| other).map_err(unanswered),
+            None => given_back.map(|_| AcquireReply::Split).map_err(unanswered),
+        }
+    }
+
+    async fn keep(
+        &self,
+        requests: Vec<RenewRequest>,
+        timeout: Duration,
+    ) -> Result<Vec<Ownership>, StoreError> {
+        let asked = self.parts.iter().map(|part| {
+            let requests = requests.iter().map(|request| RenewRequest {
+                target: Arc::clone(&part.target),
+                owner: part.owner(&request.owner),
+                lease: request.lease,
+            });
+            part.store.renew(requests.collect(), timeout)
+        });
+        let answers = join_all(asked).await;
+        let whole = |number| {
+            answers.iter().fold(Ownership::Owner, |whole, part| match (whole, part) {
+                (Ownership::NotOwner, _) => whole,
+                (_, Ok(part)) => match part.get(number).copied().unwrap_or(Ownership::Unknown) {
+                    Ownership::Owner => whole,
+                    worse => worse,
+                },
+                (_, Err(_)) => Ownership::Unknown,
+            })
+        };
+        if let Some(Err(error)) = answers.iter().find(|answer| answer.is_err()) {
+            tracing::warn!(%error, "renewal of one of several locks failed");
+        }
+        Ok((0..requests.len()).map(whole).collect())
+    }
+
+    async fn free(&self, request: ReleaseRequest) -> Result<ReleaseReply, StoreError> {
+        let asked = self.parts.iter().map(|part| part.release(&request.owner, request.timeout));
+        let answers = join_all(asked).await;
+        let (mut all, mut others_waiting, mut failed) = (true, false, None);
+        for answer in answers {
+            match answer {
+                Ok(ReleaseReply::NotOwner) => all = false,
+                Ok(ReleaseReply::Released { others_waiting: others }) => others_waiting |= others,
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        match failed {
+            // The others are free already, so asking again will find them not ours.
+            Some(error) if error.kind().is_transient() => Err(StoreError::new(
+                StoreErrorKind::OutcomeUnknown,
+                "not all of the locks could be given back yet",
+            )
+            .with_source(error)),
+            Some(error) => Err(error),
+            None if all => Ok(ReleaseReply::Released { others_waiting }),
+            None => Ok(ReleaseReply::NotOwner),
+        }
+    }
+}
+
+/// The answer that one part is held by somebody else.
+fn held(part: &Part, remaining: Option<Duration>) -> AcquireReply {
+    AcquireReply::Held(match part.target.kind() {
+        LockKind::Fair => Some(remaining.map_or(LOOK_AGAIN, |left| left.min(LOOK_AGAIN))),
+        _ => remaining,
+    })
+}
+
+impl Store for JointStore {
+    fn acquire(&self, request: AcquireRequest) -> StoreFuture<'_, AcquireReply> {
+        Box::pin(self.take(request))
+    }
+
+    fn renew(
+        &self,
+        requests: Vec<RenewRequest>,
+        timeout: Duration,
+    ) -> StoreFuture<'_, Vec<Ownership>> {
+        Box::pin(self.keep(requests, timeout))
+    }
+
+    fn release(&self, request: ReleaseRequest) -> StoreFuture<'_, ReleaseReply> {
+        Box::pin(self.free(request))
+    }
+
+    fn show_counts(&self, requests: Vec<CountRequest>, timeout: Duration) -> StoreFuture<'_, ()> {
+        Box::pin(async move {
+            let shown = self.parts.iter().map(|part| {
+                let requests = requests.iter().map(|request| CountRequest {
+                    target: Arc::clone(&part.target),
+                    ..request.clone()
+                });
+                part.store.show_counts(requests.collect(), timeout)
+            });
+            try_join_all(shown).await.map(drop)
+        })
+    }
+
+    fn subscribe(&self, _target: &Arc<Target>, timeout: Duration) -> StoreFuture<'_, Subscription> {
+        Box::pin(async move {
+            let all = self.parts.iter().map(|part| part.store.subscribe(&part.target, timeout));
+            Ok(Subscription::any_of(try_join_all(all).await?))
+        })
+    }
+
+    fn clock(&self) -> Clock {
+        self.clock.clone()
+    }
+}
+
+impl fmt::Debug for JointStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JointStore").field("parts", &self.parts.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,358 @@
+//! One lock on several independent servers: whoever has a majority has it (S-29).
+//!
+//! All servers are asked at once, each in a task of its own, and whoever asked goes on as soon as a
+//! majority has decided. A grant that comes to nothing, late ones included, is given back by the task
+//! that got it ([`server`]). How answers are counted is in [`tally`].
+//!
+//! # Tokens
+//!
+//! Servers count by clocks of their own, so a majority's highest token M is written to a majority
+//! before it counts. A later majority has a server in common with that one, whose tokens are above M;
+//! and M is above earlier tokens for the same reason (S-23).
+
+mod server;
+mod tally;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::future::join_all;
+use futures_util::stream::FuturesUnordered;
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+
+use self::server::{Answer, Server, Verdict};
+pub(crate) use self::tally::majority;
+use self::tally::{Count, Vote, Votes, too_few};
+use crate::clock::Clock;
+use crate::error::{StoreError, StoreErrorKind};
+use crate::fence::FencingToken;
+use crate::store::{
+    AcquireReply, AcquireRequest, CountRequest, LockKind, Ownership, ReleaseReply, ReleaseRequest,
+    RenewRequest, Store, StoreFuture, Subscription, Target, unsupported,
+};
+
+/// How long the servers may take to finish what is under way when the store is closed.
+const CLOSING: Duration = Duration::from_secs(1);
+
+/// Keeps mutexes on a majority of servers.
+pub(crate) struct QuorumStore {
+    servers: Vec<Arc<Server>>,
+    clock: Clock,
+    timeout: Duration,
+}
+
+impl QuorumStore {
+    /// A quorum of these, which are independent of each other. `None` of none.
+    pub(crate) fn new(
+        stores: Vec<Arc<dyn Store>>,
+        timeout: Duration,
+        restart_guard: Option<Duration>,
+    ) -> Option<Self> {
+        let clock = stores.first()?.clock();
+        let server = |store| Server::new(store, timeout, restart_guard);
+        Some(Self { servers: stores.into_iter().map(server).collect(), clock, timeout })
+    }
+
+    async fn take(&self, request: AcquireRequest) -> Result<AcquireReply, StoreError> {
+        let started = Instant::now();
+        let (verdict, answers) = self.ask(&request);
+        let votes = Votes::new(self.servers.len());
+        let mut election = Election { servers: &self.servers, answers, votes, grants: 0 };
+        let deadline = started + self.timeout.min(request.timeout);
+        if let Some(token) = election.run(&request, deadline).await {
+            verdict.send_replace(Verdict::Won);
+            return Ok(AcquireReply::Granted(token));
+        }
+        let reply = election.votes.refusal();
+        let grants = election.grants;
+        verdict.send_replace(Verdict::Lost);
+        election.undone(Instant::now() + self.timeout).await;
+        if grants > 0 && matches!(reply, Ok(AcquireReply::Held(_))) {
+            // Perhaps several of us met, each with some of the servers. All are told of what the
+            // others give back; a random pause keeps them from meeting again.
+            sleep(pause(started.elapsed())).await;
+        }
+        reply
+    }
+
+    /// Asks all servers.
+    fn ask(
+        &self,
+        request: &AcquireRequest,
+    ) -> (watch::Sender<Verdict>, mpsc::UnboundedReceiver<Answer>) {
+        let (verdict, verdicts) = watch::channel(Verdict::Open);
+        let (answer, answers) = mpsc::unbounded_channel();
+        for (number, server) in self.servers.iter().enumerate() {
+            let turn = server.line_up(&request.owner, false);
+            let (request, verdicts) = (request.clone(), verdicts.clone());
+            spawn(Arc::clone(server).ask(turn, number, request, verdicts, answer.clone()));
+        }
+        (verdict, answers)
+    }
+
+    async fn keep(
+        &self,
+        requests: Vec<RenewRequest>,
+        timeout: Duration,
+    ) -> Result<Vec<Ownership>, StoreError> {
+        let (all, mut counts) = (self.servers.len(), vec![Count::default(); requests.len()]);
+        let requests = Arc::new(requests);
+        let mut answers = self.each(|server| {
+            let requests = Arc::clone(&requests);
+            async move { server.store.renew(requests.to_vec(), timeout).await }
+        });
+        let mut failed = None;
+        let mut answered = 0;
+        while let Some(answer) = answers.recv().await {
+            match answer {
+                Ok(owned) => {
+                    answered += 1;
+                    for (count, owned) in counts.iter_mut().zip(owned) {
+                        if owned != Ownership::Unknown {
+                            count.add(owned == Ownership::Owner);
+                        }
+                    }
+                }
+                Err(error) => failed = failed.or(Some(error)),
+            }
+            let decided = |count: &Count| count.ownership(all) != Ownership::Unknown;
+            if answered >= majority(all) && counts.iter().all(decided) {
+                break;
+            }
+        }
+        match failed {
+            Some(error) if all == 1 => Err(error),
+            Some(error) if answered < majority(all) => Err(too_few(answered, all, Some(error))),
+            _ => Ok(counts.into_iter().map(|count| count.ownership(all)).collect()),
+        }
+    }
+
+    async fn free(&self, request: ReleaseRequest) -> Result<ReleaseReply, StoreError> {
+        let all = self.servers.len();
+        let deadline = Instant::now() + request.timeout;
+        let (answer, mut answers) = mpsc::unbounded_channel();
+        for server in &self.servers {
+            let turn = server.line_up(&request.owner, true);
+            spawn(Arc::clone(server).give_back(turn, request.clone(), answer.clone()));
+        }
+        drop(answer);
+        let (mut count, mut others_waiting, mut failed) = (Count::default(), false, None);
+        // Those that failed may answer yet.
+        while let Ok(Some(answer)) = timeout_at(deadline, answers.recv()).await {
+            match answer {
+                Ok(ReleaseReply::Released { others_waiting: others }) => {
+                    others_waiting |= others;
+                    count.add(true);
+                }
+                Ok(ReleaseReply::NotOwner) => count.add(false),
+                Err(error) if all == 1 => return Err(error),
+                Err(error) => failed = failed.or(Some(error)),
+            }
+            if let Some(reply) = count.release(all, others_waiting) {
+                return Ok(reply);
+            }
+        }
+        let message = "too few servers of the quorum said in time that the lock was given back";
+        let error = StoreError::new(StoreErrorKind::OutcomeUnknown, message);
+        Err(match failed {
+            Some(cause) => error.with_source(cause),
+            None => error,
+        })
+    }
+
+    async fn listen(&self, target: Arc<Target>) -> Result<Subscription, StoreError> {
+        let (all, timeout) = (self.servers.len(), self.timeout);
+        let mut answers = self.each(|server| {
+            let target = Arc::clone(&target);
+            async move { server.store.subscribe(&target, timeout).await }
+        });
+        let (mut heard, mut failed) = (Vec::new(), None);
+        while let Some(answer) = answers.recv().await {
+            match answer {
+                Ok(subscription) => heard.push(subscription),
+                Err(error) => failed = failed.or(Some(error)),
+            }
+            // A majority hears of every release, since whoever releases had one.
+            if heard.len() >= majority(all) && answers.is_empty() {
+                break;
+            }
+        }
+        match failed {
+            Some(error) if heard.is_empty() => Err(error),
+            _ => Ok(Subscription::any_of(heard)),
+        }
+    }
+
+    /// Has each server asked in a task of its own; answers come in no order.
+    fn each<T, F>(&self, ask: impl Fn(Arc<Server>) -> F) -> mpsc::UnboundedReceiver<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = T> + Send + 'static,
+    {
+        let (answer, answers) = mpsc::unbounded_channel();
+        for server in &self.servers {
+            let (asked, answer) = (ask(Arc::clone(server)), answer.clone());
+            spawn(async move {
+                let _ = answer.send(asked.await);
+            });
+        }
+        answers
+    }
+}
+
+/// One acquire: the votes as they come in.
+struct Election<'a> {
+    servers: &'a [Arc<Server>],
+    answers: mpsc::UnboundedReceiver<Answer>,
+    votes: Votes,
+    /// How many servers have granted, whatever came of it.
+    grants: usize,
+}
+
+impl Election<'_> {
+    /// The token, if a majority grants and confirms it.
+    async fn run(&mut self, request: &AcquireRequest, deadline: Instant) -> Option<FencingToken> {
+        let tokens = u64::from(request.tokens.max(1));
+        let (mut token, mut open) = (None, true);
+        let mut raising = FuturesUnordered::new();
+        loop {
+            token = token.or_else(|| self.votes.token());
+            if let Some(token) = token {
+                let last = FencingToken::new(token.get() + tokens - 1);
+                for (number, its) in self.votes.granted() {
+                    let vote = if its >= token { Vote::Confirmed } else { Vote::Raising };
+                    if matches!(vote, Vote::Raising) {
+                        let server = &self.servers[number];
+                        raising.push(raise(server, number, &request.target, last));
+                    }
+                    self.votes.put(number, vote);
+                }
+            }
+            if self.votes.is_won() {
+                return token;
+            }
+            let silent = |number: usize| self.servers[number].is_silent();
+            if self.votes.is_lost_without(silent) {
+                self.votes.close(silent);
+            }
+            if self.votes.is_lost() || (!open && raising.is_empty()) {
+                return None;
+            }
+            tokio::select! {
+                answer = self.answers.recv(), if open => match answer {
+                    Some(Answer::Voted(number, vote)) => {
+                        self.grants += usize::from(matches!(vote, Vote::Granted(_)));
+                        self.votes.put(number, vote);
+                    }
+                    Some(Answer::Undone) => {}
+                    None => open = false,
+                },
+                Some((number, vote)) = raising.next() => self.votes.put(number, vote),
+                () = sleep_until(deadline), if open => open = false,
+            }
+            if !open {
+                self.votes.close(|_| true);
+            }
+        }
+    }
+
+    /// Waits until what was granted has been given back.
+    async fn undone(&mut self, deadline: Instant) {
+        while self.grants > 0
+            && let Ok(Some(answer)) = timeout_at(deadline, self.answers.recv()).await
+        {
+            if let Answer::Undone = answer {
+                self.grants -= 1;
+            }
+        }
+    }
+}
+
+/// Has a server that granted a lower token count on from `last`.
+async fn raise(
+    server: &Server,
+    number: usize,
+    target: &Arc<Target>,
+    last: FencingToken,
+) -> (usize, Vote) {
+    match server.store.raise_token(target, last, server.timeout).await {
+        Ok(()) => (number, Vote::Confirmed),
+        Err(error) => (number, Vote::Failed(error)),
+    }
+}
+
+/// A random time in which others may have asked all servers.
+fn pause(asking_took: Duration) -> Duration {
+    (asking_took * 2 + Duration::from_millis(10)).mul_f64(fastrand::f64())
+}
+
+/// Outside of a runtime nothing is asked, which counts as no answer.
+fn spawn(task: impl Future<Output = ()> + Send + 'static) {
+    if let Ok(runtime) = Handle::try_current() {
+        runtime.spawn(task);
+    }
+}
+
+impl Store for QuorumStore {
+    fn acquire(&self, request: AcquireRequest) -> StoreFuture<'_, AcquireReply> {
+        if request.target.kind() != LockKind::Mutex {
+            return unsupported(&format!("a {} on a quorum of servers", request.target.kind()));
+        }
+        Box::pin(self.take(request))
+    }
+
+    fn renew(
+        &self,
+        requests: Vec<RenewRequest>,
+        timeout: Duration,
+    ) -> StoreFuture<'_, Vec<Ownership>> {
+        Box::pin(self.keep(requests, timeout))
+    }
+
+    fn release(&self, request: ReleaseRequest) -> StoreFuture<'_, ReleaseReply> {
+        Box::pin(self.free(request))
+    }
+
+    fn show_counts(&self, requests: Vec<CountRequest>, timeout: Duration) -> StoreFuture<'_, ()> {
+        Box::pin(async move {
+            let servers = self.servers.iter();
+            let shown = servers.map(|server| server.store.show_counts(requests.clone(), timeout));
+            join_all(shown).await.into_iter().collect()
+        })
+    }
+
+    fn subscribe(&self, target: &Arc<Target>, _timeout: Duration) -> StoreFuture<'_, Subscription> {
+        Box::pin(self.listen(Arc::clone(target)))
+    }
+
+    fn clock(&self) -> Clock {
+        self.clock.clone()
+    }
+
+    fn close(&self) {
+        let servers = self.servers.clone();
+        let Ok(runtime) = Handle::try_current() else {
+            return servers.iter().for_each(|server| server.store.close());
+        };
+        runtime.spawn(async move {
+            let until = Instant::now() + CLOSING;
+            for server in servers {
+                // What slower servers are still to give back.
+                while !server.is_idle() && Instant::now() < until {
+                    sleep(Duration::from_millis(5)).await;
+                }
+                server.store.close();
+            }
+        });
+    }
+}
+
+impl fmt::Debug for QuorumStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("QuorumStore").field("servers", &self.servers.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,305 @@
+//! One server of a quorum, and the requests to it that outlive whoever made them.
+//!
+//! Requests for one owner take effect in the order in which they were made (S-21): each waits for the
+//! end of the one before, in a line of their own, so that a release never overtakes the acquire that
+//! it undoes. Requests for different owners have nothing to do with each other.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Instant;
+
+use super::tally::Vote;
+use crate::error::{StoreError, StoreErrorKind};
+use crate::store::{AcquireReply, AcquireRequest, OwnerId, ReleaseReply, ReleaseRequest, Store};
+
+/// First and longest pause between attempts to give back.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// For how long a release goes on at a server that does not answer, after others have decided.
+const KEEP_RELEASING: Duration = Duration::from_secs(30);
+
+/// Requests of one owner that may wait for an earlier one. More acquires would be pointless.
+const MAX_LINE: usize = 3;
+
+pub(super) struct Server {
+    pub(super) store: Arc<dyn Store>,
+    /// How long each request may take.
+    pub(super) timeout: Duration,
+    restart_guard: Option<Duration>,
+    /// True if the last request for a lock was not answered in time.
+    silent: AtomicBool,
+    lines: Mutex<Lines>,
+}
+
+#[derive(Default)]
+struct Lines {
+    by_owner: HashMap<OwnerId, Line>,
+    requests: u64,
+}
+
+/// Where the line of one owner ends.
+struct Line {
+    last: u64,
+    last_release: u64,
+    length: usize,
+    end: oneshot::Receiver<()>,
+}
+
+/// Whether the acquire of which this server is a part has come through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Open,
+    Won,
+    Lost,
+}
+
+/// What the task of one server has to say.
+pub(super) enum Answer {
+    Voted(usize, Vote),
+    /// What was granted has been given back, or that takes longer.
+    Undone,
+}
+
+impl Server {
+    pub(super) fn new(
+        store: Arc<dyn Store>,
+        timeout: Duration,
+        restart_guard: Option<Duration>,
+    ) -> Arc<Self> {
+        let silent = AtomicBool::new(false);
+        Arc::new(Self { store, timeout, restart_guard, silent, lines: Mutex::default() })
+    }
+
+    /// True if it does not look as if it would answer.
+    pub(super) fn is_silent(&self) -> bool {
+        self.silent.load(Ordering::Relaxed)
+    }
+
+    /// A place behind whatever was asked for this owner before.
+    pub(super) fn line_up(self: &Arc<Self>, owner: &OwnerId, releases: bool) -> Turn {
+        let mut lines = self.lines();
+        lines.requests += 1;
+        let number = lines.requests;
+        let (done, end) = oneshot::channel();
+        let before = lines.by_owner.remove(owner);
+        let length = before.as_ref().map_or(0, |line| line.length);
+        let earlier_release = before.as_ref().map_or(0, |line| line.last_release);
+        let last_release = if releases { number } else { earlier_release };
+        let line = Line { last: number, last_release, length: length + 1, end };
+        lines.by_owner.insert(owner.clone(), line);
+        let before = before.map(|line| line.end);
+        Turn { server: Arc::clone(self), owner: owner.clone(), number, length, before, _done: done }
+    }
+
+    /// True if nothing is under way.
+    pub(super) fn is_idle(&self) -> bool {
+        self.lines().by_owner.is_empty()
+    }
+
+    /// Asks for the lock, and sees to it that a grant which comes to nothing is given back.
+    pub(super) async fn ask(
+        self: Arc<Self>,
+        mut turn: Turn,
+        number: usize,
+        request: AcquireRequest,
+        mut verdict: watch::Receiver<Verdict>,
+        answers: mpsc::UnboundedSender<Answer>,
+    ) {
+        if turn.length >= MAX_LINE {
+            let message = "an earlier request to the server is still under way";
+            let error = StoreError::new(StoreErrorKind::NotReady, message);
+            let _ = answers.send(Answer::Voted(number, Vote::Failed(error)));
+            // Whoever is behind waits for what is ahead, and not only for this.
+            return turn.come().await;
+        }
+        turn.come().await;
+        if *verdict.borrow() != Verdict::Open || verdict.has_changed().is_err() {
+            return;
+        }
+        let (vote, effect) = self.vote(&request).await;
+        let granted = matches!(vote, Vote::Granted(_));
+        let _ = answers.send(Answer::Voted(number, vote));
+        let undo = match effect {
+            Effect::None => false,
+            Effect::Taken if !granted => true,
+            // With nobody there for the verdict, they release it themselves, behind this (S-21).
+            Effect::Taken | Effect::Unknown => {
+                let verdict = verdict.wait_for(|verdict| *verdict != Verdict::Open).await;
+                verdict.is_ok_and(|verdict| *verdict == Verdict::Lost)
+            }
+        };
+        if undo {
+            let answers = granted.then_some(answers);
+            self.undo(&turn, &request, effect == Effect::Unknown, answers).await;
+        }
+    }
+
+    async fn vote(&self, request: &AcquireRequest) -> (Vote, Effect) {
+        let request = AcquireRequest { timeout: self.timeout, ..request.clone() };
+        let answer = self.store.acquire(request).await;
+        let kind = answer.as_ref().err().map(StoreError::kind);
+        let silent =
+            matches!(kind, Some(StoreErrorKind::Unavailable | StoreErrorKind::OutcomeUnknown));
+        self.silent.store(silent, Ordering::Relaxed);
+        match answer {
+            Ok(AcquireReply::Granted(token)) => match self.check_age().await {
+                Ok(()) => (Vote::Granted(token), Effect::Taken),
+                Err(error) => (Vote::Failed(error), Effect::Taken),
+            },
+            Ok(AcquireReply::Held(left)) => (Vote::Held(left), Effect::None),
+            Ok(AcquireReply::Split) => (Vote::Held(None), Effect::None),
+            Ok(AcquireReply::NotReplicated { .. }) => {
+                let message = "too few replicas of a server acknowledged the lock";
+                let error = StoreError::new(StoreErrorKind::NotReady, message);
+                (Vote::Failed(error), Effect::Taken)
+            }
+            Err(error) => {
+                let effect = match error.kind() {
+                    StoreErrorKind::OutcomeUnknown
+                    | StoreErrorKind::Denied
+                    | StoreErrorKind::Protocol => Effect::Unknown,
+                    _ => Effect::None,
+                };
+                (Vote::Failed(error), effect)
+            }
+        }
+    }
+
+    /// Refuses a server that may have forgotten locks in a restart (S-29). Asked after the grant: a
+    /// server that restarts between the two has forgotten the grant as well.
+    async fn check_age(&self) -> Result<(), StoreError> {
+        let Some(guard) = self.restart_guard else { return Ok(()) };
+        match self.store.age(self.timeout).await? {
+            Some(age) if age < guard => Err(StoreError::new(
+                StoreErrorKind::NotReady,
+                format!("the server started {age:?} ago and counts only after {guard:?}"),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Releases until that is answered or the lease is over. What may take effect late is released
+    /// once more (S-21).
+    async fn undo(
+        &self,
+        turn: &Turn,
+        request: &AcquireRequest,
+        mut once_more: bool,
+        mut undone: Option<mpsc::UnboundedSender<Answer>>,
+    ) {
+        let until = Instant::now() + request.lease;
+        let mut pauses = Pauses::new();
+        loop {
+            let release = self.release(Arc::clone(&request.target), &request.owner);
+            let released = self.store.release(release).await;
+            if let Some(undone) = undone.take() {
+                let _ = undone.send(Answer::Undone);
+            }
+            match released {
+                Ok(_) if !once_more => return,
+                Ok(_) => {
+                    once_more = false;
+                    tokio::time::sleep(self.timeout).await;
+                }
+                Err(_) if Instant::now() >= until || turn.is_superseded() => return,
+                Err(_) => pauses.next().await,
+            }
+        }
+    }
+
+    /// Gives a hold back. The first answer is told; what fails goes on for a while without anybody.
+    pub(super) async fn give_back(
+        self: Arc<Self>,
+        mut turn: Turn,
+        request: ReleaseRequest,
+        answers: mpsc::UnboundedSender<Result<ReleaseReply, StoreError>>,
+    ) {
+        turn.come().await;
+        let until = Instant::now() + KEEP_RELEASING;
+        let mut pauses = Pauses::new();
+        loop {
+            let release = self.release(Arc::clone(&request.target), &request.owner);
+            let answer = self.store.release(release).await;
+            let transient = answer.as_ref().is_err_and(|error| error.kind().is_transient());
+            let _ = answers.send(answer);
+            if !transient || Instant::now() >= until || turn.is_superseded() {
+                return;
+            }
+            pauses.next().await;
+        }
+    }
+
+    fn release(&self, target: Arc<crate::store::Target>, owner: &OwnerId) -> ReleaseRequest {
+        ReleaseRequest { target, owner: owner.clone(), timeout: self.timeout }
+    }
+
+    fn lines(&self) -> MutexGuard<'_, Lines> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What an acquire may have left at the server.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Effect {
+    None,
+    Taken,
+    Unknown,
+}
+
+/// Pauses that get longer.
+struct Pauses(Duration);
+
+impl Pauses {
+    fn new() -> Self {
+        Self(FIRST_PAUSE)
+    }
+
+    async fn next(&mut self) {
+        tokio::time::sleep(self.0.mul_f64(0.5 + fastrand::f64())).await;
+        self.0 = (self.0 * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// A place in the line of one owner. Dropping it lets the next request go.
+pub(super) struct Turn {
+    server: Arc<Server>,
+    owner: OwnerId,
+    number: u64,
+    /// How many were ahead.
+    length: usize,
+    before: Option<oneshot::Receiver<()>>,
+    /// Dropped with this: the end for which the next one waits.
+    _done: oneshot::Sender<()>,
+}
+
+impl Turn {
+    async fn come(&mut self) {
+        if let Some(before) = self.before.take() {
+            // Never sent, only dropped.
+            let _ = before.await;
+        }
+    }
+
+    /// True if a release waits behind this, which will see to what is left.
+    fn is_superseded(&self) -> bool {
+        let lines = self.server.lines();
+        lines.by_owner.get(&self.owner).is_some_and(|line| line.last_release > self.number)
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let mut lines = self.server.lines();
+        if let Some(line) = lines.by_owner.get_mut(&self.owner) {
+            line.length -= 1;
+            if line.last == self.number {
+                lines.by_owner.remove(&self.owner);
+            }
+        }
+    }
+}

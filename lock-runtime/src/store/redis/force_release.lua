@@ -1,0 +1,77 @@
+-- Free a name whoever holds it and tell all who may go on (S-25, S-26, S-27, S-30). Fencing counters,
+-- queues and announcements stay.
+-- KEYS[1] lock   KEYS[2] fair queue   KEYS[3] time-outs of its members   KEYS[4] permits in use
+-- ARGV[1] channel of a mutex and prefix of a fair queue's channels   ARGV[2] channel of readers and
+--   writers   ARGV[3] channel of a semaphore   ARGV[4] prefix of the readers' time-outs
+-- returns 1 = freed, 0 = nobody held it.
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+
+local function free_sides()
+  local held = redis.call('HGET', KEYS[1], 'mode') == 'write'
+  local fields = redis.call('HGETALL', KEYS[1])
+  for i = 1, #fields, 2 do
+    for n = 1, tonumber(fields[i + 1]) or 0 do
+      local key = ARGV[4] .. ':' .. fields[i] .. ':rwlock_timeout:' .. n
+      held = redis.call('DEL', key) == 1 or held
+    end
+  end
+  redis.call('DEL', KEYS[1])
+  redis.call('PUBLISH', ARGV[2], '1')
+  return held and 1 or 0
+end
+
+local function free_mutex()
+  redis.call('DEL', KEYS[1])
+  -- Redisson's fair lock looks like its plain one, and so both kinds of waiters may be there.
+  redis.call('PUBLISH', ARGV[1], '0')
+  local head = redis.call('LINDEX', KEYS[2], 0)
+  while head do
+    local score = redis.call('ZSCORE', KEYS[3], head)
+    if not score or tonumber(score) > now then
+      redis.call('PUBLISH', ARGV[1] .. ':' .. head, '0')
+      break
+    end
+    redis.call('LPOP', KEYS[2])
+    redis.call('ZREM', KEYS[3], head)
+    head = redis.call('LINDEX', KEYS[2], 0)
+  end
+  return 1
+end
+
+local function free_permits()
+  local all = redis.call('ZCARD', KEYS[4])
+  local held = redis.call('ZCOUNT', KEYS[4], '(' .. string.format('%.0f', now), '+inf')
+  if held == 0 then
+    return 0
+  end
+  redis.call('DEL', KEYS[4])
+  if redis.call('EXISTS', KEYS[1]) == 1 then
+    redis.call('INCRBY', KEYS[1], all)
+  end
+  -- Redisson wakes as many as this says.
+  redis.call('PUBLISH', ARGV[3], all)
+  return 1
+end
+
+local type = redis.call('TYPE', KEYS[1]).ok
+local lock, mode = type == 'none'
+if type == 'hash' then
+  mode = redis.call('HGET', KEYS[1], 'mode') or 'mutex'
+  lock = ({mutex = true, fair = true, read = true, write = true})[mode]
+  local fields = redis.call('HGETALL', KEYS[1])
+  for i = 1, #fields, 2 do
+    local owner = string.match(fields[i], '.:%d') and tonumber(fields[i + 1])
+    lock = lock and (fields[i] == 'mode' or owner)
+  end
+elseif type == 'string' then
+  lock = string.match(redis.call('GET', KEYS[1]), '^-?%d+$')
+end
+if not lock then
+  -- Somebody's data. It is not ours to remove.
+  return redis.error_reply('WRONGTYPE the key holds no lock')
+end
+if type ~= 'hash' then
+  return free_permits()
+end
+return (mode == 'read' or mode == 'write') and free_sides() or free_mutex()

@@ -1,0 +1,91 @@
+-- Look at a name without changing anything: as what it is held, by whom, for how long, and who waits
+-- (S-25, S-26, S-27, S-30).
+-- KEYS[1] lock   KEYS[2] fencing counter   KEYS[3] time-outs of a fair queue's members
+-- KEYS[4] waiting writers   KEYS[5] permits in use
+-- ARGV[1] prefix of the readers' time-outs
+-- returns the kind as a string, empty if nobody holds it; what is left of the longest lease in ms, -1
+--         if it has no end; the last token as a string or empty; how many wait with a place;
+--         then owner and count of each holder.
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local after = '(' .. string.format('%.0f', now)
+local kind, left, holders = '', -2, {}
+
+local function add(owner, count, ttl)
+  holders[#holders + 1] = owner
+  holders[#holders + 1] = count
+  left = (left == -1 or ttl == -1) and -1 or math.max(left, ttl)
+end
+
+-- Redisson has one time-out for each time that a reader entered, ours has one.
+local function reader_left(owner, count)
+  local most = -2
+  for n = 1, count do
+    most = math.max(most, redis.call('PTTL', ARGV[1] .. ':' .. owner .. ':rwlock_timeout:' .. n))
+    if n == 1 and most > 0 and count > 64 then
+      break
+    end
+  end
+  return most
+end
+
+local type = redis.call('TYPE', KEYS[1]).ok
+if type == 'hash' then
+  local mode = redis.call('HGET', KEYS[1], 'mode') or 'mutex'
+  if not ({mutex = true, fair = true, read = true, write = true})[mode] then
+    return redis.error_reply('WRONGTYPE the key holds no lock')
+  end
+  local ttl = redis.call('PTTL', KEYS[1])
+  local fields = redis.call('HGETALL', KEYS[1])
+  for i = 1, #fields, 2 do
+    local owner, count = fields[i], tonumber(fields[i + 1])
+    if owner ~= 'mode' then
+      if not count or not string.match(owner, '.:%d') then
+        return redis.error_reply('WRONGTYPE the key holds no lock')
+      end
+      local reads = mode == 'read' or mode == 'write' and not string.match(owner, ':write$')
+      local ends = reads and reader_left(owner, count) or ttl
+      if ends ~= -2 then
+        add(owner, count, ends)
+      end
+    end
+  end
+  kind = #holders > 0 and mode or ''
+elseif type == 'string' or type == 'none' then
+  local value = redis.call('GET', KEYS[1])
+  if value and not string.match(value, '^-?%d+$') then
+    return redis.error_reply('WRONGTYPE the key holds no lock')
+  end
+  local permits = redis.call('ZRANGEBYSCORE', KEYS[5], after, '+inf', 'WITHSCORES')
+  local at = {}
+  for i = 1, #permits, 2 do
+    -- `uuid:n`, and `uuid:n:2` and so on for its further permits.
+    local owner = string.match(permits[i], '^([^:]+:%d+)') or permits[i]
+    -- Redisson's permits without a lease end in 29 000 years.
+    local score = tonumber(permits[i + 1])
+    left = (left == -1 or score >= 922337203685477) and -1 or math.max(left, score - now)
+    if not at[owner] then
+      at[owner] = #holders + 2
+      holders[#holders + 1] = owner
+      holders[#holders + 1] = 0
+    end
+    holders[at[owner]] = holders[at[owner]] + 1
+  end
+  if #permits > 0 then
+    kind = 'semaphore'
+  elseif value and redis.call('PTTL', KEYS[1]) == -1 then
+    -- The number of a semaphore of ours has an end. Redisson's plain one looks like a latch.
+    kind, left = 'latch', -1
+  end
+else
+  return redis.error_reply('WRONGTYPE the key holds no lock')
+end
+
+local waiting = redis.call('ZCOUNT', KEYS[3], after, '+inf')
+  + redis.call('ZCOUNT', KEYS[4], after, '+inf')
+local last = redis.call('GET', KEYS[2]) or ''
+local answer = {kind, left, last, waiting}
+for _, value in ipairs(holders) do
+  answer[#answer + 1] = value
+end
+return answer

@@ -1,0 +1,94 @@
+//! The commands for read/write locks. The sides of a lock `k` are `k#read` and `k#write` in the
+//! history.
+//!
+//! - `rw-read <name> <lease ms>`, `rw-write <name> <lease ms>`: takes that side with a watchdog
+//!   lease, answers `reading <token>` or `writing <token>`, and keeps it.
+//! - `rw-release`: releases what that took, answers `released`.
+//! - `rw-hammer <name> <readers> <writers> <ms>`: so many tasks of each take and release their side
+//!   for that long, with an effect in between; answers `hammered <reads> <writes>`.
+
+use std::time::Duration;
+
+use lock_runtime::{Lease, LockError, LockGuard, LockOptions};
+use lock_tests::history::Op;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+
+use super::Worker;
+
+/// Obeys the command if it is one of these. Nothing is held longer than the process is told to.
+pub(super) async fn obey(
+    worker: &Worker,
+    words: &[&str],
+    held: &mut Option<LockGuard>,
+) -> Result<bool, Box<dyn std::error::Error>> {
+    match *words {
+        [side @ ("rw-read" | "rw-write"), name, lease] => {
+            let lease = Lease::Watchdog(Duration::from_millis(lease.parse()?));
+            let options = LockOptions::builder().lease(lease).build()?;
+            let lock = worker.client.rw_lock(name).with(options);
+            let (guard, doing) = match side {
+                "rw-read" => (lock.read().await?, "reading"),
+                _ => (lock.write().await?, "writing"),
+            };
+            println!("{doing} {}", guard.token());
+            *held = Some(guard);
+        }
+        ["rw-release"] => {
+            held.take().ok_or("nothing is locked")?.release().await?;
+            println!("released");
+        }
+        ["rw-hammer", name, readers, writers, ms] => {
+            let (readers, writers): (u64, u64) = (readers.parse()?, writers.parse()?);
+            let until = Instant::now() + Duration::from_millis(ms.parse()?);
+            let mut tasks = JoinSet::new();
+            for task in 0..readers + writers {
+                let (worker, name) = (worker.clone(), name.to_owned());
+                tasks.spawn(async move {
+                    let writes = task >= readers;
+                    Ok::<_, LockError>((writes, hammer(&worker, &name, task, writes, until).await?))
+                });
+            }
+            let (mut reads, mut written) = (0, 0);
+            while let Some(task) = tasks.join_next().await {
+                let (writes, grants) = task??;
+                *(if writes { &mut written } else { &mut reads }) += grants;
+            }
+            println!("hammered {reads} {written}");
+        }
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+async fn hammer(
+    worker: &Worker,
+    name: &str,
+    task: u64,
+    writes: bool,
+    until: Instant,
+) -> Result<u64, LockError> {
+    // Short, so that what a killed process leaves behind does not fill the test's time.
+    let options =
+        LockOptions::builder().lease(Lease::Watchdog(Duration::from_millis(800))).build()?;
+    let lock = worker.client.rw_lock(name).with(options);
+    let object = format!("{name}#{}", if writes { "write" } else { "read" });
+    let record = |op| worker.recorder.record(task, &object, op);
+    let mut grants = 0;
+    while Instant::now() < until {
+        record(Op::AcquireInvoked);
+        let guard = if writes { lock.write().await? } else { lock.read().await? };
+        worker.acquired(task, &object, &guard, None);
+        record(Op::Effect);
+        sleep(Duration::from_millis(fastrand::u64(0..4))).await;
+        record(Op::Effect);
+        grants += 1;
+        record(Op::ReleaseInvoked);
+        guard.release().await?;
+        record(Op::Released);
+        // Writers go first: without pauses they would leave nothing to readers.
+        let pause = if writes { 0..60 } else { 0..10 };
+        sleep(Duration::from_millis(fastrand::u64(pause))).await;
+    }
+    Ok(grants)
+}

@@ -1,0 +1,173 @@
+//! Beside Redisson's fair lock, whose steps are done here by hand.
+
+use std::time::Duration;
+
+use lock_tests::eventually;
+
+use crate::world::{SOON, World, channel, granted};
+
+/// How long a Redisson client waits unless told otherwise, in milliseconds.
+const PATIENCE: f64 = 300_000.0;
+
+/// A Redisson client: one owner with its own clock, which here is the server's.
+struct Peer<'a> {
+    world: &'a World,
+    name: &'a str,
+    owner: &'a str,
+}
+
+impl Peer<'_> {
+    async fn cmd(&self, words: &[&str]) {
+        self.world.server.client().cmd(words).await;
+    }
+
+    fn queue(&self) -> String {
+        format!("redisson_lock_queue:{{{}}}", self.name)
+    }
+
+    fn ends(&self) -> String {
+        format!("redisson_lock_timeout:{{{}}}", self.name)
+    }
+
+    /// Whoever is at the head and overdue goes.
+    async fn sweep(&self) {
+        while let Some(head) = self.world.queue(self.name).await.first() {
+            let now = self.world.now().await;
+            if self.world.score(self.name, head).await.is_none_or(|score| score > now) {
+                return;
+            }
+            self.cmd(&["ZREM", &self.ends(), head]).await;
+            self.cmd(&["LPOP", &self.queue()]).await;
+        }
+    }
+
+    /// Lines up behind whoever is last.
+    async fn line_up(&self) {
+        self.sweep().await;
+        let mut from = self.world.now().await;
+        if let Some(last) = self.world.queue(self.name).await.last() {
+            from = self.world.score(self.name, last).await.unwrap_or(from);
+        }
+        let ends = (from + PATIENCE).to_string();
+        self.cmd(&["ZADD", &self.ends(), &ends, self.owner]).await;
+        self.cmd(&["RPUSH", &self.queue(), self.owner]).await;
+    }
+
+    /// Takes the lock if it is free and its turn. Everybody else's time is moved back by its own.
+    async fn take(&self) -> bool {
+        self.sweep().await;
+        let queue = self.world.queue(self.name).await;
+        let turn = queue.first().is_none_or(|head| head == self.owner);
+        if !turn || self.world.server.client().exists(self.name).await {
+            return false;
+        }
+        self.cmd(&["LREM", &self.queue(), "1", self.owner]).await;
+        self.cmd(&["ZREM", &self.ends(), self.owner]).await;
+        for other in self.world.queue(self.name).await {
+            let back = (-PATIENCE).to_string();
+            self.cmd(&["ZINCRBY", &self.ends(), &back, &other]).await;
+        }
+        self.cmd(&["HSET", self.name, self.owner, "1"]).await;
+        self.cmd(&["PEXPIRE", self.name, "30000"]).await;
+        true
+    }
+
+    async fn unlock(&self) {
+        self.sweep().await;
+        assert!(self.world.server.client().del(self.name).await);
+        if let Some(head) = self.world.queue(self.name).await.first() {
+            self.cmd(&["PUBLISH", &channel(self.name, head), "0"]).await;
+        }
+    }
+}
+
+/// S-26: its release wakes our head; ours tells it, on its own channel, and only when it is next.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn releases_are_told_both_ways() {
+    let world = World::start().await;
+    let client = world.client_that_only_listens().await;
+    let java = Peer { world: &world, name: "j", owner: "java:1" };
+    assert!(java.take().await);
+    let (first, _) = world.waiter(&client, "j").await;
+    let heard = world.server.subscribe_log(&channel("j", java.owner)).await;
+    java.unlock().await;
+    let guard = granted(first).await;
+    java.line_up().await;
+    let (behind, owner) = world.waiter(&client, "j").await;
+    assert_eq!(world.queue("j").await, [java.owner.to_owned(), owner]);
+    assert!(!java.take().await, "it is held");
+    assert_eq!(heard.payloads(), [""; 0]);
+    guard.release().await.unwrap();
+    assert_eq!(heard.wait_for(1, SOON).await, ["0"]);
+    assert!(world.holder("j").await.is_none() && !behind.is_finished(), "overtook");
+    assert!(java.take().await);
+    // Our place is an hour long here, so it stood the shift.
+    java.unlock().await;
+    granted(behind).await.release().await.unwrap();
+    world.nothing_left("j").await;
+}
+
+/// Moved into the past by a Redisson client that took the lock, our place is put right by the next
+/// sign of life.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shifted_place_is_put_right() {
+    let world = World::start().await;
+    let client = world.client_with_places(Duration::from_millis(600)).await;
+    let java = Peer { world: &world, name: "f", owner: "java:1" };
+    java.line_up().await;
+    let (waiting, owner) = world.waiter(&client, "f").await;
+    assert!(java.take().await, "not next");
+    eventually(SOON, "the place is put right", async || {
+        let now = world.now().await;
+        world.score("f", &owner).await.is_some_and(|score| score > now)
+    })
+    .await;
+    assert_eq!(world.queue("f").await, [owner]);
+    java.unlock().await;
+    granted(waiting).await.release().await.unwrap();
+    world.nothing_left("f").await;
+}
+
+/// Shifted and swept before that, ours lines up anew, once, and gets its turn.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_place_that_redisson_swept_is_taken_anew() {
+    let world = World::start().await;
+    let client = world.client_with_places(Duration::from_millis(900)).await;
+    let [one, two] = ["java:1", "java:2"].map(|owner| Peer { world: &world, name: "x", owner });
+    one.line_up().await;
+    let (waiting, owner) = world.waiter(&client, "x").await;
+    two.line_up().await;
+    assert!(one.take().await);
+    one.unlock().await;
+    let swept = world.queue("x").await;
+    if swept == ["java:2"] {
+        eventually(SOON, "it is in line anew", async || {
+            world.queue("x").await == ["java:2", &owner]
+        })
+        .await;
+        assert!(two.take().await);
+        two.unlock().await;
+        granted(waiting).await.release().await.unwrap();
+    } else {
+        // It gave a sign of life in between, and was not swept.
+        granted(waiting).await.release().await.unwrap();
+        assert!(two.take().await);
+        two.unlock().await;
+    }
+    world.nothing_left("x").await;
+}
+
+/// A Redisson client that died in line holds it up until its own time is over, and no longer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dead_redisson_client_is_swept_when_its_time_is_over() {
+    let world = World::start().await;
+    let client = world.client_with_places(Duration::from_secs(1)).await;
+    let java = Peer { world: &world, name: "d", owner: "java:1" };
+    java.line_up().await;
+    let (waiting, _) = world.waiter(&client, "d").await;
+    assert!(world.holder("d").await.is_none() && !waiting.is_finished(), "overtook");
+    let soon = (world.now().await + 700.0).round().to_string();
+    java.cmd(&["ZADD", &java.ends(), &soon, java.owner]).await;
+    granted(waiting).await.release().await.unwrap();
+    world.nothing_left("d").await;
+}

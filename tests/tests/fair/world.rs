@@ -1,0 +1,113 @@
+//! A server and its line, as its keys show it.
+
+use std::time::Duration;
+
+use lock_runtime::{LockClient, LockError, LockGuard};
+use lock_tests::{RedisServer, eventually};
+use tokio::task::JoinHandle;
+
+/// Bounds what takes a few round trips, on a busy machine.
+pub(crate) const SOON: Duration = Duration::from_secs(5);
+
+/// So long that nothing happens in a test because it is over.
+pub(crate) const NEVER: Duration = Duration::from_secs(3600);
+
+pub(crate) type Waiting = JoinHandle<Result<LockGuard, LockError>>;
+
+pub(crate) struct World {
+    pub(crate) server: RedisServer,
+}
+
+impl World {
+    pub(crate) async fn start() -> Self {
+        Self { server: RedisServer::start().await }
+    }
+
+    pub(crate) async fn client(&self) -> LockClient {
+        LockClient::connect(&self.server.url()).await.unwrap()
+    }
+
+    /// A client whose waiters keep their places for so long.
+    pub(crate) async fn client_with_places(&self, waiter_lease: Duration) -> LockClient {
+        let builder = LockClient::builder().waiter_lease(waiter_lease);
+        builder.connect(&self.server.url()).await.unwrap()
+    }
+
+    /// A client that acts only when told: neither polls nor refreshes happen during a test.
+    pub(crate) async fn client_that_only_listens(&self) -> LockClient {
+        let builder = LockClient::builder().waiter_lease(NEVER).poll_cap(NEVER);
+        builder.connect(&self.server.url()).await.unwrap()
+    }
+
+    /// Who is in line, the first first.
+    pub(crate) async fn queue(&self, name: &str) -> Vec<String> {
+        let key = format!("redisson_lock_queue:{{{name}}}");
+        self.server.client().get(&["LRANGE", &key, "0", "-1"]).await
+    }
+
+    /// When a place ends if nobody refreshes it, in milliseconds of the server's time.
+    pub(crate) async fn score(&self, name: &str, owner: &str) -> Option<f64> {
+        let key = format!("redisson_lock_timeout:{{{name}}}");
+        self.server.client().get(&["ZSCORE", &key, owner]).await
+    }
+
+    /// The server's time in milliseconds.
+    pub(crate) async fn now(&self) -> f64 {
+        let (secs, micros): (f64, f64) = self.server.client().get(&["TIME"]).await;
+        secs.mul_add(1000.0, micros / 1000.0)
+    }
+
+    /// Whose hold it is.
+    pub(crate) async fn holder(&self, name: &str) -> Option<String> {
+        let hash = self.server.client().hgetall(name).await;
+        hash.into_keys().find(|field| field != "mode")
+    }
+
+    /// How often somebody has asked for a place, alone or with others in one script.
+    pub(crate) async fn asked(&self) -> u64 {
+        self.server.command_calls().await.get("zadd").copied().unwrap_or_default()
+    }
+
+    /// A task that waits, and its owner. By the time this returns it is in line, listens, and has
+    /// asked again (S-15), unless somebody else did meanwhile.
+    pub(crate) async fn waiter(&self, client: &LockClient, name: &str) -> (Waiting, String) {
+        let (before, asked) = (self.queue(name).await, self.asked().await);
+        let waiting = tokio::spawn(client.fair_mutex(name).lock());
+        let mut owner = String::new();
+        eventually(SOON, "the waiter is in line", async || {
+            let new = self.queue(name).await.into_iter().find(|owner| !before.contains(owner));
+            owner = new.unwrap_or_default();
+            !owner.is_empty()
+        })
+        .await;
+        self.server.wait_for_subscribers(&channel(name, &owner), 1).await;
+        eventually(SOON, "it has asked again", async || self.asked().await >= asked + 2).await;
+        (waiting, owner)
+    }
+
+    /// Waits until nothing of the lock is left but its fencing counter.
+    pub(crate) async fn nothing_left(&self, name: &str) {
+        let tag = format!("{{{name}}}");
+        let counter = format!("redisson_lock_token:{tag}");
+        let mut keys = Vec::new();
+        for _ in 0..1000 {
+            keys = self.server.client().keys().await;
+            keys.retain(|key| key == name || key.contains(&tag) && *key != counter);
+            if keys.is_empty() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        panic!("left behind: {keys:?}");
+    }
+}
+
+pub(crate) fn channel(name: &str, owner: &str) -> String {
+    format!("redisson_lock__channel:{{{name}}}:{owner}")
+}
+
+/// The guard of a waiter that has been told.
+pub(crate) async fn granted(waiting: Waiting) -> LockGuard {
+    let guard = tokio::time::timeout(SOON, waiting).await.expect("not told");
+    guard.unwrap().unwrap()
+}
