@@ -54,8 +54,11 @@ impl Run<'_> {
         let kind = |what: &What| what.kind(&self.sequence.themes);
         let op = match op {
             Op::Acquire { what, joins, .. } => {
-                format!("{} {}", kind(what), if *joins { "joins" } else { "takes" })
+                let inside = what.owner(&self.sequence.themes, "").writer().is_some();
+                let takes = if inside { "takes inside" } else { "takes" };
+                format!("{} {}", kind(what), if *joins { "joins" } else { takes })
             }
+            Op::ForceRelease(_) => "forced".to_owned(),
             Op::Release(what) => kind(what).to_string(),
             Op::Latch(_, LatchRequest::SetCount(_)) => "set".to_owned(),
             Op::Latch(_, request) => format!("{request:?}"),

@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::compare::raised;
 use crate::ears::Ears;
-use crate::plan::{NAMES, Op, SHORT, Sequence, owner};
+use crate::plan::{NAMES, Op, SHORT, Sequence, What};
 
 /// A round that takes longer says nothing: a short lease may have ended in one store and not yet in
 /// the other. It is also how far remaining times may be apart.
@@ -160,13 +160,13 @@ impl Run<'_> {
     async fn answer(&self, side: &Side<'_>, op: &Op) -> Answered {
         let themes = &self.sequence.themes;
         let key = |name: usize| &self.keys[name];
-        let of = |number: usize| owner(&self.client, number);
+        let of = |what: &What| what.owner(themes, &self.client);
         let store = side.store;
         Ok(match op {
             Op::Acquire { what, lease, tokens, place, joins } => {
                 let request = AcquireRequest {
                     target: what.target(themes, &self.keys),
-                    owner: of(what.owner),
+                    owner: of(what),
                     lease: lease.duration(),
                     tokens: *tokens,
                     place: place.map(|place| place.duration()),
@@ -178,20 +178,20 @@ impl Run<'_> {
             Op::Renew(all) => {
                 let requests = all.iter().map(|(what, lease)| RenewRequest {
                     target: what.target(themes, &self.keys),
-                    owner: of(what.owner),
+                    owner: of(what),
                     lease: lease.duration(),
                 });
                 Answer::Renewed(store.renew(requests.collect(), TIMEOUT).await?)
             }
             Op::Release(what) => {
                 let target = what.target(themes, &self.keys);
-                let request = ReleaseRequest { target, owner: of(what.owner), timeout: TIMEOUT };
+                let request = ReleaseRequest { target, owner: of(what), timeout: TIMEOUT };
                 Answer::Released(store.release(request).await?)
             }
             Op::ShowCounts(all) => {
                 let requests = all.iter().map(|(what, count)| CountRequest {
                     target: what.target(themes, &self.keys),
-                    owner: of(what.owner),
+                    owner: of(what),
                     count: *count,
                 });
                 store.show_counts(requests.collect(), TIMEOUT).await?;
