@@ -326,7 +326,8 @@ impl OwnerId {
     }
 
     /// The same, reading inside of that writer.
-    pub(crate) fn within(self, writer: &Self) -> Self {
+    #[must_use]
+    pub fn within(self, writer: &Self) -> Self {
         Self { within: Some(Arc::clone(&writer.field)), ..self }
     }
 

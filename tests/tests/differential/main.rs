@@ -7,6 +7,8 @@
 //! it longer, `DIFFERENTIAL_SHOW` shows how often which answer came.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
+mod compare;
+mod ears;
 mod plan;
 mod stores;
 
@@ -98,6 +100,16 @@ fn wanted() -> Vec<String> {
     let mut wanted: Vec<String> = [
         "told",
         "read lock joins: Granted",
+        "read lock takes inside: Granted",
+        "forced: Number(0)",
+        "forced: Number(1)",
+        ": inspected None",
+        ": inspected Some(Mutex)",
+        ": inspected Some(Fair)",
+        ": inspected Some(Read)",
+        ": inspected Some(Write)",
+        ": inspected Some(Semaphore)",
+        ": inspected Some(Latch)",
         "semaphore takes: Held(None)",
         "set: Number(0)",
         "set: Number(1)",

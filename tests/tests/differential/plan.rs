@@ -14,9 +14,6 @@ use proptest::sample::select;
 pub(crate) const NAMES: usize = 3;
 pub(crate) const OWNERS: usize = 3;
 
-/// Set once `RedisStore` looks at names and frees them by force.
-const REDIS_INSPECTS: bool = false;
-
 /// Operations in a row, in rounds. Between two rounds every short lease ends.
 #[derive(Debug, Clone)]
 pub(crate) struct Sequence {
@@ -66,6 +63,8 @@ pub(crate) struct What {
     /// Which of the theme's kinds.
     pick: usize,
     limit: u32,
+    /// For a reader: as a hold of its own, inside of what the owner writes.
+    inside: bool,
 }
 
 /// How long a lease or a place lasts.
@@ -111,6 +110,15 @@ impl What {
         kinds[self.pick % kinds.len()]
     }
 
+    pub(crate) fn owner(&self, themes: &[Theme; NAMES], client: &str) -> OwnerId {
+        let owner = owner(client, self.owner);
+        if self.kind(themes) == LockKind::Read && self.inside {
+            let hold = u64::try_from(self.owner).unwrap() + 11;
+            return OwnerId::new(client, hold, 1).within(&owner);
+        }
+        owner
+    }
+
     pub(crate) fn target(&self, themes: &[Theme; NAMES], keys: &[LockKey; NAMES]) -> Arc<Target> {
         target(self.kind(themes), keys, self.name, self.limit)
     }
@@ -146,12 +154,9 @@ fn name() -> impl Strategy<Value = usize> {
 }
 
 fn what() -> impl Strategy<Value = What> {
-    (name(), 0..OWNERS, 0..30_usize, 1..=5_u32).prop_map(|(name, owner, pick, limit)| What {
-        name,
-        owner,
-        pick,
-        limit,
-    })
+    let inside = proptest::bool::weighted(0.3);
+    (name(), 0..OWNERS, 0..30_usize, 1..=5_u32, inside)
+        .prop_map(|(name, owner, pick, limit, inside)| What { name, owner, pick, limit, inside })
 }
 
 fn length() -> impl Strategy<Value = Length> {
@@ -168,7 +173,6 @@ fn latch() -> impl Strategy<Value = LatchRequest> {
 }
 
 fn op() -> impl Strategy<Value = Op> {
-    let rarely = u32::from(REDIS_INSPECTS);
     let acquire = (
         what(),
         length(),
@@ -190,8 +194,8 @@ fn op() -> impl Strategy<Value = Op> {
         2 => vec((what(), 1..5_u32), 1..3).prop_map(Op::ShowCounts),
         5 => (name(), latch()).prop_map(|(name, request)| Op::Latch(name, request)),
         1 => (name(), any::<bool>()).prop_map(|(name, above)| Op::RaiseToken { name, above }),
-        3 * rarely => name().prop_map(Op::Inspect),
-        rarely => name().prop_map(Op::ForceRelease),
+        3 => name().prop_map(Op::Inspect),
+        1 => name().prop_map(Op::ForceRelease),
     ]
 }
 
