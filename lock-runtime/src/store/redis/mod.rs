@@ -54,9 +54,10 @@ use crate::key::LockKey;
 /// ```text
 /// ACL SETUSER locks on >SECRET ~* resetchannels &* -@all
 ///   +evalsha +script|load +ping +subscribe +unsubscribe +publish +wait
-///   +exists +type +del +pttl +pexpire +time +get +set +incrby +decr
-///   +hexists +hget +hgetall +hset +hdel +lindex +lpop +lpos +lrem +rpush
-///   +zadd +zcard +zcount +zrangebyscore +zrem +zremrangebyscore +zrevrange +zscore
+///   +exists +type +del +pttl +pexpire +persist +time +get +set +incrby +decr
+///   +hexists +hget +hgetall +hkeys +hset +hdel
+///   +lindex +lpop +lpos +lrange +lrem +rpush
+///   +zadd +zcard +zcount +zrange +zrangebyscore +zrem +zremrangebyscore +zrevrange +zscore
 /// ```
 ///
 /// For mutexes alone, the first line, without `wait`, and `exists pttl pexpire hexists hset del time
