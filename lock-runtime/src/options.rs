@@ -99,8 +99,7 @@ pub enum OnLost {
 pub struct Replicas {
     /// At least so many.
     pub at_least: u32,
-    /// How long they get to acknowledge. Other locks of the client that ask for replicas wait that
-    /// long behind this one.
+    /// How long they get to acknowledge.
     pub timeout: Duration,
 }
 
@@ -243,7 +242,11 @@ impl LockOptionsBuilder {
     ///
     /// Fewer, and it is given back and asked for again until `wait` ends, which is then
     /// [`LockError::NotReplicated`]. A failover to one of the replicas that acknowledged keeps the
-    /// lock; one to another replica is noticed by the next renewal. Default: none.
+    /// lock; one to another replica is noticed by the next renewal. Renewals do not ask replicas: a
+    /// lock that is held outlives their outage, and one whose replicas lag behind for longer than
+    /// two thirds of its lease can be lost with the failover. A re-entry stands on the hold around it,
+    /// however many know of that. Costs a round trip between the servers, and a second connection for
+    /// all locks of the client that ask for replicas. Default: none.
     pub fn replicas(mut self, at_least: u32, timeout: Duration) -> Self {
         self.options.replicas = Some(Replicas { at_least, timeout });
         self

@@ -123,7 +123,7 @@ async fn they_are_enough_for_every_kind() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn they_are_enough_for_replicas() {
     let (server, url) = world(&documented()).await;
-    let _replica = RedisServer::builder().replica_of(&server).start().await;
+    let _replica = RedisServer::builder().replica_of(server.port()).start().await;
     server.wait_for_replicas(1).await;
     let client = LockClient::connect(&url).await.unwrap();
     let options = LockOptions::builder().replicas(1, SOON).build().unwrap();

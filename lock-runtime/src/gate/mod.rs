@@ -192,13 +192,8 @@ impl<H> Gates<H> {
     fn let_others_first(&self, target: &Arc<Target>, until: Instant) {
         let mut shard = self.shard(target);
         shard.sweep();
-        let gate = shard
-            .gates
-            .entry(Arc::clone(target))
-            .or_insert_with(|| Gate { seat: SeatState::Free, ..Gate::taken() });
-        if gate.seat == SeatState::Free {
-            gate.others_first = Some(until);
-        }
+        let free = || Gate { seat: SeatState::Free, ..Gate::taken() };
+        shard.gates.entry(Arc::clone(target)).or_insert_with(free).others_first = Some(until);
     }
 
     fn shard(&self, target: &Target) -> MutexGuard<'_, Shard<H>> {

@@ -72,14 +72,11 @@ impl RedisServerBuilder {
         self
     }
 
-    /// Follows `master` from the start; see [`RedisServer::wait_for_replicas`].
-    ///
-    /// # Panics
-    ///
-    /// When `master` listens on a unix socket only.
-    pub fn replica_of(mut self, master: &RedisServer) -> Self {
-        let port = master.port().to_string();
-        self.args.extend(["--replicaof".to_owned(), "127.0.0.1".to_owned(), port]);
+    /// Follows the server at this port of 127.0.0.1, or behind a proxy there, from the start; see
+    /// [`RedisServer::wait_for_replicas`].
+    pub fn replica_of(mut self, master: u16) -> Self {
+        let words = ["--replicaof".to_owned(), "127.0.0.1".to_owned(), master.to_string()];
+        self.args.extend(words);
         self
     }
 

@@ -1,11 +1,9 @@
-//! Renewing many holds with one script on each connection.
+//! Renewing many holds with one script.
 
 use std::time::Duration;
 
 use redis::Value;
-use tokio::time::Instant;
 
-use super::link::Link;
 use super::request::{end_of_hold, field, locks, millis};
 use super::script::RENEW;
 use super::{RedisStore, ownership, surprise};
@@ -13,76 +11,42 @@ use crate::error::StoreError;
 use crate::store::{LockKind, Ownership, RenewRequest};
 
 impl RedisStore {
-    /// Each hold over the connection that took it, so that the same server answers for it (S-31).
+    /// All over one connection, whichever took them: a renewal creates nothing that a release would
+    /// have to come after.
     pub(super) async fn renew_all(
         &self,
         requests: &[RenewRequest],
         timeout: Duration,
     ) -> Result<Vec<Ownership>, StoreError> {
-        let has_replicas = |request: &&RenewRequest| request.target.replicas().is_some();
-        let (replicated, plain): (Vec<_>, Vec<_>) = requests.iter().partition(has_replicas);
-        if replicated.is_empty() {
-            self.link.ensure_task();
-            return renew_over(&self.link, &plain, timeout).await;
-        }
-        if plain.is_empty() {
-            return renew_over(self.replicated.link(), &replicated, timeout).await;
-        }
-        self.link.ensure_task();
-        let (replicated, plain) = tokio::join!(
-            renew_over(self.replicated.link(), &replicated, timeout),
-            renew_over(&self.link, &plain, timeout)
-        );
-        if let (Err(error), Err(_)) = (&replicated, &plain) {
-            return Err(error.clone());
-        }
-        // One connection that fails says nothing of the holds of the other.
-        let known = |part: Result<Vec<_>, StoreError>| {
-            let known = part.inspect_err(|error| tracing::warn!(%error, "renewal failed"));
-            known.unwrap_or_default().into_iter()
+        let holds = || {
+            requests.iter().flat_map(|request| {
+                locks(&request.target).map(move |lock| (lock, &request.owner, request.lease))
+            })
         };
-        let (mut replicated, mut plain) = (known(replicated), known(plain));
-        let answer = |request: &RenewRequest| {
-            let part = if has_replicas(&request) { &mut replicated } else { &mut plain };
-            part.next().unwrap_or(Ownership::Unknown)
-        };
-        Ok(requests.iter().map(answer).collect())
-    }
-}
-
-async fn renew_over(
-    link: &Link,
-    requests: &[&RenewRequest],
-    timeout: Duration,
-) -> Result<Vec<Ownership>, StoreError> {
-    let holds = || {
-        requests.iter().flat_map(|request| {
-            locks(&request.target).map(move |lock| (lock, &request.owner, request.lease))
-        })
-    };
-    let mut call = RENEW.call(2 * holds().count());
-    for (lock, owner, _) in holds() {
-        call.arg(lock.key().as_str()).arg(end_of_hold(lock, owner));
-    }
-    for (lock, owner, lease) in holds() {
-        let manner = match lock.kind() {
-            LockKind::Read => "read",
-            LockKind::Semaphore => "permit",
-            _ => "hold",
-        };
-        call.arg(manner).arg(field(lock, owner)).arg(millis(lease)).arg(owner.permits());
-    }
-    match RENEW.run(link, &call, Instant::now() + timeout).await? {
-        Value::Array(held) if held.len() == holds().count() => {
-            let mut held = held.iter().map(ownership);
-            let mut whole = |request: &&RenewRequest| {
-                let parts: Result<Vec<_>, _> =
-                    held.by_ref().take(locks(&request.target).count()).collect();
-                let whole = parts?.into_iter().all(|part| part == Ownership::Owner);
-                Ok(if whole { Ownership::Owner } else { Ownership::NotOwner })
+        let mut call = RENEW.call(2 * holds().count());
+        for (lock, owner, _) in holds() {
+            call.arg(lock.key().as_str()).arg(end_of_hold(lock, owner));
+        }
+        for (lock, owner, lease) in holds() {
+            let manner = match lock.kind() {
+                LockKind::Read => "read",
+                LockKind::Semaphore => "permit",
+                _ => "hold",
             };
-            requests.iter().map(&mut whole).collect()
+            call.arg(manner).arg(field(lock, owner)).arg(millis(lease)).arg(owner.permits());
         }
-        other => Err(surprise(&other)),
+        match self.run(&RENEW, &call, timeout).await? {
+            Value::Array(held) if held.len() == holds().count() => {
+                let mut held = held.iter().map(ownership);
+                let mut whole = |request: &RenewRequest| {
+                    let parts: Result<Vec<_>, _> =
+                        held.by_ref().take(locks(&request.target).count()).collect();
+                    let whole = parts?.into_iter().all(|part| part == Ownership::Owner);
+                    Ok(if whole { Ownership::Owner } else { Ownership::NotOwner })
+                };
+                requests.iter().map(&mut whole).collect()
+            }
+            other => Err(surprise(&other)),
+        }
     }
 }

@@ -1,24 +1,24 @@
 //! Locks that replicas have to know of, on a connection of their own (S-31).
 //!
 //! WAIT answers for what was written before it on its own connection, and holds up whatever comes
-//! behind it there. So everything about these locks goes over one connection, in its order (S-21),
-//! and all else over another. A lock is refused as fast as any other; a grant counts once enough
+//! behind it there. So these locks are taken and given back over one connection, in its order (S-21),
+//! and all else goes over another. A lock is refused as fast as any other; a grant counts once enough
 //! replicas have acknowledged it.
 //!
 //! # Short waits
 //!
-//! A WAIT of the whole time allowed would hold up releases, renewals and signs of life behind it, by
-//! as many times as there are locks being taken. So each is short and is repeated while it falls
-//! short, and there is one at a time on the connection; the first goes out right behind the script,
-//! if the turn is free. Always on the connection of the script: another would answer for nothing of
-//! ours.
+//! A WAIT of the whole time allowed would hold up releases and signs of life behind it, as many times
+//! as there are locks being taken. So each is short, is repeated, longer, while it falls short, and
+//! there is one at a time on the connection; the first goes out right behind the script, if the turn
+//! is free. Always on the connection of the script: another would answer for nothing of ours.
 //!
 //! # Renewals
 //!
-//! They do not wait. A replica that had the lock has its last renewal but one, so after a failover
-//! the key outlives the next renewal; and were acknowledgements asked for, every lock would be lost
-//! one lease after a failover to the last replica. One that has lagged behind for longer than that
-//! is found out by the next renewal, as "not the owner".
+//! They do not wait, and go over the other connection: they create nothing, so their place in the
+//! order is of no account. A replica that had the lock has its last renewal but one, so after a
+//! failover the key outlives the next renewal; and were acknowledgements asked for, every lock would
+//! be lost one lease after a failover to the last replica. One that has lagged behind for longer than
+//! that is found out by the next renewal, as "not the owner".
 
 use std::convert::Infallible;
 use std::pin::{Pin, pin};
@@ -39,8 +39,9 @@ use crate::error::{StoreError, StoreErrorKind};
 use crate::options::Replicas;
 use crate::store::{AcquireReply, AcquireRequest};
 
-/// The longest that one WAIT holds up the connection.
+/// How long the first WAIT holds up the connection, and the longest that any does.
 const SLICE: Duration = Duration::from_millis(20);
+const LONGEST_SLICE: Duration = Duration::from_millis(320);
 
 /// A command that is handed to the connection when first polled, however much the task has done.
 type Sending = Pin<Box<dyn Future<Output = RedisResult<Value>> + Send>>;
@@ -95,7 +96,7 @@ impl Replicated {
         let (live, turn, answer, behind) = loop {
             let live = link.connected(deadline).await?;
             let turn = self.turn.try_lock().ok();
-            let wait = turn.is_some().then(|| wait(replicas.at_least, until));
+            let wait = turn.is_some().then(|| wait(replicas.at_least, until, SLICE));
             let taken = timeout_at(deadline, take(&live, &call, wait)).await;
             match link.judge(&live, taken) {
                 Ok((answer, behind)) => break (live, turn, answer, behind),
@@ -111,17 +112,21 @@ impl Replicated {
             return Ok(reply);
         }
         let mut acked = match behind {
-            Some(waiting) => self.acknowledged(&live, waiting, deadline).await?,
+            Some(waiting) => self.acknowledged(&live, waiting, SLICE, deadline).await?,
             None => 0,
         };
         drop(turn);
+        let mut slice = SLICE;
         while acked < replicas.at_least && Instant::now() < until {
             let turn = timeout_at(until, self.turn.lock()).await;
             // Out of turn and of time it only asks, which holds nobody up.
             let wanted = turn.as_ref().map_or(0, |_| replicas.at_least);
-            let wait = wait(wanted, until);
+            // Each WAIT writes to the replicas and the next wants that acknowledged too, so it has to
+            // last for a round trip to them, however long that is.
+            slice = (slice * 2).min(LONGEST_SLICE);
+            let wait = sending(&live, wait(wanted, until, slice));
             // Who has acknowledged once, has for good.
-            acked = self.acknowledged(&live, sending(&live, wait), deadline).await?.max(acked);
+            acked = self.acknowledged(&live, wait, slice, deadline).await?.max(acked);
         }
         let enough = acked >= replicas.at_least;
         Ok(if enough { reply } else { AcquireReply::NotReplicated { acked } })
@@ -133,9 +138,10 @@ impl Replicated {
         &self,
         live: &Live,
         waiting: Sending,
+        slice: Duration,
         deadline: Instant,
     ) -> Result<u32, StoreError> {
-        let Ok(answer) = timeout_at(deadline, self.nudged(waiting, deadline)).await else {
+        let Ok(answer) = timeout_at(deadline, self.nudged(waiting, slice, deadline)).await else {
             return Ok(0);
         };
         count(self.link().judge(live, Ok(answer)))
@@ -143,18 +149,23 @@ impl Replicated {
 
     /// Waits for the answer to a WAIT. An idle server looks at the clock ten times a second, and
     /// whenever somebody says something; so somebody does.
-    async fn nudged(&self, waiting: Sending, deadline: Instant) -> RedisResult<Value> {
-        match select(waiting, pin!(self.nudge(deadline))).await {
+    async fn nudged(
+        &self,
+        waiting: Sending,
+        slice: Duration,
+        deadline: Instant,
+    ) -> RedisResult<Value> {
+        match select(waiting, pin!(self.nudge(slice, deadline))).await {
             Either::Left((answer, _)) => answer,
             Either::Right((never, _)) => match never {},
         }
     }
 
-    async fn nudge(&self, deadline: Instant) -> Infallible {
+    async fn nudge(&self, slice: Duration, deadline: Instant) -> Infallible {
         let ping = redis::cmd("PING");
         // The server counts from when it gets the command, in whole milliseconds.
         let again = Duration::from_millis(2);
-        tokio::time::sleep(SLICE).await;
+        tokio::time::sleep(slice).await;
         loop {
             tokio::time::sleep(again).await;
             let _ = self.main.call(&ping, deadline).await;
@@ -180,8 +191,8 @@ fn sending(live: &Live, cmd: Cmd) -> Sending {
     Box::pin(unconstrained(live.send(cmd)))
 }
 
-fn wait(replicas: u32, until: Instant) -> Cmd {
-    let left = until.saturating_duration_since(Instant::now()).min(SLICE);
+fn wait(replicas: u32, until: Instant, slice: Duration) -> Cmd {
+    let left = until.saturating_duration_since(Instant::now()).min(slice);
     let mut wait = redis::cmd("WAIT");
     // Zero would be for ever.
     wait.arg(replicas).arg(millis(left).max(1));
