@@ -202,7 +202,9 @@ fn checked(members: impl IntoIterator<Item = MultiMember>) -> Result<Vec<Member>
     let options = first.handle.options();
     // By name first: the number of a client is another one in each process.
     members.sort_by(|a, b| (a.target.key(), a.home()).cmp(&(b.target.key(), b.home())));
-    members.dedup_by(|a, b| a.home() == b.home() && a.target == b.target);
+    let permits = |member: &Member| member.handle.wanted_permits();
+    members
+        .dedup_by(|a, b| a.home() == b.home() && a.target == b.target && permits(a) == permits(b));
     for pair in members.windows(2) {
         if let [a, b] = pair
             && a.home() == b.home()

@@ -19,7 +19,8 @@ use crate::store::compose::quorum::QuorumStore;
 /// three, and none of two. A server that is down or hangs slows nothing down, since an answer is had
 /// as soon as a majority has given it. A hold is counted from before the servers are asked, with a
 /// margin for clocks that run at different speeds, and is lost by its deadline unless a majority
-/// renews it. Fencing tokens grow across the servers, whatever their clocks say.
+/// renews it. Fencing tokens grow across the servers, whatever their clocks say;
+/// after servers lost their data, as long as their clocks differ by less than the restart took.
 ///
 /// # What it does not
 ///
@@ -154,7 +155,7 @@ impl QuorumBuilder {
         self
     }
 
-    /// Namespace, patience and default options, as of a client. Its TLS options are not used.
+    /// Namespace, patience and default options, as of a client. Its TLS options are those of every connection.
     pub fn client(mut self, settings: LockClientBuilder) -> Self {
         self.client = settings;
         self
@@ -185,15 +186,13 @@ impl QuorumBuilder {
     ) -> Result<Quorum, LockError> {
         use std::collections::BTreeSet;
 
-        use crate::store::redis::RedisStore;
-
         let urls: Vec<_> = urls.into_iter().collect();
         if urls.iter().map(AsRef::as_ref).collect::<BTreeSet<&str>>().len() < urls.len() {
             let message = "a server of the quorum is named twice; name each once";
             return Err(LockError::InvalidOptions(message.to_owned()));
         }
         self.check(urls.len())?;
-        let stores = urls.iter().map(|url| RedisStore::prepare(url.as_ref()).map(Arc::new));
+        let stores = urls.iter().map(|url| self.client.prepare(url.as_ref()).map(Arc::new));
         let stores = stores.collect::<Result<Vec<_>, _>>()?;
         connect_to_majority(&stores).await?;
         self.stores(stores.into_iter().map(|store| store as Arc<dyn Store>))

@@ -11,10 +11,13 @@ use crate::options::LockOptions;
 /// writers that come without a pause leave nothing to readers.
 ///
 /// Readers of one process share one hold in the store, and its token and its loss, where they have
-/// a watchdog lease of the same length and no `max_hold`; others have one each.
+/// a watchdog lease of the same length and no `max_hold`; others have one each, and so may those
+/// who [try](Self::try_read) at the same moment.
 ///
 /// Inside [`run`](LockGuard::run) of the write side, the read side is had at once and stays when the
 /// write side is released; this is how a writer becomes a reader without letting anybody in between.
+/// Give it no longer a lease than the writer has: until such a read ends, others wait also for a writer
+/// that was lost.
 /// Inside `run` of the read side, asking for the write side is [`LockError::WouldDeadlock`].
 ///
 /// Redisson's `getReadWriteLock` of the same name is the same lock; its readers do not let our

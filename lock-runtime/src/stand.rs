@@ -5,7 +5,7 @@
 //! either without waiting (S-20); [`Stand::release`] waits for the store's word.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -23,6 +23,30 @@ use crate::store::{ReleaseReply, ReleaseRequest};
 /// one to be woken and to ask, short enough not to be felt when none of them really waits.
 const HEAD_START: Duration = Duration::from_millis(1);
 
+/// Shared with the hold, which lets the next in line in when it is lost: whoever has the guard then
+/// may be hanging (S-12).
+#[derive(Clone)]
+struct SharedSeat(Arc<Mutex<Option<Seat<Stand>>>>);
+
+impl SharedSeat {
+    fn new(seat: Option<Seat<Stand>>, hold: &Hold) -> Self {
+        let shared = Self(Arc::new(Mutex::new(seat)));
+        if shared.with(|seat| seat.is_some()) {
+            let seat = shared.clone();
+            hold.on_lost(move || drop(seat.take()));
+        }
+        shared
+    }
+
+    fn take(&self) -> Option<Seat<Stand>> {
+        self.with(Option::take)
+    }
+
+    fn with<T>(&self, f: impl FnOnce(&mut Option<Seat<Stand>>) -> T) -> T {
+        f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
 /// One place of holders: see the module.
 pub(crate) struct Stand {
     pub(crate) keeper: Arc<Keeper>,
@@ -31,9 +55,9 @@ pub(crate) struct Stand {
     /// The last token reserved with the hold.
     last_token: FencingToken,
     handoffs: u32,
-    /// Gone once the stand has ended, and from the start where the next in line need not wait for
-    /// that.
-    seat: Option<Seat<Stand>>,
+    /// Gone once the stand has ended or the hold is lost, and from the start where the next in line
+    /// need not wait for that.
+    seat: SharedSeat,
     /// False once somebody else sees to the hold.
     ours: bool,
 }
@@ -47,6 +71,7 @@ impl Stand {
         tokens: u32,
     ) -> Self {
         let last_token = FencingToken::new(token.get() + u64::from(tokens.max(1)) - 1);
+        let seat = SharedSeat::new(seat, &hold);
         Self { keeper, hold, token, last_token, handoffs: 0, seat, ours: true }
     }
 
@@ -74,7 +99,7 @@ impl Stand {
                 token,
                 last_token: self.last_token,
                 handoffs: self.handoffs + 1,
-                seat: Some(seat),
+                seat: SharedSeat::new(Some(seat), &self.hold),
                 ours: true,
             }
         };
@@ -85,7 +110,11 @@ impl Stand {
                 true
             }
             Err(seat) => {
-                self.seat = Some(seat);
+                self.seat.with(|ours| *ours = Some(seat));
+                // Lost meanwhile, it would not be taken out any more.
+                if self.hold.check().is_err() {
+                    drop(self.seat.take());
+                }
                 false
             }
         }
@@ -104,9 +133,7 @@ impl Stand {
         }
         self.hold.mark_released();
         self.keeper.watchdog.remove(&self.hold);
-        if let Some(seat) = &self.seat {
-            seat.leaving();
-        }
+        self.seat.with(|seat| seat.as_ref().map(Seat::leaving));
         let reply = self.ask_release().await;
         let outcome = match &reply {
             Ok(ReleaseReply::Released { .. }) => Ok(()),

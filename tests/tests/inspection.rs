@@ -216,8 +216,13 @@ async fn the_client_knows_what_it_holds() {
     drop((nested, shared));
     assert_eq!(client.held().len(), KINDS.len());
 
-    let line: Vec<_> = (0..2).map(|_| tokio::spawn(client.mutex("mutex").lock())).collect();
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    let mut line = Vec::new();
+    for _ in 0..2 {
+        let mut acquire = Box::pin(client.mutex("mutex").lock());
+        // One poll puts it in line, here and now.
+        assert!(futures_util::poll!(acquire.as_mut()).is_pending());
+        line.push(tokio::spawn(acquire));
+    }
     guards.remove(0).release().await.unwrap();
     for guard in line {
         // The second has it by hand-off, if that is quick enough; either way its token is shown.

@@ -74,6 +74,8 @@ impl<'a> Attempt<'a> {
 
     fn give_back(&self, unsettled: bool, seat: Option<Seat<Stand>>) {
         let Contention { engine, options, .. } = self.contention;
+        // The runtime that ran the releaser may be gone.
+        engine.keeper.ensure_running();
         engine.keeper.releaser.give(ReleaseJob {
             target: Arc::clone(&self.target),
             owner: self.owner.clone(),
@@ -288,7 +290,8 @@ impl<'a> Contender<'a> {
         self.attempt.placed = true;
         if self.contention.options.wait() == Wait::Never
             || self.waiting.out_of_time()
-            || self.waiting.failing_for() >= self.keeper().timing.store_patience
+            || (self.contention.options.wait() == Wait::Forever
+                && self.waiting.failing_for() >= self.keeper().timing.store_patience)
         {
             return Next::Return(Err(self.contention.not_replicated(acked)));
         }
@@ -314,6 +317,10 @@ impl<'a> Contender<'a> {
         if let (Some(held), true) = (self.held.take(), self.waiting.out_of_time()) {
             // The store is well and the lock was held; it was our own limit that cut this short.
             return Next::Return(Err(self.contention.timed_out(held.0)));
+        }
+        if self.attempt.unsettled && self.attempt.target.kind() == LockKind::Multi {
+            // Some of several may be ours by now. Nobody waits for one while holding another (S-28).
+            self.start_over();
         }
         if self.waiting.failed(&error, self.attempt.seat.as_ref()) {
             // Never "busy" or "timed out": nobody knows whether the lock was free.

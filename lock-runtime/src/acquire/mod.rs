@@ -172,9 +172,11 @@ fn enclosing(engine: &Engine, target: &Arc<Target>) -> Enclosing {
     }
     let mine = engine.keeper.id;
     let whole = |whose, around: &Target| {
-        target
-            .locks_at_home(mine)
-            .all(|wanted| around.locks_at_home(whose).any(|held| held == wanted))
+        target.locks_at_home(mine).all(|wanted| {
+            let held = around.locks_at_home(whose).any(|held| held == wanted);
+            // Permits are counted: more of them are not had by having some.
+            held && wanted.1.kind().is_reentrant()
+        })
     };
     if let Some(stand) = scope::enclosing_stand(whole) {
         return Enclosing::Same(stand);

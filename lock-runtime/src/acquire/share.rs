@@ -20,9 +20,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::waiting::A_MOMENT;
 use super::{Contention, re_enter, until};
 use crate::clock::Tick;
-use crate::error::{LockError, StoreError};
+use crate::error::{LockError, StoreError, StoreErrorKind};
 use crate::guard::LockGuard;
 use crate::options::Lease;
 use crate::stand::Stand;
@@ -71,6 +72,11 @@ impl Readers {
     fn lock(&self) -> MutexGuard<'_, Holds> {
         self.holds.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn silence() -> StoreError {
+    let message = "the store did not say in time whether readers may go on";
+    StoreError::new(StoreErrorKind::Unavailable, message)
 }
 
 /// What came of trying to join.
@@ -131,8 +137,11 @@ impl Contention {
         let Some(shared) = readers.find(&terms) else { return Joined::No };
         // Kept while we ask, so that the hold cannot end in between.
         let Some(stand) = shared.stand.upgrade() else { return Joined::No };
-        let answer = match until(limit, self.may_join(&shared, &stand)).await {
-            None => return Joined::Yes(Err(self.timed_out(None))),
+        // As every question, it gets a moment, or a short wait over a slow network could never succeed.
+        let answer_by = limit.map(|limit| limit.max(Instant::now() + A_MOMENT));
+        let answer = match until(answer_by, self.may_join(&shared, &stand)).await {
+            // Nobody is known to be in the way (S-33).
+            None => return Joined::Yes(Err(silence().into())),
             Some(answer) => answer,
         };
         if self.engine.closed.load(Ordering::SeqCst) {

@@ -15,7 +15,7 @@ use crate::stand::Stand;
 use crate::store::{Subscription, Target};
 
 /// The least time that an answer gets.
-const A_MOMENT: Duration = Duration::from_millis(100);
+pub(super) const A_MOMENT: Duration = Duration::from_millis(100);
 
 /// One wait, from the first question to the last.
 pub(super) struct Waiting<'a> {

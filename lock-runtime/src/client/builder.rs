@@ -7,6 +7,8 @@ use super::{LockClient, Settings};
 use crate::acquire::Engine;
 use crate::clock::Clock;
 use crate::error::LockError;
+#[cfg(feature = "redis")]
+use crate::error::StoreError;
 use crate::key::LockKey;
 use crate::lease::keeper::Timing;
 use crate::options::LockOptions;
@@ -183,6 +185,16 @@ impl LockClientBuilder {
         }
         let store = RedisStore::connect(url).await?;
         self.store(store)
+    }
+
+    /// A store that is still to be connected, for one of several servers.
+    #[cfg(feature = "redis")]
+    pub(crate) fn prepare(&self, url: &str) -> Result<RedisStore, StoreError> {
+        #[cfg(feature = "tls-rustls")]
+        if let Some(tls) = &self.tls {
+            return RedisStore::prepare_with_tls(url, tls);
+        }
+        RedisStore::prepare(url)
     }
 
     /// A client of its own in-memory store.

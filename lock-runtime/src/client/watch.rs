@@ -95,11 +95,13 @@ impl LockClient {
     /// ```
     #[must_use]
     pub fn held(&self) -> Vec<HeldInfo> {
-        let holds = self.engine.keeper.watchdog.all();
-        holds.iter().filter_map(|hold| HeldInfo::of(hold)).collect()
+        let family = self.engine.family();
+        let holds = family.iter().flat_map(|engine| engine.keeper.watchdog.all());
+        holds.filter_map(|hold| HeldInfo::of(&hold)).collect()
     }
 
-    /// Whether this client can keep what it holds; for a readiness probe or an alarm.
+    /// Whether this client can keep what it holds; for a readiness probe or an alarm. A
+    /// client that holds nothing has nothing to lose and is healthy, whatever its store does.
     ///
     /// A renewal that fails is tried again soon, so a single failure means nothing. It is late once
     /// no renewal has been confirmed for half of the lease: there is time left until the hold is
@@ -113,14 +115,15 @@ impl LockClient {
     /// ```
     #[must_use]
     pub fn health(&self) -> Health {
-        let watchdog = &self.engine.keeper.watchdog;
+        let family = self.engine.family();
+        let watchdogs = || family.iter().map(|engine| &engine.keeper.watchdog);
         let late = |hold: &Hold| {
             let (info, overdue) = (HeldInfo::of(hold)?, hold.unconfirmed_for()?);
             (overdue.since > overdue.lease / 2).then_some(info)
         };
         Health {
-            late: watchdog.all().iter().filter_map(|hold| late(hold)).collect(),
-            last_renewal_failed: watchdog.last_failed(),
+            late: watchdogs().flat_map(|one| one.all()).filter_map(|hold| late(&hold)).collect(),
+            last_renewal_failed: watchdogs().any(|one| one.last_failed()),
         }
     }
 }

@@ -52,8 +52,10 @@ impl Alarm {
                 continue;
             }
             if this.timer.is_none() {
-                let deadline = hold.clock().timer_for(hold.deadline());
-                this.timer.set(Some(sleep_until(deadline)));
+                // Also in between, so that somebody sees to it that renewals go on.
+                let soon = hold.clock().now().after(hold.lease.duration() / 3);
+                let look = hold.clock().timer_for(hold.deadline().min(soon));
+                this.timer.set(Some(sleep_until(look)));
             }
             // Renewals move the deadline on; the timer finds out when it fires.
             let Some(timer) = this.timer.as_mut().as_pin_mut() else { continue };
@@ -86,11 +88,9 @@ impl<F: Future> Runner<F> {
     ) -> Poll<Result<F::Output, LockError>> {
         let mut this = self.project();
         let hold = guard.hold();
-        let link = this.link.get_or_insert_with(|| {
-            // The guard may have come from a runtime that is gone, and its watchdog with it.
-            guard.stand.keeper.ensure_running();
-            Link::hold(&guard.stand)
-        });
+        // The runtime that ran the watchdog may be gone, before or while this runs.
+        guard.stand.keeper.ensure_running();
+        let link = this.link.get_or_insert_with(|| Link::hold(&guard.stand));
         let lost = hold.check().err();
         if let (Some(cause), OnLost::Cancel) = (lost, guard.on_lost) {
             // Its destructors run inside the chain too: they may release nested guards.

@@ -68,6 +68,7 @@ pub(crate) struct Hold {
     deadline: AtomicU64,
     state: AtomicU8,
     lost: Arc<Notify>,
+    on_lost: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     /// The lease that renewals ask for in nanoseconds, zero for none.
     renewal: AtomicU64,
     /// Leases that nested guards want a fixed hold renewed with.
@@ -119,6 +120,7 @@ impl Hold {
             deadline: AtomicU64::new(deadline(sent_at, lease.duration()).as_nanos()),
             state: AtomicU8::new(HELD),
             lost: Arc::default(),
+            on_lost: Mutex::default(),
             renewal: AtomicU64::new(renewal),
             renewal_wishes: Mutex::default(),
             renew_until: AtomicU64::new(u64::MAX),
@@ -168,12 +170,22 @@ impl Hold {
         match self.state.compare_exchange(HELD, new, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => {
                 self.lost.notify_waiters();
+                let on_lost = self.on_lost.lock().unwrap_or_else(PoisonError::into_inner).take();
+                if let Some(on_lost) = on_lost {
+                    on_lost();
+                }
                 tracing::warn!(lock.key = ?self.target.key(), %cause, "lock lost");
                 cause
             }
             Err(LOST_NOT_OWNER) => LossCause::NotOwner,
             Err(_) => cause,
         }
+    }
+
+    /// What to do at once when the hold is lost, in place of what was to be done before.
+    pub(crate) fn on_lost(&self, on_lost: impl FnOnce() + Send + 'static) {
+        let boxed = Box::new(on_lost);
+        *self.on_lost.lock().unwrap_or_else(PoisonError::into_inner) = Some(boxed);
     }
 
     /// Takes note that the store confirmed `lease` for a request sent at `sent_at`.

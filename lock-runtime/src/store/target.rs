@@ -61,7 +61,7 @@ impl fmt::Display for LockKind {
 /// A lock as the store sees it: its kind, its key, and the companions derived from the key once.
 ///
 /// Two targets are the same lock if kind and key are; limits and replicas are how it is used.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Target {
     kind: LockKind,
     key: LockKey,
@@ -288,6 +288,17 @@ impl Target {
 pub(crate) fn waiter_channel(companions: &[String], owner: &str) -> String {
     let prefix = companions.last().map_or("", String::as_str);
     format!("{prefix}:{owner}")
+}
+
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Not the channel: that of a fair lock's waiter names its owner.
+        f.debug_struct("Target")
+            .field("kind", &self.kind)
+            .field("key", &self.key)
+            .field("members", &self.members)
+            .finish_non_exhaustive()
+    }
 }
 
 impl PartialEq for Target {

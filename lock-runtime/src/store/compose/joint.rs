@@ -43,12 +43,8 @@ impl Part {
         request: &AcquireRequest,
         timeout: Duration,
     ) -> Result<AcquireReply, StoreError> {
-        let target = match request.target.replicas() {
-            None => Arc::clone(&self.target),
-            replicas => Arc::new(self.target.with_replicas(replicas)),
-        };
         let request = AcquireRequest {
-            target,
+            target: self.target_like(&request.target),
             owner: self.owner(&request.owner),
             lease: request.lease,
             tokens: request.tokens,
@@ -59,12 +55,22 @@ impl Part {
         self.store.acquire(request).await
     }
 
+    /// The part's target, with the replicas of the whole: where those are wanted, everything goes
+    /// over another connection, in its order.
+    fn target_like(&self, whole: &Target) -> Arc<Target> {
+        match whole.replicas() {
+            None => Arc::clone(&self.target),
+            replicas => Arc::new(self.target.with_replicas(replicas)),
+        }
+    }
+
     async fn release(
         &self,
+        whole: &Target,
         owner: &OwnerId,
         timeout: Duration,
     ) -> Result<ReleaseReply, StoreError> {
-        let (target, owner) = (Arc::clone(&self.target), self.owner(owner));
+        let (target, owner) = (self.target_like(whole), self.owner(owner));
         self.store.release(ReleaseRequest { target, owner, timeout }).await
     }
 
@@ -130,7 +136,8 @@ impl JointStore {
     ) -> Result<AcquireReply, StoreError> {
         let open = last.as_ref().filter(|(_, answer)| !matches!(answer, Ok(AcquireReply::Held(_))));
         let parts = taken.iter().map(|(part, _)| *part).chain(open.map(|(part, _)| *part));
-        let undone = parts.map(|part| part.release(&request.owner, request.timeout));
+        let undone =
+            parts.map(|part| part.release(&request.target, &request.owner, request.timeout));
         let given_back = join_all(undone).await.into_iter().collect::<Result<Vec<_>, _>>();
         let unanswered = |source| {
             let message = "some of the locks could not be taken and others not be given back yet";
@@ -157,7 +164,7 @@ impl JointStore {
     ) -> Result<Vec<Ownership>, StoreError> {
         let asked = self.parts.iter().map(|part| {
             let requests = requests.iter().map(|request| RenewRequest {
-                target: Arc::clone(&part.target),
+                target: part.target_like(&request.target),
                 owner: part.owner(&request.owner),
                 lease: request.lease,
             });
@@ -175,13 +182,17 @@ impl JointStore {
             })
         };
         if let Some(Err(error)) = answers.iter().find(|answer| answer.is_err()) {
+            if answers.iter().all(Result::is_err) {
+                return Err(error.clone());
+            }
             tracing::warn!(%error, "renewal of one of several locks failed");
         }
         Ok((0..requests.len()).map(whole).collect())
     }
 
     async fn free(&self, request: ReleaseRequest) -> Result<ReleaseReply, StoreError> {
-        let asked = self.parts.iter().map(|part| part.release(&request.owner, request.timeout));
+        let ReleaseRequest { target, owner, timeout } = &request;
+        let asked = self.parts.iter().map(|part| part.release(target, owner, *timeout));
         let answers = join_all(asked).await;
         let (mut all, mut others_waiting, mut failed) = (true, false, None);
         for answer in answers {
@@ -192,6 +203,13 @@ impl JointStore {
             }
         }
         match failed {
+            // One is known not to be ours any more, which no later answer may hide: it is asked again,
+            // but not as something that may have run.
+            Some(error) if error.kind().is_transient() && !all => Err(StoreError::new(
+                StoreErrorKind::NotReady,
+                "not all of the locks could be given back yet",
+            )
+            .with_source(error)),
             // The others are free already, so asking again will find them not ours.
             Some(error) if error.kind().is_transient() => Err(StoreError::new(
                 StoreErrorKind::OutcomeUnknown,

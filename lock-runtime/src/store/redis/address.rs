@@ -79,10 +79,14 @@ fn without_credentials(url: &str) -> String {
         Some((scheme, rest)) => (format!("{scheme}://"), rest),
         None => (String::new(), url),
     };
+    let path_only = |shown: &str| shown.split(['?', '#']).next().unwrap_or_default().to_owned();
     let (hidden, shown) = match rest.rsplit_once('@') {
-        Some((_, host)) => ("…@", host),
-        None => ("", rest),
+        // A path has no credentials before it; what has an `@` comes behind.
+        _ if rest.starts_with('/') => ("", path_only(rest)),
+        Some((_, host)) => ("…@", path_only(host)),
+        // A forgotten `@`: a password and nothing else.
+        None if rest.starts_with(':') => ("…", String::new()),
+        None => ("", path_only(rest)),
     };
-    let shown = shown.split(['?', '#']).next().unwrap_or_default();
     format!("{scheme}{hidden}{shown}")
 }

@@ -24,9 +24,13 @@ local first = head
 while head and head ~= ARGV[1] do
   local score = redis.call('ZSCORE', KEYS[4], head)
   if not score then
-    -- Without a score it could never be found dead. It gets the time of a new waiter.
-    local keep = math.max(tonumber(ARGV[5]), 5000)
-    redis.call('ZADD', KEYS[4], string.format('%.0f', now + keep), head)
+    -- Without a score it could never be found dead. All of these get the time of a new waiter at
+    -- once, so that they hold nobody up one after the other.
+    local keep = tonumber(ARGV[5])
+    keep = keep > 0 and keep or 5000
+    for _, member in ipairs(redis.call('LRANGE', KEYS[3], 0, 999)) do
+      redis.call('ZADD', KEYS[4], 'NX', string.format('%.0f', now + keep), member)
+    end
     if redis.call('PTTL', KEYS[4]) == -1 then
       redis.call('PEXPIRE', KEYS[4], keep + 60000)
     end
@@ -63,6 +67,10 @@ if ours or (ttl == -2 and (not head or head == ARGV[1])) then
   end
   redis.call('LREM', KEYS[3], 0, ARGV[1])
   redis.call('ZREM', KEYS[4], ARGV[1])
+  if redis.call('EXISTS', KEYS[3]) == 0 then
+    -- What has a time-out and no place is nobody's.
+    redis.call('DEL', KEYS[4])
+  end
   return last
 end
 
@@ -75,7 +83,7 @@ if keep > 0 then
   redis.call('ZADD', KEYS[4], string.format('%.0f', now + keep), ARGV[1])
   -- A queue that nobody comes back to ends by itself, a minute after its last member could.
   local latest = redis.call('ZREVRANGE', KEYS[4], 0, 0, 'WITHSCORES')
-  local rest = string.format('%.0f', tonumber(latest[2]) - now + 60000)
+  local rest = string.format('%.0f', math.min(tonumber(latest[2]) - now + 60000, 86400000))
   redis.call('PEXPIRE', KEYS[3], rest)
   redis.call('PEXPIRE', KEYS[4], rest)
 end

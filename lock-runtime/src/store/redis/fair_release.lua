@@ -9,6 +9,10 @@ if held == 1 then
 end
 redis.call('LREM', KEYS[2], 0, ARGV[1])
 redis.call('ZREM', KEYS[3], ARGV[1])
+if redis.call('EXISTS', KEYS[2]) == 0 then
+  -- What has a time-out and no place is nobody's.
+  redis.call('DEL', KEYS[3])
+end
 if type(held) == 'table' then
   -- Somebody put something else there. That must not keep us in line.
   return held

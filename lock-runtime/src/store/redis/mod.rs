@@ -141,6 +141,12 @@ impl RedisStore {
         Ok(Self::on(Link::new(address::client(url)?)))
     }
 
+    /// As [`prepare`](Self::prepare), with TLS options.
+    #[cfg(feature = "tls-rustls")]
+    pub(crate) fn prepare_with_tls(url: &str, tls: &TlsOptions) -> Result<Self, StoreError> {
+        Ok(Self::on(Link::new(address::client_with_tls(url, tls)?)))
+    }
+
     /// Connects a prepared store. If the server is away, that goes on in the background.
     pub(crate) async fn connect_now(&self) -> Result<(), StoreError> {
         let connected = self.link.open().await.map_err(errors::connect_error);

@@ -18,7 +18,7 @@ for i = 1, #fields, 2 do
   if count and not write then
     -- Redisson has one time-out for each time that a reader entered, ours has one for all.
     local left = -2
-    for n = 1, math.max(count, 1) do
+    for n = 1, math.min(math.max(count, 1), 256) do
       left = math.max(left, redis.call('PTTL', ARGV[3] .. ':' .. fields[i] .. ':rwlock_timeout:' .. n))
       if left > 0 and count > 16 then
         break

@@ -1,21 +1,20 @@
 //! Locks that replicas have to know of, on a connection of their own (S-31).
 //!
 //! WAIT answers for what was written before it on its own connection, and holds up whatever comes
-//! behind it there. So these locks are taken and given back over one connection, in its order (S-21),
-//! and all else goes over another. A lock is refused as fast as any other; a grant counts once enough
+//! behind it there. So everything about these locks goes over one connection, in its order (S-21) and to
+//! one server, and all else over another. A lock is refused as fast as any other; a grant counts once enough
 //! replicas have acknowledged it.
 //!
 //! # Short waits
 //!
-//! A WAIT of the whole time allowed would hold up releases and signs of life behind it, as many times
-//! as there are locks being taken. So each is short, is repeated, longer, while it falls short, and
+//! A WAIT of the whole time allowed would hold up releases, renewals and signs of life behind it, as
+//! many times as there are locks being taken. So each is short, is repeated, longer, while it falls short, and
 //! there is one at a time on the connection; the first goes out right behind the script, if the turn
 //! is free. Always on the connection of the script: another would answer for nothing of ours.
 //!
 //! # Renewals
 //!
-//! They do not wait, and go over the other connection: they create nothing, so their place in the
-//! order is of no account. A replica that had the lock has its last renewal but one, so after a
+//! They do not wait for replicas. A replica that had the lock has its last renewal but one, so after a
 //! failover the key outlives the next renewal; and were acknowledgements asked for, every lock would
 //! be lost one lease after a failover to the last replica. One that has lagged behind for longer than
 //! that is found out by the next renewal, as "not the owner".

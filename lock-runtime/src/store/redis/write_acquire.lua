@@ -18,7 +18,7 @@ if mode == 'read' then
   for i = 1, #fields, 2 do
     local count = tonumber(fields[i + 1])
     if count then
-      for n = 1, math.max(count, 1) do
+      for n = 1, math.min(math.max(count, 1), 256) do
         local own = redis.call('PTTL', ARGV[6] .. ':' .. fields[i] .. ':rwlock_timeout:' .. n)
         left = math.max(left, own)
         -- Redisson has one time-out for each time that a reader entered, ours has one for all.

@@ -70,11 +70,13 @@ impl QuorumStore {
         let reply = election.votes.refusal();
         let grants = election.grants;
         verdict.send_replace(Verdict::Lost);
-        election.undone(Instant::now() + self.timeout).await;
+        let limit = started + request.timeout;
+        election.undone(limit.min(Instant::now() + self.timeout)).await;
         if grants > 0 && matches!(reply, Ok(AcquireReply::Held(_))) {
             // Perhaps several of us met, each with some of the servers. All are told of what the
             // others give back; a random pause keeps them from meeting again.
-            sleep(pause(started.elapsed())).await;
+            let until = Instant::now() + pause(started.elapsed());
+            sleep_until(until.min(limit)).await;
         }
         reply
     }
@@ -227,7 +229,8 @@ impl Election<'_> {
                     let vote = if its >= token { Vote::Confirmed } else { Vote::Raising };
                     if matches!(vote, Vote::Raising) {
                         let server = &self.servers[number];
-                        raising.push(raise(server, number, &request.target, last));
+                        let left = deadline.saturating_duration_since(Instant::now());
+                        raising.push(raise(server, number, &request.target, last, left));
                     }
                     self.votes.put(number, vote);
                 }
@@ -278,8 +281,9 @@ async fn raise(
     number: usize,
     target: &Arc<Target>,
     last: FencingToken,
+    timeout: Duration,
 ) -> (usize, Vote) {
-    match server.store.raise_token(target, last, server.timeout).await {
+    match server.store.raise_token(target, last, timeout).await {
         Ok(()) => (number, Vote::Confirmed),
         Err(error) => (number, Vote::Failed(error)),
     }
@@ -327,6 +331,33 @@ impl Store for QuorumStore {
 
     fn subscribe(&self, target: &Arc<Target>, _timeout: Duration) -> StoreFuture<'_, Subscription> {
         Box::pin(self.listen(Arc::clone(target)))
+    }
+
+    fn raise_token(
+        &self,
+        target: &Arc<Target>,
+        token: FencingToken,
+        timeout: Duration,
+    ) -> StoreFuture<'_, ()> {
+        let target = Arc::clone(target);
+        Box::pin(async move {
+            let all = self.servers.len();
+            let mut answers = self.each(|server| {
+                let target = Arc::clone(&target);
+                async move { server.store.raise_token(&target, token, timeout).await }
+            });
+            let (mut raised, mut failed) = (0, None);
+            while let Some(answer) = answers.recv().await {
+                match answer {
+                    Ok(()) => raised += 1,
+                    Err(error) => failed = failed.or(Some(error)),
+                }
+                if raised >= majority(all) {
+                    return Ok(());
+                }
+            }
+            Err(too_few(raised, all, failed))
+        })
     }
 
     fn clock(&self) -> Clock {

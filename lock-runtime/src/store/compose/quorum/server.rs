@@ -222,11 +222,18 @@ impl Server {
         turn.come().await;
         let until = Instant::now() + KEEP_RELEASING;
         let mut pauses = Pauses::new();
+        let mut may_have_run = false;
         loop {
             let release = self.release(Arc::clone(&request.target), &request.owner);
             let answer = self.store.release(release).await;
             let transient = answer.as_ref().is_err_and(|error| error.kind().is_transient());
-            let _ = answers.send(answer);
+            // After a lost reply "not the owner" may mean that it was we who freed it: no vote.
+            if !(may_have_run && matches!(answer, Ok(ReleaseReply::NotOwner))) {
+                may_have_run |= answer
+                    .as_ref()
+                    .is_err_and(|error| error.kind() == StoreErrorKind::OutcomeUnknown);
+                let _ = answers.send(answer);
+            }
             if !transient || Instant::now() >= until || turn.is_superseded() {
                 return;
             }
