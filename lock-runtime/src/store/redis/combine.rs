@@ -42,7 +42,7 @@ use super::script::{BATCH, is_noperm, is_noscript};
 use crate::error::{StoreError, StoreErrorKind};
 
 /// Scripts under way at once, as long as that holds nobody up. More would make batches smaller.
-const SIDE_BY_SIDE: usize = 4;
+const SIDE_BY_SIDE: usize = 2;
 
 /// Requests in one script: bounds how long the server is busy with it.
 const MAX_BATCH: usize = 64;
