@@ -11,7 +11,10 @@ use redis::{AsyncConnectionConfig, Client, Cmd, IntoConnectionInfo, ProtocolVers
 use super::Contender;
 use crate::Result;
 
-const ACQUIRE: &str = concat!(include_str!("../../../lock-runtime/src/store/redis/mint.lua"), include_str!("../../../lock-runtime/src/store/redis/mutex_acquire.lua"));
+const ACQUIRE: &str = concat!(
+    include_str!("../../../lock-runtime/src/store/redis/mint.lua"),
+    include_str!("../../../lock-runtime/src/store/redis/mutex_acquire.lua")
+);
 const RELEASE: &str = include_str!("../../../lock-runtime/src/store/redis/mutex_release.lua");
 
 /// As long as the owners that `lock-runtime` makes.

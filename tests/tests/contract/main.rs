@@ -151,6 +151,7 @@ contract! {
     write_side = WriteSide: everywhere, re_entrant;
     one_permit = OnePermit: everywhere;
     one_name = OneName: everywhere, re_entrant, handed_on;
+    one_server = OneServer: everywhere, re_entrant, handed_on;
 }
 
 mod quorum {

@@ -2,12 +2,13 @@
 
 use std::num::NonZeroU32;
 use std::ops::Deref;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, join_all};
 use lock_runtime::{
     FairMutex, LockClient, LockClientBuilder, LockError, LockGuard, LockOptions, MemoryStore,
-    MultiLock, Mutex, Quorum, RwLock, Semaphore,
+    MultiLock, Mutex, Quorum, RwLock, Semaphore, Store,
 };
 use lock_tests::RedisServer;
 
@@ -19,6 +20,8 @@ pub(crate) enum Kind {
     WriteSide,
     OnePermit,
     OneName,
+    /// A quorum of one.
+    OneServer,
 }
 
 /// Locks that several processes share.
@@ -68,7 +71,7 @@ impl Peer {
     pub(crate) fn mutex(&self, name: impl AsRef<str>) -> Lock {
         let name = name.as_ref();
         match self.kind {
-            Kind::Mutex => Lock::Mutex(self.client.mutex(name)),
+            Kind::Mutex | Kind::OneServer => Lock::Mutex(self.client.mutex(name)),
             Kind::Fair => Lock::Fair(self.client.fair_mutex(name)),
             Kind::WriteSide => Lock::WriteSide(self.client.rw_lock(name)),
             Kind::OnePermit => Lock::OnePermit(self.client.semaphore(name, NonZeroU32::MIN)),
@@ -130,7 +133,14 @@ impl Memory {
 
 impl World for Memory {
     async fn client_with(&self, builder: LockClientBuilder) -> Peer {
-        Peer { client: builder.store(self.0.peer()).unwrap(), kind: self.1 }
+        let client = match self.1 {
+            Kind::OneServer => {
+                let store: Arc<dyn Store> = Arc::new(self.0.peer());
+                Quorum::builder().client(builder).stores([store]).unwrap().client().clone()
+            }
+            _ => builder.store(self.0.peer()).unwrap(),
+        };
+        Peer { client, kind: self.1 }
     }
 
     async fn holders(&self, name: &str) -> Vec<(String, u32)> {
@@ -152,7 +162,14 @@ impl Redis {
 
 impl World for Redis {
     async fn client_with(&self, builder: LockClientBuilder) -> Peer {
-        let client = builder.connect(&self.server.url()).await.unwrap();
+        let url = self.server.url();
+        let client = match self.kind {
+            Kind::OneServer => {
+                let quorum = Quorum::builder().client(builder).connect([url]).await.unwrap();
+                quorum.client().clone()
+            }
+            _ => builder.connect(&url).await.unwrap(),
+        };
         Peer { client, kind: self.kind }
     }
 

@@ -88,12 +88,14 @@ async fn were_batched(server: &RedisServer, requests: usize) {
     server.reset_stats().await;
 }
 
+/// Scripts that may be under way before others queue.
+const PLACES: usize = 2;
+
 /// Waits for proof that no place is lost: as many as may be under way go out alone.
 async fn all_places_are_free(server: &RedisServer, client: &LockClient) {
-    const PLACES: usize = 4;
     let raw = server.client();
     raw.cmd(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]).await;
-    eventually(SOON, "four go out alone", async || {
+    eventually(SOON, "they go out alone", async || {
         raw.cmd(&["SLOWLOG", "RESET"]).await;
         let guards = lock_all(client, PLACES).await;
         let log: Vec<SlowLogEntry> = raw.get(&["SLOWLOG", "GET", "128"]).await;
@@ -196,8 +198,8 @@ async fn a_forbidden_key_hurts_nobody_else() {
     let url = format!("redis://app:pw@127.0.0.1:{}", server.port());
     let client = LockClient::connect(&url).await.unwrap();
     let forbidden = client.mutex("forbidden");
-    let first = lock_all(&client, 4);
-    let mut others: Vec<_> = (4..SEVERAL).map(|number| locking(&client, number)).collect();
+    let first = lock_all(&client, PLACES);
+    let mut others: Vec<_> = (PLACES..SEVERAL).map(|number| locking(&client, number)).collect();
     others.insert(8, Box::pin(async move { forbidden.lock().await }));
     let (first, mut others) = join(first, join_all(others)).await;
     let error = others.remove(8).unwrap_err();
@@ -243,13 +245,13 @@ async fn a_dropped_request_that_queued_is_not_sent() {
         // Nothing that queued can have gone out before this task waits.
         assert!(poll!(locking.as_mut()).is_pending());
     }
-    all.truncate(4);
+    all.truncate(PLACES);
     let guards = timeout(SOON, join_all(all)).await.expect("stuck");
     release_all(guards.into_iter().map(Result::unwrap).collect()).await;
     assert!(client.shutdown(SOON).await.is_clean());
     let raw = server.client();
     assert_eq!(held(&raw).await, [""; 0]);
-    for number in 4..SEVERAL {
+    for number in PLACES..SEVERAL {
         let counter = format!("redisson_lock_token:{{{}}}", name(number));
         assert!(!raw.exists(&counter).await, "{number} was asked for");
     }

@@ -73,7 +73,7 @@ fn a_batch_goes_down_with_its_runtime_alone() {
             brief.spawn(locking(&client, number));
         }
         brief.block_on(eventually(SOON, "some are taken", async || {
-            held(&server.client()).await.len() > 4
+            held(&server.client()).await.len() > PLACES
         }));
         let others = lasting.block_on(async {
             let mut others: Vec<_> = (100..140).map(|number| locking(&client, number)).collect();
@@ -113,8 +113,10 @@ fn a_runtime_takes_no_place_with_it() {
         all
     };
     // Nothing runs these before their runtime is dropped.
-    brief.block_on(async { polled(0..4).await.into_iter().for_each(|l| drop(tokio::spawn(l))) });
-    let queued = lasting.block_on(polled(4..8));
+    brief.block_on(async {
+        polled(0..PLACES).await.into_iter().for_each(|l| drop(tokio::spawn(l)))
+    });
+    let queued = lasting.block_on(polled(PLACES..8));
     drop(brief);
     lasting.block_on(async {
         let guards = timeout(SOON, join_all(queued)).await.expect("stuck");
@@ -212,8 +214,8 @@ async fn who_has_longer_waits_for_the_connection() {
         mutex.try_lock().await
     };
     // The first fill the places; of the second, a task then waits for the connection with them.
-    let first = join_all((0..4).map(|number| brief(number, ms(0))));
-    let second = join_all((4..8).map(|number| brief(number, ms(100))));
+    let first = join_all((0..PLACES).map(|number| brief(number, ms(0))));
+    let second = join_all((PLACES..8).map(|number| brief(number, ms(100))));
     let mend = async {
         sleep(ms(400)).await;
         proxy.pass();
