@@ -148,7 +148,8 @@ fn start(wanted: Wanted) -> Started {
         Enclosing::Writer(stand) => Some(stand),
         Enclosing::Nothing => None,
     };
-    // Kept by name only: the read side of an ended write hold is simply asked for as its owner.
+    // By name only, so that waiting keeps no write hold alive. One that has ended meanwhile helps
+    // nobody in, and the read side is then asked for like any other.
     let writer = enclosing.map(|stand| stand.hold.owner.clone());
     let started = Instant::now();
     let contention = Contention { engine, target, options, permits, writer, started };
