@@ -188,7 +188,7 @@ impl<H> Gates<H> {
         Seat { inside: Some((Arc::clone(self), Arc::clone(target))), beside: false, outside: false }
     }
 
-    /// Holds back whoever contends here next, if nobody does now.
+    /// Holds back whoever asks the store next from here (S-14).
     fn let_others_first(&self, target: &Arc<Target>, until: Instant) {
         let mut shard = self.shard(target);
         shard.sweep();
