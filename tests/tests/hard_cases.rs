@@ -94,7 +94,6 @@ fn a_runtime_that_ends_takes_nobody_along() {
         let raw = server.client();
         let queue = "redisson_lock_queue:{line}";
         eventually(SOON, "it waits", async || raw.exists(queue).await).await;
-        sleep(ms(50)).await;
         first.shutdown_background();
         waiter.abort();
         eventually(ms(1_500), "its place is given up", async || !raw.exists(queue).await).await;
