@@ -72,6 +72,7 @@ pub mod scope;
 pub mod store;
 
 mod acquire;
+mod any_lock;
 mod client;
 mod clock;
 mod error;
@@ -91,8 +92,11 @@ mod quorum;
 mod quorum_lock;
 mod rw_lock;
 mod semaphore;
+mod settings;
+mod site;
 mod stand;
 
+pub use any_lock::AnyLock;
 pub use client::{Health, HeldInfo, LockClient, LockClientBuilder, Shutdown};
 pub use fair_mutex::FairMutex;
 pub use key::{IntoLockKey, KeyPart, KeyPartWriter, LockKey, LockKeyBuilder, MAX_KEY_BYTES};
@@ -102,13 +106,15 @@ pub use lock_macros::distributed_lock;
 pub use multi_lock::{MultiLock, MultiMember};
 pub use mutex::Mutex;
 pub use options::{
-    DEFAULT_LEASE, Lease, LockOptions, LockOptionsBuilder, MAX_LEASE, MIN_LEASE, OnLost, Replicas,
-    Wait,
+    DEFAULT_LEASE, Lease, LockOptions, LockOptionsBuilder, MAX_LEASE, MIN_LEASE, OnLost,
+    OnReleaseLost, Replicas, Wait,
 };
 pub use quorum::{Quorum, QuorumBuilder};
 pub use quorum_lock::QuorumLock;
 pub use rw_lock::RwLock;
 pub use semaphore::{Semaphore, SemaphorePermit};
+pub use settings::{DeclaredKind, LockSettings};
+pub use site::LockSite;
 
 pub use acquire::Acquire;
 pub use guard::{LockGuard, Release, Run, RunOwned};

@@ -98,6 +98,10 @@ impl MultiLock {
         Self(checked(members).map(joined))
     }
 
+    pub(crate) fn into_handle(self) -> Result<Handle, LockError> {
+        self.0
+    }
+
     /// The same locks with other options.
     pub fn with(self, options: LockOptions) -> Self {
         Self(self.0.map(|handle| handle.with(options)))
@@ -157,6 +161,12 @@ impl MultiMember {
     /// So many permits of a semaphore. More than it has are reported when the multi lock is taken.
     pub fn permits(semaphore: &Semaphore, permits: NonZeroU32) -> Self {
         Self(semaphore.check(permits))
+    }
+}
+
+impl From<Handle> for MultiMember {
+    fn from(handle: Handle) -> Self {
+        Self(Ok(handle))
     }
 }
 

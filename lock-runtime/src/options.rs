@@ -94,6 +94,21 @@ pub enum OnLost {
     Finish,
 }
 
+/// What happens when a body has ended in time, but its release finds the hold gone (S-13): what it did
+/// may have overlapped with another holder.
+///
+/// A guard's [`release`](crate::LockGuard::release) tells its caller in any case; this is for where
+/// an attribute or a layer releases.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum OnReleaseLost {
+    /// Keep the body's value and log a warning.
+    #[default]
+    Log,
+    /// Report [`LockError::Lost`] in place of the body's value.
+    Error,
+}
+
 /// How many replicas have to know of a hold before it counts (S-31).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Replicas {
@@ -120,6 +135,8 @@ pub struct LockOptions {
     wait: Wait,
     lease: Lease,
     on_lost: OnLost,
+    on_release_lost: OnReleaseLost,
+    at_least: Option<Duration>,
     max_hold: Option<Duration>,
     max_waiters: usize,
     replicas: Option<Replicas>,
@@ -134,6 +151,8 @@ impl Default for LockOptions {
             wait: Wait::default(),
             lease: Lease::default(),
             on_lost: OnLost::default(),
+            on_release_lost: OnReleaseLost::default(),
+            at_least: None,
             max_hold: None,
             max_waiters: DEFAULT_MAX_WAITERS,
             replicas: None,
@@ -173,6 +192,18 @@ impl LockOptions {
     #[must_use]
     pub fn on_lost(&self) -> OnLost {
         self.on_lost
+    }
+
+    /// What happens when a body has ended in time, but its release finds the hold gone.
+    #[must_use]
+    pub fn on_release_lost(&self) -> OnReleaseLost {
+        self.on_release_lost
+    }
+
+    /// For how long the lock is kept at least, however soon it is let go.
+    #[must_use]
+    pub fn at_least(&self) -> Option<Duration> {
+        self.at_least
     }
 
     /// After how long the watchdog stops renewing, if ever.
@@ -220,6 +251,24 @@ impl LockOptionsBuilder {
         self
     }
 
+    /// What happens when a body has ended in time, but its release finds the hold gone. Default:
+    /// [`OnReleaseLost::Log`]. For attributes and layers, which release by themselves.
+    pub fn on_release_lost(mut self, on_release_lost: OnReleaseLost) -> Self {
+        self.options.on_release_lost = on_release_lost;
+        self
+    }
+
+    /// Keeps the lock at least so long, counted from when it was taken, however soon it is let go: for
+    /// jobs that several replicas start at about the same time and one should run. Longer tolerates
+    /// clocks that are further apart, shorter lets the next run start sooner. Default: not at all.
+    ///
+    /// Letting go earlier, by release or drop, leaves the lock to end in the store by itself; nobody
+    /// has to be alive for that. Counts for the guard that takes the lock: a re-entry joins its hold.
+    pub fn at_least(mut self, at_least: Duration) -> Self {
+        self.options.at_least = Some(at_least);
+        self
+    }
+
     /// After how long the watchdog stops renewing, so that a body that hangs for ever loses the
     /// lock one lease later. Default: never.
     ///
@@ -257,8 +306,8 @@ impl LockOptionsBuilder {
     /// # Errors
     ///
     /// [`LockError::InvalidOptions`] if the lease is below [`MIN_LEASE`] or above [`MAX_LEASE`], if
-    /// `wait` is zero, if `max_hold` is zero or meets a fixed lease, which is never renewed, or if
-    /// `replicas` asks for none or gives them no time or more than the lease.
+    /// `wait` is zero, if `max_hold` is zero or meets a fixed lease, which is never renewed, if `at_least`
+    /// is zero, longer than a fixed lease or above [`MAX_LEASE`], or if `replicas` asks for none or gives them no time or more than the lease.
     pub fn build(self) -> Result<LockOptions, LockError> {
         let LockOptions { wait, lease, max_hold, .. } = self.options;
         let invalid = |problem: String| Err(LockError::InvalidOptions(problem));
@@ -275,6 +324,9 @@ impl LockOptionsBuilder {
                 lease.duration()
             ));
         }
+        if let Some(at_least) = self.options.at_least {
+            check_at_least(at_least, lease)?;
+        }
         match (max_hold, lease) {
             (Some(Duration::ZERO), _) => {
                 invalid("max_hold is zero; leave it out or give it".into())
@@ -285,6 +337,20 @@ impl LockOptionsBuilder {
             _ => Ok(self.options),
         }
     }
+}
+
+fn check_at_least(at_least: Duration, lease: Lease) -> Result<(), LockError> {
+    let problem = match lease {
+        _ if at_least.is_zero() => "at_least is zero; leave it out or give it".to_owned(),
+        _ if at_least > MAX_LEASE => {
+            format!("at_least is {at_least:?}, and a lock is kept for {MAX_LEASE:?} at most")
+        }
+        Lease::Fixed(lease) if at_least > lease => format!(
+            "at_least {at_least:?} is longer than the fixed lease of {lease:?}; make the lease as long"
+        ),
+        Lease::Fixed(_) | Lease::Watchdog(_) => return Ok(()),
+    };
+    Err(LockError::InvalidOptions(problem))
 }
 
 /// Refuses leases that renewals could not fit into, and those that outlive the fencing counter.

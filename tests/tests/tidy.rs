@@ -9,12 +9,14 @@ use std::path::{Path, PathBuf};
 const LONGEST: usize = 450;
 
 /// Level by module of `lock-runtime`; the longest matching prefix counts.
-const LEVELS: [(&str, u8); 25] = [
+const LEVELS: [(&str, u8); 28] = [
     ("error", 0),
     ("clock", 0),
     ("fence", 0),
     ("key", 0),
     ("options", 0),
+    ("settings", 0),
+    ("site", 0),
     ("store", 1),
     ("store::memory", 2),
     ("store::redis", 2),
@@ -32,6 +34,7 @@ const LEVELS: [(&str, u8); 25] = [
     ("latch", 7),
     ("multi_lock", 7),
     ("quorum_lock", 7),
+    ("any_lock", 7),
     ("client", 8),
     ("quorum", 9),
     ("private", 9),

@@ -16,6 +16,7 @@ pub use self::builder::LockClientBuilder;
 pub(crate) use self::builder::check_setting;
 pub use self::watch::{Health, HeldInfo};
 use crate::acquire::{Engine, Handle};
+use crate::any_lock::AnyLock;
 use crate::error::LockError;
 use crate::fair_mutex::FairMutex;
 use crate::key::{IntoLockKey, LockKey};
@@ -26,6 +27,7 @@ use crate::options::LockOptions;
 use crate::rw_lock::RwLock;
 use crate::scope::{self, Inherit, Link};
 use crate::semaphore::Semaphore;
+use crate::settings::DeclaredKind;
 use crate::store::memory::MemoryStore;
 use crate::store::{LockKind, Target};
 
@@ -120,6 +122,40 @@ impl LockClient {
     pub fn multi_lock<N: IntoLockKey>(&self, names: impl IntoIterator<Item = N>) -> MultiLock {
         let names = names.into_iter().map(|name| self.full_name(name.into_lock_key()?));
         MultiLock::of_names(&self.engine, names.collect(), self.settings.options)
+    }
+
+    /// The lock of that kind with that name, or with all of these names, all or none. Cheap for one
+    /// name and for mutexes; several names of another kind cost what [`MultiLock::of`] does. An invalid
+    /// name, or no name at all, is reported when it is taken.
+    pub fn any_lock<N: IntoLockKey>(
+        &self,
+        kind: DeclaredKind,
+        names: impl IntoIterator<Item = N>,
+    ) -> AnyLock {
+        let mut names = names.into_iter().map(IntoLockKey::into_lock_key);
+        let (first, second) = (names.next(), names.next());
+        AnyLock::new(match (kind, first, second) {
+            (_, Some(name), None) => Ok(self.one(kind, name)),
+            (DeclaredKind::Mutex, first, second) => {
+                self.multi_lock(first.into_iter().chain(second).chain(names)).into_handle()
+            }
+            (_, first, second) => {
+                let names = first.into_iter().chain(second).chain(names);
+                MultiLock::of(names.map(|name| self.one(kind, name).into())).into_handle()
+            }
+        })
+    }
+
+    fn one(&self, kind: DeclaredKind, name: Result<LockKey, LockError>) -> Handle {
+        match kind {
+            DeclaredKind::Mutex => self.handle(name, Target::mutex),
+            DeclaredKind::Fair => self.handle(name, Target::fair),
+            DeclaredKind::Read => self.handle(name, |key| Target::side(LockKind::Read, key)),
+            DeclaredKind::Write => self.handle(name, |key| Target::side(LockKind::Write, key)),
+            DeclaredKind::Semaphore(limit) => {
+                self.handle(name, |key| Target::semaphore(key, limit))
+            }
+        }
     }
 
     /// A way to take what `target` makes of the full name.

@@ -1,0 +1,69 @@
+//! [`AnyLock`]: a lock whose kind is a value, for what is declared rather than written.
+
+use crate::acquire::{Acquire, Handle};
+use crate::error::LockError;
+use crate::guard::LockGuard;
+use crate::options::LockOptions;
+
+/// A lock of a kind that is known when the program runs: what attributes, layers and policies take.
+///
+/// Made by [`LockClient::any_lock`](crate::LockClient::any_lock). It is the same lock as the one of
+/// the kind's own type.
+///
+/// # Examples
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+/// use lock_runtime::{DeclaredKind, LockClient};
+///
+/// let client = LockClient::in_memory();
+/// let guard = client.any_lock(DeclaredKind::Write, ["prices"]).lock().await?;
+/// assert!(client.rw_lock("prices").try_read().await?.is_none());
+/// guard.release().await?;
+/// # Ok::<_, lock_runtime::LockError>(()) })?;
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+#[must_use = "a lock does nothing until it is taken"]
+pub struct AnyLock(Result<Handle, LockError>);
+
+impl AnyLock {
+    pub(crate) fn new(handle: Result<Handle, LockError>) -> Self {
+        Self(handle)
+    }
+
+    /// The same lock with other options.
+    pub fn with(self, options: LockOptions) -> Self {
+        Self(self.0.map(|handle| handle.with(options)))
+    }
+
+    /// Takes the lock, waiting as long as the options allow; by default, as long as it takes.
+    ///
+    /// # Errors
+    ///
+    /// As `lock` of its kind.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future gives up the place in line. A hold that was granted meanwhile is given
+    /// back in the background.
+    pub fn lock(&self) -> Acquire {
+        match &self.0 {
+            Ok(handle) => handle.lock(),
+            Err(error) => Acquire::failed(error.clone()),
+        }
+    }
+
+    /// Takes the lock if it is free. `Ok(None)` if not.
+    ///
+    /// # Errors
+    ///
+    /// As [`lock`](Self::lock), except that being busy is not an error.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`lock`](Self::lock).
+    pub async fn try_lock(&self) -> Result<Option<LockGuard>, LockError> {
+        self.0.as_ref().map_err(Clone::clone)?.try_lock().await
+    }
+}

@@ -1,0 +1,136 @@
+//! [`LockSite`]: where a `#[distributed_lock]` stands and what it says.
+
+use crate::options::{Lease, OnLost, OnReleaseLost, Wait};
+use crate::settings::{DeclaredKind, LockSettings};
+use std::fmt;
+use std::time::Duration;
+
+/// Where a `#[distributed_lock]` stands and what it says, as far as the compiler knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LockSite {
+    name: &'static str,
+    key: &'static str,
+    file: &'static str,
+    line: u32,
+    policy: Option<&'static str>,
+    settings: LockSettings,
+}
+
+impl LockSite {
+    /// Module path and name of the function.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The key as it was written; several are separated by a comma.
+    #[must_use]
+    pub const fn key(&self) -> &'static str {
+        self.key
+    }
+
+    /// The source file.
+    #[must_use]
+    pub const fn file(&self) -> &'static str {
+        self.file
+    }
+
+    /// The line of the attribute.
+    #[must_use]
+    pub const fn line(&self) -> u32 {
+        self.line
+    }
+
+    /// The name of the policy.
+    #[must_use]
+    pub const fn policy(&self) -> Option<&'static str> {
+        self.policy
+    }
+
+    /// The kind of lock, where the attribute names it.
+    #[must_use]
+    pub const fn kind(&self) -> Option<DeclaredKind> {
+        self.settings.kind
+    }
+
+    /// What the attribute says in words and literals. What it says in expressions is known only when
+    /// the function is called.
+    #[must_use]
+    pub const fn settings(&self) -> LockSettings {
+        self.settings
+    }
+}
+
+impl fmt::Display for LockSite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({}:{})", self.name, self.file, self.line)
+    }
+}
+
+/// How expansions write a site: one constant expression, silent about what the attribute leaves out.
+#[doc(hidden)]
+impl LockSite {
+    #[must_use]
+    pub const fn new(name: &'static str, key: &'static str, file: &'static str, line: u32) -> Self {
+        let settings = LockSettings {
+            kind: None,
+            wait: None,
+            lease: None,
+            on_lost: None,
+            on_release_lost: None,
+            at_least: None,
+            max_hold: None,
+            max_waiters: None,
+            replicas: None,
+        };
+        Self { name, key, file, line, policy: None, settings }
+    }
+
+    #[must_use]
+    pub const fn with_policy(mut self, policy: &'static str) -> Self {
+        self.policy = Some(policy);
+        self
+    }
+
+    #[must_use]
+    pub const fn with_kind(mut self, kind: DeclaredKind) -> Self {
+        self.settings.kind = Some(kind);
+        self
+    }
+
+    #[must_use]
+    pub const fn with_wait(mut self, wait: Wait) -> Self {
+        self.settings.wait = Some(wait);
+        self
+    }
+
+    #[must_use]
+    pub const fn with_lease(mut self, lease: Lease) -> Self {
+        self.settings.lease = Some(lease);
+        self
+    }
+
+    #[must_use]
+    pub const fn with_on_lost(mut self, on_lost: OnLost) -> Self {
+        self.settings.on_lost = Some(on_lost);
+        self
+    }
+
+    #[must_use]
+    pub const fn with_on_release_lost(mut self, on_release_lost: OnReleaseLost) -> Self {
+        self.settings.on_release_lost = Some(on_release_lost);
+        self
+    }
+
+    #[must_use]
+    pub const fn with_at_least(mut self, at_least: Duration) -> Self {
+        self.settings.at_least = Some(at_least);
+        self
+    }
+
+    #[must_use]
+    pub const fn with_max_hold(mut self, max_hold: Duration) -> Self {
+        self.settings.max_hold = Some(max_hold);
+        self
+    }
+}
