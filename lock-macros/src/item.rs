@@ -1,9 +1,11 @@
-//! The annotated function, its body left unread: what the compiler accepts there is not our business.
+//! The annotated function. Its body is left unread, save for what `#[async_trait]` has put there: what
+//! the compiler accepts in it is not our business.
 
 use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};
+use quote::{ToTokens as _, quote};
 use syn::ext::IdentExt as _;
 use syn::parse::{ParseStream, Parser as _};
-use syn::{Attribute, FnArg, Pat, Signature, Visibility};
+use syn::{Attribute, Expr, FnArg, Pat, ReturnType, Signature, Stmt, Type, Visibility};
 
 use crate::errors::list;
 
@@ -14,6 +16,23 @@ pub(crate) struct Function {
     pub(crate) sig: Signature,
     /// `None` for a trait's method without a default.
     pub(crate) body: Option<Body>,
+    pub(crate) form: Form,
+}
+
+/// How the function says that it is asynchronous, if it does.
+pub(crate) enum Form {
+    /// `async fn`
+    Async,
+    /// The body evaluates to a future, which is returned as it is or, if `boxed`, in a pinned box.
+    Future {
+        boxed: bool,
+    },
+    /// What `#[async_trait]` makes of an `async fn`: the arguments are bound once more inside a boxed
+    /// future. The prologue does that; the body is what comes behind.
+    AsyncTrait {
+        prologue: Vec<Stmt>,
+    },
+    Sync,
 }
 
 /// The block of a function.
@@ -49,7 +68,31 @@ impl Function {
         } else {
             Some(Body::parse(input.parse()?)?)
         };
-        Ok(Self { attrs, vis, sig, body })
+        let mut function = Self { attrs, vis, form: form(&sig), sig, body };
+        function.look_into_async_trait();
+        Ok(function)
+    }
+
+    /// Takes out the attributes that lock the function once more.
+    pub(crate) fn take_stacked(&mut self) -> Vec<Attribute> {
+        let is_lock = |attr: &mut Attribute| {
+            attr.path().segments.last().is_some_and(|last| last.ident == "distributed_lock")
+        };
+        self.attrs.extract_if(.., is_lock).collect()
+    }
+
+    /// `#[async_trait]` on the `impl` comes before us, wherever it is written.
+    fn look_into_async_trait(&mut self) {
+        let marks = |lifetime: &syn::LifetimeParam| lifetime.lifetime.ident == "async_trait";
+        if !self.sig.generics.lifetimes().any(marks) {
+            return;
+        }
+        if let Some(body) = &mut self.body
+            && let Some((prologue, block)) = inside_pinned_box(&body.block)
+        {
+            body.block = block;
+            self.form = Form::AsyncTrait { prologue };
+        }
     }
 
     pub(crate) fn scope(&self) -> Scope {
@@ -61,8 +104,79 @@ impl Function {
                 FnArg::Typed(typed) => collect_names(&typed.pat, &mut names),
             }
         }
+        if let Form::AsyncTrait { prologue } = &self.form {
+            // Those that it only has to borrow keep their names outside.
+            let outside = std::mem::take(&mut names);
+            for stmt in prologue {
+                if let Stmt::Local(local) = stmt {
+                    collect_names(&local.pat, &mut names);
+                }
+            }
+            let this = names.iter().position(|name| name == "__self");
+            receiver = this.map(|this| names.remove(this)).or(receiver);
+            let is_new = |name: &Ident| !name.to_string().starts_with("__arg");
+            let bound = names.len();
+            for name in outside {
+                if is_new(&name) && !names[..bound].contains(&name) {
+                    names.push(name);
+                }
+            }
+        }
         Scope { function: self.sig.ident.clone(), receiver, names }
     }
+
+    /// What to call another function with for it to get the same arguments; none if one of them has
+    /// no name.
+    pub(crate) fn arguments(&self, scope: &Scope) -> Option<Vec<Ident>> {
+        let name = |input: &FnArg| match input {
+            FnArg::Receiver(_) => scope.receiver.clone(),
+            FnArg::Typed(typed) => match &*typed.pat {
+                Pat::Ident(name) if name.subpat.is_none() => {
+                    scope.find(&name.ident.to_string()).cloned()
+                }
+                _ => None,
+            },
+        };
+        self.sig.inputs.iter().map(name).collect()
+    }
+}
+
+fn form(sig: &Signature) -> Form {
+    if sig.asyncness.is_some() {
+        return Form::Async;
+    }
+    match &sig.output {
+        ReturnType::Type(_, ty) if names_future(ty.to_token_stream()) => {
+            Form::Future { boxed: !matches!(**ty, Type::ImplTrait(_)) }
+        }
+        _ => Form::Sync,
+    }
+}
+
+/// Whether the type says so in words.
+fn names_future(tokens: TokenStream) -> bool {
+    tokens.into_iter().any(|token| match token {
+        TokenTree::Ident(word) => word.to_string().ends_with("Future"),
+        TokenTree::Group(group) => names_future(group.stream()),
+        _ => false,
+    })
+}
+
+/// Takes `{ Box::pin(async move { let x = x; … }) }` apart: what binds the arguments, and the rest.
+fn inside_pinned_box(block: &Group) -> Option<(Vec<Stmt>, Group)> {
+    let Ok(Expr::Call(call)) = syn::parse2(block.stream()) else { return None };
+    let Some(Expr::Async(future)) = call.args.into_iter().next() else { return None };
+    let binds =
+        |stmt: &Stmt| matches!(stmt, Stmt::Local(local) if !matches!(local.pat, Pat::Type(_)));
+    let mut stmts = future.block.stmts;
+    // The type of the result comes first, for a body that never says it.
+    let hint = stmts.first().is_some_and(|stmt| matches!(stmt, Stmt::Expr(Expr::If(_), _)));
+    let start = usize::from(hint);
+    let end = start + stmts[start..].iter().take_while(|stmt| binds(stmt)).count();
+    let prologue = stmts.drain(start..end).collect();
+    let mut rest = Group::new(Delimiter::Brace, quote!(#(#stmts)*));
+    rest.set_span(block.span());
+    Some((prologue, rest))
 }
 
 impl Body {
@@ -107,7 +221,15 @@ impl Scope {
 
     pub(crate) fn names(&self) -> Vec<String> {
         let arguments = self.names.iter().map(|name| name.unraw().to_string());
-        self.receiver.iter().map(ToString::to_string).chain(arguments).collect()
+        self.receiver.iter().map(|_| "self".to_owned()).chain(arguments).collect()
+    }
+
+    /// The expression with the name that `self` has where it is evaluated.
+    pub(crate) fn see(&self, expression: &Expr) -> TokenStream {
+        match &self.receiver {
+            Some(this) if this != "self" => rename_self(expression.to_token_stream(), this),
+            _ => expression.to_token_stream(),
+        }
     }
 
     /// "`pay` has the arguments …", for messages.
@@ -122,6 +244,23 @@ impl Scope {
             }
         }
     }
+}
+
+fn rename_self(tokens: TokenStream, this: &Ident) -> TokenStream {
+    let renamed = tokens.into_iter().map(|token| match token {
+        TokenTree::Ident(word) if word == "self" => {
+            let mut this = this.clone();
+            this.set_span(this.span().located_at(word.span()));
+            this.into()
+        }
+        TokenTree::Group(group) => {
+            let mut inside = Group::new(group.delimiter(), rename_self(group.stream(), this));
+            inside.set_span(group.span());
+            inside.into()
+        }
+        token => token,
+    });
+    renamed.collect()
 }
 
 fn collect_names(pat: &Pat, names: &mut Vec<Ident>) {

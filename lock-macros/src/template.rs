@@ -8,6 +8,7 @@ use proc_macro2::{Delimiter, Group, Ident, Literal, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::{Expr, LitStr};
 
+use crate::args::KeyForm;
 use crate::errors::nearest;
 use crate::item::Scope;
 
@@ -24,8 +25,24 @@ pub(crate) enum Piece {
     },
 }
 
+/// A key, checked.
+pub(crate) enum Key {
+    Pieces(Vec<Piece>),
+    /// An expression that is the key itself.
+    Expression(TokenStream),
+}
+
+/// Checks a key as it was written.
+pub(crate) fn key(form: &KeyForm, scope: &Scope) -> syn::Result<Key> {
+    match form {
+        KeyForm::Template(text) => named(text, scope).map(Key::Pieces),
+        KeyForm::Filled(text, values) => filled(text, values, scope).map(Key::Pieces),
+        KeyForm::Expression(value) => Ok(Key::Expression(scope.see(value))),
+    }
+}
+
 /// `key = "order:{order.id}"`: every placeholder names an argument.
-pub(crate) fn named(literal: &LitStr, scope: &Scope) -> syn::Result<Vec<Piece>> {
+fn named(literal: &LitStr, scope: &Scope) -> syn::Result<Vec<Piece>> {
     let at = |message| syn::Error::new(literal.span(), message);
     let segments = segments(&literal.value()).map_err(at)?;
     let piece = |segment| match segment {
@@ -39,7 +56,7 @@ pub(crate) fn named(literal: &LitStr, scope: &Scope) -> syn::Result<Vec<Piece>> 
 }
 
 /// `key("order:{}", order.id)`: the expressions fill the placeholders in order.
-pub(crate) fn filled(literal: &LitStr, values: &[Expr]) -> syn::Result<Vec<Piece>> {
+fn filled(literal: &LitStr, values: &[Expr], scope: &Scope) -> syn::Result<Vec<Piece>> {
     let at = |message: String| syn::Error::new(literal.span(), message);
     let mut rest = values.iter();
     let mut pieces = Vec::new();
@@ -57,7 +74,7 @@ pub(crate) fn filled(literal: &LitStr, values: &[Expr]) -> syn::Result<Vec<Piece
                 let value = rest.next().ok_or_else(|| {
                     at("a placeholder has no value; add one expression for each `{}`".to_owned())
                 })?;
-                Piece::Part { borrow: borrow_of(value), raw }
+                Piece::Part { borrow: borrow_of(&scope.see(value)), raw }
             }
         });
     }
@@ -252,7 +269,7 @@ fn step(step: &str, span: Span) -> Option<TokenStream> {
 }
 
 /// `&(value)`, reported at the value.
-pub(crate) fn borrow_of(value: &Expr) -> TokenStream {
+pub(crate) fn borrow_of(value: &impl ToTokens) -> TokenStream {
     let (open, close) = ends(value);
     let mut group = Group::new(Delimiter::Parenthesis, value.to_token_stream());
     group.set_span(close);

@@ -1,17 +1,32 @@
 //! What the function and the arguments must be to each other.
 
-use proc_macro2::{Span, TokenStream, TokenTree};
-use quote::ToTokens as _;
-use syn::{Expr, Path, ReturnType};
+use std::time::Duration;
 
-use crate::args::{Args, LeaseArg, Time, WaitArg, word};
+use proc_macro2::Span;
+use syn::Expr;
+
+use crate::args::{Args, LeaseArg, OnBusy, Time, WaitArg, word};
 use crate::errors::{Errors, nearest};
-use crate::item::{Function, Scope};
+use crate::item::{Form, Function, Scope};
 
-/// Checks everything that needs no look into the key.
+/// Checks what needs no look into the key, for one of the attributes on the function.
 pub(crate) fn check(function: &Function, args: &Args, scope: &Scope, errors: &mut Errors) {
-    check_shape(function, errors);
-    if args.is_missing("key") {
+    check_key(function, args, scope, errors);
+    check_names(function, args, scope, errors);
+    check_times(args, errors);
+    check_contradictions(args, errors);
+    if let Some(WaitArg::UpTo(Time::Expression(value))) = &args.wait {
+        let words = ["none", "forever", "never", "infinite"];
+        check_word("wait", value, &words, "`none` or `forever`", scope, errors);
+    }
+    if let Some(LeaseArg::Fixed(Time::Expression(value))) = &args.lease {
+        let words = ["watchdog", "none", "forever", "auto"];
+        check_word("lease", value, &words, "`watchdog`", scope, errors);
+    }
+}
+
+fn check_key(function: &Function, args: &Args, scope: &Scope, errors: &mut Errors) {
+    if args.is_missing("key") && args.is_missing("keys") {
         let example = scope.names().into_iter().find(|name| name != "self");
         let example = example.map_or("nightly-report".to_owned(), |name| {
             format!("{}:{{{name}}}", function.sig.ident)
@@ -21,6 +36,9 @@ pub(crate) fn check(function: &Function, args: &Args, scope: &Scope, errors: &mu
             format!("the lock has no key; write `#[distributed_lock(key = \"{example}\")]`"),
         );
     }
+}
+
+fn check_names(function: &Function, args: &Args, scope: &Scope, errors: &mut Errors) {
     if let Some(guard) = &args.guard
         && scope.find(&guard.to_string()).is_some()
     {
@@ -29,13 +47,61 @@ pub(crate) fn check(function: &Function, args: &Args, scope: &Scope, errors: &mu
             format!("`guard = {guard}` would hide the argument `{guard}`; choose another name"),
         );
     }
-    if let Some(WaitArg::UpTo(Time::Expression(value))) = &args.wait {
-        let words = ["none", "forever", "never", "infinite"];
-        check_word("wait", value, &words, "`none` or `forever`", scope, errors);
+    if let Some(OnBusy::Fallback(path)) = &args.on_busy
+        && function.arguments(scope).is_none()
+    {
+        errors.push(syn::Error::new_spanned(
+            path,
+            "the fallback gets the same arguments, and one of them has no name of its own; write \
+             `name: Type` in the list of arguments and take it apart in the body",
+        ));
     }
-    if let Some(LeaseArg::Fixed(Time::Expression(value))) = &args.lease {
-        let words = ["watchdog", "none", "forever", "auto"];
-        check_word("lease", value, &words, "`watchdog`", scope, errors);
+}
+
+/// Durations that do not go together, where all of them are known.
+fn check_times(args: &Args, errors: &mut Errors) {
+    let at_least = args.at_least.as_ref().and_then(Time::literal);
+    let max_hold = args.max_hold.as_ref().and_then(Time::literal);
+    let mut refuse = |name: &str, message: String| {
+        errors.push_at(args.place(name).unwrap_or_else(Span::call_site), message);
+    };
+    if let Some(LeaseArg::Fixed(lease)) = &args.lease {
+        if args.max_hold.is_some() {
+            let message =
+                "`max_hold` ends renewals, and a fixed lease has none; take one of them out";
+            refuse("max_hold", message.to_owned());
+        }
+        if let (Some(at_least), Some(lease)) = (at_least, lease.literal())
+            && at_least > lease
+        {
+            refuse("at_least", longer("the fixed lease", at_least, lease));
+        }
+    }
+    if let (Some(at_least), Some(max_hold)) = (at_least, max_hold)
+        && at_least > max_hold
+    {
+        refuse("at_least", longer("`max_hold`", at_least, max_hold));
+    }
+}
+
+fn longer(than: &str, at_least: Duration, limit: Duration) -> String {
+    format!("`at_least` of {at_least:?} is longer than {than} of {limit:?}; make it shorter")
+}
+
+fn check_contradictions(args: &Args, errors: &mut Errors) {
+    let mut refuse = |name: &str, message: &str| {
+        errors.push_at(args.place(name).unwrap_or_else(Span::call_site), message);
+    };
+    if args.guard.is_some() && args.when.is_some() {
+        let message = "there is no hold to name when `when` is false; take out `guard` or `when`";
+        refuse("guard", message);
+    }
+    if let (Some(WaitArg::Forever), Some(OnBusy::Skip | OnBusy::Fallback(_))) =
+        (&args.wait, &args.on_busy)
+    {
+        let message = "who waits for ever never finds the lock busy; give `wait` a limit, or take out \
+                       `on_busy`";
+        refuse("wait", message);
     }
 }
 
@@ -58,16 +124,10 @@ fn check_word(
     }
 }
 
-fn check_shape(function: &Function, errors: &mut Errors) {
+/// Checks that the function can be locked at all.
+pub(crate) fn check_shape(function: &Function, errors: &mut Errors) {
     let sig = &function.sig;
     let name = &sig.ident;
-    if let Some(other) = function.attrs.iter().find(|attr| is_lock(attr.path())) {
-        errors.push(syn::Error::new_spanned(
-            other,
-            "a function takes one `#[distributed_lock]`; lock the second key in a function that \
-             this one calls",
-        ));
-    }
     if let Some(token) = sig.constness {
         errors.push_at(
             token.span,
@@ -91,31 +151,10 @@ fn check_shape(function: &Function, errors: &mut Errors) {
             ),
         );
     }
-    if sig.asyncness.is_none() {
-        let message = if returns_future(&sig.output) {
-            format!(
-                "`{name}` returns a future without being an `async fn`; write `async fn {name}`, \
-                 in traits too (functions under `#[async_trait]` are not supported)"
-            )
-        } else {
-            format!("`{name}` is not async and cannot wait for a lock; write `async fn {name}`")
-        };
-        errors.push_at(sig.fn_token.span, message);
+    if let Form::Sync = function.form {
+        errors.push_at(
+            sig.fn_token.span,
+            format!("`{name}` is not async and cannot wait for a lock; write `async fn {name}`"),
+        );
     }
-}
-
-fn is_lock(path: &Path) -> bool {
-    path.segments.last().is_some_and(|last| last.ident == "distributed_lock")
-}
-
-/// Whether the type says so in words; an alias is not seen, which only costs the better message.
-fn returns_future(output: &ReturnType) -> bool {
-    fn names_future(tokens: TokenStream) -> bool {
-        tokens.into_iter().any(|token| match token {
-            TokenTree::Ident(word) => word.to_string().ends_with("Future"),
-            TokenTree::Group(group) => names_future(group.stream()),
-            _ => false,
-        })
-    }
-    names_future(output.to_token_stream())
 }

@@ -10,9 +10,12 @@
 #![forbid(unsafe_code)]
 
 use std::fmt::Debug;
+use std::future::ready;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use lock_runtime::{KeyPart, LockClient, LockError, Wait, distributed_lock};
 use tokio::task::yield_now;
 
@@ -97,7 +100,7 @@ impl Till for Shop {
 #[distributed_lock(key = "nightly", on_busy = skip)]
 async fn unit() {}
 
-#[distributed_lock(key = "nightly", on_busy = skip, wait = forever)]
+#[distributed_lock(key = "nightly", on_busy = skip, wait = "1s")]
 async fn option() -> Option<u64> {
     Some(3)
 }
@@ -149,6 +152,78 @@ async fn block(x: u64) -> Result<u64, LockError> {
     }
 }
 
+#[distributed_lock(keys = ["acct:{from}", key("acct:{}", to + 1)], guard = hold)]
+async fn several(from: u64, to: u64) -> Result<u64, LockError> {
+    Ok(hold.token().get() + from + to)
+}
+
+#[distributed_lock(key = "outer:{id}", kind = write, guard = outer)]
+#[distributed_lock(key = "inner:{id}", kind = fair, guard = inner)]
+#[distributed_lock(key = "innermost", kind = semaphore(3), max_hold = "1m", when = id > 0)]
+async fn stacked(id: u64) -> Result<bool, LockError> {
+    Ok(outer.token() != inner.token() && id > 0)
+}
+
+#[distributed_lock(key = "maybe", when = *locked, kind = read, on_release_lost = error)]
+async fn conditional(locked: &bool) -> Result<bool, LockError> {
+    Ok(!locked)
+}
+
+#[distributed_lock(key = "cached:{id}", wait = none, on_busy = fallback(from_cache))]
+async fn fresh(id: u64, mut name: String) -> Result<String, LockError> {
+    name.push('f');
+    Ok(format!("{name}{id}"))
+}
+
+async fn from_cache(id: u64, name: String) -> Result<String, LockError> {
+    yield_now().await;
+    Ok(format!("{name}c{id}"))
+}
+
+#[distributed_lock(key = "cached", on_busy = fallback(without_hold), guard = hold)]
+async fn with_hold() -> Result<u64, LockError> {
+    Ok(hold.token().get())
+}
+
+async fn without_hold() -> Result<u64, LockError> {
+    yield_now().await;
+    Ok(0)
+}
+
+#[distributed_lock(key = "future:{id}", kind = semaphore(limit))]
+fn returns_a_future(id: u64, limit: u32) -> impl Future<Output = Result<u64, LockError>> + Send {
+    let later = id + 1;
+    async move { Ok(later + u64::from(limit)) }
+}
+
+#[distributed_lock(key = "{name}", at_least = Duration::from_millis(1))]
+fn boxed(name: &str) -> Pin<Box<dyn Future<Output = Result<usize, LockError>> + Send + '_>> {
+    if name.is_empty() {
+        return Box::pin(ready(Ok(0)));
+    }
+    Box::pin(async move { Ok(name.len()) })
+}
+
+#[async_trait]
+trait Teller {
+    async fn tell(&self, line: (u64, &str), mut times: u64) -> Result<u64, LockError>;
+
+    #[distributed_lock(key = "{what}", on_busy = skip)]
+    async fn defaulted(&self, what: &str) {
+        println!("{what}");
+    }
+}
+
+#[async_trait]
+impl Teller for Shop {
+    #[distributed_lock(key = "{self.tenant}:{name}", client = self.client, wait = self.patience)]
+    async fn tell(&self, (number, name): (u64, &str), mut times: u64) -> Result<u64, LockError> {
+        times += self.sold;
+        println!("{name}");
+        Ok(number * times)
+    }
+}
+
 #[rustfmt::skip]
 #[distributed_lock(key = "line")]
 async fn on_one_line(x: u64) -> Result<u64, LockError> { Ok(x) }
@@ -172,6 +247,15 @@ async fn it_compiles_and_runs() -> Result<(), LockError> {
     assert!(shop.values(order).await? > 1);
     *shop.expressions().await? += 1;
     shop.open(4).await?;
+    assert_eq!(shop.tell((2, "x"), 1).await?, 10);
+    shop.defaulted("what").await;
+    assert!(several(1, 2).await? > 3);
+    assert!(stacked(1).await?);
+    assert!(!conditional(&true).await?);
+    assert_eq!(fresh(3, "n".to_owned()).await?, "nf3");
+    assert!(with_hold().await? > 0);
+    assert_eq!(returns_a_future(2, 3).await?, 6);
+    assert_eq!(boxed("four").await?, 4);
     let shared = Arc::new(shop.everything().await?);
     assert!(shared.shared().await? > 1);
     assert_eq!(Shop::associated().await?, None);

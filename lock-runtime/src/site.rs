@@ -105,9 +105,24 @@ impl LockSite {
     }
 
     #[must_use]
+    pub const fn with_wait_up_to(self, seconds: u64, nanos: u32) -> Self {
+        self.with_wait(Wait::UpTo(Duration::new(seconds, nanos)))
+    }
+
+    #[must_use]
     pub const fn with_lease(mut self, lease: Lease) -> Self {
         self.settings.lease = Some(lease);
         self
+    }
+
+    #[must_use]
+    pub const fn with_lease_fixed(self, seconds: u64, nanos: u32) -> Self {
+        self.with_lease(Lease::Fixed(Duration::new(seconds, nanos)))
+    }
+
+    #[must_use]
+    pub const fn with_lease_watchdog(self, seconds: u64, nanos: u32) -> Self {
+        self.with_lease(Lease::Watchdog(Duration::new(seconds, nanos)))
     }
 
     #[must_use]
@@ -123,14 +138,14 @@ impl LockSite {
     }
 
     #[must_use]
-    pub const fn with_at_least(mut self, at_least: Duration) -> Self {
-        self.settings.at_least = Some(at_least);
+    pub const fn with_at_least(mut self, seconds: u64, nanos: u32) -> Self {
+        self.settings.at_least = Some(Duration::new(seconds, nanos));
         self
     }
 
     #[must_use]
-    pub const fn with_max_hold(mut self, max_hold: Duration) -> Self {
-        self.settings.max_hold = Some(max_hold);
+    pub const fn with_max_hold(mut self, seconds: u64, nanos: u32) -> Self {
+        self.settings.max_hold = Some(Duration::new(seconds, nanos));
         self
     }
 }

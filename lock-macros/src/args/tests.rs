@@ -1,6 +1,9 @@
+use std::time::Duration;
+
 use super::*;
 use proptest::prelude::*;
 use quote::quote;
+use syn::Lit;
 
 fn parsed(tokens: TokenStream) -> Args {
     let mut errors = Errors::default();
@@ -33,7 +36,10 @@ fn values_are_understood() {
         key("a:{}", x), wait = "1m 30s", lease = watchdog("45s"), client = self.client,
         guard = hold, on_busy = skip, on_lost = finish, crate = crate::locks,
     });
-    assert!(matches!(args.key, Some(KeyArg::Filled(_, values)) if values.len() == 1));
+    assert!(matches!(
+        args.key,
+        Some(KeyArg::One(KeyForm::Filled(_, values))) if values.len() == 1
+    ));
     assert!(matches!(
         args.wait,
         Some(WaitArg::UpTo(Time::Literal(limit))) if limit == Duration::from_secs(90)
@@ -44,7 +50,44 @@ fn values_are_understood() {
     ));
     assert!(args.client.is_some() && args.root.is_some());
     assert_eq!(args.guard.unwrap(), "hold");
-    assert!(args.on_busy == Some(OnBusy::Skip) && args.on_lost == Some(OnLost::Finish));
+    assert!(matches!(args.on_busy, Some(OnBusy::Skip)) && args.on_lost == Some(OnLost::Finish));
+    let args = parsed(quote! {
+        keys = ["a:{x}", key("b:{}", y), z], kind = semaphore(3), policy = "checkout", when = x > 1,
+        on_busy = fallback(Self::other), on_release_lost = error, at_least = "5s", max_hold = limit,
+    });
+    assert!(matches!(
+        &args.key,
+        Some(KeyArg::All(forms)) if matches!(
+            &forms[..],
+            [KeyForm::Template(_), KeyForm::Filled(..), KeyForm::Expression(_)]
+        )
+    ));
+    assert!(matches!(args.kind, Some(KindArg::Semaphore(Limit::Literal(3)))));
+    assert_eq!(args.policy.map(|policy| policy.value()).as_deref(), Some("checkout"));
+    assert!(args.when.is_some() && matches!(args.on_busy, Some(OnBusy::Fallback(_))));
+    assert!(args.on_release_lost == Some(OnReleaseLost::Error));
+    assert!(matches!(args.at_least, Some(Time::Literal(time)) if time == Duration::from_secs(5)));
+    assert!(matches!(args.max_hold, Some(Time::Expression(_))));
+}
+
+#[test]
+fn kinds_are_words() {
+    assert!(matches!(parsed(quote!(kind = mutex)).kind, Some(KindArg::Mutex)));
+    assert!(matches!(parsed(quote!(kind = fair)).kind, Some(KindArg::Fair)));
+    assert!(matches!(parsed(quote!(kind = read)).kind, Some(KindArg::Read)));
+    assert!(matches!(parsed(quote!(kind = write)).kind, Some(KindArg::Write)));
+    let kind = parsed(quote!(kind = semaphore(limit))).kind;
+    assert!(matches!(kind, Some(KindArg::Semaphore(Limit::Expression(_)))));
+    for (given, said) in [
+        (quote!(kind = semaphore), "has a number of permits"),
+        (quote!(kind = semaphore(0)), "between 1 and"),
+        (quote!(kind = semaphore(1, 2)), "takes the number"),
+        (quote!(kind = "fair"), "without quotes"),
+        (quote!(kind = mutx), "did you mean `mutex`"),
+    ] {
+        let message = refused(given);
+        assert!(message.contains(said), "{said}: {message}");
+    }
 }
 
 #[test]
@@ -56,13 +99,15 @@ fn words_and_expressions_are_told_apart() {
     assert!(matches!(args.lease, Some(LeaseArg::Fixed(Time::Expression(_)))));
     let args = parsed(quote!(lease = watchdog));
     assert!(matches!(args.lease, Some(LeaseArg::Watchdog(None))));
-    assert!(matches!(parsed(quote!(key = KEY)).key, Some(KeyArg::Expression(_))));
+    let key = parsed(quote!(key = KEY)).key;
+    assert!(matches!(key, Some(KeyArg::One(KeyForm::Expression(_)))));
+    assert!(matches!(parsed(quote!(keys = KEYS)).key, Some(KeyArg::AllOf(_))));
 }
 
 #[test]
 fn all_errors_are_found_at_once() {
-    let message = refused(quote!(key = 1, wait = "2", lease = "1ms", kind = fair, guard = 1));
-    for part in ["a key is text", "no unit", "too short", "no argument `kind`", "a new name"] {
+    let message = refused(quote!(key = 1, wait = "2", lease = "1ms", sort = fair, guard = 1));
+    for part in ["a key is text", "no unit", "too short", "no argument `sort`", "a new name"] {
         assert!(message.contains(part), "{part}: {message}");
     }
 }
@@ -80,7 +125,8 @@ proptest! {
     fn no_argument_list_panics(
         words in prop::collection::vec(
             prop::sample::select(vec![
-                "key", "wait", "lease", "guard", "on_busy", "client", "crate", "kind", "=", ",",
+                "key", "keys", "wait", "lease", "guard", "on_busy", "client", "crate", "kind", "=",
+                ",", "policy", "when", "at_least", "max_hold", "fallback", "semaphore", "[", "]",
                 "(", ")", "{", "}", "\"a:{x}\"", "\"2s\"", "\"0s\"", "10ms", "-", "1", "none",
                 "forever", "watchdog", "watchdog(\"1s\")", "self", "x", ".", "::", "+", "#",
             ]),
@@ -95,6 +141,6 @@ proptest! {
     #[test]
     fn no_duration_panics(text in any::<String>()) {
         let literal = Lit::Str(LitStr::new(&text, Span::call_site()));
-        let _ = literal_time("wait", &literal);
+        let _ = super::time::literal_time("wait", &literal);
     }
 }

@@ -1,3 +1,4 @@
+use super::types::without_impl;
 use super::*;
 use proptest::prelude::*;
 use syn::parse_quote;
@@ -7,55 +8,23 @@ fn squeezed(tokens: TokenStream) -> String {
     tokens.to_string().replace(char::is_whitespace, "")
 }
 
+/// As a formatter would show it.
+fn shown(args: TokenStream, item: TokenStream) -> String {
+    prettyplease::unparse(&syn::parse2(expand(args, item)).unwrap())
+}
+
+/// The expansion is one call of the runtime, and short.
 #[test]
 fn the_expansion_is_one_call() {
-    let found = expand(
+    let found = shown(
         quote!(key = "order:{id}", wait = "2s", lease = "10s"),
         quote! {
             #[inline]
             pub async fn pay(id: u64) -> Result<u64, E> { Ok(id) }
         },
     );
-    let expected = quote! {
-        #[inline]
-        pub async fn pay(id: u64) -> Result<u64, E> {
-            static __LOCK_SITE: ::lock_runtime::private::LockSite =
-                ::lock_runtime::private::LockSite {
-                    name: ::core::concat!(::core::module_path!(), "::", "pay"),
-                    key: "order:{id}",
-                    file: ::core::file!(),
-                    line: ::core::line!(),
-                };
-            let __lock_key = ::lock_runtime::private::template(&[
-                ::lock_runtime::private::Piece::Text("order:"),
-                ::lock_runtime::private::Piece::Part(&id)
-            ]);
-            let __lock_settings = ::lock_runtime::private::Settings {
-                client: ::core::option::Option::None,
-                wait: ::core::option::Option::Some(
-                    ::lock_runtime::Wait::UpTo(::core::time::Duration::new(2u64, 0u32))
-                ),
-                lease: ::core::option::Option::Some(
-                    ::lock_runtime::Lease::Fixed(::core::time::Duration::new(10u64, 0u32))
-                ),
-                on_lost: ::core::default::Default::default(),
-            };
-            ::lock_runtime::private::locked(
-                &__LOCK_SITE,
-                __lock_key,
-                __lock_settings,
-                ::lock_runtime::private::plain(async move {
-                    if let ::core::option::Option::Some(__lock_never) =
-                        ::core::option::Option::None::<Result<u64, E>>
-                    {
-                        return __lock_never;
-                    }
-                    match () { () => { Ok(id) } }
-                }),
-            ).await
-        }
-    };
-    assert_eq!(squeezed(found), squeezed(expected));
+    assert_eq!(found, include_str!("one_call.snapshot"), "{found}");
+    assert!(found.lines().count() < 25, "{found}");
 }
 
 #[test]
@@ -68,6 +37,8 @@ fn other_settings_are_other_arguments() {
             on_lost = finish,
             wait = self.wait,
             lease = watchdog,
+            kind = semaphore(limit),
+            policy = "p",
             client = self.client(),
             crate = crate::locks
         ),
@@ -79,20 +50,127 @@ fn other_settings_are_other_arguments() {
         ),
     ));
     for part in [
-        "#![allow(unused)]static",
-        "private::Piece::Raw(&(x+1))",
-        "client:::core::option::Option::Some(crate::locks::private::client(&(self.client())))",
-        "Into::<crate::locks::Wait>::into(self.wait)",
-        "crate::locks::Lease::default()",
-        "crate::locks::OnLost::Finish",
-        "crate::locks::private::locked_or_skip(&__LOCK_SITE,__lock_key,__lock_settings,\
+        "#![allow(unused)]let",
+        ".text(\"a:\").raw(&(x+1))",
+        ".client(&(self.client()))",
+        ".semaphore(limit)",
+        ".wait(self.wait)",
+        ",with_policy(\"p\")",
+        ",with_lease(crate::locks::private::WATCHDOG)",
+        ",with_on_lost(crate::locks::OnLost::Finish)",
+        "crate::locks::private::locked_or_skip(__lock_wanted,\
          crate::locks::private::with_guard(move|__lock_guard|asyncmove{",
         "match&*__lock_guard{hold=>{hold.token();}}",
-        "Option::None::<()>",
+        "private::never::<()>()",
     ] {
         assert!(found.contains(part), "{part}\n{found}");
     }
     assert!(!found.contains("lock_runtime"), "{found}");
+}
+
+/// Attributes are taken in the order in which they are written: each is in the body of the one before.
+#[test]
+fn stacked_attributes_are_nested() {
+    let found = squeezed(expand(
+        quote!(key = "a"),
+        quote! {
+            #[doc = "x"]
+            #[distributed_lock(key = "b", guard = hold)]
+            #[lock_runtime::distributed_lock(key = "c")]
+            async fn f() -> Result<u8, E> { Ok(1) }
+        },
+    ));
+    assert!(!found.contains("#[distributed_lock") && found.starts_with("#[doc"), "{found}");
+    let place = |text: &str| found.find(text).unwrap_or_else(|| panic!("{text}: {found}"));
+    let order =
+        ["text(\"a\")", "plain(", "text(\"b\")", "with_guard(", "hold=>", "text(\"c\")", "Ok(1)"];
+    assert!(order.map(place).is_sorted(), "{found}");
+}
+
+/// What is wrong in one of several attributes is said once, and none of them is left to say it again.
+#[test]
+fn a_broken_stacked_attribute_is_reported_once() {
+    let found = squeezed(expand(
+        quote!(key = "a"),
+        quote! {
+            #[distributed_lock(key = "b", wait = "2")]
+            async fn f() -> Result<u8, E> { Ok(1) }
+        },
+    ));
+    assert_eq!(found.matches("compile_error").count(), 1, "{found}");
+    assert!(!found.contains("distributed_lock("), "{found}");
+}
+
+/// A function that returns a future runs nothing of its body before it has the lock.
+#[test]
+fn functions_that_return_futures_are_called_inside() {
+    let found = squeezed(expand(
+        quote!(key = "a"),
+        quote!(
+            fn f(x: u8) -> impl Future<Output = Result<u8, E>> {
+                async move { Ok(x) }
+            }
+        ),
+    ));
+    assert!(found.contains("future(move||asyncmove{let__lock_wanted="), "{found}");
+    assert!(found.contains("private::future(move||{asyncmove{Ok(x)}}).await"), "{found}");
+    let boxed = squeezed(expand(
+        quote!(key = "a"),
+        quote!(
+            fn f(x: u8) -> BoxFuture<'static, Result<u8, E>> {
+                Box::pin(g(x))
+            }
+        ),
+    ));
+    assert!(boxed.contains("::std::boxed::Box::pin(asyncmove{let__lock"), "{boxed}");
+    assert!(boxed.contains("future(move||->BoxFuture<'static,Result<u8,E>>{"), "{boxed}");
+}
+
+/// What `#[async_trait]` leaves of a method is locked where its arguments have names again.
+#[test]
+fn methods_under_async_trait_are_locked_inside() {
+    let item = quote! {
+        fn f<'life0, 'async_trait>(&'life0 self, __arg1: P, n: u8)
+            -> Pin<Box<dyn Future<Output = Result<u8, E>> + Send + 'async_trait>>
+        {
+            Box::pin(async move {
+                if let Some(__ret) = None::<Result<u8, E>> { return __ret; }
+                let __self = self;
+                let P(id) = { let __arg1 = __arg1; __arg1 };
+                let n = n;
+                let __ret: Result<u8, E> = { Ok(id + n) };
+                __ret
+            })
+        }
+    };
+    let args = quote!(key = "{self.tenant}:{id}", wait = self.patience);
+    let found = squeezed(expand(args, item));
+    let place = |text: &str| found.find(text).unwrap_or_else(|| panic!("{text}: {found}"));
+    let order = [
+        "let__self=self;",
+        "letP(id)=",
+        "letn=n;",
+        "part(&__self.tenant)",
+        "part(&id)",
+        ".wait(__self.patience)",
+        "iflet",
+        "let__ret:",
+    ];
+    assert!(order.map(place).is_sorted(), "{found}");
+}
+
+#[test]
+fn fallbacks_get_the_arguments() {
+    let found = squeezed(expand(
+        quote!(key = "a", on_busy = fallback(Self::other), guard = hold),
+        quote!(
+            async fn f(&self, mut x: u8) -> Result<u8, E> {
+                Ok(x)
+            }
+        ),
+    ));
+    assert!(found.contains("private::with_guard_or(move|__lock_guard|"), "{found}");
+    assert!(found.contains("{Self::other(self,x).await}"), "{found}");
 }
 
 #[test]

@@ -107,11 +107,11 @@ fn other_expressions_are_refused() {
 fn values_fill_placeholders_in_order() {
     let literal: LitStr = syn::parse_quote!("a:{}:{:raw}");
     let values: [Expr; 2] = [syn::parse_quote!(x + 1), syn::parse_quote!(y)];
-    let pieces = filled(&literal, &values).unwrap();
+    let pieces = filled(&literal, &values, &scope()).unwrap();
     assert!(matches!(&pieces[3], Piece::Part { raw: true, .. }));
-    assert!(filled(&literal, &values[..1]).is_err());
-    assert!(filled(&syn::parse_quote!("a:{}"), &values).is_err());
-    assert!(filled(&syn::parse_quote!("a:{x}"), &values[..1]).is_err());
+    assert!(filled(&literal, &values[..1], &scope()).is_err());
+    assert!(filled(&syn::parse_quote!("a:{}"), &values, &scope()).is_err());
+    assert!(filled(&syn::parse_quote!("a:{x}"), &values[..1], &scope()).is_err());
 }
 
 proptest! {
@@ -121,7 +121,7 @@ proptest! {
         if let Ok(pieces) = named(&literal, &scope()) {
             prop_assert!(!pieces.is_empty());
         }
-        let _ = filled(&literal, &[syn::parse_quote!(x)]);
+        let _ = filled(&literal, &[syn::parse_quote!(x)], &scope());
     }
 
     #[test]

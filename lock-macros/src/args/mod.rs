@@ -1,0 +1,247 @@
+//! The argument list: `name = value` or `name(…)`, each at most once, in any order.
+
+mod key;
+mod time;
+mod words;
+
+use proc_macro2::{Ident, Span, TokenStream};
+use syn::ext::IdentExt as _;
+use syn::parse::{ParseStream, Parser as _};
+use syn::punctuated::Punctuated;
+use syn::{Expr, LitStr, Token};
+
+pub(crate) use self::key::{KeyArg, KeyForm};
+pub(crate) use self::time::{LeaseArg, Time, WaitArg};
+pub(crate) use self::words::{KindArg, Limit, OnBusy, OnLost, OnReleaseLost};
+use crate::errors::{Errors, list, nearest};
+
+/// Every argument there is; [`Args::set`] has an arm for each.
+pub(crate) const ARGUMENTS: [&str; 15] = [
+    "key",
+    "keys",
+    "wait",
+    "lease",
+    "kind",
+    "policy",
+    "client",
+    "guard",
+    "when",
+    "on_busy",
+    "on_lost",
+    "on_release_lost",
+    "at_least",
+    "max_hold",
+    "crate",
+];
+
+/// What other libraries call our arguments.
+const OTHER_NAMES: [(&str, &str); 16] = [
+    ("name", "key"),
+    ("id", "key"),
+    ("names", "keys"),
+    ("timeout", "wait"),
+    ("wait_timeout", "wait"),
+    ("ttl", "lease"),
+    ("expire", "lease"),
+    ("expiry", "lease"),
+    ("redis", "client"),
+    ("connection", "client"),
+    ("condition", "when"),
+    ("fallback", "on_busy"),
+    ("lock_at_least_for", "at_least"),
+    ("lock_at_most_for", "lease"),
+    ("type", "kind"),
+    ("config", "policy"),
+];
+
+/// What the attribute was told.
+#[derive(Default)]
+pub(crate) struct Args {
+    pub(crate) key: Option<KeyArg>,
+    pub(crate) wait: Option<WaitArg>,
+    pub(crate) lease: Option<LeaseArg>,
+    pub(crate) kind: Option<KindArg>,
+    pub(crate) policy: Option<LitStr>,
+    pub(crate) client: Option<Expr>,
+    pub(crate) guard: Option<Ident>,
+    pub(crate) when: Option<Expr>,
+    pub(crate) on_busy: Option<OnBusy>,
+    pub(crate) on_lost: Option<OnLost>,
+    pub(crate) on_release_lost: Option<OnReleaseLost>,
+    pub(crate) at_least: Option<Time>,
+    pub(crate) max_hold: Option<Time>,
+    pub(crate) root: Option<syn::Path>,
+    /// The names of the arguments seen, right or wrong, and where.
+    seen: Vec<Ident>,
+    /// Whether parsing gave up half way.
+    broken: bool,
+}
+
+/// What stands behind an argument's name.
+enum Given {
+    Value(Expr),
+    List(Span, Punctuated<Expr, Token![,]>),
+}
+
+impl Args {
+    pub(crate) fn parse(tokens: TokenStream, errors: &mut Errors) -> Self {
+        let mut args = Self::default();
+        let all = |input: ParseStream<'_>| {
+            while !input.is_empty() {
+                args.parse_one(input, errors)?;
+                if !input.is_empty() {
+                    input.parse::<Token![,]>()?;
+                }
+            }
+            Ok(())
+        };
+        let parsed = all.parse2(tokens);
+        args.broken = errors.keep(parsed).is_none();
+        args
+    }
+
+    /// Where the argument is named.
+    pub(crate) fn place(&self, name: &str) -> Option<Span> {
+        self.seen.iter().find(|seen| *seen == name).map(Ident::span)
+    }
+
+    /// Whether the argument is not there at all, as far as one can know.
+    pub(crate) fn is_missing(&self, name: &str) -> bool {
+        !self.broken && self.place(name).is_none()
+    }
+
+    fn parse_one(&mut self, input: ParseStream<'_>, errors: &mut Errors) -> syn::Result<()> {
+        if let Ok(literal) = input.fork().parse::<LitStr>() {
+            let message = format!("this has no name; write `key = {:?}`", literal.value());
+            return Err(input.error(message));
+        }
+        let name = input.call(Ident::parse_any)?;
+        let given = if input.peek(syn::token::Paren) {
+            let content;
+            let paren = syn::parenthesized!(content in input);
+            Given::List(paren.span.join(), Punctuated::parse_terminated(&content)?)
+        } else if input.peek(Token![=]) {
+            input.parse::<Token![=]>()?;
+            Given::Value(ungrouped(input.parse()?))
+        } else if ARGUMENTS.contains(&name.to_string().as_str()) {
+            let message = format!("`{name}` has no value; write `{name} = …`");
+            return Err(syn::Error::new(name.span(), message));
+        } else {
+            return Err(unknown(&name));
+        };
+        if self.place(&name.to_string()).is_some() {
+            errors.push_at(name.span(), format!("`{name}` is given twice; keep one of them"));
+        } else {
+            let set = self.set(&name, given);
+            self.seen.push(name);
+            errors.keep(set);
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, name: &Ident, given: Given) -> syn::Result<()> {
+        let argument = name.to_string();
+        let value = match given {
+            Given::List(span, list) if argument == "key" => {
+                return self.set_key(name, KeyArg::One(key::filled(span, list)?));
+            }
+            Given::List(..) if ARGUMENTS.contains(&argument.as_str()) => {
+                let message =
+                    format!("`{argument}` takes its value behind `=`; write `{argument} = …`");
+                return Err(syn::Error::new(name.span(), message));
+            }
+            Given::List(..) => return Err(unknown(name)),
+            Given::Value(value) => value,
+        };
+        match argument.as_str() {
+            "key" => self.set_key(name, KeyArg::One(key::one(value)?))?,
+            "keys" => self.set_key(name, key::all(value)?)?,
+            "wait" => self.wait = Some(time::wait(value)?),
+            "lease" => self.lease = Some(time::lease(value)?),
+            "kind" => self.kind = Some(words::kind(value)?),
+            "policy" => self.policy = Some(policy(&value)?),
+            "client" => self.client = Some(value),
+            "guard" => self.guard = Some(guard(&value)?),
+            "when" => self.when = Some(value),
+            "on_busy" => self.on_busy = Some(words::on_busy(value)?),
+            "on_lost" => self.on_lost = Some(words::on_lost(&value)?),
+            "on_release_lost" => self.on_release_lost = Some(words::on_release_lost(&value)?),
+            "at_least" => self.at_least = Some(time::at_least(value)?),
+            "max_hold" => self.max_hold = Some(time::max_hold(value)?),
+            "crate" => self.root = Some(root(value)?),
+            _ => return Err(unknown(name)),
+        }
+        Ok(())
+    }
+
+    fn set_key(&mut self, name: &Ident, key: KeyArg) -> syn::Result<()> {
+        if self.key.is_some() {
+            let message = "`key` names one lock and `keys` several; write all of them in `keys`";
+            return Err(syn::Error::new(name.span(), message));
+        }
+        self.key = Some(key);
+        Ok(())
+    }
+}
+
+fn unknown(name: &Ident) -> syn::Error {
+    let text = name.unraw().to_string();
+    let other = OTHER_NAMES.iter().find(|(other, _)| *other == text).map(|(_, ours)| *ours);
+    let hint = match other.or_else(|| nearest(&text, ARGUMENTS)) {
+        Some(near) => format!(" (did you mean `{near}`?)"),
+        None => String::new(),
+    };
+    let all = list(ARGUMENTS, "and");
+    let message = format!("there is no argument `{text}`{hint}; the arguments are {all}");
+    syn::Error::new(name.span(), message)
+}
+
+fn policy(value: &Expr) -> syn::Result<LitStr> {
+    match value {
+        Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(name), .. }) if !name.value().is_empty() => {
+            Ok(name.clone())
+        }
+        value => Err(syn::Error::new_spanned(
+            value,
+            "a policy is named as the configuration names it, such as `policy = \"checkout\"`",
+        )),
+    }
+}
+
+fn guard(value: &Expr) -> syn::Result<Ident> {
+    word(value).cloned().ok_or_else(|| {
+        syn::Error::new_spanned(
+            value,
+            "`guard` gives the hold a name in the body; write a new name, such as `guard = hold`",
+        )
+    })
+}
+
+fn root(value: Expr) -> syn::Result<syn::Path> {
+    match value {
+        Expr::Path(path) if path.qself.is_none() => Ok(path.path),
+        value => Err(syn::Error::new_spanned(
+            value,
+            "`crate` is the path of `lock_runtime` from here, such as `crate = ::lock_runtime`",
+        )),
+    }
+}
+
+/// The expression, if it is a single name.
+pub(crate) fn word(value: &Expr) -> Option<&Ident> {
+    match value {
+        Expr::Path(path) if path.qself.is_none() => path.path.get_ident(),
+        _ => None,
+    }
+}
+
+/// Takes off the invisible brackets that a `macro_rules!` variable comes in.
+fn ungrouped(mut value: Expr) -> Expr {
+    while let Expr::Group(group) = value {
+        value = *group.expr;
+    }
+    value
+}
+
+#[cfg(test)]
+mod tests;

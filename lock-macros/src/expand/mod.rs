@@ -1,0 +1,163 @@
+//! The expansion: *one* call of the runtime gets a constant description of the place, what only the
+//! call can know, and the body as a future.
+//!
+//! No policy is generated. A default is what the runtime makes of a setting that is not there.
+
+mod call;
+mod site;
+mod types;
+
+use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
+use quote::{quote, quote_spanned};
+use syn::{Attribute, Meta, ReturnType};
+
+use self::call::Lock;
+use self::types::without_impl;
+use crate::args::{Args, KeyArg};
+use crate::errors::Errors;
+use crate::item::{Body, Form, Function, Scope};
+use crate::template::{self, Key};
+use crate::validate;
+
+/// Expands the attribute, and those that are stacked below it. An item that cannot be locked is
+/// emitted as it was, behind the errors, so that nothing else breaks with it.
+pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
+    let mut errors = Errors::default();
+    let args = Args::parse(args, &mut errors);
+    let Some(mut function) = errors.keep(Function::parse(item.clone())) else {
+        let errors = errors.into_compile_error();
+        return quote!(#errors #item);
+    };
+    let stacked = function.take_stacked();
+    let more = stacked.iter().map(|attribute| Args::parse(argument_list(attribute), &mut errors));
+    let all: Vec<Args> = std::iter::once(args).chain(more.collect::<Vec<_>>()).collect();
+    let scope = function.scope();
+    validate::check_shape(&function, &mut errors);
+    for args in &all {
+        validate::check(&function, args, &scope, &mut errors);
+    }
+    let keys: Vec<_> = all.iter().map(|args| keys(args, &scope, &mut errors)).collect();
+    let locks: Option<Vec<_>> =
+        all.iter().zip(keys).map(|(args, keys)| Some((args, keys?))).collect();
+    match (errors.into_compile_error(), locks, &function.body) {
+        (None, Some(locks), Some(body)) => generate(&function, &scope, &locks, body),
+        (errors, ..) => {
+            let item = without(item, &stacked);
+            quote!(#errors #item)
+        }
+    }
+}
+
+/// What an attribute below ours was told.
+fn argument_list(attribute: &Attribute) -> TokenStream {
+    match &attribute.meta {
+        Meta::List(list) => list.tokens.clone(),
+        Meta::Path(_) | Meta::NameValue(_) => TokenStream::new(),
+    }
+}
+
+/// The item without those attributes, which would report the same errors once more.
+fn without(item: TokenStream, stacked: &[Attribute]) -> TokenStream {
+    if stacked.is_empty() {
+        return item;
+    }
+    let mut rest: Vec<TokenTree> = item.into_iter().collect();
+    for attribute in stacked {
+        let length = quote!(#attribute).into_iter().count();
+        let text = quote!(#attribute).to_string();
+        let starts = 0..=rest.len().saturating_sub(length);
+        let found = starts.into_iter().find(|start| {
+            rest[*start..*start + length].iter().cloned().collect::<TokenStream>().to_string()
+                == text
+        });
+        if let Some(start) = found {
+            rest.drain(start..start + length);
+        }
+    }
+    rest.into_iter().collect()
+}
+
+/// The keys of one attribute, checked.
+enum Keys<'a> {
+    One(Key),
+    All(Vec<Key>),
+    AllOf(&'a syn::Expr),
+}
+
+fn keys<'a>(args: &'a Args, scope: &Scope, errors: &mut Errors) -> Option<Keys<'a>> {
+    match args.key.as_ref()? {
+        KeyArg::One(form) => errors.keep(template::key(form, scope)).map(Keys::One),
+        KeyArg::All(forms) => {
+            let keys: Vec<_> =
+                forms.iter().map(|form| errors.keep(template::key(form, scope))).collect();
+            keys.into_iter().collect::<Option<_>>().map(Keys::All)
+        }
+        KeyArg::AllOf(value) => Some(Keys::AllOf(value)),
+    }
+}
+
+/// The locked function. Each lock is the body of the one before it, so that they are taken in the
+/// order in which they are written.
+fn generate(
+    function: &Function,
+    scope: &Scope,
+    locks: &[(&Args, Keys<'_>)],
+    body: &Body,
+) -> TokenStream {
+    let here = Span::mixed_site();
+    let span = body.block.span();
+    let (mut statements, mut root) = (TokenStream::new(), TokenStream::new());
+    let mut block = body.block.clone();
+    for (nesting, (args, keys)) in locks.iter().enumerate().rev() {
+        let innermost = nesting + 1 == locks.len();
+        let lock = Lock::new(function, scope, args, innermost);
+        statements = lock.statements(keys, &block);
+        root = lock.root;
+        block = Group::new(Delimiter::Brace, statements.clone());
+        block.set_span(span);
+    }
+    let statements = match &function.form {
+        Form::Async | Form::Sync => statements,
+        // In a call, or it would be found fault with for not being an `async fn`.
+        Form::Future { boxed: false } => {
+            quote_spanned!(here=> #root::private::future(move || async move { #statements }))
+        }
+        Form::Future { boxed: true } => {
+            quote_spanned!(here=> ::std::boxed::Box::pin(async move { #statements }))
+        }
+        Form::AsyncTrait { prologue } => quote_spanned! {here=>
+            ::std::boxed::Box::pin(async move { #(#prologue)* #statements })
+        },
+    };
+    let Function { attrs, vis, sig, .. } = function;
+    let inner_attrs = &body.inner_attrs;
+    let mut block = Group::new(Delimiter::Brace, quote!(#(#inner_attrs)* #statements));
+    block.set_span(span);
+    quote!(#(#attrs)* #vis #sig #block)
+}
+
+/// Where the compiler reports what the return type has to fulfil.
+fn place_of_return(function: &Function) -> Span {
+    match &function.sig.output {
+        ReturnType::Default => function.sig.ident.span(),
+        ReturnType::Type(_, ty) => template::ends(ty).0,
+    }
+}
+
+/// Tells the compiler the type of the body before it reads the body, so that a wrong tail expression
+/// is reported where it stands. Without a return type to copy, the body has to say it.
+fn anchor(function: &Function, root: &TokenStream) -> TokenStream {
+    let ty = match (&function.form, &function.sig.output) {
+        (Form::Async | Form::Sync, ReturnType::Default) => quote!(()),
+        (Form::Async | Form::Sync, ReturnType::Type(_, ty)) => without_impl(ty),
+        (Form::Future { .. } | Form::AsyncTrait { .. }, _) => return TokenStream::new(),
+    };
+    quote_spanned! {Span::mixed_site()=>
+        if false {
+            return #root::private::never::<#ty>();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

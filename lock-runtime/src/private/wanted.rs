@@ -1,0 +1,166 @@
+//! What one call of an annotated function asks for.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::acquire::Acquire;
+use crate::client::LockClient;
+use crate::error::LockError;
+use crate::key::{IntoLockKey, LockKey};
+use crate::options::{DEFAULT_LEASE, Lease, LockOptions, Wait};
+use crate::settings::{DeclaredKind, LockSettings};
+use crate::site::LockSite;
+
+/// `lease = watchdog`
+pub const WATCHDOG: Lease = Lease::Watchdog(DEFAULT_LEASE);
+
+/// A literal number of permits, which the attribute has checked.
+pub const fn semaphore(permits: u32) -> DeclaredKind {
+    match NonZeroU32::new(permits) {
+        Some(permits) => DeclaredKind::Semaphore(permits),
+        None => DeclaredKind::Semaphore(NonZeroU32::MIN),
+    }
+}
+
+/// What may be given as `client = …`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a lock client",
+    note = "`client = …` takes a `LockClient`, a reference to one, or an `Arc` of one"
+)]
+pub trait AsClient {
+    /// The client.
+    fn as_client(&self) -> &LockClient;
+}
+
+impl AsClient for LockClient {
+    fn as_client(&self) -> &LockClient {
+        self
+    }
+}
+
+impl<C: AsClient + ?Sized> AsClient for &C {
+    fn as_client(&self) -> &LockClient {
+        (**self).as_client()
+    }
+}
+
+impl<C: AsClient + ?Sized> AsClient for Arc<C> {
+    fn as_client(&self) -> &LockClient {
+        (**self).as_client()
+    }
+}
+
+#[derive(Debug)]
+enum Keys {
+    One(LockKey),
+    Many(Vec<LockKey>),
+}
+
+/// The place of the attribute, and what only the call knows: keys, and the values of expressions.
+#[derive(Debug)]
+pub struct Wanted {
+    site: &'static LockSite,
+    keys: Result<Keys, LockError>,
+    client: Option<LockClient>,
+    settings: LockSettings,
+    when: bool,
+}
+
+impl Wanted {
+    /// What the site says of this key.
+    pub fn new(site: &'static LockSite, key: Result<LockKey, LockError>) -> Self {
+        Self::of(site, key.map(Keys::One))
+    }
+
+    /// What the site says of all of these keys.
+    pub fn all<K: IntoLockKey>(site: &'static LockSite, keys: impl IntoIterator<Item = K>) -> Self {
+        let keys = keys.into_iter().map(K::into_lock_key).collect::<Result<_, _>>();
+        Self::of(site, keys.map(Keys::Many))
+    }
+
+    fn of(site: &'static LockSite, keys: Result<Keys, LockError>) -> Self {
+        Self { site, keys, client: None, settings: LockSettings::default(), when: true }
+    }
+
+    /// `client = …`
+    #[must_use]
+    pub fn client<C: AsClient + ?Sized>(mut self, client: &C) -> Self {
+        self.client = Some(client.as_client().clone());
+        self
+    }
+
+    /// `when = …`
+    #[must_use]
+    pub fn when(mut self, when: bool) -> Self {
+        self.when = when;
+        self
+    }
+
+    /// `kind = semaphore(…)`
+    #[must_use]
+    pub fn semaphore(mut self, permits: u32) -> Self {
+        match NonZeroU32::new(permits) {
+            Some(permits) => self.settings.kind = Some(DeclaredKind::Semaphore(permits)),
+            None => {
+                let message = "`kind = semaphore(0)` has no permits to give; make it one at least";
+                self.keys = Err(LockError::InvalidOptions(message.to_owned()));
+            }
+        }
+        self
+    }
+
+    /// `wait = …`
+    #[must_use]
+    pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
+        self.settings.wait = Some(wait.into());
+        self
+    }
+
+    /// `lease = …`
+    #[must_use]
+    pub fn lease(mut self, lease: Lease) -> Self {
+        self.settings.lease = Some(lease);
+        self
+    }
+
+    /// `at_least = …`
+    #[must_use]
+    pub fn at_least(mut self, at_least: Duration) -> Self {
+        self.settings.at_least = Some(at_least);
+        self
+    }
+
+    /// `max_hold = …`
+    #[must_use]
+    pub fn max_hold(mut self, max_hold: Duration) -> Self {
+        self.settings.max_hold = Some(max_hold);
+        self
+    }
+
+    /// Whether the lock is wanted at all.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.when
+    }
+
+    /// Starts to take the lock. With `unless_said`, that is how long to wait if nobody says so.
+    pub(super) fn acquire(
+        self,
+        unless_said: Option<Wait>,
+    ) -> Result<(Acquire, LockOptions), LockError> {
+        let keys = self.keys?;
+        let client = self
+            .client
+            .or_else(LockClient::current)
+            .ok_or_else(|| LockError::NoClient { site: self.site.name().to_owned() })?;
+        let mut settings = self.settings.or(self.site.settings());
+        settings.wait = settings.wait.or(unless_said);
+        let options = settings.apply_to(client.options())?;
+        let kind = settings.kind.unwrap_or_default();
+        let lock = match keys {
+            Keys::One(key) => client.any_lock(kind, [key]),
+            Keys::Many(keys) => client.any_lock(kind, keys),
+        };
+        Ok((lock.with(options).lock(), options))
+    }
+}
