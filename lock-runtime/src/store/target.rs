@@ -335,7 +335,7 @@ pub struct OwnerId {
 }
 
 impl OwnerId {
-    /// Hold number `hold` of a client, which is known by its [`client_id`](super::client_id), and how
+    /// Hold number `hold` of a client, which is known by its [`client_id`](super::client_id()), and how
     /// many permits of a semaphore it takes, at least one; one for all other kinds.
     #[must_use]
     pub fn new(client: &str, hold: u64, permits: u32) -> Self {
