@@ -19,8 +19,9 @@ use crate::options::LockOptions;
 /// and line up anew; beside a Java line that never ends they may wait as long. A Java client whose
 /// clock is ahead of the server's by more than the waiter lease sweeps ours at once.
 ///
-/// Do not use one name for this and for [`Mutex`](crate::Mutex): a `Mutex` that finds a fair hold
-/// says so, but the hold of a `Mutex` looks like that of a Java client, and is waited for.
+/// A name that is held as something else of ours, by a [`Mutex`](crate::Mutex) too, is a
+/// [`KeyCollision`](LockError::KeyCollision). Redisson's plain lock looks like its fair one, so the
+/// hold of a Java client is waited for, whichever it is.
 ///
 /// # Examples
 ///

@@ -15,7 +15,8 @@ use crate::store::LatchRequest;
 /// dies. A waiter that misses the message looks again after the client's
 /// [`poll_cap`](crate::LockClientBuilder::poll_cap) at the latest.
 ///
-/// Redisson's `getCountDownLatch` of the same name is the same latch.
+/// Redisson's `getCountDownLatch` of the same name is the same latch. One that was set here ends by
+/// itself after a hundred years, which tells it from a Java client's semaphore.
 ///
 /// # Examples
 ///

@@ -28,8 +28,10 @@ const MOST_AT_ONCE: u32 = 1024;
 /// Redisson's `getPermitExpirableSemaphore` of the same name is the same semaphore. Where Redisson
 /// made it, the limit has to be its number of permits; anything else is a
 /// [`KeyCollision`](LockError::KeyCollision), because the number of permits of such a semaphore looks
-/// like the count of a latch. Where one of us did, Redisson's clients see the limit of whoever
-/// acquired last.
+/// like the count of its latch. The count of a [`CountDownLatch`](crate::CountDownLatch) is one in any
+/// case; a latch that a Java client made, with a count that is just the limit, is the one thing that
+/// nothing tells from a semaphore of that client's of which no permit is in use. Where one of us made
+/// the semaphore, Redisson's clients see the limit of whoever acquired last.
 ///
 /// # Examples
 ///

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
-use lock_runtime::{Lease, LockClient, LockError, LockOptions, Wait};
-use lock_tests::RedisServer;
+use lock_runtime::{Lease, LockClient, LockError, LockKind, LockOptions, Wait};
+use lock_tests::{RedisServer, eventually};
 use tokio::time::{Instant, timeout};
 
 use kinds::{KINDS, take};
@@ -32,9 +32,6 @@ fn expected(held: &str, asked: &str) -> Answer {
     match (held, asked) {
         ("read", "read") => Shared,
         ("read" | "write", "read" | "write") => Busy,
-        // Redisson's fair lock is held in the same form as its plain one, so a fair mutex takes its
-        // place in line behind a plain one. The other way round our fair mutex is marked as one.
-        ("mutex", "fair") => Busy,
         _ if held == asked => Busy,
         _ => Collision,
     }
@@ -101,17 +98,124 @@ async fn a_semaphore_keeps_its_name() {
     }
 }
 
-/// A count-down latch is a number as well: only a semaphore cannot tell it from its own.
+/// S-30: a latch is no lock, though a number like the free permits of a semaphore, whatever its
+/// count and whoever made it; and no lock is a latch.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_latch_is_no_lock() {
     let server = RedisServer::start().await;
     let client = LockClient::connect(&server.url()).await.unwrap();
-    server.client().cmd(&["SET", "latch", "3"]).await;
-    for kind in ["mutex", "fair", "read", "write"] {
-        let error = take(&client, kind, "latch", options(SOON)).await.unwrap_err();
-        assert!(matches!(error, LockError::KeyCollision { .. }), "{kind}: {error:?}");
-        assert_eq!(server.client().get::<i64>(&["GET", "latch"]).await, 3, "{kind}");
+    let raw = server.client();
+    for (kind, _) in KINDS {
+        for count in [1, 3] {
+            let ours = format!("{kind}:{count}");
+            client.latch(&ours).try_set_count(count).await.unwrap();
+            let error = take(&client, kind, &ours, options(SOON)).await.unwrap_err();
+            assert!(matches!(error, LockError::KeyCollision { .. }), "{ours}: {error:?}");
+            assert_eq!(client.latch(&ours).count().await.unwrap(), u64::from(count));
+            assert_eq!(client.inspect(&ours).await.unwrap().kind, Some(LockKind::Latch), "{ours}");
+            assert!(!client.force_release(&ours).await.unwrap(), "{ours} was freed");
+        }
+        // Redisson's has no end. The only permit is what `take` wants of a semaphore.
+        let theirs = format!("{kind}:java");
+        raw.cmd(&["SET", &theirs, "3"]).await;
+        let error = take(&client, kind, &theirs, options(SOON)).await.unwrap_err();
+        assert!(matches!(error, LockError::KeyCollision { .. }), "{theirs}: {error:?}");
+        assert_eq!(client.latch(&theirs).count_down().await.unwrap(), 2);
+
+        let guard = take(&client, kind, kind, options(SOON)).await.unwrap();
+        is_no_latch(&client, kind).await;
+        guard.release().await.unwrap();
     }
+    // Redisson's semaphore of two permits, one of which is in use.
+    raw.cmd(&["SET", "java", "1"]).await;
+    raw.cmd(&["ZADD", "{java}:timeout", "922337203685477", "peer"]).await;
+    is_no_latch(&client, "java").await;
+    assert_eq!(raw.get::<i64>(&["GET", "java"]).await, 1);
+}
+
+async fn is_no_latch(client: &LockClient, name: &str) {
+    let latch = client.latch(name);
+    for outcome in [
+        latch.try_set_count(1).await.map(drop),
+        latch.count_down().await.map(drop),
+        latch.count().await.map(drop),
+        latch.remove().await.map(drop),
+    ] {
+        let refused = matches!(outcome, Err(LockError::KeyCollision { .. }));
+        assert!(refused, "{name}: {outcome:?}");
+    }
+}
+
+/// S-30: a latch is one also where a semaphore's counter is left, and a semaphore is none for a
+/// permit of Redisson's that outlives every latch.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn far_ends_are_told_apart() {
+    let server = RedisServer::start().await;
+    let client = LockClient::connect(&server.url()).await.unwrap();
+    let raw = server.client();
+    take(&client, "semaphore", "left", options(SOON)).await.unwrap().release().await.unwrap();
+    assert!(raw.del("left").await, "no free permits were left");
+    assert!(client.latch("left").try_set_count(1).await.unwrap());
+    assert_eq!(client.latch("left").count_down().await.unwrap(), 0);
+
+    let two = 2.try_into().unwrap();
+    let years = Duration::from_secs(60 * 365 * 24 * 60 * 60).as_millis();
+    let (seconds, _): (u128, u128) = raw.get(&["TIME"]).await;
+    for (name, end) in [
+        ("endless", "922337203685477".to_owned()),
+        ("a-lifetime", (seconds * 1000 + years).to_string()),
+    ] {
+        client.semaphore(name, two).acquire().await.unwrap().release().await.unwrap();
+        raw.cmd(&["DECRBY", name, "1"]).await;
+        raw.cmd(&["ZADD", &format!("{{{name}}}:timeout"), &end, "peer"]).await;
+        for _ in 0..2 {
+            let permit = client.semaphore(name, two).acquire().await.unwrap();
+            assert_eq!(client.inspect(name).await.unwrap().kind, Some(LockKind::Semaphore));
+            permit.release().await.unwrap();
+        }
+        // As a day later.
+        raw.cmd(&["DEL", &format!("redisson_lock_token:{{{name}}}")]).await;
+        is_no_latch(&client, name).await;
+    }
+}
+
+/// S-17, S-26: who waits fairly when a plain mutex of ours takes the name is told, and leaves the
+/// line.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fair_waiter_that_finds_a_mutex_leaves_the_line() {
+    let server = RedisServer::start().await;
+    let client = LockClient::connect(&server.url()).await.unwrap();
+    let raw = server.client();
+    let guard = client.fair_mutex("f").lock().await.unwrap();
+    let waiter = tokio::spawn(client.fair_mutex("f").with(options(SOON)).lock());
+    let queue = "redisson_lock_queue:{f}";
+    eventually(SOON, "it is in line", async || raw.exists(queue).await).await;
+    // As if it had ended, and a mutex had come before those in line.
+    let mutex = client.mutex("m").lock().await.unwrap();
+    raw.cmd(&["RENAME", "m", "f"]).await;
+    let error = timeout(SOON, waiter).await.expect("hangs").unwrap().unwrap_err();
+    assert!(matches!(error, LockError::KeyCollision { .. }), "{error:?}");
+    eventually(SOON, "it has left", async || !raw.exists(queue).await).await;
+    drop((mutex, guard));
+}
+
+/// S-28: several mutexes at once hold each as one does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_of_several_mutexes_is_a_mutex() {
+    let server = RedisServer::start().await;
+    let client = LockClient::connect(&server.url()).await.unwrap();
+    let both = client.multi_lock(["a", "b"]).lock().await.unwrap();
+    for (kind, _) in KINDS {
+        let outcome = take(&client, kind, "b", options(Wait::Never)).await;
+        let expected = if kind == "mutex" { Busy } else { Collision };
+        let answer = match outcome {
+            Err(LockError::Busy { .. }) => Busy,
+            Err(LockError::KeyCollision { .. }) => Collision,
+            outcome => panic!("{kind}: {outcome:?}"),
+        };
+        assert_eq!(answer, expected, "{kind}");
+    }
+    both.release().await.unwrap();
 }
 
 /// All kinds that share a form compete for one name, in two processes' stead: readers together or

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_runtime::store::{
-    AcquireReply, AcquireRequest, OwnerId, ReleaseReply, ReleaseRequest, Target,
+    AcquireReply, AcquireRequest, OwnerId, Ownership, ReleaseReply, ReleaseRequest, RenewRequest,
+    Target,
 };
 use lock_runtime::{
-    LockClient, LockError, LockKey, LockOptions, MemoryStore, Replicas, Store, Wait,
+    LockClient, LockError, LockKey, LockOptions, MemoryStore, Replicas, Store, StoreErrorKind, Wait,
 };
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -91,4 +92,22 @@ async fn holders_shows_permits_by_owner() {
     assert_eq!(store.holders("s"), (vec![("client:7".to_owned(), 2)], MINUTE));
     tokio::time::advance(MINUTE).await;
     assert_eq!(store.holders("s"), (Vec::new(), Duration::ZERO));
+}
+
+/// S-30, S-32: as long as its permits are renewed, a name is a semaphore's, however many days.
+#[tokio::test(start_paused = true)]
+async fn renewed_permits_keep_the_name() {
+    let store = MemoryStore::new();
+    let semaphore = Target::semaphore(key("s"), std::num::NonZeroU32::MIN);
+    let lease = Duration::from_secs(20 * 60 * 60);
+    let permit = AcquireRequest { lease, ..ask(&semaphore, 1) };
+    assert!(matches!(store.acquire(permit).await.unwrap(), AcquireReply::Granted(_)));
+    let owner = OwnerId::new("client", 1, 1);
+    for _ in 0..3 {
+        tokio::time::advance(lease - MINUTE).await;
+        let renewal = RenewRequest { target: Arc::clone(&semaphore), owner: owner.clone(), lease };
+        assert_eq!(store.renew(vec![renewal], MINUTE).await.unwrap(), [Ownership::Owner]);
+    }
+    let error = store.acquire(ask(&Target::mutex(key("s")), 2)).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::WrongType);
 }

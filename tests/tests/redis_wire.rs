@@ -39,6 +39,8 @@ async fn a_hold_has_redissons_layout() {
     let groups: Vec<_> = uuid.split('-').map(str::len).collect();
     assert_eq!(groups, [8, 4, 4, 4, 12], "{uuid}");
     assert_eq!(&uuid[14..15], "4", "not a random uuid: {uuid}");
+    let backwards: String = uuid[..8].chars().rev().collect();
+    assert_eq!(uuid[28..], backwards, "not known as ours (S-32)");
     let pttl = left(raw.pttl("wire:1").await);
     assert!(pttl <= lease && pttl > lease / 2, "{pttl:?}");
 

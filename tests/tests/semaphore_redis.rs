@@ -257,7 +257,7 @@ async fn foreign_keys_are_left_alone() {
     raw.cmd(&["SET", "text", "abc"]).await;
     raw.cmd(&["RPUSH", "list", "abc"]).await;
     let mutex = client.mutex("hash").lock().await.unwrap();
-    client.latch("latch").try_set_count(2).await.unwrap();
+    client.latch("latch").try_set_count(3).await.unwrap();
     // A semaphore of Redisson, of two permits.
     raw.cmd(&["SET", "other", "1"]).await;
     raw.cmd(&["ZADD", "{other}:timeout", FOREVER, "peer"]).await;

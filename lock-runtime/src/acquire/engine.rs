@@ -10,7 +10,7 @@ use crate::clock::Clock;
 use crate::gate::Gates;
 use crate::lease::keeper::{Keeper, Timing};
 use crate::lease::told_until;
-use crate::store::{OwnerId, Store};
+use crate::store::{OwnerId, Store, client_id};
 
 impl Engine {
     pub(crate) fn new(
@@ -22,7 +22,7 @@ impl Engine {
         Self {
             keeper: Arc::new(Keeper::new(store, clock, timing)),
             gates: Gates::new(max_waiters),
-            uuid: Arc::from(uuid::Uuid::new_v4().to_string()),
+            uuid: Arc::from(client_id()),
             holds: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             closing: Notify::new(),

@@ -8,6 +8,7 @@ pub mod memory;
 #[cfg(feature = "redis")]
 pub mod redis;
 
+mod client_id;
 mod request;
 mod subscription;
 mod target;
@@ -22,6 +23,7 @@ use crate::error::{StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
 use crate::key::LockKey;
 
+pub use self::client_id::client_id;
 pub use self::request::{
     AcquireReply, AcquireRequest, CountRequest, Inspection, LatchRequest, Ownership, ReleaseReply,
     ReleaseRequest, RenewRequest, StoredHold,

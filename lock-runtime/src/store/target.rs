@@ -157,7 +157,7 @@ impl Target {
     /// The semaphore of that name, with so many permits.
     pub fn semaphore(key: LockKey, limit: NonZeroU32) -> Arc<Self> {
         let channel = key.companion("redisson_sc");
-        let companions = vec![format!("{}:timeout", key.hash_tag())];
+        let companions = vec![permits(&key)];
         let target = Self::new(LockKind::Semaphore, key, channel, companions);
         Arc::new(Self { limit: limit.get(), ..target })
     }
@@ -166,7 +166,8 @@ impl Target {
     pub fn latch(key: LockKey) -> Arc<Self> {
         // Redisson's format here, braces whatever the name has.
         let channel = format!("redisson_countdownlatch__channel__{{{key}}}");
-        Arc::new(Self::new(LockKind::Latch, key, channel, Vec::new()))
+        let companions = vec![permits(&key)];
+        Arc::new(Self::new(LockKind::Latch, key, channel, companions))
     }
 
     /// Several locks as one. `members` are sorted and differ.
@@ -252,7 +253,7 @@ impl Target {
 
     /// Further keys and prefixes that belong to the name, by kind. Fair: the queue, the time-outs of
     /// its members, the prefix of their channels. Read and write: the waiting writers, the prefix of
-    /// the readers' time-outs. Semaphore: the time-outs of its permits.
+    /// the readers' time-outs. Semaphore, and latch, to tell it from one: the time-outs of its permits.
     #[must_use]
     pub fn companions(&self) -> &[String] {
         &self.companions
@@ -282,6 +283,11 @@ impl Target {
     pub fn replicas(&self) -> Option<Replicas> {
         self.replicas
     }
+}
+
+/// The key of the permits of a semaphore that are in use.
+fn permits(key: &LockKey) -> String {
+    format!("{}:timeout", key.hash_tag())
 }
 
 /// The channel of one waiter of a fair lock, from the lock's companions.
@@ -329,8 +335,8 @@ pub struct OwnerId {
 }
 
 impl OwnerId {
-    /// Hold number `hold` of a client, which is known by its uuid, and how many permits of a semaphore
-    /// it takes, at least one; one for all other kinds.
+    /// Hold number `hold` of a client, which is known by its [`client_id`](super::client_id()), and how
+    /// many permits of a semaphore it takes, at least one; one for all other kinds.
     #[must_use]
     pub fn new(client: &str, hold: u64, permits: u32) -> Self {
         Self { field: format!("{client}:{hold}").into(), permits: permits.max(1), within: None }

@@ -111,6 +111,7 @@ fn wanted() -> Vec<String> {
         ": inspected Some(Semaphore)",
         ": inspected Some(Latch)",
         "semaphore takes: Held(None)",
+        "semaphore takes: the key holds a count-down latch",
         "set: Number(0)",
         "set: Number(1)",
         "CountDown: Number(0)",

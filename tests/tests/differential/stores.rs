@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lock_runtime::store::{
     AcquireReply, AcquireRequest, CountRequest, Inspection, Ownership, ReleaseReply,
-    ReleaseRequest, RenewRequest, Target,
+    ReleaseRequest, RenewRequest, Target, client_id,
 };
 use lock_runtime::{FencingToken, LockKey, MemoryStore, RedisStore, Store, StoreError};
 use lock_tests::{RawClient, RedisServer};
@@ -104,7 +104,7 @@ impl Stores {
         let mut run = Run {
             stores: self,
             sequence,
-            client: format!("{id:x}"),
+            client: client_id(),
             keys: std::array::from_fn(key),
             memory: Side { store: &self.memory[0], tokens: [0; NAMES] },
             redis: Side { store: &self.redis[0], tokens: [0; NAMES] },

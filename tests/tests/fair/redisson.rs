@@ -107,6 +107,35 @@ async fn releases_are_told_both_ways() {
     world.nothing_left("j").await;
 }
 
+/// S-26, S-32: behind a hold of Redisson, plain or fair, one keeps a place; what is no hold of one of
+/// us is not taken for one, however much its owner looks like it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_unmarked_hold_of_redisson_is_waited_for() {
+    let world = World::start().await;
+    let client = world.client_that_only_listens().await;
+    // The last ends as it begins, as a uuid of another version. Others are no uuids at all.
+    for (n, owner) in [
+        "3b241101-e2bb-4255-8caf-4136c566a962:57",
+        "3b241101-e2bb-4255-8caf-4136c566a962:57:6e1f0b6a-0c3e-4d09-9f38-2d4b2f7b3d10",
+        "3b241101-e2bb-1255-8caf-4136101142b3:57",
+        "java:1",
+        "words",
+    ]
+    .iter()
+    .enumerate()
+    {
+        let name = format!("u{n}");
+        let java = Peer { world: &world, name: &name, owner };
+        assert!(java.take().await);
+        let (waiting, place) = world.waiter(&client, &name).await;
+        assert_eq!(world.queue(&name).await, [place], "{owner}");
+        assert!(!waiting.is_finished(), "{owner}: {:?}", waiting.await);
+        java.unlock().await;
+        granted(waiting).await.release().await.unwrap();
+        world.nothing_left(&name).await;
+    }
+}
+
 /// Moved into the past by a Redisson client that took the lock, our place is put right by the next
 /// sign of life.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -6,6 +6,14 @@
 -- ARGV[5] how long the place is kept in ms, 0 for none   ARGV[6] prefix of the waiters' channels
 -- returns the last reserved token as a string: taken;
 --         an integer: not yet; after so many ms something changes by itself, -1 if nothing does.
+
+-- Unmarked holds are plain ones of ours, which are another kind, or Redisson's, plain or fair. The
+-- uuids of our clients end as they begin, backwards; one in 2^32 of Redisson's does so by chance.
+local function is_plain(owner)
+  local first, last = string.match(owner, '^(%x+)%-%x+%-4%x+%-%x+%-%x%x%x%x(%x+):%d+$')
+  return first and first == string.reverse(last)
+end
+
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local ttl = redis.call('PTTL', KEYS[1])
@@ -13,7 +21,7 @@ local ours = false
 if ttl ~= -2 then
   ours = redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1
   local mode = redis.call('HGET', KEYS[1], 'mode')
-  if mode and mode ~= 'fair' then
+  if mode ~= 'fair' and (mode or is_plain(redis.call('HRANDFIELD', KEYS[1]))) then
     return redis.error_reply('WRONGTYPE the key holds another kind of lock')
   end
 end

@@ -73,9 +73,12 @@ elseif type == 'string' or type == 'none' then
   end
   if #permits > 0 then
     kind = 'semaphore'
-  elseif value and redis.call('PTTL', KEYS[1]) == -1 then
-    -- The number of a semaphore of ours has an end. Redisson's plain one looks like a latch.
-    kind, left = 'latch', -1
+  elseif value then
+    -- Redisson's plain semaphore looks like its latch.
+    local ttl = redis.call('PTTL', KEYS[1])
+    if ttl == -1 or is_latch(ttl) then
+      kind, left = 'latch', -1
+    end
   end
 else
   return redis.error_reply('WRONGTYPE the key holds no lock')

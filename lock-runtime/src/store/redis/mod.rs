@@ -55,7 +55,7 @@ use crate::key::LockKey;
 /// ACL SETUSER locks on >SECRET ~* resetchannels &* -@all
 ///   +evalsha +script|load +ping +subscribe +unsubscribe +publish +wait
 ///   +exists +type +del +pttl +pexpire +persist +time +get +set +incrby +decr
-///   +hexists +hget +hgetall +hkeys +hset +hdel
+///   +hexists +hget +hgetall +hkeys +hrandfield +hset +hdel
 ///   +lindex +lpop +lpos +lrange +lrem +rpush
 ///   +zadd +zcard +zcount +zrange +zrangebyscore +zrem +zremrangebyscore +zrevrange +zscore
 /// ```
@@ -283,8 +283,9 @@ impl Store for RedisStore {
     ) -> StoreFuture<'_, u64> {
         let target = Arc::clone(target);
         Box::pin(async move {
-            let mut call = LATCH.call(2);
-            call.arg(target.key().as_str()).arg(target.fence_counter()).arg(target.channel());
+            let mut call = LATCH.call(3);
+            call.arg(target.key().as_str()).arg(target.fence_counter()).arg(target.companions());
+            call.arg(target.channel());
             match request {
                 LatchRequest::SetCount(count) => call.arg("set").arg(count),
                 LatchRequest::CountDown => call.arg("down").arg(""),

@@ -12,10 +12,14 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local wanted, limit = tonumber(ARGV[5]), tonumber(ARGV[6])
 local free = redis.call('GET', KEYS[1])
 local members = redis.call('ZCARD', KEYS[3])
+local ttl = redis.call('PTTL', KEYS[1])
 -- Made by Redisson, which gives it no end.
-local endless = free and redis.call('PTTL', KEYS[1]) == -1
+local endless = ttl == -1
 if free and not string.match(free, '^-?%d+$') then
   return redis.error_reply('WRONGTYPE the key holds no number of permits')
+end
+if is_latch(ttl) then
+  return redis.error_reply('WRONGTYPE the key holds a count-down latch')
 end
 if endless and tonumber(free) + members ~= limit then
   return redis.error_reply('WRONGTYPE the key holds a count-down latch, or a semaphore of Redisson ' ..
@@ -52,6 +56,8 @@ if endless then
 else
   local last = redis.call('ZRANGE', KEYS[3], -1, -1, 'WITHSCORES')
   local expiry = math.max(tonumber(ARGV[2]) + tonumber(ARGV[4]), tonumber(last[2]) - now)
+  -- A lease of Redisson's that is as long as a lifetime: as one without an end.
+  expiry = is_latch(expiry) and 922337203685477 - now or expiry
   expiry = string.format('%.0f', expiry)
   redis.call('SET', KEYS[1], rest, 'PX', expiry)
   redis.call('PEXPIRE', KEYS[3], expiry)

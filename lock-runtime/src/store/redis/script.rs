@@ -12,6 +12,12 @@ use super::link::{CallError, Link};
 /// The function that scripts which take a lock begin with.
 const MINT: &str = include_str!("mint.lua");
 
+/// What scripts that count permits or latches begin with.
+const NUMBER: &str = include_str!("number.lua");
+
+/// What every part begins with.
+const HEAD: &str = concat!(include_str!("mint.lua"), include_str!("number.lua"));
+
 /// A script and its hash.
 pub(super) struct Script {
     source: String,
@@ -40,7 +46,7 @@ macro_rules! parts {
     (@ $number:expr;) => {};
     (@ $number:expr; $name:ident = $file:literal, $keys:literal, $args:literal; $($rest:tt)*) => {
         pub(super) static $name: LazyLock<Part> = LazyLock::new(|| Part {
-            script: Script::new([MINT, include_str!($file)].concat()),
+            script: Script::new([HEAD, include_str!($file)].concat()),
             body: include_str!($file),
             number: $number,
             keys: $keys,
@@ -65,15 +71,19 @@ scripts! {
     RENEW = "renew.lua";
     SHOW_COUNT = "show_count.lua";
     MULTI_RELEASE = "multi_release.lua";
-    LATCH = "latch.lua";
     RAISE_TOKEN = "raise_token.lua";
-    INSPECT = "inspect.lua";
     FORCE_RELEASE = "force_release.lua";
 }
 
 /// Takes any number of keys, so it cannot be a part.
 pub(super) static MULTI_ACQUIRE: LazyLock<Script> =
     LazyLock::new(|| Script::new([MINT, include_str!("multi_acquire.lua")].concat()));
+
+pub(super) static LATCH: LazyLock<Script> =
+    LazyLock::new(|| Script::new([NUMBER, include_str!("latch.lua")].concat()));
+
+pub(super) static INSPECT: LazyLock<Script> =
+    LazyLock::new(|| Script::new([NUMBER, include_str!("inspect.lua")].concat()));
 
 // How many keys and arguments each takes.
 parts! {
@@ -101,7 +111,7 @@ pub(super) async fn load_all(connection: &mut MultiplexedConnection) {
 
 /// Each part becomes a function whose parameters stand in for the script's own KEYS and ARGV.
 fn batch(parts: &[&Part]) -> Script {
-    let mut source = [MINT, "local scripts, keys_of, args_of = {}, {}, {}\n"].concat();
+    let mut source = [HEAD, "local scripts, keys_of, args_of = {}, {}, {}\n"].concat();
     for Part { body, number, keys, args, .. } in parts {
         // Writing to a string cannot fail.
         let _ = write!(

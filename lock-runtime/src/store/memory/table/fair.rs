@@ -18,7 +18,7 @@ impl Name {
         let (target, owner) = (&ask.target, &ask.owner);
         let (mut ours, mut ends) = (false, None);
         if let Some(hash) = self.hash()? {
-            if !matches!(hash.mode, Mode::Plain | Mode::Fair) {
+            if hash.mode != Mode::Fair {
                 return Err(another_kind());
             }
             ours = hash.has(owner.as_field(), Side::Only);

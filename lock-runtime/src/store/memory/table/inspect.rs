@@ -45,7 +45,6 @@ impl Name {
             None => (Some(LockKind::Semaphore), self.permits_by_owner(now)),
         };
         if holders.is_empty() {
-            // Free permits have an end, the count of a latch has none.
             let latch = matches!(&self.value, Some(Value::Number(Number { until: None, .. })));
             kind = latch.then_some(LockKind::Latch);
         }

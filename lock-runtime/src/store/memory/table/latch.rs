@@ -13,7 +13,6 @@ impl Name {
     ) -> Result<u64, StoreError> {
         let number = self.number()?;
         if number.is_some_and(|number| number.until.is_some()) {
-            // A latch has no end of its own.
             let message = "the key holds the free permits of a semaphore";
             return Err(StoreError::new(StoreErrorKind::WrongType, message));
         }

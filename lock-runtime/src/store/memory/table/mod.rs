@@ -93,6 +93,7 @@ enum Side {
 
 struct Number {
     count: i64,
+    /// Only free permits have an end.
     until: Option<Tick>,
 }
 

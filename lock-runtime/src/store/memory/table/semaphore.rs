@@ -6,8 +6,7 @@ use crate::error::{StoreError, StoreErrorKind};
 use crate::store::{AcquireReply, AcquireRequest, OwnerId, Target};
 
 /// As the script says it.
-const ANOTHER_COUNT: &str =
-    "the key holds a count-down latch, or a semaphore of Redisson with another number of permits";
+const LATCH: &str = "the key holds a count-down latch";
 
 impl Name {
     pub(super) fn acquire_permits(
@@ -16,14 +15,9 @@ impl Name {
         now: Tick,
         tell: &mut Tell,
     ) -> Reply {
-        // Without an end: a count that somebody else set.
         let (wanted, limit) = (ask.owner.permits(), ask.target.limit());
-        let members = i64::try_from(self.permits.len()).unwrap_or(i64::MAX);
-        let count =
-            self.number()?.filter(|number| number.until.is_none()).map(|number| number.count);
-        let endless = count.is_some();
-        if count.is_some_and(|count| count.saturating_add(members) != i64::from(limit)) {
-            return Err(StoreError::new(StoreErrorKind::WrongType, ANOTHER_COUNT));
+        if self.number()?.is_some_and(|number| number.until.is_none()) {
+            return Err(StoreError::new(StoreErrorKind::WrongType, LATCH));
         }
         let mut ends: Vec<Tick> = self.permits.iter().map(|permit| permit.until).collect();
         ends.retain(|end| *end > now);
@@ -42,7 +36,7 @@ impl Name {
             self.keep_permit(&ask.owner, number, now.after(ask.lease));
         }
         let free = i64::from(limit) - i64::try_from(self.permits.len()).unwrap_or(i64::MAX);
-        let until = (!endless).then(|| now.after(ask.lease).after(TOKEN_MEMORY));
+        let until = Some(now.after(ask.lease).after(TOKEN_MEMORY));
         self.value = Some(Value::Number(Number { count: free, until }));
         if ended && free > 0 {
             tell.push(ask.target.channel().to_owned());
@@ -81,6 +75,10 @@ impl Name {
             if &*permit.owner == owner.as_field() && permit.number <= owner.permits() {
                 permit.until = permit.until.max(until);
             }
+        }
+        // The name is a semaphore's for as long.
+        if let Some(Value::Number(Number { until: Some(end), .. })) = &mut self.value {
+            *end = until.max(*end);
         }
         true
     }
