@@ -60,6 +60,7 @@
 //! # Features
 //!
 //! - `macros` (default): the [`distributed_lock`] attribute.
+//! - `policy` (default): locks configured by a file, in the module `policy`.
 //! - `redis` (default): [`RedisStore`] and [`LockClient::connect`]. Without it, locks live in memory.
 //! - `tls-rustls`: `rediss://` addresses, verified against Mozilla's root certificates or, with
 //!   `TlsOptions`, against your own; client certificates.
@@ -68,6 +69,8 @@
 //! that first uses it; the runtime needs its time driver, and its I/O driver for Redis. A client that
 //! outlives a runtime starts them anew on the next one that uses it.
 
+#[cfg(feature = "policy")]
+pub mod policy;
 pub mod scope;
 pub mod store;
 
@@ -75,6 +78,8 @@ mod acquire;
 mod any_lock;
 mod client;
 mod clock;
+#[cfg(feature = "policy")]
+mod connect;
 mod error;
 mod fair_mutex;
 mod fence;
@@ -109,6 +114,8 @@ pub use options::{
     DEFAULT_LEASE, Lease, LockOptions, LockOptionsBuilder, MAX_LEASE, MIN_LEASE, OnLost,
     OnReleaseLost, Replicas, Wait,
 };
+#[cfg(feature = "policy")]
+pub use policy::{ConfigError, LockConfig, LockPolicy, Policy};
 pub use quorum::{Quorum, QuorumBuilder};
 pub use quorum_lock::QuorumLock;
 pub use rw_lock::RwLock;

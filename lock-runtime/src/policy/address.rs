@@ -1,0 +1,121 @@
+//! Where locks are kept. Addresses may have passwords in them: no message and no `Debug` repeats one.
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
+
+/// The address of a server. It may have a password in it, which is why `Debug` does not show it.
+///
+/// # Examples
+///
+/// ```
+/// use lock_runtime::policy::Address;
+///
+/// let address = Address::from("redis://:secret@redis.internal");
+/// assert_eq!(format!("{address:?}"), "Address(…)");
+/// assert_eq!(address.as_str(), "redis://:secret@redis.internal");
+/// ```
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub struct Address(String);
+
+impl Address {
+    /// The address itself.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<T: Into<String>> From<T> for Address {
+    fn from(address: T) -> Self {
+        Self(address.into())
+    }
+}
+
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Address(…)")
+    }
+}
+
+/// `{ master = "…", nodes = […] }`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, expecting = r#"{ master = "…", nodes = […] }"#)]
+#[non_exhaustive]
+pub struct Sentinel {
+    /// What the sentinels call the server.
+    pub master: String,
+    /// The sentinels.
+    #[serde(deserialize_with = "required_list")]
+    pub nodes: Vec<Address>,
+}
+
+/// Where locks are kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LockAddress {
+    /// In this process: `url = "memory:"`.
+    Memory,
+    /// On one server.
+    Server(Address),
+    /// In a Redis Cluster.
+    Cluster(Vec<Address>),
+    /// On the server that sentinels name.
+    Sentinel(Sentinel),
+    /// On a majority of these.
+    Quorum(Vec<Address>),
+}
+
+const LIST: &str = "a list of addresses";
+const SENTINEL: &str = r#"{ master = "…", nodes = […] }"#;
+
+pub(super) fn list<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<Address>>, D::Error> {
+    required_list(from).map(Some)
+}
+
+fn required_list<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Address>, D::Error> {
+    struct List;
+    impl<'de> Visitor<'de> for List {
+        type Value = Vec<Address>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str(LIST)
+        }
+
+        fn visit_str<E: Error>(self, _: &str) -> Result<Self::Value, E> {
+            Err(text_in_place_of(LIST))
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Self::Value, A::Error> {
+            Vec::deserialize(SeqAccessDeserializer::new(list))
+        }
+    }
+    from.deserialize_any(List)
+}
+
+pub(super) fn sentinel<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Sentinel>, D::Error> {
+    struct Table;
+    impl<'de> Visitor<'de> for Table {
+        type Value = Sentinel;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str(SENTINEL)
+        }
+
+        fn visit_str<E: Error>(self, _: &str) -> Result<Sentinel, E> {
+            Err(text_in_place_of(SENTINEL))
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, table: A) -> Result<Sentinel, A::Error> {
+            Sentinel::deserialize(MapAccessDeserializer::new(table))
+        }
+    }
+    from.deserialize_any(Table).map(Some)
+}
+
+fn text_in_place_of<E: Error>(expected: &str) -> E {
+    E::custom(format_args!("invalid type: text, expected {expected}"))
+}
