@@ -62,6 +62,8 @@
 //! - `macros` (default): the [`distributed_lock`] attribute.
 //! - `policy` (default): locks configured by a file, in the module `policy`.
 //! - `redis` (default): [`RedisStore`] and [`LockClient::connect`]. Without it, locks live in memory.
+//! - `sites`: a list of all annotated functions, and [`LockClient::check_sites`] for the start of a
+//!   program.
 //! - `tls-rustls`: `rediss://` addresses, verified against Mozilla's root certificates or, with
 //!   `TlsOptions`, against your own; client certificates.
 //!
@@ -122,6 +124,8 @@ pub use rw_lock::RwLock;
 pub use semaphore::{Semaphore, SemaphorePermit};
 pub use settings::{DeclaredKind, LockSettings};
 pub use site::LockSite;
+#[cfg(feature = "sites")]
+pub use site::sites;
 
 pub use acquire::Acquire;
 pub use guard::{LockGuard, Release, Run, RunOwned};

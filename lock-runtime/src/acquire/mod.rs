@@ -25,7 +25,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use self::contend::Contender;
 pub(crate) use self::handle::Handle;
@@ -126,6 +126,13 @@ impl Acquire {
             replicas => Arc::new(target.with_replicas(replicas)),
         };
         Self(State::Start(Wanted { engine: Arc::clone(engine), target, options, permits }))
+    }
+
+    /// The same, given up and answered with `error` if it is not through within `limit` from now.
+    pub(crate) fn within(self, limit: Duration, error: LockError) -> Self {
+        Self(State::UnderWay(Box::pin(
+            async move { timeout(limit, self).await.unwrap_or(Err(error)) },
+        )))
     }
 
     /// An acquisition that has failed already.

@@ -200,4 +200,35 @@ impl LockClient {
         // Not over the defaults in effect: the policy brings those of its own configuration.
         policy.resolve(literals).apply_to(self.settings.options)
     }
+
+    /// Reports every annotated function of the program that names a policy which the configuration does
+    /// not have, or whose literals contradict its policy: for the start of a program, before there is
+    /// traffic.
+    ///
+    /// # Errors
+    ///
+    /// All that [`LockConfig::check`] finds in [`sites`](crate::sites). A client without a configuration
+    /// is checked against an empty one.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use lock_runtime::{LockClient, LockError, distributed_lock};
+    ///
+    /// #[distributed_lock(key = "cart:{id}", policy = "checkout")]
+    /// async fn check_out(id: u64) -> Result<(), LockError> {
+    ///     Ok(())
+    /// }
+    ///
+    /// let problems = LockClient::in_memory().check_sites().unwrap_err();
+    /// assert!(problems.iter().any(|it| it.to_string().contains("no lock policy \"checkout\"")));
+    /// ```
+    #[cfg(feature = "sites")]
+    pub fn check_sites(&self) -> Result<(), Vec<crate::policy::SiteProblem>> {
+        let config = self.config().unwrap_or_default();
+        match config.check(crate::site::sites()) {
+            problems if problems.is_empty() => Ok(()),
+            problems => Err(problems),
+        }
+    }
 }

@@ -189,6 +189,13 @@ impl LockClient {
         self.settings.options
     }
 
+    /// The options of the client itself, over which a policy comes with the defaults of its own
+    /// configuration.
+    #[cfg(feature = "policy")]
+    pub(crate) fn own_options(&self) -> LockOptions {
+        self.settings.options
+    }
+
     /// Makes this the process's default client, in place of any earlier one: what annotated
     /// functions use that neither name a client nor run inside [`scope`](Self::scope).
     pub fn install(&self) {

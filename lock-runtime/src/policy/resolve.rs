@@ -77,6 +77,12 @@ impl Policy {
         self.0.own.or(self.0.defaults)
     }
 
+    /// What the policy and its bases say, without the defaults.
+    #[cfg_attr(not(feature = "macros"), allow(dead_code, reason = "for annotated functions"))]
+    pub(crate) fn own(&self) -> LockSettings {
+        self.0.own
+    }
+
     /// What holds where the code says `literals`: these win, unless the configuration has
     /// `override = "config"`; then they win over `[lock.defaults]` only.
     #[must_use]

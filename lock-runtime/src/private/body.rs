@@ -13,6 +13,9 @@ pub trait Body: Sized {
     /// How the guard is kept while it runs.
     type Guard: AsRef<LockGuard>;
 
+    /// Whether it can be started only with a guard.
+    const NEEDS_GUARD: bool;
+
     /// Starts it under the lock.
     fn start(self, guard: LockGuard) -> (Self::Guard, Self::Future);
     /// The guard, for its release.
@@ -40,6 +43,7 @@ impl<F: Future> Body for Plain<F> {
     type Output = F::Output;
     type Future = F;
     type Guard = LockGuard;
+    const NEEDS_GUARD: bool = false;
 
     fn start(self, guard: LockGuard) -> (LockGuard, F) {
         (guard, self.0)
@@ -75,6 +79,7 @@ where
     type Output = F::Output;
     type Future = F;
     type Guard = Arc<LockGuard>;
+    const NEEDS_GUARD: bool = true;
 
     fn start(self, guard: LockGuard) -> (Arc<LockGuard>, F) {
         let guard = Arc::new(guard);
@@ -109,6 +114,7 @@ where
     type Output = F::Output;
     type Future = F;
     type Guard = LockGuard;
+    const NEEDS_GUARD: bool = false;
 
     fn start(self, guard: LockGuard) -> (LockGuard, F) {
         (guard, (self.0)(false))
@@ -148,6 +154,7 @@ where
     type Output = F::Output;
     type Future = F;
     type Guard = Arc<LockGuard>;
+    const NEEDS_GUARD: bool = true;
 
     fn start(self, guard: LockGuard) -> (Arc<LockGuard>, F) {
         let guard = Arc::new(guard);

@@ -3,14 +3,16 @@
 use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use pin_project_lite::pin_project;
 
 use super::body::Body;
 use super::returns::{ErrorReturn, SkipReturn};
-use super::wanted::Wanted;
+use super::wanted::{Lock, Wanted};
 use crate::acquire::Acquire;
-use crate::error::LockError;
+use crate::any_lock::AnyLock;
+use crate::error::{LockError, StoreError, StoreErrorKind};
 use crate::guard::{Release, RunOwned};
 use crate::options::{LockOptions, OnReleaseLost, Wait};
 
@@ -61,7 +63,12 @@ pin_project! {
 pin_project! {
     #[project = StateProjection]
     enum State<B: Body> {
-        Acquiring { acquire: Acquire, body: Option<B>, on_release_lost: OnReleaseLost },
+        Acquiring {
+            acquire: Acquire,
+            body: Option<B>,
+            enforced: bool,
+            on_release_lost: OnReleaseLost,
+        },
         Running { #[pin] run: RunOwned<B::Guard, B::Future>, on_release_lost: OnReleaseLost },
         Releasing {
             release: Release,
@@ -84,17 +91,27 @@ impl<B: Body> State<B> {
                 Err(body) => body,
             }
         };
-        let (acquire, options) = wanted
-            .acquire(unless_said)
-            .unwrap_or_else(|error| (Acquire::failed(error), LockOptions::default()));
-        let on_release_lost = options.on_release_lost();
-        Self::Acquiring { acquire, body: Some(body), on_release_lost }
+        let body = Some(body);
+        match wanted.lock(unless_said) {
+            Ok(Lock { lock, options, enforced }) => {
+                let enforced = enforced || B::NEEDS_GUARD;
+                let acquire = if enforced { lock.lock() } else { look(&lock, options) };
+                let on_release_lost = options.on_release_lost();
+                Self::Acquiring { acquire, body, enforced, on_release_lost }
+            }
+            Err(error) => Self::Acquiring {
+                acquire: Acquire::failed(error),
+                body,
+                enforced: true,
+                on_release_lost: OnReleaseLost::Log,
+            },
+        }
     }
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<B::Output, LockError>> {
         loop {
             let next = match self.as_mut().project() {
-                StateProjection::Acquiring { acquire, body, on_release_lost } => {
+                StateProjection::Acquiring { acquire, body, enforced, on_release_lost } => {
                     let acquired = ready!(Pin::new(acquire).poll(cx));
                     // Polled after completion.
                     let Some(body) = body.take() else { return Poll::Pending };
@@ -103,6 +120,16 @@ impl<B: Body> State<B> {
                             let (guard, future) = body.start(guard);
                             let run = RunOwned::new(guard, future);
                             Self::Running { run, on_release_lost: *on_release_lost }
+                        }
+                        Err(error) if !*enforced => {
+                            tracing::info!(
+                                error = &error as &dyn std::error::Error,
+                                "runs without the lock, which its policy does not enforce"
+                            );
+                            match body.start_without() {
+                                Ok(body) => Self::Free { body },
+                                Err(_) => return Poll::Ready(Err(error)),
+                            }
                         }
                         Err(error) if error.is_busy() => match body.start_busy() {
                             Ok(body) => Self::Free { body },
@@ -130,6 +157,15 @@ impl<B: Body> State<B> {
             self.set(next);
         }
     }
+}
+
+/// How long a lock that is not enforced may hold up the body: a round trip, and nothing that hangs.
+const A_LOOK: Duration = Duration::from_millis(100);
+
+/// Takes the lock if it is free, to tell whether it would have been.
+fn look(lock: &AnyLock, options: LockOptions) -> Acquire {
+    let silence = StoreError::new(StoreErrorKind::Unavailable, "the store did not answer in time");
+    lock.clone().with(options.with_wait(Wait::Never)).lock().within(A_LOOK, silence.into())
 }
 
 /// S-13: a body that ended in time keeps its value, unless it is to hear of a loss that only the
