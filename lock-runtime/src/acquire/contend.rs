@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout};
 
 use super::Contention;
 use super::attempt::Attempt;
-use super::share::{AskTurn, Before};
+use super::share::{AskTurn, Before, ToJoin};
 use super::waiting::Waiting;
 use crate::clock::Tick;
 use crate::error::{BusyReason, LockError, StoreError, StoreErrorKind};
@@ -40,13 +40,13 @@ struct Held(Option<Duration>);
 pub(super) enum Contended {
     Taken(LockGuard),
     /// Another reader of this process has it now (S-27).
-    ToJoin(Arc<Stand>),
+    ToJoin(ToJoin),
 }
 
 /// What to do after an answer.
 enum Next {
     Return(Result<LockGuard, LockError>),
-    Join(Arc<Stand>),
+    Join(ToJoin),
     TryAgain,
     WaitForHolder(Held),
 }
@@ -88,13 +88,13 @@ impl<'a> Contender<'a> {
                     self.turn = turn;
                     self.ask().await
                 }
-                Before::Join(stand) => Next::Join(stand),
+                Before::Join(hold) => Next::Join(hold),
                 Before::Held(remaining) => self.refused(remaining).await,
                 Before::Failed(error) => self.failed(error).await,
             };
             match next {
                 Next::Return(result) => return result.map(Contended::Taken),
-                Next::Join(stand) => return Ok(Contended::ToJoin(stand)),
+                Next::Join(hold) => return Ok(Contended::ToJoin(hold)),
                 Next::TryAgain => {}
                 Next::WaitForHolder(held) => {
                     self.wait(held).await;

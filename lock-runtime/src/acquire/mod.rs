@@ -248,12 +248,9 @@ impl Contention {
     async fn run(self) -> Result<LockGuard, LockError> {
         self.engine.keeper.ensure_running();
         let limit = self.limit();
-        // A hold that cannot end before it is joined.
-        let mut kept = None;
+        let mut to_join = None;
         loop {
-            let joined = self.join(limit).await;
-            drop(kept.take());
-            match joined {
+            match self.join(limit, to_join.take()).await {
                 Joined::Yes(result) => return result,
                 Joined::Unknown(error) if self.gives_up_on(&error) => return Err(error.into()),
                 Joined::Unknown(_) | Joined::No => {}
@@ -276,7 +273,7 @@ impl Contention {
             }
             match Contender::new(&self, seat, limit).contend().await? {
                 Contended::Taken(guard) => return Ok(guard),
-                Contended::ToJoin(stand) => kept = Some(stand),
+                Contended::ToJoin(hold) => to_join = Some(hold),
             }
         }
     }

@@ -112,11 +112,17 @@ impl AskTurn {
     }
 }
 
+/// A hold that cannot end before it is joined.
+pub(super) struct ToJoin {
+    _kept: Arc<Stand>,
+    /// Since when whoever is to join it waits for an answer.
+    came_at: Tick,
+}
+
 /// What there is to do for whoever wants to ask for a lock.
 pub(super) enum Before {
     Ask(AskTurn),
-    /// To join this.
-    Join(Arc<Stand>),
+    Join(ToJoin),
     /// To take the refusal that another reader got.
     Held(Option<Duration>),
     /// To take the failure that another reader met.
@@ -212,7 +218,7 @@ impl Contention {
             return Before::Ask(AskTurn::default());
         };
         if let Some(stand) = readers.find(&terms).and_then(|shared| shared.stand.upgrade()) {
-            return Before::Join(stand);
+            return Before::Join(ToJoin { _kept: stand, came_at });
         }
         match &told.answer {
             Answer::Held(remaining) if told.asked_at >= Some(came_at) => Before::Held(*remaining),
@@ -242,7 +248,7 @@ impl Contention {
 
     /// Joins the read hold of this process, if there is one and no writer waits. If that does not
     /// come to a guard, the hold is there to be joined no more.
-    pub(super) async fn join(&self, limit: Option<Instant>) -> Joined {
+    pub(super) async fn join(&self, limit: Option<Instant>, sure: Option<ToJoin>) -> Joined {
         let readers = &self.engine.readers;
         let Some(terms) = self.terms() else { return Joined::No };
         let Some(shared) = readers.find(&terms) else { return Joined::No };
@@ -250,7 +256,9 @@ impl Contention {
         let Some(stand) = shared.stand.upgrade() else { return Joined::No };
         // As every question, it gets a moment, or a short wait over a slow network could never succeed.
         let answer_by = limit.map(|limit| limit.max(Instant::now() + A_MOMENT));
-        let answer = match until(answer_by, self.may_join(&shared, &stand)).await {
+        // Whoever waits already may find that another has asked whether they all may join.
+        let came_at = sure.as_ref().map_or_else(|| self.engine.keeper.clock.now(), |s| s.came_at);
+        let answer = match until(answer_by, self.may_join(&shared, &stand, came_at)).await {
             // Nobody is known to be in the way (S-33).
             None => return Joined::Yes(Err(silence().into())),
             Some(answer) => answer,
@@ -272,10 +280,14 @@ impl Contention {
     }
 
     /// Whether readers may go on, by the store's last word if that is fresh.
-    async fn may_join(&self, shared: &Shared, stand: &Stand) -> Result<bool, StoreError> {
+    async fn may_join(
+        &self,
+        shared: &Shared,
+        stand: &Stand,
+        came_at: Tick,
+    ) -> Result<bool, StoreError> {
         let Stand { hold, .. } = stand;
-        let (clock, timing) = (&self.engine.keeper.clock, self.engine.keeper.timing);
-        let came_at = clock.now();
+        let timing = self.engine.keeper.timing;
         let mut said = shared.said.lock().await;
         let Ok(asked_at) = hold.check() else { return Ok(false) };
         let fresh = asked_at.since(said.asked_at) < timing.handoff_window;

@@ -119,8 +119,10 @@ async fn quick_readers_make_no_line() {
 /// S-27: behind a writer, elsewhere or here, the refusal of one is that of all who were there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refusal_is_shared() {
-    let (server, client) = world().await;
+    let (server, proxy, client) = far_world(Duration::from_secs(2)).await;
     let other = connect(&server).await;
+    // More than it takes to have fifty futures ask.
+    proxy.delay_replies(Duration::from_millis(50));
     for (writing, ours) in [(&other, false), (&client, true)] {
         let writer = writing.rw_lock("t").write().await.unwrap();
         let lock = client.rw_lock("t");

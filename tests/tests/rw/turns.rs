@@ -144,12 +144,16 @@ async fn silence_is_no_refusal() {
 /// S-33: what a name is taken by is no writer, whoever has asked.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_collision_is_no_refusal() {
-    let (server, _proxy, client) = far_world(Duration::from_secs(2)).await;
+    let (server, proxy, client) = far_world(Duration::from_secs(2)).await;
     server.client().cmd(&["SET", "t", "x"]).await;
     let lock = client.rw_lock("t");
+    proxy.delay_replies(Duration::from_millis(100));
+    let asked = Instant::now();
     for tried in join_all((0..20).map(|_| lock.try_read())).await {
         assert!(matches!(tried, Err(LockError::KeyCollision { .. })), "{tried:?}");
     }
+    // Nobody waits for more than two answers.
+    assert!(asked.elapsed() < Duration::from_millis(900), "took {:?}", asked.elapsed());
 }
 
 /// S-20: at a shutdown whoever waits for another's answer leaves with it, and nothing stays.
