@@ -4,8 +4,8 @@
 //! who want to join asks the store whether a writer waits, for all of them: otherwise a stream of
 //! local readers would keep the hold for ever.
 //!
-//! Where there is no hold to join, readers ask the store for one in turn. So whoever comes while
-//! another asks finds that one's hold, or its refusal.
+//! Where there is no hold to join, readers ask the store for one in turn, each for all who have come
+//! by then: they join what it is granted, or are refused what it is refused.
 //!
 //! # Invariants
 //!

@@ -80,23 +80,6 @@ async fn fifty_tries_share_one_hold() {
     }
 }
 
-/// S-27: the same in memory, where a hold shows by its token.
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn tries_in_memory_share_one_hold() {
-    let client = LockClient::in_memory();
-    for _ in 0..300 {
-        let waiters: Vec<_> = (0..4).map(|_| reading(&client, "t")).collect();
-        let mut guards = one_hold((0..20).map(|_| trying(&client, "t")).collect()).await;
-        for waiter in waiters {
-            guards.push(got(waiter, SOON).await);
-        }
-        same_token(&guards);
-        drop(guards);
-        let writer = timeout(SOON, client.rw_lock("t").write()).await.expect("a hold is left");
-        writer.unwrap().release().await.unwrap();
-    }
-}
-
 /// S-27: readers who are done at once do not have the others ask one after the other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn quick_readers_make_no_line() {
