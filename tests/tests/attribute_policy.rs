@@ -142,6 +142,7 @@ async fn what_is_not_enforced_outlives_its_store() {
     assert!(waited < Duration::from_secs(1), "{waited:?}");
 }
 
+#[expect(dead_code, reason = "linked in is enough")]
 #[distributed_lock(key = "pinned", policy = "pinned", lease = "10s", client = client)]
 async fn pinned(client: &LockClient) -> Result<(), LockError> {
     let _ = client;

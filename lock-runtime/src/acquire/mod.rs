@@ -10,6 +10,7 @@
 //!   notice costs time and nothing else.
 //! - What was sent and not answered is undone ([`Attempt`], S-21), whatever makes us stop.
 
+mod attempt;
 mod contend;
 mod engine;
 mod handle;
@@ -27,7 +28,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use self::contend::Contender;
+use self::contend::{Contended, Contender};
 pub(crate) use self::handle::Handle;
 use self::share::Joined;
 use self::share::Readers;
@@ -254,8 +255,9 @@ impl Contention {
     async fn run(self) -> Result<LockGuard, LockError> {
         self.engine.keeper.ensure_running();
         let limit = self.limit();
+        let mut to_join = None;
         loop {
-            match self.join(limit).await {
+            match self.join(limit, to_join.take()).await {
                 Joined::Yes(result) => return result,
                 Joined::Unknown(error) if self.gives_up_on(&error) => return Err(error.into()),
                 Joined::Unknown(_) | Joined::No => {}
@@ -276,7 +278,10 @@ impl Contention {
                 drop(seat);
                 continue;
             }
-            return Contender::new(&self, seat, limit).contend().await;
+            match Contender::new(&self, seat, limit).contend().await? {
+                Contended::Taken(guard) => return Ok(guard),
+                Contended::ToJoin(hold) => to_join = Some(hold),
+            }
         }
     }
 

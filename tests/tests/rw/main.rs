@@ -8,6 +8,8 @@ mod outage;
 mod peers;
 mod processes;
 mod sharing;
+mod tries;
+mod turns;
 mod wire;
 
 use std::time::Duration;
