@@ -110,6 +110,9 @@ async fn two_servers_keep_nothing_after_a_lost_reply() {
     .await;
     let other = LockClient::connect(&world.servers[1].url()).await.unwrap();
     let held = timeout(SOON, other.mutex("b").lock()).await.expect("kept").unwrap();
+    world.servers[1].reset_stats().await;
+    let refused = async || world.servers[1].command_calls().await.contains_key("evalsha");
+    eventually(SOON, "what failed is over, and `b` is asked for again", refused).await;
     proxy.pass();
     eventually(SOON, "`a` is given back", async || !world.held().await[0]).await;
     assert!(!waiter.is_finished());
