@@ -260,9 +260,8 @@ async fn permits_inside_permits_are_more_permits() {
 #[tokio::test(start_paused = true)]
 async fn differing_permits_of_one_semaphore_are_refused() {
     let client = LockClient::in_memory();
-    let of = |limit, permits| {
-        MultiMember::permits(&client.semaphore("s", some(limit)), some(permits))
-    };
+    let of =
+        |limit, permits| MultiMember::permits(&client.semaphore("s", some(limit)), some(permits));
     for (other, says) in [(of(3, 2), "2 of 3 permits"), (of(4, 1), "1 of 4 permits")] {
         let wrong = MultiLock::of([client.mutex("m").into(), of(3, 1), other]);
         let error = wrong.lock().await.unwrap_err();

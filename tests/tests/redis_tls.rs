@@ -11,9 +11,7 @@ use lock_runtime::{
 };
 use lock_tests::redis_server::ClientType;
 use lock_tests::{RedisServer, eventually};
-use rcgen::{
-    BasicConstraints, CertificateParams, IsCa, KeyPair, PKCS_ED25519, date_time_ymd,
-};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair, PKCS_ED25519, date_time_ymd};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 

@@ -105,7 +105,8 @@ fn is_number(text: &str) -> bool {
 
 /// False for what begins with a colon, as a password does when its `@` is missing.
 fn is_host_and_port(text: &str) -> bool {
-    let name = if text.starts_with('[') { text.find(']').map(|end| end + 1) } else { text.find(':') };
+    let name =
+        if text.starts_with('[') { text.find(']').map(|end| end + 1) } else { text.find(':') };
     let (name, port) = text.split_at(name.unwrap_or(text.len()));
     let is_port = |port: &str| port.strip_prefix(':').is_some_and(is_number);
     text.is_empty() || !name.is_empty() && (port.is_empty() || is_port(port))
