@@ -281,7 +281,7 @@ async fn differing_permits_of_one_semaphore_are_refused() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_client_knows_of_the_joint_lock() {
     let world = World::new().await;
-    let lease = ms(2_400);
+    let lease = ms(3_000);
     let guard = world.both().with(watched(lease)).lock().await.unwrap();
     for client in &world.clients {
         let held = client.held();
@@ -290,7 +290,7 @@ async fn each_client_knows_of_the_joint_lock() {
         assert_eq!(info.token, guard.token());
         assert!(client.health().is_healthy());
     }
-    world.proxies[1].black_hole();
+    world.proxies[1].stall();
     for client in &world.clients {
         eventually(lease, "it is late", async || !client.health().is_healthy()).await;
         let health = client.health();
@@ -300,6 +300,7 @@ async fn each_client_knows_of_the_joint_lock() {
     world.proxies[1].pass();
     let good = async || world.clients.iter().all(|client| client.health().is_healthy());
     eventually(guard.remaining(), "it is well again", good).await;
+    assert!(!guard.is_lost());
     guard.release().await.unwrap();
     for client in &world.clients {
         assert_eq!(client.held(), []);

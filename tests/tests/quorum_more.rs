@@ -107,7 +107,7 @@ async fn one_server_does_not_make_the_whole_late() {
         let outcome = quorum.lock("t").try_lock().await.unwrap();
         let took = start.elapsed();
         assert!(outcome.is_none(), "hangs: {hangs}");
-        assert!((ms(350)..ms(700)).contains(&took), "hangs: {hangs}: {took:?}");
+        assert!((ms(350)..ms(1_200)).contains(&took), "hangs: {hangs}: {took:?}");
         let free = async || !servers[2].client().exists("t").await;
         eventually(ms(300), "what was granted is given back", free).await;
         match hangs {
@@ -128,7 +128,7 @@ async fn one_server_does_not_make_the_whole_late() {
 async fn the_client_knows_what_the_quorum_holds() {
     let servers = servers(3).await;
     let quorum = connect(&servers).await;
-    let (client, lease) = (quorum.client(), ms(2_400));
+    let (client, lease) = (quorum.client(), ms(3_000));
     let watched = LockOptions::builder().lease(Lease::Watchdog(lease)).build().unwrap();
     let guard = quorum.lock("h").with(watched).lock().await.unwrap();
     let held = client.held();
@@ -147,6 +147,7 @@ async fn the_client_knows_what_the_quorum_holds() {
     servers[..2].iter().for_each(RedisServer::resume);
     let good = async || client.health().is_healthy() && !client.health().last_renewal_failed;
     eventually(guard.remaining(), "it is well again", good).await;
+    assert!(!guard.is_lost());
     guard.release().await.unwrap();
     assert_eq!(client.held(), []);
 }
