@@ -209,7 +209,7 @@ impl<'a> Contender<'a> {
         engine.keeper.watchdog.add(&hold);
         // Where others can hold as well, or line up elsewhere, the next in line need not wait for us.
         let (seat, left) = match hold.target.kind() {
-            LockKind::Semaphore => (Some(seat.step_out()), None),
+            _ if hold.target.is_shared() => (Some(seat.step_out()), None),
             LockKind::Fair | LockKind::Read => (None, Some(seat)),
             _ => (Some(seat), None),
         };

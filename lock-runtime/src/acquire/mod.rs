@@ -312,7 +312,8 @@ impl Contention {
             LockKind::Fair => gates.enter_beside(&self.target, options.max_waiters()),
             // Who asks for these inside the gate need not get them, nor all that there are: only
             // the store knows.
-            LockKind::Semaphore | LockKind::Latch if !may_wait => Entry::Turn(Seat::apart()),
+            LockKind::Latch if !may_wait => Entry::Turn(Seat::apart()),
+            _ if !may_wait && self.target.is_shared() => Entry::Turn(Seat::apart()),
             _ => gates.enter(&self.target, options.lease(), options.max_waiters(), may_wait),
         }
     }
