@@ -24,7 +24,7 @@ pub(crate) fn expand(input: TokenStream) -> TokenStream {
     };
     let mut errors = Errors::default();
     let settings = Settings::parse(&input.attrs, Place::Type, &mut errors);
-    let derive = Derive { input: &input, root: root(settings.root) };
+    let derive = Derive::new(&input, settings.root);
     let part = match &input.data {
         Data::Struct(data) => derive.newtype(&data.fields, &mut errors),
         Data::Enum(data) => derive.name(data.variants.iter(), &mut errors),
@@ -44,17 +44,27 @@ pub(crate) fn expand(input: TokenStream) -> TokenStream {
     }
 }
 
-/// The runtime crate as the type sees it.
-fn root(given: Option<Path>) -> TokenStream {
-    given.map_or_else(
-        || quote_spanned!(Span::mixed_site()=> ::lock_runtime),
-        |root| root.to_token_stream(),
-    )
-}
-
 struct Derive<'a> {
     input: &'a DeriveInput,
-    root: TokenStream,
+    /// The trait and its writer, where the type finds the runtime.
+    trait_path: TokenStream,
+    writer: TokenStream,
+}
+
+impl<'a> Derive<'a> {
+    fn new(input: &'a DeriveInput, root: Option<Path>) -> Self {
+        let here = Span::mixed_site();
+        // A path that leads nowhere is an error at the path.
+        let last = root.as_ref().and_then(|root| root.segments.last());
+        let there = last.map_or(here, |last| here.located_at(last.ident.span()));
+        let root = root
+            .map_or_else(|| quote_spanned!(here=> ::lock_runtime), |root| root.to_token_stream());
+        Self {
+            input,
+            trait_path: quote_spanned!(there=> #root::KeyPart),
+            writer: quote_spanned!(there=> #root::KeyPartWriter),
+        }
+    }
 }
 
 /// What the impl is made of.
@@ -62,7 +72,7 @@ struct Derive<'a> {
 struct Part {
     /// Predicates beside those of the type.
     bounds: Vec<TokenStream>,
-    /// The statement that writes the part to `out`.
+    /// The statement that writes the part to `__lock_out`, which no constant is called.
     write: TokenStream,
 }
 
@@ -103,13 +113,13 @@ impl Derive<'_> {
 
     /// The type is repeated in the user's tokens, so that an error about it shows the field.
     fn hand_on(&self, member: Member, ty: &Type) -> Part {
-        let root = &self.root;
+        let trait_path = &self.trait_path;
         let bounds = bounds::of(ty, &self.input.generics)
             .into_iter()
-            .map(|bounded| quote_spanned!(Span::mixed_site()=> #bounded: #root::KeyPart))
+            .map(|bounded| quote_spanned!(Span::mixed_site()=> #bounded: #trait_path))
             .collect();
         let write = quote_spanned! {Span::mixed_site()=>
-            <#ty as #root::KeyPart>::write_key_part(&self.#member, out);
+            <#ty as #trait_path>::write_key_part(&self.#member, __lock_out);
         };
         Part { bounds, write }
     }
@@ -121,9 +131,14 @@ impl Derive<'_> {
     ) -> Option<Part> {
         let mut names: HashMap<String, &Ident> = HashMap::new();
         let mut arms = TokenStream::new();
+        let mut refused = false;
         for variant in variants {
             let settings = Settings::parse(&variant.attrs, Place::Variant, errors);
             refuse_values(variant, errors);
+            if settings.refused {
+                refused = true;
+                continue;
+            }
             let name = variant_name(variant, settings.name.as_ref(), errors);
             if let Some(other) = names.insert(name.clone(), &variant.ident)
                 && !name.is_empty()
@@ -138,37 +153,40 @@ impl Derive<'_> {
             }
             arms.extend(arm(variant, &name));
         }
-        if names.is_empty() {
+        if names.is_empty() && !refused {
             let enumeration = &self.input.ident;
             let problem =
                 "has no variants, so no key can ever be made with it; take it out of the key";
             errors.push_at(enumeration.span(), format!("`{enumeration}` {problem}"));
             return None;
         }
-        let root = &self.root;
+        let writer = &self.writer;
         let write = quote_spanned! {Span::mixed_site()=>
-            #root::KeyPartWriter::write_str(out, match *self { #arms });
+            #writer::write_str(__lock_out, match *self { #arms });
         };
         Some(Part { bounds: Vec::new(), write })
     }
 
     fn implementation(&self, part: &Part) -> TokenStream {
-        let Self { input, root } = self;
+        let Self { input, trait_path, writer } = self;
         let Part { bounds, write } = part;
         let name = ours(&input.ident);
         let (parameters, arguments, clause) = input.generics.split_for_impl();
         let own = clause.into_iter().flat_map(|clause| &clause.predicates);
-        let out =
-            if write.is_empty() { quote!(_) } else { quote_spanned!(Span::mixed_site()=> out) };
+        let out = if write.is_empty() {
+            quote!(_)
+        } else {
+            quote_spanned!(Span::mixed_site()=> __lock_out)
+        };
         quote_spanned! {Span::mixed_site()=>
             #[automatically_derived]
-            impl #parameters #root::KeyPart for #name #arguments
+            impl #parameters #trait_path for #name #arguments
             where
                 #(#own,)*
                 #(#bounds,)*
             {
                 #[inline]
-                fn write_key_part(&self, #out: &mut #root::KeyPartWriter<'_>) {
+                fn write_key_part(&self, #out: &mut #writer<'_>) {
                     #write
                 }
             }

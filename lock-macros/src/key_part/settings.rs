@@ -1,7 +1,8 @@
 //! `#[key_part(…)]` on a type, a variant or a field.
 
+use quote::ToTokens as _;
 use syn::meta::ParseNestedMeta;
-use syn::{Attribute, Expr, ExprLit, Lit, LitStr, Path};
+use syn::{Attribute, Expr, ExprLit, Lit, LitStr, Meta, Path, Token};
 
 use crate::errors::{Errors, nearest};
 
@@ -18,34 +19,58 @@ pub(super) enum Place {
 pub(super) struct Settings {
     pub(super) root: Option<Path>,
     pub(super) name: Option<LitStr>,
+    /// Something was said and not understood.
+    pub(super) refused: bool,
 }
 
 impl Settings {
     pub(super) fn parse(attrs: &[Attribute], place: Place, errors: &mut Errors) -> Self {
         let mut settings = Self::default();
         for attr in attrs.iter().filter(|attr| attr.path().is_ident("key_part")) {
-            errors.keep(if place == Place::Field {
-                let message = "a field has nothing to set; `crate = …` goes in front of the type and \
-                               `name = …` in front of a variant";
-                Err(syn::Error::new_spanned(attr, message))
-            } else {
-                attr.parse_nested_meta(|meta| settings.take(&meta, place))
-            });
+            settings.refused |= errors.keep(settings.add(attr, place)).is_none();
         }
         settings
+    }
+
+    fn add(&mut self, attr: &Attribute, place: Place) -> syn::Result<()> {
+        let message = match (place, &attr.meta) {
+            (Place::Type | Place::Variant, Meta::List(_)) => {
+                return attr.parse_nested_meta(|meta| self.take(&meta, place));
+            }
+            (Place::Type, _) => "write the argument in parentheses, as in `#[key_part(crate = …)]`",
+            (Place::Variant, _) => {
+                "write the argument in parentheses, as in `#[key_part(name = \"…\")]`"
+            }
+            (Place::Field, _) => {
+                "a field has nothing to set; `crate = …` goes in front of the type and `name = …` in \
+                 front of a variant"
+            }
+        };
+        Err(syn::Error::new_spanned(attr, message))
     }
 
     fn take(&mut self, meta: &ParseNestedMeta<'_>, place: Place) -> syn::Result<()> {
         match place {
             Place::Type if meta.path.is_ident("crate") => {
-                once(&mut self.root, meta, root(meta.value()?.parse()?)?)
+                once(&mut self.root, meta, root(value(meta)?)?)
             }
             Place::Variant if meta.path.is_ident("name") => {
-                once(&mut self.name, meta, name(meta.value()?.parse()?)?)
+                once(&mut self.name, meta, name(value(meta)?)?)
             }
             _ => Err(meta.error(unknown(meta, place))),
         }
     }
+}
+
+fn value(meta: &ParseNestedMeta<'_>) -> syn::Result<Expr> {
+    if !meta.input.peek(Token![=]) {
+        let problem = match meta.path.is_ident("crate") {
+            true => "`crate` takes its value behind `=`; write `crate = …`",
+            false => "`name` takes its value behind `=`; write `name = \"…\"`",
+        };
+        return Err(meta.error(problem));
+    }
+    Ok(ungrouped(meta.value()?.parse()?))
 }
 
 fn once<T>(slot: &mut Option<T>, meta: &ParseNestedMeta<'_>, value: T) -> syn::Result<()> {
@@ -64,16 +89,16 @@ fn unknown(meta: &ParseNestedMeta<'_>, place: Place) -> String {
     if meta.path.is_ident("crate") {
         return "`crate` goes in front of the enum, for all of its variants".into();
     }
-    let word = meta.path.get_ident().map(ToString::to_string).unwrap_or_default();
+    let word = meta.path.to_token_stream().to_string().replace(' ', "");
     let known = if place == Place::Type { "crate" } else { "name" };
     match nearest(&word, [known]) {
         Some(_) => format!("there is no argument `{word}`; did you mean `{known}`?"),
-        None => format!("the only argument here is `{known}`"),
+        None => format!("there is no argument `{word}`; the only one here is `{known}`"),
     }
 }
 
 fn root(value: Expr) -> syn::Result<Path> {
-    match ungrouped(value) {
+    match value {
         Expr::Path(path) if path.qself.is_none() => Ok(path.path),
         value => Err(syn::Error::new_spanned(
             value,
@@ -83,7 +108,7 @@ fn root(value: Expr) -> syn::Result<Path> {
 }
 
 fn name(value: Expr) -> syn::Result<LitStr> {
-    match ungrouped(value) {
+    match value {
         Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Ok(text),
         value => Err(syn::Error::new_spanned(
             value,

@@ -44,7 +44,7 @@ struct IdOf<E: Entity>(PhantomData<E>, E::Id);
 struct Qualified<E: Entity>(<E as Entity>::Id);
 
 #[derive(KeyPart)]
-struct Sized<const N: usize, T = u64>(Fixed<N>, PhantomData<T>);
+struct Fix<const N: usize, T = u64>(Fixed<N>, PhantomData<T>);
 
 struct Fixed<const N: usize>;
 
@@ -112,7 +112,7 @@ async fn main() -> Result<(), LockError> {
     assert_eq!(key(&shared).await?, "z");
     assert_eq!(key(&IdOf::<User>(PhantomData, 3)).await?, "3");
     assert_eq!(key(&Qualified::<User>(4)).await?, "4");
-    assert_eq!(key(&Sized::<5, f64>(Fixed, PhantomData)).await?, "5");
+    assert_eq!(key(&Fix::<5, f64>(Fixed, PhantomData)).await?, "5");
     assert_eq!(key(&r#struct { r#type: 6 }).await?, "6");
     assert_eq!(key(&Kind::Order).await?, "order");
     assert_eq!(key(&Kind::Transfer).await?, "SEPA%3A2");
