@@ -4,7 +4,7 @@ mod facade {
     pub use lock_runtime as locks;
 }
 
-use facade::locks::{KeyPart, LockClient, LockError, LockKey};
+use facade::locks::{KeyPart, LockError, LockKey};
 
 macro_rules! newtypes {
     ($($name:ident($ty:ty)),*) => {$(
@@ -61,7 +61,6 @@ fn key(part: &dyn KeyPart) -> Result<String, LockError> {
 }
 
 fn main() -> Result<(), LockError> {
-    LockClient::in_memory();
     assert_eq!(key(&AccountId(1))?, "1");
     assert_eq!(key(&Tenant("t"))?, "t");
     assert_eq!(key(&Boxed(Box::new("b".into())))?, "b");

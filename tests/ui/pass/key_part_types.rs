@@ -55,6 +55,7 @@ impl<const N: usize> KeyPart for Fixed<N> {
 }
 
 #[derive(KeyPart)]
+#[allow(non_camel_case_types)]
 struct r#struct {
     r#type: u8,
 }
@@ -106,8 +107,8 @@ async fn main() -> Result<(), LockError> {
     LockClient::in_memory().install();
     let name = Name { text: "a:b" };
     assert_eq!(pay(Kind::CreditCard, AccountId(7), name).await?, "credit-card:7:a%3Ab");
-    assert_eq!(key(&Generic("x".into()) as &Generic<String>).await?, "x");
-    assert_eq!(key(&&Generic::<str>(Box::from("y"))).await?, "y");
+    assert_eq!(key(&Generic(Box::new("x".to_owned()))).await?, "x");
+    assert_eq!(key(&Generic::<str>(Box::from("y"))).await?, "y");
     let shared = Shared::<str> { of: PhantomData, value: Arc::new(Cow::Borrowed("z")) };
     assert_eq!(key(&shared).await?, "z");
     assert_eq!(key(&IdOf::<User>(PhantomData, 3)).await?, "3");
