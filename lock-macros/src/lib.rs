@@ -3,12 +3,14 @@
 //!
 //! The manual is at [`macro@distributed_lock`]. The code reads in the order of the work: `args` parses
 //! the argument list and `item` the function, `template` takes keys apart, `validate` knows what must
-//! fit together, and `expand` writes the one call of the runtime that remains.
+//! fit together, and `expand` writes the one call of the runtime that remains. `key_part` is
+//! [`macro@KeyPart`].
 
 mod args;
 mod errors;
 mod expand;
 mod item;
+mod key_part;
 mod template;
 mod validate;
 
@@ -316,4 +318,10 @@ use proc_macro::TokenStream;
 #[proc_macro_attribute]
 pub fn distributed_lock(args: TokenStream, item: TokenStream) -> TokenStream {
     expand::expand(args.into(), item.into()).into()
+}
+
+#[doc = include_str!("key_part/manual.md")]
+#[proc_macro_derive(KeyPart, attributes(key_part))]
+pub fn derive_key_part(item: TokenStream) -> TokenStream {
+    key_part::expand(item.into()).into()
 }

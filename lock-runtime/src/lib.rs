@@ -59,7 +59,7 @@
 //!
 //! # Features
 //!
-//! - `macros` (default): the [`distributed_lock`] attribute.
+//! - `macros` (default): the [`distributed_lock`] attribute and `#[derive(KeyPart)]`.
 //! - `policy` (default): locks configured by a file, in the module `policy`.
 //! - `redis` (default): [`RedisStore`] and [`LockClient::connect`]. Without it, locks live in memory.
 //! - `sites`: a list of all annotated functions, and [`LockClient::check_sites`] for the start of a
@@ -109,7 +109,7 @@ pub use fair_mutex::FairMutex;
 pub use key::{IntoLockKey, KeyPart, KeyPartWriter, LockKey, LockKeyBuilder, MAX_KEY_BYTES};
 pub use latch::CountDownLatch;
 #[cfg(feature = "macros")]
-pub use lock_macros::distributed_lock;
+pub use lock_macros::{KeyPart, distributed_lock};
 pub use multi_lock::{MultiLock, MultiMember};
 pub use mutex::Mutex;
 pub use options::{
