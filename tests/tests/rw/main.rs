@@ -3,6 +3,7 @@
 
 mod cancel;
 mod downgrade;
+mod kept;
 mod order;
 mod outage;
 mod peers;
