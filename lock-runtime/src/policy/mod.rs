@@ -135,7 +135,7 @@ use crate::settings::LockSettings;
 /// assert_eq!(
 ///     error.to_string(),
 ///     "lock.policies.checkout.wait: invalid type: integer `5`, expected how long to wait: \"3s\", \
-///      \"none\" or \"forever\" at line 2, column 8"
+///      \"none\" or \"forever\" (line 2, column 8)"
 /// );
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
