@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Unexpected, Visitor};
 
+use super::table::table;
 use super::text;
 
 /// What a policy says to layers that lock HTTP requests; what it leaves out is the layer's business.
@@ -28,7 +29,7 @@ use super::text;
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
-#[serde(deny_unknown_fields, default, expecting = "a table such as { busy = 409 }")]
+#[serde(deny_unknown_fields, default, remote = "Self")]
 #[non_exhaustive]
 pub struct HttpPolicy {
     /// The answer to a request that finds the lock busy.
@@ -47,6 +48,8 @@ pub struct HttpPolicy {
     #[serde(deserialize_with = "text::duration")]
     pub release_timeout: Option<Duration>,
 }
+
+table!(HttpPolicy, "a table such as { busy = 409 }");
 
 impl HttpPolicy {
     /// This, and where it is silent what `lower` says.

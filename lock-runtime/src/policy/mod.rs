@@ -100,6 +100,7 @@ mod model;
 mod pattern;
 mod resolve;
 mod sites;
+mod table;
 mod template;
 mod text;
 mod validate;

@@ -9,9 +9,14 @@ const UNKNOWN_IN_POLICY: &str = "expected one of `base`, `key`, `kind`, `wait`, 
 
 /// The wrong file, and the exact message without where in the text it is.
 #[rustfmt::skip]
-const WRONG_TYPES: [(&str, &str); 30] = [
+const WRONG_TYPES: [(&str, &str); 35] = [
     ("[server]\nport = 80", "missing field `lock`"),
     ("lock = 3", "lock: invalid type: integer `3`, expected the table [lock]"),
+    ("lock = 'redis://:secret@one'", "lock: invalid type: text, expected the table [lock]"),
+    ("lock = []", "lock: invalid type: sequence, expected the table [lock]"),
+    ("[lock]\npolicies = ['p']", "lock.policies: invalid type: sequence, expected tables by name"),
+    ("[lock.policies]\np = ['b']", "lock.policies.p: invalid type: sequence, expected a table of lock settings"),
+    ("[lock]\nroutes = [['POST', '/', 'p']]", "lock.routes[0]: invalid type: sequence, expected a table with a path and a policy"),
     ("[lock]\nurll = 'memory:'", "lock.urll: unknown field `urll`, expected one of `url`, `cluster`, `sentinel`, `quorum`, `namespace`, `override`, `defaults`, `base`, `policies`, `routes`; did you mean `url`?"),
     ("[lock]\nurl = 6379", "lock.url: invalid type: integer `6379`, expected a string"),
     ("[lock]\nnamespace = true", "lock.namespace: invalid type: boolean `true`, expected a string"),
@@ -132,6 +137,7 @@ fn what_is_right_is_accepted() {
 #[test]
 fn no_message_repeats_an_address() {
     for text in [
+        "lock = 'redis://:secret@one'",
         "[lock]\nurl = 'redis//:secret@one'",
         "[lock]\nurl = 'redis://:secret@one'\ncluster = ['redis://:secret@one']",
         "[lock]\nurl = 'redis://:secret@one'\nnamespace = ''",

@@ -181,3 +181,22 @@ fn defaults_of_the_program_lie_under_the_file() {
         Figment::from(ours).merge(Toml::string(TOML)).extract_inner("lock").unwrap();
     assert_eq!(config.defaults().max_waiters, Some(7));
 }
+
+/// JSON lets a name stand twice, where only one would count.
+#[test]
+fn a_name_that_is_given_twice_is_refused() {
+    let text = r#"{ "lock": { "policies": { "p": { "wait": "1s" }, "p": { "wait": "2s" } } } }"#;
+    let error = serde_json::from_str::<LockFile>(text).unwrap_err().to_string();
+    assert!(error.contains("\"p\" is given twice; take one out"), "{error}");
+}
+
+/// A YAML table without entries is no table to YAML.
+#[test]
+fn an_empty_table_may_be_left_empty() {
+    let text = "lock:\n  url: 'memory:'\n  policies:\n    p:\n  base:\n";
+    let config = serde_norway::from_str::<LockFile>(text).unwrap().lock;
+    assert_eq!(
+        config,
+        toml::from_str::<LockFile>("[lock]\nurl='memory:'\n[lock.policies.p]").unwrap().lock
+    );
+}
