@@ -44,6 +44,16 @@ impl fmt::Debug for Address {
 }
 
 /// `{ master = "…", nodes = […] }`
+///
+/// # Examples
+///
+/// ```
+/// use lock_runtime::policy::Sentinel;
+///
+/// let sentinel: Sentinel = toml::from_str("master = 'locks'\nnodes = ['redis://one:26379']")?;
+/// assert_eq!(sentinel.nodes[0].as_str(), "redis://one:26379");
+/// # Ok::<_, toml::de::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, remote = "Self")]
 #[non_exhaustive]
@@ -58,6 +68,16 @@ pub struct Sentinel {
 table!(Sentinel, r#"{ master = "…", nodes = […] }"#);
 
 /// Where locks are kept.
+///
+/// # Examples
+///
+/// ```
+/// use lock_runtime::policy::{LockAddress, LockFile};
+///
+/// let file: LockFile = toml::from_str("[lock]\nurl = 'memory:'")?;
+/// assert_eq!(file.lock.address(), Some(&LockAddress::Memory));
+/// # Ok::<_, toml::de::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LockAddress {

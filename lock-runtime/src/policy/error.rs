@@ -28,6 +28,17 @@ pub struct ConfigError {
 }
 
 /// One thing that is wrong with a configuration.
+///
+/// # Examples
+///
+/// ```
+/// use lock_runtime::policy::LockSection;
+///
+/// let section: LockSection = toml::from_str("policies.checkout.wait = '0s'")?;
+/// let error = section.validate().unwrap_err();
+/// assert_eq!(error.problems()[0].path(), "lock.policies.checkout.wait");
+/// # Ok::<_, toml::de::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ConfigProblem {
     path: String,

@@ -133,6 +133,16 @@ impl<'de> Deserialize<'de> for BusyStatus {
 }
 
 /// When a layer releases the lock of a request.
+///
+/// # Examples
+///
+/// ```
+/// use lock_runtime::policy::{HoldUntil, HttpPolicy};
+///
+/// let http: HttpPolicy = toml::from_str("hold = 'response'")?;
+/// assert_eq!(http.hold.unwrap_or_default(), HoldUntil::Response);
+/// # Ok::<_, toml::de::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -147,6 +157,16 @@ pub enum HoldUntil {
 }
 
 /// What requests do whose method only reads.
+///
+/// # Examples
+///
+/// ```
+/// use lock_runtime::policy::{HttpPolicy, SafeMethods};
+///
+/// let http: HttpPolicy = toml::from_str("safe_methods = 'shared'")?;
+/// assert_eq!(http.safe_methods.unwrap_or_default(), SafeMethods::Shared);
+/// # Ok::<_, toml::de::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -159,6 +179,16 @@ pub enum SafeMethods {
 }
 
 /// What happens to a request that lacks what its key is made of.
+///
+/// # Examples
+///
+/// ```
+/// use lock_runtime::policy::{HttpPolicy, OnMissingKey};
+///
+/// let http: HttpPolicy = toml::from_str("on_missing = 'skip'")?;
+/// assert_eq!(http.on_missing.unwrap_or_default(), OnMissingKey::Skip);
+/// # Ok::<_, toml::de::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -171,6 +201,16 @@ pub enum OnMissingKey {
 }
 
 /// What happens to the handler of a request whose client has gone.
+///
+/// # Examples
+///
+/// ```
+/// use lock_runtime::policy::{HttpPolicy, OnDisconnect};
+///
+/// let http: HttpPolicy = toml::from_str("on_disconnect = 'finish'")?;
+/// assert_eq!(http.on_disconnect.unwrap_or_default(), OnDisconnect::Finish);
+/// # Ok::<_, toml::de::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]

@@ -177,6 +177,19 @@ pub struct LockRoute {
 table!(LockRoute, "a table with a path and a policy");
 
 /// Who wins where a policy and a literal of an attribute or a layer disagree.
+///
+/// # Examples
+///
+/// ```
+/// use lock_runtime::policy::LockFile;
+/// use lock_runtime::{LockSettings, Wait};
+///
+/// let text = "[lock]\noverride = 'config'\n[lock.policies.checkout]\nwait = 'none'";
+/// let config = toml::from_str::<LockFile>(text)?.lock;
+/// let literals = LockSettings { wait: Some(Wait::Forever), ..LockSettings::default() };
+/// assert_eq!(config.policy("checkout")?.resolve(literals).wait, Some(Wait::Never));
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
