@@ -6,23 +6,29 @@ use std::time::Duration;
 
 use super::read;
 use futures_util::future::join_all;
-use lock_runtime::{LockClient, LockError, LockSettings, Wait};
+use lock_runtime::{
+    Lease, LockClient, LockClientBuilder, LockError, LockOptions, LockSettings, Wait,
+};
 use lock_tests::{RedisServer, Ttl};
 use tokio::time::timeout;
 
 const BOUND: Duration = Duration::from_secs(60);
 
-/// Two configurations that do not mix: each alone is valid, the lease of one with the limit of the
+/// Two configurations that do not mix: each alone is valid, the limit of one with the lease of the
 /// other is not.
-const ONE: &str =
-    "[lock]\nnamespace = 'shop'\n[lock.policies.p]\nlease = 'watchdog 2s'\nmax_hold = '1m'";
+const ONE: &str = "[lock]\nnamespace = 'shop'\n[lock.policies.p]\nmax_hold = '1m'";
 const OTHER: &str = "[lock]\nnamespace = 'shop'\n[lock.defaults]\nlease = '20s'\n[lock.policies.p]";
+
+/// A client that starts with the first, and whose own lease is short.
+fn builder() -> LockClientBuilder {
+    let options = LockOptions::builder().lease(Lease::Watchdog(Duration::from_secs(2))).build();
+    LockClient::builder().options(options.unwrap()).config(read(ONE).unwrap())
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_lost_while_configurations_come_and_go() {
     let server = RedisServer::start().await;
-    let builder = LockClient::builder().config(read(ONE).unwrap());
-    let client = builder.connect(&server.url()).await.unwrap();
+    let client = builder().connect(&server.url()).await.unwrap();
     // Held from before until after, across more than its lease: still renewed as it was told.
     let held = client.policy_lock("p", ["held"]).lock().await.unwrap();
     let (ended, counted) = (AtomicBool::new(false), Arc::new(AtomicU64::new(0)));
@@ -72,7 +78,7 @@ async fn nothing_is_lost_while_configurations_come_and_go() {
 /// A policy that was got before a reload goes on by its own configuration, as a whole.
 #[test]
 fn a_policy_is_of_one_configuration() {
-    let client = LockClient::builder().config(read(ONE).unwrap()).in_memory().unwrap();
+    let client = builder().in_memory().unwrap();
     let before = client.policy("p").unwrap();
     client.reload(read(OTHER).unwrap()).unwrap();
     let options = client.options_of(&before, LockSettings::default()).unwrap();
@@ -85,7 +91,7 @@ fn a_policy_is_of_one_configuration() {
 /// Clones share it, and locks that are made from here on follow it, those without a policy too.
 #[tokio::test]
 async fn a_reload_is_seen_by_all_clones() {
-    let client = LockClient::builder().config(read(ONE).unwrap()).in_memory().unwrap();
+    let client = builder().in_memory().unwrap();
     let clone = client.clone();
     let guard = client.mutex("a").lock().await.unwrap();
     let old = clone.mutex("a");
@@ -105,7 +111,7 @@ async fn a_reload_is_seen_by_all_clones() {
 /// Another namespace would give the same locks other names.
 #[test]
 fn another_namespace_is_refused() {
-    let client = LockClient::builder().config(read(ONE).unwrap()).in_memory().unwrap();
+    let client = builder().in_memory().unwrap();
     let error = client.reload(read("[lock]\nnamespace = 'store'").unwrap()).unwrap_err();
     assert_eq!(
         error.to_string(),
