@@ -88,9 +88,9 @@ impl LockClient {
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     pub fn reload(&self, config: LockConfig) -> Result<(), LockError> {
-        let before = self.config();
-        let before = match &before {
-            Some(before) => before.namespace(),
+        let old = self.config();
+        let before = match &old {
+            Some(old) => old.namespace(),
             None => self.settings.namespace.as_deref(),
         };
         if let Some(namespace) = config.namespace().filter(|it| Some(*it) != before) {
@@ -99,6 +99,11 @@ impl LockClient {
                  names; start a new client for it",
                 before.unwrap_or_default()
             )));
+        }
+        if old.is_some_and(|old| old.address() != config.address()) {
+            tracing::warn!(
+                "the new lock configuration has another address; a new client would use it"
+            );
         }
         let configured = Configured::new(Arc::new(config), self.settings.options)?;
         self.settings.configured.store(Some(configured));

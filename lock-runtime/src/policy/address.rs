@@ -3,8 +3,10 @@
 use std::fmt;
 
 use serde::Deserialize;
-use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
-use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::de::value::SeqAccessDeserializer;
+use serde::de::{Deserializer, Error, SeqAccess, Visitor};
+
+use super::table::{table, text_in_place_of};
 
 /// The address of a server. It may have a password in it, which is why `Debug` does not show it.
 ///
@@ -42,8 +44,18 @@ impl fmt::Debug for Address {
 }
 
 /// `{ master = "…", nodes = […] }`
+///
+/// # Examples
+///
+/// ```
+/// use lock_runtime::policy::Sentinel;
+///
+/// let sentinel: Sentinel = toml::from_str("master = 'locks'\nnodes = ['redis://one:26379']")?;
+/// assert_eq!(sentinel.nodes[0].as_str(), "redis://one:26379");
+/// # Ok::<_, toml::de::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, expecting = r#"{ master = "…", nodes = […] }"#)]
+#[serde(deny_unknown_fields, remote = "Self")]
 #[non_exhaustive]
 pub struct Sentinel {
     /// What the sentinels call the server.
@@ -53,7 +65,19 @@ pub struct Sentinel {
     pub nodes: Vec<Address>,
 }
 
+table!(Sentinel, r#"{ master = "…", nodes = […] }"#);
+
 /// Where locks are kept.
+///
+/// # Examples
+///
+/// ```
+/// use lock_runtime::policy::{LockAddress, LockFile};
+///
+/// let file: LockFile = toml::from_str("[lock]\nurl = 'memory:'")?;
+/// assert_eq!(file.lock.address(), Some(&LockAddress::Memory));
+/// # Ok::<_, toml::de::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LockAddress {
@@ -70,7 +94,6 @@ pub enum LockAddress {
 }
 
 const LIST: &str = "a list of addresses";
-const SENTINEL: &str = r#"{ master = "…", nodes = […] }"#;
 
 pub(super) fn list<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<Address>>, D::Error> {
     required_list(from).map(Some)
@@ -94,28 +117,4 @@ fn required_list<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Address>, D::
         }
     }
     from.deserialize_any(List)
-}
-
-pub(super) fn sentinel<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Sentinel>, D::Error> {
-    struct Table;
-    impl<'de> Visitor<'de> for Table {
-        type Value = Sentinel;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str(SENTINEL)
-        }
-
-        fn visit_str<E: Error>(self, _: &str) -> Result<Sentinel, E> {
-            Err(text_in_place_of(SENTINEL))
-        }
-
-        fn visit_map<A: MapAccess<'de>>(self, table: A) -> Result<Sentinel, A::Error> {
-            Sentinel::deserialize(MapAccessDeserializer::new(table))
-        }
-    }
-    from.deserialize_any(Table).map(Some)
-}
-
-fn text_in_place_of<E: Error>(expected: &str) -> E {
-    E::custom(format_args!("invalid type: text, expected {expected}"))
 }

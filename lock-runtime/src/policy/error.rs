@@ -28,7 +28,18 @@ pub struct ConfigError {
 }
 
 /// One thing that is wrong with a configuration.
-#[derive(Debug, Clone, PartialEq, Eq)]
+///
+/// # Examples
+///
+/// ```
+/// use lock_runtime::policy::LockSection;
+///
+/// let section: LockSection = toml::from_str("policies.checkout.wait = '0s'")?;
+/// let error = section.validate().unwrap_err();
+/// assert_eq!(error.problems()[0].path(), "lock.policies.checkout.wait");
+/// # Ok::<_, toml::de::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ConfigProblem {
     path: String,
     message: String,
@@ -44,11 +55,9 @@ impl ConfigError {
         root: &str,
         error: &serde_path_to_error::Error<impl fmt::Display>,
     ) -> Self {
-        let message = one_line(&error.inner().to_string());
-        let message = match suggestion(&message) {
-            Some(name) => format!("{message}; did you mean `{name}`?"),
-            None => message,
-        };
+        let (said, place) = undrawn(&error.inner().to_string());
+        let near = suggestion(&said).map(|name| format!("; did you mean `{name}`?"));
+        let message = format!("{said}{}{place}", near.unwrap_or_default());
         Self::new(vec![ConfigProblem { path: path_text(root, error.path()), message }])
     }
 
@@ -117,8 +126,8 @@ fn path_text(root: &str, path: &Path) -> String {
     })
 }
 
-/// TOML draws the line around what it says, and the line may have a password in it.
-fn one_line(message: &str) -> String {
+/// What is said and, of TOML, where. TOML draws the line too, which may have a password in it.
+fn undrawn(message: &str) -> (String, String) {
     let drawn = |line: &&str| {
         line.trim_start_matches(|c: char| c.is_ascii_digit() || c == ' ').starts_with('|')
     };
@@ -127,11 +136,11 @@ fn one_line(message: &str) -> String {
     match &lines[..] {
         [place, said @ ..] if !said.is_empty() => {
             match place.strip_prefix("TOML parse error at ") {
-                Some(place) => format!("{} at {place}", said.join(" ")),
-                None => lines.join(" "),
+                Some(place) => (said.join(" "), format!(" ({place})")),
+                None => (lines.join(" "), String::new()),
             }
         }
-        lines => lines.join(" "),
+        lines => (lines.join(" "), String::new()),
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Unexpected, Visitor};
 
+use super::table::table;
 use super::text;
 
 /// What a policy says to layers that lock HTTP requests; what it leaves out is the layer's business.
@@ -28,7 +29,7 @@ use super::text;
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
-#[serde(deny_unknown_fields, default, expecting = "a table such as { busy = 409 }")]
+#[serde(deny_unknown_fields, default, remote = "Self")]
 #[non_exhaustive]
 pub struct HttpPolicy {
     /// The answer to a request that finds the lock busy.
@@ -47,6 +48,8 @@ pub struct HttpPolicy {
     #[serde(deserialize_with = "text::duration")]
     pub release_timeout: Option<Duration>,
 }
+
+table!(HttpPolicy, "a table such as { busy = 409 }");
 
 impl HttpPolicy {
     /// This, and where it is silent what `lower` says.
@@ -130,6 +133,16 @@ impl<'de> Deserialize<'de> for BusyStatus {
 }
 
 /// When a layer releases the lock of a request.
+///
+/// # Examples
+///
+/// ```
+/// use lock_runtime::policy::{HoldUntil, HttpPolicy};
+///
+/// let http: HttpPolicy = toml::from_str("hold = 'response'")?;
+/// assert_eq!(http.hold.unwrap_or_default(), HoldUntil::Response);
+/// # Ok::<_, toml::de::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -144,6 +157,16 @@ pub enum HoldUntil {
 }
 
 /// What requests do whose method only reads.
+///
+/// # Examples
+///
+/// ```
+/// use lock_runtime::policy::{HttpPolicy, SafeMethods};
+///
+/// let http: HttpPolicy = toml::from_str("safe_methods = 'shared'")?;
+/// assert_eq!(http.safe_methods.unwrap_or_default(), SafeMethods::Shared);
+/// # Ok::<_, toml::de::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -156,6 +179,16 @@ pub enum SafeMethods {
 }
 
 /// What happens to a request that lacks what its key is made of.
+///
+/// # Examples
+///
+/// ```
+/// use lock_runtime::policy::{HttpPolicy, OnMissingKey};
+///
+/// let http: HttpPolicy = toml::from_str("on_missing = 'skip'")?;
+/// assert_eq!(http.on_missing.unwrap_or_default(), OnMissingKey::Skip);
+/// # Ok::<_, toml::de::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -168,6 +201,16 @@ pub enum OnMissingKey {
 }
 
 /// What happens to the handler of a request whose client has gone.
+///
+/// # Examples
+///
+/// ```
+/// use lock_runtime::policy::{HttpPolicy, OnDisconnect};
+///
+/// let http: HttpPolicy = toml::from_str("on_disconnect = 'finish'")?;
+/// assert_eq!(http.on_disconnect.unwrap_or_default(), OnDisconnect::Finish);
+/// # Ok::<_, toml::de::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]

@@ -100,6 +100,7 @@ mod model;
 mod pattern;
 mod resolve;
 mod sites;
+mod table;
 mod template;
 mod text;
 mod validate;
@@ -135,7 +136,7 @@ use crate::settings::LockSettings;
 /// assert_eq!(
 ///     error.to_string(),
 ///     "lock.policies.checkout.wait: invalid type: integer `5`, expected how long to wait: \"3s\", \
-///      \"none\" or \"forever\" at line 2, column 8"
+///      \"none\" or \"forever\" (line 2, column 8)"
 /// );
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
@@ -201,9 +202,24 @@ impl LockConfig {
 
     /// The policy of that name: the one that has it, else the one whose pattern fits closest.
     ///
+    /// A policy inherits from its bases and the defaults, not from patterns that fit its name too.
+    ///
     /// # Errors
     ///
     /// [`LockError::UnknownPolicy`] if there is none.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use lock_runtime::policy::LockFile;
+    ///
+    /// let text = "[lock.policies]\n'*' = {}\n'tenant-*' = {}\ntenant-7 = {}";
+    /// let config = toml::from_str::<LockFile>(text)?.lock;
+    /// assert_eq!(config.policy("tenant-7")?.name(), "tenant-7");
+    /// assert_eq!(config.policy("tenant-8")?.name(), "tenant-*");
+    /// assert_eq!(config.policy("order")?.name(), "*");
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
     pub fn policy(&self, name: &str) -> Result<Policy, LockError> {
         let by_pattern = || self.patterns.iter().find(|it| pattern::matches(it.name(), name));
         match self.policies.get(name).or_else(by_pattern) {

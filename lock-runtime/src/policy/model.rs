@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use super::address::{self, Address, Sentinel};
 use super::http::{HoldUntil, HttpPolicy};
+use super::table::{self, table};
 use super::text;
 use crate::options::{Lease, OnLost, OnReleaseLost, Replicas, Wait};
 use crate::settings::{DeclaredKind, LockSettings};
@@ -31,7 +32,7 @@ use crate::settings::{DeclaredKind, LockSettings};
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
-#[serde(deny_unknown_fields, default, expecting = "the table [lock]")]
+#[serde(deny_unknown_fields, default, remote = "Self")]
 #[non_exhaustive]
 pub struct LockSection {
     /// One server, or `memory:`.
@@ -40,7 +41,6 @@ pub struct LockSection {
     #[serde(deserialize_with = "address::list")]
     pub cluster: Option<Vec<Address>>,
     /// Sentinels and what they watch.
-    #[serde(deserialize_with = "address::sentinel")]
     pub sentinel: Option<Sentinel>,
     /// Independent servers, a majority of which keeps each lock.
     #[serde(deserialize_with = "address::list")]
@@ -53,12 +53,16 @@ pub struct LockSection {
     /// What holds for every lock that says nothing else.
     pub defaults: LockPolicy,
     /// What policies build upon.
+    #[serde(deserialize_with = "table::by_name")]
     pub base: BTreeMap<String, LockPolicy>,
     /// Policies by name or, with `*`, for all names of a pattern.
+    #[serde(deserialize_with = "table::by_name")]
     pub policies: BTreeMap<String, LockPolicy>,
     /// Which requests lock.
     pub routes: Vec<LockRoute>,
 }
+
+table!(LockSection, "the table [lock]");
 
 /// One table of `[lock.policies]`, of `[lock.base]`, or `[lock.defaults]`.
 ///
@@ -76,7 +80,7 @@ pub struct LockSection {
 /// # Ok::<_, toml::de::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
-#[serde(deny_unknown_fields, default, expecting = "a table of lock settings")]
+#[serde(deny_unknown_fields, default, remote = "Self")]
 #[non_exhaustive]
 pub struct LockPolicy {
     /// The entry of `[lock.base]` that this builds upon.
@@ -117,6 +121,8 @@ pub struct LockPolicy {
     pub enforce: Option<u8>,
 }
 
+table!(LockPolicy, "a table of lock settings");
+
 impl LockPolicy {
     /// What it says about the lock itself.
     #[must_use]
@@ -150,7 +156,7 @@ impl LockPolicy {
 /// # Ok::<_, toml::de::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, expecting = "a table with a path and a policy")]
+#[serde(deny_unknown_fields, remote = "Self")]
 #[non_exhaustive]
 pub struct LockRoute {
     /// The methods, in capitals; those of the policy if left out.
@@ -168,7 +174,22 @@ pub struct LockRoute {
     pub hold: Option<HoldUntil>,
 }
 
+table!(LockRoute, "a table with a path and a policy");
+
 /// Who wins where a policy and a literal of an attribute or a layer disagree.
+///
+/// # Examples
+///
+/// ```
+/// use lock_runtime::policy::LockFile;
+/// use lock_runtime::{LockSettings, Wait};
+///
+/// let text = "[lock]\noverride = 'config'\n[lock.policies.checkout]\nwait = 'none'";
+/// let config = toml::from_str::<LockFile>(text)?.lock;
+/// let literals = LockSettings { wait: Some(Wait::Forever), ..LockSettings::default() };
+/// assert_eq!(config.policy("checkout")?.resolve(literals).wait, Some(Wait::Never));
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]

@@ -23,6 +23,18 @@ pub(super) fn weight(pattern: &str) -> usize {
 
 /// True if some name matches both patterns.
 pub(super) fn overlap(one: &str, other: &str) -> bool {
+    ends_agree(one, other) && common_text(one, other)
+}
+
+/// Settles most pairs at once: what stands before the first star and after the last.
+fn ends_agree(one: &str, other: &str) -> bool {
+    let [one_head, other_head] = [one, other].map(|it| it.split('*').next().unwrap_or_default());
+    let [one_tail, other_tail] = [one, other].map(|it| it.rsplit('*').next().unwrap_or_default());
+    (one_head.starts_with(other_head) || other_head.starts_with(one_head))
+        && (one_tail.ends_with(other_tail) || other_tail.ends_with(one_tail))
+}
+
+fn common_text(one: &str, other: &str) -> bool {
     let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
     // `reached[j]`: the first `i` of `one` and the first `j` of `other` match some common text.
     let mut reached = vec![false; other.len() + 1];

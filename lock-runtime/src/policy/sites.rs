@@ -56,7 +56,8 @@ impl LockConfig {
     /// Reports every annotated function that names a policy which is not there, or whose literals
     /// contradict its policy or the defaults.
     ///
-    /// What an attribute says in expressions is known only when it runs, and not checked here.
+    /// What an attribute says in expressions is known only when it runs, and not checked here. Where a
+    /// client has options of its own, its locks may contradict those as well.
     #[must_use]
     pub fn check<'a>(&self, sites: impl IntoIterator<Item = &'a LockSite>) -> Vec<SiteProblem> {
         let problem =

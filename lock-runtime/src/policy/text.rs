@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Unexpected, Visitor};
 
+use super::table;
 use crate::options::{Lease, OnLost, OnReleaseLost, Replicas, Wait};
 use crate::settings::DeclaredKind;
 
@@ -76,14 +77,14 @@ optional! {
 /// `{ at_least = 1, timeout = "200ms" }`
 pub(super) fn replicas<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Replicas>, D::Error> {
     #[derive(Deserialize)]
-    #[serde(deny_unknown_fields, expecting = r#"{ at_least = 1, timeout = "200ms" }"#)]
+    #[serde(deny_unknown_fields)]
     struct Table {
         #[serde(deserialize_with = "replica_count")]
         at_least: u32,
         #[serde(deserialize_with = "required_duration")]
         timeout: Duration,
     }
-    let Table { at_least, timeout } = Table::deserialize(from)?;
+    let Table { at_least, timeout } = table::read(from, r#"{ at_least = 1, timeout = "200ms" }"#)?;
     Ok(Some(Replicas { at_least, timeout }))
 }
 

@@ -47,14 +47,19 @@ impl LockSection {
 struct Check {
     problems: Vec<ConfigProblem>,
     /// A contradiction among bases is that of every policy on them.
-    seen: HashSet<(String, String)>,
+    seen: HashSet<ConfigProblem>,
 }
 
 impl Check {
     fn report(&mut self, path: impl Into<String>, message: impl Into<String>) {
-        let (path, message) = (path.into(), message.into());
-        if self.seen.insert((path.clone(), message.clone())) {
-            self.problems.push(ConfigProblem::new(path, message));
+        self.report_all([ConfigProblem::new(path, message)]);
+    }
+
+    fn report_all(&mut self, problems: impl IntoIterator<Item = ConfigProblem>) {
+        for problem in problems {
+            if self.seen.insert(problem.clone()) {
+                self.problems.push(problem);
+            }
         }
     }
 
@@ -126,7 +131,7 @@ impl Check {
         });
         let defaults = Layer { path: "lock.defaults".to_owned(), policy: &section.defaults };
         for layer in std::iter::once(defaults).chain(named) {
-            self.problems.extend(layer.problems());
+            self.report_all(layer.problems());
         }
         for name in section.base.keys() {
             let problem = name_problem(name).or_else(|| {
@@ -149,8 +154,8 @@ impl Check {
         address: Option<&LockAddress>,
     ) -> (HashMap<String, Policy>, Vec<Policy>) {
         let defaults = Layer { path: "lock.defaults".to_owned(), policy: &section.defaults };
-        self.problems.extend(layer::contradictions(std::slice::from_ref(&defaults)));
-        // Bases that no policy uses are held to the same.
+        self.report_all(layer::contradictions(std::slice::from_ref(&defaults)));
+        // A base that no policy uses is only seen here.
         for (name, base) in &section.base {
             let path = join("lock.base", name);
             self.chain(Layer { path, policy: base }, &section.base);
@@ -162,13 +167,9 @@ impl Check {
             let own = chain.iter().map(|layer| layer.policy.settings());
             let own = own.fold(LockSettings::default(), LockSettings::or);
             chain.push(defaults.clone());
-            for problem in layer::contradictions(&chain) {
-                self.report(problem.path(), problem.message());
-            }
-            if let Some(LockAddress::Quorum(_)) = address
-                && let Some(problem) = layer::beyond_quorums(&chain)
-            {
-                self.report(problem.path(), problem.message());
+            self.report_all(layer::contradictions(&chain));
+            if let Some(LockAddress::Quorum(_)) = address {
+                self.report_all(layer::beyond_quorums(&chain));
             }
             let resolved = Policy::new(Resolved {
                 name: name.clone(),
@@ -261,9 +262,7 @@ impl Check {
             {
                 self.report(format!("{path}.key"), format!("{key:?} {problem}"));
             }
-            for problem in layer::methods(&path, route.methods.as_deref()) {
-                self.report(problem.path(), problem.message());
-            }
+            self.report_all(layer::methods(&path, route.methods.as_deref()));
             let methods = route.methods.iter().flatten().map(|method| Some(method.as_str()));
             let all = route.methods.is_none().then_some(None);
             for method in methods.chain(all) {
