@@ -34,9 +34,9 @@ fn unknown_policies_and_contradictions_are_reported_by_place() {
     let sites = [
         site(1).with_policy("chekout"),
         site(2).with_policy("checkout").with_lease(Lease::Fixed(SECOND)),
-        site(3).with_policy("refund").with_at_least(3 * SECOND),
-        site(4).with_policy("refund").with_max_hold(SECOND),
-        site(5).with_policy("refund").with_lease(Lease::Watchdog(SECOND)).with_max_hold(SECOND),
+        site(3).with_policy("refund").with_at_least(3, 0),
+        site(4).with_policy("refund").with_max_hold(1, 0),
+        site(5).with_policy("refund").with_lease(Lease::Watchdog(SECOND)).with_max_hold(1, 0),
     ];
     assert_eq!(
         problems(config, &sites),
@@ -59,7 +59,7 @@ fn unknown_policies_and_contradictions_are_reported_by_place() {
 /// Without a policy, the literals meet the defaults.
 #[test]
 fn defaults_can_be_contradicted_too() {
-    let sites = [site(7).with_max_hold(SECOND), site(8).with_kind(DeclaredKind::Fair)];
+    let sites = [site(7).with_max_hold(1, 0), site(8).with_kind(DeclaredKind::Fair)];
     assert_eq!(
         problems("[lock.defaults]\nlease = '2s'", &sites),
         [
