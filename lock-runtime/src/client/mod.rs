@@ -179,7 +179,8 @@ impl LockClient {
         }
     }
 
-    /// The options that this client's locks have unless told otherwise.
+    /// The options that this client's locks have unless told otherwise; what a configuration has as
+    /// `[lock.defaults]` is in them.
     #[must_use]
     pub fn options(&self) -> LockOptions {
         #[cfg(feature = "policy")]

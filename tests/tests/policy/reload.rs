@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::read;
 use futures_util::future::join_all;
 use lock_runtime::{
-    Lease, LockClient, LockClientBuilder, LockError, LockOptions, LockSettings, Wait,
+    DeclaredKind, Lease, LockClient, LockClientBuilder, LockError, LockOptions, LockSettings, Wait,
 };
 use lock_tests::{RedisServer, Ttl};
 use tokio::time::timeout;
@@ -37,8 +37,12 @@ async fn nothing_is_lost_while_configurations_come_and_go() {
         let (client, counted) = (client.clone(), Arc::clone(&counted));
         tokio::spawn(async move {
             for _ in 0..20 {
-                let lock = client.policy_lock("p", [format!("key-{}", task % 8)]);
-                let guard = lock.lock().await.unwrap();
+                // As an attribute does it, with time for a reload in between.
+                let policy = client.policy("p").unwrap();
+                tokio::task::yield_now().await;
+                let options = client.options_of(&policy, LockSettings::default()).unwrap();
+                let lock = client.any_lock(DeclaredKind::Mutex, [format!("key-{}", task % 8)]);
+                let guard = lock.with(options).lock().await.unwrap();
                 let add = async {
                     counted.fetch_add(1, Ordering::SeqCst);
                     tokio::task::yield_now().await;

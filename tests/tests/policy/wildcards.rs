@@ -9,7 +9,7 @@ fn with_names(names: &[&str]) -> String {
 
 /// The policies, a name, and which of them it gets.
 #[rustfmt::skip]
-const WHO_GETS_IT: [(&[&str], &str, Option<&str>); 24] = [
+const WHO_GETS_IT: [(&[&str], &str, Option<&str>); 25] = [
     (&["checkout"], "checkout", Some("checkout")),
     (&["checkout"], "Checkout", None),
     (&["checkout"], "checkout2", None),
@@ -27,6 +27,7 @@ const WHO_GETS_IT: [(&[&str], &str, Option<&str>); 24] = [
     (&["ab*ba"], "aba", None),
     (&["a*b*c"], "a-b-c", Some("a*b*c")),
     (&["a*b*c"], "acb", None),
+    (&["a*b*c"], "a--c", None),
     (&["a*bb*b"], "abbb", Some("a*bb*b")),
     (&["a*bb*b"], "abb", None),
     (&["*", "tenant-*", "tenant-a*"], "tenant-a", Some("tenant-a*")),
