@@ -262,8 +262,16 @@ impl LockOptionsBuilder {
     /// jobs that several replicas start at about the same time and one should run. Longer tolerates
     /// clocks that are further apart, shorter lets the next run start sooner. Default: not at all.
     ///
-    /// Letting go earlier, by release or drop, leaves the lock to end in the store by itself; nobody
-    /// has to be alive for that. Counts for the guard that takes the lock: a re-entry joins its hold.
+    /// Letting go earlier, by release or drop, tells the store to end the lock then, also where its
+    /// lease would have ended sooner or later. Once the store has answered, nobody has to be alive for
+    /// that: a release that was waited for counts even if the process exits right after. Until then
+    /// tasks of this process wait like everybody else, and only
+    /// [`force_release`](crate::LockClient::force_release) frees it sooner. A process that dies before
+    /// it lets go keeps the lock for its lease: make that as long if it matters. What is lost is not
+    /// kept, nor is what was granted to a caller that had gone.
+    ///
+    /// Counts for the guard that takes the lock: a re-entry joins its hold, and its own `at_least` is
+    /// ignored. Readers who ask for this share a hold with nobody.
     pub fn at_least(mut self, at_least: Duration) -> Self {
         self.options.at_least = Some(at_least);
         self
@@ -307,7 +315,8 @@ impl LockOptionsBuilder {
     ///
     /// [`LockError::InvalidOptions`] if the lease is below [`MIN_LEASE`] or above [`MAX_LEASE`], if
     /// `wait` is zero, if `max_hold` is zero or meets a fixed lease, which is never renewed, if `at_least`
-    /// is zero, longer than a fixed lease or above [`MAX_LEASE`], or if `replicas` asks for none or gives them no time or more than the lease.
+    /// is zero, longer than a fixed lease or `max_hold`, or above [`MAX_LEASE`], or if `replicas` asks
+    /// for none or gives them no time or more than the lease.
     pub fn build(self) -> Result<LockOptions, LockError> {
         let LockOptions { wait, lease, max_hold, .. } = self.options;
         let invalid = |problem: String| Err(LockError::InvalidOptions(problem));
@@ -325,7 +334,7 @@ impl LockOptionsBuilder {
             ));
         }
         if let Some(at_least) = self.options.at_least {
-            check_at_least(at_least, lease)?;
+            check_at_least(at_least, lease, max_hold)?;
         }
         match (max_hold, lease) {
             (Some(Duration::ZERO), _) => {
@@ -339,16 +348,23 @@ impl LockOptionsBuilder {
     }
 }
 
-fn check_at_least(at_least: Duration, lease: Lease) -> Result<(), LockError> {
-    let problem = match lease {
+fn check_at_least(
+    at_least: Duration,
+    lease: Lease,
+    max_hold: Option<Duration>,
+) -> Result<(), LockError> {
+    let problem = match (lease, max_hold) {
         _ if at_least.is_zero() => "at_least is zero; leave it out or give it".to_owned(),
         _ if at_least > MAX_LEASE => {
             format!("at_least is {at_least:?}, and a lock is kept for {MAX_LEASE:?} at most")
         }
-        Lease::Fixed(lease) if at_least > lease => format!(
+        (Lease::Fixed(lease), _) if at_least > lease => format!(
             "at_least {at_least:?} is longer than the fixed lease of {lease:?}; make the lease as long"
         ),
-        Lease::Fixed(_) | Lease::Watchdog(_) => return Ok(()),
+        (Lease::Watchdog(_), Some(max_hold)) if at_least > max_hold => {
+            format!("at_least {at_least:?} is longer than max_hold {max_hold:?}; make that as long")
+        }
+        _ => return Ok(()),
     };
     Err(LockError::InvalidOptions(problem))
 }

@@ -1,7 +1,8 @@
 //! What guards stand on: a hold together with the seat at the gate and a fencing token.
 //!
 //! Nested guards share one stand; the last to go ends it. Ending it hands the hold to the next in
-//! the local line where S-14 allows, and gives it back to the store otherwise. Dropping a stand does
+//! the local line where S-14 allows, and gives it back to the store otherwise, to be freed at once or,
+//! by the store alone, when `at_least` has passed. Dropping a stand does
 //! either without waiting (S-20); [`Stand::release`] waits for the store's word.
 
 use std::fmt;
@@ -10,12 +11,13 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::clock::Tick;
 use crate::error::{LockError, LossCause, StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
 use crate::gate::Seat;
 use crate::lease::Hold;
 use crate::lease::keeper::Keeper;
-use crate::lease::releaser::AfterRelease;
+use crate::lease::releaser::{AfterRelease, keep};
 use crate::options::Lease;
 use crate::store::{ReleaseReply, ReleaseRequest};
 
@@ -55,6 +57,9 @@ pub(crate) struct Stand {
     /// The last token reserved with the hold.
     last_token: FencingToken,
     handoffs: u32,
+    /// The store keeps the hold until then at least, however soon the stand ends (`at_least`). Each
+    /// guard that has the hold sets it for itself.
+    pub(crate) keep_until: Option<Tick>,
     /// Gone once the stand has ended or the hold is lost, and from the start where the next in line
     /// need not wait for that.
     seat: SharedSeat,
@@ -72,7 +77,7 @@ impl Stand {
     ) -> Self {
         let last_token = FencingToken::new(token.get() + u64::from(tokens.max(1)) - 1);
         let seat = SharedSeat::new(seat, &hold);
-        Self { keeper, hold, token, last_token, handoffs: 0, seat, ours: true }
+        Self { keeper, hold, token, last_token, handoffs: 0, keep_until: None, seat, ours: true }
     }
 
     /// Passes the hold to the next in the local line, if S-14 allows it and somebody is there.
@@ -84,7 +89,8 @@ impl Stand {
         }
         let Ok(now) = self.hold.check() else { return false };
         let Lease::Watchdog(lease) = self.hold.lease else { return false };
-        let allowed = now.since(self.hold.taken_at) < self.keeper.timing.handoff_window
+        let allowed = self.keep_until.is_none_or(|until| until <= now)
+            && now.since(self.hold.taken_at) < self.keeper.timing.handoff_window
             && self.hold.deadline().since(now) >= lease / 2;
         if !allowed {
             return false;
@@ -99,6 +105,7 @@ impl Stand {
                 token,
                 last_token: self.last_token,
                 handoffs: self.handoffs + 1,
+                keep_until: None,
                 seat: SharedSeat::new(Some(seat), &self.hold),
                 ours: true,
             }
@@ -165,6 +172,7 @@ impl Stand {
             let request = ReleaseRequest {
                 target: Arc::clone(&self.hold.target),
                 owner: self.hold.owner.clone(),
+                keep: keep(self.keep_until, self.keeper.clock.now()),
                 timeout: timing.command_timeout,
             };
             match self.keeper.store.release(request).await {
@@ -206,9 +214,12 @@ impl Drop for Stand {
         if let Some(seat) = &seat {
             seat.leaving();
         }
+        // Nothing is kept of what was lost before it was let go.
+        let lost = !self.hold.is_released() && self.hold.check().is_err();
+        let keep_until = self.keep_until.filter(|_| !lost);
         let handoffs = self.handoffs;
         let after: AfterRelease = Box::new(move |reply| leave(seat, handoffs, reply));
-        self.keeper.give_back(&self.hold, Some(after));
+        self.keeper.give_back(&self.hold, keep_until, Some(after));
     }
 }
 

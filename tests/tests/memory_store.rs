@@ -47,7 +47,12 @@ async fn a_hold_that_too_few_replicas_have_stands_until_released() {
     let reply = store.acquire(ask(&target, 2)).await.unwrap();
     assert_eq!(reply, AcquireReply::Held(Some(MINUTE)));
     let owner = OwnerId::new("client", 1, 1);
-    let release = ReleaseRequest { target: Arc::clone(&target), owner, timeout: MINUTE };
+    let release = ReleaseRequest {
+        target: Arc::clone(&target),
+        owner,
+        keep: Duration::ZERO,
+        timeout: MINUTE,
+    };
     let reply = store.release(release).await.unwrap();
     assert_eq!(reply, ReleaseReply::Released { others_waiting: false });
     store.set_replicas(2);

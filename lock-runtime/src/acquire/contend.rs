@@ -79,6 +79,8 @@ impl<'a> Attempt<'a> {
         engine.keeper.releaser.give(ReleaseJob {
             target: Arc::clone(&self.target),
             owner: self.owner.clone(),
+            // Nobody had it.
+            keep_until: None,
             until: engine.keeper.clock.now().after(options.lease().duration()),
             unsettled,
             after: seat.map(|seat| Box::new(move |_| drop(seat)) as _),

@@ -326,8 +326,9 @@ impl Contention {
     }
 
     /// A guard on the stand, which may be lost by now.
-    fn stand_on(&self, stand: Stand) -> Option<LockGuard> {
+    fn stand_on(&self, mut stand: Stand) -> Option<LockGuard> {
         let now = stand.hold.check().ok()?;
+        stand.keep_until = self.options.at_least().map(|at_least| now.after(at_least));
         let until = self.options.max_hold().map(|max_hold| now.after(max_hold));
         if stand.hold.set_renew_until(until) {
             // The holder before us had a limit, and the watchdog may have given the hold up for it.

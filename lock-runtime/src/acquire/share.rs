@@ -7,7 +7,7 @@
 //! # Invariants
 //!
 //! 1. Only readers on equal terms share: a watchdog lease of equal length, equal replicas, no limit
-//!    of their own. Nobody's lease is longer, or shorter, for whom he shares it with.
+//!    of their own, at most or at least. Nobody's lease is longer, or shorter, for whom he shares it with.
 //! 2. A hold that a reader was refused to join is joined by nobody any more. It ends with the guards
 //!    that it has; those who come later cannot keep it alive by asking.
 //! 3. Whoever waits for somebody else's answer takes it as his own if it was asked for after he
@@ -96,6 +96,7 @@ impl Contention {
                 if self.target.kind() == LockKind::Read
                     && self.writer.is_none()
                     && self.options.max_hold().is_none()
+                    && self.options.at_least().is_none()
                     // A hold that others have taken may be known to fewer (S-31).
                     && self.target.replicas().is_none() =>
             {

@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use super::Hold;
 use super::releaser::{AfterRelease, ReleaseJob, Releaser};
 use super::watchdog::Watchdog;
-use crate::clock::Clock;
+use crate::clock::{Clock, Tick};
 use crate::store::Store;
 
 /// The durations that govern a client, from its builder.
@@ -81,14 +81,21 @@ impl Keeper {
         }
     }
 
-    /// Ends renewing a hold and hands it to the releaser.
-    pub(crate) fn give_back(&self, hold: &Hold, after: Option<AfterRelease>) {
+    /// Ends renewing a hold and hands it to the releaser, which has the store free it then, or at
+    /// once.
+    pub(crate) fn give_back(
+        &self,
+        hold: &Hold,
+        keep_until: Option<Tick>,
+        after: Option<AfterRelease>,
+    ) {
         self.ensure_running();
         hold.mark_released();
         self.watchdog.remove(hold);
         self.releaser.give(ReleaseJob {
             target: Arc::clone(&hold.target),
             owner: hold.owner.clone(),
+            keep_until,
             // The deadline is a little before the store forgets; one more lease is on the safe side.
             until: hold.deadline().after(hold.lease.duration()),
             unsettled: hold.unsettled,

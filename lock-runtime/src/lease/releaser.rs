@@ -30,6 +30,8 @@ pub(crate) type AfterRelease = Box<dyn FnOnce(Option<ReleaseReply>) + Send>;
 pub(crate) struct ReleaseJob {
     pub(crate) target: Arc<Target>,
     pub(crate) owner: OwnerId,
+    /// Not free before then: `at_least` has it kept so long.
+    pub(crate) keep_until: Option<Tick>,
     /// When the store forgets the hold by itself.
     pub(crate) until: Tick,
     /// True if a request that takes this hold may still be under way on another connection: then
@@ -154,6 +156,7 @@ impl Releaser {
             let request = ReleaseRequest {
                 target: Arc::clone(&job.target),
                 owner: job.owner.clone(),
+                keep: keep(job.keep_until, self.clock.now()),
                 timeout: self.timeout,
             };
             let reply = store.release(request).await;
@@ -180,6 +183,11 @@ impl Releaser {
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
+}
+
+/// For how long the store is to keep what is given back now.
+pub(crate) fn keep(until: Option<Tick>, now: Tick) -> Duration {
+    until.map_or(Duration::ZERO, |until| until.since(now))
 }
 
 /// A job that has had no answer yet.

@@ -219,7 +219,12 @@ impl Watchdog {
         Some(Work { renewals: batches(renewals), counts, wake_at })
     }
 
-    async fn renew(self: Arc<Self>, store: Arc<dyn Store>, batch: Batch) {
+    async fn renew(self: Arc<Self>, store: Arc<dyn Store>, mut batch: Batch) {
+        // What is being given back may be kept in the store for a time that is not to be prolonged.
+        batch.holds.retain(|hold| !hold.is_released());
+        if batch.holds.is_empty() {
+            return;
+        }
         let sent_at = self.clock.now();
         let requests = batch.holds.iter().map(|hold| RenewRequest {
             target: Arc::clone(&hold.target),

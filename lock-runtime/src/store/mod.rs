@@ -73,7 +73,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         timeout: Duration,
     ) -> StoreFuture<'_, Vec<Ownership>>;
 
-    /// Frees a lock if the owner holds it, and tells its waiters.
+    /// Frees a lock if the owner holds it, at once or later by itself, and tells its waiters.
     fn release(&self, request: ReleaseRequest) -> StoreFuture<'_, ReleaseReply>;
 
     /// Shows hold counts to whoever looks into the store.

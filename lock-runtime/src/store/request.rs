@@ -75,6 +75,9 @@ pub struct ReleaseRequest {
     pub target: Arc<Target>,
     /// Whose hold.
     pub owner: OwnerId,
+    /// Not now: have the store end the hold when so long has passed from now, whether that is sooner
+    /// or later than its lease would, and tell its waiters to look again. Zero is now.
+    pub keep: Duration,
     /// How long to wait for the answer.
     pub timeout: Duration,
 }
@@ -82,9 +85,9 @@ pub struct ReleaseRequest {
 /// The answer to a [`ReleaseRequest`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReleaseReply {
-    /// It is free, and its waiters have been told.
+    /// It is free, or will be by itself when asked to be later, and its waiters have been told.
     Released {
-        /// True if another process was told, so that it can go first (S-14).
+        /// True if it is free and another process was told, so that it can go first (S-14).
         others_waiting: bool,
     },
     /// This owner did not hold it; nothing was changed.

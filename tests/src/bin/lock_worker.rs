@@ -8,6 +8,7 @@
 //!   `hammered <grants> <fewest> <most>` by task.
 //! - `lock <name>`: takes the lock, answers `locked <token>`, and keeps it.
 //! - `lock <kind> <name>`: the same for `mutex`, `fair`, `read`, `write` or `semaphore` (one permit).
+//! - `lock-at-least <name> <ms>`: takes the lock to be kept at least so long, answers `locked <token>`.
 //! - `release`: releases what `lock` took, answers `released`.
 //!
 //! - `take …`, `permits …`: see `permits`.
@@ -99,6 +100,13 @@ impl Worker {
             }
             ["lock", kind, name] => {
                 let guard = self.take_kind(kind, name).await?;
+                println!("locked {}", guard.token());
+                *held = Some(guard);
+            }
+            ["lock-at-least", name, ms] => {
+                let at_least = Duration::from_millis(ms.parse()?);
+                let options = LockOptions::builder().at_least(at_least).build()?;
+                let guard = self.client.mutex(name).with(options).lock().await?;
                 println!("locked {}", guard.token());
                 *held = Some(guard);
             }

@@ -59,7 +59,8 @@ impl Run<'_> {
                 format!("{} {}", kind(what), if *joins { "joins" } else { takes })
             }
             Op::ForceRelease(_) => "forced".to_owned(),
-            Op::Release(what) => kind(what).to_string(),
+            Op::Release(what, Some(_)) => format!("{} later", kind(what)),
+            Op::Release(what, None) => kind(what).to_string(),
             Op::Latch(_, LatchRequest::SetCount(_)) => "set".to_owned(),
             Op::Latch(_, request) => format!("{request:?}"),
             _ => String::new(),

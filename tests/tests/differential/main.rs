@@ -133,6 +133,8 @@ fn wanted() -> Vec<String> {
                 ": Released { others_waiting: true }",
                 ": Released { others_waiting: false }",
                 ": NotOwner",
+                "later: Released { others_waiting: false }",
+                "later: NotOwner",
             ]
             .map(|answer| format!("{kind} {answer}").replace(" : ", ": ")),
         );

@@ -45,12 +45,22 @@ pub(crate) enum Theme {
 
 #[derive(Debug, Clone)]
 pub(crate) enum Op {
-    Acquire { what: What, lease: Length, tokens: u32, place: Option<Length>, joins: bool },
+    Acquire {
+        what: What,
+        lease: Length,
+        tokens: u32,
+        place: Option<Length>,
+        joins: bool,
+    },
     Renew(Vec<(What, Length)>),
-    Release(What),
+    /// At once, or by itself when so long has passed.
+    Release(What, Option<Length>),
     ShowCounts(Vec<(What, u32)>),
     Latch(usize, LatchRequest),
-    RaiseToken { name: usize, above: bool },
+    RaiseToken {
+        name: usize,
+        above: bool,
+    },
     Inspect(usize),
     ForceRelease(usize),
 }
@@ -190,7 +200,8 @@ fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         24 => acquire,
         5 => vec((what(), length()), 1..4).prop_map(Op::Renew),
-        12 => what().prop_map(Op::Release),
+        12 => (what(), proptest::option::weighted(0.3, length()))
+            .prop_map(|(what, keep)| Op::Release(what, keep)),
         2 => vec((what(), 1..5_u32), 1..3).prop_map(Op::ShowCounts),
         5 => (name(), latch()).prop_map(|(name, request)| Op::Latch(name, request)),
         1 => (name(), any::<bool>()).prop_map(|(name, above)| Op::RaiseToken { name, above }),

@@ -183,9 +183,13 @@ impl Run<'_> {
                 });
                 Answer::Renewed(store.renew(requests.collect(), TIMEOUT).await?)
             }
-            Op::Release(what) => {
-                let target = what.target(themes, &self.keys);
-                let request = ReleaseRequest { target, owner: of(what), timeout: TIMEOUT };
+            Op::Release(what, keep) => {
+                let request = ReleaseRequest {
+                    target: what.target(themes, &self.keys),
+                    owner: of(what),
+                    keep: keep.map_or(Duration::ZERO, |keep| keep.duration()),
+                    timeout: TIMEOUT,
+                };
                 Answer::Released(store.release(request).await?)
             }
             Op::ShowCounts(all) => {

@@ -68,10 +68,11 @@ impl Part {
         &self,
         whole: &Target,
         owner: &OwnerId,
+        keep: Duration,
         timeout: Duration,
     ) -> Result<ReleaseReply, StoreError> {
         let (target, owner) = (self.target_like(whole), self.owner(owner));
-        self.store.release(ReleaseRequest { target, owner, timeout }).await
+        self.store.release(ReleaseRequest { target, owner, keep, timeout }).await
     }
 
     /// Has later holds of this part get tokens above `token`.
@@ -136,8 +137,9 @@ impl JointStore {
     ) -> Result<AcquireReply, StoreError> {
         let open = last.as_ref().filter(|(_, answer)| !matches!(answer, Ok(AcquireReply::Held(_))));
         let parts = taken.iter().map(|(part, _)| *part).chain(open.map(|(part, _)| *part));
-        let undone =
-            parts.map(|part| part.release(&request.target, &request.owner, request.timeout));
+        let undone = parts.map(|part| {
+            part.release(&request.target, &request.owner, Duration::ZERO, request.timeout)
+        });
         let given_back = join_all(undone).await.into_iter().collect::<Result<Vec<_>, _>>();
         let unanswered = |source| {
             let message = "some of the locks could not be taken and others not be given back yet";
@@ -191,8 +193,8 @@ impl JointStore {
     }
 
     async fn free(&self, request: ReleaseRequest) -> Result<ReleaseReply, StoreError> {
-        let ReleaseRequest { target, owner, timeout } = &request;
-        let asked = self.parts.iter().map(|part| part.release(target, owner, *timeout));
+        let ReleaseRequest { target, owner, keep, timeout } = &request;
+        let asked = self.parts.iter().map(|part| part.release(target, owner, *keep, *timeout));
         let answers = join_all(asked).await;
         let (mut all, mut others_waiting, mut failed) = (true, false, None);
         for answer in answers {

@@ -209,8 +209,9 @@ impl Store for MemoryStore {
         Box::pin(async move {
             let (released, told) =
                 self.change(|table, now, tell| table.release(&request, now, tell));
+            let others_waiting = told && request.keep.is_zero();
             Ok(match released? {
-                Ownership::Owner => ReleaseReply::Released { others_waiting: told },
+                Ownership::Owner => ReleaseReply::Released { others_waiting },
                 Ownership::NotOwner | Ownership::Unknown => ReleaseReply::NotOwner,
             })
         })

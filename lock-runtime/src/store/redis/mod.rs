@@ -7,6 +7,7 @@ mod address;
 mod age;
 mod channels;
 mod combine;
+mod end_later;
 mod errors;
 mod inspect;
 mod link;
@@ -226,7 +227,11 @@ impl Store for RedisStore {
     fn release(&self, request: ReleaseRequest) -> StoreFuture<'_, ReleaseReply> {
         Box::pin(async move {
             let target = Arc::clone(&request.target);
-            match self.ask(Ask::Release(request)).await {
+            let answer = match request.keep {
+                Duration::ZERO => self.ask(Ask::Release(request)).await,
+                _ => self.end_later(&request).await,
+            };
+            match answer {
                 Ok(Value::Int(-1)) => Ok(ReleaseReply::NotOwner),
                 Ok(Value::Int(told)) => {
                     Ok(ReleaseReply::Released { others_waiting: self.others_wait(&target, told) })

@@ -69,6 +69,7 @@ macro_rules! parts {
 
 scripts! {
     RENEW = "renew.lua";
+    END_LATER = "end_later.lua";
     SHOW_COUNT = "show_count.lua";
     MULTI_RELEASE = "multi_release.lua";
     RAISE_TOKEN = "raise_token.lua";

@@ -14,7 +14,9 @@ use tokio::time::Instant;
 
 use super::tally::Vote;
 use crate::error::{StoreError, StoreErrorKind};
-use crate::store::{AcquireReply, AcquireRequest, OwnerId, ReleaseReply, ReleaseRequest, Store};
+use crate::store::{
+    AcquireReply, AcquireRequest, OwnerId, ReleaseReply, ReleaseRequest, Store, Target,
+};
 
 /// First and longest pause between attempts to give back.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
@@ -195,7 +197,8 @@ impl Server {
         let until = Instant::now() + request.lease;
         let mut pauses = Pauses::new();
         loop {
-            let release = self.release(Arc::clone(&request.target), &request.owner);
+            let target = Arc::clone(&request.target);
+            let release = self.release(target, &request.owner, Duration::ZERO);
             let released = self.store.release(release).await;
             if let Some(undone) = undone.take() {
                 let _ = undone.send(Answer::Undone);
@@ -219,12 +222,15 @@ impl Server {
         request: ReleaseRequest,
         answers: mpsc::UnboundedSender<Result<ReleaseReply, StoreError>>,
     ) {
+        // Not after the line and the pauses: the hold ends when it was to end when this was asked.
+        let ends_at = Instant::now() + request.keep;
         turn.come().await;
         let until = Instant::now() + KEEP_RELEASING;
         let mut pauses = Pauses::new();
         let mut may_have_run = false;
         loop {
-            let release = self.release(Arc::clone(&request.target), &request.owner);
+            let keep = ends_at.saturating_duration_since(Instant::now());
+            let release = self.release(Arc::clone(&request.target), &request.owner, keep);
             let answer = self.store.release(release).await;
             let transient = answer.as_ref().is_err_and(|error| error.kind().is_transient());
             // After a lost reply "not the owner" may mean that it was we who freed it: no vote.
@@ -241,8 +247,8 @@ impl Server {
         }
     }
 
-    fn release(&self, target: Arc<crate::store::Target>, owner: &OwnerId) -> ReleaseRequest {
-        ReleaseRequest { target, owner: owner.clone(), timeout: self.timeout }
+    fn release(&self, target: Arc<Target>, owner: &OwnerId, keep: Duration) -> ReleaseRequest {
+        ReleaseRequest { target, owner: owner.clone(), keep, timeout: self.timeout }
     }
 
     fn lines(&self) -> MutexGuard<'_, Lines> {

@@ -63,12 +63,16 @@ impl Name {
         leave_place(&mut self.queue, owner);
         if self.value.is_none() {
             self.sweep_queue(None, now);
-            // A head that does not hear may be dead. Then the first who hears asks, and learns how
-            // long to wait for that one.
-            let channel = |place: &super::Place| waiter_channel(lock.companions(), &place.owner);
-            tell.first_of.push(self.queue.iter().take(TOLD_AT_MOST).map(channel).collect());
+            self.tell_first(lock, tell);
         }
         held
+    }
+
+    /// A head that does not hear may be dead. Then the first who hears asks, and learns how long to
+    /// wait for that one.
+    pub(super) fn tell_first(&self, lock: &Target, tell: &mut Tell) {
+        let channel = |place: &super::Place| waiter_channel(lock.companions(), &place.owner);
+        tell.first_of.push(self.queue.iter().take(TOLD_AT_MOST).map(channel).collect());
     }
 
     /// Whoever is at the head and dead leaves; `asking` is not, however late. True if any did.

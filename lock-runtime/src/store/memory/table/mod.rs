@@ -4,6 +4,7 @@
 //! two types at the name itself, and its companions. Each kind's rules are those of its scripts,
 //! which the differential test holds them to.
 
+mod end_later;
 mod exclusive;
 mod fair;
 mod inspect;
@@ -148,7 +149,7 @@ impl Table {
         }
     }
 
-    /// `Owner` if the lock was held and is free now.
+    /// `Owner` if the lock was held and is free now, or will be as soon as was asked.
     pub(super) fn release(
         &mut self,
         ask: &ReleaseRequest,
@@ -165,6 +166,10 @@ impl Table {
                 continue;
             };
             let owner = &ask.owner;
+            if !ask.keep.is_zero() {
+                all &= name.end_later(lock, owner, now.after(ask.keep), now, tell);
+                continue;
+            }
             all &= match target.kind() {
                 LockKind::Fair => name.release_fair(lock, owner, now, tell),
                 LockKind::Read => name.release_read(lock, owner, tell),

@@ -83,6 +83,18 @@ impl Name {
         true
     }
 
+    /// Has the owner's permits end then, sooner or later than they would.
+    pub(super) fn end_permits_later(&mut self, owner: &OwnerId, until: Tick, now: Tick) -> bool {
+        if !self.has_permit(owner, now) {
+            return false;
+        }
+        let ours = |permit: &&mut Permit| {
+            &*permit.owner == owner.as_field() && permit.number <= owner.permits()
+        };
+        self.permits.iter_mut().filter(ours).for_each(|permit| permit.until = until);
+        true
+    }
+
     /// True if the owner has permits and their lease has not ended.
     fn has_permit(&self, owner: &OwnerId, now: Tick) -> bool {
         self.permits.iter().any(|permit| {

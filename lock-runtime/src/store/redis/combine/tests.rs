@@ -22,6 +22,7 @@ fn free(name: &str) -> Ask {
     Ask::Release(ReleaseRequest {
         target: target(name),
         owner: OwnerId::new("uuid", 7, 1),
+        keep: Duration::ZERO,
         timeout: Duration::from_secs(1),
     })
 }

@@ -1,0 +1,52 @@
+//! Leaving a hold to end by itself, in place of freeing it.
+
+use super::{Mode, Name, Tell, side_of};
+use crate::clock::Tick;
+use crate::store::{LockKind, OwnerId, Target};
+
+impl Name {
+    /// Has the owner's hold end then, sooner or later than it would. Its end tells nobody, so those
+    /// who wait are told now. False if there is no such hold.
+    pub(super) fn end_later(
+        &mut self,
+        lock: &Target,
+        owner: &OwnerId,
+        until: Tick,
+        now: Tick,
+        tell: &mut Tell,
+    ) -> bool {
+        let held = match lock.kind() {
+            LockKind::Semaphore => self.end_permits_later(owner, until, now),
+            kind => self.end_field_later(kind, owner, until),
+        };
+        match lock.kind() {
+            _ if !held => {}
+            LockKind::Fair => self.tell_first(lock, tell),
+            _ => tell.push(lock.channel().to_owned()),
+        }
+        held
+    }
+
+    fn end_field_later(&mut self, kind: LockKind, owner: &OwnerId, until: Tick) -> bool {
+        let field = owner.as_field();
+        let Ok(Some(hash)) = self.hash() else { return false };
+        if !hash.has(field, side_of(kind)) {
+            return false;
+        }
+        let mode = hash.mode;
+        if kind == LockKind::Read {
+            let Some(end) = self.reads.get_mut(field) else { return false };
+            *end = until;
+        }
+        let readers = self.longest_reader().unwrap_or(until);
+        let Ok(Some(hash)) = self.hash() else { return false };
+        hash.until = match kind {
+            LockKind::Read if mode == Mode::Read => readers,
+            // Who reads inside of a writer does not shorten what that has.
+            LockKind::Read => readers.max(hash.until),
+            LockKind::Write => readers.max(until),
+            _ => until,
+        };
+        true
+    }
+}
