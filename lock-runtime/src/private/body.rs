@@ -4,27 +4,63 @@ use std::sync::Arc;
 
 use crate::guard::LockGuard;
 
+/// What a body is started on.
+#[derive(Debug)]
+pub enum Ground {
+    /// Its lock.
+    Lock(LockGuard),
+    /// Its lock, which it can look at.
+    Shared(Arc<LockGuard>),
+    /// Nothing: it needs no lock this time.
+    Nothing,
+    /// Nothing: somebody else has the lock.
+    Busy,
+}
+
+impl Ground {
+    /// The guard, for a body that looks at it.
+    fn share(&mut self) -> Option<Arc<LockGuard>> {
+        *self = match std::mem::replace(self, Self::Nothing) {
+            Self::Lock(guard) => Self::Shared(Arc::new(guard)),
+            ground => ground,
+        };
+        match self {
+            Self::Shared(guard) => Some(Arc::clone(guard)),
+            _ => None,
+        }
+    }
+
+    /// The guard, for the run.
+    pub(super) fn guard(&self) -> Option<&LockGuard> {
+        match self {
+            Self::Lock(guard) => Some(guard),
+            Self::Shared(guard) => Some(guard),
+            Self::Nothing | Self::Busy => None,
+        }
+    }
+
+    /// The guard, for the release: the body, which may have shared it, is gone by then.
+    pub(super) fn into_guard(self) -> Option<LockGuard> {
+        match self {
+            Self::Lock(guard) => Some(guard),
+            Self::Shared(guard) => Arc::into_inner(guard),
+            Self::Nothing | Self::Busy => None,
+        }
+    }
+}
+
 /// A function body that can be started.
 pub trait Body: Sized {
     /// What the body returns.
     type Output;
     /// The body under way.
     type Future: Future<Output = Self::Output>;
-    /// How the guard is kept while it runs.
-    type Guard: AsRef<LockGuard>;
 
-    /// Starts it under the lock.
-    fn start(self, guard: LockGuard) -> (Self::Guard, Self::Future);
-    /// The guard, for its release.
-    fn guard_back(guard: Self::Guard) -> Option<LockGuard>;
-    /// Starts it without the lock, if it can do without a guard.
-    fn start_without(self) -> Result<Self::Future, Self> {
-        Err(self)
-    }
-    /// Starts what there is to do while somebody else has the lock, if there is such a thing.
-    fn start_busy(self) -> Result<Self::Future, Self> {
-        Err(self)
-    }
+    /// Whether it cannot be started on [`Ground::Nothing`].
+    const NEEDS_GUARD: bool = false;
+
+    /// Starts it, unless it has nothing to do there.
+    fn start(self, ground: &mut Ground) -> Option<Self::Future>;
 }
 
 /// A body that does not look at its guard.
@@ -39,18 +75,9 @@ pub fn plain<F: Future>(body: F) -> Plain<F> {
 impl<F: Future> Body for Plain<F> {
     type Output = F::Output;
     type Future = F;
-    type Guard = LockGuard;
 
-    fn start(self, guard: LockGuard) -> (LockGuard, F) {
-        (guard, self.0)
-    }
-
-    fn guard_back(guard: LockGuard) -> Option<LockGuard> {
-        Some(guard)
-    }
-
-    fn start_without(self) -> Result<F, Self> {
-        Ok(self.0)
+    fn start(self, ground: &mut Ground) -> Option<F> {
+        if matches!(ground, Ground::Busy) { None } else { Some(self.0) }
     }
 }
 
@@ -74,17 +101,11 @@ where
 {
     type Output = F::Output;
     type Future = F;
-    type Guard = Arc<LockGuard>;
 
-    fn start(self, guard: LockGuard) -> (Arc<LockGuard>, F) {
-        let guard = Arc::new(guard);
-        let body = (self.0)(Arc::clone(&guard));
-        (guard, body)
-    }
+    const NEEDS_GUARD: bool = true;
 
-    fn guard_back(guard: Arc<LockGuard>) -> Option<LockGuard> {
-        // The body, which had the other reference, is gone by now.
-        Arc::into_inner(guard)
+    fn start(self, ground: &mut Ground) -> Option<F> {
+        ground.share().map(self.0)
     }
 }
 
@@ -108,22 +129,9 @@ where
 {
     type Output = F::Output;
     type Future = F;
-    type Guard = LockGuard;
 
-    fn start(self, guard: LockGuard) -> (LockGuard, F) {
-        (guard, (self.0)(false))
-    }
-
-    fn guard_back(guard: LockGuard) -> Option<LockGuard> {
-        Some(guard)
-    }
-
-    fn start_without(self) -> Result<F, Self> {
-        Ok((self.0)(false))
-    }
-
-    fn start_busy(self) -> Result<F, Self> {
-        Ok((self.0)(true))
+    fn start(self, ground: &mut Ground) -> Option<F> {
+        Some((self.0)(matches!(ground, Ground::Busy)))
     }
 }
 
@@ -147,20 +155,11 @@ where
 {
     type Output = F::Output;
     type Future = F;
-    type Guard = Arc<LockGuard>;
 
-    fn start(self, guard: LockGuard) -> (Arc<LockGuard>, F) {
-        let guard = Arc::new(guard);
-        let body = (self.0)(Some(Arc::clone(&guard)));
-        (guard, body)
-    }
+    const NEEDS_GUARD: bool = true;
 
-    fn guard_back(guard: Arc<LockGuard>) -> Option<LockGuard> {
-        Arc::into_inner(guard)
-    }
-
-    fn start_busy(self) -> Result<F, Self> {
-        Ok((self.0)(None))
+    fn start(self, ground: &mut Ground) -> Option<F> {
+        Some((self.0)(ground.share()))
     }
 }
 

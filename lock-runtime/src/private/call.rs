@@ -1,4 +1,7 @@
 //! An annotated function under way: it takes the lock, runs the body, gives the lock back.
+//!
+//! A program may have hundreds of these: what needs no type of the function is in [`Course`], which is
+//! compiled once. For each function there is only what touches its body.
 
 use std::fmt;
 use std::pin::Pin;
@@ -6,13 +9,13 @@ use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
 
-use super::body::Body;
+use super::body::{Body, Ground};
+use super::course::{Course, Start};
 use super::returns::{ErrorReturn, SkipReturn};
 use super::wanted::Wanted;
-use crate::acquire::Acquire;
 use crate::error::LockError;
-use crate::guard::{Release, RunOwned};
-use crate::options::{LockOptions, OnReleaseLost, Wait};
+use crate::guard::Started;
+use crate::options::Wait;
 
 /// Runs `body` under the lock; any failure of the lock is returned as an error.
 pub fn locked<B: Body>(wanted: Wanted, body: B) -> Locked<B>
@@ -20,7 +23,7 @@ where
     B::Output: ErrorReturn,
 {
     let returns = Returns { failed: B::Output::failed, skipped: None };
-    Locked { state: State::new(wanted, body, None), returns }
+    Locked::new(wanted, body, None, returns)
 }
 
 /// Runs `body` under the lock, or skips it if somebody else has the lock. Does not wait unless told.
@@ -29,7 +32,7 @@ where
     B::Output: SkipReturn,
 {
     let returns = Returns { failed: B::Output::failed, skipped: Some(B::Output::skipped) };
-    Locked { state: State::new(wanted, body, Some(Wait::Never)), returns }
+    Locked::new(wanted, body, Some(Wait::Never), returns)
 }
 
 /// How failures are put into the return type. Here and not a bound on the future: a bound that fails
@@ -52,106 +55,60 @@ pin_project! {
     /// A locked function under way: see [`locked`].
     #[must_use = "futures do nothing unless polled"]
     pub struct Locked<B: Body> {
+        // Before the course, which has the guard: fields are dropped in this order, and the body goes
+        // first (S-13).
         #[pin]
-        state: State<B>,
+        body: Stage<B>,
+        #[pin]
+        course: Course,
         returns: Returns<B::Output>,
     }
 }
 
 pin_project! {
-    #[project = StateProjection]
-    enum State<B: Body> {
-        Acquiring { acquire: Acquire, body: Option<B>, on_release_lost: OnReleaseLost },
-        Running { #[pin] run: RunOwned<B::Guard, B::Future>, on_release_lost: OnReleaseLost },
-        Releasing {
-            release: Release,
-            result: Option<Result<B::Output, LockError>>,
-            on_release_lost: OnReleaseLost,
-        },
-        // The body without the lock, or what is done instead.
-        Free { #[pin] body: B::Future },
+    /// A body at one of its stages.
+    #[project = StageProjection]
+    enum Stage<B: Body> {
+        Waiting { body: Option<B> },
+        Running { #[pin] body: B::Future },
+        Over { value: Option<B::Output> },
     }
 }
 
-impl<B: Body> State<B> {
-    fn new(wanted: Wanted, body: B, unless_said: Option<Wait>) -> Self {
-        let body = if wanted.is_wanted() {
-            body
-        } else {
-            match body.start_without() {
-                Ok(body) => return Self::Free { body },
-                // The attribute lets no body name a guard that it may not get.
-                Err(body) => body,
-            }
+impl<B: Body> Locked<B> {
+    fn new(
+        wanted: Wanted,
+        body: B,
+        unless_said: Option<Wait>,
+        returns: Returns<B::Output>,
+    ) -> Self {
+        let course = Course::new(wanted, unless_said, B::NEEDS_GUARD);
+        Self { body: Stage::Waiting { body: Some(body) }, course, returns }
+    }
+}
+
+impl<B: Body> Start for Stage<B> {
+    fn start(mut self: Pin<&mut Self>, ground: &mut Ground) -> bool {
+        let StageProjection::Waiting { body } = self.as_mut().project() else { return false };
+        let Some(body) = body.take() else { return false };
+        let Some(body) = body.start(ground) else { return false };
+        self.set(Self::Running { body });
+        true
+    }
+}
+
+impl<B: Body> Started for Stage<B> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let StageProjection::Running { body } = self.as_mut().project() else {
+            return Poll::Pending;
         };
-        let (acquire, options) = wanted
-            .acquire(unless_said)
-            .unwrap_or_else(|error| (Acquire::failed(error), LockOptions::default()));
-        let on_release_lost = options.on_release_lost();
-        Self::Acquiring { acquire, body: Some(body), on_release_lost }
+        let value = Some(ready!(body.poll(cx)));
+        self.set(Self::Over { value });
+        Poll::Ready(())
     }
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<B::Output, LockError>> {
-        loop {
-            let next = match self.as_mut().project() {
-                StateProjection::Acquiring { acquire, body, on_release_lost } => {
-                    let acquired = ready!(Pin::new(acquire).poll(cx));
-                    // Polled after completion.
-                    let Some(body) = body.take() else { return Poll::Pending };
-                    match acquired {
-                        Ok(guard) => {
-                            let (guard, future) = body.start(guard);
-                            let run = RunOwned::new(guard, future);
-                            Self::Running { run, on_release_lost: *on_release_lost }
-                        }
-                        Err(error) if error.is_busy() => match body.start_busy() {
-                            Ok(body) => Self::Free { body },
-                            Err(_) => return Poll::Ready(Err(error)),
-                        },
-                        Err(error) => return Poll::Ready(Err(error)),
-                    }
-                }
-                StateProjection::Running { run, on_release_lost } => {
-                    let (guard, result) = ready!(run.poll(cx));
-                    let Some(guard) = B::guard_back(guard) else { return Poll::Ready(result) };
-                    Self::Releasing {
-                        release: guard.release(),
-                        result: Some(result),
-                        on_release_lost: *on_release_lost,
-                    }
-                }
-                StateProjection::Releasing { release, result, on_release_lost } => {
-                    let released = ready!(Pin::new(release).poll(cx));
-                    let Some(result) = result.take() else { return Poll::Pending };
-                    return Poll::Ready(judge(result, released, *on_release_lost));
-                }
-                StateProjection::Free { body } => return body.poll(cx).map(Ok),
-            };
-            self.set(next);
-        }
-    }
-}
-
-/// S-13: a body that ended in time keeps its value, unless it is to hear of a loss that only the
-/// release found. A loss that stopped it is in the result already.
-fn judge<T>(
-    result: Result<T, LockError>,
-    released: Result<(), LockError>,
-    on_release_lost: OnReleaseLost,
-) -> Result<T, LockError> {
-    let value = result?;
-    match released {
-        Ok(()) => Ok(value),
-        Err(error @ LockError::Lost { .. }) if on_release_lost == OnReleaseLost::Error => {
-            Err(error)
-        }
-        Err(error) => {
-            tracing::warn!(
-                error = &error as &dyn std::error::Error,
-                "the body ended, but its release failed"
-            );
-            Ok(value)
-        }
+    fn end(mut self: Pin<&mut Self>) {
+        self.set(Self::Over { value: None });
     }
 }
 
@@ -160,8 +117,14 @@ impl<B: Body> Future for Locked<B> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<B::Output> {
         let this = self.project();
-        let result = ready!(this.state.poll(cx));
-        Poll::Ready(result.unwrap_or_else(|error| this.returns.error(error)))
+        let mut body = this.body;
+        if let Err(error) = ready!(this.course.poll(body.as_mut(), cx)) {
+            return Poll::Ready(this.returns.error(error));
+        }
+        match body.project() {
+            StageProjection::Over { value } => value.take().map_or(Poll::Pending, Poll::Ready),
+            _ => Poll::Pending,
+        }
     }
 }
 
