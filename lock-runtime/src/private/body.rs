@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::guard::LockGuard;
+use crate::options::Wait;
 
 /// A function body that can be started.
 pub trait Body: Sized {
@@ -12,6 +13,8 @@ pub trait Body: Sized {
     type Future: Future<Output = Self::Output>;
     /// How the guard is kept while it runs.
     type Guard: AsRef<LockGuard>;
+    /// How long to wait if nobody says so: who has something else to do does not.
+    const WAIT: Option<Wait> = None;
 
     /// Starts it under the lock.
     fn start(self, guard: LockGuard) -> (Self::Guard, Self::Future);
@@ -109,6 +112,7 @@ where
     type Output = F::Output;
     type Future = F;
     type Guard = LockGuard;
+    const WAIT: Option<Wait> = Some(Wait::Never);
 
     fn start(self, guard: LockGuard) -> (LockGuard, F) {
         (guard, (self.0)(false))
@@ -148,6 +152,7 @@ where
     type Output = F::Output;
     type Future = F;
     type Guard = Arc<LockGuard>;
+    const WAIT: Option<Wait> = Some(Wait::Never);
 
     fn start(self, guard: LockGuard) -> (Arc<LockGuard>, F) {
         let guard = Arc::new(guard);
@@ -167,6 +172,11 @@ where
 /// Calls the body of a function that returns a future.
 pub fn future<F: Future>(body: impl FnOnce() -> F) -> F {
     body()
+}
+
+/// What a fallback is to return.
+pub fn instead<F: IntoFuture>(fallback: F) -> F::IntoFuture {
+    fallback.into_future()
 }
 
 /// Never called: it tells the compiler the type of a body.

@@ -14,13 +14,14 @@ use crate::error::LockError;
 use crate::guard::{Release, RunOwned};
 use crate::options::{LockOptions, OnReleaseLost, Wait};
 
-/// Runs `body` under the lock; any failure of the lock is returned as an error.
+/// Runs `body` under the lock; any failure of the lock is returned as an error, unless the body has
+/// something else to do while the lock is busy.
 pub fn locked<B: Body>(wanted: Wanted, body: B) -> Locked<B>
 where
     B::Output: ErrorReturn,
 {
     let returns = Returns { failed: B::Output::failed, skipped: None };
-    Locked { state: State::new(wanted, body, None), returns }
+    Locked { state: State::new(wanted, body, B::WAIT), returns }
 }
 
 /// Runs `body` under the lock, or skips it if somebody else has the lock. Does not wait unless told.

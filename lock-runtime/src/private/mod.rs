@@ -8,8 +8,8 @@ mod returns;
 mod wanted;
 
 pub use self::body::{
-    Body, Plain, PlainOr, WithGuard, WithGuardOr, future, never, plain, plain_or, with_guard,
-    with_guard_or,
+    Body, Plain, PlainOr, WithGuard, WithGuardOr, future, instead, never, plain, plain_or,
+    with_guard, with_guard_or,
 };
 pub use self::call::{Locked, locked, locked_or_skip};
 pub use self::returns::{ErrorReturn, SkipReturn, SkippedValue};
