@@ -17,13 +17,14 @@ use crate::error::LockError;
 use crate::guard::Started;
 use crate::options::Wait;
 
-/// Runs `body` under the lock; any failure of the lock is returned as an error.
+/// Runs `body` under the lock; any failure of the lock is returned as an error, unless the body has
+/// something else to do while the lock is busy.
 pub fn locked<B: Body>(wanted: Wanted, body: B) -> Locked<B>
 where
     B::Output: ErrorReturn,
 {
     let returns = Returns { failed: B::Output::failed, skipped: None };
-    Locked::new(wanted, body, None, returns)
+    Locked::new(wanted, body, B::WAIT, returns)
 }
 
 /// Runs `body` under the lock, or skips it if somebody else has the lock. Does not wait unless told.
@@ -58,7 +59,7 @@ pin_project! {
         // Before the course, which has the guard: fields are dropped in this order, and the body goes
         // first (S-13).
         #[pin]
-        body: Stage<B>,
+        slot: Slot<B>,
         #[pin]
         course: Course,
         returns: Returns<B::Output>,
@@ -66,12 +67,11 @@ pin_project! {
 }
 
 pin_project! {
-    /// A body at one of its stages.
-    #[project = StageProjection]
-    enum Stage<B: Body> {
-        Waiting { body: Option<B> },
-        Running { #[pin] body: B::Future },
-        Over { value: Option<B::Output> },
+    /// A body, and its value once it has ended.
+    struct Slot<B: Body> {
+        #[pin]
+        body: B,
+        value: Option<B::Output>,
     }
 }
 
@@ -83,32 +83,27 @@ impl<B: Body> Locked<B> {
         returns: Returns<B::Output>,
     ) -> Self {
         let course = Course::new(wanted, unless_said, B::NEEDS_GUARD);
-        Self { body: Stage::Waiting { body: Some(body) }, course, returns }
+        Self { slot: Slot { body, value: None }, course, returns }
     }
 }
 
-impl<B: Body> Start for Stage<B> {
-    fn start(mut self: Pin<&mut Self>, ground: &mut Ground) -> bool {
-        let StageProjection::Waiting { body } = self.as_mut().project() else { return false };
-        let Some(body) = body.take() else { return false };
-        let Some(body) = body.start(ground) else { return false };
-        self.set(Self::Running { body });
-        true
+impl<B: Body> Start for Slot<B> {
+    fn start(self: Pin<&mut Self>, ground: &mut Ground) -> bool {
+        self.project().body.start(ground)
     }
 }
 
-impl<B: Body> Started for Stage<B> {
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let StageProjection::Running { body } = self.as_mut().project() else {
-            return Poll::Pending;
-        };
-        let value = Some(ready!(body.poll(cx)));
-        self.set(Self::Over { value });
+impl<B: Body> Started for Slot<B> {
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = self.project();
+        *this.value = Some(ready!(this.body.poll(cx)));
         Poll::Ready(())
     }
 
-    fn end(mut self: Pin<&mut Self>) {
-        self.set(Self::Over { value: None });
+    fn end(self: Pin<&mut Self>) {
+        let this = self.project();
+        this.body.end();
+        *this.value = None;
     }
 }
 
@@ -117,14 +112,11 @@ impl<B: Body> Future for Locked<B> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<B::Output> {
         let this = self.project();
-        let mut body = this.body;
-        if let Err(error) = ready!(this.course.poll(body.as_mut(), cx)) {
+        let mut slot = this.slot;
+        if let Err(error) = ready!(this.course.poll(slot.as_mut(), cx)) {
             return Poll::Ready(this.returns.error(error));
         }
-        match body.project() {
-            StageProjection::Over { value } => value.take().map_or(Poll::Pending, Poll::Ready),
-            _ => Poll::Pending,
-        }
+        slot.project().value.take().map_or(Poll::Pending, Poll::Ready)
     }
 }
 
