@@ -108,6 +108,14 @@ pub enum LockError {
         /// The annotated function.
         site: String,
     },
+    /// There is no policy of that name.
+    #[error("no lock policy {policy:?}: {detail}")]
+    UnknownPolicy {
+        /// The name that was asked for.
+        policy: String,
+        /// The names that there are, or that there is no configuration.
+        detail: String,
+    },
     /// The client was shut down.
     #[error("the lock client is shut down")]
     Closed,

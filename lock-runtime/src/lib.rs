@@ -59,8 +59,11 @@
 //!
 //! # Features
 //!
-//! - `macros` (default): the [`distributed_lock`] attribute.
+//! - `macros` (default): the [`distributed_lock`] attribute and `#[derive(KeyPart)]`.
+//! - `policy` (default): locks configured by a file, in the module `policy`.
 //! - `redis` (default): [`RedisStore`] and [`LockClient::connect`]. Without it, locks live in memory.
+//! - `sites`: a list of all annotated functions, and [`LockClient::check_sites`] for the start of a
+//!   program.
 //! - `tls-rustls`: `rediss://` addresses, verified against Mozilla's root certificates or, with
 //!   `TlsOptions`, against your own; client certificates.
 //!
@@ -68,6 +71,8 @@
 //! that first uses it; the runtime needs its time driver, and its I/O driver for Redis. A client that
 //! outlives a runtime starts them anew on the next one that uses it.
 
+#[cfg(feature = "policy")]
+pub mod policy;
 pub mod scope;
 pub mod store;
 
@@ -75,6 +80,8 @@ mod acquire;
 mod any_lock;
 mod client;
 mod clock;
+#[cfg(feature = "policy")]
+mod connect;
 mod error;
 mod fair_mutex;
 mod fence;
@@ -102,19 +109,23 @@ pub use fair_mutex::FairMutex;
 pub use key::{IntoLockKey, KeyPart, KeyPartWriter, LockKey, LockKeyBuilder, MAX_KEY_BYTES};
 pub use latch::CountDownLatch;
 #[cfg(feature = "macros")]
-pub use lock_macros::distributed_lock;
+pub use lock_macros::{KeyPart, distributed_lock};
 pub use multi_lock::{MultiLock, MultiMember};
 pub use mutex::Mutex;
 pub use options::{
     DEFAULT_LEASE, Lease, LockOptions, LockOptionsBuilder, MAX_LEASE, MIN_LEASE, OnLost,
     OnReleaseLost, Replicas, Wait,
 };
+#[cfg(feature = "policy")]
+pub use policy::{ConfigError, LockConfig, LockPolicy, Policy};
 pub use quorum::{Quorum, QuorumBuilder};
 pub use quorum_lock::QuorumLock;
 pub use rw_lock::RwLock;
 pub use semaphore::{Semaphore, SemaphorePermit};
 pub use settings::{DeclaredKind, LockSettings};
 pub use site::LockSite;
+#[cfg(feature = "sites")]
+pub use site::sites;
 
 pub use acquire::Acquire;
 pub use guard::{LockGuard, Release, Run, RunOwned};

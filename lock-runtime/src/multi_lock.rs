@@ -26,7 +26,8 @@ use crate::store::{LockKind, Target};
 /// orders cannot deadlock. The price is that it goes through when all are free at once: beside a
 /// steady stream of holders of single locks it may wait long.
 ///
-/// Inside [`run`](LockGuard::run) of a multi lock, each of its locks is had at once, as re-entry.
+/// Inside [`run`](LockGuard::run) of a multi lock, each of its locks is had at once, as re-entry; but
+/// permits are counted, and more of them are taken or waited for.
 /// The other way round, wanting more than what is held around the caller would wait for itself, and
 /// is [`LockError::WouldDeadlock`].
 ///
@@ -113,7 +114,8 @@ impl MultiLock {
     ///
     /// As [`Mutex::lock`](crate::Mutex::lock), and
     ///
-    /// - [`LockError::InvalidOptions`] if it is made of no locks, or of two kinds of the same name.
+    /// - [`LockError::InvalidOptions`] if it is made of no locks, of two kinds of the same name, or of
+    ///   differing permits of one semaphore.
     /// - [`LockError::WouldDeadlock`] inside [`run`](LockGuard::run) of only some of its locks.
     ///
     /// # Cancel safety
@@ -212,7 +214,7 @@ fn checked(members: impl IntoIterator<Item = MultiMember>) -> Result<Vec<Member>
     let options = first.handle.options();
     // By name first: the number of a client is another one in each process.
     members.sort_by(|a, b| (a.target.key(), a.home()).cmp(&(b.target.key(), b.home())));
-    let permits = |member: &Member| member.handle.wanted_permits();
+    let permits = |member: &Member| (member.handle.wanted_permits(), member.target.limit());
     members
         .dedup_by(|a, b| a.home() == b.home() && a.target == b.target && permits(a) == permits(b));
     for pair in members.windows(2) {
@@ -220,18 +222,27 @@ fn checked(members: impl IntoIterator<Item = MultiMember>) -> Result<Vec<Member>
             && a.home() == b.home()
             && a.target.key() == b.target.key()
         {
-            return Err(LockError::InvalidOptions(format!(
-                "a multi lock has {:?} as a {} and as a {}; name it once",
-                a.target.key(),
-                a.target.kind(),
-                b.target.kind()
-            )));
+            return Err(named_twice(a, b));
         }
     }
     for member in &mut members {
         member.handle = member.handle.clone().with(options);
     }
     Ok(members)
+}
+
+fn named_twice(a: &Member, b: &Member) -> LockError {
+    let (kind, other) = (a.target.kind(), b.target.kind());
+    let as_what = |member: &Member| match member.target.kind() {
+        LockKind::Semaphore if kind == other => format!(
+            "{} of {} permits of a semaphore",
+            member.handle.wanted_permits(),
+            member.target.limit()
+        ),
+        kind => format!("a {kind}"),
+    };
+    let (key, a, b) = (a.target.key(), as_what(a), as_what(b));
+    LockError::InvalidOptions(format!("a multi lock has {key:?} as {a} and as {b}; name it once"))
 }
 
 /// One lock of all members, of which there is at least one.

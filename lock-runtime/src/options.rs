@@ -272,6 +272,18 @@ impl LockOptionsBuilder {
     ///
     /// Counts for the guard that takes the lock: a re-entry joins its hold, and its own `at_least` is
     /// ignored. Readers who ask for this share a hold with nobody.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use lock_runtime::{LockOptions, Wait};
+    /// use std::time::Duration;
+    ///
+    /// // One run a night, on replicas whose clocks differ by less than a minute.
+    /// let nightly =
+    ///     LockOptions::builder().wait(Wait::Never).at_least(Duration::from_secs(60)).build()?;
+    /// # Ok::<_, lock_runtime::LockError>(())
+    /// ```
     pub fn at_least(mut self, at_least: Duration) -> Self {
         self.options.at_least = Some(at_least);
         self

@@ -174,7 +174,8 @@ impl QuorumBuilder {
     ///
     /// - [`LockError::InvalidOptions`] if a setting is wrong, or an address is given twice.
     /// - [`LockError::Store`] at once if an address cannot be used, a server refuses the password, or
-    ///   so many cannot be reached that the rest is no majority.
+    ///   so many cannot be reached that the rest is no majority. A server that takes longer to refuse
+    ///   than a majority and the [`server_timeout`](Self::server_timeout) is logged instead.
     ///
     /// # Cancel safety
     ///
@@ -194,7 +195,7 @@ impl QuorumBuilder {
         self.check(urls.len())?;
         let stores = urls.iter().map(|url| self.client.prepare(url.as_ref()).map(Arc::new));
         let stores = stores.collect::<Result<Vec<_>, _>>()?;
-        connect_to_majority(&stores).await?;
+        connect_to_majority(&stores, self.server_timeout).await?;
         self.stores(stores.into_iter().map(|store| store as Arc<dyn Store>))
     }
 
@@ -228,13 +229,16 @@ fn no_servers() -> LockError {
     LockError::InvalidOptions("a quorum of no servers; name three or five".to_owned())
 }
 
-/// Connects to all; returns once a majority is there, or cannot be.
+/// Connects to all; returns once a majority is there, or cannot be. The others then have `patience` to
+/// say that they refuse us, which no waiting mends (S-33).
 #[cfg(feature = "redis")]
 async fn connect_to_majority(
     stores: &[Arc<crate::store::redis::RedisStore>],
+    patience: Duration,
 ) -> Result<(), LockError> {
     use futures_util::StreamExt;
     use futures_util::stream::FuturesUnordered;
+    use tokio::time::{Instant, timeout_at};
 
     use crate::error::{StoreError, StoreErrorKind};
     use crate::store::compose::quorum::majority;
@@ -246,11 +250,16 @@ async fn connect_to_majority(
         tokio::spawn(async move { store.connect_now().await })
     };
     let mut connecting: FuturesUnordered<_> = stores.iter().map(connect).collect();
-    let (mut connected, mut failed) = (0, 0);
-    while let Some(outcome) = connecting.next().await {
+    let (mut connected, mut failed, mut until) = (0, 0, None);
+    loop {
+        let outcome = match until {
+            None => connecting.next().await,
+            Some(until) => timeout_at(until, connecting.next()).await.ok().flatten(),
+        };
         match outcome {
-            Ok(Ok(())) => connected += 1,
-            Ok(Err(error)) if error.kind().is_transient() && all > 1 => {
+            None => return Ok(()),
+            Some(Ok(Ok(()))) => connected += 1,
+            Some(Ok(Err(error))) if error.kind().is_transient() && all > 1 => {
                 failed += 1;
                 if all - failed < wanted {
                     let message = format!(
@@ -261,13 +270,12 @@ async fn connect_to_majority(
                     return Err(StoreError::new(kind, message).with_source(error).into());
                 }
             }
-            Ok(Err(error)) => return Err(error.into()),
+            Some(Ok(Err(error))) => return Err(error.into()),
             // The runtime is going down.
-            Err(_) => failed += 1,
+            Some(Err(_)) => failed += 1,
         }
         if connected >= wanted {
-            break;
+            until.get_or_insert_with(|| Instant::now() + patience);
         }
     }
-    Ok(())
 }

@@ -10,9 +10,9 @@ use crate::options::LockOptions;
 /// A waiting writer goes first: readers who come after it wait until it is done or gives up. So
 /// writers that come without a pause leave nothing to readers.
 ///
-/// Readers of one process share one hold in the store, and its token and its loss, where they have
-/// a watchdog lease of the same length and no `max_hold`; others have one each, and so may those
-/// who [try](Self::try_read) at the same moment.
+/// Readers of one client share one hold in the store, and its token and its loss, where they have
+/// a watchdog lease of the same length and neither `max_hold` nor `replicas`; others have one each.
+/// This goes for those who [try](Self::try_read) as well, also at the same moment.
 ///
 /// Inside [`run`](LockGuard::run) of the write side, the read side is had at once and stays when the
 /// write side is released; this is how a writer becomes a reader without letting anybody in between.

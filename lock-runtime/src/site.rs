@@ -149,3 +149,39 @@ impl LockSite {
         self
     }
 }
+
+/// An entry of the register.
+#[cfg(feature = "sites")]
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Registered(pub &'static LockSite);
+
+#[cfg(feature = "sites")]
+inventory::collect!(Registered);
+
+/// Every `#[distributed_lock]` that is linked into the program, called or not, in the order of file
+/// and line.
+///
+/// A generic function counts once. A crate of which the program uses nothing is not linked in, and its
+/// functions are not listed.
+///
+/// # Examples
+///
+/// ```
+/// use lock_runtime::{LockError, distributed_lock};
+///
+/// #[distributed_lock(key = "order:{id}", kind = fair)]
+/// async fn settle(id: u64) -> Result<(), LockError> {
+///     Ok(())
+/// }
+///
+/// let site = lock_runtime::sites().find(|site| site.name().ends_with("::settle")).unwrap();
+/// assert_eq!(site.key(), "order:{id}");
+/// assert_eq!(site.kind(), Some(lock_runtime::DeclaredKind::Fair));
+/// ```
+#[cfg(feature = "sites")]
+pub fn sites() -> impl Iterator<Item = &'static LockSite> {
+    let mut sites: Vec<_> = inventory::iter::<Registered>().map(|entry| entry.0).collect();
+    sites.sort_unstable_by_key(|site| (site.file, site.line));
+    sites.into_iter()
+}

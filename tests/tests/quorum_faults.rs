@@ -99,7 +99,8 @@ async fn three_of_five_dead_fail_cleanly() {
         let LockError::Store(cause) = &error else { panic!("{error:?}") };
         assert_eq!(cause.kind(), StoreErrorKind::Unavailable);
         assert!(cause.to_string().contains("only 2 of the 5 servers"), "{cause}");
-        assert_eq!(on(&servers[..2], "gone").await, 0);
+        // At once, unless this machine is too busy for the time that it waits for the answers.
+        eventually(LONG, "nothing is left", async || on(&servers[..2], "gone").await == 0).await;
     }
     servers[2].restart().await;
     eventually(SOON, "a majority is enough", async || {

@@ -9,8 +9,9 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use lock_runtime::{LockClient, LockKind, LockOptions};
-use lock_tests::{RedisServer, eventually};
+use lock_runtime::store::{AcquireReply, AcquireRequest, OwnerId, Target};
+use lock_runtime::{LockClient, LockKey, LockKind, LockOptions, RedisStore, Store, StoreErrorKind};
+use lock_tests::{RedisServer, Ttl, eventually};
 
 use kinds::{KINDS, take_named};
 
@@ -149,4 +150,49 @@ async fn fewer_are_enough_for_mutexes() {
     let guard = waiter.await.unwrap();
     guard.extend(Duration::from_secs(60)).await.unwrap();
     guard.release().await.unwrap();
+}
+
+/// S-10: a user who may not set expiries gets no lock, and leaves none that has no end: asked of the
+/// store itself, which gives nothing back afterwards.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_without_an_end_is_never_left() {
+    let (server, url) = world(&documented()).await;
+    let (store, raw) = (RedisStore::connect(&url).await.unwrap(), server.client());
+    let key = |name| LockKey::new(name).unwrap();
+    let targets = [
+        Target::mutex(key("mutex")),
+        Target::fair(key("fair")),
+        Target::read(key("read")),
+        Target::write(key("write")),
+        Target::several([key("one"), key("two")]).unwrap(),
+    ];
+    for target in targets {
+        let acquire = |hold, lease| {
+            store.acquire(AcquireRequest {
+                target: target.clone(),
+                owner: OwnerId::new("8f1c", hold, 1),
+                lease,
+                tokens: 1,
+                place: None,
+                joins: false,
+                timeout: SOON,
+            })
+        };
+        raw.cmd(&["ACL", "SETUSER", "locks", "-pexpire"]).await;
+        let error = acquire(1, SOON).await.unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::Denied, "{target:?}: {error:?}");
+        for name in ["mutex", "fair", "read", "write", "one", "two"] {
+            assert!(!raw.exists(name).await, "{target:?} is left at {name}");
+        }
+        // What was held before stays as it is.
+        raw.cmd(&["ACL", "SETUSER", "locks", "+pexpire"]).await;
+        assert!(matches!(acquire(2, SOON).await, Ok(AcquireReply::Granted(_))), "{target:?}");
+        if target.members().is_empty() {
+            raw.cmd(&["ACL", "SETUSER", "locks", "-pexpire"]).await;
+            acquire(2, SOON * 2).await.unwrap_err();
+            let left = raw.pttl(target.key().as_str()).await;
+            assert!(matches!(left, Ttl::Left(left) if left <= SOON), "{target:?}: {left:?}");
+        }
+        raw.cmd(&["FLUSHDB"]).await;
+    }
 }

@@ -1,69 +1,23 @@
 //! `rediss://`: private authorities, client certificates, and what is refused.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
+mod authority;
+
 use std::error::Error;
 use std::time::Duration;
 
 use lock_runtime::{
     Lease, LockClient, LockError, LockGuard, LockOptions, RedisStore, StoreErrorKind, TlsOptions,
 };
-use lock_tests::redis_server::{ClientType, RedisServerBuilder};
+use lock_tests::redis_server::ClientType;
 use lock_tests::{RedisServer, eventually};
-use rcgen::{
-    BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, PKCS_ED25519, date_time_ymd,
-};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair, PKCS_ED25519, date_time_ymd};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
+use self::authority::{Authority, Identity};
+
 const SOON: Duration = Duration::from_secs(10);
-
-/// Issues certificates, and is itself known by one.
-struct Authority {
-    pem: String,
-    issuer: Issuer<'static, KeyPair>,
-}
-
-/// A certificate and its private key, in PEM.
-#[derive(Clone)]
-struct Identity {
-    certificate: String,
-    key: String,
-}
-
-impl Authority {
-    fn new(name: &str) -> Self {
-        let key = KeyPair::generate().unwrap();
-        let mut params = CertificateParams::default();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.distinguished_name.push(DnType::CommonName, name);
-        let pem = params.self_signed(&key).unwrap().pem();
-        Self { pem, issuer: Issuer::new(params, key) }
-    }
-
-    fn issue(&self, params: &CertificateParams) -> Identity {
-        let key = KeyPair::generate().unwrap();
-        let certificate = params.signed_by(&key, &self.issuer).unwrap().pem();
-        Identity { certificate, key: key.serialize_pem() }
-    }
-
-    fn issue_for(&self, host: &str) -> Identity {
-        self.issue(&CertificateParams::new([host.to_owned()]).unwrap())
-    }
-
-    fn trusted(&self) -> TlsOptions {
-        TlsOptions::new().root_certificate(self.pem.as_str())
-    }
-}
-
-impl Identity {
-    fn server(&self) -> RedisServerBuilder {
-        RedisServer::builder().tls(&self.certificate, &self.key)
-    }
-
-    fn shown_with(&self, tls: TlsOptions) -> TlsOptions {
-        tls.client_certificate(self.certificate.as_str(), self.key.as_str())
-    }
-}
 
 /// An authority and a server at 127.0.0.1 that it has certified.
 async fn authority_and_server() -> (Authority, RedisServer) {

@@ -210,3 +210,23 @@ async fn a_second_shutdown_waits_for_releases_under_way() {
         }
     }
 }
+
+/// S-27: who comes while a reader's first request is under way has that one's hold, whether he
+/// waits or tries, and nobody waits for more than that answer and whether he may join.
+#[tokio::test(start_paused = true)]
+async fn readers_who_ask_at_once_share_one_hold() {
+    let store = Scripted::new(MemoryStore::new());
+    let client = store.client();
+    let (lock, late) = (client.rw_lock("r"), ms(300));
+    store.script().acquire_answers_after = late;
+    let asked = Instant::now();
+    let tries = join_all((0..25).map(|_| lock.try_read()));
+    let (tried, read) = tokio::join!(tries, join_all((0..25).map(|_| lock.read())));
+    let mut guards: Vec<_> = tried.into_iter().map(|tried| tried.unwrap().unwrap()).collect();
+    guards.extend(read.into_iter().map(Result::unwrap));
+    assert!(guards.iter().all(|guard| guard.token() == guards[0].token()), "{guards:?}");
+    assert!(asked.elapsed() < late * 2 + ms(10), "took {:?}", asked.elapsed());
+    drop(guards);
+    store.script().acquire_answers_after = Duration::ZERO;
+    timeout(MINUTE, lock.write()).await.unwrap().unwrap().release().await.unwrap();
+}

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const LONGEST: usize = 450;
 
 /// Level by module of `lock-runtime`; the longest matching prefix counts.
-const LEVELS: [(&str, u8); 28] = [
+const LEVELS: [(&str, u8); 30] = [
     ("error", 0),
     ("clock", 0),
     ("fence", 0),
@@ -17,6 +17,7 @@ const LEVELS: [(&str, u8); 28] = [
     ("options", 0),
     ("settings", 0),
     ("site", 0),
+    ("policy", 1),
     ("store", 1),
     ("store::memory", 2),
     ("store::redis", 2),
@@ -37,6 +38,7 @@ const LEVELS: [(&str, u8); 28] = [
     ("any_lock", 7),
     ("client", 8),
     ("quorum", 9),
+    ("connect", 9),
     ("private", 9),
 ];
 

@@ -7,6 +7,8 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
 use super::Contention;
+use super::attempt::Attempt;
+use super::share::{AskTurn, Before, ToJoin};
 use super::waiting::Waiting;
 use crate::clock::Tick;
 use crate::error::{BusyReason, LockError, StoreError, StoreErrorKind};
@@ -14,85 +16,18 @@ use crate::fence::FencingToken;
 use crate::gate::Seat;
 use crate::guard::LockGuard;
 use crate::lease::keeper::Keeper;
-use crate::lease::releaser::ReleaseJob;
 use crate::lease::{Hold, Taken, deadline};
 use crate::options::{Lease, Wait};
 use crate::stand::Stand;
-use crate::store::{AcquireReply, AcquireRequest, LockKind, OwnerId, Target};
-
-/// What was sent on behalf of one owner and what is known of its effect. Cleaned up unsettled, it has
-/// the releaser undo whatever took effect (S-21), and keeps the seat until that was sent: the next
-/// in line must not run into our own leftover.
-struct Attempt<'a> {
-    contention: &'a Contention,
-    /// The contention's target, as this owner knows it.
-    target: Arc<Target>,
-    owner: OwnerId,
-    seat: Option<Seat<Stand>>,
-    in_flight: bool,
-    /// A request's outcome is unknown, and it may take effect late.
-    unsettled: bool,
-    /// The owner has something in the store that has to be given up: a place (S-17), or a lock that
-    /// too few replicas know of (S-31).
-    placed: bool,
-}
-
-impl<'a> Attempt<'a> {
-    fn new(contention: &'a Contention, seat: Option<Seat<Stand>>) -> Self {
-        let Contention { engine, target, permits, writer, .. } = contention;
-        let owner = engine.next_owner(*permits);
-        let owner = match writer {
-            Some(writer) => owner.within(writer),
-            None => owner,
-        };
-        let target = match target.kind() {
-            LockKind::Fair => Arc::new(target.for_waiter(&owner)),
-            _ => Arc::clone(target),
-        };
-        Self { contention, target, owner, seat, in_flight: false, unsettled: false, placed: false }
-    }
-
-    /// Gives back what was taken for this owner and goes on as another.
-    fn start_over(&mut self) {
-        self.give_back(self.unsettled, None);
-        let seat = self.seat.take();
-        *self = Self::new(self.contention, seat);
-    }
-
-    /// Has what may have taken effect undone, and lets go of the seat.
-    fn clean_up(&mut self) {
-        let seat = self.seat.take();
-        if self.in_flight || self.unsettled || self.placed {
-            if let Some(seat) = &seat {
-                seat.leaving();
-            }
-            // Side by side nobody comes next, so nobody can run into the leftover.
-            let seat = seat.filter(|_| self.target.kind() != LockKind::Fair);
-            self.give_back(self.in_flight || self.unsettled, seat);
-        }
-    }
-
-    fn give_back(&self, unsettled: bool, seat: Option<Seat<Stand>>) {
-        let Contention { engine, options, .. } = self.contention;
-        // The runtime that ran the releaser may be gone.
-        engine.keeper.ensure_running();
-        engine.keeper.releaser.give(ReleaseJob {
-            target: Arc::clone(&self.target),
-            owner: self.owner.clone(),
-            // Nobody had it.
-            keep_until: None,
-            until: engine.keeper.clock.now().after(options.lease().duration()),
-            unsettled,
-            after: seat.map(|seat| Box::new(move |_| drop(seat)) as _),
-        });
-    }
-}
+use crate::store::{AcquireReply, AcquireRequest, LockKind};
 
 /// Contends for the key from its seat at the gate.
 pub(super) struct Contender<'a> {
     contention: &'a Contention,
     attempt: Attempt<'a>,
     waiting: Waiting<'a>,
+    /// Kept while a reader asks, and until its hold is there to be joined (S-27).
+    turn: AskTurn,
     /// What the store last said of the holder, unless it has failed since.
     held: Option<Held>,
 }
@@ -101,9 +36,17 @@ pub(super) struct Contender<'a> {
 #[derive(Clone, Copy)]
 struct Held(Option<Duration>);
 
-/// What to do after an answer that did not grant the lock.
+/// What contending comes to.
+pub(super) enum Contended {
+    Taken(LockGuard),
+    /// Another reader of this process has it now (S-27).
+    ToJoin(ToJoin),
+}
+
+/// What to do after an answer.
 enum Next {
     Return(Result<LockGuard, LockError>),
+    Join(ToJoin),
     TryAgain,
     WaitForHolder(Held),
 }
@@ -117,14 +60,14 @@ impl<'a> Contender<'a> {
         let attempt = Attempt::new(contention, Some(seat));
         contention.engine.contenders.fetch_add(1, Ordering::SeqCst);
         let waiting = Waiting::new(contention, attempt.seat.as_ref(), limit);
-        Self { contention, attempt, waiting, held: None }
+        Self { contention, attempt, waiting, turn: AskTurn::default(), held: None }
     }
 
     fn keeper(&self) -> &'a Arc<Keeper> {
         &self.contention.engine.keeper
     }
 
-    pub(super) async fn contend(mut self) -> Result<LockGuard, LockError> {
+    pub(super) async fn contend(mut self) -> Result<Contended, LockError> {
         if self.contention.options.wait() == Wait::Never
             && self.attempt.target.kind() != LockKind::Mutex
         {
@@ -135,21 +78,23 @@ impl<'a> Contender<'a> {
         }
         self.let_others_go_first().await;
         loop {
+            self.waiting.forget_past();
+            let before = self.contention.before_asking().await;
             if self.contention.engine.closed.load(Ordering::Acquire) {
                 return Err(LockError::Closed);
             }
-            self.waiting.forget_past();
-            let next = match self.ask().await {
-                Ok((AcquireReply::Granted(token), tokens, sent_at)) => {
-                    self.granted(token, tokens, sent_at).await
+            let next = match before {
+                Before::Ask(turn) => {
+                    self.turn = turn;
+                    self.ask().await
                 }
-                Ok((AcquireReply::Held(remaining), ..)) => self.refused(remaining).await,
-                Ok((AcquireReply::Split, ..)) => self.split().await,
-                Ok((AcquireReply::NotReplicated { acked }, ..)) => self.not_replicated(acked).await,
-                Err(error) => self.failed(error).await,
+                Before::Join(hold) => Next::Join(hold),
+                Before::Held(remaining) => self.refused(remaining).await,
+                Before::Failed(error) => self.failed(error).await,
             };
             match next {
-                Next::Return(result) => return result,
+                Next::Return(result) => return result.map(Contended::Taken),
+                Next::Join(hold) => return Ok(Contended::ToJoin(hold)),
                 Next::TryAgain => {}
                 Next::WaitForHolder(held) => {
                     self.wait(held).await;
@@ -172,8 +117,36 @@ impl<'a> Contender<'a> {
         self.waiting.notified_until(until).await;
     }
 
+    /// Asks the store and acts on the answer.
+    async fn ask(&mut self) -> Next {
+        let (reply, tokens, sent_at) = self.send().await;
+        match reply {
+            Ok(AcquireReply::Granted(token)) => self.granted(token, tokens, sent_at).await,
+            Ok(AcquireReply::Held(remaining)) => {
+                self.turn.held(sent_at, remaining);
+                self.refused(remaining).await
+            }
+            Ok(AcquireReply::Split) => {
+                self.turn.pass();
+                self.split().await
+            }
+            Ok(AcquireReply::NotReplicated { acked }) => self.not_replicated(acked).await,
+            Err(error) => {
+                // Errors of which the server says nothing about what ran before it.
+                self.attempt.unsettled |= matches!(
+                    error.kind(),
+                    StoreErrorKind::OutcomeUnknown
+                        | StoreErrorKind::Denied
+                        | StoreErrorKind::Protocol
+                );
+                self.turn.failed(sent_at, &error);
+                self.failed(error).await
+            }
+        }
+    }
+
     /// One request. `sent_at` is read before anything is written (S-8).
-    async fn ask(&mut self) -> Result<(AcquireReply, u32, Tick), StoreError> {
+    async fn send(&mut self) -> (Result<AcquireReply, StoreError>, u32, Tick) {
         let options = &self.contention.options;
         let target = &self.attempt.target;
         let tokens = match (options.lease(), &self.attempt.seat) {
@@ -196,7 +169,7 @@ impl<'a> Contender<'a> {
         self.attempt.in_flight = true;
         let reply = self.keeper().store.acquire(request).await;
         self.attempt.in_flight = false;
-        reply.map(|reply| (reply, tokens, sent_at))
+        (reply, tokens, sent_at)
     }
 
     /// A granted lock becomes a guard, unless the answer came after its own deadline (S-8).
@@ -215,7 +188,9 @@ impl<'a> Contender<'a> {
             tracing::warn!(lock.key = ?key, "granted too late, given back");
             self.start_over();
             let message = "the store takes longer to answer than the lease lasts";
-            return self.failed(StoreError::new(StoreErrorKind::NotReady, message)).await;
+            let error = StoreError::new(StoreErrorKind::NotReady, message);
+            self.turn.failed(sent_at, &error);
+            return self.failed(error).await;
         }
         self.answered();
         let Some(seat) = self.attempt.seat.take() else {
@@ -234,13 +209,16 @@ impl<'a> Contender<'a> {
         engine.keeper.watchdog.add(&hold);
         // Where others can hold as well, or line up elsewhere, the next in line need not wait for us.
         let (seat, left) = match hold.target.kind() {
-            LockKind::Semaphore => (Some(seat.step_out()), None),
+            _ if hold.target.is_shared() => (Some(seat.step_out()), None),
             LockKind::Fair | LockKind::Read => (None, Some(seat)),
             _ => (Some(seat), None),
         };
         let stand = Stand::new(Arc::clone(&engine.keeper), hold, seat, token, tokens);
         let guard = self.contention.stand_on(stand);
         // Only now, or the next reader would find nothing to join.
+        if let Some(guard) = &guard {
+            self.turn.granted(sent_at, &guard.stand);
+        }
         drop(left);
         Next::Return(guard.ok_or_else(|| {
             let message = "the lease was over as soon as it was granted";
@@ -307,11 +285,6 @@ impl<'a> Contender<'a> {
 
     /// S-33: what may pass is tried again while patience and wait last; the rest is returned.
     async fn failed(&mut self, error: StoreError) -> Next {
-        // Errors of which the server says nothing about what ran before it.
-        self.attempt.unsettled |= matches!(
-            error.kind(),
-            StoreErrorKind::OutcomeUnknown | StoreErrorKind::Denied | StoreErrorKind::Protocol
-        );
         if error.kind() == StoreErrorKind::WrongType {
             let key = self.contention.target.key().to_string();
             return Next::Return(Err(LockError::KeyCollision { key, found: error.to_string() }));

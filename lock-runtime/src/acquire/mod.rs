@@ -10,6 +10,7 @@
 //!   notice costs time and nothing else.
 //! - What was sent and not answered is undone ([`Attempt`], S-21), whatever makes us stop.
 
+mod attempt;
 mod contend;
 mod engine;
 mod handle;
@@ -25,9 +26,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
-use self::contend::Contender;
+use self::contend::{Contended, Contender};
 pub(crate) use self::handle::Handle;
 use self::share::Joined;
 use self::share::Readers;
@@ -126,6 +127,13 @@ impl Acquire {
             replicas => Arc::new(target.with_replicas(replicas)),
         };
         Self(State::Start(Wanted { engine: Arc::clone(engine), target, options, permits }))
+    }
+
+    /// The same, given up and answered with `error` if it is not through within `limit` from now.
+    pub(crate) fn within(self, limit: Duration, error: LockError) -> Self {
+        Self(State::UnderWay(Box::pin(
+            async move { timeout(limit, self).await.unwrap_or(Err(error)) },
+        )))
     }
 
     /// An acquisition that has failed already.
@@ -247,8 +255,9 @@ impl Contention {
     async fn run(self) -> Result<LockGuard, LockError> {
         self.engine.keeper.ensure_running();
         let limit = self.limit();
+        let mut to_join = None;
         loop {
-            match self.join(limit).await {
+            match self.join(limit, to_join.take()).await {
                 Joined::Yes(result) => return result,
                 Joined::Unknown(error) if self.gives_up_on(&error) => return Err(error.into()),
                 Joined::Unknown(_) | Joined::No => {}
@@ -269,7 +278,10 @@ impl Contention {
                 drop(seat);
                 continue;
             }
-            return Contender::new(&self, seat, limit).contend().await;
+            match Contender::new(&self, seat, limit).contend().await? {
+                Contended::Taken(guard) => return Ok(guard),
+                Contended::ToJoin(hold) => to_join = Some(hold),
+            }
         }
     }
 
@@ -300,7 +312,8 @@ impl Contention {
             LockKind::Fair => gates.enter_beside(&self.target, options.max_waiters()),
             // Who asks for these inside the gate need not get them, nor all that there are: only
             // the store knows.
-            LockKind::Semaphore | LockKind::Latch if !may_wait => Entry::Turn(Seat::apart()),
+            LockKind::Latch if !may_wait => Entry::Turn(Seat::apart()),
+            _ if !may_wait && self.target.is_shared() => Entry::Turn(Seat::apart()),
             _ => gates.enter(&self.target, options.lease(), options.max_waiters(), may_wait),
         }
     }

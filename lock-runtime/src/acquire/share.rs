@@ -4,6 +4,9 @@
 //! who want to join asks the store whether a writer waits, for all of them: otherwise a stream of
 //! local readers would keep the hold for ever.
 //!
+//! Where there is no hold to join, readers ask the store for one in turn, each for all who have come
+//! by then: they join what it is granted, or are refused what it is refused.
+//!
 //! # Invariants
 //!
 //! 1. Only readers on equal terms share: a watchdog lease of equal length, equal replicas, no limit
@@ -12,16 +15,19 @@
 //!    that it has; those who come later cannot keep it alive by asking.
 //! 3. Whoever waits for somebody else's answer takes it as his own if it was asked for after he
 //!    came: nobody waits for more than two answers.
+//! 4. A turn to ask lasts for one request. Whoever sleeps in between, or is gone, is in nobody's way;
+//!    who has waited for a turn for longer than answers take asks without one.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::sync::OwnedMutexGuard;
+use tokio::time::{Instant, timeout_at};
 
 use super::waiting::A_MOMENT;
-use super::{Contention, re_enter, until};
+use super::{Contention, Engine, re_enter, until};
 use crate::clock::Tick;
 use crate::error::{LockError, StoreError, StoreErrorKind};
 use crate::guard::LockGuard;
@@ -34,10 +40,12 @@ type Terms = (Arc<Target>, Duration);
 
 type Holds = HashMap<Terms, Arc<Shared>>;
 
-/// The read holds that others may join.
+/// The read holds that others may join, and who asks for the next ones.
 #[derive(Default)]
 pub(crate) struct Readers {
     holds: Mutex<Holds>,
+    /// Each is there for as long as somebody has the turn or waits for it.
+    turns: Mutex<HashMap<Terms, Weak<tokio::sync::Mutex<Told>>>>,
 }
 
 struct Shared {
@@ -53,7 +61,89 @@ struct Said {
     answer: Result<bool, StoreError>,
 }
 
+/// The turn to ask for a hold. None where nobody shares, or the others take too long.
+#[derive(Default)]
+pub(super) struct AskTurn(Option<OwnedMutexGuard<Told>>);
+
+/// What came of the last turn.
+#[derive(Default)]
+struct Told {
+    /// Before the request was sent.
+    asked_at: Option<Tick>,
+    answer: Answer,
+}
+
+#[derive(Default)]
+enum Answer {
+    #[default]
+    Nothing,
+    Held(Option<Duration>),
+    Failed(StoreError),
+    /// Kept for those who wait for a turn, who would otherwise have to ask one after the other where
+    /// readers are quickly done.
+    Granted {
+        _kept: Arc<Stand>,
+    },
+}
+
+impl AskTurn {
+    /// Ends it without a word for the others.
+    pub(super) fn pass(&mut self) {
+        self.0 = None;
+    }
+
+    pub(super) fn held(&mut self, asked_at: Tick, remaining: Option<Duration>) {
+        self.tell(asked_at, Answer::Held(remaining));
+    }
+
+    pub(super) fn failed(&mut self, asked_at: Tick, error: &StoreError) {
+        self.tell(asked_at, Answer::Failed(error.clone()));
+    }
+
+    /// Call it once the stand is there to be joined.
+    pub(super) fn granted(&mut self, asked_at: Tick, stand: &Arc<Stand>) {
+        self.tell(asked_at, Answer::Granted { _kept: Arc::clone(stand) });
+    }
+
+    fn tell(&mut self, asked_at: Tick, answer: Answer) {
+        if let Some(mut told) = self.0.take() {
+            *told = Told { asked_at: Some(asked_at), answer };
+        }
+    }
+}
+
+/// A hold that cannot end before it is joined.
+pub(super) struct ToJoin {
+    _kept: Arc<Stand>,
+    /// Since when whoever is to join it waits for an answer.
+    came_at: Tick,
+}
+
+/// What there is to do for whoever wants to ask for a lock.
+pub(super) enum Before {
+    Ask(AskTurn),
+    Join(ToJoin),
+    /// To take the refusal that another reader got.
+    Held(Option<Duration>),
+    /// To take the failure that another reader met.
+    Failed(StoreError),
+}
+
 impl Readers {
+    fn turns(&self, terms: &Terms) -> Arc<tokio::sync::Mutex<Told>> {
+        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(told) = turns.get(terms).and_then(Weak::upgrade) {
+            return told;
+        }
+        // Names that nobody asks for any more go when the map would grow.
+        if turns.len() == turns.capacity() {
+            turns.retain(|_, told| told.strong_count() > 0);
+        }
+        let told = Arc::default();
+        turns.insert(terms.clone(), Arc::downgrade(&told));
+        told
+    }
+
     fn find(&self, terms: &Terms) -> Option<Arc<Shared>> {
         let shared = self.lock().get(terms).cloned()?;
         // Equal targets may differ in this.
@@ -117,6 +207,33 @@ impl Contention {
         self.terms().is_some_and(|terms| readers.find(&terms).is_some())
     }
 
+    /// Waits until this acquisition is to ask the store, or need not any more.
+    pub(super) async fn before_asking(&self) -> Before {
+        let Some(terms) = self.terms() else { return Before::Ask(AskTurn::default()) };
+        let Engine { readers, keeper, .. } = &*self.engine;
+        let came_at = keeper.clock.now();
+        // As long as two answers take (invariant 3), and never less than a moment.
+        let enough = Instant::now() + keeper.timing.command_timeout * 2;
+        let enough = self.limit().map_or(enough, |limit| limit.min(enough)) + A_MOMENT;
+        let Ok(mut told) = timeout_at(enough, readers.turns(&terms).lock_owned()).await else {
+            return Before::Ask(AskTurn::default());
+        };
+        if let Some(stand) = readers.find(&terms).and_then(|shared| shared.stand.upgrade()) {
+            return Before::Join(ToJoin { _kept: stand, came_at });
+        }
+        match &told.answer {
+            Answer::Held(remaining) if told.asked_at >= Some(came_at) => Before::Held(*remaining),
+            Answer::Failed(error) if told.asked_at >= Some(came_at) => {
+                Before::Failed(error.clone())
+            }
+            _ => {
+                // Nobody can join what is kept here, so nothing is to keep it any more.
+                *told = Told::default();
+                Before::Ask(AskTurn(Some(told)))
+            }
+        }
+    }
+
     /// From now on readers may join this stand, if this acquisition shares.
     pub(super) fn offer(&self, stand: &Arc<Stand>) {
         let Some(terms) = self.terms() else { return };
@@ -132,7 +249,7 @@ impl Contention {
 
     /// Joins the read hold of this process, if there is one and no writer waits. If that does not
     /// come to a guard, the hold is there to be joined no more.
-    pub(super) async fn join(&self, limit: Option<Instant>) -> Joined {
+    pub(super) async fn join(&self, limit: Option<Instant>, sure: Option<ToJoin>) -> Joined {
         let readers = &self.engine.readers;
         let Some(terms) = self.terms() else { return Joined::No };
         let Some(shared) = readers.find(&terms) else { return Joined::No };
@@ -140,7 +257,9 @@ impl Contention {
         let Some(stand) = shared.stand.upgrade() else { return Joined::No };
         // As every question, it gets a moment, or a short wait over a slow network could never succeed.
         let answer_by = limit.map(|limit| limit.max(Instant::now() + A_MOMENT));
-        let answer = match until(answer_by, self.may_join(&shared, &stand)).await {
+        // Whoever waits already may find that another has asked whether they all may join.
+        let came_at = sure.as_ref().map_or_else(|| self.engine.keeper.clock.now(), |s| s.came_at);
+        let answer = match until(answer_by, self.may_join(&shared, &stand, came_at)).await {
             // Nobody is known to be in the way (S-33).
             None => return Joined::Yes(Err(silence().into())),
             Some(answer) => answer,
@@ -162,10 +281,14 @@ impl Contention {
     }
 
     /// Whether readers may go on, by the store's last word if that is fresh.
-    async fn may_join(&self, shared: &Shared, stand: &Stand) -> Result<bool, StoreError> {
+    async fn may_join(
+        &self,
+        shared: &Shared,
+        stand: &Stand,
+        came_at: Tick,
+    ) -> Result<bool, StoreError> {
         let Stand { hold, .. } = stand;
-        let (clock, timing) = (&self.engine.keeper.clock, self.engine.keeper.timing);
-        let came_at = clock.now();
+        let timing = self.engine.keeper.timing;
         let mut said = shared.said.lock().await;
         let Ok(asked_at) = hold.check() else { return Ok(false) };
         let fresh = asked_at.since(said.asked_at) < timing.handoff_window;

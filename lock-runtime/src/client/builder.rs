@@ -55,11 +55,13 @@ pub(crate) fn check_setting(name: &str, duration: Duration) -> Result<(), LockEr
 #[derive(Debug, Clone)]
 #[must_use = "a builder does nothing until it makes a client"]
 pub struct LockClientBuilder {
-    namespace: Option<String>,
-    options: LockOptions,
+    pub(super) namespace: Option<String>,
+    pub(super) options: LockOptions,
     clock: Option<Clock>,
     timing: Timing,
     max_waiters: usize,
+    #[cfg(feature = "policy")]
+    pub(super) config: Option<Arc<crate::policy::LockConfig>>,
     #[cfg(feature = "tls-rustls")]
     tls: Option<TlsOptions>,
 }
@@ -78,6 +80,8 @@ impl Default for LockClientBuilder {
                 waiter_lease: Duration::from_secs(5),
             },
             max_waiters: 131_072,
+            #[cfg(feature = "policy")]
+            config: None,
             #[cfg(feature = "tls-rustls")]
             tls: None,
         }
@@ -213,8 +217,8 @@ impl LockClientBuilder {
     /// [`LockError::InvalidOptions`] or [`LockError::InvalidKey`] if a setting is wrong.
     pub fn store(self, store: impl Store) -> Result<LockClient, LockError> {
         self.check()?;
-        let options = self.options;
-        Ok(self.build(Arc::new(store), options))
+        let settings = self.settings()?;
+        Ok(self.build(Arc::new(store), settings))
     }
 
     pub(crate) fn check(&self) -> Result<(), LockError> {
@@ -228,13 +232,22 @@ impl LockClientBuilder {
             ("store_patience", store_patience),
             ("poll_cap", poll_cap),
         ];
-        durations.into_iter().try_for_each(|(name, duration)| check_setting(name, duration))
+        durations.into_iter().try_for_each(|(name, duration)| check_setting(name, duration))?;
+        self.settings().map(drop)
     }
 
-    pub(super) fn build(self, store: Arc<dyn Store>, options: LockOptions) -> LockClient {
+    fn settings(&self) -> Result<Settings, LockError> {
+        Ok(Settings {
+            namespace: self.namespace.clone(),
+            options: self.options,
+            #[cfg(feature = "policy")]
+            configured: self.configured()?.into(),
+        })
+    }
+
+    pub(super) fn build(self, store: Arc<dyn Store>, settings: Settings) -> LockClient {
         let clock = self.clock.unwrap_or_else(|| store.clock());
         let engine = Engine::new(store, clock, self.timing, self.max_waiters);
-        let settings = Settings { namespace: self.namespace, options };
         LockClient { engine: Arc::new(engine), settings: Arc::new(settings) }
     }
 }

@@ -1,8 +1,10 @@
 //! [`LockClient`]: where locks come from.
 //!
-//! `builder` makes it, `watch` looks at what it and the store hold.
+//! `builder` makes it, `config` takes its policies from a file, `watch` looks at what it and the store hold.
 
 mod builder;
+#[cfg(feature = "policy")]
+mod config;
 mod watch;
 
 use std::fmt;
@@ -52,10 +54,12 @@ pub struct LockClient {
     settings: Arc<Settings>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Settings {
     namespace: Option<String>,
     options: LockOptions,
+    #[cfg(feature = "policy")]
+    configured: arc_swap::ArcSwapOption<config::Configured>,
 }
 
 /// The process-wide default: see [`LockClient::install`].
@@ -65,7 +69,7 @@ impl LockClient {
     /// A client of its own in-memory store: locks that live and end with this process.
     #[must_use]
     pub fn in_memory() -> Self {
-        Self::builder().build(Arc::new(MemoryStore::new()), LockOptions::default())
+        Self::builder().build(Arc::new(MemoryStore::new()), Settings::default())
     }
 
     /// Connects to one Redis server: `redis://`, `rediss://` (feature `tls-rustls`) or `unix://`,
@@ -121,7 +125,7 @@ impl LockClient {
     /// or no name at all, is reported when it is locked.
     pub fn multi_lock<N: IntoLockKey>(&self, names: impl IntoIterator<Item = N>) -> MultiLock {
         let names = names.into_iter().map(|name| self.full_name(name.into_lock_key()?));
-        MultiLock::of_names(&self.engine, names.collect(), self.settings.options)
+        MultiLock::of_names(&self.engine, names.collect(), self.options())
     }
 
     /// The lock of that kind with that name, or with all of these names, all or none. Cheap for one
@@ -175,7 +179,7 @@ impl LockClient {
         target: impl FnOnce(LockKey) -> Arc<Target>,
     ) -> Handle {
         let target = name.into_lock_key().and_then(|key| self.full_name(key)).map(target);
-        Handle::new(Arc::clone(&self.engine), target, self.settings.options)
+        Handle::new(Arc::clone(&self.engine), target, self.options())
     }
 
     fn full_name(&self, key: LockKey) -> Result<LockKey, LockError> {
@@ -188,6 +192,17 @@ impl LockClient {
     /// The options that this client's locks have unless told otherwise.
     #[must_use]
     pub fn options(&self) -> LockOptions {
+        #[cfg(feature = "policy")]
+        if let Some(configured) = &*self.settings.configured.load() {
+            return configured.options;
+        }
+        self.settings.options
+    }
+
+    /// The options of the client itself, over which a policy comes with the defaults of its own
+    /// configuration.
+    #[cfg(feature = "policy")]
+    pub(crate) fn own_options(&self) -> LockOptions {
         self.settings.options
     }
 

@@ -174,7 +174,8 @@ impl HeldInfo {
 pub struct Health {
     /// Holds whose renewal has been failing for more than half of their lease.
     pub late: Vec<HeldInfo>,
-    /// True if the last answer of the store to a renewal was an error or did not come.
+    /// True if the last answer of the store to a renewal was an error or did not come; where several
+    /// stores keep a hold, if it was not enough of them.
     pub last_renewal_failed: bool,
 }
 

@@ -243,7 +243,9 @@ impl LockGuard {
     ///
     /// Where tasks of this process wait in line, the hold may pass to the first of them without a
     /// round trip (S-14). A nested guard only steps back to the one around it. If the store does not
-    /// answer, the releaser goes on trying after this returns.
+    /// answer, the releaser goes on trying after this returns. Before
+    /// [`at_least`](crate::LockOptionsBuilder::at_least) has passed, the lock is not freed but left to
+    /// end by then.
     ///
     /// # Errors
     ///

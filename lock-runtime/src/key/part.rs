@@ -38,28 +38,40 @@ fn push_hex(out: &mut String, byte: u8, digits: &[u8; 16]) {
 
 /// A value that may become part of a lock name.
 ///
-/// Implement it for a newtype by handing on to the field. A part must be *stable* (the same value
+/// For a newtype and for an enum without values `#[derive(KeyPart)]` writes the impl. By hand, hand on
+/// to the one value that tells yours apart from all others. A part must be *stable* (the same value
 /// always writes the same text) and *distinct* (different values write different text); that is
 /// why floats, `Option`s and anything that only has `Debug` are not parts.
 ///
 /// # Examples
 ///
 /// ```
-/// use lock_runtime::{KeyPart, KeyPartWriter};
+/// use lock_runtime::{KeyPart, KeyPartWriter, LockKey};
 ///
-/// struct AccountId(u64);
+/// struct Account {
+///     id: u64,
+///     owner: String,
+/// }
 ///
-/// impl KeyPart for AccountId {
+/// impl KeyPart for Account {
 ///     fn write_key_part(&self, out: &mut KeyPartWriter<'_>) {
-///         self.0.write_key_part(out);
+///         self.id.write_key_part(out);
 ///     }
 /// }
+///
+/// let account = Account { id: 42, owner: "Ann".to_owned() };
+/// let key = LockKey::builder().text("account:").part(&account).build()?;
+/// assert_eq!(key.as_str(), "account:42");
+/// # let _ = account.owner;
+/// # Ok::<_, lock_runtime::LockError>(())
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be part of a lock key",
-    note = "integers, `bool`, `char`, strings and `Uuid` can; for a newtype implement \
-            `lock_runtime::KeyPart` by handing on to its field",
-    note = "floats, `Option`s and `Debug` output are left out on purpose: they are not stable names"
+    note = "integers, `bool`, `char`, strings and `Uuid` can, and with `#[derive(KeyPart)]` a newtype \
+            of one of them or an enum without values",
+    note = "floats, `Option`s and what only has `Debug` are left out on purpose: rounding, a missing \
+            value or a new version would change the name; write the integer, the text or the \
+            `unwrap_or` that you mean"
 )]
 pub trait KeyPart {
     /// Writes the value's text; escaping is the writer's business.

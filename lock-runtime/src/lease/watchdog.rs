@@ -41,7 +41,7 @@ pub(crate) struct Watchdog {
     wake: Notify,
     /// Told when the last hold has gone.
     emptied: Notify,
-    /// True if the last renewal was not answered, or with an error.
+    /// True if the last renewal was not answered, or with an error, by the store or a part of it.
     last_failed: AtomicBool,
 }
 
@@ -234,7 +234,8 @@ impl Watchdog {
         // Three attempts fit between a missed renewal and the deadline, and more.
         let timeout = (batch.lease / 10).clamp(Duration::from_millis(20), Duration::from_secs(3));
         let answers = store.renew(requests.collect(), timeout).await;
-        self.last_failed.store(answers.is_err(), Ordering::Relaxed);
+        let confirmed = |answers: &Vec<_>| !answers.contains(&Ownership::Unknown);
+        self.last_failed.store(!answers.as_ref().is_ok_and(confirmed), Ordering::Relaxed);
         match answers {
             Ok(answers) => self.renewed(&batch, sent_at, &answers),
             // Unknown is not lost (S-9); the holds are in the queue already for another attempt.

@@ -2,14 +2,16 @@
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use pin_project_lite::pin_project;
 
 use super::body::Ground;
-use super::wanted::Wanted;
+use super::wanted::{Lock, Wanted};
 use crate::acquire::Acquire;
-use crate::error::LockError;
-use crate::guard::{Release, Started, Watch};
+use crate::any_lock::AnyLock;
+use crate::error::{LockError, StoreError, StoreErrorKind};
+use crate::guard::{LockGuard, Release, Started, Watch};
 use crate::options::{LockOptions, OnReleaseLost, Wait};
 
 /// A body that can be started.
@@ -21,7 +23,7 @@ pub(super) trait Start: Started {
 pin_project! {
     #[project = CourseProjection]
     pub(super) enum Course {
-        Acquiring { acquire: Acquire, on_release_lost: OnReleaseLost },
+        Acquiring { acquire: Acquire, enforced: bool, on_release_lost: OnReleaseLost },
         Running { #[pin] watch: Watch, ground: Ground, on_release_lost: OnReleaseLost },
         Releasing {
             release: Release,
@@ -41,10 +43,18 @@ impl Course {
         if !wanted.is_wanted() && !needs_guard {
             return Self::Unlocked;
         }
-        let (acquire, options) = wanted
-            .acquire(unless_said)
-            .unwrap_or_else(|error| (Acquire::failed(error), LockOptions::default()));
-        Self::Acquiring { acquire, on_release_lost: options.on_release_lost() }
+        match wanted.lock(unless_said) {
+            Ok(Lock { lock, options, enforced }) => {
+                let enforced = enforced || needs_guard;
+                let acquire = if enforced { lock.lock() } else { look(&lock, options) };
+                Self::Acquiring { acquire, enforced, on_release_lost: options.on_release_lost() }
+            }
+            Err(error) => Self::Acquiring {
+                acquire: Acquire::failed(error),
+                enforced: true,
+                on_release_lost: OnReleaseLost::Log,
+            },
+        }
     }
 
     /// Ready once all is over. `Ok` means that the body has a value; an error, that it is gone.
@@ -56,25 +66,19 @@ impl Course {
     ) -> Poll<Result<(), LockError>> {
         loop {
             let next = match self.as_mut().project() {
-                CourseProjection::Acquiring { acquire, on_release_lost } => {
-                    let (mut ground, busy) = match ready!(Pin::new(acquire).poll(cx)) {
-                        Ok(guard) => (Ground::Lock(guard), None),
-                        Err(error) if error.is_busy() => (Ground::Busy, Some(error)),
-                        Err(error) => {
-                            body.end();
-                            return Poll::Ready(Err(error));
-                        }
-                    };
-                    let started = body.as_mut().start(&mut ground);
-                    match busy {
-                        None if !started => return Poll::Pending,
-                        None => Self::Running {
+                CourseProjection::Acquiring { acquire, enforced, on_release_lost } => {
+                    let acquired = ready!(Pin::new(acquire).poll(cx));
+                    match start(body.as_mut(), acquired, *enforced) {
+                        Ok(Ground::Nothing | Ground::Busy) => Self::Free,
+                        Ok(ground) => Self::Running {
                             watch: Watch::default(),
                             ground,
                             on_release_lost: *on_release_lost,
                         },
-                        Some(_) if started => Self::Free,
-                        Some(error) => return Poll::Ready(Err(error)),
+                        Err(error) => {
+                            body.end();
+                            return Poll::Ready(Err(error));
+                        }
                     }
                 }
                 CourseProjection::Running { watch, ground, on_release_lost } => {
@@ -108,6 +112,40 @@ impl Course {
             self.set(next);
         }
     }
+}
+
+/// Starts the body on what was acquired; the error, where it has nothing to do there.
+fn start(
+    body: Pin<&mut (dyn Start + '_)>,
+    acquired: Result<LockGuard, LockError>,
+    enforced: bool,
+) -> Result<Ground, LockError> {
+    let (mut ground, error) = match acquired {
+        Ok(guard) => (Ground::Lock(guard), None),
+        Err(error) if !enforced => {
+            tracing::info!(
+                error = &error as &dyn std::error::Error,
+                "runs without the lock, which its policy does not enforce"
+            );
+            (Ground::Nothing, Some(error))
+        }
+        Err(error) if error.is_busy() => (Ground::Busy, Some(error)),
+        Err(error) => return Err(error),
+    };
+    match (body.start(&mut ground), error) {
+        (false, Some(error)) => Err(error),
+        // On its lock, every body has something to do.
+        (_, _) => Ok(ground),
+    }
+}
+
+/// How long a lock that is not enforced may hold up the body: a round trip, and nothing that hangs.
+const A_LOOK: Duration = Duration::from_millis(100);
+
+/// Takes the lock if it is free, to tell whether it would have been.
+fn look(lock: &AnyLock, options: LockOptions) -> Acquire {
+    let silence = StoreError::new(StoreErrorKind::Unavailable, "the store did not answer in time");
+    lock.clone().with(options.with_wait(Wait::Never)).lock().within(A_LOOK, silence.into())
 }
 
 /// S-13: a body that ended in time keeps its value, unless it is to hear of a loss that only the

@@ -15,8 +15,12 @@ pub use self::body::{
 pub use self::call::{Locked, locked, locked_or_skip};
 pub use self::returns::{ErrorReturn, SkipReturn, SkippedValue};
 pub use self::wanted::{AsClient, WATCHDOG, Wanted, semaphore};
+#[cfg(feature = "sites")]
+pub use crate::site::Registered;
 #[doc(hidden)]
-pub use crate::__lock_site as site;
+pub use crate::{__lock_site as site, __register_lock_site as register_site};
+#[cfg(feature = "sites")]
+pub use inventory;
 
 /// The place of an attribute as a `&'static LockSite`.
 #[doc(hidden)]
@@ -30,6 +34,25 @@ macro_rules! __lock_site {
             ::core::line!(),
         )
         $(.$with($($value),+))*;
+        $crate::private::register_site!(SITE);
         &SITE
     }};
+}
+
+/// Enters a site in the register that the linker puts together.
+#[cfg(feature = "sites")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __register_lock_site {
+    ($site:ident) => {
+        $crate::private::inventory::submit! { $crate::private::Registered(&$site) }
+    };
+}
+
+/// Without the feature `sites` there is no register.
+#[cfg(not(feature = "sites"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __register_lock_site {
+    ($site:ident) => {};
 }

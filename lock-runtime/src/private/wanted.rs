@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::acquire::Acquire;
+use crate::any_lock::AnyLock;
 use crate::client::LockClient;
 use crate::error::LockError;
 use crate::key::{IntoLockKey, LockKey};
@@ -147,24 +147,77 @@ impl Wanted {
         self.when
     }
 
-    /// Starts to take the lock. With `unless_said`, that is how long to wait if nobody says so.
-    pub(super) fn acquire(
-        self,
-        unless_said: Option<Wait>,
-    ) -> Result<(Acquire, LockOptions), LockError> {
+    /// What to take, and how. With `unless_said`, that is how long to wait if nobody says so.
+    pub(super) fn lock(self, unless_said: Option<Wait>) -> Result<Lock, LockError> {
         let keys = self.keys?;
         let client = self
             .client
             .or_else(LockClient::current)
             .ok_or_else(|| LockError::NoClient { site: self.site.name().to_owned() })?;
-        let mut settings = self.settings.or(self.site.settings());
-        settings.wait = settings.wait.or(unless_said);
-        let options = settings.apply_to(client.options())?;
+        let said = self.settings.or(self.site.settings());
+        let Resolved { settings, over, enforced } = resolve(&client, self.site, said, unless_said)?;
+        let options = settings.apply_to(over)?;
         let kind = settings.kind.unwrap_or_default();
         let lock = match keys {
             Keys::One(key) => client.any_lock(kind, [key]),
             Keys::Many(keys) => client.any_lock_of_all(kind, keys),
         };
-        Ok((lock.with(options).lock(), options))
+        Ok(Lock { lock: lock.with(options), options, enforced })
     }
+}
+
+/// A lock that one call asks for.
+pub(super) struct Lock {
+    pub(super) lock: AnyLock,
+    pub(super) options: LockOptions,
+    /// False if the body runs in any case, and only what would have held it up is to be told.
+    pub(super) enforced: bool,
+}
+
+struct Resolved {
+    settings: LockSettings,
+    /// The options where they are silent.
+    over: LockOptions,
+    enforced: bool,
+}
+
+/// What attribute, policy and defaults come to.
+#[cfg(feature = "policy")]
+fn resolve(
+    client: &LockClient,
+    site: &LockSite,
+    mut said: LockSettings,
+    unless_said: Option<Wait>,
+) -> Result<Resolved, LockError> {
+    let policy = site.policy().map(|name| client.policy(name)).transpose()?;
+    // Before the defaults, which are not about this function.
+    if policy.as_ref().is_none_or(|policy| policy.own().wait.is_none()) {
+        said.wait = said.wait.or(unless_said);
+    }
+    Ok(match policy {
+        None => Resolved { settings: said, over: client.options(), enforced: true },
+        Some(policy) => Resolved {
+            settings: policy.resolve(said),
+            over: client.own_options(),
+            enforced: policy.is_enforced_now(),
+        },
+    })
+}
+
+/// What attribute and defaults come to.
+#[cfg(not(feature = "policy"))]
+fn resolve(
+    client: &LockClient,
+    site: &LockSite,
+    mut said: LockSettings,
+    unless_said: Option<Wait>,
+) -> Result<Resolved, LockError> {
+    if let Some(name) = site.policy() {
+        return Err(LockError::UnknownPolicy {
+            policy: name.to_owned(),
+            detail: "`lock_runtime` was built without its feature `policy`".to_owned(),
+        });
+    }
+    said.wait = said.wait.or(unless_said);
+    Ok(Resolved { settings: said, over: client.options(), enforced: true })
 }

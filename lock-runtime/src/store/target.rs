@@ -196,6 +196,17 @@ impl Target {
         self.locks().all(|lock| lock.kind == LockKind::Mutex)
     }
 
+    /// True if several can have it at once, each with a hold of its own: permits, and several locks
+    /// of which none is exclusive.
+    pub(crate) fn is_shared(&self) -> bool {
+        let together = !self.members.is_empty();
+        self.locks().all(|lock| match lock.kind {
+            LockKind::Semaphore => true,
+            LockKind::Read => together,
+            _ => false,
+        })
+    }
+
     /// The mutexes of these names at once, or none if there are no names. Twice the same name is
     /// once (S-28).
     pub fn several(keys: impl IntoIterator<Item = LockKey>) -> Option<Arc<Self>> {

@@ -3,11 +3,14 @@
 
 mod cancel;
 mod downgrade;
+mod kept;
 mod order;
 mod outage;
 mod peers;
 mod processes;
 mod sharing;
+mod tries;
+mod turns;
 mod wire;
 
 use std::time::Duration;

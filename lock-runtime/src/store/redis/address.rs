@@ -72,21 +72,42 @@ fn prepare_tls() -> Result<(), StoreError> {
     Err(StoreError::new(StoreErrorKind::Config, message))
 }
 
-/// The address with everything before the host and after the path left out, because it may be a
-/// password. A password's own `#`, `?` or `/` must not end the search for its `@`.
+/// The address without what may be a password, however it was meant: what is before the host, a port
+/// or a database that is no number, and all that follows. A password's own `#`, `?` or `/` must not
+/// end the search for its `@`, and of an address without a host the password looks like a port.
 fn without_credentials(url: &str) -> String {
+    let is_scheme = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
     let (scheme, rest) = match url.split_once("://") {
-        Some((scheme, rest)) => (format!("{scheme}://"), rest),
-        None => (String::new(), url),
+        Some((scheme, rest)) if scheme.chars().all(is_scheme) => (format!("{scheme}://"), rest),
+        _ => (String::new(), url),
     };
     let path_only = |shown: &str| shown.split(['?', '#']).next().unwrap_or_default().to_owned();
-    let (hidden, shown) = match rest.rsplit_once('@') {
+    if scheme.to_ascii_lowercase().contains("unix") && rest.starts_with('/') {
         // A path has no credentials before it; what has an `@` comes behind.
-        _ if rest.starts_with('/') => ("", path_only(rest)),
-        Some((_, host)) => ("…@", path_only(host)),
-        // A forgotten `@`: a password and nothing else.
-        None if rest.starts_with(':') => ("…", String::new()),
+        return format!("{scheme}{}", path_only(rest));
+    }
+    let (hidden, shown) = match rest.rsplit_once('@') {
+        Some((_, shown)) => ("…@", path_only(shown)),
         None => ("", path_only(rest)),
     };
-    format!("{scheme}{hidden}{shown}")
+    let (host, database) = match shown.split_once('/') {
+        Some((host, database)) if is_number(database) => (host, format!("/{database}")),
+        Some((host, _)) => (host, "/…".to_owned()),
+        None => (&*shown, String::new()),
+    };
+    let host = if is_host_and_port(host) { host } else { "…" };
+    format!("{scheme}{hidden}{host}{database}")
+}
+
+fn is_number(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// False for what begins with a colon, as a password does when its `@` is missing.
+fn is_host_and_port(text: &str) -> bool {
+    let name =
+        if text.starts_with('[') { text.find(']').map(|end| end + 1) } else { text.find(':') };
+    let (name, port) = text.split_at(name.unwrap_or(text.len()));
+    let is_port = |port: &str| port.strip_prefix(':').is_some_and(is_number);
+    text.is_empty() || !name.is_empty() && (port.is_empty() || is_port(port))
 }

@@ -64,13 +64,9 @@ if ours or (ttl == -2 and (not head or head == ARGV[1])) then
     redis.call('HSET', KEYS[1], ARGV[1], 1, 'mode', 'fair')
   end
   if ttl < tonumber(ARGV[2]) then
-    local expiry = redis.pcall('PEXPIRE', KEYS[1], ARGV[2])
-    if type(expiry) == 'table' and expiry.err then
-      -- Never a lock without an end, whatever a user may not do.
-      if not ours then
-        redis.call('DEL', KEYS[1])
-      end
-      return expiry
+    problem = set_end(KEYS[1], ARGV[2], not ours)
+    if problem then
+      return problem
     end
   end
   redis.call('LREM', KEYS[3], 0, ARGV[1])

@@ -148,12 +148,10 @@ impl RedisStore {
         Ok(Self::on(Link::new(address::client_with_tls(url, tls)?)))
     }
 
-    /// Connects a prepared store. If the server is away, that goes on in the background.
+    /// Connects a prepared store. If that fails it goes on in the background, and is logged.
     pub(crate) async fn connect_now(&self) -> Result<(), StoreError> {
         let connected = self.link.open().await.map_err(errors::connect_error);
-        if connected.as_ref().err().is_none_or(|error| error.kind().is_transient()) {
-            self.link.ensure_task();
-        }
+        self.link.ensure_task();
         connected
     }
 

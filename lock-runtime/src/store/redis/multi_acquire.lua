@@ -39,13 +39,12 @@ for i = 1, n do
     redis.call('HSET', KEYS[i], ARGV[1], 1)
   end
   if redis.call('PTTL', KEYS[i]) < tonumber(ARGV[2]) then
-    local expiry = redis.pcall('PEXPIRE', KEYS[i], ARGV[2])
-    if type(expiry) == 'table' and expiry.err then
-      -- Never a lock without an end, whatever a user may not do.
-      for j = 1, i do
+    local problem = set_end(KEYS[i], ARGV[2], true)
+    if problem then
+      for j = 1, i - 1 do
         redis.call('DEL', KEYS[j])
       end
-      return expiry
+      return problem
     end
   end
 end

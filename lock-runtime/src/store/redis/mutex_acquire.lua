@@ -25,13 +25,6 @@ if not ours then
   redis.call('HSET', KEYS[1], ARGV[1], 1)
 end
 if ttl < tonumber(ARGV[2]) then
-  local expiry = redis.pcall('PEXPIRE', KEYS[1], ARGV[2])
-  if type(expiry) == 'table' and expiry.err then
-    -- Never a lock without an end, whatever a user may not do.
-    if not ours then
-      redis.call('DEL', KEYS[1])
-    end
-    return expiry
-  end
+  problem = set_end(KEYS[1], ARGV[2], not ours)
 end
-return last
+return problem or last

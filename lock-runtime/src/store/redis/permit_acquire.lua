@@ -59,8 +59,11 @@ else
   -- A lease of Redisson's that is as long as a lifetime: as one without an end.
   expiry = is_latch(expiry) and 922337203685477 - now or expiry
   expiry = string.format('%.0f', expiry)
+  local unset = set_end(KEYS[3], expiry, members == 0)
+  if unset then
+    return unset
+  end
   redis.call('SET', KEYS[1], rest, 'PX', expiry)
-  redis.call('PEXPIRE', KEYS[3], expiry)
 end
 if ended > 0 and rest > 0 then
   redis.call('PUBLISH', ARGV[7], rest)

@@ -42,16 +42,9 @@ end
 local ends = math.max(redis.call('PTTL', KEYS[4]), tonumber(ARGV[2]))
 redis.call('SET', KEYS[4], '1', 'PX', ends)
 if redis.call('PTTL', KEYS[1]) < ends then
-  local expiry = redis.pcall('PEXPIRE', KEYS[1], ends)
-  if type(expiry) == 'table' and expiry.err then
-    -- Never a lock without an end, whatever a user may not do.
-    if not ours then
-      redis.call('HDEL', KEYS[1], ARGV[1])
-      if not mode then
-        redis.call('DEL', KEYS[1])
-      end
-    end
-    return expiry
+  problem = set_end(KEYS[1], ends, not mode)
+  if problem and not ours then
+    redis.call('HDEL', KEYS[1], ARGV[1])
   end
 end
-return token
+return problem or token

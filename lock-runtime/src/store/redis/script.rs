@@ -9,14 +9,12 @@ use tokio::time::Instant;
 
 use super::link::{CallError, Link};
 
-/// The function that scripts which take a lock begin with.
-const MINT: &str = include_str!("mint.lua");
+/// The functions that scripts which take a lock begin with.
+const FUNCTIONS: &str =
+    concat!(include_str!("mint.lua"), include_str!("set_end.lua"), include_str!("number.lua"));
 
 /// What scripts that count permits or latches begin with.
 const NUMBER: &str = include_str!("number.lua");
-
-/// What every part begins with.
-const HEAD: &str = concat!(include_str!("mint.lua"), include_str!("number.lua"));
 
 /// A script and its hash.
 pub(super) struct Script {
@@ -46,7 +44,7 @@ macro_rules! parts {
     (@ $number:expr;) => {};
     (@ $number:expr; $name:ident = $file:literal, $keys:literal, $args:literal; $($rest:tt)*) => {
         pub(super) static $name: LazyLock<Part> = LazyLock::new(|| Part {
-            script: Script::new([HEAD, include_str!($file)].concat()),
+            script: Script::new([FUNCTIONS, include_str!($file)].concat()),
             body: include_str!($file),
             number: $number,
             keys: $keys,
@@ -78,7 +76,7 @@ scripts! {
 
 /// Takes any number of keys, so it cannot be a part.
 pub(super) static MULTI_ACQUIRE: LazyLock<Script> =
-    LazyLock::new(|| Script::new([MINT, include_str!("multi_acquire.lua")].concat()));
+    LazyLock::new(|| Script::new([FUNCTIONS, include_str!("multi_acquire.lua")].concat()));
 
 pub(super) static LATCH: LazyLock<Script> =
     LazyLock::new(|| Script::new([NUMBER, include_str!("latch.lua")].concat()));
@@ -112,7 +110,7 @@ pub(super) async fn load_all(connection: &mut MultiplexedConnection) {
 
 /// Each part becomes a function whose parameters stand in for the script's own KEYS and ARGV.
 fn batch(parts: &[&Part]) -> Script {
-    let mut source = [HEAD, "local scripts, keys_of, args_of = {}, {}, {}\n"].concat();
+    let mut source = [FUNCTIONS, "local scripts, keys_of, args_of = {}, {}, {}\n"].concat();
     for Part { body, number, keys, args, .. } in parts {
         // Writing to a string cannot fail.
         let _ = write!(

@@ -52,13 +52,9 @@ if not ours then
   redis.call('HSET', KEYS[1], 'mode', 'write', field, 1)
 end
 if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then
-  local expiry = redis.pcall('PEXPIRE', KEYS[1], ARGV[2])
-  if type(expiry) == 'table' and expiry.err then
-    -- Never a lock without an end, whatever a user may not do.
-    if not ours then
-      redis.call('DEL', KEYS[1])
-    end
-    return expiry
+  problem = set_end(KEYS[1], ARGV[2], not ours)
+  if problem then
+    return problem
   end
 end
 redis.call('ZREM', KEYS[3], ARGV[1])

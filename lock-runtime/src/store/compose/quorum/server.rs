@@ -35,6 +35,8 @@ pub(super) struct Server {
     restart_guard: Option<Duration>,
     /// True if the last request for a lock was not answered in time.
     silent: AtomicBool,
+    /// True if it said no to that for a reason which waiting does not mend.
+    refuses: AtomicBool,
     lines: Mutex<Lines>,
 }
 
@@ -73,8 +75,8 @@ impl Server {
         timeout: Duration,
         restart_guard: Option<Duration>,
     ) -> Arc<Self> {
-        let silent = AtomicBool::new(false);
-        Arc::new(Self { store, timeout, restart_guard, silent, lines: Mutex::default() })
+        let (silent, refuses) = (AtomicBool::new(false), AtomicBool::new(false));
+        Arc::new(Self { store, timeout, restart_guard, silent, refuses, lines: Mutex::default() })
     }
 
     /// True if it does not look as if it would answer.
@@ -123,7 +125,7 @@ impl Server {
         if *verdict.borrow() != Verdict::Open || verdict.has_changed().is_err() {
             return;
         }
-        let (vote, effect) = self.vote(&request).await;
+        let (vote, effect) = self.vote(number, &request).await;
         let granted = matches!(vote, Vote::Granted(_));
         let _ = answers.send(Answer::Voted(number, vote));
         let undo = match effect {
@@ -141,13 +143,14 @@ impl Server {
         }
     }
 
-    async fn vote(&self, request: &AcquireRequest) -> (Vote, Effect) {
+    async fn vote(&self, number: usize, request: &AcquireRequest) -> (Vote, Effect) {
         let request = AcquireRequest { timeout: self.timeout, ..request.clone() };
         let answer = self.store.acquire(request).await;
         let kind = answer.as_ref().err().map(StoreError::kind);
         let silent =
             matches!(kind, Some(StoreErrorKind::Unavailable | StoreErrorKind::OutcomeUnknown));
         self.silent.store(silent, Ordering::Relaxed);
+        self.note_refusal(number, answer.as_ref().err());
         match answer {
             Ok(AcquireReply::Granted(token)) => match self.check_age().await {
                 Ok(()) => (Vote::Granted(token), Effect::Taken),
@@ -169,6 +172,19 @@ impl Server {
                 };
                 (Vote::Failed(error), effect)
             }
+        }
+    }
+
+    /// A majority goes on without a server that refuses; somebody has to hear of it, once (S-33).
+    fn note_refusal(&self, number: usize, error: Option<&StoreError>) {
+        // A key of another type is about one name, and its asker's to report.
+        let refusal = error.filter(|error| {
+            !error.kind().is_transient() && error.kind() != StoreErrorKind::WrongType
+        });
+        let known = self.refuses.swap(refusal.is_some(), Ordering::Relaxed);
+        if let (Some(error), false) = (refusal, known) {
+            let number = number + 1;
+            tracing::warn!(%error, "server {number} of the quorum refuses locks and does not count");
         }
     }
 

@@ -1,0 +1,107 @@
+//! `#[derive(KeyPart)]` adds no warning to the types that it stands on: all this has to do is compile,
+//! under `cargo clippy` too.
+
+#![deny(warnings, unused, clippy::all, clippy::pedantic, clippy::nursery)]
+#![deny(trivial_casts, trivial_numeric_casts, unused_qualifications, unused_lifetimes)]
+#![deny(missing_docs, single_use_lifetimes, explicit_outlives_requirements)]
+#![deny(clippy::absolute_paths, clippy::as_conversions, clippy::panic, clippy::shadow_reuse)]
+#![deny(clippy::shadow_same, clippy::shadow_unrelated, clippy::unwrap_used, clippy::expect_used)]
+#![deny(clippy::str_to_string, clippy::semicolon_outside_block, clippy::unneeded_field_pattern)]
+#![deny(clippy::ref_patterns, clippy::pattern_type_mismatch, clippy::needless_return)]
+#![deny(clippy::missing_inline_in_public_items, clippy::implicit_return, clippy::match_ref_pats)]
+#![deny(clippy::wildcard_enum_match_arm, clippy::rest_pat_in_fully_bound_structs)]
+#![forbid(unsafe_code, deprecated)]
+#![allow(clippy::implicit_return, reason = "what we write here returns without saying so")]
+
+use std::borrow::Cow;
+use std::marker::PhantomData;
+
+use lock_runtime::{KeyPart, LockError, LockKey};
+
+#[derive(KeyPart)]
+struct Id(u64);
+
+#[derive(KeyPart)]
+struct Named<'a> {
+    name: &'a str,
+}
+
+#[derive(KeyPart)]
+struct Generic<'a, T: ToOwned + ?Sized + KeyPart, const N: usize>(Cow<'a, T>)
+where
+    T::Owned: Clone;
+
+/// A public type.
+#[derive(KeyPart, Debug)]
+pub struct Of<T> {
+    id: u64,
+    of: PhantomData<T>,
+}
+
+#[derive(KeyPart)]
+struct Nested<T>(Box<T>);
+
+#[derive(KeyPart)]
+enum One {
+    Only,
+}
+
+/// A public enum.
+#[non_exhaustive]
+#[derive(KeyPart, Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Many {
+    /// A name of its own.
+    #[key_part(name = "1st")]
+    First,
+    /// Kebab.
+    SecondToLast,
+    /// Nothing in it.
+    Tuple(),
+    /// Nothing in it.
+    Braces {},
+}
+
+/// A deprecated type.
+#[deprecated = "by Id"]
+#[derive(KeyPart)]
+#[allow(missing_debug_implementations, reason = "a derived `Debug` names the field")]
+pub struct OldId {
+    /// A deprecated field.
+    #[deprecated = "by Id"]
+    pub id: u64,
+}
+
+/// An enum with a deprecated variant.
+#[derive(KeyPart, Debug)]
+pub enum Retired {
+    /// The deprecated variant.
+    #[deprecated = "by New"]
+    Old,
+    /// The other one.
+    New,
+}
+
+/// A type without a size.
+#[derive(KeyPart, Debug)]
+#[repr(transparent)]
+#[must_use]
+pub struct Text(str);
+
+fn key(part: &(impl KeyPart + ?Sized)) -> Result<String, LockError> {
+    LockKey::builder().part(part).build().map(|key| key.to_string())
+}
+
+#[test]
+fn it_compiles_and_runs() -> Result<(), LockError> {
+    assert_eq!(key(&Id(1))?, "1");
+    assert_eq!(key(&Named { name: "a:b" })?, "a%3Ab");
+    assert_eq!(key(&Generic::<'_, str, 3>(Cow::Borrowed("c")))?, "c");
+    assert_eq!(key(&Of::<f64> { id: 2, of: PhantomData })?, "2");
+    assert_eq!(key(&Nested(Box::new(Id(3))))?, "3");
+    assert_eq!(key(&One::Only)?, "only");
+    let many = [Many::First, Many::SecondToLast, Many::Tuple(), Many::Braces {}];
+    let names = many.iter().map(key).collect::<Result<Vec<_>, _>>()?;
+    assert_eq!(names, ["1st", "second-to-last", "tuple", "braces"]);
+    assert_eq!(key(&Retired::New)?, "new");
+    Ok(())
+}

@@ -1,0 +1,77 @@
+//! What one request, or several of one owner, may have left in the store.
+
+use std::sync::Arc;
+
+use super::Contention;
+use crate::gate::Seat;
+use crate::lease::releaser::ReleaseJob;
+use crate::stand::Stand;
+use crate::store::{LockKind, OwnerId, Target};
+
+/// What was sent on behalf of one owner and what is known of its effect. Cleaned up unsettled, it has
+/// the releaser undo whatever took effect (S-21), and keeps the seat until that was sent: the next
+/// in line must not run into our own leftover.
+pub(super) struct Attempt<'a> {
+    contention: &'a Contention,
+    /// The contention's target, as this owner knows it.
+    pub(super) target: Arc<Target>,
+    pub(super) owner: OwnerId,
+    pub(super) seat: Option<Seat<Stand>>,
+    pub(super) in_flight: bool,
+    /// A request's outcome is unknown, and it may take effect late.
+    pub(super) unsettled: bool,
+    /// The owner has something in the store that has to be given up: a place (S-17), or a lock that
+    /// too few replicas know of (S-31).
+    pub(super) placed: bool,
+}
+
+impl<'a> Attempt<'a> {
+    pub(super) fn new(contention: &'a Contention, seat: Option<Seat<Stand>>) -> Self {
+        let Contention { engine, target, permits, writer, .. } = contention;
+        let owner = engine.next_owner(*permits);
+        let owner = match writer {
+            Some(writer) => owner.within(writer),
+            None => owner,
+        };
+        let target = match target.kind() {
+            LockKind::Fair => Arc::new(target.for_waiter(&owner)),
+            _ => Arc::clone(target),
+        };
+        Self { contention, target, owner, seat, in_flight: false, unsettled: false, placed: false }
+    }
+
+    /// Gives back what was taken for this owner and goes on as another.
+    pub(super) fn start_over(&mut self) {
+        self.give_back(self.unsettled, None);
+        let seat = self.seat.take();
+        *self = Self::new(self.contention, seat);
+    }
+
+    /// Has what may have taken effect undone, and lets go of the seat.
+    pub(super) fn clean_up(&mut self) {
+        let seat = self.seat.take();
+        if self.in_flight || self.unsettled || self.placed {
+            if let Some(seat) = &seat {
+                seat.leaving();
+            }
+            // Side by side nobody comes next, so nobody can run into the leftover.
+            let seat = seat.filter(|_| self.target.kind() != LockKind::Fair);
+            self.give_back(self.in_flight || self.unsettled, seat);
+        }
+    }
+
+    fn give_back(&self, unsettled: bool, seat: Option<Seat<Stand>>) {
+        let Contention { engine, options, .. } = self.contention;
+        // The runtime that ran the releaser may be gone.
+        engine.keeper.ensure_running();
+        engine.keeper.releaser.give(ReleaseJob {
+            target: Arc::clone(&self.target),
+            owner: self.owner.clone(),
+            // Nobody had it.
+            keep_until: None,
+            until: engine.keeper.clock.now().after(options.lease().duration()),
+            unsettled,
+            after: seat.map(|seat| Box::new(move |_| drop(seat)) as _),
+        });
+    }
+}

@@ -1,0 +1,239 @@
+//! What a configuration makes of a client: its defaults, its policies, and their reload.
+
+use std::sync::Arc;
+
+use super::{LockClient, LockClientBuilder};
+use crate::any_lock::AnyLock;
+use crate::error::LockError;
+use crate::key::IntoLockKey;
+use crate::options::LockOptions;
+use crate::policy::{LockConfig, Policy};
+use crate::settings::LockSettings;
+
+/// A configuration in effect.
+#[derive(Debug)]
+pub(super) struct Configured {
+    config: Arc<LockConfig>,
+    /// The client's options with the defaults of the configuration.
+    pub(super) options: LockOptions,
+}
+
+impl Configured {
+    fn new(config: Arc<LockConfig>, options: LockOptions) -> Result<Arc<Self>, LockError> {
+        let options = config.over(options)?;
+        Ok(Arc::new(Self { config, options }))
+    }
+}
+
+impl LockClientBuilder {
+    /// Takes policies, defaults and namespace from `config`; where to connect to is said apart, or by
+    /// [`connect_config`](Self::connect_config).
+    ///
+    /// Its `[lock.defaults]` come over [`options`](Self::options), for every lock of the client.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use lock_runtime::policy::LockFile;
+    /// use lock_runtime::{LockClient, Wait};
+    ///
+    /// let file: LockFile = toml::from_str("[lock.defaults]\nwait = 'none'")?;
+    /// let client = LockClient::builder().config(file.lock).in_memory()?;
+    /// assert_eq!(client.options().wait(), Wait::Never);
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn config(mut self, config: LockConfig) -> Self {
+        if let Some(namespace) = config.namespace() {
+            self.namespace = Some(namespace.to_owned());
+        }
+        self.config = Some(Arc::new(config));
+        self
+    }
+
+    pub(super) fn configured(&self) -> Result<Option<Arc<Configured>>, LockError> {
+        let config = self.config.clone();
+        config.map(|config| Configured::new(config, self.options)).transpose()
+    }
+}
+
+impl LockClient {
+    /// The configuration in effect.
+    #[must_use]
+    pub fn config(&self) -> Option<Arc<LockConfig>> {
+        let configured = self.settings.configured.load();
+        configured.as_ref().map(|configured| Arc::clone(&configured.config))
+    }
+
+    /// Puts `config` into effect, in place of any earlier one, for all clones of this client.
+    ///
+    /// Locks that are made from here on follow it. What is held keeps its lease, and what waits keeps
+    /// waiting as it was told to: a [`Mutex`](crate::Mutex) or [`AnyLock`] has the options of when it
+    /// was made. An address in it is not connected to; a namespace stays what it is.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::InvalidOptions`] if it does not go with the client's own options, or has another
+    /// namespace, which would give the same locks other names. The old one then stays.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use lock_runtime::policy::LockFile;
+    /// use lock_runtime::{LockClient, Wait};
+    ///
+    /// let client = LockClient::in_memory();
+    /// let file: LockFile = toml::from_str("[lock.policies.checkout]\nwait = 'none'")?;
+    /// client.reload(file.lock)?;
+    /// assert_eq!(client.policy("checkout")?.settings().wait, Some(Wait::Never));
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn reload(&self, config: LockConfig) -> Result<(), LockError> {
+        let old = self.config();
+        let before = match &old {
+            Some(old) => old.namespace(),
+            None => self.settings.namespace.as_deref(),
+        };
+        if let Some(namespace) = config.namespace().filter(|it| Some(*it) != before) {
+            return Err(LockError::InvalidOptions(format!(
+                "lock.namespace is {namespace:?} and was {:?}, so the same locks would have other \
+                 names; start a new client for it",
+                before.unwrap_or_default()
+            )));
+        }
+        if old.is_some_and(|old| old.address() != config.address()) {
+            tracing::warn!(
+                "the new lock configuration has another address; a new client would use it"
+            );
+        }
+        let configured = Configured::new(Arc::new(config), self.settings.options)?;
+        self.settings.configured.store(Some(configured));
+        Ok(())
+    }
+
+    /// The policy of that name, of the configuration in effect.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::UnknownPolicy`] if there is none, or no configuration.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use lock_runtime::LockClient;
+    ///
+    /// let error = LockClient::in_memory().policy("checkout").unwrap_err();
+    /// assert_eq!(
+    ///     error.to_string(),
+    ///     "no lock policy \"checkout\": the client has no configuration; give it one with \
+    ///      `LockClientBuilder::config`"
+    /// );
+    /// ```
+    pub fn policy(&self, name: &str) -> Result<Policy, LockError> {
+        match &*self.settings.configured.load() {
+            Some(configured) => configured.config.policy(name),
+            None => Err(LockError::UnknownPolicy {
+                policy: name.to_owned(),
+                detail: "the client has no configuration; give it one with \
+                         `LockClientBuilder::config`"
+                    .to_owned(),
+            }),
+        }
+    }
+
+    /// The lock of that name as the policy says, or of all these names, all or none. An unknown policy
+    /// or an invalid name is reported when it is taken.
+    ///
+    /// The policy's `key` and `enforce` are for attributes and layers, and not looked at.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// use lock_runtime::LockClient;
+    /// use lock_runtime::policy::LockFile;
+    ///
+    /// let file: LockFile = toml::from_str("[lock.policies.checkout]\nkind = 'fair'")?;
+    /// let client = LockClient::builder().config(file.lock).in_memory()?;
+    /// let guard = client.policy_lock("checkout", ["cart:7"]).lock().await?;
+    /// assert!(client.fair_mutex("cart:7").try_lock().await?.is_none());
+    /// guard.release().await?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn policy_lock<N: IntoLockKey>(
+        &self,
+        policy: &str,
+        names: impl IntoIterator<Item = N>,
+    ) -> AnyLock {
+        let options = self.policy(policy).and_then(|policy| {
+            let settings = policy.settings();
+            Ok((settings.kind.unwrap_or_default(), self.options_of(&policy, settings)?))
+        });
+        match options {
+            Ok((kind, options)) => self.any_lock(kind, names).with(options),
+            Err(error) => AnyLock::new(Err(error)),
+        }
+    }
+
+    /// The options of a lock that follows `policy` where `literals` are silent, or the other way round:
+    /// see [`Policy::resolve`].
+    ///
+    /// They are those of one configuration, also while another comes into effect.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::InvalidOptions`] if literals and policy contradict each other.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use lock_runtime::policy::LockFile;
+    /// use lock_runtime::{LockClient, LockSettings, Wait};
+    ///
+    /// let file: LockFile = toml::from_str("[lock.policies.checkout]\nmax_waiters = 10")?;
+    /// let client = LockClient::builder().config(file.lock).in_memory()?;
+    /// let literals = LockSettings { wait: Some(Wait::Never), ..LockSettings::default() };
+    /// let options = client.options_of(&client.policy("checkout")?, literals)?;
+    /// assert_eq!((options.wait(), options.max_waiters()), (Wait::Never, 10));
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn options_of(
+        &self,
+        policy: &Policy,
+        literals: LockSettings,
+    ) -> Result<LockOptions, LockError> {
+        // Not over the defaults in effect: the policy brings those of its own configuration.
+        policy.resolve(literals).apply_to(self.settings.options)
+    }
+
+    /// Reports every annotated function of the program that names a policy which the configuration does
+    /// not have, or whose literals contradict its policy: for the start of a program, before there is
+    /// traffic.
+    ///
+    /// # Errors
+    ///
+    /// All that [`LockConfig::check`] finds in [`sites`](crate::sites). A client without a configuration
+    /// is checked against an empty one.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use lock_runtime::{LockClient, LockError, distributed_lock};
+    ///
+    /// #[distributed_lock(key = "cart:{id}", policy = "checkout")]
+    /// async fn check_out(id: u64) -> Result<(), LockError> {
+    ///     Ok(())
+    /// }
+    ///
+    /// let problems = LockClient::in_memory().check_sites().unwrap_err();
+    /// assert!(problems.iter().any(|it| it.to_string().contains("no lock policy \"checkout\"")));
+    /// ```
+    #[cfg(feature = "sites")]
+    pub fn check_sites(&self) -> Result<(), Vec<crate::policy::SiteProblem>> {
+        let config = self.config().unwrap_or_default();
+        match config.check(crate::site::sites()) {
+            problems if problems.is_empty() => Ok(()),
+            problems => Err(problems),
+        }
+    }
+}

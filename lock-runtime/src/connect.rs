@@ -1,0 +1,103 @@
+//! Clients that connect to what a configuration says.
+
+use crate::client::{LockClient, LockClientBuilder};
+use crate::error::LockError;
+use crate::policy::{LockAddress, LockConfig};
+
+impl LockClient {
+    /// Connects to what the configuration says, and follows it.
+    ///
+    /// # Errors
+    ///
+    /// As [`LockClientBuilder::connect_config`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future closes what was opened.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// use lock_runtime::LockClient;
+    /// use lock_runtime::policy::LockFile;
+    ///
+    /// let file: LockFile = toml::from_str(
+    ///     r#"
+    ///     [lock]
+    ///     url = "memory:"     # redis://127.0.0.1:6379 for Redis
+    ///     [lock.policies.checkout]
+    ///     wait = "2s"
+    ///     "#,
+    /// )?;
+    /// let client = LockClient::from_config(file.lock).await?;
+    /// client.install();
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub async fn from_config(config: LockConfig) -> Result<Self, LockError> {
+        Self::builder().connect_config(config).await
+    }
+}
+
+impl LockClientBuilder {
+    /// Connects to what the configuration says, and follows it, as [`config`](Self::config) has it.
+    ///
+    /// # Errors
+    ///
+    /// - [`LockError::InvalidOptions`] if it names no address, or one of a kind that this release or
+    ///   this build does not know.
+    /// - As [`LockClient::connect`] or, of a quorum,
+    ///   [`QuorumBuilder::connect`](crate::QuorumBuilder::connect).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future closes what was opened.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// use lock_runtime::LockClient;
+    /// use lock_runtime::policy::LockFile;
+    /// use std::time::Duration;
+    ///
+    /// let file: LockFile = toml::from_str(&std::fs::read_to_string("app.toml")?)?;
+    /// let client = LockClient::builder()
+    ///     .store_patience(Duration::from_secs(2))
+    ///     .connect_config(file.lock)
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn connect_config(self, config: LockConfig) -> Result<LockClient, LockError> {
+        let address = config.address().cloned();
+        let builder = self.config(config);
+        let invalid = |message: &str| Err(LockError::InvalidOptions(message.to_owned()));
+        match address {
+            Some(LockAddress::Memory) => builder.in_memory(),
+            Some(LockAddress::Cluster(_)) => {
+                invalid("lock.cluster is not in this release; give one server as lock.url")
+            }
+            Some(LockAddress::Sentinel(_)) => {
+                invalid("lock.sentinel is not in this release; give one server as lock.url")
+            }
+            None => invalid(
+                "the configuration names no server; give one as lock.url, or \"memory:\" for locks \
+                 of this process",
+            ),
+            #[cfg(feature = "redis")]
+            Some(LockAddress::Server(url)) => builder.connect(url.as_str()).await,
+            #[cfg(feature = "redis")]
+            Some(LockAddress::Quorum(nodes)) => {
+                let urls = nodes.iter().map(crate::policy::Address::as_str);
+                let quorum = crate::quorum::Quorum::builder().client(builder).connect(urls).await?;
+                Ok(quorum.client().clone())
+            }
+            #[cfg(not(feature = "redis"))]
+            Some(LockAddress::Server(_) | LockAddress::Quorum(_)) => invalid(
+                "this build has no Redis in it; turn on the feature `redis` of lock-runtime",
+            ),
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Where locks are kept. Addresses may have passwords in them: no message and no `Debug` repeats one.
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::value::SeqAccessDeserializer;
+use serde::de::{Deserializer, Error, SeqAccess, Visitor};
+
+use super::table::{table, text_in_place_of};
+
+/// The address of a server. It may have a password in it, which is why `Debug` does not show it.
+///
+/// # Examples
+///
+/// ```
+/// use lock_runtime::policy::Address;
+///
+/// let address = Address::from("redis://:secret@redis.internal");
+/// assert_eq!(format!("{address:?}"), "Address(…)");
+/// assert_eq!(address.as_str(), "redis://:secret@redis.internal");
+/// ```
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub struct Address(String);
+
+impl Address {
+    /// The address itself.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<T: Into<String>> From<T> for Address {
+    fn from(address: T) -> Self {
+        Self(address.into())
+    }
+}
+
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Address(…)")
+    }
+}
+
+/// `{ master = "…", nodes = […] }`
+///
+/// # Examples
+///
+/// ```
+/// use lock_runtime::policy::Sentinel;
+///
+/// let sentinel: Sentinel = toml::from_str("master = 'locks'\nnodes = ['redis://one:26379']")?;
+/// assert_eq!(sentinel.nodes[0].as_str(), "redis://one:26379");
+/// # Ok::<_, toml::de::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, remote = "Self")]
+#[non_exhaustive]
+pub struct Sentinel {
+    /// What the sentinels call the server.
+    pub master: String,
+    /// The sentinels.
+    #[serde(deserialize_with = "required_list")]
+    pub nodes: Vec<Address>,
+}
+
+table!(Sentinel, r#"{ master = "…", nodes = […] }"#);
+
+/// Where locks are kept.
+///
+/// # Examples
+///
+/// ```
+/// use lock_runtime::policy::{LockAddress, LockFile};
+///
+/// let file: LockFile = toml::from_str("[lock]\nurl = 'memory:'")?;
+/// assert_eq!(file.lock.address(), Some(&LockAddress::Memory));
+/// # Ok::<_, toml::de::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LockAddress {
+    /// In this process: `url = "memory:"`.
+    Memory,
+    /// On one server.
+    Server(Address),
+    /// In a Redis Cluster.
+    Cluster(Vec<Address>),
+    /// On the server that sentinels name.
+    Sentinel(Sentinel),
+    /// On a majority of these.
+    Quorum(Vec<Address>),
+}
+
+const LIST: &str = "a list of addresses";
+
+pub(super) fn list<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<Address>>, D::Error> {
+    required_list(from).map(Some)
+}
+
+fn required_list<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Address>, D::Error> {
+    struct List;
+    impl<'de> Visitor<'de> for List {
+        type Value = Vec<Address>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str(LIST)
+        }
+
+        fn visit_str<E: Error>(self, _: &str) -> Result<Self::Value, E> {
+            Err(text_in_place_of(LIST))
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Self::Value, A::Error> {
+            Vec::deserialize(SeqAccessDeserializer::new(list))
+        }
+    }
+    from.deserialize_any(List)
+}

@@ -1,0 +1,166 @@
+//! [`ConfigError`]: what is wrong with a configuration, by path.
+
+use std::fmt;
+
+use serde_path_to_error::{Path, Segment};
+
+/// Why a configuration is refused: every problem that was found, each with the path to it.
+///
+/// What is not even of the right type is reported alone, everything else together.
+///
+/// # Examples
+///
+/// ```
+/// use lock_runtime::policy::LockConfig;
+///
+/// let text = "[lock.policies.checkout]\nbase = 'strct'\nwait = '0s'\n[lock.base.strict]";
+/// let error = LockConfig::from_deserializer(toml::Deserializer::parse(text)?).unwrap_err();
+/// let problems: Vec<_> = error.problems().iter().map(ToString::to_string).collect();
+/// assert_eq!(problems, [
+///     "lock.policies.checkout.wait: \"0s\" never waits; write \"none\" to say so",
+///     "lock.policies.checkout.base: there is no lock.base.strct; did you mean \"strict\"?",
+/// ]);
+/// # Ok::<_, toml::de::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigError {
+    problems: Vec<ConfigProblem>,
+}
+
+/// One thing that is wrong with a configuration.
+///
+/// # Examples
+///
+/// ```
+/// use lock_runtime::policy::LockSection;
+///
+/// let section: LockSection = toml::from_str("policies.checkout.wait = '0s'")?;
+/// let error = section.validate().unwrap_err();
+/// assert_eq!(error.problems()[0].path(), "lock.policies.checkout.wait");
+/// # Ok::<_, toml::de::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ConfigProblem {
+    path: String,
+    message: String,
+}
+
+impl ConfigError {
+    pub(super) fn new(problems: Vec<ConfigProblem>) -> Self {
+        Self { problems }
+    }
+
+    /// What serde says, with the path to it under `root`.
+    pub(super) fn from_serde(
+        root: &str,
+        error: &serde_path_to_error::Error<impl fmt::Display>,
+    ) -> Self {
+        let (said, place) = undrawn(&error.inner().to_string());
+        let near = suggestion(&said).map(|name| format!("; did you mean `{name}`?"));
+        let message = format!("{said}{}{place}", near.unwrap_or_default());
+        Self::new(vec![ConfigProblem { path: path_text(root, error.path()), message }])
+    }
+
+    /// The problems, never none.
+    #[must_use]
+    pub fn problems(&self) -> &[ConfigProblem] {
+        &self.problems
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, problem) in self.problems.iter().enumerate() {
+            let separator = if at == 0 { "" } else { "\n" };
+            write!(f, "{separator}{problem}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+impl ConfigProblem {
+    pub(super) fn new(path: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { path: path.into(), message: message.into() }
+    }
+
+    /// Where it is, such as `lock.policies.checkout.wait`.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// What is wrong there and what was expected.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+}
+
+impl fmt::Display for ConfigProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.path.is_empty() {
+            write!(f, "{}: ", self.path)?;
+        }
+        f.write_str(&self.message)
+    }
+}
+
+/// `under.name`, quoted where a dot or a space would mislead.
+pub(super) fn join(under: &str, name: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '*');
+    let quoted = name.is_empty() || !name.chars().all(plain);
+    match (under, quoted) {
+        ("", _) => name.to_owned(),
+        (under, true) => format!("{under}.{name:?}"),
+        (under, false) => format!("{under}.{name}"),
+    }
+}
+
+fn path_text(root: &str, path: &Path) -> String {
+    path.iter().fold(root.to_owned(), |text, segment| match segment {
+        Segment::Seq { index } => format!("{text}[{index}]"),
+        Segment::Map { key } => join(&text, key),
+        Segment::Enum { .. } | Segment::Unknown => text,
+    })
+}
+
+/// What is said and, of TOML, where. TOML draws the line too, which may have a password in it.
+fn undrawn(message: &str) -> (String, String) {
+    let drawn = |line: &&str| {
+        line.trim_start_matches(|c: char| c.is_ascii_digit() || c == ' ').starts_with('|')
+    };
+    let lines = message.lines().filter(|line| !line.trim().is_empty() && !drawn(line));
+    let lines: Vec<_> = lines.map(str::trim).collect();
+    match &lines[..] {
+        [place, said @ ..] if !said.is_empty() => {
+            match place.strip_prefix("TOML parse error at ") {
+                Some(place) => (said.join(" "), format!(" ({place})")),
+                None => (lines.join(" "), String::new()),
+            }
+        }
+        lines => (lines.join(" "), String::new()),
+    }
+}
+
+/// The known name that an unknown one was meant to be: serde names them all, in backticks.
+fn suggestion(message: &str) -> Option<&str> {
+    if !message.starts_with("unknown ") {
+        return None;
+    }
+    let mut names = message.split('`').skip(1).step_by(2);
+    let found = names.next()?;
+    nearest(found, names)
+}
+
+/// The one of `known` that `word` could be a slip of.
+pub(super) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let limit = 2.min(word.chars().count() / 2);
+    known
+        .into_iter()
+        .map(|name| (strsim::damerau_levenshtein(word, name), name))
+        .filter(|(distance, _)| *distance <= limit)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, name)| name)
+}

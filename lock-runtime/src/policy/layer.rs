@@ -1,0 +1,148 @@
+//! One table of settings, and what several contradict each other in.
+
+use std::time::Duration;
+
+use humantime::format_duration;
+
+use super::error::ConfigProblem;
+use super::model::LockPolicy;
+use super::{template, text};
+use crate::options::{Lease, MAX_LEASE, MIN_LEASE, Wait};
+use crate::settings::DeclaredKind;
+
+/// A policy, a base or the defaults, and where it stands.
+#[derive(Clone)]
+pub(super) struct Layer<'a> {
+    pub(super) path: String,
+    pub(super) policy: &'a LockPolicy,
+}
+
+impl Layer<'_> {
+    fn problem(&self, field: &str, message: String) -> ConfigProblem {
+        ConfigProblem::new(format!("{}.{field}", self.path), message)
+    }
+
+    /// What is wrong whatever others say.
+    pub(super) fn problems(&self) -> Vec<ConfigProblem> {
+        let policy = self.policy;
+        let mut found = Vec::new();
+        if policy.wait == Some(Wait::UpTo(Duration::ZERO)) {
+            let message = r#""0s" never waits; write "none" to say so"#;
+            found.push(self.problem("wait", message.to_owned()));
+        }
+        if let Some(lease) = policy.lease
+            && !(MIN_LEASE..=MAX_LEASE).contains(&lease.duration())
+        {
+            found.push(self.problem("lease", out_of_range(&text::lease_text(lease))));
+        }
+        for (field, duration) in [("at_least", policy.at_least), ("max_hold", policy.max_hold)] {
+            if duration == Some(Duration::ZERO) {
+                let message = r#""0s" says nothing; leave it out or give it time"#;
+                found.push(self.problem(field, message.to_owned()));
+            }
+        }
+        if let Some(at_least) = policy.at_least.filter(|at_least| *at_least > MAX_LEASE) {
+            let (given, most) = (format_duration(at_least), format_duration(MAX_LEASE));
+            let message = format!("\"{given}\" is too long; a lock is kept for \"{most}\" at most");
+            found.push(self.problem("at_least", message));
+        }
+        if let Some(replicas) = policy.replicas {
+            if replicas.at_least == 0 {
+                let message = "0 asks for none; leave replicas out or ask for one".to_owned();
+                found.push(self.problem("replicas.at_least", message));
+            }
+            if replicas.timeout < Duration::from_millis(1) {
+                let given = format_duration(replicas.timeout);
+                let message = format!("\"{given}\" gives them no time; give at least \"1ms\"");
+                found.push(self.problem("replicas.timeout", message));
+            }
+        }
+        if let Some(key) = &policy.key
+            && let Some(problem) = template::problem(key)
+        {
+            found.push(self.problem("key", format!("{key:?} {problem}")));
+        }
+        let http = format!("{}.http", self.path);
+        found.extend(methods(&http, policy.http.methods.as_deref()));
+        found
+    }
+}
+
+fn out_of_range(lease: &str) -> String {
+    let (least, most) = (format_duration(MIN_LEASE), format_duration(MAX_LEASE));
+    format!("a lease of \"{lease}\" does not work; give between \"{least}\" and \"{most}\"")
+}
+
+/// What is wrong with a list of methods under `path`.
+pub(super) fn methods(path: &str, methods: Option<&[String]>) -> Vec<ConfigProblem> {
+    let Some(methods) = methods else { return Vec::new() };
+    let path = format!("{path}.methods");
+    if methods.is_empty() {
+        let message = "is empty, so nothing would lock; list methods or leave it out";
+        return vec![ConfigProblem::new(path, message)];
+    }
+    let token = |method: &String| {
+        !method.is_empty() && method.chars().all(|c| c.is_ascii_uppercase() || "-_".contains(c))
+    };
+    let wrong = methods.iter().enumerate().filter(|(_, method)| !token(method));
+    let problem = |(at, method): (usize, &String)| {
+        let message = format!("{method:?} is no method; write them in capitals, such as \"POST\"");
+        ConfigProblem::new(format!("{path}[{at}]"), message)
+    };
+    wrong.map(problem).collect()
+}
+
+/// A value, and the path to where it is said.
+fn said<T>(
+    chain: &[Layer<'_>],
+    field: &str,
+    get: impl Fn(&LockPolicy) -> Option<T>,
+) -> Option<(String, T)> {
+    chain.iter().find_map(|layer| Some((format!("{}.{field}", layer.path), get(layer.policy)?)))
+}
+
+/// What the layers of one policy, the nearest first, contradict each other in.
+pub(super) fn contradictions(chain: &[Layer<'_>]) -> Vec<ConfigProblem> {
+    let Some((lease_path, lease)) = said(chain, "lease", |policy| policy.lease) else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    let lease_text = text::lease_text(lease);
+    if let Lease::Fixed(fixed) = lease {
+        if let Some((path, max_hold)) = said(chain, "max_hold", |policy| policy.max_hold) {
+            let max_hold = format_duration(max_hold);
+            let message = format!(
+                "\"{max_hold}\" has no meaning with the fixed lease \"{lease_text}\" of \
+                 {lease_path}, which is never renewed; take one out or write lease = \"watchdog\""
+            );
+            found.push(ConfigProblem::new(path, message));
+        }
+        if let Some((path, at_least)) = said(chain, "at_least", |policy| policy.at_least)
+            && at_least > fixed
+        {
+            let at_least = format_duration(at_least);
+            let message = format!(
+                "\"{at_least}\" is longer than the fixed lease \"{lease_text}\" of {lease_path}; \
+                 make the lease as long"
+            );
+            found.push(ConfigProblem::new(path, message));
+        }
+    }
+    if let Some((path, replicas)) = said(chain, "replicas", |policy| policy.replicas)
+        && replicas.timeout >= lease.duration()
+    {
+        let timeout = format_duration(replicas.timeout);
+        let message = format!(
+            "\"{timeout}\" is not less than the lease \"{lease_text}\" of {lease_path}; give them less"
+        );
+        found.push(ConfigProblem::new(format!("{path}.timeout"), message));
+    }
+    found
+}
+
+/// What a quorum does not have.
+pub(super) fn beyond_quorums(chain: &[Layer<'_>]) -> Option<ConfigProblem> {
+    let (path, kind) = said(chain, "kind", |policy| policy.kind)?;
+    let message = format!("\"{kind}\" is not to be had with lock.quorum, which keeps mutexes only");
+    (kind != DeclaredKind::Mutex).then(|| ConfigProblem::new(path, message))
+}

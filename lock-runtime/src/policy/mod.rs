@@ -1,0 +1,304 @@
+//! Locks configured by a file: policies, routes, and where locks are kept.
+//!
+//! ```toml
+//! [lock]
+//! url = "redis://127.0.0.1:6379"      # or quorum = ["…", "…", "…"], or "memory:"
+//! namespace = "shop"
+//! # override = "config"               # policies win over what the code says
+//!
+//! [lock.defaults]                     # of every lock, also of those without a policy
+//! wait = "3s"
+//! lease = "watchdog 30s"
+//!
+//! [lock.base.strict]                  # to build policies upon
+//! kind = "fair"
+//! replicas = { at_least = 1, timeout = "200ms" }
+//!
+//! [lock.policies.checkout]
+//! base = "strict"
+//! key = "cart:{header.x-cart}"        # for layers
+//! wait = "2s"
+//! max_hold = "5m"
+//! max_waiters = 100
+//! http = { busy = 409, hold = "auto", methods = ["POST"] }
+//!
+//! [lock.policies."tenant-*"]          # what fits a name closest wins, the name itself over all
+//! base = "strict"
+//! enforce = 10                        # holds up one call in ten, for the others it only counts
+//!
+//! [[lock.routes]]
+//! methods = ["POST"]
+//! path = "/orders/{id}/pay"
+//! policy = "checkout"
+//! ```
+//!
+//! # Reading it
+//!
+//! Any format that serde reads will do. [`LockConfig`] is the table `[lock]` and can be a field of a
+//! program's own configuration; [`LockFile`] is a file that has such a table. What is wrong is refused
+//! when it is read, with the path to it.
+//!
+//! ```
+//! use lock_runtime::LockClient;
+//! use lock_runtime::policy::{LockConfig, LockFile};
+//! use serde::Deserialize;
+//!
+//! #[derive(Deserialize)]
+//! struct AppConfig {
+//!     port: u16,
+//!     lock: LockConfig,
+//! }
+//!
+//! let app: AppConfig = toml::from_str(
+//!     r#"
+//!     port = 8080
+//!     [lock.policies.checkout]
+//!     wait = "2s"
+//!     "#,
+//! )?;
+//! let client = LockClient::builder().config(app.lock).in_memory()?;
+//! assert_eq!(client.policy("checkout")?.name(), "checkout");
+//!
+//! let file: LockFile = serde_json::from_str(r#"{ "lock": { "defaults": { "wait": "3s" } } }"#)?;
+//! assert!(file.lock.policy("checkout").is_err());
+//! # assert_eq!(app.port, 8080);
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # With variables of the environment
+//!
+//! By figment, with `LOCK_POLICIES__CHECKOUT__WAIT=5s` over what the file says. Such variables are
+//! lower-cased, so they reach only names without capitals and, in most shells, without `-`.
+//!
+//! ```
+//! use figment::Figment;
+//! use figment::providers::{Env, Format, Toml};
+//! use lock_runtime::policy::LockConfig;
+//!
+//! let variables = Env::prefixed("LOCK_").map(|key| {
+//!     format!("lock.{}", key.as_str().replace("__", ".")).into()
+//! });
+//! let config: LockConfig = Figment::new()
+//!     .merge(("lock.namespace", "shop")) // what the program says
+//!     .merge(Toml::file("app.toml")) // or `Json::file`
+//!     .merge(variables)
+//!     .extract_inner("lock")?;
+//! assert_eq!(config.namespace(), Some("shop"));
+//! # Ok::<_, figment::Error>(())
+//! ```
+//!
+//! # Who has the last word
+//!
+//! From the lowest: the client's options, `[lock.defaults]`, the bases, the policy, the literal of an
+//! attribute or a layer, the call. With `override = "config"`, bases and policy win over literals.
+
+mod address;
+mod error;
+mod http;
+mod layer;
+mod model;
+mod pattern;
+mod resolve;
+mod sites;
+mod table;
+mod template;
+mod text;
+mod validate;
+
+use std::collections::HashMap;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, Error};
+
+pub use self::address::{Address, LockAddress, Sentinel};
+pub use self::error::{ConfigError, ConfigProblem};
+pub use self::http::{BusyStatus, HoldUntil, HttpPolicy, OnDisconnect, OnMissingKey, SafeMethods};
+pub use self::model::{LockPolicy, LockRoute, LockSection, Overrides};
+pub use self::resolve::Policy;
+pub use self::sites::SiteProblem;
+use crate::error::LockError;
+use crate::options::LockOptions;
+use crate::settings::LockSettings;
+
+/// A configuration that has been checked as a whole: the table `[lock]`.
+///
+/// It implements `Deserialize`, so it can be a field of a program's own configuration; what is wrong is
+/// then an error of the format, with the path in its text. See the [module](self) for what it looks
+/// like.
+///
+/// # Examples
+///
+/// ```
+/// use lock_runtime::policy::LockConfig;
+///
+/// let text = "[lock.policies.checkout]\nwait = 5";
+/// let error = LockConfig::from_deserializer(toml::Deserializer::parse(text)?).unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     "lock.policies.checkout.wait: invalid type: integer `5`, expected how long to wait: \"3s\", \
+///      \"none\" or \"forever\" (line 2, column 8)"
+/// );
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct LockConfig {
+    address: Option<LockAddress>,
+    namespace: Option<String>,
+    overrides: Overrides,
+    defaults: LockSettings,
+    policies: HashMap<String, Policy>,
+    /// Those of a pattern, the closest fitting first.
+    patterns: Vec<Policy>,
+    routes: Vec<LockRoute>,
+}
+
+/// A file with a table `[lock]`; its other tables are not looked at.
+///
+/// # Examples
+///
+/// ```
+/// use lock_runtime::policy::LockFile;
+///
+/// let file: LockFile = toml::from_str("[lock]\nnamespace = 'shop'\n[server]\nport = 80")?;
+/// assert_eq!(file.lock.namespace(), Some("shop"));
+/// # Ok::<_, toml::de::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[non_exhaustive]
+pub struct LockFile {
+    /// The table.
+    pub lock: LockConfig,
+}
+
+impl LockConfig {
+    /// Reads a file that has a table `[lock]`, of any format; its other tables are not looked at.
+    ///
+    /// As `toml::from_str::<LockFile>(…)` and the like, but the error is a [`ConfigError`] with every
+    /// problem apart.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`] if it cannot be read, has no such table, or contradicts itself.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use lock_runtime::policy::LockConfig;
+    ///
+    /// let text = r#"{ "lock": { "url": "memory:", "defaults": { "wait": "3s" } } }"#;
+    /// let config = LockConfig::from_deserializer(&mut serde_json::Deserializer::from_str(text))?;
+    /// assert!(config.address().is_some());
+    /// # Ok::<_, lock_runtime::policy::ConfigError>(())
+    /// ```
+    pub fn from_deserializer<'de, D: Deserializer<'de>>(from: D) -> Result<Self, ConfigError> {
+        #[derive(Deserialize)]
+        struct File {
+            lock: LockSection,
+        }
+        let file: File = serde_path_to_error::deserialize(from)
+            .map_err(|error| ConfigError::from_serde("", &error))?;
+        file.lock.validate()
+    }
+
+    /// The policy of that name: the one that has it, else the one whose pattern fits closest.
+    ///
+    /// A policy inherits from its bases and the defaults, not from patterns that fit its name too.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::UnknownPolicy`] if there is none.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use lock_runtime::policy::LockFile;
+    ///
+    /// let text = "[lock.policies]\n'*' = {}\n'tenant-*' = {}\ntenant-7 = {}";
+    /// let config = toml::from_str::<LockFile>(text)?.lock;
+    /// assert_eq!(config.policy("tenant-7")?.name(), "tenant-7");
+    /// assert_eq!(config.policy("tenant-8")?.name(), "tenant-*");
+    /// assert_eq!(config.policy("order")?.name(), "*");
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn policy(&self, name: &str) -> Result<Policy, LockError> {
+        let by_pattern = || self.patterns.iter().find(|it| pattern::matches(it.name(), name));
+        match self.policies.get(name).or_else(by_pattern) {
+            Some(policy) => Ok(policy.clone()),
+            None => Err(LockError::UnknownPolicy {
+                policy: name.to_owned(),
+                detail: self.instead_of(name),
+            }),
+        }
+    }
+
+    fn instead_of(&self, name: &str) -> String {
+        /// As many as a reader takes in.
+        const SHOWN: usize = 8;
+        let mut known: Vec<_> = self.policies().map(|policy| policy.name().to_owned()).collect();
+        known.sort_unstable();
+        if let Some(near) = error::nearest(name, known.iter().map(String::as_str)) {
+            return format!("did you mean {near:?}?");
+        }
+        let more = if known.len() > SHOWN { ", …" } else { "" };
+        known.truncate(SHOWN);
+        match known.is_empty() {
+            true => "the configuration has none; add it under [lock.policies]".to_owned(),
+            false => format!("the configuration has {}{more}", known.join(", ")),
+        }
+    }
+
+    /// All policies, those of a pattern last; otherwise in no order.
+    pub fn policies(&self) -> impl Iterator<Item = &Policy> {
+        self.policies.values().chain(&self.patterns)
+    }
+
+    /// What `[lock.defaults]` says.
+    #[must_use]
+    pub fn defaults(&self) -> LockSettings {
+        self.defaults
+    }
+
+    /// The routes, in the order of the file.
+    #[must_use]
+    pub fn routes(&self) -> &[LockRoute] {
+        &self.routes
+    }
+
+    /// Where locks are kept, if the configuration says so.
+    #[must_use]
+    pub fn address(&self) -> Option<&LockAddress> {
+        self.address.as_ref()
+    }
+
+    /// What is put in front of every name.
+    #[must_use]
+    pub fn namespace(&self) -> Option<&str> {
+        self.namespace.as_deref()
+    }
+
+    /// Who wins where a policy and the code disagree.
+    #[must_use]
+    pub fn overrides(&self) -> Overrides {
+        self.overrides
+    }
+
+    /// Checks that everything in it works over the options of a client; the options with the defaults.
+    pub(crate) fn over(&self, options: LockOptions) -> Result<LockOptions, LockError> {
+        for policy in self.policies() {
+            policy.settings().apply_to(options).map_err(|error| {
+                let path = error::join("lock.policies", policy.name());
+                LockError::InvalidOptions(format!("{path} does not go with the client: {error}"))
+            })?;
+        }
+        self.defaults.apply_to(options)
+    }
+}
+
+impl<'de> Deserialize<'de> for LockConfig {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        serde_path_to_error::deserialize(from)
+            .map_err(|error| ConfigError::from_serde("lock", &error))
+            .and_then(LockSection::validate)
+            .map_err(D::Error::custom)
+    }
+}

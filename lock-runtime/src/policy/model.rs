@@ -1,0 +1,202 @@
+//! The table `[lock]` as serde reads it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::address::{self, Address, Sentinel};
+use super::http::{HoldUntil, HttpPolicy};
+use super::table::{self, table};
+use super::text;
+use crate::options::{Lease, OnLost, OnReleaseLost, Replicas, Wait};
+use crate::settings::{DeclaredKind, LockSettings};
+
+/// The table `[lock]` as it is written, before [`validate`](Self::validate).
+///
+/// Most programs read a [`LockConfig`](super::LockConfig), which is this and valid. This type is for
+/// configurations that are put together in code.
+///
+/// # Examples
+///
+/// ```
+/// use lock_runtime::Wait;
+/// use lock_runtime::policy::{LockPolicy, LockSection};
+///
+/// let mut checkout = LockPolicy::default();
+/// checkout.wait = Some(Wait::Never);
+/// let mut section = LockSection::default();
+/// section.policies.insert("checkout".to_owned(), checkout);
+/// let config = section.validate()?;
+/// assert_eq!(config.policy("checkout")?.settings().wait, Some(Wait::Never));
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(deny_unknown_fields, default, remote = "Self")]
+#[non_exhaustive]
+pub struct LockSection {
+    /// One server, or `memory:`.
+    pub url: Option<Address>,
+    /// Nodes of a Redis Cluster.
+    #[serde(deserialize_with = "address::list")]
+    pub cluster: Option<Vec<Address>>,
+    /// Sentinels and what they watch.
+    pub sentinel: Option<Sentinel>,
+    /// Independent servers, a majority of which keeps each lock.
+    #[serde(deserialize_with = "address::list")]
+    pub quorum: Option<Vec<Address>>,
+    /// Put in front of every name.
+    pub namespace: Option<String>,
+    /// Who wins where a policy and the code disagree.
+    #[serde(rename = "override")]
+    pub overrides: Overrides,
+    /// What holds for every lock that says nothing else.
+    pub defaults: LockPolicy,
+    /// What policies build upon.
+    #[serde(deserialize_with = "table::by_name")]
+    pub base: BTreeMap<String, LockPolicy>,
+    /// Policies by name or, with `*`, for all names of a pattern.
+    #[serde(deserialize_with = "table::by_name")]
+    pub policies: BTreeMap<String, LockPolicy>,
+    /// Which requests lock.
+    pub routes: Vec<LockRoute>,
+}
+
+table!(LockSection, "the table [lock]");
+
+/// One table of `[lock.policies]`, of `[lock.base]`, or `[lock.defaults]`.
+///
+/// A field that is `None` is inherited.
+///
+/// # Examples
+///
+/// ```
+/// use lock_runtime::policy::LockPolicy;
+/// use lock_runtime::{DeclaredKind, Wait};
+///
+/// let policy: LockPolicy = toml::from_str("kind = 'fair'\nwait = 'none'")?;
+/// assert_eq!(policy.kind, Some(DeclaredKind::Fair));
+/// assert_eq!(policy.settings().wait, Some(Wait::Never));
+/// # Ok::<_, toml::de::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(deny_unknown_fields, default, remote = "Self")]
+#[non_exhaustive]
+pub struct LockPolicy {
+    /// The entry of `[lock.base]` that this builds upon.
+    pub base: Option<String>,
+    /// The key template, for layers.
+    pub key: Option<String>,
+    /// `"mutex"`, `"fair"`, `"read"`, `"write"`, `"semaphore(3)"`
+    #[serde(deserialize_with = "text::kind")]
+    pub kind: Option<DeclaredKind>,
+    /// `"3s"`, `"none"`, `"forever"`
+    #[serde(deserialize_with = "text::wait")]
+    pub wait: Option<Wait>,
+    /// `"10s"`, `"watchdog"`, `"watchdog 30s"`
+    #[serde(deserialize_with = "text::lease")]
+    pub lease: Option<Lease>,
+    /// `"cancel"`, `"finish"`
+    #[serde(deserialize_with = "text::on_lost")]
+    pub on_lost: Option<OnLost>,
+    /// `"log"`, `"error"`
+    #[serde(deserialize_with = "text::on_release_lost")]
+    pub on_release_lost: Option<OnReleaseLost>,
+    /// For how long the lock is kept at least.
+    #[serde(deserialize_with = "text::duration")]
+    pub at_least: Option<Duration>,
+    /// After how long the watchdog stops renewing.
+    #[serde(deserialize_with = "text::duration")]
+    pub max_hold: Option<Duration>,
+    /// How many tasks of a process may wait for a key.
+    #[serde(deserialize_with = "text::count")]
+    pub max_waiters: Option<usize>,
+    /// `{ at_least = 1, timeout = "200ms" }`
+    #[serde(deserialize_with = "text::replicas")]
+    pub replicas: Option<Replicas>,
+    /// What layers make of it.
+    pub http: HttpPolicy,
+    /// The share of calls, in percent, that the lock holds up; the others only count what would have.
+    #[serde(deserialize_with = "text::enforce")]
+    pub enforce: Option<u8>,
+}
+
+table!(LockPolicy, "a table of lock settings");
+
+impl LockPolicy {
+    /// What it says about the lock itself.
+    #[must_use]
+    pub fn settings(&self) -> LockSettings {
+        LockSettings {
+            kind: self.kind,
+            wait: self.wait,
+            lease: self.lease,
+            on_lost: self.on_lost,
+            on_release_lost: self.on_release_lost,
+            at_least: self.at_least,
+            max_hold: self.max_hold,
+            max_waiters: self.max_waiters,
+            replicas: self.replicas,
+        }
+    }
+}
+
+/// One entry of `[[lock.routes]]`: requests, and the policy that they lock by.
+///
+/// # Examples
+///
+/// ```
+/// use lock_runtime::policy::LockRoute;
+///
+/// let route: LockRoute = toml::from_str(
+///     "methods = ['POST']\npath = '/orders/{id}/pay'\npolicy = 'checkout'",
+/// )?;
+/// assert_eq!(route.path, "/orders/{id}/pay");
+/// assert_eq!(route.hold, None);
+/// # Ok::<_, toml::de::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, remote = "Self")]
+#[non_exhaustive]
+pub struct LockRoute {
+    /// The methods, in capitals; those of the policy if left out.
+    #[serde(default)]
+    pub methods: Option<Vec<String>>,
+    /// The route's path, such as `/orders/{id}`.
+    pub path: String,
+    /// The policy's name.
+    pub policy: String,
+    /// The key template, in place of the policy's.
+    #[serde(default)]
+    pub key: Option<String>,
+    /// When the lock is released, in place of what the policy says.
+    #[serde(default)]
+    pub hold: Option<HoldUntil>,
+}
+
+table!(LockRoute, "a table with a path and a policy");
+
+/// Who wins where a policy and a literal of an attribute or a layer disagree.
+///
+/// # Examples
+///
+/// ```
+/// use lock_runtime::policy::LockFile;
+/// use lock_runtime::{LockSettings, Wait};
+///
+/// let text = "[lock]\noverride = 'config'\n[lock.policies.checkout]\nwait = 'none'";
+/// let config = toml::from_str::<LockFile>(text)?.lock;
+/// let literals = LockSettings { wait: Some(Wait::Forever), ..LockSettings::default() };
+/// assert_eq!(config.policy("checkout")?.resolve(literals).wait, Some(Wait::Never));
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Overrides {
+    /// The literal.
+    #[default]
+    Literals,
+    /// What the policy and its bases say; over `[lock.defaults]`, the literal still wins.
+    Config,
+}

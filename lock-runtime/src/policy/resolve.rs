@@ -1,0 +1,136 @@
+//! [`Policy`]: what a configuration says of one name, inheritance done.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::http::HttpPolicy;
+use super::model::Overrides;
+use crate::settings::LockSettings;
+
+/// A policy of a [`LockConfig`](super::LockConfig), with what it inherits. Cheap to clone.
+///
+/// Got from [`LockClient::policy`](crate::LockClient::policy). A policy is one of the configuration
+/// that was in effect when it was asked for; ask again and a reload has its say.
+///
+/// # Examples
+///
+/// ```
+/// use lock_runtime::policy::LockConfig;
+/// use lock_runtime::{LockClient, LockSettings, Wait};
+/// use std::time::Duration;
+///
+/// let config = LockConfig::from_deserializer(toml::Deserializer::parse(
+///     r#"
+///     [lock.defaults]
+///     wait = "3s"
+///     [lock.policies."tenant-*"]
+///     max_hold = "5m"
+///     "#,
+/// )?)?;
+/// let client = LockClient::builder().config(config).in_memory()?;
+///
+/// let policy = client.policy("tenant-7")?;
+/// assert_eq!(policy.name(), "tenant-*");
+/// assert_eq!(policy.settings().wait, Some(Wait::UpTo(Duration::from_secs(3))));
+/// // A literal in the code has the last word.
+/// let literals = LockSettings { wait: Some(Wait::Never), ..LockSettings::default() };
+/// assert_eq!(policy.resolve(literals).wait, Some(Wait::Never));
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct Policy(Arc<Resolved>);
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Resolved {
+    pub(super) name: String,
+    pub(super) key: Option<String>,
+    /// What the policy and its bases say.
+    pub(super) own: LockSettings,
+    /// What holds where nobody says anything.
+    pub(super) defaults: LockSettings,
+    pub(super) http: HttpPolicy,
+    pub(super) enforce: u8,
+    pub(super) overrides: Overrides,
+}
+
+impl Policy {
+    pub(super) fn new(resolved: Resolved) -> Self {
+        Self(Arc::new(resolved))
+    }
+
+    /// The name as the configuration has it: of a pattern, the pattern. There are as few of them as
+    /// the configuration has policies, so it may label metrics.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// The key template, for layers.
+    #[must_use]
+    pub fn key(&self) -> Option<&str> {
+        self.0.key.as_deref()
+    }
+
+    /// What the policy says, else its bases, else `[lock.defaults]`.
+    #[must_use]
+    pub fn settings(&self) -> LockSettings {
+        self.0.own.or(self.0.defaults)
+    }
+
+    /// What the policy and its bases say, without the defaults.
+    #[cfg_attr(not(feature = "macros"), allow(dead_code, reason = "for annotated functions"))]
+    pub(crate) fn own(&self) -> LockSettings {
+        self.0.own
+    }
+
+    /// What holds where the code says `literals`: these win, unless the configuration has
+    /// `override = "config"`; then they win over `[lock.defaults]` only.
+    #[must_use]
+    pub fn resolve(&self, literals: LockSettings) -> LockSettings {
+        match self.0.overrides {
+            Overrides::Literals => literals.or(self.settings()),
+            Overrides::Config => self.0.own.or(literals).or(self.0.defaults),
+        }
+    }
+
+    /// What it says to layers that lock requests.
+    #[must_use]
+    pub fn http(&self) -> &HttpPolicy {
+        &self.0.http
+    }
+
+    /// The share of calls, in percent, that the lock holds up. The others run their body in any case,
+    /// and only count what would have held them up.
+    #[must_use]
+    pub fn enforce(&self) -> u8 {
+        self.0.enforce
+    }
+
+    /// Decides for one call whether the lock holds it up: always at 100, never at 0, else by a throw of
+    /// the thread's [`fastrand`] generator. Ask once for each call.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use lock_runtime::policy::LockConfig;
+    /// let text = "[lock.policies]\nold = {}\nnew = { enforce = 0 }";
+    /// let config = LockConfig::from_deserializer(toml::Deserializer::parse(text)?)?;
+    /// assert!(config.policy("old")?.is_enforced_now());
+    /// assert!(!config.policy("new")?.is_enforced_now());
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn is_enforced_now(&self) -> bool {
+        match self.0.enforce {
+            0 => false,
+            100.. => true,
+            share => fastrand::u8(0..100) < share,
+        }
+    }
+}
+
+impl fmt::Debug for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}

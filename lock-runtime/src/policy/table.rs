@@ -1,0 +1,105 @@
+//! Tables, stricter than serde reads them: no list in place of one, no name twice. And no message
+//! repeats text that stands in place of one, which may be an address with a password.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::Deserialize;
+use serde::de::value::{MapAccessDeserializer, MapDeserializer};
+use serde::de::{Deserializer, Error, MapAccess, Visitor};
+
+/// Implements `Deserialize` for a type that derives it with `remote = "Self"`.
+macro_rules! table {
+    ($type:ident, $expected:expr) => {
+        impl<'de> serde::Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                /// Calls what was derived.
+                struct Derived($type);
+                impl<'de> serde::Deserialize<'de> for Derived {
+                    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                        $type::deserialize(from).map(Derived)
+                    }
+                }
+                $crate::policy::table::read::<Derived, D>(from, $expected).map(|it| it.0)
+            }
+        }
+    };
+}
+pub(super) use table;
+
+/// Reads a table; nothing at all, as YAML has it, is an empty one.
+pub(super) fn read<'de, T, D>(from: D, expected: &'static str) -> Result<T, D::Error>
+where
+    T: Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    from.deserialize_any(Table { expected, of: PhantomData })
+}
+
+struct Table<T> {
+    expected: &'static str,
+    of: PhantomData<T>,
+}
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for Table<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.expected)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, table: A) -> Result<T, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(table))
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<T, E> {
+        T::deserialize(MapDeserializer::new(std::iter::empty::<((), ())>()))
+    }
+
+    fn visit_str<E: Error>(self, _: &str) -> Result<T, E> {
+        Err(text_in_place_of(self.expected))
+    }
+}
+
+/// What is said of text where a table or a list belongs.
+pub(super) fn text_in_place_of<E: Error>(expected: &str) -> E {
+    E::custom(format_args!("invalid type: text, expected {expected}"))
+}
+
+/// Tables by name, each name once.
+pub(super) fn by_name<'de, T, D>(from: D) -> Result<BTreeMap<String, T>, D::Error>
+where
+    T: Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    struct Names<T>(BTreeMap<String, T>);
+    impl<'de, T: Deserialize<'de>> Deserialize<'de> for Names<T> {
+        fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+            from.deserialize_map(OnceEach(PhantomData)).map(Names)
+        }
+    }
+    read::<Names<T>, D>(from, "tables by name").map(|names| names.0)
+}
+
+struct OnceEach<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for OnceEach<T> {
+    type Value = BTreeMap<String, T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("tables by name")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut tables: A) -> Result<Self::Value, A::Error> {
+        let mut found = BTreeMap::new();
+        while let Some((name, table)) = tables.next_entry::<String, T>()? {
+            if found.contains_key(&name) {
+                let message = format_args!("{name:?} is given twice; take one out");
+                return Err(A::Error::custom(message));
+            }
+            found.insert(name, table);
+        }
+        Ok(found)
+    }
+}

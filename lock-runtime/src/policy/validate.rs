@@ -1,0 +1,298 @@
+//! From the table as it was written to a [`LockConfig`], or to everything that is wrong with it.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use super::address::{Address, LockAddress};
+use super::error::{ConfigError, ConfigProblem, join, nearest};
+use super::layer::{self, Layer};
+use super::model::{LockPolicy, LockRoute, LockSection};
+use super::resolve::{Policy, Resolved};
+use super::{LockConfig, pattern, template};
+use crate::key::LockKey;
+use crate::settings::LockSettings;
+
+impl LockSection {
+    /// Checks the whole and resolves what inherits from what.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`] with everything that is wrong.
+    pub fn validate(self) -> Result<LockConfig, ConfigError> {
+        let mut check = Check::default();
+        let address = check.address(&self);
+        if let Some(Err(error)) = self.namespace.as_deref().map(LockKey::new) {
+            check.report("lock.namespace", error.to_string());
+        }
+        check.layers(&self);
+        let (policies, patterns) = check.policies(&self, address.as_ref());
+        let config = LockConfig {
+            address,
+            namespace: self.namespace,
+            overrides: self.overrides,
+            defaults: self.defaults.settings(),
+            policies,
+            patterns,
+            routes: Vec::new(),
+        };
+        check.patterns(&config.patterns);
+        check.routes(&self.routes, &config);
+        match check.problems.is_empty() {
+            true => Ok(LockConfig { routes: self.routes, ..config }),
+            false => Err(ConfigError::new(check.problems)),
+        }
+    }
+}
+
+#[derive(Default)]
+struct Check {
+    problems: Vec<ConfigProblem>,
+    /// A contradiction among bases is that of every policy on them.
+    seen: HashSet<ConfigProblem>,
+}
+
+impl Check {
+    fn report(&mut self, path: impl Into<String>, message: impl Into<String>) {
+        self.report_all([ConfigProblem::new(path, message)]);
+    }
+
+    fn report_all(&mut self, problems: impl IntoIterator<Item = ConfigProblem>) {
+        for problem in problems {
+            if self.seen.insert(problem.clone()) {
+                self.problems.push(problem);
+            }
+        }
+    }
+
+    /// Addresses may have passwords in them, so no message repeats one.
+    fn address(&mut self, section: &LockSection) -> Option<LockAddress> {
+        let LockSection { url, cluster, sentinel, quorum, .. } = section;
+        let given = [
+            ("url", url.as_ref().map(one_server)),
+            ("cluster", cluster.clone().map(LockAddress::Cluster)),
+            ("sentinel", sentinel.clone().map(LockAddress::Sentinel)),
+            ("quorum", quorum.clone().map(LockAddress::Quorum)),
+        ];
+        let given: Vec<_> = given.into_iter().filter_map(|(name, it)| Some((name, it?))).collect();
+        if let [(one, _), (other, _), ..] = &given[..] {
+            let message =
+                format!("is given beside lock.{other}; locks live in one place, keep one");
+            self.report(format!("lock.{one}"), message);
+        }
+        let (name, address) = given.into_iter().next()?;
+        let path = format!("lock.{name}");
+        match &address {
+            LockAddress::Memory => {}
+            LockAddress::Server(url) => self.server(&path, url),
+            LockAddress::Cluster(nodes) | LockAddress::Quorum(nodes) => self.servers(&path, nodes),
+            LockAddress::Sentinel(sentinel) => {
+                if sentinel.master.is_empty() {
+                    self.report("lock.sentinel.master", "is empty; name what the sentinels watch");
+                }
+                self.servers("lock.sentinel.nodes", &sentinel.nodes);
+            }
+        }
+        Some(address)
+    }
+
+    fn servers(&mut self, path: &str, nodes: &[Address]) {
+        if nodes.is_empty() {
+            self.report(path, "is empty; list at least one address");
+        }
+        for (at, node) in nodes.iter().enumerate() {
+            let path = format!("{path}[{at}]");
+            if nodes[..at].contains(node) {
+                self.report(&path, "is an address that the list has already; list each once");
+            }
+            self.server(&path, node);
+        }
+    }
+
+    fn server(&mut self, path: &str, address: &Address) {
+        const SCHEMES: [&str; 6] =
+            ["redis://", "rediss://", "unix://", "redis+unix://", "valkey://", "valkeys://"];
+        if !SCHEMES.iter().any(|scheme| address.as_str().starts_with(scheme)) {
+            let expected = "is no address; write redis://host:port, rediss://host:port or \
+                            unix:///path, or memory: for locks of this process";
+            self.report(path, expected);
+        }
+    }
+
+    /// What each table says for itself.
+    fn layers(&mut self, section: &LockSection) {
+        let LockPolicy { base, key, kind, .. } = &section.defaults;
+        let of_one = [("base", base.is_some()), ("key", key.is_some()), ("kind", kind.is_some())];
+        for (name, _) in of_one.into_iter().filter(|(_, given)| *given) {
+            let message = "belongs into a policy: the defaults are those of all locks; move it";
+            self.report(format!("lock.defaults.{name}"), message);
+        }
+        let tables = [("lock.base", &section.base), ("lock.policies", &section.policies)];
+        let named = tables.into_iter().flat_map(|(table, policies)| {
+            policies.iter().map(move |(name, policy)| Layer { path: join(table, name), policy })
+        });
+        let defaults = Layer { path: "lock.defaults".to_owned(), policy: &section.defaults };
+        for layer in std::iter::once(defaults).chain(named) {
+            self.report_all(layer.problems());
+        }
+        for name in section.base.keys() {
+            let problem = name_problem(name).or_else(|| {
+                name.contains('*').then_some("is a pattern, and bases are named; take the `*` out")
+            });
+            if let Some(problem) = problem {
+                self.report(join("lock.base", name), problem);
+            }
+        }
+        for name in section.policies.keys() {
+            if let Some(problem) = name_problem(name) {
+                self.report(join("lock.policies", name), problem);
+            }
+        }
+    }
+
+    fn policies(
+        &mut self,
+        section: &LockSection,
+        address: Option<&LockAddress>,
+    ) -> (HashMap<String, Policy>, Vec<Policy>) {
+        let defaults = Layer { path: "lock.defaults".to_owned(), policy: &section.defaults };
+        self.report_all(layer::contradictions(std::slice::from_ref(&defaults)));
+        // A base that no policy uses is only seen here.
+        for (name, base) in &section.base {
+            let path = join("lock.base", name);
+            self.chain(Layer { path, policy: base }, &section.base);
+        }
+        let (mut policies, mut patterns) = (HashMap::new(), Vec::new());
+        for (name, policy) in &section.policies {
+            let path = join("lock.policies", name);
+            let mut chain = self.chain(Layer { path, policy }, &section.base);
+            let own = chain.iter().map(|layer| layer.policy.settings());
+            let own = own.fold(LockSettings::default(), LockSettings::or);
+            chain.push(defaults.clone());
+            self.report_all(layer::contradictions(&chain));
+            if let Some(LockAddress::Quorum(_)) = address {
+                self.report_all(layer::beyond_quorums(&chain));
+            }
+            let resolved = Policy::new(Resolved {
+                name: name.clone(),
+                key: chain.iter().find_map(|layer| layer.policy.key.clone()),
+                own,
+                defaults: section.defaults.settings(),
+                http: chain.iter().fold(Default::default(), |http: super::HttpPolicy, layer| {
+                    http.or(&layer.policy.http)
+                }),
+                enforce: chain.iter().find_map(|layer| layer.policy.enforce).unwrap_or(100),
+                overrides: section.overrides,
+            });
+            if name.contains('*') {
+                patterns.push(resolved);
+            } else {
+                policies.insert(name.clone(), resolved);
+            }
+        }
+        patterns.sort_by_key(|policy| std::cmp::Reverse(pattern::weight(policy.name())));
+        (policies, patterns)
+    }
+
+    /// The layer and what it builds upon, the nearest first.
+    fn chain<'a>(
+        &mut self,
+        first: Layer<'a>,
+        bases: &'a BTreeMap<String, LockPolicy>,
+    ) -> Vec<Layer<'a>> {
+        let mut names: Vec<&str> = Vec::new();
+        let mut chain = vec![first];
+        while let Some(last) = chain.last()
+            && let Some(name) = last.policy.base.as_deref()
+        {
+            let path = format!("{}.base", last.path);
+            let Some(policy) = bases.get(name) else {
+                let message = match nearest(name, bases.keys().map(String::as_str)) {
+                    Some(near) => format!("; did you mean {near:?}?"),
+                    None => "; add it, or take this out".to_owned(),
+                };
+                self.report(path, format!("there is no {}{message}", join("lock.base", name)));
+                break;
+            };
+            if let Some(at) = names.iter().position(|seen| *seen == name) {
+                self.cycle(&names[at..]);
+                break;
+            }
+            names.push(name);
+            chain.push(Layer { path: join("lock.base", name), policy });
+        }
+        chain
+    }
+
+    /// Names the cycle from its first name, so that it reads the same from wherever it was entered.
+    fn cycle(&mut self, names: &[&str]) {
+        let first = names.iter().enumerate().min_by_key(|(_, name)| **name).map_or(0, |(at, _)| at);
+        let mut round: Vec<_> = names[first..].iter().chain(&names[..first]).copied().collect();
+        let path = format!("{}.base", join("lock.base", names[first]));
+        round.push(names[first]);
+        let message = format!("bases go round in a circle: {}; break it", round.join(" → "));
+        self.report(path, message);
+    }
+
+    fn patterns(&mut self, patterns: &[Policy]) {
+        for (at, one) in patterns.iter().enumerate() {
+            let rivals = patterns[at + 1..].iter();
+            let weight = pattern::weight(one.name());
+            let rivals = rivals.take_while(|other| pattern::weight(other.name()) == weight);
+            for other in rivals.filter(|other| pattern::overlap(one.name(), other.name())) {
+                let message = format!(
+                    "fits some names as closely as {}; make one of them longer",
+                    join("lock.policies", other.name())
+                );
+                self.report(join("lock.policies", one.name()), message);
+            }
+        }
+    }
+
+    fn routes(&mut self, routes: &[LockRoute], config: &LockConfig) {
+        let mut taken = HashMap::new();
+        for (at, route) in routes.iter().enumerate() {
+            let path = format!("lock.routes[{at}]");
+            if let Err(error) = config.policy(&route.policy) {
+                self.report(format!("{path}.policy"), error.to_string());
+            }
+            if let Some(problem) = template::path_problem(&route.path) {
+                self.report(format!("{path}.path"), format!("{:?} {problem}", route.path));
+            }
+            if let Some(key) = &route.key
+                && let Some(problem) = template::problem(key)
+            {
+                self.report(format!("{path}.key"), format!("{key:?} {problem}"));
+            }
+            self.report_all(layer::methods(&path, route.methods.as_deref()));
+            let methods = route.methods.iter().flatten().map(|method| Some(method.as_str()));
+            let all = route.methods.is_none().then_some(None);
+            for method in methods.chain(all) {
+                if let Some(before) = taken.insert((&route.path, method), at) {
+                    let what = method.map_or(String::new(), |method| format!("{method} "));
+                    let message = format!(
+                        "{what}{} is lock.routes[{before}] already; take one out",
+                        route.path
+                    );
+                    self.report(&path, message);
+                }
+            }
+        }
+    }
+}
+
+fn one_server(url: &Address) -> LockAddress {
+    match url.as_str() {
+        "memory:" => LockAddress::Memory,
+        _ => LockAddress::Server(url.clone()),
+    }
+}
+
+fn name_problem(name: &str) -> Option<&'static str> {
+    if name.is_empty() {
+        return Some("has no name; give it one");
+    }
+    if name.contains(char::is_control) {
+        return Some("has a control character in its name; take it out");
+    }
+    name.contains("**")
+        .then_some("has two `*` side by side, which says no more than one; write one")
+}

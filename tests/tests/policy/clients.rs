@@ -1,0 +1,101 @@
+//! Clients that connect to what a configuration says, and follow it.
+
+use std::time::Duration;
+
+use super::read;
+use lock_runtime::{Lease, LockClient, LockError, LockOptions, StoreErrorKind};
+use lock_tests::RedisServer;
+
+#[tokio::test]
+async fn a_client_connects_to_one_server() {
+    let server = RedisServer::start().await;
+    let text = format!("[lock]\nurl = '{}'\nnamespace = 'shop'", server.url());
+    let client = LockClient::from_config(read(&text).unwrap()).await.unwrap();
+    let guard = client.mutex("a").lock().await.unwrap();
+    assert!(server.client().exists("shop:a").await);
+    guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_client_connects_to_a_quorum() {
+    let (a, b, c) = tokio::join!(RedisServer::start(), RedisServer::start(), RedisServer::start());
+    let text = format!("[lock]\nquorum = ['{}', '{}', '{}']", a.url(), b.url(), c.url());
+    let client = LockClient::from_config(read(&text).unwrap()).await.unwrap();
+    let guard = client.mutex("a").lock().await.unwrap();
+    let mut on = 0;
+    for server in [&a, &b, &c] {
+        on += u32::from(server.client().exists("a").await);
+    }
+    assert!(on >= 2, "on {on} servers");
+    guard.release().await.unwrap();
+    assert!(client.config().is_some());
+}
+
+#[tokio::test]
+async fn a_client_of_this_process() {
+    let client = LockClient::from_config(read("[lock]\nurl = 'memory:'").unwrap()).await.unwrap();
+    client.mutex("a").lock().await.unwrap().release().await.unwrap();
+}
+
+/// What this release does not have is said in one sentence.
+#[tokio::test]
+async fn other_addresses_are_refused() {
+    for (text, expected) in [
+        (
+            "",
+            "the configuration names no server; give one as lock.url, or \"memory:\" for locks of this process",
+        ),
+        (
+            "cluster = ['redis://a']",
+            "lock.cluster is not in this release; give one server as lock.url",
+        ),
+        (
+            "sentinel = { master = 'm', nodes = ['redis://a'] }",
+            "lock.sentinel is not in this release; give one server as lock.url",
+        ),
+    ] {
+        let config = read(&format!("[lock]\n{text}")).unwrap();
+        let error = LockClient::from_config(config).await.unwrap_err();
+        assert_eq!(error.to_string(), format!("invalid lock options: {expected}"));
+    }
+    let nobody = read("[lock]\nurl = 'redis://127.0.0.1:1'").unwrap();
+    let error = LockClient::from_config(nobody).await.unwrap_err();
+    let LockError::Store(error) = error else { panic!("{error:?}") };
+    assert_eq!(error.kind(), StoreErrorKind::Unavailable);
+}
+
+/// Options of the client that the file does not go with are found before anything is locked.
+#[test]
+fn a_configuration_has_to_go_with_the_client() {
+    let fixed = LockOptions::builder().lease(Lease::Fixed(Duration::from_secs(5))).build().unwrap();
+    let config = read("[lock.policies.p]\nmax_hold = '1m'").unwrap();
+    let expected = "invalid lock options: lock.policies.p does not go with the client: invalid lock \
+                    options: max_hold 60s has no meaning with a fixed lease, which is never renewed";
+    let builder = LockClient::builder().options(fixed);
+    let error = builder.clone().config(config.clone()).in_memory().unwrap_err();
+    assert_eq!(error.to_string(), expected);
+    let client = builder.in_memory().unwrap();
+    assert_eq!(client.reload(config).unwrap_err().to_string(), expected);
+    assert!(client.config().is_none());
+}
+
+/// The kind and the options are the policy's; what cannot be taken says so when it is taken.
+#[tokio::test]
+async fn a_lock_by_policy() {
+    let text = "[lock.policies.readers]\nkind = 'read'\n[lock.policies.one]\nwait = 'none'";
+    let client = LockClient::builder().config(read(text).unwrap()).in_memory().unwrap();
+    let reader = client.policy_lock("readers", ["a"]).lock().await.unwrap();
+    assert!(client.rw_lock("a").try_read().await.unwrap().is_some());
+    assert!(client.rw_lock("a").try_write().await.unwrap().is_none());
+    reader.release().await.unwrap();
+
+    let both = client.policy_lock("one", ["a", "b"]).lock().await.unwrap();
+    let busy = client.policy_lock("one", ["b"]).lock().await.unwrap_err();
+    assert!(busy.is_busy(), "{busy:?}");
+    both.release().await.unwrap();
+
+    let error = client.policy_lock("onee", ["a"]).lock().await.unwrap_err();
+    assert_eq!(error.to_string(), "no lock policy \"onee\": did you mean \"one\"?");
+    let error = client.policy_lock("one", [""]).lock().await.unwrap_err();
+    assert!(matches!(error, LockError::InvalidKey { .. }), "{error:?}");
+}

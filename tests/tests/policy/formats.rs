@@ -1,0 +1,202 @@
+//! One configuration in TOML, JSON and YAML, by serde and by figment, with variables of the environment.
+
+use figment::providers::{Env, Format, Json, Serialized, Toml};
+use figment::{Figment, Jail};
+use lock_runtime::policy::{LockConfig, LockFile};
+use serde::Deserialize;
+
+const TOML: &str = r#"
+    [lock]
+    url = "redis://127.0.0.1:6379"
+    namespace = "shop"
+    override = "config"
+    [lock.defaults]
+    wait = "3s"
+    lease = "watchdog 30s"
+    [lock.base.strict]
+    kind = "fair"
+    replicas = { at_least = 1, timeout = "200ms" }
+    [lock.policies.checkout]
+    base = "strict"
+    key = "cart:{header.x-cart}"
+    max_hold = "5m"
+    max_waiters = 100
+    enforce = 50
+    http = { busy = 409, hold = "auto", methods = ["POST"] }
+    [lock.policies."tenant-*"]
+    on_lost = "finish"
+    [[lock.routes]]
+    methods = ["POST"]
+    path = "/orders/{id}/pay"
+    policy = "checkout"
+    hold = "body"
+    [server]
+    port = 80
+    "#;
+
+const JSON: &str = r#"{
+    "lock": {
+        "url": "redis://127.0.0.1:6379", "namespace": "shop", "override": "config",
+        "defaults": { "wait": "3s", "lease": "watchdog 30s" },
+        "base": { "strict": { "kind": "fair", "replicas": { "at_least": 1, "timeout": "200ms" } } },
+        "policies": {
+            "checkout": {
+                "base": "strict", "key": "cart:{header.x-cart}", "max_hold": "5m",
+                "max_waiters": 100, "enforce": 50,
+                "http": { "busy": 409, "hold": "auto", "methods": ["POST"] }
+            },
+            "tenant-*": { "on_lost": "finish" }
+        },
+        "routes": [
+            { "methods": ["POST"], "path": "/orders/{id}/pay", "policy": "checkout", "hold": "body" }
+        ]
+    },
+    "server": { "port": 80 }
+}"#;
+
+const YAML: &str = r#"
+lock:
+  url: redis://127.0.0.1:6379
+  namespace: shop
+  override: config
+  defaults: { wait: 3s, lease: watchdog 30s }
+  base:
+    strict:
+      kind: fair
+      replicas: { at_least: 1, timeout: 200ms }
+  policies:
+    checkout:
+      base: strict
+      key: "cart:{header.x-cart}"
+      max_hold: 5m
+      max_waiters: 100
+      enforce: 50
+      http: { busy: 409, hold: auto, methods: [POST] }
+    "tenant-*":
+      on_lost: finish
+  routes:
+    - { methods: [POST], path: "/orders/{id}/pay", policy: checkout, hold: body }
+server:
+  port: 80
+"#;
+
+#[test]
+fn every_format_says_the_same() {
+    let toml = toml::from_str::<LockFile>(TOML).unwrap().lock;
+    assert_eq!((toml.policies().count(), toml.routes().len()), (2, 1));
+    for other in [
+        serde_json::from_str::<LockFile>(JSON).unwrap().lock,
+        serde_json::from_value::<LockFile>(serde_json::from_str(JSON).unwrap()).unwrap().lock,
+        serde_norway::from_str::<LockFile>(YAML).unwrap().lock,
+        Figment::from(Toml::string(TOML)).extract::<LockFile>().unwrap().lock,
+        Figment::from(Json::string(JSON)).extract_inner("lock").unwrap(),
+        LockConfig::from_deserializer(toml::Deserializer::parse(TOML).unwrap()).unwrap(),
+        LockConfig::from_deserializer(&mut serde_json::Deserializer::from_str(JSON)).unwrap(),
+        LockConfig::from_deserializer(serde_norway::Deserializer::from_str(YAML)).unwrap(),
+    ] {
+        assert_eq!(other, toml);
+    }
+}
+
+/// The table may be part of a program's own configuration.
+#[test]
+fn a_program_has_it_as_a_field() {
+    #[derive(Deserialize)]
+    struct App {
+        lock: LockConfig,
+        server: Server,
+    }
+    #[derive(Deserialize)]
+    struct Server {
+        port: u16,
+    }
+    let app: App = toml::from_str(TOML).unwrap();
+    assert_eq!((app.lock.namespace(), app.server.port), (Some("shop"), 80));
+}
+
+/// Whoever reads it, the error has the path, the value and what was expected.
+#[test]
+fn every_format_names_the_path() {
+    let wrong_toml = TOML.replace("\"5m\"", "5");
+    let wrong_json = JSON.replace("\"5m\"", "5");
+    let wrong_yaml = YAML.replace("5m", "5");
+    for error in [
+        toml::from_str::<LockFile>(&wrong_toml).unwrap_err().to_string(),
+        serde_json::from_str::<LockFile>(&wrong_json).unwrap_err().to_string(),
+        serde_norway::from_str::<LockFile>(&wrong_yaml).unwrap_err().to_string(),
+        Figment::from(Toml::string(&wrong_toml)).extract::<LockFile>().unwrap_err().to_string(),
+        LockConfig::from_deserializer(&mut serde_json::Deserializer::from_str(&wrong_json))
+            .unwrap_err()
+            .to_string(),
+        LockConfig::from_deserializer(serde_norway::Deserializer::from_str(&wrong_yaml))
+            .unwrap_err()
+            .to_string(),
+    ] {
+        assert!(error.contains("lock.policies.checkout.max_hold: "), "{error}");
+        assert!(error.contains("5") && error.contains("a duration with its unit"), "{error}");
+    }
+}
+
+/// What the module's documentation shows.
+fn with_environment(file: impl figment::Provider) -> Figment {
+    let variables = Env::prefixed("LOCK_")
+        .map(|key| format!("lock.{}", key.as_str().replace("__", ".")).into());
+    Figment::from(file).merge(variables)
+}
+
+#[test]
+#[allow(clippy::result_large_err, reason = "the loader's own error")]
+fn variables_of_the_environment_come_over_the_file() {
+    Jail::expect_with(|jail| {
+        jail.create_file("app.toml", TOML)?;
+        jail.set_env("LOCK_NAMESPACE", "shop-7");
+        jail.set_env("LOCK_DEFAULTS__WAIT", "250ms");
+        jail.set_env("LOCK_POLICIES__CHECKOUT__MAX_HOLD", "1m");
+        jail.set_env("LOCK_POLICIES__CHECKOUT__ENFORCE", "5");
+        jail.set_env("LOCK_POLICIES__CHECKOUT__HTTP__METHODS", "[PUT, POST]");
+        jail.set_env("LOCK_POLICIES__REFUND__BASE", "strict");
+        let config: LockConfig = with_environment(Toml::file("app.toml")).extract_inner("lock")?;
+        let changed = TOML
+            .replace("\"shop\"", "\"shop-7\"")
+            .replace("wait = \"3s\"", "wait = \"250ms\"")
+            .replace("\"5m\"", "\"1m\"")
+            .replace("enforce = 50", "enforce = 5")
+            .replace("methods = [\"POST\"] }", "methods = [\"PUT\", \"POST\"] }");
+        let changed = format!("{changed}\n[lock.policies.refund]\nbase = 'strict'");
+        assert_eq!(config, toml::from_str::<LockFile>(&changed).unwrap().lock);
+
+        jail.set_env("LOCK_POLICIES__CHECKOUT__MAX_HOLD", "60");
+        let error = with_environment(Toml::file("app.toml")).extract::<LockFile>().unwrap_err();
+        let error = error.to_string();
+        assert!(error.contains("lock.policies.checkout.max_hold: "), "{error}");
+        Ok(())
+    });
+}
+
+/// Defaults that are put together in code lie under the file.
+#[test]
+fn defaults_of_the_program_lie_under_the_file() {
+    let ours = Serialized::default("lock.defaults.max_waiters", 7);
+    let config: LockConfig =
+        Figment::from(ours).merge(Toml::string(TOML)).extract_inner("lock").unwrap();
+    assert_eq!(config.defaults().max_waiters, Some(7));
+}
+
+/// JSON lets a name stand twice, where only one would count.
+#[test]
+fn a_name_that_is_given_twice_is_refused() {
+    let text = r#"{ "lock": { "policies": { "p": { "wait": "1s" }, "p": { "wait": "2s" } } } }"#;
+    let error = serde_json::from_str::<LockFile>(text).unwrap_err().to_string();
+    assert!(error.contains("\"p\" is given twice; take one out"), "{error}");
+}
+
+/// A YAML table without entries is no table to YAML.
+#[test]
+fn an_empty_table_may_be_left_empty() {
+    let text = "lock:\n  url: 'memory:'\n  policies:\n    p:\n  base:\n";
+    let config = serde_norway::from_str::<LockFile>(text).unwrap().lock;
+    assert_eq!(
+        config,
+        toml::from_str::<LockFile>("[lock]\nurl='memory:'\n[lock.policies.p]").unwrap().lock
+    );
+}

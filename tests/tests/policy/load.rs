@@ -1,0 +1,130 @@
+//! What large and wild configurations cost.
+
+use std::alloc::System;
+use std::fmt::Write;
+
+use lock_runtime::LockClient;
+use lock_runtime::policy::{LockConfig, LockFile};
+use proptest::prelude::*;
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+use tokio::time::Instant;
+
+use super::read;
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+/// 200 policies, half of them patterns of one length, on a chain of bases; 1 000 routes.
+fn large() -> String {
+    let mut text = "[lock.base.b0]\nwait = '1s'\n".to_owned();
+    for n in 1..10 {
+        writeln!(text, "[lock.base.b{n}]\nbase = 'b{}'", n - 1).unwrap();
+    }
+    for n in 0..100 {
+        writeln!(text, "[lock.policies.p{n:03}]\nbase = 'b9'\nmax_hold = '5m'").unwrap();
+        writeln!(text, "[lock.policies.'tenant-{n:03}-*-x*']\nbase = 'b9'").unwrap();
+    }
+    for n in 0..1_000 {
+        let policy = format!("p{:03}", n % 100);
+        let route = format!("path = '/a{n}/{{id}}'\npolicy = '{policy}'\nkey = 'a{n}:{{path.id}}'");
+        writeln!(text, "[[lock.routes]]\nmethods = ['POST', 'PUT']\n{route}").unwrap();
+    }
+    text
+}
+
+/// A debug build on a busy machine; the figure is what is looked at.
+#[test]
+fn a_large_file_loads_quickly() {
+    let text = large();
+    let parsed = serde_json::to_string(&toml::from_str::<toml::Value>(&text).unwrap()).unwrap();
+    let load = || {
+        let started = Instant::now();
+        let file: LockFile = serde_json::from_str(&parsed).unwrap();
+        (started.elapsed(), file.lock)
+    };
+    let best = (0..5).map(|_| load().0).min().unwrap();
+    let config = load().1;
+    assert_eq!((config.policies().count(), config.routes().len()), (200, 1_000));
+    println!("200 policies and 1000 routes: {best:?}");
+    assert!(best.as_millis() < 500, "{best:?}");
+}
+
+/// Looking up a policy allocates nothing, by name or by pattern.
+#[test]
+fn a_look_up_does_not_allocate() {
+    let config = read("[lock.policies.p]\n[lock.policies.'tenant-*']").unwrap();
+    let client = LockClient::builder().config(config).in_memory().unwrap();
+    // Other tests of this binary allocate meanwhile; one quiet round is proof.
+    let quiet = (0..10_000).any(|_| {
+        let region = Region::new(ALLOCATOR);
+        let found = client.policy("p").is_ok() && client.policy("tenant-7").is_ok();
+        let stats = region.change();
+        found && stats.allocations == 0
+    });
+    assert!(quiet);
+}
+
+/// Text that is nearly a configuration.
+fn nearly() -> impl Strategy<Value = String> {
+    let word = prop_oneof![
+        Just("lock".to_owned()),
+        Just("policies".to_owned()),
+        Just("base".to_owned()),
+        Just("defaults".to_owned()),
+        Just("routes".to_owned()),
+        Just("http".to_owned()),
+        Just("replicas".to_owned()),
+        "[a-z*.]{0,6}",
+    ];
+    let field = prop_oneof![
+        Just("base"),
+        Just("key"),
+        Just("kind"),
+        Just("wait"),
+        Just("lease"),
+        Just("at_least"),
+        Just("max_hold"),
+        Just("replicas"),
+        Just("enforce"),
+        Just("url"),
+        Just("quorum"),
+        Just("path"),
+        Just("policy"),
+        Just("methods"),
+    ];
+    let value = prop_oneof![
+        "'[a-z0-9 {}*()/:\u{e9}-]{0,12}'",
+        "'(watchdog )?[0-9]{1,25}(ns|ms|s|m|h|days|years)'",
+        "-?[0-9]{1,18}",
+        "\\[('[a-zA-Z/]{0,5}'(, )?){0,3}\\]",
+        Just("{ at_least = 1, timeout = '1s' }".to_owned()),
+    ];
+    let line = prop_oneof![
+        prop::collection::vec(word.clone(), 1..4).prop_map(|path| format!("[{}]", path.join("."))),
+        Just("[[lock.routes]]".to_owned()),
+        word.prop_map(|name| format!("[lock.policies.'{name}']")),
+        (field, value).prop_map(|(field, value)| format!("{field} = {value}")),
+    ];
+    prop::collection::vec(line, 0..12).prop_map(|lines| lines.join("\n"))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
+
+    /// Whatever is read, it is accepted or refused.
+    #[test]
+    fn nothing_panics(text in nearly(), value in "\\PC{0,24}", name in "\\PC{0,16}") {
+        drop(toml::from_str::<LockFile>(&text));
+        let quoted = serde_json::to_string(&value).unwrap();
+        for field in ["wait", "lease", "kind", "key", "base", "at_least", "max_hold"] {
+            let text = format!(r#"{{ "lock": {{ "policies": {{ "p": {{ "{field}": {quoted} }} }} }} }}"#);
+            drop(LockConfig::from_deserializer(&mut serde_json::Deserializer::from_str(&text)));
+        }
+        let quoted = serde_json::to_string(&name).unwrap();
+        let text = format!(r#"{{ "lock": {{ "policies": {{ {quoted}: {{}}, "a*b": {{}} }} }} }}"#);
+        if let Ok(file) = serde_json::from_str::<LockFile>(&text) {
+            // A name without stars is its own; and every pattern fits itself.
+            prop_assert_eq!(file.lock.policy(&name).map(|it| it.name().to_owned()).ok(), Some(name));
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! Locks configured by a file.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+
+mod bad_files;
+mod clients;
+mod formats;
+mod load;
+mod precedence;
+mod reload;
+mod sites;
+mod wildcards;
+
+use lock_runtime::policy::{ConfigError, LockConfig};
+
+/// Reads a TOML file.
+fn read(text: &str) -> Result<LockConfig, ConfigError> {
+    LockConfig::from_deserializer(toml::Deserializer::parse(text).unwrap())
+}

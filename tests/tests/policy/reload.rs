@@ -1,0 +1,123 @@
+//! A reload is an atomic swap: what is held keeps its lease, what waits goes on, nothing is lost.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::read;
+use futures_util::future::join_all;
+use lock_runtime::{
+    Lease, LockClient, LockClientBuilder, LockError, LockOptions, LockSettings, Wait,
+};
+use lock_tests::{RedisServer, Ttl};
+use tokio::time::timeout;
+
+const BOUND: Duration = Duration::from_secs(60);
+
+/// Two configurations that do not mix: each alone is valid, the limit of one with the lease of the
+/// other is not.
+const ONE: &str = "[lock]\nnamespace = 'shop'\n[lock.policies.p]\nmax_hold = '1m'";
+const OTHER: &str = "[lock]\nnamespace = 'shop'\n[lock.defaults]\nlease = '20s'\n[lock.policies.p]";
+
+/// A client that starts with the first, and whose own lease is short.
+fn builder() -> LockClientBuilder {
+    let options = LockOptions::builder().lease(Lease::Watchdog(Duration::from_secs(2))).build();
+    LockClient::builder().options(options.unwrap()).config(read(ONE).unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_lost_while_configurations_come_and_go() {
+    let server = RedisServer::start().await;
+    let client = builder().connect(&server.url()).await.unwrap();
+    // Held from before until after, across more than its lease: still renewed as it was told.
+    let held = client.policy_lock("p", ["held"]).lock().await.unwrap();
+    let (ended, counted) = (AtomicBool::new(false), Arc::new(AtomicU64::new(0)));
+
+    let tasks = (0..64).map(|task| {
+        let (client, counted) = (client.clone(), Arc::clone(&counted));
+        tokio::spawn(async move {
+            for _ in 0..20 {
+                let lock = client.policy_lock("p", [format!("key-{}", task % 8)]);
+                let guard = lock.lock().await.unwrap();
+                let add = async {
+                    counted.fetch_add(1, Ordering::SeqCst);
+                    tokio::task::yield_now().await;
+                };
+                guard.run(add).await.unwrap();
+                guard.release().await.unwrap();
+            }
+        })
+    });
+    let reload = async {
+        let mut reloads = 0;
+        let started = tokio::time::Instant::now();
+        // For longer than the lease of what is held, and until all tasks have ended.
+        while !ended.load(Ordering::SeqCst) || started.elapsed() < Duration::from_secs(3) {
+            let next = if reloads % 2 == 0 { OTHER } else { ONE };
+            client.reload(read(next).unwrap()).unwrap();
+            reloads += 1;
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        reloads
+    };
+    let work = async {
+        let tasks: Vec<_> = tasks.collect();
+        join_all(tasks).await.into_iter().for_each(Result::unwrap);
+        ended.store(true, Ordering::SeqCst);
+    };
+    let ((), reloads) = timeout(BOUND, async { tokio::join!(work, reload) }).await.unwrap();
+    assert_eq!(counted.load(Ordering::SeqCst), 64 * 20);
+    assert!(reloads > 100, "only {reloads} reloads");
+
+    assert!(!held.is_lost());
+    let left = server.client().pttl("shop:held").await;
+    assert!(matches!(left, Ttl::Left(left) if left <= Duration::from_secs(2)), "{left:?}");
+    held.release().await.unwrap();
+}
+
+/// A policy that was got before a reload goes on by its own configuration, as a whole.
+#[test]
+fn a_policy_is_of_one_configuration() {
+    let client = builder().in_memory().unwrap();
+    let before = client.policy("p").unwrap();
+    client.reload(read(OTHER).unwrap()).unwrap();
+    let options = client.options_of(&before, LockSettings::default()).unwrap();
+    assert_eq!(options.max_hold(), Some(Duration::from_secs(60)));
+    assert_eq!(options.lease().duration(), Duration::from_secs(2));
+    let options = client.options_of(&client.policy("p").unwrap(), LockSettings::default()).unwrap();
+    assert_eq!((options.max_hold(), options.lease().duration().as_secs()), (None, 20));
+}
+
+/// Clones share it, and locks that are made from here on follow it, those without a policy too.
+#[tokio::test]
+async fn a_reload_is_seen_by_all_clones() {
+    let client = builder().in_memory().unwrap();
+    let clone = client.clone();
+    let guard = client.mutex("a").lock().await.unwrap();
+    let old = clone.mutex("a");
+    let next = "[lock.defaults]\nwait = 'none'\n[lock.policies.q]";
+    client.reload(read(next).unwrap()).unwrap();
+    assert_eq!(clone.options().wait(), Wait::Never);
+    assert!(clone.mutex("a").lock().await.unwrap_err().is_busy());
+    assert!(clone.policy("q").is_ok());
+    assert!(matches!(clone.policy("p"), Err(LockError::UnknownPolicy { .. })));
+    // The namespace stays, and a lock that was made before waits as it was told to.
+    assert!(timeout(Duration::from_millis(50), old.lock()).await.is_err());
+    assert_eq!(guard.key().as_str(), "shop:a");
+    guard.release().await.unwrap();
+    client.mutex("a").lock().await.unwrap().release().await.unwrap();
+}
+
+/// Another namespace would give the same locks other names.
+#[test]
+fn another_namespace_is_refused() {
+    let client = builder().in_memory().unwrap();
+    let error = client.reload(read("[lock]\nnamespace = 'store'").unwrap()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "invalid lock options: lock.namespace is \"store\" and was \"shop\", so the same locks would \
+         have other names; start a new client for it"
+    );
+    assert!(client.policy("p").is_ok(), "the old one stays");
+    assert!(LockClient::in_memory().reload(read(ONE).unwrap()).is_err());
+}

@@ -1,0 +1,74 @@
+//! What annotated functions and a configuration say of each other, checked at start-up.
+
+use std::time::Duration;
+
+use super::read;
+use lock_runtime::{DeclaredKind, Lease, LockSite, Wait};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+const fn site(line: u32) -> LockSite {
+    LockSite::new("shop::pay", "order:{id}", "src/shop.rs", line)
+}
+
+fn problems(config: &str, sites: &[LockSite]) -> Vec<String> {
+    let config = read(config).unwrap();
+    config.check(sites).iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn what_fits_is_silent() {
+    let config = "[lock.policies.'tenant-*']\nmax_hold = '5m'";
+    let sites = [
+        site(1),
+        site(2).with_policy("tenant-7").with_wait(Wait::Never),
+        site(3).with_policy("tenant-8").with_lease(Lease::Watchdog(SECOND)),
+        site(4).with_lease(Lease::Fixed(SECOND)),
+    ];
+    assert_eq!(problems(config, &sites), [""; 0]);
+}
+
+#[test]
+fn unknown_policies_and_contradictions_are_reported_by_place() {
+    let config = "[lock.policies.checkout]\nmax_hold = '5m'\n[lock.policies.refund]\nlease = '2s'";
+    let sites = [
+        site(1).with_policy("chekout"),
+        site(2).with_policy("checkout").with_lease(Lease::Fixed(SECOND)),
+        site(3).with_policy("refund").with_at_least(3, 0),
+        site(4).with_policy("refund").with_max_hold(1, 0),
+        site(5).with_policy("refund").with_lease(Lease::Watchdog(SECOND)).with_max_hold(1, 0),
+    ];
+    assert_eq!(
+        problems(config, &sites),
+        [
+            "src/shop.rs:1: shop::pay cannot be locked: no lock policy \"chekout\": did you mean \
+         \"checkout\"?",
+            "src/shop.rs:2: shop::pay contradicts its policy \"checkout\": invalid lock options: \
+         max_hold 300s has no meaning with a fixed lease, which is never renewed",
+            "src/shop.rs:3: shop::pay contradicts its policy \"refund\": invalid lock options: at_least \
+         3s is longer than the fixed lease of 2s; make the lease as long",
+            "src/shop.rs:4: shop::pay contradicts its policy \"refund\": invalid lock options: max_hold \
+         1s has no meaning with a fixed lease, which is never renewed",
+        ]
+    );
+    // Where the configuration wins, its lease stands and the literal of site 5 does not.
+    let config = format!("[lock]\noverride = 'config'\n{config}");
+    assert_eq!(problems(&config, &sites[4..]).len(), 1);
+}
+
+/// Without a policy, the literals meet the defaults.
+#[test]
+fn defaults_can_be_contradicted_too() {
+    let sites = [site(7).with_max_hold(1, 0), site(8).with_kind(DeclaredKind::Fair)];
+    assert_eq!(
+        problems("[lock.defaults]\nlease = '2s'", &sites),
+        [
+            "src/shop.rs:7: shop::pay contradicts [lock.defaults]: invalid lock options: max_hold 1s has \
+         no meaning with a fixed lease, which is never renewed"
+        ]
+    );
+    assert_eq!(
+        problems("[lock]\nquorum = ['redis://a']", &sites),
+        ["src/shop.rs:8: shop::pay asks for the kind fair, and a quorum keeps mutexes only"]
+    );
+}

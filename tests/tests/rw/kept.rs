@@ -1,0 +1,64 @@
+//! Sides that are kept for a while, however soon they are let go (`LockOptions::at_least`): `at_least`
+//! has what they share with other kinds.
+
+use std::time::Duration;
+
+use lock_runtime::{LockClient, LockOptions, MemoryStore};
+use lock_tests::RedisServer;
+use tokio::time::sleep;
+
+const AT_LEAST: Duration = Duration::from_millis(600);
+
+fn kept() -> LockOptions {
+    LockOptions::builder().at_least(AT_LEAST).build().unwrap()
+}
+
+/// Two clients of each store, as two processes would have them.
+async fn pairs(server: &RedisServer) -> [(LockClient, LockClient); 2] {
+    let store = MemoryStore::new();
+    let in_memory = |store| LockClient::builder().store(store).unwrap();
+    let on_redis = async || LockClient::connect(&server.url()).await.unwrap();
+    [(in_memory(store.peer()), in_memory(store)), (on_redis().await, on_redis().await)]
+}
+
+/// S-27: readers who are to be kept stand alone, and one that ends early shortens no other's lease.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn readers_are_kept_one_by_one() {
+    let server = RedisServer::start().await;
+    for (client, other) in pairs(&server).await {
+        let plain = client.rw_lock("r").read().await.unwrap();
+        let short = client.rw_lock("r").with(kept()).read().await.unwrap();
+        assert_eq!(other.inspect("r").await.unwrap().holders.len(), 2);
+        short.release().await.unwrap();
+        sleep(AT_LEAST).await;
+        assert!(other.rw_lock("r").try_write().await.unwrap().is_none(), "the plain one is gone");
+        let left = other.inspect("r").await.unwrap();
+        assert_eq!(left.holders.len(), 1);
+        assert!(left.remaining.unwrap() > Duration::from_secs(10), "{left:?}");
+        plain.release().await.unwrap();
+        other.rw_lock("r").try_write().await.unwrap().unwrap().release().await.unwrap();
+    }
+}
+
+/// S-27: a reader inside of a writer goes on, whichever of the two is let go first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_writer_that_is_kept_leaves_its_reader() {
+    let server = RedisServer::start().await;
+    for (client, other) in pairs(&server).await {
+        let lock = client.rw_lock("w");
+        let writer = lock.clone().with(kept()).write().await.unwrap();
+        let reader = writer.run(lock.read()).await.unwrap().unwrap();
+        writer.release().await.unwrap();
+        sleep(AT_LEAST).await;
+        assert!(other.rw_lock("w").try_write().await.unwrap().is_none(), "nobody reads any more");
+        assert!(!reader.is_lost());
+        reader.release().await.unwrap();
+        other.force_release("w").await.unwrap();
+        let writer = lock.write().await.unwrap();
+        let reader = writer.run(lock.clone().with(kept()).read()).await.unwrap().unwrap();
+        reader.release().await.unwrap();
+        sleep(AT_LEAST).await;
+        writer.release().await.unwrap();
+        other.rw_lock("w").try_write().await.unwrap().unwrap().release().await.unwrap();
+    }
+}
