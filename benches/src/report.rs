@@ -93,7 +93,7 @@ fn target_folder() -> PathBuf {
 
 fn line(columns: [&str; 6]) -> String {
     let [name, contender, figure, ratio, target, verdict] = columns;
-    let text = format!("  {name:<32}{contender:<8}{figure:>14}   {ratio:<22}{target:<9}{verdict}");
+    let text = format!("  {name:<32}{contender:<10}{figure:>12}   {ratio:<22}{target:<9}{verdict}");
     text.trim_end().to_owned() + "\n"
 }
 

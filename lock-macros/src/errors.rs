@@ -23,6 +23,11 @@ impl Errors {
         result.map_err(|error| self.push(error)).ok()
     }
 
+    /// All of them as one, if there was one.
+    pub(crate) fn into_result(self) -> syn::Result<()> {
+        self.0.map_or(Ok(()), Err)
+    }
+
     /// The `compile_error!` calls, if there was an error.
     pub(crate) fn into_compile_error(self) -> Option<TokenStream> {
         self.0.map(syn::Error::into_compile_error)

@@ -5,7 +5,9 @@ use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};
 use quote::{ToTokens as _, quote};
 use syn::ext::IdentExt as _;
 use syn::parse::{ParseStream, Parser as _};
-use syn::{Attribute, Expr, FnArg, Pat, ReturnType, Signature, Stmt, Type, Visibility};
+use syn::{
+    Attribute, Expr, FnArg, Pat, ReturnType, Signature, Stmt, Type, TypeParamBound, Visibility,
+};
 
 use crate::errors::list;
 
@@ -125,16 +127,20 @@ impl Function {
         Scope { function: self.sig.ident.clone(), receiver, names }
     }
 
-    /// What to call another function with for it to get the same arguments; none if one of them has
-    /// no name.
-    pub(crate) fn arguments(&self, scope: &Scope) -> Option<Vec<Ident>> {
+    /// What to call another function with for it to get the same arguments, or what is
+    /// wrong with one of them.
+    pub(crate) fn arguments(&self, scope: &Scope) -> Result<Vec<Ident>, &'static str> {
+        let unnamed = "has no name; write it as `name: Type` and take it apart in the body";
         let name = |input: &FnArg| match input {
-            FnArg::Receiver(_) => scope.receiver.clone(),
+            FnArg::Receiver(_) => scope.receiver.clone().ok_or(unnamed),
+            FnArg::Typed(typed) if typed.attrs.iter().any(|attr| attr.path().is_ident("cfg")) => {
+                Err("is only there under a `cfg`; take the `cfg` off it")
+            }
             FnArg::Typed(typed) => match &*typed.pat {
                 Pat::Ident(name) if name.subpat.is_none() => {
-                    scope.find(&name.ident.to_string()).cloned()
+                    scope.find(&name.ident.to_string()).cloned().ok_or(unnamed)
                 }
-                _ => None,
+                _ => Err(unnamed),
             },
         };
         self.sig.inputs.iter().map(name).collect()
@@ -146,18 +152,39 @@ fn form(sig: &Signature) -> Form {
         return Form::Async;
     }
     match &sig.output {
-        ReturnType::Type(_, ty) if names_future(ty.to_token_stream()) => {
+        ReturnType::Type(_, ty) if is_future(ty) => {
             Form::Future { boxed: !matches!(**ty, Type::ImplTrait(_)) }
         }
         _ => Form::Sync,
     }
 }
 
-/// Whether the type says so in words.
-fn names_future(tokens: TokenStream) -> bool {
+/// Whether the type says so in words: by the name of a trait or an alias, or in a `Pin<…>`.
+fn is_future(ty: &Type) -> bool {
+    let named = |path: &syn::Path| path.segments.last().is_some_and(names_future);
+    match ty {
+        Type::Group(group) => is_future(&group.elem),
+        Type::Paren(paren) => is_future(&paren.elem),
+        Type::ImplTrait(ty) => ty.bounds.iter().any(|bound| match bound {
+            TypeParamBound::Trait(bound) => named(&bound.path),
+            _ => false,
+        }),
+        Type::Path(ty) => {
+            let pinned = ty.path.segments.last().filter(|last| last.ident == "Pin");
+            named(&ty.path) || pinned.is_some_and(|pin| mentions_future(pin.to_token_stream()))
+        }
+        _ => false,
+    }
+}
+
+fn names_future(segment: &syn::PathSegment) -> bool {
+    segment.ident.to_string().ends_with("Future")
+}
+
+fn mentions_future(tokens: TokenStream) -> bool {
     tokens.into_iter().any(|token| match token {
         TokenTree::Ident(word) => word.to_string().ends_with("Future"),
-        TokenTree::Group(group) => names_future(group.stream()),
+        TokenTree::Group(group) => mentions_future(group.stream()),
         _ => false,
     })
 }

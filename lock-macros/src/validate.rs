@@ -32,7 +32,7 @@ fn check_key(function: &Function, args: &Args, scope: &Scope, errors: &mut Error
             format!("{}:{{{name}}}", function.sig.ident)
         });
         errors.push_at(
-            Span::call_site(),
+            args.below.unwrap_or_else(Span::call_site),
             format!("the lock has no key; write `#[distributed_lock(key = \"{example}\")]`"),
         );
     }
@@ -48,13 +48,25 @@ fn check_names(function: &Function, args: &Args, scope: &Scope, errors: &mut Err
         );
     }
     if let Some(OnBusy::Fallback(path)) = &args.on_busy
-        && function.arguments(scope).is_none()
+        && let Err(why) = function.arguments(scope)
     {
         errors.push(syn::Error::new_spanned(
             path,
-            "the fallback gets the same arguments, and one of them has no name of its own; write \
-             `name: Type` in the list of arguments and take it apart in the body",
+            format!("the fallback gets the same arguments, and one of them {why}"),
         ));
+    }
+}
+
+/// Stacked attributes whose guards would hide each other.
+pub(crate) fn check_guards(all: &[Args], errors: &mut Errors) {
+    let guards = || all.iter().filter_map(|args| args.guard.as_ref());
+    for (nesting, guard) in guards().enumerate() {
+        if guards().take(nesting).any(|outer| outer == guard) {
+            errors.push_at(
+                guard.span(),
+                format!("`{guard}` is the hold of an attribute above; choose another name"),
+            );
+        }
     }
 }
 

@@ -87,12 +87,12 @@ pub(crate) fn ensure_components(components: &[&str]) -> Result<(), Failure> {
 }
 
 /// The cargo that runs this, if it tells, so that all is done by one toolchain.
-fn cargo() -> OsString {
+pub(crate) fn cargo() -> OsString {
     env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
 /// The directory above this package's.
-fn workspace_root() -> OsString {
+pub(crate) fn workspace_root() -> OsString {
     let package =
         env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
     Path::new(&package).parent().map_or(package.clone(), |root| root.as_os_str().to_owned())
@@ -105,15 +105,15 @@ fn code_of(status: ExitStatus) -> ExitCode {
 
 /// How long something takes, to be read by a person.
 #[allow(clippy::disallowed_types)] // Decides nothing, and this package has no runtime.
-struct Stopwatch(std::time::Instant);
+pub(crate) struct Stopwatch(std::time::Instant);
 
 #[allow(clippy::disallowed_types)]
 impl Stopwatch {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         Self(std::time::Instant::now())
     }
 
-    fn elapsed(&self) -> Duration {
+    pub(crate) fn elapsed(&self) -> Duration {
         self.0.elapsed()
     }
 }

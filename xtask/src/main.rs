@@ -1,6 +1,7 @@
 //! Project automation: `cargo xtask help`.
 
 mod cargo;
+mod compile_time;
 mod install;
 mod redis;
 
@@ -16,6 +17,7 @@ cargo xtask <command>
                        args go to `cargo test`: `cargo xtask test -p lock-tests some_name`
   bench [--quick] …    finds or installs redis-server, then runs the benchmarks;
                        args go to the benchmark program
+  compile-time         measures what the attribute costs the compiler, with 200 functions
   ci                   test, then formatting, clippy and docs: all that has to pass
   help                 prints this
 
@@ -30,12 +32,15 @@ fn main() -> ExitCode {
     let done = match (command.as_str(), &rest[..]) {
         ("test", _) => test(&rest),
         ("bench", _) => bench(&rest),
+        ("compile-time", []) => compile_time::run(),
         ("ci", []) => ci(),
         ("help" | "--help" | "-h", _) => {
             print!("{HELP}");
             Ok(())
         }
-        ("ci", [arg, ..]) => Err(Failure::message(format!("`ci` takes no `{arg}`\n\n{HELP}"))),
+        ("ci" | "compile-time", [arg, ..]) => {
+            Err(Failure::message(format!("`{command}` takes no `{arg}`\n\n{HELP}")))
+        }
         _ => Err(Failure::message(format!("there is no command `{command}`\n\n{HELP}"))),
     };
     match done {

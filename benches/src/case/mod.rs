@@ -1,5 +1,6 @@
 //! What is measured.
 
+mod attribute;
 mod hot_key;
 mod nested;
 mod own_keys;
@@ -17,11 +18,13 @@ pub(crate) enum Case {
     OwnKeys,
     HotKey,
     Nested,
+    Attribute,
 }
 
 impl Case {
     /// In the order in which they are run.
-    pub(crate) const ALL: [Self; 4] = [Self::Pair, Self::OwnKeys, Self::HotKey, Self::Nested];
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Pair, Self::OwnKeys, Self::HotKey, Self::Nested, Self::Attribute];
 
     /// As in `--only`.
     pub(crate) fn name(self) -> &'static str {
@@ -30,6 +33,7 @@ impl Case {
             Self::OwnKeys => "own-keys",
             Self::HotKey => "hot-key",
             Self::Nested => "nested",
+            Self::Attribute => "attribute",
         }
     }
 
@@ -40,6 +44,7 @@ impl Case {
             Self::OwnKeys => own_keys::run(bench).await,
             Self::HotKey => hot_key::run(bench).await,
             Self::Nested => nested::run(bench).await,
+            Self::Attribute => attribute::run(bench).await,
         }
     }
 }

@@ -6,6 +6,7 @@ use syn::spanned::Spanned as _;
 use syn::{Expr, ExprLit, Lit, LitStr, Token};
 
 use super::{ungrouped, word};
+use crate::errors::Errors;
 
 /// What `key` or `keys` says.
 pub(crate) enum KeyArg {
@@ -57,19 +58,20 @@ pub(super) fn all(value: Expr) -> syn::Result<KeyArg> {
         ));
     }
     let mut forms = Vec::new();
+    let mut errors = Errors::default();
     for element in list.elems {
-        let form = element_form(ungrouped(element))?;
+        let Some(form) = errors.keep(element_form(ungrouped(element))) else { continue };
         if let KeyForm::Template(text) = &form
             && forms
                 .iter()
                 .any(|form| matches!(form, KeyForm::Template(t) if t.value() == text.value()))
         {
             let message = format!("{:?} is in `keys` twice; keep one of them", text.value());
-            return Err(syn::Error::new(text.span(), message));
+            errors.push_at(text.span(), message);
         }
         forms.push(form);
     }
-    Ok(KeyArg::All(forms))
+    errors.into_result().map(|()| KeyArg::All(forms))
 }
 
 /// In a list, `key("…{}", value)` stands for a text with values.

@@ -71,6 +71,8 @@ pub(crate) struct Args {
     pub(crate) at_least: Option<Time>,
     pub(crate) max_hold: Option<Time>,
     pub(crate) root: Option<syn::Path>,
+    /// Where the attribute is, if it is not the one that is being expanded.
+    pub(crate) below: Option<Span>,
     /// The names of the arguments seen, right or wrong, and where.
     seen: Vec<Ident>,
     /// Whether parsing gave up half way.
@@ -120,12 +122,14 @@ impl Args {
             let content;
             let paren = syn::parenthesized!(content in input);
             Given::List(paren.span.join(), Punctuated::parse_terminated(&content)?)
-        } else if input.peek(Token![=]) {
+        } else if input.peek(Token![=]) && !input.peek(Token![==]) {
             input.parse::<Token![=]>()?;
+            if input.is_empty() || input.peek(Token![,]) {
+                return Err(without_value(&name));
+            }
             Given::Value(ungrouped(input.parse()?))
         } else if ARGUMENTS.contains(&name.to_string().as_str()) {
-            let message = format!("`{name}` has no value; write `{name} = …`");
-            return Err(syn::Error::new(name.span(), message));
+            return Err(without_value(&name));
         } else {
             return Err(unknown(&name));
         };
@@ -146,8 +150,10 @@ impl Args {
                 return self.set_key(name, KeyArg::One(key::filled(span, list)?));
             }
             Given::List(..) if ARGUMENTS.contains(&argument.as_str()) => {
-                let message =
-                    format!("`{argument}` takes its value behind `=`; write `{argument} = …`");
+                let value = if argument == "keys" { "[…]" } else { "…" };
+                let message = format!(
+                    "`{argument}` takes its value behind `=`; write `{argument} = {value}`"
+                );
                 return Err(syn::Error::new(name.span(), message));
             }
             Given::List(..) => return Err(unknown(name)),
@@ -184,6 +190,10 @@ impl Args {
     }
 }
 
+fn without_value(name: &Ident) -> syn::Error {
+    syn::Error::new(name.span(), format!("`{name}` has no value; write `{name} = …`"))
+}
+
 fn unknown(name: &Ident) -> syn::Error {
     let text = name.unraw().to_string();
     let other = OTHER_NAMES.iter().find(|(other, _)| *other == text).map(|(_, ours)| *ours);
@@ -209,7 +219,12 @@ fn policy(value: &Expr) -> syn::Result<LitStr> {
 }
 
 fn guard(value: &Expr) -> syn::Result<Ident> {
-    word(value).cloned().ok_or_else(|| {
+    // A capital would be taken for a constant, and words of the language are no names.
+    let is_name = |word: &&Ident| {
+        let text = word.to_string();
+        !text.starts_with(char::is_uppercase) && !["self", "super", "crate"].contains(&&*text)
+    };
+    word(value).filter(is_name).cloned().ok_or_else(|| {
         syn::Error::new_spanned(
             value,
             "`guard` gives the hold a name in the body; write a new name, such as `guard = hold`",

@@ -8,7 +8,7 @@ use super::site::site;
 use super::{Keys, anchor, place_of_return};
 use crate::args::{Args, KindArg, LeaseArg, Limit, OnBusy, Time, WaitArg};
 use crate::item::{Form, Function, Scope};
-use crate::template::{Key, Piece, borrow_of};
+use crate::template::{Key, Piece, borrow_of, ends};
 
 /// What every part of the generated code needs to know.
 pub(super) struct Lock<'a> {
@@ -44,7 +44,6 @@ impl<'a> Lock<'a> {
         let root = &self.root;
         let site = site(self.args, &self.function.sig.ident, root);
         let (wanted, keys) = self.keys(keys);
-        let wanted = Ident::new(wanted, self.here);
         let settings = self.settings();
         let here = self.here.located_at(place_of_return(self.function));
         let root_there = located_at(root.clone(), here);
@@ -56,8 +55,7 @@ impl<'a> Lock<'a> {
         let adapter = Ident::new(adapter, here);
         // The keys in a statement of their own: what they borrow is free before the body moves it.
         let wanted = quote_spanned! {self.here=>
-            let __lock_wanted =
-                #root::private::Wanted::#wanted(#site, #keys) #settings;
+            let __lock_wanted = #root::private::Wanted::#wanted(#site, #keys) #settings;
         };
         let call = quote_spanned! {here=>
             #root_there::private::#entry(__lock_wanted, #root_there::private::#adapter(#body)).await
@@ -66,14 +64,17 @@ impl<'a> Lock<'a> {
     }
 
     /// The keys, and the function that takes them.
-    fn keys(&self, keys: &Keys<'_>) -> (&'static str, TokenStream) {
+    fn keys(&self, keys: &Keys<'_>) -> (Ident, TokenStream) {
         match keys {
-            Keys::One(key) => ("new", self.key(key)),
+            Keys::One(key) => (Ident::new("new", self.here), self.key(key)),
             Keys::All(keys) => {
                 let keys = keys.iter().map(|key| self.key(key));
-                ("all", quote_spanned!(self.here=> [#(#keys),*]))
+                (Ident::new("all", self.here), quote_spanned!(self.here=> [#(#keys),*]))
             }
-            Keys::AllOf(value) => ("all", self.scope.see(value)),
+            // Its name is where the compiler reports what the elements of the list have to be.
+            Keys::AllOf(value) => {
+                (Ident::new("all", self.here.located_at(ends(value).0)), self.scope.see(value))
+            }
         }
     }
 
@@ -186,13 +187,18 @@ impl<'a> Lock<'a> {
             ReturnType::Type(arrow, ty) if boxed => Some(quote_spanned!(self.here=> #arrow #ty)),
             _ => None,
         };
-        quote_spanned!(self.here=> { #root::private::future(move || #ty #block).await })
+        // What is wrong with that future is reported there.
+        let here = self.here.located_at(block.span());
+        let root = located_at(root.clone(), here);
+        quote_spanned!(here=> { #root::private::future(move || #ty #block).await })
     }
 
     fn fallback(&self, path: &syn::ExprPath) -> TokenStream {
         let arguments = self.function.arguments(self.scope).unwrap_or_default();
         let path = self.scope.see(&Expr::Path(path.clone()));
-        quote_spanned!(self.here=> { #path(#(#arguments),*).await })
+        let here = self.here.located_at(ends(&path).0);
+        let root = located_at(self.root.clone(), here);
+        quote_spanned!(here=> { #root::private::instead(#path(#(#arguments),*)).await })
     }
 }
 

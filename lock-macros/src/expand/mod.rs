@@ -9,7 +9,7 @@ mod types;
 
 use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
-use syn::{Attribute, Meta, ReturnType};
+use syn::{Attribute, Meta, ReturnType, Type};
 
 use self::call::Lock;
 use self::types::without_impl;
@@ -29,13 +29,18 @@ pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
         return quote!(#errors #item);
     };
     let stacked = function.take_stacked();
-    let more = stacked.iter().map(|attribute| Args::parse(argument_list(attribute), &mut errors));
-    let all: Vec<Args> = std::iter::once(args).chain(more.collect::<Vec<_>>()).collect();
+    let mut all = vec![args];
+    for attribute in &stacked {
+        let mut args = Args::parse(argument_list(attribute), &mut errors);
+        args.below = Some(attribute.bracket_token.span.join());
+        all.push(args);
+    }
     let scope = function.scope();
     validate::check_shape(&function, &mut errors);
     for args in &all {
         validate::check(&function, args, &scope, &mut errors);
     }
+    validate::check_guards(&all, &mut errors);
     let keys: Vec<_> = all.iter().map(|args| keys(args, &scope, &mut errors)).collect();
     let locks: Option<Vec<_>> =
         all.iter().zip(keys).map(|(args, keys)| Some((args, keys?))).collect();
@@ -138,9 +143,14 @@ fn generate(
 
 /// Where the compiler reports what the return type has to fulfil.
 fn place_of_return(function: &Function) -> Span {
-    match &function.sig.output {
-        ReturnType::Default => function.sig.ident.span(),
-        ReturnType::Type(_, ty) => template::ends(ty).0,
+    let name = function.sig.ident.span();
+    let ReturnType::Type(_, ty) = &function.sig.output else { return name };
+    let start = |ty: &Type| template::ends(ty).0;
+    match (&function.form, types::output(ty)) {
+        // What stands around it is not the user's, and neither is the `()` of no return type.
+        (Form::AsyncTrait { .. }, Some(Type::Tuple(unit))) if unit.elems.is_empty() => name,
+        (Form::Future { .. } | Form::AsyncTrait { .. }, Some(output)) => start(&output),
+        _ => start(ty),
     }
 }
 
@@ -150,6 +160,10 @@ fn anchor(function: &Function, root: &TokenStream) -> TokenStream {
     let ty = match (&function.form, &function.sig.output) {
         (Form::Async | Form::Sync, ReturnType::Default) => quote!(()),
         (Form::Async | Form::Sync, ReturnType::Type(_, ty)) => without_impl(ty),
+        (Form::Future { boxed: false }, ReturnType::Type(_, ty)) => match types::output(ty) {
+            Some(output) => without_impl(&output),
+            None => return TokenStream::new(),
+        },
         (Form::Future { .. } | Form::AsyncTrait { .. }, _) => return TokenStream::new(),
     };
     quote_spanned! {Span::mixed_site()=>

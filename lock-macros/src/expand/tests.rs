@@ -126,6 +126,20 @@ fn functions_that_return_futures_are_called_inside() {
     assert!(boxed.contains("future(move||->BoxFuture<'static,Result<u8,E>>{"), "{boxed}");
 }
 
+/// In whatever order the two are expanded: `#[async_trait]` finds an `async fn` after us, too.
+#[test]
+fn async_functions_stay_async() {
+    let expanded = expand(
+        quote!(key = "{self.tenant}:{id}", guard = hold),
+        quote! {
+            async fn f<'a, T: Sync>(&'a self, P(id): P, n: &'a T) -> Result<&'a T, E> { Ok(n) }
+        },
+    );
+    let method = syn::parse2::<syn::ImplItemFn>(expanded).unwrap();
+    assert!(method.sig.asyncness.is_some());
+    assert!(method.attrs.is_empty() && method.sig.inputs.len() == 3);
+}
+
 /// What `#[async_trait]` leaves of a method is locked where its arguments have names again.
 #[test]
 fn methods_under_async_trait_are_locked_inside() {
@@ -170,7 +184,7 @@ fn fallbacks_get_the_arguments() {
         ),
     ));
     assert!(found.contains("private::with_guard_or(move|__lock_guard|"), "{found}");
-    assert!(found.contains("{Self::other(self,x).await}"), "{found}");
+    assert!(found.contains("private::instead(Self::other(self,x)).await}"), "{found}");
 }
 
 #[test]
@@ -227,6 +241,49 @@ fn impl_trait_is_erased_from_the_anchor() {
         (parse_quote!(Stream<Item = impl Debug>), "_"),
     ] {
         assert_eq!(squeezed(without_impl(&ty)), expected);
+    }
+}
+
+/// Only what names a future is taken for one.
+#[test]
+fn futures_are_known_by_name() {
+    let form = |ty: TokenStream| Function::parse(quote!(fn f() -> #ty {})).unwrap().form;
+    for ty in [
+        quote!(impl Future<Output = u8> + Send),
+        quote!(impl 'a + std::future::Future<Output = u8>),
+    ] {
+        assert!(matches!(form(ty), Form::Future { boxed: false }));
+    }
+    for ty in [
+        quote!(Pin<Box<dyn Future<Output = u8> + Send + 'a>>),
+        quote!(std::pin::Pin<Box<(dyn Future<Output = u8>)>>),
+        quote!(BoxFuture<'a, u8>),
+        quote!(future::LocalBoxFuture<'static, u8>),
+    ] {
+        assert!(matches!(form(ty), Form::Future { boxed: true }));
+    }
+    for ty in [
+        quote!(u8),
+        quote!(Result<BoxFuture<'a, u8>, E>),
+        quote!(Option<impl Future>),
+        quote!(Box<dyn Future<Output = u8>>),
+        quote!(impl Iterator<Item = BoxFuture<'a, u8>>),
+        quote!(impl FnOnce() -> BoxFuture<'a, u8>),
+    ] {
+        assert!(matches!(form(ty), Form::Sync));
+    }
+}
+
+#[test]
+fn the_output_of_a_future_is_found() {
+    for (ty, expected) in [
+        (parse_quote!(impl Future<Output = Result<u8, E>> + Send), Some("Result<u8,E>")),
+        (parse_quote!(Pin<Box<dyn Future<Output = (u8, X)> + 'a>>), Some("(u8,X)")),
+        (parse_quote!(Pin<Box<(dyn Future<Output = u8> + 'a)>>), Some("u8")),
+        (parse_quote!(BoxFuture<'a, u8>), None),
+        (parse_quote!(impl Trait<Output>), None),
+    ] {
+        assert_eq!(types::output(&ty).map(|ty| squeezed(quote!(#ty))).as_deref(), expected);
     }
 }
 

@@ -137,14 +137,24 @@ impl LockClient {
         names: impl IntoIterator<Item = N>,
     ) -> AnyLock {
         let mut names = names.into_iter().map(IntoLockKey::into_lock_key);
-        let (first, second) = (names.next(), names.next());
-        AnyLock::new(match (kind, first, second) {
-            (_, Some(name), None) => Ok(self.one(kind, name)),
-            (DeclaredKind::Mutex, first, second) => {
-                self.multi_lock(first.into_iter().chain(second).chain(names)).into_handle()
+        match (names.next(), names.next()) {
+            (Some(name), None) => AnyLock::new(Ok(self.one(kind, name))),
+            (first, second) => {
+                self.any_lock_of_all(kind, first.into_iter().chain(second).chain(names))
             }
-            (_, first, second) => {
-                let names = first.into_iter().chain(second).chain(names);
+        }
+    }
+
+    /// The same for several names. Of a `Vec` of them no copy is made.
+    pub(crate) fn any_lock_of_all<N: IntoLockKey>(
+        &self,
+        kind: DeclaredKind,
+        names: impl IntoIterator<Item = N>,
+    ) -> AnyLock {
+        AnyLock::new(match kind {
+            DeclaredKind::Mutex => self.multi_lock(names).into_handle(),
+            _ => {
+                let names = names.into_iter().map(IntoLockKey::into_lock_key);
                 MultiLock::of(names.map(|name| self.one(kind, name).into())).into_handle()
             }
         })

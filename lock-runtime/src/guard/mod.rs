@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use self::run::Alarm;
 pub use self::run::{Run, RunOwned};
+pub(crate) use self::run::{Started, Watch};
 use crate::error::{LockError, StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
 use crate::key::LockKey;

@@ -65,20 +65,98 @@ impl Alarm {
     }
 }
 
+/// A body that has been started, whatever its type: what watches over it is compiled once, not for each.
+pub(crate) trait Started {
+    /// Ready once the body has ended; its value stays in here. Pending for ever after that.
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()>;
+    /// Drops the body, or its value.
+    fn end(self: Pin<&mut Self>);
+}
+
 pin_project! {
-    /// The body, what wakes it up to die, and its place in the chain of holds.
-    struct Runner<F> {
-        #[pin]
-        body: Option<F>,
+    /// What wakes a body up to die, and its place in the chain of holds.
+    #[derive(Default)]
+    pub(crate) struct Watch {
         #[pin]
         alarm: Alarm,
         link: Option<Arc<Link>>,
     }
 }
 
+impl Watch {
+    /// Polls the body while the hold is valid.
+    pub(crate) fn poll(
+        self: Pin<&mut Self>,
+        guard: &LockGuard,
+        mut body: Pin<&mut (dyn Started + '_)>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), LockError>> {
+        let this = self.project();
+        let hold = guard.hold();
+        // The runtime that ran the watchdog may be gone, before or while this runs.
+        guard.stand.keeper.ensure_running();
+        let link = this.link.get_or_insert_with(|| Link::hold(&guard.stand));
+        // Destructors run inside the chain too: they may release nested guards.
+        let polled = {
+            let _entered = scope::enter(Some(Arc::clone(link)));
+            if let (Err(cause), OnLost::Cancel) = (hold.check(), guard.on_lost) {
+                body.end();
+                return Poll::Ready(Err(hold.lost_error(cause)));
+            }
+            body.as_mut().poll(cx)
+        };
+        let cause = match (polled, guard.on_lost) {
+            (Poll::Ready(()), OnLost::Cancel) => return Poll::Ready(Ok(())),
+            (Poll::Ready(()), OnLost::Finish) => match hold.check() {
+                Ok(_) => return Poll::Ready(Ok(())),
+                Err(cause) => cause,
+            },
+            (Poll::Pending, OnLost::Finish) => return Poll::Pending,
+            (Poll::Pending, OnLost::Cancel) => ready!(this.alarm.poll_lost(hold, cx)),
+        };
+        let _entered = scope::enter(Some(Arc::clone(link)));
+        body.end();
+        Poll::Ready(Err(hold.lost_error(cause)))
+    }
+}
+
+pin_project! {
+    /// A body or its value.
+    #[project = BodyProjection]
+    enum Body<F: Future> {
+        Running { #[pin] future: F },
+        Over { value: Option<F::Output> },
+    }
+}
+
+impl<F: Future> Started for Body<F> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let BodyProjection::Running { future } = self.as_mut().project() else {
+            return Poll::Pending;
+        };
+        let value = Some(ready!(future.poll(cx)));
+        self.set(Self::Over { value });
+        Poll::Ready(())
+    }
+
+    fn end(mut self: Pin<&mut Self>) {
+        self.set(Self::Over { value: None });
+    }
+}
+
+pin_project! {
+    /// A body and its watch.
+    struct Runner<F: Future> {
+        #[pin]
+        body: Body<F>,
+        #[pin]
+        watch: Watch,
+    }
+}
+
 impl<F: Future> Runner<F> {
-    fn new(body: F) -> Self {
-        Self { body: Some(body), alarm: Alarm::default(), link: None }
+    fn new(future: F) -> Self {
+        Self { body: Body::Running { future }, watch: Watch::default() }
     }
 
     fn poll(
@@ -86,42 +164,20 @@ impl<F: Future> Runner<F> {
         guard: &LockGuard,
         cx: &mut Context<'_>,
     ) -> Poll<Result<F::Output, LockError>> {
-        let mut this = self.project();
-        let hold = guard.hold();
-        // The runtime that ran the watchdog may be gone, before or while this runs.
-        guard.stand.keeper.ensure_running();
-        let link = this.link.get_or_insert_with(|| Link::hold(&guard.stand));
-        let lost = hold.check().err();
-        if let (Some(cause), OnLost::Cancel) = (lost, guard.on_lost) {
-            // Its destructors run inside the chain too: they may release nested guards.
-            let _entered = scope::enter(Some(Arc::clone(link)));
-            this.body.set(None);
-            return Poll::Ready(Err(hold.lost_error(cause)));
+        let this = self.project();
+        let mut body = this.body;
+        if let Err(error) = ready!(this.watch.poll(guard, body.as_mut(), cx)) {
+            return Poll::Ready(Err(error));
         }
-        let polled = {
-            let _entered = scope::enter(Some(Arc::clone(link)));
-            let Some(body) = this.body.as_mut().as_pin_mut() else { return Poll::Pending };
-            body.poll(cx)
-        };
-        if let Poll::Ready(value) = polled {
-            this.body.set(None);
-            let lost = hold.check().err().filter(|_| guard.on_lost == OnLost::Finish);
-            return Poll::Ready(lost.map_or(Ok(value), |cause| Err(hold.lost_error(cause))));
-        }
-        if guard.on_lost == OnLost::Finish {
-            return Poll::Pending;
-        }
-        let cause = ready!(this.alarm.poll_lost(hold, cx));
-        let _entered = scope::enter(Some(Arc::clone(link)));
-        this.body.set(None);
-        Poll::Ready(Err(hold.lost_error(cause)))
+        let BodyProjection::Over { value } = body.project() else { return Poll::Pending };
+        value.take().map_or(Poll::Pending, |value| Poll::Ready(Ok(value)))
     }
 }
 
 pin_project! {
     /// A body that runs under a borrowed guard: see [`LockGuard::run`].
     #[must_use = "futures do nothing unless polled"]
-    pub struct Run<'a, F> {
+    pub struct Run<'a, F: Future> {
         #[pin]
         runner: Runner<F>,
         guard: &'a LockGuard,
@@ -143,7 +199,7 @@ impl<F: Future> Future for Run<'_, F> {
     }
 }
 
-impl<F> fmt::Debug for Run<'_, F> {
+impl<F: Future> fmt::Debug for Run<'_, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Run").field("guard", self.guard).finish_non_exhaustive()
     }
@@ -152,7 +208,7 @@ impl<F> fmt::Debug for Run<'_, F> {
 pin_project! {
     /// A body that runs under a guard of its own: see [`LockGuard::run_owned`].
     #[must_use = "futures do nothing unless polled"]
-    pub struct RunOwned<G, F> {
+    pub struct RunOwned<G, F: Future> {
         // Before the guard: fields are dropped in this order, and the body goes first (S-13).
         #[pin]
         runner: Runner<F>,
@@ -181,7 +237,7 @@ impl<G: AsRef<LockGuard>, F: Future> Future for RunOwned<G, F> {
     }
 }
 
-impl<G, F> fmt::Debug for RunOwned<G, F> {
+impl<G, F: Future> fmt::Debug for RunOwned<G, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RunOwned").finish_non_exhaustive()
     }

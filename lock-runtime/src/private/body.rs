@@ -1,179 +1,242 @@
 //! Function bodies, in the forms in which expansions hand them over.
 
+use std::marker::PhantomData;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use pin_project_lite::pin_project;
 
 use crate::guard::LockGuard;
+use crate::options::Wait;
 
-/// A function body that can be started.
-pub trait Body: Sized {
-    /// What the body returns.
-    type Output;
-    /// The body under way.
-    type Future: Future<Output = Self::Output>;
-    /// How the guard is kept while it runs.
-    type Guard: AsRef<LockGuard>;
+/// What a body is started on.
+#[derive(Debug)]
+pub enum Ground {
+    /// Its lock.
+    Lock(LockGuard),
+    /// Its lock, which it can look at.
+    Shared(Arc<LockGuard>),
+    /// Nothing: it needs no lock this time.
+    Nothing,
+    /// Nothing: somebody else has the lock.
+    Busy,
+}
 
-    /// Whether it can be started only with a guard.
-    const NEEDS_GUARD: bool;
-
-    /// Starts it under the lock.
-    fn start(self, guard: LockGuard) -> (Self::Guard, Self::Future);
-    /// The guard, for its release.
-    fn guard_back(guard: Self::Guard) -> Option<LockGuard>;
-    /// Starts it without the lock, if it can do without a guard.
-    fn start_without(self) -> Result<Self::Future, Self> {
-        Err(self)
+impl Ground {
+    /// The guard, for a body that looks at it.
+    fn share(&mut self) -> Option<Arc<LockGuard>> {
+        *self = match std::mem::replace(self, Self::Nothing) {
+            Self::Lock(guard) => Self::Shared(Arc::new(guard)),
+            ground => ground,
+        };
+        match self {
+            Self::Shared(guard) => Some(Arc::clone(guard)),
+            _ => None,
+        }
     }
-    /// Starts what there is to do while somebody else has the lock, if there is such a thing.
-    fn start_busy(self) -> Result<Self::Future, Self> {
-        Err(self)
+
+    /// The guard, for the run.
+    pub(super) fn guard(&self) -> Option<&LockGuard> {
+        match self {
+            Self::Lock(guard) => Some(guard),
+            Self::Shared(guard) => Some(guard),
+            Self::Nothing | Self::Busy => None,
+        }
+    }
+
+    /// The guard, for the release: the body, which may have shared it, is gone by then.
+    pub(super) fn into_guard(self) -> Option<LockGuard> {
+        match self {
+            Self::Lock(guard) => Some(guard),
+            Self::Shared(guard) => Arc::into_inner(guard),
+            Self::Nothing | Self::Busy => None,
+        }
     }
 }
 
-/// A body that does not look at its guard.
-#[derive(Debug)]
-pub struct Plain<F>(F);
+/// A function body: to be started, under way, or over.
+pub trait Body {
+    /// What the body returns.
+    type Output;
+    /// How long to wait if nobody says so: who has something else to do does not.
+    const WAIT: Option<Wait> = None;
+    /// Whether it cannot be started on [`Ground::Nothing`].
+    const NEEDS_GUARD: bool = false;
+
+    /// Starts it. False if it has nothing to do there. Called once.
+    fn start(self: Pin<&mut Self>, ground: &mut Ground) -> bool;
+    /// Runs it, and drops it when it ends. Pending for ever if it has not been started or is over.
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output>;
+    /// Drops it.
+    fn end(self: Pin<&mut Self>);
+}
+
+pin_project! {
+    /// A body that does not look at its guard: see [`plain`].
+    #[derive(Debug)]
+    pub struct Plain<F> {
+        #[pin]
+        body: Option<F>,
+    }
+}
 
 /// Wraps a body that does not look at its guard.
 pub fn plain<F: Future>(body: F) -> Plain<F> {
-    Plain(body)
+    Plain { body: Some(body) }
 }
 
 impl<F: Future> Body for Plain<F> {
     type Output = F::Output;
-    type Future = F;
-    type Guard = LockGuard;
-    const NEEDS_GUARD: bool = false;
 
-    fn start(self, guard: LockGuard) -> (LockGuard, F) {
-        (guard, self.0)
+    fn start(self: Pin<&mut Self>, ground: &mut Ground) -> bool {
+        !matches!(ground, Ground::Busy)
     }
 
-    fn guard_back(guard: LockGuard) -> Option<LockGuard> {
-        Some(guard)
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let mut body = self.project().body;
+        let Some(running) = body.as_mut().as_pin_mut() else { return Poll::Pending };
+        let value = ready!(running.poll(cx));
+        body.set(None);
+        Poll::Ready(value)
     }
 
-    fn start_without(self) -> Result<F, Self> {
-        Ok(self.0)
+    fn end(self: Pin<&mut Self>) {
+        self.project().body.set(None);
     }
 }
 
-/// A body with `guard = name`.
-#[derive(Debug)]
-pub struct WithGuard<C>(C);
+/// What a body gets to see of its ground.
+pub trait View: Sized {
+    /// As [`Body::WAIT`].
+    const WAIT: Option<Wait>;
+    /// As [`Body::NEEDS_GUARD`].
+    const NEEDS_GUARD: bool;
 
-/// Wraps a body that gets its guard.
-pub fn with_guard<C, F>(body: C) -> WithGuard<C>
+    /// The view, if the body has something to do there.
+    fn of(ground: &mut Ground) -> Option<Self>;
+}
+
+/// Its guard.
+impl View for Arc<LockGuard> {
+    const WAIT: Option<Wait> = None;
+    const NEEDS_GUARD: bool = true;
+
+    fn of(ground: &mut Ground) -> Option<Self> {
+        ground.share()
+    }
+}
+
+/// Whether somebody else has the lock.
+impl View for bool {
+    const WAIT: Option<Wait> = Some(Wait::Never);
+    const NEEDS_GUARD: bool = false;
+
+    fn of(ground: &mut Ground) -> Option<Self> {
+        Some(matches!(ground, Ground::Busy))
+    }
+}
+
+/// Its guard, or none while somebody else has the lock.
+impl View for Option<Arc<LockGuard>> {
+    const WAIT: Option<Wait> = Some(Wait::Never);
+    const NEEDS_GUARD: bool = true;
+
+    fn of(ground: &mut Ground) -> Option<Self> {
+        Some(ground.share())
+    }
+}
+
+pin_project! {
+    /// A body that is made of what it gets to see.
+    #[derive(Debug)]
+    pub struct Seeing<V, C, F> {
+        #[pin]
+        stage: Stage<C, F>,
+        view: PhantomData<fn(V)>,
+    }
+}
+
+pin_project! {
+    #[project = StageProjection]
+    #[derive(Debug)]
+    enum Stage<C, F> {
+        Waiting { make: Option<C> },
+        Running { #[pin] body: F },
+        Over,
+    }
+}
+
+impl<V, C, F> Seeing<V, C, F> {
+    fn new(make: C) -> Self {
+        Self { stage: Stage::Waiting { make: Some(make) }, view: PhantomData }
+    }
+}
+
+/// Wraps a body with `guard = name`, which gets its guard.
+pub fn with_guard<C, F>(make: C) -> Seeing<Arc<LockGuard>, C, F>
 where
     C: FnOnce(Arc<LockGuard>) -> F,
     F: Future,
 {
-    WithGuard(body)
+    Seeing::new(make)
 }
 
-impl<C, F> Body for WithGuard<C>
-where
-    C: FnOnce(Arc<LockGuard>) -> F,
-    F: Future,
-{
-    type Output = F::Output;
-    type Future = F;
-    type Guard = Arc<LockGuard>;
-    const NEEDS_GUARD: bool = true;
-
-    fn start(self, guard: LockGuard) -> (Arc<LockGuard>, F) {
-        let guard = Arc::new(guard);
-        let body = (self.0)(Arc::clone(&guard));
-        (guard, body)
-    }
-
-    fn guard_back(guard: Arc<LockGuard>) -> Option<LockGuard> {
-        // The body, which had the other reference, is gone by now.
-        Arc::into_inner(guard)
-    }
-}
-
-/// A body with `on_busy = fallback(path)`.
-#[derive(Debug)]
-pub struct PlainOr<C>(C);
-
-/// Wraps a body that is told whether to do what there is to do while somebody else has the lock.
-pub fn plain_or<C, F>(body: C) -> PlainOr<C>
+/// Wraps a body with `on_busy = fallback(path)`, which is told whether somebody else has the lock.
+pub fn plain_or<C, F>(make: C) -> Seeing<bool, C, F>
 where
     C: FnOnce(bool) -> F,
     F: Future,
 {
-    PlainOr(body)
+    Seeing::new(make)
 }
 
-impl<C, F> Body for PlainOr<C>
-where
-    C: FnOnce(bool) -> F,
-    F: Future,
-{
-    type Output = F::Output;
-    type Future = F;
-    type Guard = LockGuard;
-    const NEEDS_GUARD: bool = false;
-
-    fn start(self, guard: LockGuard) -> (LockGuard, F) {
-        (guard, (self.0)(false))
-    }
-
-    fn guard_back(guard: LockGuard) -> Option<LockGuard> {
-        Some(guard)
-    }
-
-    fn start_without(self) -> Result<F, Self> {
-        Ok((self.0)(false))
-    }
-
-    fn start_busy(self) -> Result<F, Self> {
-        Ok((self.0)(true))
-    }
-}
-
-/// A body with `guard = name` and `on_busy = fallback(path)`.
-#[derive(Debug)]
-pub struct WithGuardOr<C>(C);
-
-/// Wraps a body that gets its guard, or none while somebody else has the lock.
-pub fn with_guard_or<C, F>(body: C) -> WithGuardOr<C>
+/// Wraps a body with both, which gets its guard, or none while somebody else has the lock.
+pub fn with_guard_or<C, F>(make: C) -> Seeing<Option<Arc<LockGuard>>, C, F>
 where
     C: FnOnce(Option<Arc<LockGuard>>) -> F,
     F: Future,
 {
-    WithGuardOr(body)
+    Seeing::new(make)
 }
 
-impl<C, F> Body for WithGuardOr<C>
-where
-    C: FnOnce(Option<Arc<LockGuard>>) -> F,
-    F: Future,
-{
+impl<V: View, C: FnOnce(V) -> F, F: Future> Body for Seeing<V, C, F> {
     type Output = F::Output;
-    type Future = F;
-    type Guard = Arc<LockGuard>;
-    const NEEDS_GUARD: bool = true;
 
-    fn start(self, guard: LockGuard) -> (Arc<LockGuard>, F) {
-        let guard = Arc::new(guard);
-        let body = (self.0)(Some(Arc::clone(&guard)));
-        (guard, body)
+    const WAIT: Option<Wait> = V::WAIT;
+    const NEEDS_GUARD: bool = V::NEEDS_GUARD;
+
+    fn start(self: Pin<&mut Self>, ground: &mut Ground) -> bool {
+        let mut stage = self.project().stage;
+        let StageProjection::Waiting { make } = stage.as_mut().project() else { return false };
+        let (Some(make), Some(view)) = (make.take(), V::of(ground)) else { return false };
+        stage.set(Stage::Running { body: make(view) });
+        true
     }
 
-    fn guard_back(guard: Arc<LockGuard>) -> Option<LockGuard> {
-        Arc::into_inner(guard)
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let mut stage = self.project().stage;
+        let StageProjection::Running { body } = stage.as_mut().project() else {
+            return Poll::Pending;
+        };
+        let value = ready!(body.poll(cx));
+        stage.set(Stage::Over);
+        Poll::Ready(value)
     }
 
-    fn start_busy(self) -> Result<F, Self> {
-        Ok((self.0)(None))
+    fn end(self: Pin<&mut Self>) {
+        self.project().stage.set(Stage::Over);
     }
 }
 
 /// Calls the body of a function that returns a future.
 pub fn future<F: Future>(body: impl FnOnce() -> F) -> F {
     body()
+}
+
+/// What a fallback is to return.
+pub fn instead<F: IntoFuture>(fallback: F) -> F::IntoFuture {
+    fallback.into_future()
 }
 
 /// Never called: it tells the compiler the type of a body.

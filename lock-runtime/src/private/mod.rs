@@ -4,11 +4,12 @@
 
 mod body;
 mod call;
+mod course;
 mod returns;
 mod wanted;
 
 pub use self::body::{
-    Body, Plain, PlainOr, WithGuard, WithGuardOr, future, never, plain, plain_or, with_guard,
+    Body, Ground, Plain, Seeing, View, future, instead, never, plain, plain_or, with_guard,
     with_guard_or,
 };
 pub use self::call::{Locked, locked, locked_or_skip};

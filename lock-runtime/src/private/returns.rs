@@ -14,6 +14,8 @@ pub trait ErrorReturn {
     fn failed(error: LockError) -> Self;
 }
 
+// Else the compiler would speak of `From` alone.
+#[diagnostic::do_not_recommend]
 impl<T, E: From<LockError>> ErrorReturn for Result<T, E> {
     fn failed(error: LockError) -> Self {
         Err(E::from(error))

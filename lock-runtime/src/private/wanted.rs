@@ -75,8 +75,12 @@ impl Wanted {
 
     /// What the site says of all of these keys.
     pub fn all<K: IntoLockKey>(site: &'static LockSite, keys: impl IntoIterator<Item = K>) -> Self {
-        let keys = keys.into_iter().map(K::into_lock_key).collect::<Result<_, _>>();
-        Self::of(site, keys.map(Keys::Many))
+        let keys = keys.into_iter().map(K::into_lock_key).collect::<Result<Vec<_>, _>>();
+        let keys = keys.map(|keys| match <[LockKey; 1]>::try_from(keys) {
+            Ok([key]) => Keys::One(key),
+            Err(keys) => Keys::Many(keys),
+        });
+        Self::of(site, keys)
     }
 
     fn of(site: &'static LockSite, keys: Result<Keys, LockError>) -> Self {
@@ -156,7 +160,7 @@ impl Wanted {
         let kind = settings.kind.unwrap_or_default();
         let lock = match keys {
             Keys::One(key) => client.any_lock(kind, [key]),
-            Keys::Many(keys) => client.any_lock(kind, keys),
+            Keys::Many(keys) => client.any_lock_of_all(kind, keys),
         };
         Ok(Lock { lock: lock.with(options), options, enforced })
     }

@@ -5,8 +5,13 @@ async fn quoted() -> Result<(), LockError> {
     Ok(())
 }
 
+#[distributed_lock(key = "nightly", on_busy = wait)]
+async fn unknown_busy() -> Result<(), LockError> {
+    Ok(())
+}
+
 #[distributed_lock(key = "nightly", on_lost = ignore)]
-async fn unknown() -> Result<(), LockError> {
+async fn unknown_lost() -> Result<(), LockError> {
     Ok(())
 }
 

@@ -8,18 +8,23 @@ fn plain() -> Result<(), LockError> {
 }
 
 #[distributed_lock(key = "nightly")]
-fn future() -> impl Future<Output = Result<(), LockError>> {
-    async { Ok(()) }
-}
-
-#[distributed_lock(key = "nightly")]
-fn boxed() -> Pin<Box<dyn Future<Output = Result<(), LockError>>>> {
-    Box::pin(async { Ok(()) })
-}
+fn nothing() {}
 
 #[distributed_lock(key = "nightly")]
 const fn constant() -> u64 {
     1
+}
+
+type Boxed = Pin<Box<dyn Future<Output = Result<(), LockError>> + Send>>;
+
+#[distributed_lock(key = "nightly")]
+fn a_future_or_not() -> Result<Boxed, LockError> {
+    Ok(Box::pin(async { Ok(()) }))
+}
+
+#[distributed_lock(key = "nightly")]
+fn not_pinned() -> Box<dyn Future<Output = Result<(), LockError>> + Unpin> {
+    Box::new(std::future::ready(Ok(())))
 }
 
 fn main() {}
