@@ -68,7 +68,7 @@ impl Function {
             input.parse::<syn::Token![;]>()?;
             None
         } else {
-            Some(Body::parse(input.parse()?)?)
+            Some(Body::parse(block(input)?)?)
         };
         let mut function = Self { attrs, vis, form: form(&sig), sig, body };
         function.look_into_async_trait();
@@ -153,7 +153,7 @@ fn form(sig: &Signature) -> Form {
     }
     match &sig.output {
         ReturnType::Type(_, ty) if is_future(ty) => {
-            Form::Future { boxed: !matches!(**ty, Type::ImplTrait(_)) }
+            Form::Future { boxed: !matches!(bare(ty), Type::ImplTrait(_)) }
         }
         _ => Form::Sync,
     }
@@ -162,9 +162,7 @@ fn form(sig: &Signature) -> Form {
 /// Whether the type says so in words: by the name of a trait or an alias, or in a `Pin<…>`.
 fn is_future(ty: &Type) -> bool {
     let named = |path: &syn::Path| path.segments.last().is_some_and(names_future);
-    match ty {
-        Type::Group(group) => is_future(&group.elem),
-        Type::Paren(paren) => is_future(&paren.elem),
+    match bare(ty) {
         Type::ImplTrait(ty) => ty.bounds.iter().any(|bound| match bound {
             TypeParamBound::Trait(bound) => named(&bound.path),
             _ => false,
@@ -174,6 +172,15 @@ fn is_future(ty: &Type) -> bool {
             named(&ty.path) || pinned.is_some_and(|pin| mentions_future(pin.to_token_stream()))
         }
         _ => false,
+    }
+}
+
+/// The type without brackets, visible or not.
+fn bare(ty: &Type) -> &Type {
+    match ty {
+        Type::Group(group) => bare(&group.elem),
+        Type::Paren(paren) => bare(&paren.elem),
+        ty => ty,
     }
 }
 
@@ -204,6 +211,20 @@ fn inside_pinned_box(block: &Group) -> Option<(Vec<Stmt>, Group)> {
     let mut rest = Group::new(Delimiter::Brace, quote!(#(#stmts)*));
     rest.set_span(block.span());
     Some((prologue, rest))
+}
+
+/// The body, which a `macro_rules!` variable wraps in invisible brackets.
+fn block(input: ParseStream<'_>) -> syn::Result<Group> {
+    let mut token = input.parse::<TokenTree>()?;
+    loop {
+        match token {
+            TokenTree::Group(group) if group.delimiter() == Delimiter::Brace => return Ok(group),
+            TokenTree::Group(group) if group.delimiter() == Delimiter::None => {
+                token = syn::parse2(group.stream())?;
+            }
+            token => return Err(syn::Error::new(token.span(), "expected the `{` of the body")),
+        }
+    }
 }
 
 impl Body {

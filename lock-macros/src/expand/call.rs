@@ -43,7 +43,10 @@ impl<'a> Lock<'a> {
     pub(super) fn statements(&self, keys: &Keys<'_>, block: &Group) -> TokenStream {
         let root = &self.root;
         let site = site(self.args, &self.function.sig.ident, root);
-        let (wanted, keys) = self.keys(keys);
+        let (wanted, place, keys) = self.keys(keys);
+        let wanted = Ident::new(wanted, place);
+        let there = located_at(root.clone(), place);
+        let wanted = quote_spanned!(place=> #there::private::Wanted::#wanted);
         let settings = self.settings();
         let here = self.here.located_at(place_of_return(self.function));
         let root_there = located_at(root.clone(), here);
@@ -55,7 +58,7 @@ impl<'a> Lock<'a> {
         let adapter = Ident::new(adapter, here);
         // The keys in a statement of their own: what they borrow is free before the body moves it.
         let wanted = quote_spanned! {self.here=>
-            let __lock_wanted = #root::private::Wanted::#wanted(#site, #keys) #settings;
+            let __lock_wanted = #wanted(#site, #keys) #settings;
         };
         let call = quote_spanned! {here=>
             #root_there::private::#entry(__lock_wanted, #root_there::private::#adapter(#body)).await
@@ -63,17 +66,17 @@ impl<'a> Lock<'a> {
         quote_spanned!(self.here=> #wanted #call)
     }
 
-    /// The keys, and the function that takes them.
-    fn keys(&self, keys: &Keys<'_>) -> (Ident, TokenStream) {
+    /// The function that takes the keys, where it stands, and the keys.
+    fn keys(&self, keys: &Keys<'_>) -> (&'static str, Span, TokenStream) {
         match keys {
-            Keys::One(key) => (Ident::new("new", self.here), self.key(key)),
+            Keys::One(key) => ("new", self.here, self.key(key)),
             Keys::All(keys) => {
                 let keys = keys.iter().map(|key| self.key(key));
-                (Ident::new("all", self.here), quote_spanned!(self.here=> [#(#keys),*]))
+                ("all", self.here, quote_spanned!(self.here=> [#(#keys),*]))
             }
-            // Its name is where the compiler reports what the elements of the list have to be.
+            // What the elements of a list have to be is reported there.
             Keys::AllOf(value) => {
-                (Ident::new("all", self.here.located_at(ends(value).0)), self.scope.see(value))
+                ("all", self.here.located_at(ends(value).0), self.scope.see(value))
             }
         }
     }

@@ -92,46 +92,81 @@ impl<B: Body> State<B> {
         Self::Acquiring { acquire, body: Some(body), on_release_lost }
     }
 
+    /// The body may poll itself again inside of another box: what is on the stack meanwhile is kept
+    /// small, and so the steps that move a whole state are functions of their own.
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<B::Output, LockError>> {
         loop {
-            let next = match self.as_mut().project() {
-                StateProjection::Acquiring { acquire, body, on_release_lost } => {
-                    let acquired = ready!(Pin::new(acquire).poll(cx));
-                    // Polled after completion.
-                    let Some(body) = body.take() else { return Poll::Pending };
-                    match acquired {
-                        Ok(guard) => {
-                            let (guard, future) = body.start(guard);
-                            let run = RunOwned::new(guard, future);
-                            Self::Running { run, on_release_lost: *on_release_lost }
-                        }
-                        Err(error) if error.is_busy() => match body.start_busy() {
-                            Ok(body) => Self::Free { body },
-                            Err(_) => return Poll::Ready(Err(error)),
-                        },
-                        Err(error) => return Poll::Ready(Err(error)),
-                    }
-                }
-                StateProjection::Running { run, on_release_lost } => {
+            let ended = match self.as_mut().project() {
+                StateProjection::Acquiring { .. } => ready!(self.as_mut().poll_acquire(cx)),
+                StateProjection::Running { run, .. } => {
                     let (guard, result) = ready!(run.poll(cx));
-                    let Some(guard) = B::guard_back(guard) else { return Poll::Ready(result) };
-                    Self::Releasing {
-                        release: guard.release(),
-                        result: Some(result),
-                        on_release_lost: *on_release_lost,
-                    }
+                    self.as_mut().begin_release(guard, result)
                 }
-                StateProjection::Releasing { release, result, on_release_lost } => {
-                    let released = ready!(Pin::new(release).poll(cx));
-                    let Some(result) = result.take() else { return Poll::Pending };
-                    return Poll::Ready(judge(result, released, *on_release_lost));
-                }
+                StateProjection::Releasing { .. } => ready!(self.as_mut().poll_release(cx)),
                 StateProjection::Free { body } => return body.poll(cx).map(Ok),
             };
-            self.set(next);
+            if let Some(result) = ended {
+                return Poll::Ready(result);
+            }
         }
     }
+
+    #[inline(never)]
+    fn poll_acquire(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ended<B>> {
+        let StateProjection::Acquiring { acquire, body, on_release_lost } = self.as_mut().project()
+        else {
+            return Poll::Pending;
+        };
+        let acquired = ready!(Pin::new(acquire).poll(cx));
+        // Polled after completion.
+        let Some(body) = body.take() else { return Poll::Pending };
+        let next = match acquired {
+            Ok(guard) => {
+                let (guard, future) = body.start(guard);
+                let run = RunOwned::new(guard, future);
+                Self::Running { run, on_release_lost: *on_release_lost }
+            }
+            Err(error) if error.is_busy() => match body.start_busy() {
+                Ok(body) => Self::Free { body },
+                Err(_) => return Poll::Ready(Some(Err(error))),
+            },
+            Err(error) => return Poll::Ready(Some(Err(error))),
+        };
+        self.set(next);
+        Poll::Ready(None)
+    }
+
+    #[inline(never)]
+    fn begin_release(
+        mut self: Pin<&mut Self>,
+        guard: B::Guard,
+        result: Result<B::Output, LockError>,
+    ) -> Ended<B> {
+        let StateProjection::Running { on_release_lost, .. } = self.as_mut().project() else {
+            return Some(result);
+        };
+        let on_release_lost = *on_release_lost;
+        let Some(guard) = B::guard_back(guard) else { return Some(result) };
+        self.set(Self::Releasing {
+            release: guard.release(),
+            result: Some(result),
+            on_release_lost,
+        });
+        None
+    }
+
+    fn poll_release(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ended<B>> {
+        let StateProjection::Releasing { release, result, on_release_lost } = self.project() else {
+            return Poll::Pending;
+        };
+        let released = ready!(Pin::new(release).poll(cx));
+        let Some(result) = result.take() else { return Poll::Pending };
+        Poll::Ready(Some(judge(result, released, *on_release_lost)))
+    }
 }
+
+/// What a step leaves: the end, or nothing if there is another step.
+type Ended<B> = Option<Result<<B as Body>::Output, LockError>>;
 
 /// S-13: a body that ended in time keeps its value, unless it is to hear of a loss that only the
 /// release found. A loss that stopped it is in the result already.
