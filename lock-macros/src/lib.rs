@@ -8,6 +8,7 @@
 mod args;
 mod errors;
 mod expand;
+mod form;
 mod item;
 mod template;
 mod validate;

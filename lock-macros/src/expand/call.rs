@@ -5,7 +5,7 @@ use quote::{ToTokens as _, quote_spanned};
 use syn::{Expr, ReturnType};
 
 use super::site::site;
-use super::{Keys, anchor, place_of_return};
+use super::{Keys, anchor, place_of_return, whole};
 use crate::args::{Args, KindArg, LeaseArg, Limit, OnBusy, Time, WaitArg};
 use crate::item::{Form, Function, Scope};
 use crate::template::{Key, Piece, borrow_of, ends};
@@ -135,7 +135,7 @@ impl<'a> Lock<'a> {
 
     /// The body as a future, and the function that hands it to the runtime.
     fn body(&self, block: &Group) -> (&'static str, TokenStream) {
-        let anchor = anchor(self.function, &self.root);
+        let anchor = anchor(self.function, self.scope, self.innermost, &self.root);
         let block = self.future(block);
         match (&self.args.on_busy, &self.args.guard) {
             (Some(OnBusy::Fallback(path)), None) => {
@@ -193,7 +193,12 @@ impl<'a> Lock<'a> {
         // What is wrong with that future is reported there.
         let here = self.here.located_at(block.span());
         let root = located_at(root.clone(), here);
-        quote_spanned!(here=> { #root::private::future(move || #ty #block).await })
+        let whole = whole(self.function, self.scope, &self.root);
+        let call = match whole.is_empty() {
+            true => block.to_token_stream(),
+            false => quote_spanned!(self.here=> { if false { #whole } match () { () => #block } }),
+        };
+        quote_spanned!(here=> { #root::private::future(move || #ty #call).await })
     }
 
     fn fallback(&self, path: &syn::ExprPath) -> TokenStream {

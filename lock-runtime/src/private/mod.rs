@@ -8,7 +8,7 @@ mod returns;
 mod wanted;
 
 pub use self::body::{
-    Body, Plain, PlainOr, WithGuard, WithGuardOr, future, instead, never, plain, plain_or,
+    Body, Plain, PlainOr, WithGuard, WithGuardOr, future, instead, never, plain, plain_or, whole,
     with_guard, with_guard_or,
 };
 pub use self::call::{Locked, locked, locked_or_skip};
