@@ -159,49 +159,86 @@ impl Drop for Noisy {
     }
 }
 
-#[distributed_lock(key = "drops")]
-async fn drops(a: Noisy, b: Noisy, _: Noisy, mut c: Noisy) -> Result<(), LockError> {
+async fn drops_as_it_is(a: Noisy, b: Noisy, mut c: Noisy, d: Noisy) -> Result<(), LockError> {
     let local = Noisy("local");
     yield_now().await;
     c.0 = "c, changed";
     drop(b);
-    let _ = (&a, &local);
+    let _ = (&d, a.0, &local);
+    Ok(())
+}
+
+#[distributed_lock(key = "drops")]
+async fn drops(a: Noisy, b: Noisy, mut c: Noisy, d: Noisy) -> Result<(), LockError> {
+    let local = Noisy("local");
+    yield_now().await;
+    c.0 = "c, changed";
+    drop(b);
+    let _ = (&d, a.0, &local);
     Ok(())
 }
 
 #[distributed_lock(key = "drops", guard = hold)]
-async fn drops_with_guard(a: Noisy, b: Noisy) -> Result<bool, LockError> {
+#[distributed_lock(key = "again:{a.0}")]
+async fn drops_stacked(mut a: Noisy, b: Noisy) -> Result<bool, LockError> {
     yield_now().await;
+    a.0 = "a, changed";
     drop(b);
-    let _ = &a;
     Ok(hold.is_lost())
 }
 
-#[distributed_lock(key = "drops", client = a.1)]
-async fn drops_client(a: (Noisy, LockClient)) -> Result<(), LockError> {
-    let _ = &a;
-    yield_now().await;
+#[distributed_lock(key = "drops:{b.0}", on_busy = fallback(instead_of_drops))]
+fn drops_hidden(mut a: Noisy, b: Noisy) -> impl Future<Output = Result<(), LockError>> {
+    a.0 = "a, changed";
+    async move {
+        yield_now().await;
+        let _ = (&a, &b);
+        Ok(())
+    }
+}
+
+async fn instead_of_drops(_: Noisy, _: Noisy) -> Result<(), LockError> {
     Ok(())
 }
 
-/// S-13: what a body has used is gone before the lock is, and each thing once.
+#[distributed_lock(key = "drops:{b.0}")]
+async fn drops_unnamed(a: Noisy, b: Noisy, _: Noisy) -> Result<(), LockError> {
+    yield_now().await;
+    let _ = &a;
+    Ok(())
+}
+
+/// S-13: what a body speaks of is gone before the lock is: each thing once, in the order in which the
+/// function without a lock drops it, and with the values that the body gave to it.
 #[tokio::test]
 async fn arguments_are_dropped_before_the_lock() {
     let client = LockClient::in_memory();
-    let call = || drops(Noisy("a"), Noisy("b"), Noisy("unnamed"), Noisy("c"));
-    client.scope(call()).await.unwrap();
-    // What nobody can use stays outside.
-    assert_eq!(DROPPED.take(), ["b", "local", "c, changed", "a", "after the lock"]);
-    client.scope(drops_with_guard(Noisy("a"), Noisy("b"))).await.unwrap();
-    assert_eq!(DROPPED.take(), ["b", "a"]);
-    client.scope(drops_client((Noisy("a"), client.clone()))).await.unwrap();
-    assert_eq!(DROPPED.take(), ["a"]);
+    let inside = Noisy("outside");
+    // The mark of a drop without the lock.
+    client.scope(async { drop(inside) }).await;
+    assert_eq!(DROPPED.take(), ["after the lock"]);
+
+    let four = || (Noisy("a"), Noisy("b"), Noisy("c"), Noisy("d"));
+    let (a, b, c, d) = four();
+    drops_as_it_is(a, b, c, d).await.unwrap();
+    let expected = ["b", "local", "d", "c, changed", "a"];
+    assert_eq!(DROPPED.take(), expected);
+    let (a, b, c, d) = four();
+    client.scope(drops(a, b, c, d)).await.unwrap();
+    assert_eq!(DROPPED.take(), expected);
+    client.scope(drops_stacked(Noisy("a"), Noisy("b"))).await.unwrap();
+    assert_eq!(DROPPED.take(), ["b", "a, changed"]);
+    client.scope(drops_hidden(Noisy("a"), Noisy("b"))).await.unwrap();
+    assert_eq!(DROPPED.take(), ["a, changed", "b"]);
+    // What the body does not speak of stays outside.
+    client.scope(drops_unnamed(Noisy("a"), Noisy("b"), Noisy("unnamed"))).await.unwrap();
+    assert_eq!(DROPPED.take(), ["a", "after the lock", "after the lock"]);
 }
 
 /// Dropped half way or before it has begun, it drops everything once.
 #[tokio::test]
 async fn an_unfinished_call_drops_its_arguments() {
-    let call = || drops(Noisy("a"), Noisy("b"), Noisy("unnamed"), Noisy("c"));
+    let call = || drops(Noisy("a"), Noisy("b"), Noisy("c"), Noisy("d"));
     drop(call());
     assert_eq!(DROPPED.take().len(), 4);
     let client = LockClient::in_memory();
@@ -217,6 +254,7 @@ fn is_send<T: Send>(_: &T) {}
 /// True for types that are not `Send`, found out by which of two implementations applies.
 macro_rules! is_not_send {
     ($value:expr) => {{
+        #![allow(dead_code, reason = "one of the two always is")]
         struct Probe<T>(std::marker::PhantomData<T>);
         trait Otherwise {
             fn is_send(&self) -> bool {
