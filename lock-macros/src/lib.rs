@@ -286,9 +286,12 @@ use proc_macro::TokenStream;
 /// # Functions
 ///
 /// Any `async fn` with a body: free functions, methods with any `self`, methods of traits and their
-/// impls, with generics, lifetimes, patterns and `impl Trait`. The future is `Send` when the body and
-/// what it returns are. Functions that are not an `async fn` are refused, and those under
-/// `#[async_trait]` are not by the time the attribute sees them.
+/// impls, also under `#[async_trait]`, with generics, lifetimes, patterns and `impl Trait`. Functions
+/// that return `impl Future` or a future in a pinned box, also by an alias whose name ends in `Future`:
+/// nothing of their body runs before the lock is held, and so the future borrows whatever arguments
+/// the body uses. The future is `Send` when the body and what it returns are.
+///
+/// Several attributes on a function are several locks, taken in the order in which they are written.
 ///
 /// The return type is found by trait, so aliases work:
 ///
@@ -296,8 +299,8 @@ use proc_macro::TokenStream;
 /// - with `on_busy = skip`: `()`, `Option<T>`, `Result<(), E>` and `Result<Option<T>, E>`. The first
 ///   two have no room for other errors, which are logged.
 ///
-/// Arguments that the body uses are dropped before the lock is given back. `?` and `return` leave the body, not
-/// the lock: it is given back all the same.
+/// Arguments that the body speaks of are dropped before the lock is given back. `?` and `return` leave
+/// the body, not the lock: it is given back all the same.
 ///
 /// # Re-entry
 ///

@@ -1,6 +1,8 @@
 //! What the future of an annotated function is, beside its output: how large, how deep on the stack,
 //! and when it drops what it was given.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+#![allow(dead_code, clippy::items_after_statements, reason = "of the two ways one is never called")]
+#![allow(unused_assignments, reason = "the compiler says so of a field that only a drop reads")]
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -254,7 +256,6 @@ fn is_send<T: Send>(_: &T) {}
 /// True for types that are not `Send`, found out by which of two implementations applies.
 macro_rules! is_not_send {
     ($value:expr) => {{
-        #![allow(dead_code, reason = "one of the two always is")]
         struct Probe<T>(std::marker::PhantomData<T>);
         trait Otherwise {
             fn is_send(&self) -> bool {
@@ -299,6 +300,12 @@ async fn takes_an_rc(x: Rc<u64>) -> Length {
     Ok(usize::from(*x > 0))
 }
 
+#[distributed_lock(key = "s", guard = hold)]
+async fn takes_a_cell(x: Cell<u64>) -> Length {
+    yield_now().await;
+    Ok(usize::from(x.get() > 0 && !hold.is_lost()))
+}
+
 #[distributed_lock(key = "s")]
 async fn borrows_a_cell(x: &Cell<u64>) -> Length {
     Ok(usize::from(x.get() > 0))
@@ -338,6 +345,7 @@ async fn generic<T>(x: T) -> Result<T, LockError> {
 fn a_locked_future_is_send_when_its_body_is() {
     is_send(&sent(String::new()));
     is_send(&drops_its_rc(1));
+    is_send(&takes_a_cell(Cell::new(1)));
     is_send(&stacked(String::new()));
     is_send(&generic(1));
     assert!(is_not_send!(holds_an_rc(1)));

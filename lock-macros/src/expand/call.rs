@@ -46,7 +46,7 @@ impl<'a> Lock<'a> {
         let (wanted, place, keys) = self.keys(keys);
         let wanted = Ident::new(wanted, place);
         let there = located_at(root.clone(), place);
-        let wanted = quote_spanned!(place=> #there::private::Wanted::#wanted);
+        let wanted = quote_spanned!(place=> #there::private::Wanted::#wanted(#site, #keys));
         let settings = self.settings();
         let here = self.here.located_at(place_of_return(self.function));
         let root_there = located_at(root.clone(), here);
@@ -58,7 +58,7 @@ impl<'a> Lock<'a> {
         let adapter = Ident::new(adapter, here);
         // The keys in a statement of their own: what they borrow is free before the body moves it.
         let wanted = quote_spanned! {self.here=>
-            let __lock_wanted = #wanted(#site, #keys) #settings;
+            let __lock_wanted = #wanted #settings;
         };
         let call = quote_spanned! {here=>
             #root_there::private::#entry(__lock_wanted, #root_there::private::#adapter(#body)).await
