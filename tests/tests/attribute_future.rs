@@ -29,7 +29,7 @@ both! { (small, small_locked)(x: u64) { yield_now().await; Ok(usize::from(x > 0)
 both! { (kilo, kilo_locked)(x: [u8; 1024]) { yield_now().await; Ok(x.len()) } }
 both! { (large, large_locked)(x: [u8; 16384]) { yield_now().await; Ok(x.len()) } }
 both! { (lent, lent_locked)(x: [u8; 16384]) { let x = &x; yield_now().await; Ok(x.len()) } }
-both! { (moved, moved_locked)(x: [u8; 16384]) { let x = x; yield_now().await; Ok(x.len()) } }
+both! { (moved, moved_locked)(x: [u8; 16384]) { let mine = x; yield_now().await; Ok(mine.len()) } }
 both! { (big, big_locked)(x: u8) { let x = [x; 16384]; yield_now().await; Ok(x.len()) } }
 both! { (calls, calls_locked)(x: u8) { big(x).await?; yield_now().await; big(x).await } }
 both! {
