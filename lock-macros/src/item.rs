@@ -5,11 +5,10 @@ use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};
 use quote::{ToTokens as _, quote};
 use syn::ext::IdentExt as _;
 use syn::parse::{ParseStream, Parser as _};
-use syn::{
-    Attribute, Expr, FnArg, Pat, ReturnType, Signature, Stmt, Type, TypeParamBound, Visibility,
-};
+use syn::{Attribute, Expr, FnArg, Pat, PatType, Signature, Stmt, Visibility};
 
 use crate::errors::list;
+pub(crate) use crate::form::Form;
 
 /// A function or method.
 pub(crate) struct Function {
@@ -19,22 +18,6 @@ pub(crate) struct Function {
     /// `None` for a trait's method without a default.
     pub(crate) body: Option<Body>,
     pub(crate) form: Form,
-}
-
-/// How the function says that it is asynchronous, if it does.
-pub(crate) enum Form {
-    /// `async fn`
-    Async,
-    /// The body evaluates to a future, which is returned as it is or, if `boxed`, in a pinned box.
-    Future {
-        boxed: bool,
-    },
-    /// What `#[async_trait]` makes of an `async fn`: the arguments are bound once more inside a boxed
-    /// future. The prologue does that; the body is what comes behind.
-    AsyncTrait {
-        prologue: Vec<Stmt>,
-    },
-    Sync,
 }
 
 /// The block of a function.
@@ -68,9 +51,9 @@ impl Function {
             input.parse::<syn::Token![;]>()?;
             None
         } else {
-            Some(Body::parse(input.parse()?)?)
+            Some(Body::parse(block(input)?)?)
         };
-        let mut function = Self { attrs, vis, form: form(&sig), sig, body };
+        let mut function = Self { attrs, vis, form: Form::of(&sig), sig, body };
         function.look_into_async_trait();
         Ok(function)
     }
@@ -127,13 +110,31 @@ impl Function {
         Scope { function: self.sig.ident.clone(), receiver, names }
     }
 
+    /// The arguments that the body speaks of, the last one first.
+    pub(crate) fn spoken_of(&self, scope: &Scope) -> Vec<Ident> {
+        let Some(body) = &self.body else { return Vec::new() };
+        let mut absent = Vec::new();
+        for input in &self.sig.inputs {
+            if let FnArg::Typed(typed) = input
+                && is_conditional(typed)
+            {
+                collect_names(&typed.pat, &mut absent);
+            }
+        }
+        let all = scope.receiver.iter().chain(&scope.names);
+        let spoken = |name: &&Ident| !absent.contains(name) && mentions(body.block.stream(), name);
+        let mut found: Vec<_> = all.filter(spoken).cloned().collect();
+        found.reverse();
+        found
+    }
+
     /// What to call another function with for it to get the same arguments, or what is
     /// wrong with one of them.
     pub(crate) fn arguments(&self, scope: &Scope) -> Result<Vec<Ident>, &'static str> {
         let unnamed = "has no name; write it as `name: Type` and take it apart in the body";
         let name = |input: &FnArg| match input {
             FnArg::Receiver(_) => scope.receiver.clone().ok_or(unnamed),
-            FnArg::Typed(typed) if typed.attrs.iter().any(|attr| attr.path().is_ident("cfg")) => {
+            FnArg::Typed(typed) if is_conditional(typed) => {
                 Err("is only there under a `cfg`; take the `cfg` off it")
             }
             FnArg::Typed(typed) => match &*typed.pat {
@@ -147,45 +148,17 @@ impl Function {
     }
 }
 
-fn form(sig: &Signature) -> Form {
-    if sig.asyncness.is_some() {
-        return Form::Async;
-    }
-    match &sig.output {
-        ReturnType::Type(_, ty) if is_future(ty) => {
-            Form::Future { boxed: !matches!(**ty, Type::ImplTrait(_)) }
-        }
-        _ => Form::Sync,
-    }
+/// Whether the argument may not be there at all.
+fn is_conditional(argument: &PatType) -> bool {
+    argument.attrs.iter().any(|attr| attr.path().is_ident("cfg"))
 }
 
-/// Whether the type says so in words: by the name of a trait or an alias, or in a `Pin<…>`.
-fn is_future(ty: &Type) -> bool {
-    let named = |path: &syn::Path| path.segments.last().is_some_and(names_future);
-    match ty {
-        Type::Group(group) => is_future(&group.elem),
-        Type::Paren(paren) => is_future(&paren.elem),
-        Type::ImplTrait(ty) => ty.bounds.iter().any(|bound| match bound {
-            TypeParamBound::Trait(bound) => named(&bound.path),
-            _ => false,
-        }),
-        Type::Path(ty) => {
-            let pinned = ty.path.segments.last().filter(|last| last.ident == "Pin");
-            named(&ty.path) || pinned.is_some_and(|pin| mentions_future(pin.to_token_stream()))
-        }
-        _ => false,
-    }
-}
-
-fn names_future(segment: &syn::PathSegment) -> bool {
-    segment.ident.to_string().ends_with("Future")
-}
-
-fn mentions_future(tokens: TokenStream) -> bool {
+fn mentions(tokens: TokenStream, name: &Ident) -> bool {
     tokens.into_iter().any(|token| match token {
-        TokenTree::Ident(word) => word.to_string().ends_with("Future"),
-        TokenTree::Group(group) => mentions_future(group.stream()),
-        _ => false,
+        TokenTree::Ident(word) => word == *name,
+        TokenTree::Group(group) => mentions(group.stream(), name),
+        // In `format!("{name}")` it can only be borrowed whole.
+        TokenTree::Literal(_) | TokenTree::Punct(_) => false,
     })
 }
 
@@ -204,6 +177,20 @@ fn inside_pinned_box(block: &Group) -> Option<(Vec<Stmt>, Group)> {
     let mut rest = Group::new(Delimiter::Brace, quote!(#(#stmts)*));
     rest.set_span(block.span());
     Some((prologue, rest))
+}
+
+/// The body, which a `macro_rules!` variable wraps in invisible brackets.
+fn block(input: ParseStream<'_>) -> syn::Result<Group> {
+    let mut token = input.parse::<TokenTree>()?;
+    loop {
+        match token {
+            TokenTree::Group(group) if group.delimiter() == Delimiter::Brace => return Ok(group),
+            TokenTree::Group(group) if group.delimiter() == Delimiter::None => {
+                token = syn::parse2(group.stream())?;
+            }
+            token => return Err(syn::Error::new(token.span(), "expected the `{` of the body")),
+        }
+    }
 }
 
 impl Body {

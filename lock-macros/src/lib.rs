@@ -9,6 +9,7 @@
 mod args;
 mod errors;
 mod expand;
+mod form;
 mod item;
 mod key_part;
 mod template;

@@ -224,6 +224,100 @@ impl Teller for Shop {
     }
 }
 
+type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+impl Shop {
+    #[distributed_lock(key = "outer:{id}", client = self.client, guard = hold)]
+    #[distributed_lock(key = "inner", client = self.client, on_busy = fallback(Self::nobody))]
+    async fn stacked(&mut self, id: u64) -> Result<&mut u64, LockError> {
+        self.sold += id + hold.token().get();
+        Ok(&mut self.sold)
+    }
+
+    async fn nobody(&mut self, id: u64) -> Result<&mut u64, LockError> {
+        yield_now().await;
+        self.sold += id;
+        Ok(&mut self.sold)
+    }
+
+    #[distributed_lock(key = "{self.tenant}", guard = hold, at_least = "1ms")]
+    #[distributed_lock(keys = ["a", "b"], wait = self.patience, lease = watchdog(self.patience))]
+    fn hidden(&self, line: (u64, String)) -> impl Future<Output = Result<u64, LockError>> + Send {
+        let token = hold.token().get();
+        async move { Ok(self.sold + token + line.0) }
+    }
+
+    #[distributed_lock(key = "{self.sold}", max_hold = self.patience * 2, on_busy = skip)]
+    fn alias<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Option<&'a str>> {
+        Box::pin(async move { (self.sold > 0).then_some(name) })
+    }
+
+    #[distributed_lock(key = "{order.id}", kind = semaphore(order.number().try_into().unwrap_or(1)))]
+    async fn fields(&self, mut order: Order, (x, _): (u64, u64)) -> Result<String, LockError> {
+        order.id += x;
+        order.place.1.push('!');
+        Ok(order.place.1)
+    }
+}
+
+#[distributed_lock(keys = names.iter().copied(), on_busy = skip, when = !names.is_empty())]
+async fn listed(names: &[&str]) -> Result<Option<usize>, LockError> {
+    Ok(Some(names.len()))
+}
+
+#[distributed_lock(key = "hidden", on_busy = fallback(hidden_instead))]
+fn hidden_or(id: u64) -> impl Future<Output = Result<u64, LockError>> {
+    ready(Ok(id))
+}
+
+fn hidden_instead(id: u64) -> impl Future<Output = Result<u64, LockError>> {
+    ready(Ok(id + 1))
+}
+
+#[async_trait(?Send)]
+trait Porter {
+    async fn open(self: Arc<Self>, doors: Vec<u64>) -> Result<usize, LockError>;
+    async fn shut<T: KeyPart>(self, door: T) -> Result<T, LockError>;
+    async fn ring(&self);
+}
+
+#[async_trait(?Send)]
+impl Porter for Order {
+    #[distributed_lock(keys = ["a", "b:{self.id}"], guard = hold)]
+    #[distributed_lock(key = "c", when = doors.len() > 1)]
+    async fn open(self: Arc<Self>, doors: Vec<u64>) -> Result<usize, LockError> {
+        yield_now().await;
+        Ok(doors.len() + usize::from(hold.is_lost()))
+    }
+
+    #[distributed_lock(key = "{door}", on_busy = fallback(Self::shut_already))]
+    async fn shut<T: KeyPart>(mut self, door: T) -> Result<T, LockError> {
+        self.id += 1;
+        Ok(door)
+    }
+
+    #[distributed_lock(key = "bell", on_busy = skip)]
+    async fn ring(&self) {
+        println!("{}", self.id);
+    }
+}
+
+impl Order {
+    async fn shut_already<T: KeyPart>(self, door: T) -> Result<T, LockError> {
+        yield_now().await;
+        Ok(door)
+    }
+}
+
+macro_rules! made_by_a_macro {
+    ($name:ident, $argument:ident, $body:block) => {
+        #[distributed_lock(key = "made")]
+        async fn $name($argument: u64) -> Result<u64, LockError> $body
+    };
+}
+
+made_by_a_macro!(made, id, { Ok(id) });
+
 #[rustfmt::skip]
 #[distributed_lock(key = "line")]
 async fn on_one_line(x: u64) -> Result<u64, LockError> { Ok(x) }
@@ -256,6 +350,17 @@ async fn it_compiles_and_runs() -> Result<(), LockError> {
     assert!(with_hold().await? > 0);
     assert_eq!(returns_a_future(2, 3).await?, 6);
     assert_eq!(boxed("four").await?, 4);
+    assert!(*shop.stacked(1).await? > 1);
+    assert!(shop.hidden((1, String::new())).await? > 1);
+    assert_eq!(shop.alias("x").await, Some("x"));
+    let another = || Order { id: 1, place: (0, "a".to_owned()) };
+    assert_eq!(shop.fields(another(), (1, 2)).await?, "a!");
+    assert_eq!(listed(&["x"]).await?, Some(1));
+    assert_eq!(hidden_or(1).await?, 1);
+    assert_eq!(Arc::new(another()).open(vec![1]).await?, 1);
+    assert_eq!(another().shut("x").await?, "x");
+    another().ring().await;
+    assert_eq!(made(1).await?, 1);
     let shared = Arc::new(shop.everything().await?);
     assert!(shared.shared().await? > 1);
     assert_eq!(Shop::associated().await?, None);

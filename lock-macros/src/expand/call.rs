@@ -5,7 +5,7 @@ use quote::{ToTokens as _, quote_spanned};
 use syn::{Expr, ReturnType};
 
 use super::site::site;
-use super::{Keys, anchor, place_of_return};
+use super::{Keys, anchor, place_of_return, whole};
 use crate::args::{Args, KindArg, LeaseArg, Limit, OnBusy, Time, WaitArg};
 use crate::item::{Form, Function, Scope};
 use crate::template::{Key, Piece, borrow_of, ends};
@@ -43,7 +43,10 @@ impl<'a> Lock<'a> {
     pub(super) fn statements(&self, keys: &Keys<'_>, block: &Group) -> TokenStream {
         let root = &self.root;
         let site = site(self.args, &self.function.sig.ident, root);
-        let (wanted, keys) = self.keys(keys);
+        let (wanted, place, keys) = self.keys(keys);
+        let wanted = Ident::new(wanted, place);
+        let there = located_at(root.clone(), place);
+        let wanted = quote_spanned!(place=> #there::private::Wanted::#wanted(#site, #keys));
         let settings = self.settings();
         let here = self.here.located_at(place_of_return(self.function));
         let root_there = located_at(root.clone(), here);
@@ -55,7 +58,7 @@ impl<'a> Lock<'a> {
         let adapter = Ident::new(adapter, here);
         // The keys in a statement of their own: what they borrow is free before the body moves it.
         let wanted = quote_spanned! {self.here=>
-            let __lock_wanted = #root::private::Wanted::#wanted(#site, #keys) #settings;
+            let __lock_wanted = #wanted #settings;
         };
         let call = quote_spanned! {here=>
             #root_there::private::#entry(__lock_wanted, #root_there::private::#adapter(#body)).await
@@ -63,17 +66,17 @@ impl<'a> Lock<'a> {
         quote_spanned!(self.here=> #wanted #call)
     }
 
-    /// The keys, and the function that takes them.
-    fn keys(&self, keys: &Keys<'_>) -> (Ident, TokenStream) {
+    /// The function that takes the keys, where it stands, and the keys.
+    fn keys(&self, keys: &Keys<'_>) -> (&'static str, Span, TokenStream) {
         match keys {
-            Keys::One(key) => (Ident::new("new", self.here), self.key(key)),
+            Keys::One(key) => ("new", self.here, self.key(key)),
             Keys::All(keys) => {
                 let keys = keys.iter().map(|key| self.key(key));
-                (Ident::new("all", self.here), quote_spanned!(self.here=> [#(#keys),*]))
+                ("all", self.here, quote_spanned!(self.here=> [#(#keys),*]))
             }
-            // Its name is where the compiler reports what the elements of the list have to be.
+            // What the elements of a list have to be is reported there.
             Keys::AllOf(value) => {
-                (Ident::new("all", self.here.located_at(ends(value).0)), self.scope.see(value))
+                ("all", self.here.located_at(ends(value).0), self.scope.see(value))
             }
         }
     }
@@ -132,7 +135,7 @@ impl<'a> Lock<'a> {
 
     /// The body as a future, and the function that hands it to the runtime.
     fn body(&self, block: &Group) -> (&'static str, TokenStream) {
-        let anchor = anchor(self.function, &self.root);
+        let anchor = anchor(self.function, self.scope, self.innermost, &self.root);
         let block = self.future(block);
         match (&self.args.on_busy, &self.args.guard) {
             (Some(OnBusy::Fallback(path)), None) => {
@@ -190,7 +193,12 @@ impl<'a> Lock<'a> {
         // What is wrong with that future is reported there.
         let here = self.here.located_at(block.span());
         let root = located_at(root.clone(), here);
-        quote_spanned!(here=> { #root::private::future(move || #ty #block).await })
+        let whole = whole(self.function, self.scope, &self.root);
+        let call = match whole.is_empty() {
+            true => block.to_token_stream(),
+            false => quote_spanned!(self.here=> { if false { #whole } match () { () => #block } }),
+        };
+        quote_spanned!(here=> { #root::private::future(move || #ty #call).await })
     }
 
     fn fallback(&self, path: &syn::ExprPath) -> TokenStream {

@@ -154,23 +154,39 @@ fn place_of_return(function: &Function) -> Span {
     }
 }
 
-/// Tells the compiler the type of the body before it reads the body, so that a wrong tail expression
-/// is reported where it stands. Without a return type to copy, the body has to say it.
-fn anchor(function: &Function, root: &TokenStream) -> TokenStream {
+/// Tells the compiler two things before it reads the body. The type, so that a wrong tail expression
+/// is reported where it stands; without a return type to copy, the body has to say it. And what the
+/// body takes with it: whole arguments and not the fields that it speaks of, whose copies it would
+/// change, and in the order in which a function drops them.
+fn anchor(function: &Function, scope: &Scope, innermost: bool, root: &TokenStream) -> TokenStream {
     let ty = match (&function.form, &function.sig.output) {
-        (Form::Async | Form::Sync, ReturnType::Default) => quote!(()),
-        (Form::Async | Form::Sync, ReturnType::Type(_, ty)) => without_impl(ty),
-        (Form::Future { boxed: false }, ReturnType::Type(_, ty)) => match types::output(ty) {
-            Some(output) => without_impl(&output),
-            None => return TokenStream::new(),
-        },
-        (Form::Future { .. } | Form::AsyncTrait { .. }, _) => return TokenStream::new(),
-    };
-    quote_spanned! {Span::mixed_site()=>
-        if false {
-            return #root::private::never::<#ty>();
+        (Form::Async | Form::Sync, ReturnType::Default) => Some(quote!(())),
+        (Form::Async | Form::Sync, ReturnType::Type(_, ty)) => Some(without_impl(ty)),
+        (Form::Future { boxed: false }, ReturnType::Type(_, ty)) => {
+            types::output(ty).map(|output| without_impl(&output))
         }
+        (Form::Future { .. } | Form::AsyncTrait { .. }, _) => None,
+    };
+    let here = Span::mixed_site();
+    // Of a body that makes a future of its own, that is said further in.
+    let whole = match innermost && !matches!(function.form, Form::Future { .. }) {
+        true => whole(function, scope, root),
+        false => TokenStream::new(),
+    };
+    let never = ty.map(|ty| quote_spanned!(here=> return #root::private::never::<#ty>();));
+    if whole.is_empty() && never.is_none() {
+        return TokenStream::new();
     }
+    quote_spanned!(here=> if false { #whole #never })
+}
+
+/// Mentions the arguments that the body speaks of.
+fn whole(function: &Function, scope: &Scope, root: &TokenStream) -> TokenStream {
+    let arguments = function.spoken_of(scope);
+    if arguments.is_empty() {
+        return TokenStream::new();
+    }
+    quote_spanned!(Span::mixed_site()=> #root::private::whole((#(&#arguments,)*));)
 }
 
 #[cfg(test)]

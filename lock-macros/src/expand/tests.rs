@@ -113,7 +113,14 @@ fn functions_that_return_futures_are_called_inside() {
         ),
     ));
     assert!(found.contains("future(move||asyncmove{let__lock_wanted="), "{found}");
-    assert!(found.contains("private::future(move||{asyncmove{Ok(x)}}).await"), "{found}");
+    assert!(
+        found.contains(
+            "private::future(move||{iffalse{::lock_runtime::private::whole((&x,));}\
+             match(){()=>{asyncmove{Ok(x)}}}}).await"
+        ),
+        "{found}"
+    );
+    assert_eq!(found.matches("whole(").count(), 1, "{found}");
     let boxed = squeezed(expand(
         quote!(key = "a"),
         quote!(
@@ -242,6 +249,32 @@ fn impl_trait_is_erased_from_the_anchor() {
     ] {
         assert_eq!(squeezed(without_impl(&ty)), expected);
     }
+}
+
+/// What a body speaks of goes into it whole, what it does not speak of stays outside and is reported
+/// as unused.
+#[test]
+fn bodies_take_whole_arguments() {
+    let found = squeezed(expand(
+        quote!(key = "{only_key}"),
+        quote! {
+            async fn f(
+                mut self, a: A, unused: U, (b, _): B, only_key: u8, #[cfg(any())] gone: u8, r#in: C,
+            ) -> Result<u8, E> {
+                if self.x { b.y += a.z; gone(); } else { r#in.call() }
+            }
+        },
+    ));
+    assert!(found.contains("private::whole((&r#in,&b,&a,&self,));return"), "{found}");
+    let found = squeezed(expand(
+        quote!(key = "a"),
+        quote!(
+            async fn f(a: A) -> Result<u8, E> {
+                Ok(1)
+            }
+        ),
+    ));
+    assert!(!found.contains("whole("), "{found}");
 }
 
 /// Only what names a future is taken for one.

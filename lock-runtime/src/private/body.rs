@@ -239,6 +239,9 @@ pub fn instead<F: IntoFuture>(fallback: F) -> F::IntoFuture {
     fallback.into_future()
 }
 
+/// Never called: it tells the compiler what a body takes with it.
+pub fn whole<T>(_: T) {}
+
 /// Never called: it tells the compiler the type of a body.
 pub fn never<T>() -> T {
     loop {

@@ -9,7 +9,7 @@ mod returns;
 mod wanted;
 
 pub use self::body::{
-    Body, Ground, Plain, Seeing, View, future, instead, never, plain, plain_or, with_guard,
+    Body, Ground, Plain, Seeing, View, future, instead, never, plain, plain_or, whole, with_guard,
     with_guard_or,
 };
 pub use self::call::{Locked, locked, locked_or_skip};

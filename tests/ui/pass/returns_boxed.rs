@@ -15,7 +15,7 @@ fn sent(id: u64) -> Pin<Box<dyn Future<Output = Result<u64, LockError>> + Send>>
     Box::pin(async move { Ok(id) })
 }
 
-#[distributed_lock(key = "b:{name}")]
+#[distributed_lock(key("b:{}", name.len()))]
 fn borrowed(name: &str) -> Pin<Box<dyn Future<Output = Result<usize, LockError>> + Send + '_>> {
     if name.is_empty() {
         return Box::pin(std::future::ready(Ok(0)));
@@ -37,7 +37,9 @@ fn local(value: std::rc::Rc<u8>) -> LocalBoxFuture<'static, Result<u8, LockError
 #[distributed_lock(key = "b")]
 #[distributed_lock(key = "c", on_busy = fallback(sum_of_nothing))]
 fn recursive(depth: u64) -> BoxFuture<'static, Result<u64, LockError>> {
-    Box::pin(async move { if depth == 0 { Ok(0) } else { Ok(depth + recursive(depth - 1).await?) } })
+    Box::pin(
+        async move { if depth == 0 { Ok(0) } else { Ok(depth + recursive(depth - 1).await?) } },
+    )
 }
 
 async fn sum_of_nothing(_: u64) -> Result<u64, LockError> {
