@@ -13,6 +13,7 @@ use crate::Result;
 
 const ACQUIRE: &str = concat!(
     include_str!("../../../lock-runtime/src/store/redis/mint.lua"),
+    include_str!("../../../lock-runtime/src/store/redis/set_end.lua"),
     include_str!("../../../lock-runtime/src/store/redis/mutex_acquire.lua")
 );
 const RELEASE: &str = include_str!("../../../lock-runtime/src/store/redis/mutex_release.lua");

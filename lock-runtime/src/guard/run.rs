@@ -96,13 +96,11 @@ impl Watch {
         // The runtime that ran the watchdog may be gone, before or while this runs.
         guard.stand.keeper.ensure_running();
         let link = this.link.get_or_insert_with(|| Link::hold(&guard.stand));
-        // Destructors run inside the chain too: they may release nested guards.
+        if let (Err(cause), OnLost::Cancel) = (hold.check(), guard.on_lost) {
+            return lose(hold, link, body, cause);
+        }
         let polled = {
             let _entered = scope::enter(Some(Arc::clone(link)));
-            if let (Err(cause), OnLost::Cancel) = (hold.check(), guard.on_lost) {
-                body.end();
-                return Poll::Ready(Err(hold.lost_error(cause)));
-            }
             body.as_mut().poll(cx)
         };
         let cause = match (polled, guard.on_lost) {
@@ -114,10 +112,21 @@ impl Watch {
             (Poll::Pending, OnLost::Finish) => return Poll::Pending,
             (Poll::Pending, OnLost::Cancel) => ready!(this.alarm.poll_lost(hold, cx)),
         };
-        let _entered = scope::enter(Some(Arc::clone(link)));
-        body.end();
-        Poll::Ready(Err(hold.lost_error(cause)))
+        lose(hold, link, body, cause)
     }
+}
+
+/// Ends the body. Its destructors run inside the chain too: they may release nested guards.
+#[inline(never)]
+fn lose(
+    hold: &Hold,
+    link: &Arc<Link>,
+    body: Pin<&mut (dyn Started + '_)>,
+    cause: LossCause,
+) -> Poll<Result<(), LockError>> {
+    let _entered = scope::enter(Some(Arc::clone(link)));
+    body.end();
+    Poll::Ready(Err(hold.lost_error(cause)))
 }
 
 pin_project! {

@@ -1,5 +1,6 @@
 //! Function bodies, in the forms in which expansions hand them over.
 
+use std::fmt;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -147,19 +148,35 @@ impl View for Option<Arc<LockGuard>> {
     }
 }
 
+/// What makes a body of what that gets to see. A trait of its own, so that the type of the body is found
+/// by the closure alone: where it is a parameter of its own, the compiler compares it with itself once
+/// more when it asks whether a future is `Send`, without its lifetimes, and does not recognise it.
+pub trait Make<V> {
+    /// The body under way.
+    type Body: Future;
+    /// Starts the body.
+    fn make(self, view: V) -> Self::Body;
+}
+
+impl<V, C: FnOnce(V) -> F, F: Future> Make<V> for C {
+    type Body = F;
+
+    fn make(self, view: V) -> F {
+        self(view)
+    }
+}
+
 pin_project! {
     /// A body that is made of what it gets to see.
-    #[derive(Debug)]
-    pub struct Seeing<V, C, F> {
+    pub struct Seeing<V, C: Make<V>> {
         #[pin]
-        stage: Stage<C, F>,
+        stage: Stage<C, C::Body>,
         view: PhantomData<fn(V)>,
     }
 }
 
 pin_project! {
     #[project = StageProjection]
-    #[derive(Debug)]
     enum Stage<C, F> {
         Waiting { make: Option<C> },
         Running { #[pin] body: F },
@@ -167,14 +184,20 @@ pin_project! {
     }
 }
 
-impl<V, C, F> Seeing<V, C, F> {
+impl<V, C: Make<V>> Seeing<V, C> {
     fn new(make: C) -> Self {
         Self { stage: Stage::Waiting { make: Some(make) }, view: PhantomData }
     }
 }
 
+impl<V, C: Make<V>> fmt::Debug for Seeing<V, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Seeing").finish_non_exhaustive()
+    }
+}
+
 /// Wraps a body with `guard = name`, which gets its guard.
-pub fn with_guard<C, F>(make: C) -> Seeing<Arc<LockGuard>, C, F>
+pub fn with_guard<C, F>(make: C) -> Seeing<Arc<LockGuard>, C>
 where
     C: FnOnce(Arc<LockGuard>) -> F,
     F: Future,
@@ -183,7 +206,7 @@ where
 }
 
 /// Wraps a body with `on_busy = fallback(path)`, which is told whether somebody else has the lock.
-pub fn plain_or<C, F>(make: C) -> Seeing<bool, C, F>
+pub fn plain_or<C, F>(make: C) -> Seeing<bool, C>
 where
     C: FnOnce(bool) -> F,
     F: Future,
@@ -192,7 +215,7 @@ where
 }
 
 /// Wraps a body with both, which gets its guard, or none while somebody else has the lock.
-pub fn with_guard_or<C, F>(make: C) -> Seeing<Option<Arc<LockGuard>>, C, F>
+pub fn with_guard_or<C, F>(make: C) -> Seeing<Option<Arc<LockGuard>>, C>
 where
     C: FnOnce(Option<Arc<LockGuard>>) -> F,
     F: Future,
@@ -200,8 +223,8 @@ where
     Seeing::new(make)
 }
 
-impl<V: View, C: FnOnce(V) -> F, F: Future> Body for Seeing<V, C, F> {
-    type Output = F::Output;
+impl<V: View, C: Make<V>> Body for Seeing<V, C> {
+    type Output = <C::Body as Future>::Output;
 
     const WAIT: Option<Wait> = V::WAIT;
     const NEEDS_GUARD: bool = V::NEEDS_GUARD;
@@ -210,11 +233,11 @@ impl<V: View, C: FnOnce(V) -> F, F: Future> Body for Seeing<V, C, F> {
         let mut stage = self.project().stage;
         let StageProjection::Waiting { make } = stage.as_mut().project() else { return false };
         let (Some(make), Some(view)) = (make.take(), V::of(ground)) else { return false };
-        stage.set(Stage::Running { body: make(view) });
+        stage.set(Stage::Running { body: make.make(view) });
         true
     }
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut stage = self.project().stage;
         let StageProjection::Running { body } = stage.as_mut().project() else {
             return Poll::Pending;

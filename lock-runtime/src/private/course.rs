@@ -59,59 +59,109 @@ impl Course {
 
     /// Ready once all is over. `Ok` means that the body has a value; an error, that it is gone.
     /// Whatever is polled after that stays pending.
+    ///
+    /// The body may poll itself again inside of another box: what is on the stack meanwhile is kept
+    /// small, and so the steps that move a whole state are functions of their own.
     pub(super) fn poll(
         mut self: Pin<&mut Self>,
         mut body: Pin<&mut (dyn Start + '_)>,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), LockError>> {
         loop {
-            let next = match self.as_mut().project() {
-                CourseProjection::Acquiring { acquire, enforced, on_release_lost } => {
-                    let acquired = ready!(Pin::new(acquire).poll(cx));
-                    match start(body.as_mut(), acquired, *enforced) {
-                        Ok(Ground::Nothing | Ground::Busy) => Self::Free,
-                        Ok(ground) => Self::Running {
-                            watch: Watch::default(),
-                            ground,
-                            on_release_lost: *on_release_lost,
-                        },
-                        Err(error) => {
-                            body.end();
-                            return Poll::Ready(Err(error));
-                        }
-                    }
-                }
-                CourseProjection::Running { watch, ground, on_release_lost } => {
+            let step = match self.as_mut().project() {
+                CourseProjection::Acquiring { .. } => self.as_mut().poll_acquire(body.as_mut(), cx),
+                CourseProjection::Running { watch, ground, .. } => {
                     let Some(guard) = ground.guard() else { return Poll::Pending };
                     let result = ready!(watch.poll(guard, body.as_mut(), cx));
-                    let ground = std::mem::replace(ground, Ground::Nothing);
-                    let Some(guard) = ground.into_guard() else { return Poll::Ready(result) };
-                    Self::Releasing {
-                        release: guard.release(),
-                        result: Some(result),
-                        on_release_lost: *on_release_lost,
-                    }
+                    self.as_mut().begin_release(result)
                 }
-                CourseProjection::Releasing { release, result, on_release_lost } => {
-                    let released = ready!(Pin::new(release).poll(cx));
-                    let Some(result) = result.take() else { return Poll::Pending };
-                    let result = judge(result, released, *on_release_lost);
-                    if result.is_err() {
-                        body.end();
-                    }
-                    return Poll::Ready(result);
-                }
-                CourseProjection::Unlocked => {
-                    if !body.as_mut().start(&mut Ground::Nothing) {
-                        return Poll::Pending;
-                    }
-                    Self::Free
-                }
+                CourseProjection::Releasing { .. } => self.as_mut().poll_release(body.as_mut(), cx),
+                CourseProjection::Unlocked => self.as_mut().start_unlocked(body.as_mut()),
                 CourseProjection::Free => return body.poll(cx).map(Ok),
             };
-            self.set(next);
+            match step {
+                Step::Next => {}
+                Step::Wait => return Poll::Pending,
+                Step::End(result) => return Poll::Ready(result),
+            }
         }
     }
+
+    #[inline(never)]
+    fn poll_acquire(
+        mut self: Pin<&mut Self>,
+        mut body: Pin<&mut (dyn Start + '_)>,
+        cx: &mut Context<'_>,
+    ) -> Step {
+        let CourseProjection::Acquiring { acquire, enforced, on_release_lost } =
+            self.as_mut().project()
+        else {
+            return Step::Wait;
+        };
+        let Poll::Ready(acquired) = Pin::new(acquire).poll(cx) else { return Step::Wait };
+        let next = match start(body.as_mut(), acquired, *enforced) {
+            Ok(Ground::Nothing | Ground::Busy) => Self::Free,
+            Ok(ground) => {
+                let watch = Watch::default();
+                Self::Running { watch, ground, on_release_lost: *on_release_lost }
+            }
+            Err(error) => {
+                body.end();
+                return Step::End(Err(error));
+            }
+        };
+        self.set(next);
+        Step::Next
+    }
+
+    #[inline(never)]
+    fn start_unlocked(mut self: Pin<&mut Self>, body: Pin<&mut (dyn Start + '_)>) -> Step {
+        if !body.start(&mut Ground::Nothing) {
+            return Step::Wait;
+        }
+        self.set(Self::Free);
+        Step::Next
+    }
+
+    #[inline(never)]
+    fn begin_release(mut self: Pin<&mut Self>, result: Result<(), LockError>) -> Step {
+        let CourseProjection::Running { ground, on_release_lost, .. } = self.as_mut().project()
+        else {
+            return Step::Wait;
+        };
+        let (ground, on_release_lost) =
+            (std::mem::replace(ground, Ground::Nothing), *on_release_lost);
+        let Some(guard) = ground.into_guard() else { return Step::End(result) };
+        let (release, result) = (guard.release(), Some(result));
+        self.set(Self::Releasing { release, result, on_release_lost });
+        Step::Next
+    }
+
+    #[inline(never)]
+    fn poll_release(
+        self: Pin<&mut Self>,
+        body: Pin<&mut (dyn Start + '_)>,
+        cx: &mut Context<'_>,
+    ) -> Step {
+        let CourseProjection::Releasing { release, result, on_release_lost } = self.project()
+        else {
+            return Step::Wait;
+        };
+        let Poll::Ready(released) = Pin::new(release).poll(cx) else { return Step::Wait };
+        let Some(result) = result.take() else { return Step::Wait };
+        let result = judge(result, released, *on_release_lost);
+        if result.is_err() {
+            body.end();
+        }
+        Step::End(result)
+    }
+}
+
+/// What there is to do after a step.
+enum Step {
+    Next,
+    Wait,
+    End(Result<(), LockError>),
 }
 
 /// Starts the body on what was acquired; the error, where it has nothing to do there.

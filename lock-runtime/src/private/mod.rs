@@ -9,8 +9,8 @@ mod returns;
 mod wanted;
 
 pub use self::body::{
-    Body, Ground, Plain, Seeing, View, future, instead, never, plain, plain_or, whole, with_guard,
-    with_guard_or,
+    Body, Ground, Make, Plain, Seeing, View, future, instead, never, plain, plain_or, whole,
+    with_guard, with_guard_or,
 };
 pub use self::call::{Locked, locked, locked_or_skip};
 pub use self::returns::{ErrorReturn, SkipReturn, SkippedValue};
