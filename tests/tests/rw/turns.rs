@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use futures_util::poll;
 use lock_runtime::{Lease, LockError, LockOptions, RwLock};
 use lock_tests::{RedisServer, eventually};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::tries::{Tried, far_world, same_token, trying};
 use crate::{AT_ONCE, SOON, got, holds, nothing_left, reading};
@@ -170,5 +170,24 @@ async fn shutdown_ends_the_wait_for_an_answer() {
         assert!(matches!(tried, Err(LockError::Closed)), "{tried:?}");
     }
     proxy.pass();
+    nothing_left(&server, "t").await;
+}
+
+/// S-27: whoever asks whether readers may join and is not polled any more costs the others a wait.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_joiner_who_stands_still_is_passed() {
+    let (server, _proxy, client) = far_world(Duration::from_millis(300)).await;
+    let lock = client.rw_lock("t");
+    let reader = lock.read().await.unwrap();
+    // Longer than an answer is good for.
+    sleep(Duration::from_millis(50)).await;
+    let mut still = Box::pin(lock.read());
+    assert!(poll!(&mut still).is_pending());
+    let asked = Instant::now();
+    for waiting in [reading(&client, "t"), reading(&client, "t")] {
+        drop(got(waiting, Duration::from_secs(3)).await);
+    }
+    assert!(asked.elapsed() < Duration::from_secs(2), "took {:?}", asked.elapsed());
+    drop((still, reader));
     nothing_left(&server, "t").await;
 }
