@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lock_runtime::{LockClient, LockOptions, MemoryStore};
 use lock_tests::RedisServer;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, timeout};
 
 const AT_LEAST: Duration = Duration::from_millis(600);
 
@@ -53,12 +53,64 @@ async fn a_writer_that_is_kept_leaves_its_reader() {
         assert!(other.rw_lock("w").try_write().await.unwrap().is_none(), "nobody reads any more");
         assert!(!reader.is_lost());
         reader.release().await.unwrap();
-        other.force_release("w").await.unwrap();
+        // Neither is kept any more: the end of the reader's lease is nobody's.
+        other.rw_lock("w").try_write().await.unwrap().expect("kept").release().await.unwrap();
         let writer = lock.write().await.unwrap();
         let reader = writer.run(lock.clone().with(kept()).read()).await.unwrap().unwrap();
         reader.release().await.unwrap();
         sleep(AT_LEAST).await;
         writer.release().await.unwrap();
         other.rw_lock("w").try_write().await.unwrap().unwrap().release().await.unwrap();
+    }
+}
+
+/// S-15, S-27: a writer that is kept ends when it was to end, and those who wait learn of it, although
+/// the lease of a reader inside had the lock last longer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_inside_makes_no_writer_longer() {
+    let server = RedisServer::start().await;
+    for (client, other) in pairs(&server).await {
+        let lock = client.rw_lock("i");
+        let start = Instant::now();
+        let writer = lock.clone().with(kept()).write().await.unwrap();
+        let (one, two) =
+            writer.run(async { (lock.read().await, lock.read().await) }).await.unwrap();
+        writer.release().await.unwrap();
+        one.unwrap().release().await.unwrap();
+        let waiter = other.rw_lock("i");
+        let waiter = tokio::spawn(async move { waiter.write().await });
+        sleep(AT_LEAST / 6).await;
+        two.unwrap().release().await.unwrap();
+        assert!(other.rw_lock("i").try_read().await.unwrap().is_none(), "not kept");
+        let next = timeout(Duration::from_secs(3), waiter).await.expect("kept for ever").unwrap();
+        assert!(start.elapsed() >= AT_LEAST, "free after {:?}", start.elapsed());
+        next.unwrap().release().await.unwrap();
+    }
+}
+
+/// S-27: once a writer that was kept is over, those inside of it are readers like others, and nobody
+/// gets in by its name before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn readers_inside_of_what_was_kept_let_others_read() {
+    let server = RedisServer::start().await;
+    for (client, other) in pairs(&server).await {
+        let lock = client.rw_lock("d");
+        let writer = lock.clone().with(kept()).write().await.unwrap();
+        let (one, two) =
+            writer.run(async { (lock.read().await, lock.read().await) }).await.unwrap();
+        writer.release().await.unwrap();
+        sleep(AT_LEAST).await;
+        let reader = other.rw_lock("d");
+        let reader = tokio::spawn(async move { reader.read().await });
+        sleep(AT_LEAST / 6).await;
+        one.unwrap().release().await.unwrap();
+        let reader = timeout(Duration::from_secs(3), reader).await.expect("kept").unwrap().unwrap();
+        let two = two.unwrap();
+        assert!(!two.is_lost());
+        assert_eq!(other.inspect("d").await.unwrap().holders.len(), 2);
+        two.release().await.unwrap();
+        assert!(other.rw_lock("d").try_write().await.unwrap().is_none(), "nobody reads any more");
+        reader.release().await.unwrap();
+        other.rw_lock("d").try_write().await.unwrap().unwrap().release().await.unwrap();
     }
 }

@@ -344,6 +344,13 @@ impl Value {
     }
 }
 
+impl Field {
+    /// True if that writer has entered, and not let go.
+    fn writes(&self, owner: &str) -> bool {
+        self.side == Side::Write && self.count > 0 && &*self.owner == owner
+    }
+}
+
 impl Hash {
     fn has(&self, owner: &str, side: Side) -> bool {
         self.fields.iter().any(|field| field.side == side && &*field.owner == owner)
