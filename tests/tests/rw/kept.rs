@@ -7,6 +7,8 @@ use lock_runtime::{LockClient, LockOptions, MemoryStore};
 use lock_tests::RedisServer;
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::{nothing_left, world};
+
 const AT_LEAST: Duration = Duration::from_millis(600);
 
 fn kept() -> LockOptions {
@@ -113,4 +115,18 @@ async fn readers_inside_of_what_was_kept_let_others_read() {
         reader.release().await.unwrap();
         other.rw_lock("d").try_write().await.unwrap().unwrap().release().await.unwrap();
     }
+}
+
+/// S-27: what is freed by force leaves nothing behind, of those inside neither.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_kept_and_is_freed_leaves_nothing() {
+    let (server, client) = world().await;
+    let long = LockOptions::builder().at_least(Duration::from_secs(60)).build().unwrap();
+    let lock = client.rw_lock("f");
+    let writer = lock.clone().with(long).write().await.unwrap();
+    let reader = writer.run(lock.read()).await.unwrap().unwrap();
+    writer.release().await.unwrap();
+    assert!(client.force_release("f").await.unwrap());
+    nothing_left(&server, "f").await;
+    assert!(reader.release().await.is_err());
 }

@@ -199,6 +199,7 @@ impl Table {
             if let Some(name) = self.existing(lock.key().as_str(), now)
                 && let Ok(Some(hash)) = name.hash()
                 && let Some(field) = hash.field(ask.owner.as_field(), side_of(lock.kind()))
+                && field.count > 0
             {
                 field.count = ask.count;
             }
@@ -341,13 +342,6 @@ impl Value {
             Self::Hash(hash) => Some(hash.until),
             Self::Number(number) => number.until,
         }
-    }
-}
-
-impl Field {
-    /// True if that writer has entered, and not let go.
-    fn writes(&self, owner: &str) -> bool {
-        self.side == Side::Write && self.count > 0 && &*self.owner == owner
     }
 }
 

@@ -3,7 +3,8 @@
 //! A read hold ends by its own time, in `reads`; the hash lives as long as the longest.
 
 use super::{
-    Hash, Mode, Name, Reply, SOON, Side, Tell, Value, another_kind, held, keep_place, leave_place,
+    Field, Hash, Mode, Name, Reply, SOON, Side, Tell, Value, another_kind, held, keep_place,
+    leave_place,
 };
 use crate::clock::Tick;
 use crate::error::StoreError;
@@ -151,5 +152,12 @@ impl Name {
     pub(super) fn longest_reader(&self) -> Option<Tick> {
         let Some(Value::Hash(hash)) = &self.value else { return None };
         hash.fields.iter().filter_map(|field| self.reads.get(&field.owner).copied()).max()
+    }
+}
+
+impl Field {
+    /// True if that writer has entered, and not let go.
+    fn writes(&self, owner: &str) -> bool {
+        self.side == Side::Write && self.count > 0 && &*self.owner == owner
     }
 }
