@@ -1,9 +1,11 @@
 //! Sides that are kept for a while, however soon they are let go (`LockOptions::at_least`): `at_least`
 //! has what they share with other kinds.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use lock_runtime::{LockClient, LockOptions, MemoryStore};
+use lock_runtime::store::{AcquireReply, AcquireRequest, OwnerId, ReleaseRequest, Target};
+use lock_runtime::{LockClient, LockKey, LockOptions, MemoryStore, RedisStore, Store};
 use lock_tests::RedisServer;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -129,4 +131,40 @@ async fn what_was_kept_and_is_freed_leaves_nothing() {
     assert!(client.force_release("f").await.unwrap());
     nothing_left(&server, "f").await;
     assert!(reader.release().await.is_err());
+}
+
+/// S-27: who asked for the read side inside of a writer, and is late, is not let in by its name.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_writer_that_has_let_go_helps_nobody_in() {
+    let server = RedisServer::start().await;
+    let redis = RedisStore::connect(&server.url()).await.unwrap();
+    let stores: [Box<dyn Store>; 2] = [Box::new(MemoryStore::new()), Box::new(redis)];
+    for store in stores {
+        let owner = |hold| OwnerId::new("8f1c", hold, 1);
+        let ask = |target: fn(LockKey) -> Arc<Target>, owner| AcquireRequest {
+            target: target(LockKey::new("n").unwrap()),
+            owner,
+            lease: Duration::from_secs(20),
+            tokens: 1,
+            place: None,
+            joins: false,
+            timeout: Duration::from_secs(5),
+        };
+        let inside = |hold| ask(Target::read, owner(hold).within(&owner(1)));
+        let writer = ask(Target::write, owner(1));
+        let released = ReleaseRequest {
+            target: Arc::clone(&writer.target),
+            owner: owner(1),
+            keep: Duration::from_secs(10),
+            timeout: writer.timeout,
+        };
+        assert!(matches!(store.acquire(writer).await.unwrap(), AcquireReply::Granted(_)));
+        assert!(matches!(store.acquire(inside(2)).await.unwrap(), AcquireReply::Granted(_)));
+        store.release(released).await.unwrap();
+        let late = store.acquire(inside(3)).await.unwrap();
+        assert!(matches!(late, AcquireReply::Held(_)), "{store:?}: {late:?}");
+        // Asked again after a lost reply, it has what it had (S-22).
+        let again = store.acquire(inside(2)).await.unwrap();
+        assert!(matches!(again, AcquireReply::Granted(_)), "{store:?}: {again:?}");
+    }
 }
