@@ -241,6 +241,7 @@ async fn the_local_line_waits_as_well() {
     let (second, handed) = (second.await.unwrap().unwrap(), Instant::now());
     assert_eq!(second.token().get(), token.get() + 1, "not handed on, not what this is about");
     second.release().await.unwrap();
+    assert_eq!(peer.inspect("line").await.unwrap().remaining, Some(AT_LEAST));
     let third = third.await.unwrap().unwrap();
     assert!(handed.elapsed() >= AT_LEAST, "handed on after {:?}", handed.elapsed());
     assert!(handed.elapsed() < AT_LEAST + Duration::from_millis(50), "{:?}", handed.elapsed());
