@@ -7,6 +7,7 @@ mod kinds;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use futures_util::poll;
 use lock_runtime::{
     Clock, DeclaredKind, Lease, LockClient, LockError, LockGuard, LockOptions, LockOptionsBuilder,
     MemoryStore, Quorum, Wait,
@@ -199,16 +200,16 @@ async fn a_lost_reply_changes_nothing() {
     let proxy = Proxy::start(server.port()).await;
     let client = LockClient::connect(&proxy.url()).await.unwrap();
     let (other, _) = on_redis(&server).await;
-    for (lost, dropped) in [(1, false), (2, true)] {
+    for (lost, how) in [(1, "released"), (2, "dropped"), (3, "cut off")] {
         let name = format!("lost-{lost}");
         let start = Instant::now();
         let long = at_least(2 * AT_LEAST).build().unwrap();
         let guard = client.mutex(&name).with(long).lock().await.unwrap();
         proxy.drop_next_reply_to(&name);
-        if dropped {
-            drop(guard);
-        } else {
-            guard.release().await.unwrap();
+        match how {
+            "released" => guard.release().await.unwrap(),
+            "dropped" => drop(guard),
+            _ => assert!(poll!(Box::pin(guard.release())).is_pending()),
         }
         let what = "the reply is lost";
         eventually(SOON, what, async || proxy.replies_dropped() == lost).await;
@@ -234,10 +235,13 @@ async fn the_local_line_waits_as_well() {
     outside.release().await.unwrap();
     let first = first.await.unwrap().unwrap();
     let token = first.token();
+    // Counted from here for the next: short enough to be handed on.
+    sleep(Duration::from_millis(2)).await;
     first.release().await.unwrap();
     let (second, handed) = (second.await.unwrap().unwrap(), Instant::now());
     assert_eq!(second.token().get(), token.get() + 1, "not handed on, not what this is about");
     second.release().await.unwrap();
+    assert_eq!(peer.inspect("line").await.unwrap().remaining, Some(AT_LEAST));
     let third = third.await.unwrap().unwrap();
     assert!(handed.elapsed() >= AT_LEAST, "handed on after {:?}", handed.elapsed());
     assert!(handed.elapsed() < AT_LEAST + Duration::from_millis(50), "{:?}", handed.elapsed());
@@ -274,6 +278,19 @@ async fn a_shutdown_leaves_it_cleanly() {
         let wanted = Duration::from_secs(40)..=Duration::from_secs(60);
         assert!(matches!(left, Ttl::Left(left) if wanted.contains(&left)), "{name}: {left:?}");
         assert!(other.mutex(name).try_lock().await.unwrap().is_none());
+    }
+}
+
+/// S-19: leaving it to end needs no memory.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn short_memory_is_enough() {
+    let server = RedisServer::start().await;
+    let (client, _) = on_redis(&server).await;
+    let long = at_least(Duration::from_secs(60)).build().unwrap();
+    let guards = join_all(KINDS.map(|kind| take(&client, kind, kind, long))).await;
+    server.client().cmd(&["CONFIG", "SET", "maxmemory", "1"]).await;
+    for (guard, kind) in guards.into_iter().zip(KINDS) {
+        guard.unwrap().release().await.unwrap_or_else(|error| panic!("{kind}: {error}"));
     }
 }
 

@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::OwnedMutexGuard;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::waiting::A_MOMENT;
 use super::{Contention, Engine, re_enter, until};
@@ -289,7 +289,9 @@ impl Contention {
     ) -> Result<bool, StoreError> {
         let Stand { hold, .. } = stand;
         let timing = self.engine.keeper.timing;
-        let mut said = shared.said.lock().await;
+        // Whoever asks and is not polled any more is not waited for (invariant 3).
+        let enough = timing.command_timeout * 2 + A_MOMENT;
+        let Ok(mut said) = timeout(enough, shared.said.lock()).await else { return Ok(false) };
         let Ok(asked_at) = hold.check() else { return Ok(false) };
         let fresh = asked_at.since(said.asked_at) < timing.handoff_window;
         // Also a refusal or a failure (invariant 3).

@@ -258,6 +258,11 @@ impl Hold {
             && !self.count_queued.swap(true, Ordering::AcqRel)
     }
 
+    /// False while it is only kept for others to join.
+    fn has_guards(&self) -> bool {
+        self.count.load(Ordering::Acquire) > 0
+    }
+
     /// The count to show, if the store shows another.
     fn count_to_show(&self) -> Option<u32> {
         self.count_queued.store(false, Ordering::Release);

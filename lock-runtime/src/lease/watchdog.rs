@@ -202,7 +202,10 @@ impl Watchdog {
             } else if let Some(lease) = hold.renewal(now).filter(|_| !closed) {
                 let retry_at = now.after(lease / 10).min(hold.deadline());
                 queue.put(&hold, retry_at);
-                renewals.entry(lease).or_default().push(hold);
+                // Who waits to join one that nobody has may not be polled any more: it ends with its lease.
+                if hold.has_guards() {
+                    renewals.entry(lease).or_default().push(hold);
+                }
             } else {
                 queue.put(&hold, hold.deadline());
             }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use lock_runtime::{Lease, LockError, LockOptions, Wait};
-use lock_tests::eventually;
+use lock_tests::{RedisServer, eventually};
 use tokio::time::{Instant, sleep};
 
 use crate::{
@@ -206,4 +206,20 @@ async fn tokens_grow_across_both_sides() {
         }
         nothing_left(&server, "t").await;
     }
+}
+
+/// S-27, S-31: a hold that replicas are to know of is its owner's alone, whoever asks for as many.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn readers_with_replicas_have_a_hold_of_their_own() {
+    let (server, client) = world().await;
+    let _replica = RedisServer::builder().replica_of(server.port()).start().await;
+    server.wait_for_replicas(1).await;
+    let known = LockOptions::builder().replicas(1, SOON).build().unwrap();
+    let lock = client.rw_lock("replicas").with(known);
+    let guards = [lock.read().await.unwrap(), lock.try_read().await.unwrap().unwrap()];
+    assert_eq!(holds(&server, "replicas").await.len(), 2);
+    for guard in guards {
+        guard.release().await.unwrap();
+    }
+    nothing_left(&server, "replicas").await;
 }

@@ -195,3 +195,23 @@ async fn a_waiting_writer_goes_first() {
     got(writer, AT_ONCE).await.release().await.unwrap();
     nothing_left(&server, "t").await;
 }
+
+/// S-27: a refusal that is older than the question is nobody's answer to it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_old_refusal_is_not_shared() {
+    let (server, proxy, client) = far_world(Duration::from_secs(2)).await;
+    let writer = connect(&server).await.rw_lock("t").write().await.unwrap();
+    proxy.delay_replies(Duration::from_millis(300));
+    server.reset_stats().await;
+    let early = trying(&client, "t");
+    eventually(SOON, "the server has refused", async || {
+        server.command_calls().await.contains_key("evalsha")
+    })
+    .await;
+    writer.release().await.unwrap();
+    let late = trying(&client, "t").await.unwrap().unwrap();
+    assert!(early.await.unwrap().unwrap().is_none(), "not refused, not what this is about");
+    drop(late.expect("nobody writes any more"));
+    proxy.pass();
+    nothing_left(&server, "t").await;
+}

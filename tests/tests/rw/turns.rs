@@ -7,10 +7,10 @@ use futures_util::future::join_all;
 use futures_util::poll;
 use lock_runtime::{Lease, LockError, LockOptions, RwLock};
 use lock_tests::{RedisServer, eventually};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::tries::{Tried, far_world, same_token, trying};
-use crate::{AT_ONCE, SOON, got, holds, nothing_left, reading};
+use crate::{AT_ONCE, SOON, got, holds, nothing_left, reading, watchdog};
 
 type Trying = Pin<Box<dyn Future<Output = Tried> + Send>>;
 
@@ -170,5 +170,42 @@ async fn shutdown_ends_the_wait_for_an_answer() {
         assert!(matches!(tried, Err(LockError::Closed)), "{tried:?}");
     }
     proxy.pass();
+    nothing_left(&server, "t").await;
+}
+
+/// S-27: whoever asks whether readers may join and is not polled any more costs the others a wait.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_joiner_who_stands_still_is_passed() {
+    let (server, _proxy, client) = far_world(Duration::from_millis(300)).await;
+    let lock = client.rw_lock("t");
+    let reader = lock.read().await.unwrap();
+    // Longer than an answer is good for.
+    sleep(Duration::from_millis(50)).await;
+    let mut still = Box::pin(lock.read());
+    assert!(poll!(&mut still).is_pending());
+    let asked = Instant::now();
+    for waiting in [reading(&client, "t"), reading(&client, "t")] {
+        drop(got(waiting, Duration::from_secs(3)).await);
+    }
+    assert!(asked.elapsed() < Duration::from_secs(2), "took {:?}", asked.elapsed());
+    drop((still, reader));
+    nothing_left(&server, "t").await;
+}
+
+/// S-10, S-17: a hold that is only kept for somebody to join, who is not polled any more, ends with its
+/// lease.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_kept_for_who_stands_still() {
+    let (server, proxy, client) = far_world(Duration::from_secs(2)).await;
+    let lock = client.rw_lock("t").with(watchdog(Duration::from_millis(600)));
+    proxy.delay_replies(Duration::from_millis(50));
+    let first = asking(&server, &lock).await;
+    let mut behind = behind(&lock, 1).await;
+    first.await.unwrap().expect("nobody writes").release().await.unwrap();
+    assert_eq!(holds(&server, "t").await.len(), 1, "not kept, not what this is about");
+    proxy.pass();
+    nothing_left(&server, "t").await;
+    let late = timeout(SOON, behind.remove(0)).await.expect("no turn");
+    drop(late.unwrap().expect("nobody writes"));
     nothing_left(&server, "t").await;
 }

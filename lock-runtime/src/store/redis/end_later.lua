@@ -25,14 +25,14 @@ function finish.fair(lock, queue, _, _, _, prefix)
   end
 end
 
--- When the last of the readers in the hash ends. Redisson has one time-out for each time that a
+-- When the last of those in the hash ends that have a time-out. Redisson has one time-out for each time that a
 -- reader entered, ours has one for all.
 local function longest_reader(lock, prefix)
   local longest = -2
   local fields = redis.call('HGETALL', lock)
   for i = 1, #fields, 2 do
     local count = tonumber(fields[i + 1]) or 0
-    for n = 1, math.min(count, 256) do
+    for n = 1, math.min(math.max(count, 1), 256) do
       local left = redis.call('PTTL', prefix .. ':' .. fields[i] .. ':rwlock_timeout:' .. n)
       longest = math.max(longest, left)
       if left > 0 and count > 16 then
@@ -53,8 +53,13 @@ function finish.read(lock, own, _, _, channel, prefix)
   redis.call('PUBLISH', channel, '0')
 end
 
-function finish.write(lock, _, _, _, channel, prefix)
-  redis.call('PEXPIRE', lock, math.max(later, longest_reader(lock, prefix)))
+function finish.write(lock, _, field, _, channel, prefix)
+  redis.call('PEXPIRE', lock, later)
+  -- Those inside may have the hash last longer. Entered no times and with a time-out as readers have,
+  -- the writer is seen to have let go, and until when it is kept.
+  redis.call('HSET', lock, field, 0)
+  redis.call('SET', prefix .. ':' .. field .. ':rwlock_timeout:1', '1', 'PX', later)
+  redis.call('PEXPIRE', lock, longest_reader(lock, prefix))
   redis.call('PUBLISH', channel, '1')
 end
 

@@ -11,7 +11,8 @@ local function free_sides()
   local held = redis.call('HGET', KEYS[1], 'mode') == 'write'
   local fields = redis.call('HGETALL', KEYS[1])
   for i = 1, #fields, 2 do
-    for n = 1, tonumber(fields[i + 1]) or 0 do
+    local count = tonumber(fields[i + 1])
+    for n = 1, count and math.max(count, 1) or 0 do
       local key = ARGV[4] .. ':' .. fields[i] .. ':rwlock_timeout:' .. n
       held = redis.call('DEL', key) == 1 or held
     end

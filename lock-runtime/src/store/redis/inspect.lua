@@ -46,7 +46,8 @@ if type == 'hash' then
       local reads = mode == 'read' or mode == 'write' and not string.match(owner, ':write$')
       local ends = reads and reader_left(owner, count) or ttl
       if ends ~= -2 then
-        add(owner, count, ends)
+        -- None is a writer that has let go and is kept for a while.
+        add(owner, math.max(count, 1), ends)
       end
     end
   end

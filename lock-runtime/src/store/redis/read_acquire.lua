@@ -11,8 +11,10 @@ if not mode and redis.call('EXISTS', KEYS[1]) == 1 or mode == 'fair' then
   return redis.error_reply('WRONGTYPE the key holds another kind of lock')
 end
 local ours = redis.call('EXISTS', KEYS[4]) == 1 and redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1
-local writes = mode == 'write' and redis.call('HEXISTS', KEYS[1], ARGV[6] .. ':write') == 1
-if mode == 'write' and not writes then
+local entered = mode == 'write' and redis.call('HGET', KEYS[1], ARGV[6] .. ':write')
+-- One that has let go, and is kept for a while, helps nobody in.
+local writes = entered and entered ~= '0'
+if mode == 'write' and not (writes or ours) then
   return redis.call('PTTL', KEYS[1])
 end
 if ARGV[5] == '1' and not ours then

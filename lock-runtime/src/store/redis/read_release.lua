@@ -1,5 +1,6 @@
 -- Give back the read side if this owner holds it; free the lock with its last reader (S-19, S-27).
--- Readers whose own time-out has passed are swept on the way.
+-- Readers whose own time-out has passed are swept on the way, and so is a writer around them that
+-- has let go and is kept for a while: then they are readers like others.
 -- KEYS[1] lock hash   KEYS[2] this hold's time-out
 -- ARGV[1] owner   ARGV[2] channel of the lock's releases   ARGV[3] prefix of the readers' time-outs
 -- returns how many subscribers were told, or -1: not held by this owner.
@@ -13,9 +14,13 @@ redis.call('DEL', KEYS[2])
 local write = redis.call('HGET', KEYS[1], 'mode') == 'write'
 local longest = -1
 local fields = redis.call('HGETALL', KEYS[1])
+local kept
+for i = 1, #fields, 2 do
+  kept = kept or write and fields[i + 1] == '0' and fields[i]
+end
 for i = 1, #fields, 2 do
   local count = tonumber(fields[i + 1])
-  if count and not write then
+  if count and (kept or not write) then
     -- Redisson has one time-out for each time that a reader entered, ours has one for all.
     local left = -2
     for n = 1, math.min(math.max(count, 1), 256) do
@@ -34,8 +39,16 @@ end
 local told = 0
 if longest > 0 then
   redis.call('PEXPIRE', KEYS[1], longest)
-elseif not write then
+  if kept and redis.call('HEXISTS', KEYS[1], kept) == 0 then
+    redis.call('HSET', KEYS[1], 'mode', 'read')
+  end
+elseif kept or not write then
   redis.call('DEL', KEYS[1])
+end
+if kept then
+  -- Its end may be nearer, for readers as well.
+  told = redis.call('PUBLISH', ARGV[2], '1')
+elseif not write and longest <= 0 then
   told = redis.call('PUBLISH', ARGV[2], '0')
 end
 return alive and told or -1

@@ -1,6 +1,6 @@
 //! Leaving a hold to end by itself, in place of freeing it.
 
-use super::{Mode, Name, Tell, side_of};
+use super::{Mode, Name, Side, Tell, side_of};
 use crate::clock::Tick;
 use crate::store::{LockKind, OwnerId, Target};
 
@@ -38,13 +38,20 @@ impl Name {
             let Some(end) = self.reads.get_mut(field) else { return false };
             *end = until;
         }
-        let readers = self.longest_reader().unwrap_or(until);
+        if kind == LockKind::Write {
+            // Those inside may have the hash last longer: seen to have let go, and until when it is kept.
+            self.reads.insert(owner.shared_field(), until);
+        }
+        let longest = self.longest_reader().unwrap_or(until);
         let Ok(Some(hash)) = self.hash() else { return false };
+        if let (LockKind::Write, Some(field)) = (kind, hash.field(field, Side::Write)) {
+            field.count = 0;
+        }
         hash.until = match kind {
-            LockKind::Read if mode == Mode::Read => readers,
+            LockKind::Read if mode == Mode::Read => longest,
             // Who reads inside of a writer does not shorten what that has.
-            LockKind::Read => readers.max(hash.until),
-            LockKind::Write => readers.max(until),
+            LockKind::Read => longest.max(hash.until),
+            LockKind::Write => longest,
             _ => until,
         };
         true

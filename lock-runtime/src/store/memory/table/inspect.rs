@@ -110,7 +110,8 @@ impl Name {
             }
             _ => Some(hash.until),
         };
-        let alive = |field: &Field| Some((field.shown(), field.count, end(field)?));
+        // None is a writer that has let go and is kept for a while.
+        let alive = |field: &Field| Some((field.shown(), field.count.max(1), end(field)?));
         hash.fields.iter().filter_map(alive).collect()
     }
 

@@ -199,6 +199,7 @@ impl Table {
             if let Some(name) = self.existing(lock.key().as_str(), now)
                 && let Ok(Some(hash)) = name.hash()
                 && let Some(field) = hash.field(ask.owner.as_field(), side_of(lock.kind()))
+                && field.count > 0
             {
                 field.count = ask.count;
             }

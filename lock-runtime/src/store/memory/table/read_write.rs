@@ -3,7 +3,8 @@
 //! A read hold ends by its own time, in `reads`; the hash lives as long as the longest.
 
 use super::{
-    Hash, Mode, Name, Reply, SOON, Side, Tell, Value, another_kind, held, keep_place, leave_place,
+    Field, Hash, Mode, Name, Reply, SOON, Side, Tell, Value, another_kind, held, keep_place,
+    leave_place,
 };
 use crate::clock::Tick;
 use crate::error::StoreError;
@@ -16,9 +17,10 @@ impl Name {
         let (mut ours, mut writes) = (false, false);
         if let Some(hash) = self.side_hash()? {
             ours = alive && hash.has(owner, Side::Only);
-            writes = hash.mode == Mode::Write
-                && ask.owner.writer().is_some_and(|writer| hash.has(writer, Side::Write));
-            if hash.mode == Mode::Write && !writes {
+            // One that has let go, and is kept for a while, helps nobody in.
+            let entered = |writer| hash.fields.iter().any(|field| field.writes(writer));
+            writes = hash.mode == Mode::Write && ask.owner.writer().is_some_and(entered);
+            if hash.mode == Mode::Write && !(writes || ours) {
                 return Ok(held(hash.until, now));
             }
         }
@@ -69,15 +71,17 @@ impl Name {
         Ok(AcquireReply::Granted(token))
     }
 
-    /// Frees the lock with its last reader; readers that died are swept on the way.
+    /// Frees the lock with its last reader. Readers that died are swept on the way, and so is a writer
+    /// around them that has let go and is kept for a while: then they are readers like others.
     pub(super) fn release_read(&mut self, lock: &Target, owner: &OwnerId, tell: &mut Tell) -> bool {
         let Ok(Some(hash)) = self.hash() else { return false };
         if !hash.remove(owner.as_field(), Side::Only) {
             return false;
         }
         let write = hash.mode == Mode::Write;
+        let kept = hash.fields.iter().any(|field| field.side == Side::Write && field.count == 0);
         let alive = self.reads.remove(owner.as_field()).is_some();
-        if write {
+        if write && !kept {
             return alive;
         }
         let longest = self.longest_reader();
@@ -86,11 +90,14 @@ impl Name {
             (Some(Value::Hash(hash)), Some(longest)) => {
                 hash.fields.retain(|field| reads.contains_key(&field.owner));
                 hash.until = longest;
+                if hash.fields.iter().all(|field| field.side == Side::Only) {
+                    hash.mode = Mode::Read;
+                }
             }
-            (value, _) => {
-                *value = None;
-                tell.push(lock.channel().to_owned());
-            }
+            (value, _) => *value = None,
+        }
+        if kept || longest.is_none() {
+            tell.push(lock.channel().to_owned());
         }
         alive
     }
@@ -145,5 +152,12 @@ impl Name {
     pub(super) fn longest_reader(&self) -> Option<Tick> {
         let Some(Value::Hash(hash)) = &self.value else { return None };
         hash.fields.iter().filter_map(|field| self.reads.get(&field.owner).copied()).max()
+    }
+}
+
+impl Field {
+    /// True if that writer has entered, and not let go.
+    fn writes(&self, owner: &str) -> bool {
+        self.side == Side::Write && self.count > 0 && &*self.owner == owner
     }
 }
