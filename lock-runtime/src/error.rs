@@ -120,7 +120,7 @@ pub enum LockError {
     #[error("the lock client is shut down")]
     Closed,
     /// The store failed; see the source for how.
-    #[error("the lock store failed")]
+    #[error("the lock store {}", .0.kind().in_short())]
     Store(#[source] StoreError),
 }
 
@@ -266,6 +266,20 @@ impl StoreErrorKind {
     #[must_use]
     pub fn is_transient(self) -> bool {
         matches!(self, Self::Unavailable | Self::OutcomeUnknown | Self::NotReady)
+    }
+
+    /// What the store did, for who prints an error without its source.
+    fn in_short(self) -> &'static str {
+        match self {
+            Self::Unavailable => "cannot be reached",
+            Self::OutcomeUnknown => "did not answer",
+            Self::NotReady => "cannot serve this now",
+            Self::OutOfMemory => "is out of memory",
+            Self::Denied => "refuses this client",
+            Self::WrongType => "has something else under this name",
+            Self::Config => "cannot be used with this address or setting",
+            Self::Protocol => "gave an answer that is not understood",
+        }
     }
 }
 

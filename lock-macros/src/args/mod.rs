@@ -128,19 +128,41 @@ impl Args {
                 return Err(without_value(&name));
             }
             Given::Value(ungrouped(input.parse()?))
+        } else if input.peek(Token![:]) && !input.peek(Token![::]) {
+            let message = format!("the value stands behind `=`; write `{name} = …`");
+            return Err(input.error(message));
         } else if ARGUMENTS.contains(&name.to_string().as_str()) {
             return Err(without_value(&name));
         } else {
-            return Err(unknown(&name));
+            return Err(self.value_of_key(&name).unwrap_or_else(|| unknown(&name)));
         };
         if self.place(&name.to_string()).is_some() {
             errors.push_at(name.span(), format!("`{name}` is given twice; keep one of them"));
         } else {
             let set = self.set(&name, given);
+            // Who wrote `name = "…"` did not forget the key.
+            let meant = other_name(&name.to_string()).unwrap_or_default();
+            if !ARGUMENTS.contains(&name.to_string().as_str()) && meant.starts_with("key") {
+                self.seen.push(Ident::new(meant, name.span()));
+            }
             self.seen.push(name);
             errors.keep(set);
         }
         Ok(())
+    }
+
+    /// Who wrote `key = "order:{}", id` meant to give the key a value.
+    fn value_of_key(&mut self, name: &Ident) -> Option<syn::Error> {
+        let Some(KeyArg::One(KeyForm::Template(text))) = &self.key else { return None };
+        let text = text.value();
+        if !text.contains("{}") && !text.contains("{:raw}") {
+            return None;
+        }
+        // Its placeholders need no error of their own.
+        self.key = None;
+        let message =
+            format!("values follow the text inside of `key(…)`; write `key({text:?}, {name})`");
+        Some(syn::Error::new(name.span(), message))
     }
 
     fn set(&mut self, name: &Ident, given: Given) -> syn::Result<()> {
@@ -194,10 +216,14 @@ fn without_value(name: &Ident) -> syn::Error {
     syn::Error::new(name.span(), format!("`{name}` has no value; write `{name} = …`"))
 }
 
+/// What we call what others call so.
+fn other_name(text: &str) -> Option<&'static str> {
+    OTHER_NAMES.iter().find(|(other, _)| *other == text).map(|(_, ours)| *ours)
+}
+
 fn unknown(name: &Ident) -> syn::Error {
     let text = name.unraw().to_string();
-    let other = OTHER_NAMES.iter().find(|(other, _)| *other == text).map(|(_, ours)| *ours);
-    let hint = match other.or_else(|| nearest(&text, ARGUMENTS)) {
+    let hint = match other_name(&text).or_else(|| nearest(&text, ARGUMENTS)) {
         Some(near) => format!(" (did you mean `{near}`?)"),
         None => String::new(),
     };

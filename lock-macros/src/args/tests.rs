@@ -70,6 +70,26 @@ fn values_are_understood() {
     assert!(matches!(args.max_hold, Some(Time::Expression(_))));
 }
 
+/// What newcomers write is met with what they meant.
+#[test]
+fn near_misses_are_understood() {
+    for (given, said) in [
+        (quote!(key = "order:{}", id), "write `key(\"order:{}\", id)`"),
+        (quote!(key: "a"), "the value stands behind `=`; write `key = …`"),
+        (quote!(lease = "watchdog 30s"), "write `lease = watchdog(\"30s\")`"),
+        (quote!(on_busy = fallback(self.slow)), "fallback(Self::slow)"),
+        (quote!(on_busy = fallback(self.slow(id))), "fallback(Self::slow)"),
+        (quote!(on_lost = "finish"), "`cancel` or `finish`, without quotes"),
+    ] {
+        let message = refused(given).replace("\\\"", "\"");
+        assert!(message.contains(said), "{said}: {message}");
+        assert_eq!(message.matches("compile_error").count(), 1, "{message}");
+    }
+    assert!(!refused(quote!(on_busy = ignore)).contains("quotes"));
+    let mut errors = Errors::default();
+    assert!(!Args::parse(quote!(name = "order:{id}"), &mut errors).is_missing("key"));
+}
+
 #[test]
 fn kinds_are_words() {
     assert!(matches!(parsed(quote!(kind = mutex)).kind, Some(KindArg::Mutex)));

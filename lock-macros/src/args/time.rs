@@ -121,6 +121,13 @@ pub(super) fn literal_time(argument: &str, literal: &Lit) -> Result<Duration, St
         ("wait", "none" | "forever") | ("lease", "watchdog") => {
             return Err(format!("write `{argument} = {text}`, without quotes"));
         }
+        // As configurations have it.
+        ("lease", watchdog) if watchdog.starts_with("watchdog ") => {
+            let lease = watchdog.trim_start_matches("watchdog").trim();
+            return Err(format!(
+                "write `lease = watchdog({lease:?})`, with quotes around the time only"
+            ));
+        }
         (_, number) if !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) => {
             return Err(format!("{text:?} has no unit; write `\"{text}s\"` or `\"{text}ms\"`"));
         }

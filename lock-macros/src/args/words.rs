@@ -1,6 +1,6 @@
 //! The arguments that take one of a few words.
 
-use syn::{Expr, ExprCall, ExprLit, ExprPath, Lit};
+use syn::{Expr, ExprCall, ExprLit, ExprPath, Lit, Member};
 
 use super::{ungrouped, word};
 use crate::errors::{list, nearest};
@@ -59,13 +59,11 @@ pub(super) fn kind(value: Expr) -> syn::Result<KindArg> {
         given => {
             let near = given.and_then(|given| nearest(given, KINDS));
             let hint = near.map(|near| format!(" (did you mean `{near}`?)")).unwrap_or_default();
-            Err(syn::Error::new_spanned(
-                value,
-                format!(
-                    "`kind` takes `mutex`, `fair`, `read`, `write` or `semaphore(3)`, without \
-                     quotes{hint}"
-                ),
-            ))
+            let quotes = quotes(&value);
+            let message = format!(
+                "`kind` takes `mutex`, `fair`, `read`, `write` or `semaphore(3)`{quotes}{hint}"
+            );
+            Err(syn::Error::new_spanned(value, message))
         }
     }
 }
@@ -110,19 +108,45 @@ pub(super) fn on_busy(value: Expr) -> syn::Result<OnBusy> {
     match word(&value).map(ToString::to_string).as_deref() {
         Some("error") => Ok(OnBusy::Error),
         Some("skip") => Ok(OnBusy::Skip),
-        _ => Err(syn::Error::new_spanned(
-            value,
-            "`on_busy` takes `error`, `skip` or `fallback(path)`, without quotes",
-        )),
+        _ => {
+            let quotes = quotes(&value);
+            let message = format!("`on_busy` takes `error`, `skip` or `fallback(path)`{quotes}");
+            Err(syn::Error::new_spanned(value, message))
+        }
+    }
+}
+
+/// What to say of the value's quotes, if it has any.
+fn quotes(value: &Expr) -> &'static str {
+    match value {
+        Expr::Lit(ExprLit { lit: Lit::Str(_), .. }) => ", without quotes",
+        _ => "",
     }
 }
 
 fn no_fallback(value: &Expr) -> syn::Error {
-    syn::Error::new_spanned(
-        value,
+    let method = match value {
+        Expr::Call(call) => call.args.first().and_then(method),
+        _ => None,
+    };
+    let method = method.unwrap_or_else(|| "from_cache".to_owned());
+    let message = format!(
         "`fallback` takes the path of an async function, which gets the same arguments; write \
-         `on_busy = fallback(Self::from_cache)`",
-    )
+         `on_busy = fallback(Self::{method})`"
+    );
+    syn::Error::new_spanned(value, message)
+}
+
+/// The name of the method in `self.method` and `self.method(…)`.
+fn method(value: &Expr) -> Option<String> {
+    match value {
+        Expr::Field(field) => match &field.member {
+            Member::Named(name) => Some(name.to_string()),
+            Member::Unnamed(_) => None,
+        },
+        Expr::MethodCall(call) => Some(call.method.to_string()),
+        _ => None,
+    }
 }
 
 pub(super) fn on_lost(value: &Expr) -> syn::Result<OnLost> {
@@ -138,6 +162,7 @@ fn choose<T: Copy>(argument: &str, value: &Expr, choices: [(&str, T); 2]) -> syn
     let chosen = word(value).and_then(|word| choices.iter().find(|(choice, _)| word == choice));
     chosen.map(|(_, value)| *value).ok_or_else(|| {
         let words = list(choices.map(|(choice, _)| choice), "or");
-        syn::Error::new_spanned(value, format!("`{argument}` takes {words}, without quotes"))
+        let quotes = quotes(value);
+        syn::Error::new_spanned(value, format!("`{argument}` takes {words}{quotes}"))
     })
 }
