@@ -36,7 +36,9 @@
 //!
 //! Any format that serde reads will do. [`LockConfig`] is the table `[lock]` and can be a field of a
 //! program's own configuration; [`LockFile`] is a file that has such a table. What is wrong is refused
-//! when it is read, with the path to it.
+//! when it is read, with the path to it. `LockClient::from_config(config)` connects to the address in it;
+//! where the program says itself what to connect to, it goes in with `LockClient::builder().config(…)`.
+//! Words are as in attributes, but in quotes: `wait = "none"`, `lease = "watchdog 45s"`.
 //!
 //! ```
 //! use lock_runtime::LockClient;
