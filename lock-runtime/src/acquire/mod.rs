@@ -22,7 +22,7 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -112,7 +112,10 @@ impl Future for Acquire {
         };
         // A future that is done may answer as it likes, short of a panic.
         let State::UnderWay(acquiring) = &mut self.0 else { return Poll::Pending };
-        acquiring.as_mut().poll(cx)
+        let result = ready!(acquiring.as_mut().poll(cx));
+        // Its span ends here, whoever keeps this future.
+        self.0 = State::Done;
+        Poll::Ready(result)
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use metrics::{Key, Level, Metadata, SharedString, Unit, with_recorder};
 
+use super::words::KINDS;
 use super::{
     ACQUIRE_TOTAL, AcquireOutcome, HANDOFF_TOTAL, HELD, HOLD_SECONDS, LOST_TOTAL, METRICS, Meter,
     MetricKind, NO_POLICY, RELEASE_TOTAL, RENEW_TOTAL, ReleaseOutcome, RenewOutcome, WAIT_SECONDS,
@@ -45,9 +46,9 @@ pub fn describe() {
 
 /// The keys of one policy, by kind.
 #[derive(Default)]
-pub(super) struct Keys([OnceLock<Box<OfKind>>; 7]);
+pub(super) struct Keys([OnceLock<Box<OfKind>>; KINDS]);
 
-static OF_NO_POLICY: Keys = Keys([const { OnceLock::new() }; 7]);
+static OF_NO_POLICY: Keys = Keys([const { OnceLock::new() }; KINDS]);
 
 /// The keys of one policy and kind. Lists are in the order of the words.
 struct OfKind {
@@ -101,8 +102,11 @@ fn count(key: &Key) {
     with_recorder(|recorder| recorder.register_counter(key, &METADATA).increment(1));
 }
 
-fn change(key: &Key, by: f64) {
-    with_recorder(|recorder| recorder.register_gauge(key, &METADATA).increment(by));
+fn change(key: &Key, more: bool) {
+    with_recorder(|recorder| {
+        let gauge = recorder.register_gauge(key, &METADATA);
+        if more { gauge.increment(1.0) } else { gauge.decrement(1.0) }
+    });
 }
 
 fn time(key: &Key, took: Duration) {
@@ -133,18 +137,18 @@ impl Meter {
 
     /// An acquire begins to wait, or waits no more.
     pub(super) fn waits(&self, begins: bool) {
-        change(&self.keys().waiting, if begins { 1.0 } else { -1.0 });
+        change(&self.keys().waiting, begins);
     }
 
     /// A hold begins.
     pub(super) fn holds(&self) {
-        change(&self.keys().held, 1.0);
+        change(&self.keys().held, true);
     }
 
     /// A hold ends, after so long.
     pub(super) fn held_for(&self, held: Duration) {
         let keys = self.keys();
-        change(&keys.held, -1.0);
+        change(&keys.held, false);
         time(&keys.held_for, held);
     }
 

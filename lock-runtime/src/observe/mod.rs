@@ -126,7 +126,8 @@ pub const METRICS: [Metric; 9] = [
         name: WAIT_SECONDS,
         kind: MetricKind::Histogram,
         labels: BY_OUTCOME,
-        help: "Time from the first poll of an acquire to its outcome; re-entries are not timed.",
+        help: "Time from the first poll of an acquire to its outcome; what is answered at once, as a \
+               re-entry, is not timed.",
     },
     Metric {
         name: HOLD_SECONDS,

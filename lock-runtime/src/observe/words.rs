@@ -114,6 +114,10 @@ words! {
     }
 }
 
+/// How many kinds [`kind_label`] tells apart.
+#[cfg(feature = "metrics")]
+pub(super) const KINDS: usize = LockKind::Latch as usize + 1;
+
 /// The word for a kind of lock.
 #[must_use]
 pub const fn kind_label(kind: LockKind) -> &'static str {
