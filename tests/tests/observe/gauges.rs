@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_runtime::{Lease, LockClient};
+use lock_runtime::{Lease, LockClient, LockError};
 use lock_tests::{Proxy, RedisServer, eventually};
 
 use crate::recorder::Kept;
@@ -117,6 +117,16 @@ async fn releases_without_an_answer_are_no_losses() {
     }
     drop(release);
     eventually(SOON, "it is given back", async || seen.is("lock_release_total", &[], 2)).await;
+    proxy.delay_replies(Duration::ZERO);
+    // Given up on by the caller, and done later: that is one release.
+    let given_up = client.mutex("given up").lock().await.unwrap();
+    server.pause();
+    assert!(matches!(given_up.release().await, Err(LockError::Store(_))));
+    server.resume();
+    let free = async || !server.client().exists("given up").await;
+    eventually(SOON, "it is free", free).await;
+    assert!(client.shutdown(SOON).await.is_clean());
+    assert!(seen.is("lock_release_total", &[("outcome", "failed")], 1), "{}", seen.text());
     assert!(seen.is("lock_release_total", &[("outcome", "released")], 2), "{}", seen.text());
     assert!(seen.is("lock_lost_total", &[], 0));
     idle(&seen).await;
