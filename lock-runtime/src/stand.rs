@@ -18,6 +18,7 @@ use crate::gate::Seat;
 use crate::lease::Hold;
 use crate::lease::keeper::Keeper;
 use crate::lease::releaser::{AfterRelease, keep};
+use crate::observe::ReleaseOutcome;
 use crate::options::Lease;
 use crate::store::{ReleaseReply, ReleaseRequest};
 
@@ -99,6 +100,7 @@ impl Stand {
         let next = |seat| {
             let token = FencingToken::new(self.token.get() + 1);
             self.hold.set_token(token);
+            self.hold.seen.end(now);
             Self {
                 keeper: Arc::clone(&self.keeper),
                 hold: Arc::clone(&self.hold),
@@ -147,6 +149,13 @@ impl Stand {
             Ok(ReleaseReply::NotOwner) => Err(self.hold.lost_error(LossCause::NotOwner)),
             Err(error) => Err(LockError::Store(error.clone())),
         };
+        if let Some(meter) = self.hold.release_meter() {
+            match &reply {
+                // Whether it was a repetition that found it gone is in the reply already.
+                Ok(reply) => meter.answered(*reply, false),
+                Err(_) => meter.released(ReleaseOutcome::Failed),
+            }
+        }
         // A request that takes this hold may still be under way: then the releaser asks again.
         if let Ok(reply) = reply
             && !self.hold.unsettled

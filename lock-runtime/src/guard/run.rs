@@ -12,6 +12,7 @@ use tokio::time::{Sleep, sleep_until};
 use super::LockGuard;
 use crate::error::{LockError, LossCause};
 use crate::lease::Hold;
+use crate::observe::{HoldSpan, RunOutcome};
 use crate::options::OnLost;
 use crate::scope::{self, Link};
 
@@ -80,6 +81,7 @@ pin_project! {
         #[pin]
         alarm: Alarm,
         link: Option<Arc<Link>>,
+        span: Option<HoldSpan>,
     }
 }
 
@@ -96,23 +98,32 @@ impl Watch {
         // The runtime that ran the watchdog may be gone, before or while this runs.
         guard.stand.keeper.ensure_running();
         let link = this.link.get_or_insert_with(|| Link::hold(&guard.stand));
+        let span = this.span.get_or_insert_with(|| {
+            HoldSpan::new(&hold.target, || hold.seen.label(), guard.token())
+        });
         if let (Err(cause), OnLost::Cancel) = (hold.check(), guard.on_lost) {
-            return lose(hold, link, body, cause);
+            return lose(hold, link, span, body, cause);
         }
         let polled = {
             let _entered = scope::enter(Some(Arc::clone(link)));
-            body.as_mut().poll(cx)
+            span.inside(|| body.as_mut().poll(cx))
         };
         let cause = match (polled, guard.on_lost) {
-            (Poll::Ready(()), OnLost::Cancel) => return Poll::Ready(Ok(())),
+            (Poll::Ready(()), OnLost::Cancel) => {
+                span.over(RunOutcome::Done);
+                return Poll::Ready(Ok(()));
+            }
             (Poll::Ready(()), OnLost::Finish) => match hold.check() {
-                Ok(_) => return Poll::Ready(Ok(())),
+                Ok(_) => {
+                    span.over(RunOutcome::Done);
+                    return Poll::Ready(Ok(()));
+                }
                 Err(cause) => cause,
             },
             (Poll::Pending, OnLost::Finish) => return Poll::Pending,
             (Poll::Pending, OnLost::Cancel) => ready!(this.alarm.poll_lost(hold, cx)),
         };
-        lose(hold, link, body, cause)
+        lose(hold, link, span, body, cause)
     }
 }
 
@@ -121,11 +132,13 @@ impl Watch {
 fn lose(
     hold: &Hold,
     link: &Arc<Link>,
+    span: &mut HoldSpan,
     body: Pin<&mut (dyn Started + '_)>,
     cause: LossCause,
 ) -> Poll<Result<(), LockError>> {
     let _entered = scope::enter(Some(Arc::clone(link)));
-    body.end();
+    span.inside(|| body.end());
+    span.over(RunOutcome::Lost);
     Poll::Ready(Err(hold.lost_error(cause)))
 }
 
