@@ -80,10 +80,16 @@ pin_project! {
         #[pin]
         alarm: Alarm,
         link: Option<Arc<Link>>,
+        unheeded: bool,
     }
 }
 
 impl Watch {
+    /// Of a hold whose loss is no concern of the body's: it gives the place in the chain alone.
+    pub(crate) fn unheeded() -> Self {
+        Self { unheeded: true, ..Self::default() }
+    }
+
     /// Polls the body while the hold is valid.
     pub(crate) fn poll(
         self: Pin<&mut Self>,
@@ -96,14 +102,16 @@ impl Watch {
         // The runtime that ran the watchdog may be gone, before or while this runs.
         guard.stand.keeper.ensure_running();
         let link = this.link.get_or_insert_with(|| Link::hold(&guard.stand));
-        if let (Err(cause), OnLost::Cancel) = (hold.check(), guard.on_lost) {
+        let on_lost = if *this.unheeded { OnLost::Finish } else { guard.on_lost };
+        if let (Err(cause), OnLost::Cancel) = (hold.check(), on_lost) {
             return lose(hold, link, body, cause);
         }
         let polled = {
             let _entered = scope::enter(Some(Arc::clone(link)));
             body.as_mut().poll(cx)
         };
-        let cause = match (polled, guard.on_lost) {
+        let cause = match (polled, on_lost) {
+            (Poll::Ready(()), _) if *this.unheeded => return Poll::Ready(Ok(())),
             (Poll::Ready(()), OnLost::Cancel) => return Poll::Ready(Ok(())),
             (Poll::Ready(()), OnLost::Finish) => match hold.check() {
                 Ok(_) => return Poll::Ready(Ok(())),
