@@ -154,11 +154,20 @@ fn is_conditional(argument: &PatType) -> bool {
 }
 
 fn mentions(tokens: TokenStream, name: &Ident) -> bool {
-    tokens.into_iter().any(|token| match token {
-        TokenTree::Ident(word) => word == *name,
-        TokenTree::Group(group) => mentions(group.stream(), name),
-        // In `format!("{name}")` it can only be borrowed whole.
-        TokenTree::Literal(_) | TokenTree::Punct(_) => false,
+    let mut dots = 0;
+    tokens.into_iter().any(|token| {
+        // Behind one dot it is a field or a method; behind two or three it ends a range.
+        let behind = std::mem::take(&mut dots);
+        match token {
+            TokenTree::Ident(word) => behind != 1 && word == *name,
+            TokenTree::Group(group) => mentions(group.stream(), name),
+            TokenTree::Punct(dot) => {
+                dots = if dot.as_char() == '.' { behind + 1 } else { 0 };
+                false
+            }
+            // In `format!("{name}")` it can only be borrowed whole.
+            TokenTree::Literal(_) => false,
+        }
     })
 }
 

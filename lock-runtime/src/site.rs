@@ -35,7 +35,7 @@ impl LockSite {
         self.file
     }
 
-    /// The line of the attribute.
+    /// The line of the attribute; of those that stand on one function, that of the first.
     #[must_use]
     pub const fn line(&self) -> u32 {
         self.line

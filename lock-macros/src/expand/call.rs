@@ -5,6 +5,7 @@ use quote::{ToTokens as _, quote_spanned};
 use syn::{Expr, ReturnType};
 
 use super::site::site;
+use super::types::without_impl;
 use super::{Keys, anchor, place_of_return, whole};
 use crate::args::{Args, KindArg, LeaseArg, Limit, OnBusy, Time, WaitArg};
 use crate::item::{Form, Function, Scope};
@@ -187,7 +188,10 @@ impl<'a> Lock<'a> {
         }
         let root = &self.root;
         let ty = match &self.function.sig.output {
-            ReturnType::Type(arrow, ty) if boxed => Some(quote_spanned!(self.here=> #arrow #ty)),
+            ReturnType::Type(arrow, ty) if boxed => {
+                let ty = without_impl(ty);
+                Some(quote_spanned!(self.here=> #arrow #ty))
+            }
             _ => None,
         };
         // What is wrong with that future is reported there.

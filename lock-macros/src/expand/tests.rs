@@ -261,7 +261,7 @@ fn bodies_take_whole_arguments() {
             async fn f(
                 mut self, a: A, unused: U, (b, _): B, only_key: u8, #[cfg(any())] gone: u8, r#in: C,
             ) -> Result<u8, E> {
-                if self.x { b.y += a.z; gone(); } else { r#in.call() }
+                if self.x { b.y += a.z; gone(); (..b, b.unused()) } else { r#in.call() }
             }
         },
     ));
@@ -275,6 +275,15 @@ fn bodies_take_whole_arguments() {
         ),
     ));
     assert!(!found.contains("whole("), "{found}");
+    let found = squeezed(expand(
+        quote!(key = "a"),
+        quote!(
+            async fn f(a: usize, b: &[u8]) -> Result<&[u8], E> {
+                Ok(&b.0[..a])
+            }
+        ),
+    ));
+    assert!(found.contains("private::whole((&b,&a,));return"), "{found}");
 }
 
 /// Only what names a future is taken for one.

@@ -82,10 +82,16 @@ pin_project! {
         alarm: Alarm,
         link: Option<Arc<Link>>,
         span: Option<HoldSpan>,
+        unheeded: bool,
     }
 }
 
 impl Watch {
+    /// Of a hold whose loss is no concern of the body's: it gives the place in the chain alone.
+    pub(crate) fn unheeded() -> Self {
+        Self { unheeded: true, ..Self::default() }
+    }
+
     /// Polls the body while the hold is valid.
     pub(crate) fn poll(
         self: Pin<&mut Self>,
@@ -101,28 +107,29 @@ impl Watch {
         let span = this.span.get_or_insert_with(|| {
             HoldSpan::new(&hold.target, || hold.seen.label(), guard.token())
         });
-        if let (Err(cause), OnLost::Cancel) = (hold.check(), guard.on_lost) {
+        let on_lost = if *this.unheeded { OnLost::Finish } else { guard.on_lost };
+        if let (Err(cause), OnLost::Cancel) = (hold.check(), on_lost) {
             return lose(hold, link, span, body, cause);
         }
         let polled = {
             let _entered = scope::enter(Some(Arc::clone(link)));
             span.inside(|| body.as_mut().poll(cx))
         };
-        let cause = match (polled, guard.on_lost) {
-            (Poll::Ready(()), OnLost::Cancel) => {
-                span.over(RunOutcome::Done);
-                return Poll::Ready(Ok(()));
-            }
-            (Poll::Ready(()), OnLost::Finish) => match hold.check() {
-                Ok(_) => {
+        if polled.is_ready() {
+            // S-13: a body that ended in time keeps its value.
+            let heeded = on_lost == OnLost::Finish && !*this.unheeded;
+            match hold.check() {
+                Err(cause) if heeded => return lose(hold, link, span, body, cause),
+                _ => {
                     span.over(RunOutcome::Done);
                     return Poll::Ready(Ok(()));
                 }
-                Err(cause) => cause,
-            },
-            (Poll::Pending, OnLost::Finish) => return Poll::Pending,
-            (Poll::Pending, OnLost::Cancel) => ready!(this.alarm.poll_lost(hold, cx)),
-        };
+            }
+        }
+        if on_lost == OnLost::Finish {
+            return Poll::Pending;
+        }
+        let cause = ready!(this.alarm.poll_lost(hold, cx));
         lose(hold, link, span, body, cause)
     }
 }

@@ -47,7 +47,10 @@ impl Course {
             Ok(Lock { lock, options, enforced }) => {
                 let enforced = enforced || needs_guard;
                 let acquire = if enforced { lock.lock() } else { look(&lock, options) };
-                Self::Acquiring { acquire, enforced, on_release_lost: options.on_release_lost() }
+                // Who runs in any case is told of no loss either.
+                let on_release_lost =
+                    if enforced { options.on_release_lost() } else { OnReleaseLost::Log };
+                Self::Acquiring { acquire, enforced, on_release_lost }
             }
             Err(error) => Self::Acquiring {
                 acquire: Acquire::failed(error),
@@ -102,7 +105,7 @@ impl Course {
         let next = match start(body.as_mut(), acquired, *enforced) {
             Ok(Ground::Nothing | Ground::Busy) => Self::Free,
             Ok(ground) => {
-                let watch = Watch::default();
+                let watch = if *enforced { Watch::default() } else { Watch::unheeded() };
                 Self::Running { watch, ground, on_release_lost: *on_release_lost }
             }
             Err(error) => {

@@ -66,7 +66,10 @@ impl<T: SkippedValue, E: From<LockError>> SkipReturn for Result<T, E> {
 }
 
 fn log_failure(error: &LockError) {
-    tracing::error!(error = error as &dyn std::error::Error, "skipped because the lock failed");
+    tracing::error!(
+        error = error as &dyn std::error::Error,
+        "the lock failed, and the return type has no room to say so"
+    );
 }
 
 /// The `T` of a `Result<T, E>` that can say "skipped".

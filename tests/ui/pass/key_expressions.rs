@@ -40,6 +40,16 @@ async fn pasted() -> Result<String, LockError> {
     Ok(hold.key().to_string())
 }
 
+struct Named {
+    name: String,
+}
+
+/// The field of the same name is not the argument, which went into the key.
+#[distributed_lock(key = name)]
+async fn given_away(name: String, of: &Named) -> Result<usize, LockError> {
+    Ok(of.name.len())
+}
+
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), LockError> {
     LockClient::in_memory().install();
@@ -48,6 +58,7 @@ async fn main() -> Result<(), LockError> {
     assert_eq!(constant().await?, "constant");
     assert_eq!(argument("named".into()).await?, "named");
     assert_eq!(formatted(3).await?, "a4b");
+    assert_eq!(given_away("k".into(), &Named { name: "four".into() }).await?, 4);
     assert_eq!(pasted().await?, "ab");
     Ok(())
 }

@@ -46,6 +46,11 @@ async fn sum_of_nothing(_: u64) -> Result<u64, LockError> {
     Ok(0)
 }
 
+#[distributed_lock(key = "b:{id}")]
+fn unnamed(id: u64) -> Pin<Box<impl Future<Output = Result<u64, LockError>>>> {
+    Box::pin(async move { Ok(id) })
+}
+
 struct Handlers(Vec<fn(u64) -> BoxFuture<'static, Result<u64, LockError>>>);
 
 #[tokio::main(flavor = "current_thread")]
@@ -62,5 +67,6 @@ async fn main() -> Result<(), LockError> {
         assert_eq!(handler(1).await?, 1);
     }
     assert_eq!(recursive(10).await?, 55);
+    assert_eq!(unnamed(6).await?, 6);
     Ok(())
 }

@@ -1,0 +1,99 @@
+//! What an annotated function makes of a lost lock where it does not return `LockError::Lost` (S-13).
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use lock_runtime::policy::LockConfig;
+use lock_runtime::{LockClient, LockError, distributed_lock};
+use tokio::time::sleep;
+use tracing_subscriber::fmt::MakeWriter;
+
+fn trial() -> LockClient {
+    let text = "[lock.policies.trial]\nenforce = 0\nlease = '200ms'";
+    let config = LockConfig::from_deserializer(toml::Deserializer::parse(text).unwrap()).unwrap();
+    LockClient::builder().config(config).in_memory().unwrap()
+}
+
+#[distributed_lock(key = "t", policy = "trial", client = client)]
+async fn longer_than_its_lease(client: &LockClient) -> Result<usize, LockError> {
+    let held = client.held().len();
+    sleep(Duration::from_millis(600)).await;
+    Ok(held)
+}
+
+#[distributed_lock(key = "t", policy = "trial", client = client, on_release_lost = error)]
+async fn loses_it(client: &LockClient) -> Result<bool, LockError> {
+    client.force_release("t").await
+}
+
+#[distributed_lock(key = "t", policy = "trial", client = client, guard = hold)]
+async fn names_it(client: &LockClient) -> Result<u64, LockError> {
+    let _ = client;
+    sleep(Duration::from_millis(600)).await;
+    Ok(hold.token().get())
+}
+
+/// What is not enforced runs in any case: also to its end, and whatever becomes of the lock. A body that
+/// names its hold has asked for one.
+#[tokio::test(start_paused = true)]
+async fn what_is_not_enforced_is_not_cut_off() {
+    let client = trial();
+    assert_eq!(longer_than_its_lease(&client).await.unwrap(), 1);
+    assert!(loses_it(&client).await.unwrap());
+    assert!(names_it(&client).await.unwrap_err().is_lost());
+}
+
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl MakeWriter<'_> for Log {
+    type Writer = Self;
+
+    fn make_writer(&self) -> Self {
+        self.clone()
+    }
+}
+
+#[distributed_lock(key = "j", client = client, lease = "200ms", on_busy = skip)]
+async fn job(client: &LockClient) -> Option<()> {
+    let _ = client;
+    sleep(Duration::from_secs(60)).await;
+    Some(())
+}
+
+#[distributed_lock(key = "j", client = client, lease = "200ms", on_busy = skip)]
+async fn job_with_errors(client: &LockClient) -> Result<(), LockError> {
+    let _ = client;
+    sleep(Duration::from_secs(60)).await;
+    Ok(())
+}
+
+/// Only a busy lock is skipped.
+#[tokio::test(start_paused = true)]
+async fn a_lost_lock_is_not_a_busy_one() {
+    let error = job_with_errors(&LockClient::in_memory()).await.unwrap_err();
+    assert!(error.is_lost(), "{error:?}");
+}
+
+/// A job that was cut off has run in part: the log, the only place for it, does not call it skipped.
+#[tokio::test(start_paused = true)]
+async fn a_job_that_was_cut_off_is_not_called_skipped() {
+    let log = Log::default();
+    let subscriber = tracing_subscriber::fmt().with_writer(log.clone()).with_ansi(false).finish();
+    let _default = tracing::subscriber::set_default(subscriber);
+    assert_eq!(job(&LockClient::in_memory()).await, None);
+    let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    assert!(text.contains("ERROR") && text.contains("its lease ran out"), "{text}");
+    assert!(!text.contains("skipped"), "{text}");
+}
