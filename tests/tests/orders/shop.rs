@@ -1,8 +1,7 @@
-//! The example `orders` as it is meant to be used: two processes, one Redis, many clients at once.
-
-#![allow(clippy::unwrap_used, reason = "helpers of tests are tests as well")]
+//! Two processes of the service, and what talks to them.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
@@ -16,13 +15,11 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use lock_tests::{RedisServer, Worker};
 use rustix::process::{Pid, Resource, Signal, getrlimit, kill_process, setrlimit};
+use tempfile::TempDir;
 use tokio::time::timeout;
 
 /// More than anything here takes on a busy machine.
-const BOUND: Duration = Duration::from_secs(60);
-
-const ORDERS: u64 = 20;
-const PAYMENTS: u64 = 1000;
+pub(crate) const BOUND: Duration = Duration::from_secs(60);
 
 /// Where the example's binary is.
 ///
@@ -30,7 +27,7 @@ const PAYMENTS: u64 = 1000;
 /// examples; `cargo test --workspace` has built them, `cargo test -p lock-tests` has not. So cargo is
 /// asked: in the first case it finds nothing to do, because `--workspace` makes it choose the same
 /// features. The directory and the profile are those of this test.
-static BINARY: LazyLock<PathBuf> = LazyLock::new(|| {
+pub(crate) static BINARY: LazyLock<PathBuf> = LazyLock::new(|| {
     let test = std::env::current_exe().unwrap();
     let built = test.parent().and_then(Path::parent).unwrap();
     let (target, profile) = (built.parent().unwrap(), built.file_name().unwrap());
@@ -47,36 +44,60 @@ static BINARY: LazyLock<PathBuf> = LazyLock::new(|| {
     built.join("examples").join(format!("orders{}", std::env::consts::EXE_SUFFIX))
 });
 
-/// Two processes of the service, on one Redis.
-struct Shop {
-    redis: RedisServer,
-    processes: [Worker; 2],
-    addresses: [String; 2],
+/// Two processes of the service, on one Redis and one database.
+pub(crate) struct Shop {
+    pub(crate) redis: RedisServer,
+    pub(crate) processes: [Worker; 2],
+    pub(crate) addresses: [String; 2],
     http: Client<HttpConnector, Full<Bytes>>,
+    directory: TempDir,
 }
 
 impl Shop {
-    async fn open(locks: &str) -> Self {
+    /// Both processes have these variables.
+    pub(crate) async fn open(envs: &[(&str, &str)]) -> Self {
+        Self::open_each([envs, envs]).await
+    }
+
+    /// Each process has variables of its own.
+    pub(crate) async fn open_each(envs: [&[(&str, &str)]; 2]) -> Self {
         allow_many_connections();
         let redis = RedisServer::start().await;
-        let url = redis.url();
-        let envs = [("PORT", "0"), ("REDIS_URL", url.as_str()), ("LOCKS", locks)];
-        let mut processes = [(), ()].map(|()| Worker::spawn(&*BINARY, &[], &envs));
+        let directory = TempDir::new().unwrap();
+        let mut processes = [0, 1].map(|n| spawn(n, directory.path(), &redis.url(), envs[n]));
         let mut addresses = [String::new(), String::new()];
         for (process, address) in processes.iter_mut().zip(&mut addresses) {
             let line = process.next_line(BOUND).await;
             *address = line.strip_prefix("listening on ").unwrap().to_owned();
         }
-        Self {
-            redis,
-            processes,
-            addresses,
-            http: Client::builder(TokioExecutor::new()).build_http(),
-        }
+        let http = Client::builder(TokioExecutor::new()).build_http();
+        Self { redis, processes, addresses, http, directory }
+    }
+
+    /// What a process has logged.
+    pub(crate) fn log(&self, process: usize) -> String {
+        fs::read_to_string(log_file(self.directory.path(), process)).unwrap()
+    }
+
+    /// A file of the database, by what its name ends in.
+    pub(crate) fn database(&self, suffix: &str) -> PathBuf {
+        self.directory.path().join(format!("orders.db{suffix}"))
+    }
+
+    pub(crate) fn signal(&self, process: usize, signal: Signal) {
+        let id = Pid::from_raw(self.processes[process].id().try_into().unwrap()).unwrap();
+        kill_process(id, signal).unwrap();
+    }
+
+    /// The orders that are locked.
+    pub(crate) async fn locked(&self) -> Vec<String> {
+        let mut keys = self.redis.client().keys().await;
+        keys.retain(|key| key.starts_with("shop:order:"));
+        keys
     }
 
     /// Status and body of one request to one of the processes.
-    async fn send(&self, process: u64, request: Request<Bytes>) -> (StatusCode, String) {
+    pub(crate) async fn send(&self, process: u64, request: Request<Bytes>) -> (StatusCode, String) {
         let (mut parts, body) = request.into_parts();
         let address = &self.addresses[usize::try_from(process % 2).unwrap()];
         parts.uri = format!("http://{address}{}", parts.uri).parse().unwrap();
@@ -88,7 +109,7 @@ impl Shop {
     }
 
     /// Sends all requests at once, each to the process that it names, and gives their statuses.
-    async fn send_at_once(
+    pub(crate) async fn send_at_once(
         &self,
         requests: impl Iterator<Item = (u64, Request<Bytes>)>,
     ) -> BTreeMap<u16, usize> {
@@ -101,34 +122,32 @@ impl Shop {
         statuses
     }
 
-    async fn balance(&self, order: u64) -> u64 {
+    pub(crate) async fn balance(&self, order: u64) -> u64 {
         let request = Request::get(format!("/orders/{order}")).body(Bytes::new()).unwrap();
         let (status, body) = self.send(order, request).await;
         assert_eq!(status, StatusCode::OK, "{body}");
         let cents = body.strip_prefix(&format!("{{\"order\":\"{order}\",\"cents\":")).unwrap();
         cents.strip_suffix('}').unwrap().parse().unwrap()
     }
-
-    /// The thousand payments, spread over both processes and all orders, and what became of them:
-    /// the balances, and what they should be.
-    async fn take_payments(&self) -> Vec<(u64, u64)> {
-        let payments = || (0..PAYMENTS).map(|n| (n, n % ORDERS, n + 1));
-        // Turn and turn about within each order.
-        let requests = payments().map(|(n, order, cents)| (n / ORDERS, money("pay", order, cents)));
-        assert_eq!(self.send_at_once(requests).await, [(200, 1000)].into());
-        let mut balances = Vec::new();
-        for this in 0..ORDERS {
-            let paid = payments().filter(|(_, order, _)| *order == this);
-            balances.push((self.balance(this).await, paid.map(|(.., cents)| cents).sum()));
-        }
-        balances
-    }
 }
 
-fn money(what: &str, order: u64, cents: u64) -> Request<Bytes> {
+pub(crate) fn money(what: &str, order: u64, cents: u64) -> Request<Bytes> {
     let request = Request::post(format!("/orders/{order}/{what}"));
     let request = request.header("content-type", "application/json");
     request.body(format!("{{\"cents\":{cents}}}").into()).unwrap()
+}
+
+/// A process that is to write its log to a file.
+pub(crate) fn spawn(n: usize, directory: &Path, redis: &str, envs: &[(&str, &str)]) -> Worker {
+    let (database, log) = (directory.join("orders.db"), log_file(directory, n));
+    let ours = [("PORT", "0"), ("REDIS_URL", redis), ("DATABASE", database.to_str().unwrap())];
+    let envs: Vec<_> = ours.into_iter().chain(envs.iter().copied()).collect();
+    let args = ["-c", r#"exec "$0" 2>"$1""#, BINARY.to_str().unwrap(), log.to_str().unwrap()];
+    Worker::spawn("sh", &args, &envs)
+}
+
+pub(crate) fn log_file(directory: &Path, process: usize) -> PathBuf {
+    directory.join(format!("{process}.log"))
 }
 
 /// A connection for every payment takes more files than a process may have open by default.
@@ -139,49 +158,4 @@ fn allow_many_connections() {
         limit.current = Some(wanted);
         setrlimit(Resource::Nofile, limit).unwrap();
     }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_payment_is_lost() {
-    let mut shop = Shop::open("on").await;
-    for (order, (balance, paid)) in shop.take_payments().await.into_iter().enumerate() {
-        assert_eq!(balance, paid, "order {order}");
-    }
-    // Asked to stop, the processes leave nothing locked.
-    for process in &mut shop.processes {
-        let id = Pid::from_raw(process.id().try_into().unwrap()).unwrap();
-        kill_process(id, Signal::TERM).unwrap();
-        assert!(process.wait(BOUND).await.success());
-    }
-    let left = shop.redis.client().keys().await;
-    let locks: Vec<_> = left.iter().filter(|key| key.starts_with("shop:order:")).collect();
-    assert!(locks.is_empty(), "{locks:?}");
-}
-
-/// The test above has teeth: the same run without locks loses payments.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_locks_payments_are_lost() {
-    let shop = Shop::open("off").await;
-    let balances = shop.take_payments().await;
-    assert!(balances.iter().any(|(balance, paid)| balance < paid), "{balances:?}");
-}
-
-/// The layer around the one route and the attribute on the other method lock the same thing.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn refunds_and_payments_exclude_each_other() {
-    let shop = Shop::open("on").await;
-    let funds = (0..4).map(|order| (order, money("pay", order, 1000)));
-    assert_eq!(shop.send_at_once(funds).await, [(200, 4)].into());
-    // Of each order 25 times 30 are paid back and 25 times 10 are paid, in both processes.
-    let requests = (0..200).map(|n| {
-        let (order, process) = (n % 4, n / 8);
-        let (what, cents) = if n / 4 % 2 == 0 { ("refund", 30) } else { ("pay", 10) };
-        (process, money(what, order, cents))
-    });
-    assert_eq!(shop.send_at_once(requests).await, [(200, 200)].into());
-    for order in 0..4 {
-        assert_eq!(shop.balance(order).await, 1000 - 25 * 30 + 25 * 10, "order {order}");
-    }
-    let (status, body) = shop.send(1, money("refund", 0, 501)).await;
-    assert_eq!((status.as_u16(), body.as_str()), (422, "only 500 cents have been paid\n"));
 }
