@@ -12,7 +12,7 @@
 //! | `LOCK_…` | one line of the configuration: `LOCK_DEFAULTS__WAIT=5s` | |
 //! | `DATABASE` | the SQLite file with the balances | with `REDIS_URL` `orders.db`, else in memory |
 //! | `CARD_MS` | how long the card network takes to answer | 1 |
-//! | `GRACE_MS` | how long requests may take to finish when asked to stop | 10000 |
+//! | `GRACE_MS` | how long a stop waits for requests, then as long again for those that hold a lock | 10000 |
 //! | `LOCKS=off` | run the same code without locks, to see what they are for | on |
 //!
 //! The first line on stdout is `listening on 127.0.0.1:PORT`; everything else is on stderr. The
@@ -41,6 +41,9 @@ use crate::ledger::Ledger;
 use crate::service::Orders;
 use crate::signals::Signals;
 
+/// How long answers may take to be sent once no lock is held any more.
+const LAST_ANSWERS: Duration = Duration::from_secs(1);
+
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// Whether this process takes part in locking.
@@ -51,8 +54,15 @@ enum Locks {
 }
 
 #[tokio::main]
-async fn main() -> Result<ExitCode, Failure> {
+async fn main() -> ExitCode {
     tracing_subscriber::fmt().with_writer(stderr).init();
+    run().await.unwrap_or_else(|failure| {
+        tracing::error!("{failure}");
+        ExitCode::FAILURE
+    })
+}
+
+async fn run() -> Result<ExitCode, Failure> {
     let signals = Signals::listen()?;
     let client = LockClient::from_config(config::load()?).await?;
     // An attribute that does not go with the configuration is found now, not by a customer.
@@ -81,12 +91,12 @@ async fn serve(
     let mut server = tokio::spawn(server.into_future());
 
     signals.asked_to_stop(client.clone()).await;
-    // Nothing new is accepted; who holds a lock finishes, who waits for one gets its turn.
+    // Nothing new is accepted; whoever holds a lock finishes, whoever waits gets its turn.
     drop(stop);
     let in_time = timeout(grace, &mut server).await;
-    // Whoever still waits for a lock is sent away with 503, and what was dropped is given back.
-    let left = client.shutdown(Duration::from_secs(1)).await;
-    let answered = in_time.is_ok() || timeout(Duration::from_secs(1), server).await.is_ok();
+    // Whoever still waits for a lock is sent away with 503, whoever holds one may finish.
+    let left = client.shutdown(grace).await;
+    let answered = in_time.is_ok() || timeout(LAST_ANSWERS, server).await.is_ok();
     if answered && left.is_clean() {
         return Ok(ExitCode::SUCCESS);
     }

@@ -1,11 +1,11 @@
 //! Two processes of the service, and what talks to them.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
 use std::time::Duration;
+use std::{env, fs};
 
 use bytes::Bytes;
 use http::{Request, StatusCode};
@@ -28,11 +28,17 @@ pub(crate) const BOUND: Duration = Duration::from_secs(60);
 /// asked: in the first case it finds nothing to do, because `--workspace` makes it choose the same
 /// features. The directory and the profile are those of this test.
 pub(crate) static BINARY: LazyLock<PathBuf> = LazyLock::new(|| {
-    let test = std::env::current_exe().unwrap();
+    let test = env::current_exe().unwrap();
     let built = test.parent().and_then(Path::parent).unwrap();
     let (target, profile) = (built.parent().unwrap(), built.file_name().unwrap());
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| env!("CARGO").into());
-    let status = Command::new(cargo)
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| env!("CARGO").into());
+    // What cargo told this test would make build scripts run again, and all that depends on them.
+    let told = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+    let mut build = Command::new(cargo);
+    env::vars().filter(|(name, _)| told(name)).for_each(|(name, _)| {
+        build.env_remove(name);
+    });
+    let status = build
         .args(["build", "--quiet", "--workspace", "--example", "orders", "--target-dir"])
         .arg(target)
         .arg("--profile")
@@ -41,7 +47,7 @@ pub(crate) static BINARY: LazyLock<PathBuf> = LazyLock::new(|| {
         .status()
         .unwrap();
     assert!(status.success(), "cargo cannot build the example: {status}");
-    built.join("examples").join(format!("orders{}", std::env::consts::EXE_SUFFIX))
+    built.join("examples").join(format!("orders{}", env::consts::EXE_SUFFIX))
 });
 
 /// Two processes of the service, on one Redis and one database.
