@@ -3,7 +3,10 @@
 use crate::acquire::{Acquire, Handle};
 use crate::error::LockError;
 use crate::guard::LockGuard;
+use crate::observe::Label;
 use crate::options::LockOptions;
+#[cfg(feature = "policy")]
+use crate::policy::Policy;
 
 /// A lock of a kind that is known when the program runs: what attributes, layers and policies take.
 ///
@@ -35,6 +38,37 @@ impl AnyLock {
     /// The same lock with other options.
     pub fn with(self, options: LockOptions) -> Self {
         Self(self.0.map(|handle| handle.with(options)))
+    }
+
+    /// The same lock, seen in metrics and spans as one of that policy. What
+    /// [`policy_lock`](crate::LockClient::policy_lock) makes is so already; this is for those who resolve
+    /// the options by themselves.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use lock_runtime::policy::LockFile;
+    /// use lock_runtime::{DeclaredKind, LockClient};
+    ///
+    /// let file: LockFile = toml::from_str("[lock.policies.checkout]\nwait = '1s'")?;
+    /// let client = LockClient::builder().config(file.lock).in_memory()?;
+    /// let lock = client.any_lock(DeclaredKind::Mutex, ["cart:7"]).follows(&client.policy("checkout")?);
+    /// # drop(lock);
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    #[cfg(feature = "policy")]
+    pub fn follows(self, policy: &Policy) -> Self {
+        self.labelled(policy.label())
+    }
+
+    pub(crate) fn labelled(self, label: Label) -> Self {
+        Self(self.0.map(|handle| handle.labelled(label)))
+    }
+
+    /// The same lock, whose failures are counted as
+    /// [`NotEnforced`](crate::observe::AcquireOutcome::NotEnforced): for those who go on without it.
+    pub fn not_enforced(self) -> Self {
+        Self(self.0.map(Handle::not_enforced))
     }
 
     /// Takes the lock, waiting as long as the options allow; by default, as long as it takes.

@@ -60,17 +60,20 @@
 //! # Features
 //!
 //! - `macros` (default): the [`distributed_lock`] attribute and `#[derive(KeyPart)]`.
+//! - `metrics`: what [`observe::METRICS`] lists, for the recorder of the crate `metrics`.
 //! - `policy` (default): locks configured by a file, in the module `policy`.
 //! - `redis` (default): [`RedisStore`] and [`LockClient::connect`]. Without it, locks live in memory.
 //! - `sites`: a list of all annotated functions, and [`LockClient::check_sites`] for the start of a
 //!   program.
 //! - `tls-rustls`: `rediss://` addresses, verified against Mozilla's root certificates or, with
 //!   `TlsOptions`, against your own; client certificates.
+//! - `tracing` (default): the spans of [`observe`]. Events are there without it.
 //!
 //! The client's background work (renewal, release, reconnecting) runs as tasks of the tokio runtime
 //! that first uses it; the runtime needs its time driver, and its I/O driver for Redis. A client that
 //! outlives a runtime starts them anew on the next one that uses it.
 
+pub mod observe;
 #[cfg(feature = "policy")]
 pub mod policy;
 pub mod scope;

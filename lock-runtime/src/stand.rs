@@ -99,6 +99,7 @@ impl Stand {
         let next = |seat| {
             let token = FencingToken::new(self.token.get() + 1);
             self.hold.set_token(token);
+            self.hold.seen.end(now);
             Self {
                 keeper: Arc::clone(&self.keeper),
                 hold: Arc::clone(&self.hold),
@@ -147,6 +148,12 @@ impl Stand {
             Ok(ReleaseReply::NotOwner) => Err(self.hold.lost_error(LossCause::NotOwner)),
             Err(error) => Err(LockError::Store(error.clone())),
         };
+        if let Ok(reply) = reply
+            && let Some(meter) = self.hold.release_meter()
+        {
+            // Whether it was a repetition that found it gone is in the reply already.
+            meter.answered(reply, false);
+        }
         // A request that takes this hold may still be under way: then the releaser asks again.
         if let Ok(reply) = reply
             && !self.hold.unsettled

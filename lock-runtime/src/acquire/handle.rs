@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{Acquire, Engine};
+use super::{Acquire, Engine, Wanted};
 use crate::error::LockError;
 use crate::guard::LockGuard;
+use crate::observe::{Label, Seen};
 use crate::options::{LockOptions, Wait};
 use crate::store::Target;
 
@@ -16,6 +17,8 @@ pub(crate) struct Handle {
     target: Result<Arc<Target>, LockError>,
     options: LockOptions,
     permits: u32,
+    label: Label,
+    enforced: bool,
 }
 
 impl Handle {
@@ -24,11 +27,26 @@ impl Handle {
         target: Result<Arc<Target>, LockError>,
         options: LockOptions,
     ) -> Self {
-        Self { engine, target, options, permits: 1 }
+        Self { engine, target, options, permits: 1, label: Label::default(), enforced: true }
     }
 
     pub(crate) fn with(self, options: LockOptions) -> Self {
         Self { options, ..self }
+    }
+
+    /// The same, seen as a lock of that policy.
+    pub(crate) fn labelled(self, label: Label) -> Self {
+        Self { label, ..self }
+    }
+
+    /// The same, with failures seen as what held nobody up.
+    pub(crate) fn not_enforced(self) -> Self {
+        Self { enforced: false, ..self }
+    }
+
+    /// One acquire of it, as it is seen.
+    pub(super) fn seen(&self, target: &Target) -> Seen {
+        Seen::new(target, self.label.clone(), self.enforced)
     }
 
     /// The same for several permits of a semaphore.
@@ -67,7 +85,14 @@ impl Handle {
 
     fn acquire(&self, options: LockOptions) -> Acquire {
         match &self.target {
-            Ok(target) => Acquire::new(&self.engine, target, options, self.permits),
+            Ok(target) => Acquire::new(Wanted {
+                engine: Arc::clone(&self.engine),
+                target: Arc::clone(target),
+                options,
+                permits: self.permits,
+                label: self.label.clone(),
+                enforced: self.enforced,
+            }),
             Err(error) => Acquire::failed(error.clone()),
         }
     }

@@ -22,7 +22,7 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -36,6 +36,7 @@ use crate::error::{BusyReason, LockError, StoreError, StoreErrorKind};
 use crate::gate::{Entry, Gates, Seat, Turn};
 use crate::guard::LockGuard;
 use crate::lease::keeper::Keeper;
+use crate::observe::{AcquireOutcome, Label, Meter, Seen};
 use crate::options::{Lease, LockOptions, Wait};
 use crate::scope;
 use crate::stand::Stand;
@@ -88,6 +89,8 @@ struct Wanted {
     target: Arc<Target>,
     options: LockOptions,
     permits: u32,
+    label: Label,
+    enforced: bool,
 }
 
 type Acquiring = Pin<Box<dyn Future<Output = Result<LockGuard, LockError>> + Send>>;
@@ -109,7 +112,10 @@ impl Future for Acquire {
         };
         // A future that is done may answer as it likes, short of a panic.
         let State::UnderWay(acquiring) = &mut self.0 else { return Poll::Pending };
-        acquiring.as_mut().poll(cx)
+        let result = ready!(acquiring.as_mut().poll(cx));
+        // Its span ends here, whoever keeps this future.
+        self.0 = State::Done;
+        Poll::Ready(result)
     }
 }
 
@@ -120,13 +126,12 @@ impl fmt::Debug for Acquire {
 }
 
 impl Acquire {
-    /// Takes `target` once polled.
-    fn new(engine: &Arc<Engine>, target: &Arc<Target>, options: LockOptions, permits: u32) -> Self {
-        let target = match options.replicas() {
-            None => Arc::clone(target),
-            replicas => Arc::new(target.with_replicas(replicas)),
-        };
-        Self(State::Start(Wanted { engine: Arc::clone(engine), target, options, permits }))
+    /// Takes what is wanted once polled.
+    fn new(mut wanted: Wanted) -> Self {
+        if let replicas @ Some(_) = wanted.options.replicas() {
+            wanted.target = Arc::new(wanted.target.with_replicas(replicas));
+        }
+        Self(State::Start(wanted))
     }
 
     /// The same, given up and answered with `error` if it is not through within `limit` from now.
@@ -143,15 +148,23 @@ impl Acquire {
 }
 
 fn start(wanted: Wanted) -> Started {
-    let Wanted { engine, target, options, permits } = wanted;
+    let Wanted { engine, target, options, permits, label, enforced } = wanted;
+    let seen = Seen::new(&target, label, enforced);
     if engine.closed.load(Ordering::Acquire) {
-        return Ok(Err(LockError::Closed));
+        return Ok(ended(&seen, AcquireOutcome::Closed, Err(LockError::Closed)));
     }
     let enclosing = match enclosing(&engine, &target) {
-        Enclosing::Same(stand) => return re_enter(stand, options),
+        Enclosing::Same(stand) => {
+            return match re_enter(stand, options) {
+                Ok(result) => Ok(ended(&seen, AcquireOutcome::Reentered, result)),
+                Err(extending) => Err(Box::pin(async move {
+                    ended(&seen, AcquireOutcome::Reentered, extending.await)
+                })),
+            };
+        }
         Enclosing::InTheWay(detail) => {
-            let key = target.key().to_string();
-            return Ok(Err(LockError::WouldDeadlock { key, detail }));
+            let error = LockError::WouldDeadlock { key: target.key().to_string(), detail };
+            return Ok(ended(&seen, AcquireOutcome::WouldDeadlock, Err(error)));
         }
         Enclosing::Writer(stand) => Some(stand),
         Enclosing::Nothing => None,
@@ -160,8 +173,23 @@ fn start(wanted: Wanted) -> Started {
     // nobody in, and the read side is then asked for like any other.
     let writer = enclosing.map(|stand| stand.hold.owner.clone());
     let started = Instant::now();
-    let contention = Contention { engine, target, options, permits, writer, started };
-    Err(Box::pin(contention.run()))
+    let seen = seen.timed_from(started);
+    let span = seen.span();
+    let contention = Contention { engine, target, options, permits, writer, started, seen };
+    Err(Box::pin(span.around(contention.run())))
+}
+
+/// Tells what came of an acquire: that, if it was had.
+fn ended(
+    seen: &Seen,
+    how: AcquireOutcome,
+    result: Result<LockGuard, LockError>,
+) -> Result<LockGuard, LockError> {
+    match &result {
+        Ok(guard) => seen.over(how, Some(guard.token())),
+        Err(error) => seen.failed(error),
+    }
+    result
 }
 
 /// What around the caller concerns a lock that it wants (S-6).
@@ -249,16 +277,25 @@ struct Contention {
     /// Who writes around it, if it wants the read side (S-27).
     writer: Option<OwnerId>,
     started: Instant,
+    seen: Seen,
 }
 
 impl Contention {
     async fn run(self) -> Result<LockGuard, LockError> {
+        let (how, result) = match self.take().await {
+            Ok((how, guard)) => (how, Ok(guard)),
+            Err(error) => (AcquireOutcome::Failed, Err(error)),
+        };
+        ended(&self.seen, how, result)
+    }
+
+    async fn take(&self) -> Result<(AcquireOutcome, LockGuard), LockError> {
         self.engine.keeper.ensure_running();
         let limit = self.limit();
         let mut to_join = None;
         loop {
             match self.join(limit, to_join.take()).await {
-                Joined::Yes(result) => return result,
+                Joined::Yes(result) => return Ok((AcquireOutcome::Joined, result?)),
                 Joined::Unknown(error) if self.gives_up_on(&error) => return Err(error.into()),
                 Joined::Unknown(_) | Joined::No => {}
             }
@@ -267,7 +304,7 @@ impl Contention {
                 Some(Turn::Failed(error)) => return Err(LockError::Store(error)),
                 Some(Turn::Contend(seat)) => seat,
                 Some(Turn::Handed(stand)) => match self.stand_on(stand) {
-                    Some(guard) => return Ok(guard),
+                    Some(guard) => return Ok((AcquireOutcome::HandedOver, guard)),
                     // Lost on the way here; line up again.
                     None => continue,
                 },
@@ -278,8 +315,8 @@ impl Contention {
                 drop(seat);
                 continue;
             }
-            match Contender::new(&self, seat, limit).contend().await? {
-                Contended::Taken(guard) => return Ok(guard),
+            match Contender::new(self, seat, limit).contend().await? {
+                Contended::Taken(guard) => return Ok((AcquireOutcome::Acquired, guard)),
                 Contended::ToJoin(hold) => to_join = Some(hold),
             }
         }
@@ -291,10 +328,13 @@ impl Contention {
             Entry::Turn(seat) => Ok(Some(Turn::Contend(seat))),
             Entry::Busy(reason) => Err(self.busy(reason)),
             Entry::Closed => Err(LockError::Closed),
-            Entry::Line(ticket) => match until(limit, ticket).await {
-                Some(None) => Err(LockError::Closed),
-                turn => Ok(turn.flatten()),
-            },
+            Entry::Line(ticket) => {
+                self.seen.waits();
+                match until(limit, ticket).await {
+                    Some(None) => Err(LockError::Closed),
+                    turn => Ok(turn.flatten()),
+                }
+            }
         }
     }
 
@@ -342,6 +382,7 @@ impl Contention {
     fn stand_on(&self, mut stand: Stand) -> Option<LockGuard> {
         let now = stand.hold.check().ok()?;
         stand.keep_until = self.options.at_least().map(|at_least| now.after(at_least));
+        stand.hold.begin(Meter::new(self.seen.label().clone(), self.target.kind()), now);
         let until = self.options.max_hold().map(|max_hold| now.after(max_hold));
         if stand.hold.set_renew_until(until) {
             // The holder before us had a limit, and the watchdog may have given the hold up for it.

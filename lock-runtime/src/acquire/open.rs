@@ -12,15 +12,18 @@ use super::waiting::Waiting;
 use super::{Contention, Handle};
 use crate::error::{BusyReason, LockError, StoreError, StoreErrorKind};
 use crate::gate::{Seat, Turn};
+use crate::observe::{AcquireOutcome, Seen};
 use crate::options::{LockOptions, Wait};
 use crate::stand::Stand;
-use crate::store::LatchRequest;
+use crate::store::{LatchRequest, Target};
 
 impl Handle {
     /// Works the latch of this name. Only what cannot have run is sent again.
     pub(crate) async fn work_latch(&self, request: LatchRequest) -> Result<u64, LockError> {
         // This is no wait: how long it may take is the store's matter alone.
-        let contention = self.contention(self.options().with_wait(Wait::Forever))?;
+        let target = Arc::clone(self.target().map_err(LockError::clone)?);
+        let seen = Seen::nothing(&target);
+        let contention = self.contention(target, self.options().with_wait(Wait::Forever), seen);
         let mut waiting = Waiting::new(&contention, None, None);
         loop {
             let error = match contention.ask_latch(request, &waiting).await? {
@@ -38,29 +41,40 @@ impl Handle {
 
     /// Waits until nothing is left to count down.
     pub(crate) async fn until_open(&self) -> Result<(), LockError> {
-        let contention = self.contention(self.options())?;
-        let limit = contention.limit();
-        loop {
-            match contention.line_up(limit).await? {
-                Some(Turn::Contend(seat)) => return contention.watch_latch(seat, limit).await,
-                Some(Turn::Shared) => return Ok(()),
-                Some(Turn::Failed(error)) => return Err(contention.latch_error(error)),
-                // Nobody holds a latch, so nobody hands one over.
-                Some(Turn::Handed(_)) => {}
-                None => return Err(contention.timed_out_in_line()),
-            }
+        let target = Arc::clone(self.target().map_err(LockError::clone)?);
+        let seen = self.seen(&target);
+        let span = seen.span();
+        let contention = self.contention(target, self.options(), seen);
+        let opened = span.around(contention.opened()).await;
+        match &opened {
+            Ok(()) => contention.seen.over(AcquireOutcome::Acquired, None),
+            Err(error) => contention.seen.failed(error),
         }
+        opened
     }
 
-    fn contention(&self, options: LockOptions) -> Result<Contention, LockError> {
-        let engine = Arc::clone(self.engine());
-        let target = Arc::clone(self.target().map_err(LockError::clone)?);
-        let started = Instant::now();
-        Ok(Contention { engine, target, options, permits: 1, writer: None, started })
+    fn contention(&self, target: Arc<Target>, options: LockOptions, seen: Seen) -> Contention {
+        let (engine, started) = (Arc::clone(self.engine()), Instant::now());
+        let seen = seen.timed_from(started);
+        Contention { engine, target, options, permits: 1, writer: None, started, seen }
     }
 }
 
 impl Contention {
+    async fn opened(&self) -> Result<(), LockError> {
+        let limit = self.limit();
+        loop {
+            match self.line_up(limit).await? {
+                Some(Turn::Contend(seat)) => return self.watch_latch(seat, limit).await,
+                Some(Turn::Shared) => return Ok(()),
+                Some(Turn::Failed(error)) => return Err(self.latch_error(error)),
+                // Nobody holds a latch, so nobody hands one over.
+                Some(Turn::Handed(_)) => {}
+                None => return Err(self.timed_out_in_line()),
+            }
+        }
+    }
+
     async fn watch_latch(
         &self,
         seat: Seat<Stand>,

@@ -115,6 +115,7 @@ impl<'a> Waiting<'a> {
 
     /// Sleeps until the first of: a notice, so long, our own limit, the client's end (S-15).
     pub(super) async fn nap(&mut self, most: Duration) {
+        self.contention.seen.waits();
         let nap = tokio::time::sleep(self.time_left(most));
         let engine = &self.contention.engine;
         let closing = engine.closing.notified();
@@ -139,6 +140,7 @@ impl<'a> Waiting<'a> {
 
     /// Sleeps for a random time, in milliseconds, but not past our own limit.
     pub(super) async fn pause(&self, millis: std::ops::Range<u64>) {
+        self.contention.seen.waits();
         let pause = Duration::from_millis(fastrand::u64(millis));
         tokio::time::sleep(self.time_left(pause)).await;
     }

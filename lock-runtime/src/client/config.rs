@@ -167,10 +167,11 @@ impl LockClient {
     ) -> AnyLock {
         let options = self.policy(policy).and_then(|policy| {
             let settings = policy.settings();
-            Ok((settings.kind.unwrap_or_default(), self.options_of(&policy, settings)?))
+            let options = self.options_of(&policy, settings)?;
+            Ok((settings.kind.unwrap_or_default(), options, policy.label()))
         });
         match options {
-            Ok((kind, options)) => self.any_lock(kind, names).with(options),
+            Ok((kind, options, label)) => self.any_lock(kind, names).with(options).labelled(label),
             Err(error) => AnyLock::new(Err(error)),
         }
     }

@@ -12,6 +12,7 @@ use tokio::time::{Sleep, sleep_until};
 use super::LockGuard;
 use crate::error::{LockError, LossCause};
 use crate::lease::Hold;
+use crate::observe::{HoldSpan, RunOutcome};
 use crate::options::OnLost;
 use crate::scope::{self, Link};
 
@@ -73,12 +74,13 @@ pin_project! {
         #[pin]
         alarm: Alarm,
         link: Option<Arc<Link>>,
+        span: Option<HoldSpan>,
     }
 }
 
 impl<F: Future> Runner<F> {
     fn new(body: F) -> Self {
-        Self { body: Some(body), alarm: Alarm::default(), link: None }
+        Self { body: Some(body), alarm: Alarm::default(), link: None, span: None }
     }
 
     fn poll(
@@ -91,21 +93,26 @@ impl<F: Future> Runner<F> {
         // The runtime that ran the watchdog may be gone, before or while this runs.
         guard.stand.keeper.ensure_running();
         let link = this.link.get_or_insert_with(|| Link::hold(&guard.stand));
+        let span = this.span.get_or_insert_with(|| {
+            HoldSpan::new(&hold.target, || hold.seen.label(), guard.token())
+        });
         let lost = hold.check().err();
         if let (Some(cause), OnLost::Cancel) = (lost, guard.on_lost) {
             // Its destructors run inside the chain too: they may release nested guards.
             let _entered = scope::enter(Some(Arc::clone(link)));
-            this.body.set(None);
+            span.inside(|| this.body.set(None));
+            span.over(RunOutcome::Lost);
             return Poll::Ready(Err(hold.lost_error(cause)));
         }
         let polled = {
             let _entered = scope::enter(Some(Arc::clone(link)));
             let Some(body) = this.body.as_mut().as_pin_mut() else { return Poll::Pending };
-            body.poll(cx)
+            span.inside(|| body.poll(cx))
         };
         if let Poll::Ready(value) = polled {
-            this.body.set(None);
+            span.inside(|| this.body.set(None));
             let lost = hold.check().err().filter(|_| guard.on_lost == OnLost::Finish);
+            span.over(if lost.is_some() { RunOutcome::Lost } else { RunOutcome::Done });
             return Poll::Ready(lost.map_or(Ok(value), |cause| Err(hold.lost_error(cause))));
         }
         if guard.on_lost == OnLost::Finish {
@@ -113,7 +120,8 @@ impl<F: Future> Runner<F> {
         }
         let cause = ready!(this.alarm.poll_lost(hold, cx));
         let _entered = scope::enter(Some(Arc::clone(link)));
-        this.body.set(None);
+        span.inside(|| this.body.set(None));
+        span.over(RunOutcome::Lost);
         Poll::Ready(Err(hold.lost_error(cause)))
     }
 }

@@ -99,6 +99,7 @@ impl Keeper {
             // The deadline is a little before the store forgets; one more lease is on the safe side.
             until: hold.deadline().after(hold.lease.duration()),
             unsettled: hold.unsettled,
+            meter: hold.release_meter(),
             after,
         });
     }

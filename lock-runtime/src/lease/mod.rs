@@ -24,6 +24,7 @@ use tokio::sync::Notify;
 use crate::clock::{Clock, Tick};
 use crate::error::{LockError, LossCause};
 use crate::fence::FencingToken;
+use crate::observe::{HoldSeen, Meter, ReleaseOutcome};
 use crate::options::Lease;
 use crate::store::{OwnerId, Target};
 
@@ -85,6 +86,7 @@ pub(crate) struct Hold {
     /// Where the watchdog has it in its queue: nanoseconds of a [`Tick`], zero for nowhere.
     /// Written under the queue's mutex only.
     queued_at: AtomicU64,
+    pub(crate) seen: HoldSeen,
 }
 
 /// Since when a renewal has been wanting, and of which lease.
@@ -129,6 +131,7 @@ impl Hold {
             count_queued: AtomicBool::new(false),
             token: AtomicU64::new(token.get()),
             queued_at: AtomicU64::new(0),
+            seen: HoldSeen::default(),
         }
     }
 
@@ -174,6 +177,7 @@ impl Hold {
                 if let Some(on_lost) = on_lost {
                     on_lost();
                 }
+                self.seen.lost(cause, self.clock.now());
                 tracing::warn!(lock.key = ?self.target.key(), %cause, "lock lost");
                 cause
             }
@@ -199,6 +203,30 @@ impl Hold {
     /// Marks the hold as given back, so that nothing renews it or calls it lost any more.
     pub(crate) fn mark_released(&self) {
         let _ = self.state.compare_exchange(HELD, RELEASED, Ordering::AcqRel, Ordering::Acquire);
+        self.seen.end(self.clock.now());
+    }
+
+    /// Somebody has it from now on, as who counts it.
+    pub(crate) fn begin(&self, whose: Meter, now: Tick) {
+        self.seen.begin(whose, now);
+        if self.is_lost() {
+            // Lost in between, it would be counted until the guard goes.
+            self.seen.end(now);
+        }
+    }
+
+    fn is_lost(&self) -> bool {
+        matches!(self.state.load(Ordering::Acquire), LOST_DEADLINE | LOST_NOT_OWNER)
+    }
+
+    /// Who counts what its release comes to, if nobody has: a loss is counted at once.
+    pub(crate) fn release_meter(&self) -> Option<Meter> {
+        let meter = self.seen.to_end()?;
+        if self.is_lost() {
+            meter.released(ReleaseOutcome::Lost);
+            return None;
+        }
+        Some(meter)
     }
 
     pub(crate) fn is_released(&self) -> bool {

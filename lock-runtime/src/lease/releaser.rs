@@ -17,6 +17,7 @@ use tokio::sync::Notify;
 
 use crate::clock::{Clock, Tick};
 use crate::key::LockKey;
+use crate::observe::{Meter, ReleaseOutcome};
 use crate::store::{OwnerId, ReleaseReply, ReleaseRequest, Store, Target};
 
 /// First and longest pause between attempts.
@@ -37,6 +38,8 @@ pub(crate) struct ReleaseJob {
     /// True if a request that takes this hold may still be under way on another connection: then
     /// "not the owner" may only mean "not yet", and the release is sent once more later (S-21).
     pub(crate) unsettled: bool,
+    /// Counts what it comes to, if somebody had it.
+    pub(crate) meter: Option<Meter>,
     /// What becomes of the seat.
     pub(crate) after: Option<AfterRelease>,
 }
@@ -152,6 +155,7 @@ impl Releaser {
     async fn work(self: Arc<Self>, store: Arc<dyn Store>, job: ReleaseJob) {
         let mut work = Work { releaser: &self, job: Some(job) };
         let mut pause = FIRST_PAUSE;
+        let mut repeated = false;
         while let Some(job) = &mut work.job {
             let request = ReleaseRequest {
                 target: Arc::clone(&job.target),
@@ -163,6 +167,12 @@ impl Releaser {
             if let Some(after) = job.after.take() {
                 after(reply.as_ref().ok().copied());
             }
+            if let Ok(reply) = &reply
+                && let Some(meter) = job.meter.take()
+            {
+                meter.answered(*reply, repeated);
+            }
+            repeated = true;
             match reply {
                 Ok(_) if job.unsettled => {
                     // What takes this hold may still be under way on another connection.
@@ -177,6 +187,9 @@ impl Releaser {
             }
             if self.clock.now() >= job.until {
                 tracing::warn!(lock.key = ?job.target.key(), "release given up, its lease is over");
+                if let Some(meter) = &job.meter {
+                    meter.released(ReleaseOutcome::Failed);
+                }
                 return work.done();
             }
             tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64())).await;

@@ -20,6 +20,7 @@ use tokio::time::Instant;
 use super::Hold;
 use crate::clock::{Clock, Tick};
 use crate::error::LossCause;
+use crate::observe::RenewOutcome;
 use crate::store::{CountRequest, Ownership, RenewRequest, Store};
 
 /// Keys in one renewal: bounds how long the server is busy with it.
@@ -239,7 +240,10 @@ impl Watchdog {
         match answers {
             Ok(answers) => self.renewed(&batch, sent_at, &answers),
             // Unknown is not lost (S-9); the holds are in the queue already for another attempt.
-            Err(error) => tracing::warn!(holds = batch.holds.len(), %error, "renewal failed"),
+            Err(error) => {
+                batch.holds.iter().for_each(|hold| hold.seen.renewed(RenewOutcome::Failed));
+                tracing::warn!(holds = batch.holds.len(), %error, "renewal failed");
+            }
         }
     }
 
@@ -247,12 +251,14 @@ impl Watchdog {
         for (hold, answer) in batch.holds.iter().zip(answers) {
             match answer {
                 // Unknown is not lost (S-9).
-                Ownership::Unknown => {}
+                Ownership::Unknown => hold.seen.renewed(RenewOutcome::Failed),
                 Ownership::NotOwner if hold.is_released() => {}
                 Ownership::NotOwner => {
+                    hold.seen.renewed(RenewOutcome::NotOwner);
                     self.not_owner(hold);
                 }
                 Ownership::Owner => {
+                    hold.seen.renewed(RenewOutcome::Renewed);
                     hold.confirm(sent_at, batch.lease);
                     let mut queue = self.queue();
                     // A hold that was released meanwhile has left the queue for good.

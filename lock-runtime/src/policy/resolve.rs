@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::http::HttpPolicy;
 use super::model::Overrides;
+use crate::observe::Label;
 use crate::settings::LockSettings;
 
 /// A policy of a [`LockConfig`](super::LockConfig), with what it inherits. Cheap to clone.
@@ -42,7 +43,7 @@ pub struct Policy(Arc<Resolved>);
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Resolved {
-    pub(super) name: String,
+    pub(super) name: Label,
     pub(super) key: Option<String>,
     /// What the policy and its bases say.
     pub(super) own: LockSettings,
@@ -62,7 +63,11 @@ impl Policy {
     /// the configuration has policies, so it may label metrics.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.0.name
+        self.0.name.as_str()
+    }
+
+    pub(crate) fn label(&self) -> Label {
+        self.0.name.clone()
     }
 
     /// The key template, for layers.

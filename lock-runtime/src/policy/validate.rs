@@ -9,6 +9,7 @@ use super::model::{LockPolicy, LockRoute, LockSection};
 use super::resolve::{Policy, Resolved};
 use super::{LockConfig, pattern, template};
 use crate::key::LockKey;
+use crate::observe::Label;
 use crate::settings::LockSettings;
 
 impl LockSection {
@@ -172,7 +173,7 @@ impl Check {
                 self.report_all(layer::beyond_quorums(&chain));
             }
             let resolved = Policy::new(Resolved {
-                name: name.clone(),
+                name: Label::new(name),
                 key: chain.iter().find_map(|layer| layer.policy.key.clone()),
                 own,
                 defaults: section.defaults.settings(),

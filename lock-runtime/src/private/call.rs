@@ -165,7 +165,11 @@ const A_LOOK: Duration = Duration::from_millis(100);
 /// Takes the lock if it is free, to tell whether it would have been.
 fn look(lock: &AnyLock, options: LockOptions) -> Acquire {
     let silence = StoreError::new(StoreErrorKind::Unavailable, "the store did not answer in time");
-    lock.clone().with(options.with_wait(Wait::Never)).lock().within(A_LOOK, silence.into())
+    lock.clone()
+        .with(options.with_wait(Wait::Never))
+        .not_enforced()
+        .lock()
+        .within(A_LOOK, silence.into())
 }
 
 /// S-13: a body that ended in time keeps its value, unless it is to hear of a loss that only the

@@ -8,6 +8,7 @@ use crate::any_lock::AnyLock;
 use crate::client::LockClient;
 use crate::error::LockError;
 use crate::key::{IntoLockKey, LockKey};
+use crate::observe::Label;
 use crate::options::{DEFAULT_LEASE, Lease, LockOptions, Wait};
 use crate::settings::{DeclaredKind, LockSettings};
 use crate::site::LockSite;
@@ -151,14 +152,15 @@ impl Wanted {
             .or_else(LockClient::current)
             .ok_or_else(|| LockError::NoClient { site: self.site.name().to_owned() })?;
         let said = self.settings.or(self.site.settings());
-        let Resolved { settings, over, enforced } = resolve(&client, self.site, said, unless_said)?;
+        let Resolved { settings, over, label, enforced } =
+            resolve(&client, self.site, said, unless_said)?;
         let options = settings.apply_to(over)?;
         let kind = settings.kind.unwrap_or_default();
         let lock = match keys {
             Keys::One(key) => client.any_lock(kind, [key]),
             Keys::Many(keys) => client.any_lock(kind, keys),
         };
-        Ok(Lock { lock: lock.with(options), options, enforced })
+        Ok(Lock { lock: lock.with(options).labelled(label), options, enforced })
     }
 }
 
@@ -174,6 +176,8 @@ struct Resolved {
     settings: LockSettings,
     /// The options where they are silent.
     over: LockOptions,
+    /// The policy as metrics and spans have it.
+    label: Label,
     enforced: bool,
 }
 
@@ -191,10 +195,16 @@ fn resolve(
         said.wait = said.wait.or(unless_said);
     }
     Ok(match policy {
-        None => Resolved { settings: said, over: client.options(), enforced: true },
+        None => Resolved {
+            settings: said,
+            over: client.options(),
+            label: Label::default(),
+            enforced: true,
+        },
         Some(policy) => Resolved {
             settings: policy.resolve(said),
             over: client.own_options(),
+            label: policy.label(),
             enforced: policy.is_enforced_now(),
         },
     })
@@ -215,5 +225,6 @@ fn resolve(
         });
     }
     said.wait = said.wait.or(unless_said);
-    Ok(Resolved { settings: said, over: client.options(), enforced: true })
+    let (over, label) = (client.options(), Label::default());
+    Ok(Resolved { settings: said, over, label, enforced: true })
 }

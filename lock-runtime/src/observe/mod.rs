@@ -1,0 +1,174 @@
+//! Seen from outside: the names of every metric, span and field, and the words that they use.
+//!
+//! Metrics (feature `metrics`) go to the recorder of the crate [`metrics`](https://docs.rs/metrics),
+//! whichever the program installs. Their labels are `policy`, `kind` and an outcome or a cause: never
+//! the name of a lock, so that there are as few of them as the configuration has policies. [`METRICS`]
+//! is the list; tell a recorder about it with `describe`.
+//!
+//! Spans (feature `tracing`, on by default) are at level `DEBUG` of target `lock_runtime`:
+//!
+//! - [`SPAN_ACQUIRE`] lasts from the first poll of an acquire to its outcome.
+//! - [`SPAN_HOLD`] encloses what [`LockGuard::run`](crate::LockGuard::run) polls.
+//!
+//! Their fields are in [`ACQUIRE_FIELDS`] and [`HOLD_FIELDS`]. A lock's name is written as a Rust string
+//! literal, quotes and escapes included, so that no name can forge a line of a log. Owner ids and
+//! passwords are in none of them.
+//!
+//! What is counted: an acquire has one outcome, a hold one start, one end and one release. A hold is what
+//! the store knows: a re-entry, or a reader who joins the readers of his process, stands on the hold
+//! that is there. What is refused before there is something to ask for (an invalid name, options that
+//! contradict each other, an unknown policy) is the caller's error and counts as no acquire.
+//!
+//! # Examples
+//!
+//! ```
+//! use lock_runtime::observe::{AcquireOutcome, METRICS};
+//!
+//! let waits = METRICS.iter().find(|metric| metric.name == "lock_wait_seconds").unwrap();
+//! assert_eq!(waits.labels, ["policy", "kind", "outcome"]);
+//! assert_eq!(AcquireOutcome::Timeout.as_str(), "timeout");
+//! ```
+
+mod label;
+#[cfg_attr(not(feature = "metrics"), path = "no_meter.rs")]
+mod meter;
+mod seen;
+#[cfg_attr(not(feature = "tracing"), path = "no_span.rs")]
+mod span;
+mod words;
+
+pub(crate) use self::label::{Label, Meter};
+#[cfg(feature = "metrics")]
+pub use self::meter::describe;
+pub(crate) use self::seen::{HoldSeen, Seen};
+pub(crate) use self::span::HoldSpan;
+pub use self::words::{AcquireOutcome, ReleaseOutcome, RenewOutcome, RunOutcome};
+pub use self::words::{cause_label, kind_label};
+
+/// The span around an acquire.
+pub const SPAN_ACQUIRE: &str = "lock.acquire";
+
+/// The span around what runs under a guard.
+pub const SPAN_HOLD: &str = "lock.hold";
+
+/// The fields of [`SPAN_ACQUIRE`]: the lock's full name, escaped; [its kind](kind_label); its policy or
+/// [`NO_POLICY`]; the [outcome](AcquireOutcome); the fencing token, if it was taken; how long that took, as
+/// a [`Duration`](std::time::Duration) is written (`1.5ms`).
+pub const ACQUIRE_FIELDS: [&str; 6] =
+    ["lock.name", "lock.kind", "lock.policy", "lock.outcome", "lock.token", "lock.waited"];
+
+/// The fields of [`SPAN_HOLD`]: as [`ACQUIRE_FIELDS`], with a [`RunOutcome`] for an outcome, and how long
+/// the body ran in place of the wait. The policy is that of whoever took the hold, also of a re-entry.
+pub const HOLD_FIELDS: [&str; 6] =
+    ["lock.name", "lock.kind", "lock.policy", "lock.outcome", "lock.token", "lock.held"];
+
+/// What stands for the policy of a lock that follows none.
+pub const NO_POLICY: &str = "none";
+
+/// One metric: its name, and how to read it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Metric {
+    /// The name under which a recorder gets it.
+    pub name: &'static str,
+    /// What kind of number it is.
+    pub kind: MetricKind,
+    /// The labels that it always has.
+    pub labels: &'static [&'static str],
+    /// What it tells, in one sentence.
+    pub help: &'static str,
+}
+
+/// What kind of number a [`Metric`] is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MetricKind {
+    /// Only grows.
+    Counter,
+    /// Goes up and down, and is zero when there is nothing.
+    Gauge,
+    /// Durations, in seconds.
+    Histogram,
+}
+
+/// Acquires that came to an end, by [`AcquireOutcome`].
+pub const ACQUIRE_TOTAL: &str = "lock_acquire_total";
+/// How long acquires took, by [`AcquireOutcome`].
+pub const WAIT_SECONDS: &str = "lock_wait_seconds";
+/// How long holds were kept.
+pub const HOLD_SECONDS: &str = "lock_hold_seconds";
+/// Holds there are now.
+pub const HELD: &str = "lock_held";
+/// Acquires that wait now.
+pub const WAITING: &str = "lock_waiting";
+/// Holds that were lost, by [cause](cause_label).
+pub const LOST_TOTAL: &str = "lock_lost_total";
+/// Renewals of a hold, by [`RenewOutcome`].
+pub const RENEW_TOTAL: &str = "lock_renew_total";
+/// Ends of holds, by [`ReleaseOutcome`].
+pub const RELEASE_TOTAL: &str = "lock_release_total";
+/// Holds that were passed on inside of the process.
+pub const HANDOFF_TOTAL: &str = "lock_handoff_total";
+
+const PLAIN: &[&str] = &["policy", "kind"];
+const BY_OUTCOME: &[&str] = &["policy", "kind", "outcome"];
+const BY_CAUSE: &[&str] = &["policy", "kind", "cause"];
+
+/// Every metric.
+pub const METRICS: [Metric; 9] = [
+    Metric {
+        name: ACQUIRE_TOTAL,
+        kind: MetricKind::Counter,
+        labels: BY_OUTCOME,
+        help: "Acquires that came to an end, by outcome.",
+    },
+    Metric {
+        name: WAIT_SECONDS,
+        kind: MetricKind::Histogram,
+        labels: BY_OUTCOME,
+        help: "Time from the first poll of an acquire to its outcome; what is answered at once, as a \
+               re-entry, is not timed.",
+    },
+    Metric {
+        name: HOLD_SECONDS,
+        kind: MetricKind::Histogram,
+        labels: PLAIN,
+        help: "Time from the grant of a hold to its release, hand-off or loss.",
+    },
+    Metric {
+        name: HELD,
+        kind: MetricKind::Gauge,
+        labels: PLAIN,
+        help: "Holds of this process now.",
+    },
+    Metric {
+        name: WAITING,
+        kind: MetricKind::Gauge,
+        labels: PLAIN,
+        help: "Acquires of this process that stand in line or wait for the store now.",
+    },
+    Metric {
+        name: LOST_TOTAL,
+        kind: MetricKind::Counter,
+        labels: BY_CAUSE,
+        help: "Holds that were lost before they were released, by cause.",
+    },
+    Metric {
+        name: RENEW_TOTAL,
+        kind: MetricKind::Counter,
+        labels: BY_OUTCOME,
+        help: "Renewals, one for each hold and attempt, by outcome.",
+    },
+    Metric {
+        name: RELEASE_TOTAL,
+        kind: MetricKind::Counter,
+        labels: BY_OUTCOME,
+        help: "Ends of holds that were not handed on, by outcome.",
+    },
+    Metric {
+        name: HANDOFF_TOTAL,
+        kind: MetricKind::Counter,
+        labels: PLAIN,
+        help: "Holds passed to the next in the line of this process, without the store.",
+    },
+];

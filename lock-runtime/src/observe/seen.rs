@@ -1,0 +1,185 @@
+//! What is told of one acquire and of one hold, each end once, whatever ends it.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::span::AcquireSpan;
+use super::{AcquireOutcome, Label, Meter, RenewOutcome};
+use crate::clock::Tick;
+use crate::error::{LockError, LossCause};
+use crate::fence::FencingToken;
+use crate::store::Target;
+
+/// One acquire, from its first poll on. Dropped before its end it was cancelled.
+pub(crate) struct Seen {
+    meter: Meter,
+    span: AcquireSpan,
+    /// False if the body runs in any case, and failures are counted as that.
+    enforced: bool,
+    /// None until it is clear that it takes time.
+    started: Option<Instant>,
+    /// Atomic because futures that borrow it are `Send`; one task at a time uses it.
+    waits: AtomicBool,
+    over: AtomicBool,
+}
+
+impl Seen {
+    pub(crate) fn new(target: &Target, label: Label, enforced: bool) -> Self {
+        Self {
+            span: AcquireSpan::new(target, &label),
+            meter: Meter::new(label, target.kind()),
+            enforced,
+            started: None,
+            waits: AtomicBool::new(false),
+            over: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn timed_from(mut self, started: Instant) -> Self {
+        self.started = Some(started);
+        self
+    }
+
+    pub(crate) fn label(&self) -> &Label {
+        &self.meter.label
+    }
+
+    /// What is no acquire, and not told of.
+    pub(crate) fn nothing(target: &Target) -> Self {
+        Self {
+            span: AcquireSpan::none(),
+            meter: Meter::new(Label::default(), target.kind()),
+            enforced: true,
+            started: None,
+            waits: AtomicBool::new(true),
+            over: AtomicBool::new(true),
+        }
+    }
+
+    pub(crate) fn span(&self) -> AcquireSpan {
+        self.span.clone()
+    }
+
+    /// From here on it waits: in line, or for an answer other than the last.
+    pub(crate) fn waits(&self) {
+        if !self.waits.load(Ordering::Relaxed) {
+            self.waits.store(true, Ordering::Relaxed);
+            self.meter.waits(true);
+        }
+    }
+
+    /// It came to an end, with that token if it was taken.
+    pub(crate) fn over(&self, outcome: AcquireOutcome, token: Option<FencingToken>) {
+        if self.over.load(Ordering::Relaxed) {
+            return;
+        }
+        self.over.store(true, Ordering::Relaxed);
+        if self.waits.load(Ordering::Relaxed) {
+            self.meter.waits(false);
+        }
+        let waited = || self.started.map_or(Duration::ZERO, |started| started.elapsed());
+        self.meter.acquired(outcome, self.started.map(|_| waited()));
+        self.span.over(outcome, waited, token);
+    }
+
+    /// It failed.
+    pub(crate) fn failed(&self, error: &LockError) {
+        self.over(self.unless_enforced(AcquireOutcome::of(error)), None);
+    }
+
+    fn unless_enforced(&self, outcome: AcquireOutcome) -> AcquireOutcome {
+        if self.enforced { outcome } else { AcquireOutcome::NotEnforced }
+    }
+}
+
+impl Drop for Seen {
+    fn drop(&mut self) {
+        self.over(self.unless_enforced(AcquireOutcome::Cancelled), None);
+    }
+}
+
+impl fmt::Debug for Seen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Seen").field("meter", &self.meter).finish_non_exhaustive()
+    }
+}
+
+/// One hold, by whoever has it. What it counts is counted outside of its mutex: a recorder may do as it
+/// likes.
+#[derive(Default)]
+pub(crate) struct HoldSeen(Mutex<Whose>);
+
+#[derive(Default)]
+struct Whose {
+    /// Who has it, or had it last.
+    meter: Option<Meter>,
+    /// Since when, if somebody has.
+    since: Option<Tick>,
+    /// True once its end has been, or will be, counted.
+    ended: bool,
+}
+
+impl HoldSeen {
+    /// Somebody has it from now on.
+    pub(crate) fn begin(&self, meter: Meter, now: Tick) {
+        meter.holds();
+        let before = {
+            let mut whose = self.lock();
+            let before = whose.meter.replace(meter);
+            before.zip(whose.since.replace(now))
+        };
+        if let Some((before, since)) = before {
+            before.held_for(now.since(since));
+        }
+    }
+
+    /// Whoever had it has it no more.
+    pub(crate) fn end(&self, now: Tick) {
+        self.close(now);
+    }
+
+    /// It is lost.
+    pub(crate) fn lost(&self, cause: LossCause, now: Tick) {
+        if let Some(meter) = self.close(now) {
+            meter.lost(cause);
+        }
+    }
+
+    /// Who counts its end: the first who asks.
+    pub(crate) fn to_end(&self) -> Option<Meter> {
+        let mut whose = self.lock();
+        (!std::mem::replace(&mut whose.ended, true)).then(|| whose.meter.clone()).flatten()
+    }
+
+    /// An attempt to renew it came to that.
+    pub(crate) fn renewed(&self, outcome: RenewOutcome) {
+        let meter = self.lock().meter.clone();
+        if let Some(meter) = meter {
+            meter.renewed(outcome);
+        }
+    }
+
+    /// The policy of who has it.
+    pub(crate) fn label(&self) -> Label {
+        self.lock().meter.as_ref().map_or_else(Label::default, |meter| meter.label.clone())
+    }
+
+    fn close(&self, now: Tick) -> Option<Meter> {
+        let (meter, since) = {
+            let mut whose = self.lock();
+            (whose.meter.clone(), whose.since.take())
+        };
+        if let (Some(meter), Some(since)) = (&meter, since) {
+            meter.held_for(now.since(since));
+        }
+        meter
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Whose> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
