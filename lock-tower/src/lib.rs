@@ -91,8 +91,11 @@
 // The documentation is written for all features.
 #![cfg_attr(not(feature = "http"), allow(rustdoc::broken_intra_doc_links))]
 
+#[cfg(feature = "axum")]
+mod axum;
 mod error;
 mod future;
+mod held;
 #[cfg(feature = "http")]
 pub mod http;
 mod layer;
@@ -101,6 +104,7 @@ mod service;
 
 pub use error::LockServiceError;
 pub use future::LockFuture;
+pub use held::HeldLock;
 #[cfg(feature = "http")]
 pub use http::{HttpLockLayer, HttpLockLayerBuilder, LockBody};
 pub use layer::LockLayer;

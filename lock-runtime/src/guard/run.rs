@@ -67,27 +67,87 @@ impl Alarm {
 }
 
 pin_project! {
-    /// The body, what wakes it up to die, and its place in the chain of holds.
-    struct Runner<F> {
+    /// Something that is polled only while a hold is valid, and dropped when it is lost (S-13): what
+    /// [`LockGuard::run`] is made of, for hand-written futures and streams that keep their guard apart.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::pin::Pin;
+    /// use std::task::{Context, Poll};
+    ///
+    /// use lock_runtime::{LockError, LockGuard, Protected};
+    ///
+    /// /// Two numbers, each looked up while the lock is held.
+    /// fn poll_both<F: Future<Output = u32>>(
+    ///     mut lookup: Pin<&mut Protected<F>>,
+    ///     guard: &LockGuard,
+    ///     cx: &mut Context<'_>,
+    /// ) -> Poll<Result<u32, LockError>> {
+    ///     lookup.as_mut().poll_with(guard, cx, |lookup, cx| lookup.poll(cx))
+    /// }
+    /// ```
+    pub struct Protected<B> {
         #[pin]
-        body: Option<F>,
+        body: Option<B>,
         #[pin]
         alarm: Alarm,
+        // The body's place in the chain of holds.
         link: Option<Arc<Link>>,
         span: Option<HoldSpan>,
     }
 }
 
-impl<F: Future> Runner<F> {
-    fn new(body: F) -> Self {
+impl<B> Protected<B> {
+    /// Protects `body` once it is polled. Costs nothing before that.
+    pub fn new(body: B) -> Self {
         Self { body: Some(body), alarm: Alarm::default(), link: None, span: None }
     }
 
-    fn poll(
+    /// What is protected; `None` once it is dropped.
+    pub fn get_ref(&self) -> Option<&B> {
+        self.body.as_ref()
+    }
+
+    /// What is protected, to be polled on without a guard, where that has been given back.
+    pub fn get_pin_mut(self: Pin<&mut Self>) -> Option<Pin<&mut B>> {
+        self.project().body.as_pin_mut()
+    }
+
+    /// Drops what is protected, so that its destructor runs before the guard's.
+    pub fn clear(self: Pin<&mut Self>) {
+        let mut this = self.project();
+        // A destructor sees the chain that the body saw: it may release nested guards.
+        let _entered = this.link.clone().map(|link| scope::enter(Some(link)));
+        match this.span {
+            None => this.body.set(None),
+            Some(span) => {
+                span.inside(|| this.body.set(None));
+                span.over(RunOutcome::Done);
+            }
+        }
+    }
+
+    /// Polls the body under `guard`, which has to be the same each time.
+    ///
+    /// Inside, an acquire of the guard's lock is re-entry (S-6). If nothing comes of it, the task is
+    /// also woken when the hold is lost. Polled on after the body is gone it stays pending.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Lost`] as soon as the hold is lost; the body has been dropped then. With
+    /// [`OnLost::Finish`] it is polled on, and the caller may ask
+    /// [`is_lost`](LockGuard::is_lost) when it has ended.
+    ///
+    /// # Cancel safety
+    ///
+    /// It is a poll: nothing is under way between two of them but the body itself.
+    pub fn poll_with<T>(
         self: Pin<&mut Self>,
         guard: &LockGuard,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<F::Output, LockError>> {
+        poll: impl FnOnce(Pin<&mut B>, &mut Context<'_>) -> Poll<T>,
+    ) -> Poll<Result<T, LockError>> {
         let mut this = self.project();
         let hold = guard.hold();
         // The runtime that ran the watchdog may be gone, before or while this runs.
@@ -107,13 +167,10 @@ impl<F: Future> Runner<F> {
         let polled = {
             let _entered = scope::enter(Some(Arc::clone(link)));
             let Some(body) = this.body.as_mut().as_pin_mut() else { return Poll::Pending };
-            span.inside(|| body.poll(cx))
+            span.inside(|| poll(body, cx))
         };
         if let Poll::Ready(value) = polled {
-            span.inside(|| this.body.set(None));
-            let lost = hold.check().err().filter(|_| guard.on_lost == OnLost::Finish);
-            span.over(if lost.is_some() { RunOutcome::Lost } else { RunOutcome::Done });
-            return Poll::Ready(lost.map_or(Ok(value), |cause| Err(hold.lost_error(cause))));
+            return Poll::Ready(Ok(value));
         }
         if guard.on_lost == OnLost::Finish {
             return Poll::Pending;
@@ -126,19 +183,50 @@ impl<F: Future> Runner<F> {
     }
 }
 
+impl<F: Future> Protected<F> {
+    fn run(
+        mut self: Pin<&mut Self>,
+        guard: &LockGuard,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<F::Output, LockError>> {
+        let result = ready!(self.as_mut().poll_with(guard, cx, |body, cx| body.poll(cx)));
+        let value = match result {
+            Ok(value) => value,
+            Err(lost) => return Poll::Ready(Err(lost)),
+        };
+        let mut this = self.project();
+        let hold = guard.hold();
+        match this.span {
+            None => this.body.set(None),
+            Some(span) => span.inside(|| this.body.set(None)),
+        }
+        let lost = hold.check().err().filter(|_| guard.on_lost == OnLost::Finish);
+        if let Some(span) = this.span {
+            span.over(if lost.is_some() { RunOutcome::Lost } else { RunOutcome::Done });
+        }
+        Poll::Ready(lost.map_or(Ok(value), |cause| Err(hold.lost_error(cause))))
+    }
+}
+
+impl<B> fmt::Debug for Protected<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Protected").finish_non_exhaustive()
+    }
+}
+
 pin_project! {
     /// A body that runs under a borrowed guard: see [`LockGuard::run`].
     #[must_use = "futures do nothing unless polled"]
     pub struct Run<'a, F> {
         #[pin]
-        runner: Runner<F>,
+        runner: Protected<F>,
         guard: &'a LockGuard,
     }
 }
 
 impl<'a, F: Future> Run<'a, F> {
     pub(crate) fn new(guard: &'a LockGuard, body: F) -> Self {
-        Self { runner: Runner::new(body), guard }
+        Self { runner: Protected::new(body), guard }
     }
 }
 
@@ -147,7 +235,7 @@ impl<F: Future> Future for Run<'_, F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        this.runner.poll(this.guard, cx)
+        this.runner.run(this.guard, cx)
     }
 }
 
@@ -163,14 +251,14 @@ pin_project! {
     pub struct RunOwned<G, F> {
         // Before the guard: fields are dropped in this order, and the body goes first (S-13).
         #[pin]
-        runner: Runner<F>,
+        runner: Protected<F>,
         guard: Option<G>,
     }
 }
 
 impl<G: AsRef<LockGuard>, F: Future> RunOwned<G, F> {
     pub(crate) fn new(guard: G, body: F) -> Self {
-        Self { runner: Runner::new(body), guard: Some(guard) }
+        Self { runner: Protected::new(body), guard: Some(guard) }
     }
 }
 
@@ -181,7 +269,7 @@ impl<G: AsRef<LockGuard>, F: Future> Future for RunOwned<G, F> {
         let this = self.project();
         // Polled after completion, which a future may answer as it likes short of a panic.
         let Some(guard) = this.guard.as_ref() else { return Poll::Pending };
-        let result = ready!(this.runner.poll(guard.as_ref(), cx));
+        let result = ready!(this.runner.run(guard.as_ref(), cx));
         match this.guard.take() {
             Some(guard) => Poll::Ready((guard, result)),
             None => Poll::Pending,

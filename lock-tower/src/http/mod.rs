@@ -79,17 +79,28 @@
 mod body;
 mod builder;
 mod future;
+mod grpc;
+mod held_body;
 mod key;
 mod layer;
-mod problem;
+mod peek;
+mod plan;
+mod refusal;
+mod responder;
 mod retry;
 mod route;
 mod service;
+mod serving;
 mod template;
 
-pub use body::LockBody;
+pub use body::{LockBody, LockBodyError};
 pub use builder::{BuildError, HttpLockLayerBuilder};
 pub use future::HttpLockFuture;
-pub use key::{KeyError, OnMissing};
+pub use key::{KeyError, KeyExtractor};
 pub use layer::HttpLockLayer;
-pub use service::HttpLockService;
+pub use lock_runtime::policy::{
+    BusyStatus, HoldUntil, OnDisconnect, OnMissingKey as OnMissing, SafeMethods,
+};
+pub use refusal::{Refusal, RefusalKind};
+pub use responder::{BusyResponder, ProblemDetails};
+pub use service::{HttpLockService, RequestDeadline};
