@@ -13,6 +13,7 @@ use rusqlite::{Connection, Params};
 use tokio::sync::Mutex;
 
 use crate::error::OrderError;
+use crate::observe::WRITES_REFUSED;
 
 const TABLE: &str = "
     CREATE TABLE IF NOT EXISTS orders (
@@ -105,6 +106,7 @@ impl Ledger {
 }
 
 fn stale(order: &str, token: FencingToken) -> OrderError {
+    metrics::counter!(WRITES_REFUSED).increment(1);
     tracing::warn!(?order, %token, "a late write is refused, a later holder has been here");
     OrderError::Stale
 }

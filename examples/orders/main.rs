@@ -1,8 +1,9 @@
 //! An axum service that takes payments for orders: what a service with locks needs around them.
 //!
 //! A payment reads the order's balance, takes a moment, and writes the new one: without a lock, two
-//! at the same time lose one of the two. Here the methods of [`Orders`] are annotated, a layer locks
-//! one route, a file says how ([`config`]), and the database refuses what comes late ([`ledger`]).
+//! at the same time lose one of the two. Here an annotated method takes payments ([`service`]), a layer
+//! locks the routes that a file names ([`routes`], [`config`]), and the database refuses what comes late
+//! ([`ledger`]).
 //!
 //! | variable | meaning | default |
 //! |---|---|---|
@@ -13,7 +14,8 @@
 //! | `DATABASE` | the SQLite file with the balances | with `REDIS_URL` `orders.db`, else in memory |
 //! | `CARD_MS` | how long the card network takes to answer | 1 |
 //! | `GRACE_MS` | how long a stop waits for requests, then as long again for those that hold a lock | 10000 |
-//! | `LOCKS=off` | run the same code without locks, to see what they are for | on |
+//! | `LOCKS=off` | take payments without locks, to see what they are for | on |
+//! | `RUST_LOG` | what is logged: `info,lock_runtime=debug` shows every acquire and hold | `info` |
 //!
 //! The first line on stdout is `listening on 127.0.0.1:PORT`; everything else is on stderr. The
 //! README next door has requests to try.
@@ -21,12 +23,12 @@
 mod config;
 mod error;
 mod ledger;
+mod observe;
 mod routes;
 mod service;
 mod signals;
 
 use std::env;
-use std::io::stderr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
@@ -46,7 +48,7 @@ const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// Whether this process takes part in locking.
+/// Whether payments are locked.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Locks {
     On,
@@ -55,7 +57,7 @@ enum Locks {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    tracing_subscriber::fmt().with_writer(stderr).init();
+    observe::log();
     run().await.unwrap_or_else(|failure| {
         tracing::error!("{failure}");
         ExitCode::FAILURE
@@ -72,7 +74,7 @@ async fn run() -> Result<ExitCode, Failure> {
     }
     let card = Duration::from_millis(variable("CARD_MS", 1)?);
     let orders = Orders::new(client.clone(), Ledger::open(database().as_deref())?, card);
-    let app = routes::app(orders, locks()?)?;
+    let app = routes::app(orders, locks()?, observe::metrics()?)?;
     let listener = TcpListener::bind(("127.0.0.1", variable("PORT", 3000)?)).await?;
     println!("listening on {}", listener.local_addr()?);
     serve(listener, app, client, signals).await

@@ -4,35 +4,32 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use lock_tower::LockLayer;
+use lock_tower::{HeldLock, LockLayer};
+use metrics_exporter_prometheus::PrometheusHandle;
 use serde::{Deserialize, Serialize};
 
 use crate::error::OrderError;
 use crate::service::Orders;
 use crate::{Failure, Locks};
 
-/// All routes. Without locks they are the same, but for the locks.
-pub(crate) fn app(orders: Orders, locks: Locks) -> Result<Router, Failure> {
-    let mut refund = Router::new().route("/orders/{id}/refund", post(self::refund));
-    if locks == Locks::On {
-        let client = orders.locks();
-        let policy = client.policy("refunds")?;
-        let layer = LockLayer::http()
-            .key("order:{path.id}") // the lock of `Orders::pay`
-            .client(client.clone())
-            .options(client.options_of(&policy, policy.settings())?)
-            .build()?;
-        refund = refund.route_layer(layer);
-    }
+/// All routes. Around them is the layer that locks what `[[lock.routes]]` names.
+pub(crate) fn app(
+    orders: Orders,
+    locks: Locks,
+    metrics: PrometheusHandle,
+) -> Result<Router, Failure> {
+    let layer = LockLayer::routes(orders.locks())?;
     let pay = match locks {
         Locks::On => post(pay),
         Locks::Off => post(pay_unlocked),
     };
     Ok(Router::new()
         .route("/orders/{id}/pay", pay)
+        .route("/orders/{id}/refund", post(refund))
         .route("/orders/{id}", get(balance))
         .route("/healthz", get(health))
-        .merge(refund)
+        .route("/metrics", get(async move || metrics.render()))
+        .layer(layer)
         .with_state(orders))
 }
 
@@ -73,12 +70,14 @@ async fn pay_unlocked(
     Ok(Json(Balance { order, cents }))
 }
 
+/// Without the layer around it, or a route for it in the configuration, it answers 500.
 async fn refund(
     State(orders): State<Orders>,
     Path(order): Path<String>,
+    held: HeldLock,
     Json(Amount { cents }): Json<Amount>,
 ) -> Result<Json<Balance>, OrderError> {
-    let cents = orders.refund(&order, cents).await?;
+    let cents = orders.refund(&order, cents, held.token()).await?;
     Ok(Json(Balance { order, cents }))
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_runtime::{LockClient, distributed_lock};
+use lock_runtime::{FencingToken, LockClient, distributed_lock};
 
 use crate::error::OrderError;
 use crate::ledger::Ledger;
@@ -52,11 +52,13 @@ impl Orders {
         Ok(paid)
     }
 
-    /// Pays back, and gives the new balance. The route holds the lock already, so that this is
-    /// re-entry: no round trip, the same token.
-    #[distributed_lock(policy = "refunds", key = "order:{order_id}", guard = hold, client = self.locks)]
-    pub(crate) async fn refund(&self, order_id: &str, cents: u64) -> Result<u64, OrderError> {
-        let token = hold.token();
+    /// Pays back, and gives the new balance. The route holds the lock that `token` is of.
+    pub(crate) async fn refund(
+        &self,
+        order_id: &str,
+        cents: u64,
+        token: FencingToken,
+    ) -> Result<u64, OrderError> {
         let paid = self.ledger.begin(order_id, token).await?;
         let left = paid.checked_sub(cents).ok_or(OrderError::TooMuch { paid })?;
         self.card_network().await;

@@ -5,5 +5,6 @@
 
 mod operations;
 mod payments;
+mod seen;
 mod shop;
 mod stale;

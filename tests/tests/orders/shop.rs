@@ -129,12 +129,15 @@ impl Shop {
     }
 
     pub(crate) async fn balance(&self, order: u64) -> u64 {
-        let request = Request::get(format!("/orders/{order}")).body(Bytes::new()).unwrap();
-        let (status, body) = self.send(order, request).await;
+        let (status, body) = self.send(order, get(&format!("/orders/{order}"))).await;
         assert_eq!(status, StatusCode::OK, "{body}");
         let cents = body.strip_prefix(&format!("{{\"order\":\"{order}\",\"cents\":")).unwrap();
         cents.strip_suffix('}').unwrap().parse().unwrap()
     }
+}
+
+pub(crate) fn get(path: &str) -> Request<Bytes> {
+    Request::get(path).body(Bytes::new()).unwrap()
 }
 
 pub(crate) fn money(what: &str, order: u64, cents: u64) -> Request<Bytes> {

@@ -5,7 +5,7 @@ use std::fs;
 use http::StatusCode;
 use lock_tests::eventually;
 
-use crate::shop::{BOUND, Shop, money};
+use crate::shop::{BOUND, Shop, get, money};
 
 /// S-24: the lock has gone to somebody else while its holder slept. The holder wakes, writes, and is
 /// refused; the balance is that of its successor.
@@ -34,6 +34,8 @@ async fn the_database_refuses_a_late_write() {
     assert_eq!(meanwhile, (StatusCode::OK, r#"{"order":"7","cents":125}"#.to_owned()));
     assert_eq!(late, (StatusCode::INTERNAL_SERVER_ERROR, String::new()));
     assert!(shop.log(0).contains("a late write is refused"), "{}", shop.log(0));
+    let (_, metrics) = shop.send(slow, get("/metrics")).await;
+    assert!(metrics.contains("\norders_writes_refused_total 1\n"), "{metrics}");
     assert_eq!(shop.balance(7).await, 125);
     // It is none the worse for it.
     assert_eq!(shop.send(slow, money("pay", 7, 5)).await.0, StatusCode::OK);
