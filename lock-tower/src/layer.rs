@@ -88,6 +88,8 @@ impl<K> LockLayer<K> {
             kind: DeclaredKind::default(),
             release_timeout: RELEASE_TIMEOUT,
             enforced: true,
+            #[cfg(feature = "http")]
+            policy: None,
         };
         Self { key: Arc::new(key), terms: Arc::new(terms) }
     }

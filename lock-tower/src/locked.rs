@@ -15,6 +15,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+#[cfg(feature = "http")]
+use lock_runtime::policy::Policy;
 use lock_runtime::{
     Acquire, DeclaredKind, LockClient, LockError, LockGuard, LockKey, LockOptions, OnLost,
     OnReleaseLost, Protected, Release, StoreError, StoreErrorKind, Wait,
@@ -40,17 +42,25 @@ pub(crate) struct Terms {
     pub(crate) release_timeout: Duration,
     /// False if the call runs in any case, and only what would have held it up is to be told.
     pub(crate) enforced: bool,
+    /// Under which metrics and spans have it.
+    #[cfg(feature = "http")]
+    pub(crate) policy: Option<Policy>,
 }
 
 impl Terms {
     /// Starts to take the lock.
     pub(crate) fn take(&self, key: LockKey) -> Taking {
         let lock = self.client.any_lock(self.kind, [key]);
+        #[cfg(feature = "http")]
+        let lock = match &self.policy {
+            Some(policy) => lock.follows(policy),
+            None => lock,
+        };
         if self.enforced {
             return Taking { acquire: lock.with(self.options).lock(), look: None };
         }
         let options = self.options.to_builder().wait(Wait::Never).build();
-        let lock = lock.with(options.unwrap_or(self.options));
+        let lock = lock.with(options.unwrap_or(self.options)).not_enforced();
         Taking { acquire: lock.lock(), look: Some(sleep(A_LOOK)) }
     }
 

@@ -155,7 +155,8 @@ impl Plan {
             (Side::Main, _) => kind.unwrap_or_default(),
         };
         let enforced = self.policy.as_ref().is_none_or(Policy::is_enforced_now);
-        Ok(Terms { client, kind, options, release_timeout: self.release_timeout, enforced })
+        let (release_timeout, policy) = (self.release_timeout, self.policy.clone());
+        Ok(Terms { client, kind, options, release_timeout, enforced, policy })
     }
 }
 
