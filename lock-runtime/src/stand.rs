@@ -18,6 +18,7 @@ use crate::gate::Seat;
 use crate::lease::Hold;
 use crate::lease::keeper::Keeper;
 use crate::lease::releaser::{AfterRelease, keep};
+use crate::observe::ReleaseOutcome;
 use crate::options::Lease;
 use crate::store::{ReleaseReply, ReleaseRequest};
 
@@ -148,11 +149,12 @@ impl Stand {
             Ok(ReleaseReply::NotOwner) => Err(self.hold.lost_error(LossCause::NotOwner)),
             Err(error) => Err(LockError::Store(error.clone())),
         };
-        if let Ok(reply) = reply
-            && let Some(meter) = self.hold.release_meter()
-        {
-            // Whether it was a repetition that found it gone is in the reply already.
-            meter.answered(reply, false);
+        if let Some(meter) = self.hold.release_meter() {
+            match &reply {
+                // Whether it was a repetition that found it gone is in the reply already.
+                Ok(reply) => meter.answered(*reply, false),
+                Err(_) => meter.released(ReleaseOutcome::Failed),
+            }
         }
         // A request that takes this hold may still be under way: then the releaser asks again.
         if let Ok(reply) = reply

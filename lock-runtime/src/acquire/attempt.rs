@@ -71,6 +71,7 @@ impl<'a> Attempt<'a> {
             keep_until: None,
             until: engine.keeper.clock.now().after(options.lease().duration()),
             unsettled,
+            repeated: false,
             meter: None,
             after: seat.map(|seat| Box::new(move |_| drop(seat)) as _),
         });

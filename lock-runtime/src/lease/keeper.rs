@@ -90,6 +90,7 @@ impl Keeper {
         after: Option<AfterRelease>,
     ) {
         self.ensure_running();
+        let repeated = hold.is_released();
         hold.mark_released();
         self.watchdog.remove(hold);
         self.releaser.give(ReleaseJob {
@@ -99,6 +100,7 @@ impl Keeper {
             // The deadline is a little before the store forgets; one more lease is on the safe side.
             until: hold.deadline().after(hold.lease.duration()),
             unsettled: hold.unsettled,
+            repeated,
             meter: hold.release_meter(),
             after,
         });

@@ -38,6 +38,8 @@ pub(crate) struct ReleaseJob {
     /// True if a request that takes this hold may still be under way on another connection: then
     /// "not the owner" may only mean "not yet", and the release is sent once more later (S-21).
     pub(crate) unsettled: bool,
+    /// True if it was asked for before, so that "not the owner" may be our own doing.
+    pub(crate) repeated: bool,
     /// Counts what it comes to, if somebody had it.
     pub(crate) meter: Option<Meter>,
     /// What becomes of the seat.
@@ -155,7 +157,6 @@ impl Releaser {
     async fn work(self: Arc<Self>, store: Arc<dyn Store>, job: ReleaseJob) {
         let mut work = Work { releaser: &self, job: Some(job) };
         let mut pause = FIRST_PAUSE;
-        let mut repeated = false;
         while let Some(job) = &mut work.job {
             let request = ReleaseRequest {
                 target: Arc::clone(&job.target),
@@ -170,9 +171,9 @@ impl Releaser {
             if let Ok(reply) = &reply
                 && let Some(meter) = job.meter.take()
             {
-                meter.answered(*reply, repeated);
+                meter.answered(*reply, job.repeated);
             }
-            repeated = true;
+            job.repeated = true;
             match reply {
                 Ok(_) if job.unsettled => {
                     // What takes this hold may still be under way on another connection.

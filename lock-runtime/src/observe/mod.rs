@@ -157,7 +157,7 @@ pub const METRICS: [Metric; 9] = [
         name: RENEW_TOTAL,
         kind: MetricKind::Counter,
         labels: BY_OUTCOME,
-        help: "Renewals, one for each hold and attempt, by outcome.",
+        help: "Renewals by the watchdog, one for each hold and attempt, by outcome.",
     },
     Metric {
         name: RELEASE_TOTAL,

@@ -97,7 +97,8 @@ words! {
         Released = "released",
         /// It was lost before it was let go, or the store did not know it any more.
         Lost = "lost",
-        /// The store did not answer until the lease was over.
+        /// The store did not confirm it in time: while the caller waited, or, of a dropped guard, until
+        /// the lease was over.
         Failed = "failed",
     }
 }

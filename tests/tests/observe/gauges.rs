@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use lock_runtime::{Lease, LockClient};
-use lock_tests::{RedisServer, eventually};
+use lock_runtime::{Lease, LockClient, LockError};
+use lock_tests::{Proxy, RedisServer, eventually};
 
 use crate::recorder::Kept;
 use crate::scenario::{SOON, builder, leased};
@@ -93,6 +93,43 @@ async fn hand_offs_change_the_policy() {
     shows(&seen, "lock_held", 1);
     second.release().await.unwrap();
     seen.assert_idle();
+}
+
+/// S-19: a release that took effect is no loss, although its answer was lost, or nobody waited for it.
+#[tokio::test]
+async fn releases_without_an_answer_are_no_losses() {
+    let seen = Kept::default();
+    let _here = metrics::set_default_local_recorder(&seen);
+    let server = RedisServer::start().await;
+    let proxy = Proxy::start(server.port()).await;
+    let client = builder().connect(&proxy.url()).await.unwrap();
+    let dropped = client.mutex("dropped").lock().await.unwrap();
+    proxy.drop_next_reply_to("dropped");
+    drop(dropped);
+    eventually(SOON, "it is given back", async || seen.is("lock_release_total", &[], 1)).await;
+    let cut_short = client.mutex("cut short").lock().await.unwrap();
+    proxy.delay_replies(Duration::from_millis(100));
+    let mut release = Box::pin(cut_short.release());
+    let free = async || !server.client().exists("cut short").await;
+    tokio::select! {
+        _ = &mut release => panic!("the reply is not late"),
+        () = eventually(SOON, "it is free", free) => {}
+    }
+    drop(release);
+    eventually(SOON, "it is given back", async || seen.is("lock_release_total", &[], 2)).await;
+    proxy.delay_replies(Duration::ZERO);
+    // Given up on by the caller, and done later: that is one release.
+    let given_up = client.mutex("given up").lock().await.unwrap();
+    server.pause();
+    assert!(matches!(given_up.release().await, Err(LockError::Store(_))));
+    server.resume();
+    let free = async || !server.client().exists("given up").await;
+    eventually(SOON, "it is free", free).await;
+    assert!(client.shutdown(SOON).await.is_clean());
+    assert!(seen.is("lock_release_total", &[("outcome", "failed")], 1), "{}", seen.text());
+    assert!(seen.is("lock_release_total", &[("outcome", "released")], 2), "{}", seen.text());
+    assert!(seen.is("lock_lost_total", &[], 0));
+    idle(&seen).await;
 }
 
 /// S-20: the client ends with guards alive and tasks in line; the server is killed under others.
