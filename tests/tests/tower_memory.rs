@@ -36,6 +36,10 @@ fn request() -> Request<Full<Bytes>> {
     request
 }
 
+fn answer() -> Response<Full<Bytes>> {
+    Response::new(Full::from(Bytes::from_static(b"done")))
+}
+
 /// Nothing is allocated for a request but its key: the same as without the layer.
 #[tokio::test(flavor = "current_thread")]
 async fn a_layer_allocates_nothing_but_the_key() {
@@ -46,16 +50,11 @@ async fn a_layer_allocates_nothing_but_the_key() {
         drop(request());
         let lock = locks.any_lock(DeclaredKind::Mutex, [key()]).with(options);
         let guard = lock.lock().await.unwrap();
-        let answer = async { Response::new(Full::from(Bytes::from_static(b"done"))) };
-        drop(guard.run(answer).await.unwrap());
+        drop(guard.run(async { answer() }).await.unwrap());
         guard.release().await.unwrap();
     })
     .await;
-    let handler = || {
-        service_fn(|_: Request<Full<Bytes>>| {
-            ready(Ok::<_, Infallible>(Response::new(Full::from(Bytes::from_static(b"done")))))
-        })
-    };
+    let handler = || service_fn(|_: Request<Full<Bytes>>| ready(Ok::<_, Infallible>(answer())));
     let generic = LockLayer::new(locks.clone(), move |_: &Request<Full<Bytes>>| Ok(Some(key())));
     let mut generic = generic.layer(handler());
     let generic = allocations(async || drop(generic.call(request()).await.unwrap())).await;
