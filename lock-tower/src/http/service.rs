@@ -72,6 +72,10 @@ impl<S> HttpLockService<S> {
 }
 
 /// What is to be done with a request.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "on the stack for a moment; a box would be an allocation"
+)]
 enum Decision {
     Pass,
     Lock { key: LockKey, terms: Terms, serving: ServingTerms },
