@@ -78,7 +78,12 @@ async fn asked_to_stop_it_finishes_what_it_accepted() {
 async fn a_stop_that_takes_too_long_sends_the_line_away() {
     let mut shop = Shop::open(&[("CARD_MS", "3000"), ("GRACE_MS", "2000")]).await;
     let (answers, success) = stop_in_the_middle(&mut shop, 4).await;
-    assert_eq!((count(&answers, "200"), count(&answers, "503")), (1, 3), "{answers:?}");
+    assert_eq!(
+        (count(&answers, "200"), count(&answers, "503")),
+        (1, 3),
+        "{answers:?} {}",
+        shop.log(0)
+    );
     assert!(success, "{}", shop.log(0));
     assert_eq!(shop.locked().await, [""; 0]);
     assert_eq!(shop.balance(7).await, 10);
