@@ -9,10 +9,10 @@ use lock_runtime::policy::LockFile;
 use lock_runtime::{LockClient, LockSettings, MemoryStore, StoreErrorKind, Wait};
 use lock_tower::http::{BusyStatus, HoldUntil};
 use lock_tower::{HttpLockLayer, LockLayer};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tower::{Layer, ServiceExt};
 
-use crate::world::{Calls, Log, Mood, Moody, TestBody, pay, seen};
+use crate::world::{Calls, Log, Mood, Moody, SOON, TestBody, pay, seen};
 
 fn config(text: &str) -> lock_runtime::LockConfig {
     toml::from_str::<LockFile>(text).unwrap().lock
@@ -26,7 +26,8 @@ fn clients(text: &str) -> (LockClient, LockClient) {
 }
 
 async fn ask(layer: &HttpLockLayer, request: Request<TestBody>) -> Response<impl Sized + use<>> {
-    layer.layer(Calls::default().service()).oneshot(request).await.unwrap()
+    let answer = layer.layer(Calls::default().service()).oneshot(request);
+    timeout(2 * SOON, answer).await.expect("a hang").unwrap()
 }
 
 async fn status(layer: &HttpLockLayer, request: Request<TestBody>) -> u16 {
