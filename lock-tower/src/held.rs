@@ -27,7 +27,7 @@ thread_local! {
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-/// use lock_runtime::{LockClient, LockKey};
+/// use lock_runtime::{LockClient, LockError, LockKey};
 /// use lock_tower::{HeldLock, LockLayer};
 /// use tower::{ServiceBuilder, ServiceExt, service_fn};
 ///
@@ -35,11 +35,11 @@ thread_local! {
 ///     Ok(Some(LockKey::builder().text("account:").part(id).build()?))
 /// });
 /// let service = ServiceBuilder::new().layer(layer).service(service_fn(|_: u64| async {
-///     let held = HeldLock::current().ok_or("no lock layer around this service")?;
+///     let held = HeldLock::current().expect("there is a lock layer around this service");
 ///     let fence = held.token(); // for the write: … WHERE fence <= $1
-///     held.release().await.map_err(|_| "the hold was lost")?;
+///     held.release().await?;
 ///     // What takes long and needs no lock.
-///     Ok::<_, &str>(fence)
+///     Ok::<_, LockError>(fence)
 /// }));
 /// assert!(service.oneshot(7).await?.get() > 0);
 /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;

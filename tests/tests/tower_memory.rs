@@ -3,6 +3,7 @@
 
 use std::convert::Infallible;
 use std::future::ready;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -10,6 +11,7 @@ use http_body_util::Full;
 use lock_runtime::{DeclaredKind, LockClient, LockKey, LockOptions};
 use lock_tower::LockLayer;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+use tokio::time::Instant;
 use tower::{Layer, Service, service_fn};
 
 #[global_allocator]
@@ -66,4 +68,33 @@ async fn a_layer_allocates_nothing_but_the_key() {
     let spare = ROUNDS / 100;
     assert!(generic <= bare + spare, "generic {generic}, bare {bare}, for {ROUNDS}");
     assert!(http <= bare + spare, "http {http}, bare {bare}, for {ROUNDS}");
+}
+
+/// How long a layer takes beside its lock; for a look, with `--release --ignored --nocapture`.
+#[tokio::test(flavor = "current_thread")]
+#[ignore = "a measurement"]
+async fn what_a_layer_costs_in_time() {
+    let locks = LockClient::in_memory();
+    let key = || LockKey::builder().text("order:").part("POST").build().unwrap();
+    let http = LockLayer::http().key("order:{method}").client(locks.clone()).build().unwrap();
+    let mut service =
+        http.layer(service_fn(|_: Request<Full<Bytes>>| ready(Ok::<_, Infallible>(answer()))));
+    let (mut bare, mut layered) = (Vec::new(), Vec::new());
+    for _ in 0..20_000 {
+        let start = Instant::now();
+        drop(request());
+        let lock = locks.any_lock(DeclaredKind::Mutex, [key()]);
+        let guard = lock.lock().await.unwrap();
+        drop(guard.run(async { answer() }).await.unwrap());
+        guard.release().await.unwrap();
+        bare.push(start.elapsed());
+        let start = Instant::now();
+        drop(service.call(request()).await.unwrap());
+        layered.push(start.elapsed());
+    }
+    let median = |mut times: Vec<Duration>| {
+        times.sort_unstable();
+        times[times.len() / 2]
+    };
+    println!("bare {:?}, with the layer {:?}", median(bare), median(layered));
 }

@@ -1,6 +1,7 @@
 //! A body that is sent while the lock is held.
 //!
-//! 1. The inner body is polled under the guard, as the handler was, and dropped before it.
+//! 1. The inner body is polled under the guard, as the handler was, and dropped before it. The reaper
+//!    alone cannot reach it: then it is not polled any more.
 //! 2. What would let the client see the end (the last frame, or the end itself) is kept back until the
 //!    release is over, so that its next request finds the lock free.
 //! 3. A body that must not look complete ends with an error, and nothing that was kept back goes out.

@@ -20,7 +20,7 @@ use super::grpc;
 use super::key::KeyError;
 use super::layer::{NoPlan, Shared};
 use super::plan::{Plan, Side};
-use super::refusal::Circumstances;
+use super::refusal::{Circumstances, Refusal};
 use super::retry::HoldTimes;
 use super::serving::ServingTerms;
 use crate::locked::{Call, Terms};
@@ -71,16 +71,15 @@ impl<S> HttpLockService<S> {
     }
 }
 
-/// What is to be done with a request.
-#[allow(
-    clippy::large_enum_variant,
-    reason = "on the stack for a moment; a box would be an allocation"
-)]
-enum Decision {
-    Pass,
-    Lock { key: LockKey, terms: Terms, serving: ServingTerms },
-    Refuse(super::Refusal),
+/// How a request is to be locked.
+struct Lock {
+    key: LockKey,
+    terms: Terms,
+    serving: ServingTerms,
 }
+
+/// What is to be done with a request; with `None` it passes.
+type Decision = Result<Option<Lock>, Refusal>;
 
 impl<S, ReqBody, B> Service<Request<ReqBody>> for HttpLockService<S>
 where
@@ -104,16 +103,16 @@ where
         let (mut parts, body) = request.into_parts();
         let decision = match plan {
             Ok(plan) => decide(&self.shared, &plan, &mut parts),
-            Err(NoPlan::Pass) => Decision::Pass,
+            Err(NoPlan::Pass) => Ok(None),
             Err(NoPlan::Failed(error)) => {
-                Decision::Refuse(of_nothing(&parts, &HoldTimes::default()).of_lock(&error))
+                Err(of_nothing(&parts, &HoldTimes::default()).of_lock(&error))
             }
         };
         let request = Request::from_parts(parts, body);
         match decision {
-            Decision::Pass => HttpLockFuture::passing(self.inner.call(request)),
-            Decision::Refuse(refusal) => HttpLockFuture::refused(self.shared.answer(&refusal)),
-            Decision::Lock { key, terms, serving } => {
+            Ok(None) => HttpLockFuture::passing(self.inner.call(request)),
+            Err(refusal) => HttpLockFuture::refused(self.shared.answer(&refusal)),
+            Ok(Some(Lock { key, terms, serving })) => {
                 // The one that was polled ready is the one to call; its clone may not be.
                 let clone = self.inner.clone();
                 let ready = mem::replace(&mut self.inner, clone);
@@ -134,12 +133,12 @@ fn of_nothing<'a>(parts: &Parts, times: &'a HoldTimes) -> Circumstances<'a> {
 }
 
 fn decide(shared: &Arc<Shared>, plan: &Arc<Plan>, parts: &mut Parts) -> Decision {
-    let Some(side) = plan.side(&parts.method) else { return Decision::Pass };
+    let Some(side) = plan.side(&parts.method) else { return Ok(None) };
     let circumstances = Circumstances { busy: plan.busy, ..of_nothing(parts, &plan.times) };
-    let refuse = |error: &LockError| Decision::Refuse(circumstances.of_lock(error));
+    let refuse = |error: &LockError| Err(circumstances.of_lock(error));
     let key = plan.key.key(parts, plan.on_missing);
     if let Ok(None) = key {
-        return Decision::Pass;
+        return Ok(None);
     }
     let terms = shared.client().and_then(|client| plan.terms(client, side));
     let mut terms = match terms {
@@ -148,17 +147,15 @@ fn decide(shared: &Arc<Shared>, plan: &Arc<Plan>, parts: &mut Parts) -> Decision
     };
     let key = match key {
         Ok(Some(key)) => key,
-        Ok(None) => return Decision::Pass,
+        Ok(None) => return Ok(None),
         Err(error) if !terms.enforced => return excuse(&error),
-        Err(error) => return Decision::Refuse(circumstances.of_key(&error)),
+        Err(error) => return Err(circumstances.of_key(&error)),
     };
     let deadline = match bound_wait(&mut terms, parts) {
         Ok(deadline) => deadline,
         Err(_) if !terms.enforced => false,
         Err(error) => {
-            return Decision::Refuse(
-                Circumstances { deadline: true, ..circumstances }.of_lock(&error),
-            );
+            return Err(Circumstances { deadline: true, ..circumstances }.of_lock(&error));
         }
     };
     let serving = ServingTerms {
@@ -173,7 +170,7 @@ fn decide(shared: &Arc<Shared>, plan: &Arc<Plan>, parts: &mut Parts) -> Decision
         finish: plan.on_disconnect == OnDisconnect::Finish,
         reads: side == Side::Shared,
     };
-    Decision::Lock { key, terms, serving }
+    Ok(Some(Lock { key, terms, serving }))
 }
 
 /// A request that its policy lets through without the key that it lacks.
@@ -182,7 +179,7 @@ fn excuse(error: &KeyError) -> Decision {
         error = error as &dyn std::error::Error,
         "runs without the lock, which its policy does not enforce"
     );
-    Decision::Pass
+    Ok(None)
 }
 
 /// Waits no longer than the request is of use; true if that is less than the policy would.

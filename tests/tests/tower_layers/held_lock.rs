@@ -79,7 +79,7 @@ where
             Ok::<_, Infallible>(Response::new(TestBody::from("done")))
         }
     }));
-    service.oneshot(pay()).await.unwrap()
+    timeout(4 * SOON, service.oneshot(pay())).await.expect("a hang").unwrap()
 }
 
 #[tokio::test(start_paused = true)]
@@ -203,7 +203,8 @@ async fn a_body_may_release_early() {
         .route_layer(layer(&locks).build().unwrap())
         .with_state(store.clone());
     let request = Request::post("/orders/42/pay").body(Body::empty()).unwrap();
-    let body = app.oneshot(request).await.unwrap().into_body().collect().await.unwrap();
+    let body = app.oneshot(request).await.unwrap().into_body().collect();
+    let body = timeout(4 * SOON, body).await.expect("a hang").unwrap();
     assert_eq!(body.to_bytes(), "100");
 }
 

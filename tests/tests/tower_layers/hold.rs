@@ -325,6 +325,36 @@ async fn a_release_that_finds_the_hold_gone_may_be_an_error() {
     }
 }
 
+/// Looks, when dropped, whether the lock still protects it.
+struct WasHeld(MemoryStore, Arc<Mutex<Option<bool>>>);
+
+impl Drop for WasHeld {
+    fn drop(&mut self) {
+        *self.1.lock().unwrap() = Some(held(&self.0, ORDER) == 1);
+    }
+}
+
+/// S-13: whatever a body does when it is dropped, it does under its lock.
+#[tokio::test(start_paused = true)]
+async fn a_body_is_dropped_before_its_lock() {
+    for (item, seen) in [
+        (None, "end"),
+        (Some(Err("broken")), "error: broken"),
+        (Some(Ok(Frame::trailers(HeaderMap::new()))), "trailers"),
+    ] {
+        let (layer, store) = layer();
+        let was_held = Arc::default();
+        let look = WasHeld(store.clone(), Arc::clone(&was_held));
+        let (sender, mut body) = sent(SizeHint::new());
+        body.look = Box::new(move || assert_eq!(*look.1.lock().unwrap(), None));
+        let mut body = respond(layer, pay(), Response::new(body)).await.into_body();
+        item.into_iter().for_each(|item| sender.send(item).unwrap());
+        drop(sender);
+        assert_eq!(text(body.frame().await), seen);
+        assert_eq!((*was_held.lock().unwrap(), held(&store, ORDER)), (Some(true), 0), "{seen}");
+    }
+}
+
 /// S-6: what a body does while it is sent is inside its hold, as the handler was.
 #[tokio::test(start_paused = true)]
 async fn a_body_re_enters_its_lock() {

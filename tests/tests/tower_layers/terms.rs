@@ -24,7 +24,8 @@ use crate::world::{
 const ORDER: &str = "order:42";
 
 async fn ask(layer: &HttpLockLayer, request: Request<TestBody>) -> Response<LockBody<TestBody>> {
-    layer.layer(Calls::default().service()).oneshot(request).await.unwrap()
+    let answer = layer.layer(Calls::default().service()).oneshot(request);
+    timeout(2 * SOON, answer).await.expect("a hang").unwrap()
 }
 
 /// `wait = min(policy, deadline)`.
