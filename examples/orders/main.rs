@@ -1,95 +1,132 @@
-//! An axum service that takes payments for orders.
+//! An axum service that takes payments for orders: what a service with locks needs around them.
 //!
 //! A payment reads the order's balance, takes a moment, and writes the new one: without a lock, two
-//! at the same time lose one of the two. Here the methods of [`Orders`](service::Orders) are
-//! annotated, and one route has a lock layer around it.
+//! at the same time lose one of the two. Here an annotated method takes payments ([`service`]), a layer
+//! locks the routes that a file names ([`routes`], [`config`]), and the database refuses what comes late
+//! ([`ledger`]).
 //!
 //! | variable | meaning | default |
 //! |---|---|---|
 //! | `PORT` | where to listen; 0 takes any free port | 3000 |
-//! | `REDIS_URL` | where locks and balances are, for several processes | in this process |
-//! | `LOCKS=off` | run the same code without locks, to see what they are for | on |
+//! | `CONFIG` | the configuration of the locks | `orders.toml` as it was built in |
+//! | `REDIS_URL` | where locks are, for several processes; over the configuration | in this process |
+//! | `LOCK_…` | one line of the configuration: `LOCK_DEFAULTS__WAIT=5s` | |
+//! | `DATABASE` | the SQLite file with the balances | with `REDIS_URL` `orders.db`, else in memory |
+//! | `CARD_MS` | how long the card network takes to answer | 1 |
+//! | `GRACE_MS` | how long a stop waits for requests, then as long again for those that hold a lock | 10000 |
+//! | `LOCKS=off` | take payments without locks, to see what they are for | on |
+//! | `RUST_LOG` | what is logged: `info,lock_runtime=debug` shows every acquire and hold | `info` |
 //!
-//! The first line on stdout is `listening on 127.0.0.1:PORT`. The README next door has requests to
-//! try.
+//! The first line on stdout is `listening on 127.0.0.1:PORT`; everything else is on stderr. The
+//! README next door has requests to try.
 
+mod config;
+mod error;
 mod ledger;
+mod observe;
 mod routes;
 mod service;
+mod signals;
 
 use std::env;
-use std::error::Error;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::str::FromStr;
 use std::time::Duration;
 
 use lock_runtime::LockClient;
 use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 use crate::ledger::Ledger;
-use crate::service::{Locks, Orders};
+use crate::service::Orders;
+use crate::signals::Signals;
+
+/// How long answers may take to be sent once no lock is held any more.
+const LAST_ANSWERS: Duration = Duration::from_secs(1);
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// Whether payments are locked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Locks {
+    On,
+    Off,
+}
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
-    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
-    let (client, ledger) = match env::var("REDIS_URL") {
-        Ok(url) => {
-            let client = LockClient::builder().namespace("shop").connect(&url).await?;
-            (client, Ledger::redis(&url).await?)
-        }
-        Err(_) => (LockClient::in_memory(), Ledger::in_memory()),
-    };
-    let locks = match env::var("LOCKS").as_deref() {
-        Ok("off") => {
-            eprintln!("WARNING: LOCKS=off, payments run without locks and WILL LOSE MONEY");
-            Locks::Off
-        }
-        Ok("on") | Err(_) => Locks::On,
-        Ok(other) => return Err(format!("LOCKS is `{other}`; write `on` or `off`").into()),
-    };
-    let port = env::var("PORT").map_or(Ok(3000), |port| port.parse())?;
+async fn main() -> ExitCode {
+    observe::log();
+    run().await.unwrap_or_else(|failure| {
+        tracing::error!("{failure}");
+        ExitCode::FAILURE
+    })
+}
 
-    let app = routes::app(Orders::new(client.clone(), ledger), locks)?;
-    let listener = TcpListener::bind(("127.0.0.1", port)).await?;
+async fn run() -> Result<ExitCode, Failure> {
+    let signals = Signals::listen()?;
+    let client = LockClient::from_config(config::load()?).await?;
+    // An attribute that does not go with the configuration is found now, not by a customer.
+    if let Err(problems) = client.check_sites() {
+        problems.iter().for_each(|problem| tracing::error!("{problem}"));
+        return Ok(ExitCode::FAILURE);
+    }
+    let card = Duration::from_millis(variable("CARD_MS", 1)?);
+    let orders = Orders::new(client.clone(), Ledger::open(database().as_deref())?, card);
+    let app = routes::app(orders, locks()?, observe::metrics()?)?;
+    let listener = TcpListener::bind(("127.0.0.1", variable("PORT", 3000)?)).await?;
     println!("listening on {}", listener.local_addr()?);
-    axum::serve(listener, app).with_graceful_shutdown(asked_to_stop()).await?;
-
-    // Every request is answered; whatever was dropped on the way is given back before we go.
-    let left = client.shutdown(Duration::from_secs(5)).await;
-    if !left.is_clean() {
-        eprintln!("locks that end with their lease: {left:?}");
-    }
-    Ok(())
+    serve(listener, app, client, signals).await
 }
 
-/// Ctrl-C, or what a supervisor sends.
-async fn asked_to_stop() {
-    let interrupt = async {
-        if let Err(error) = tokio::signal::ctrl_c().await {
-            eprintln!("cannot hear Ctrl-C: {error}");
-            std::future::pending::<()>().await;
+/// Serves until asked to stop, and then lets go of everything.
+async fn serve(
+    listener: TcpListener,
+    app: axum::Router,
+    client: LockClient,
+    signals: Signals,
+) -> Result<ExitCode, Failure> {
+    let grace = Duration::from_millis(variable("GRACE_MS", 10_000)?);
+    let (stop, stopped) = oneshot::channel::<()>();
+    let server = axum::serve(listener, app).with_graceful_shutdown(async { drop(stopped.await) });
+    let mut server = tokio::spawn(server.into_future());
+
+    signals.asked_to_stop(client.clone()).await;
+    // Nothing new is accepted; whoever holds a lock finishes, whoever waits gets its turn.
+    drop(stop);
+    let in_time = timeout(grace, &mut server).await;
+    // Whoever still waits for a lock is sent away with 503, whoever holds one may finish.
+    let left = client.shutdown(grace).await;
+    let answered = in_time.is_ok() || timeout(LAST_ANSWERS, server).await.is_ok();
+    if answered && left.is_clean() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    tracing::error!(answered, ?left, "stopped in the middle; these locks end with their lease");
+    Ok(ExitCode::FAILURE)
+}
+
+/// Processes that share locks share a database.
+fn database() -> Option<PathBuf> {
+    let default = || env::var_os("REDIS_URL").map(|_| "orders.db".into());
+    env::var_os("DATABASE").map(PathBuf::from).or_else(default)
+}
+
+fn locks() -> Result<Locks, Failure> {
+    match env::var("LOCKS").as_deref() {
+        Ok("off") => {
+            tracing::warn!("LOCKS=off, payments run without locks and WILL LOSE MONEY");
+            Ok(Locks::Off)
         }
-    };
-    tokio::select! {
-        () = interrupt => {}
-        () = terminated() => {}
+        Ok("on") | Err(_) => Ok(Locks::On),
+        Ok(other) => Err(format!("LOCKS is `{other}`; write `on` or `off`").into()),
     }
 }
 
-#[cfg(unix)]
-async fn terminated() {
-    use tokio::signal::unix::{SignalKind, signal};
-
-    match signal(SignalKind::terminate()) {
-        Ok(mut terminate) => {
-            terminate.recv().await;
-        }
-        Err(error) => {
-            eprintln!("cannot hear SIGTERM: {error}");
-            std::future::pending::<()>().await;
-        }
+/// A number from the environment.
+fn variable<T: FromStr>(name: &str, default: T) -> Result<T, Failure> {
+    match env::var(name) {
+        Err(_) => Ok(default),
+        Ok(text) => text.parse().map_err(|_| format!("{name} is `{text}`; write a number").into()),
     }
-}
-
-#[cfg(not(unix))]
-async fn terminated() {
-    std::future::pending::<()>().await;
 }

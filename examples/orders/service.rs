@@ -2,39 +2,23 @@
 
 use std::time::Duration;
 
-use lock_runtime::{LockClient, LockError, distributed_lock};
-use redis::RedisError;
+use lock_runtime::{FencingToken, LockClient, distributed_lock};
 
+use crate::error::OrderError;
 use crate::ledger::Ledger;
-
-/// Whether this process takes part in locking.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Locks {
-    On,
-    Off,
-}
 
 /// The service behind the routes.
 #[derive(Clone)]
 pub(crate) struct Orders {
     locks: LockClient,
     ledger: Ledger,
-}
-
-/// What can go wrong with an order.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum OrderError {
-    #[error("only {paid} cents have been paid")]
-    TooMuch { paid: u64 },
-    #[error("the order could not be locked")]
-    Lock(#[from] LockError),
-    #[error("the balance could not be read or written")]
-    Ledger(#[from] RedisError),
+    card: Duration,
 }
 
 impl Orders {
-    pub(crate) fn new(locks: LockClient, ledger: Ledger) -> Self {
-        Self { locks, ledger }
+    /// `card` is how long the card network takes to answer.
+    pub(crate) fn new(locks: LockClient, ledger: Ledger, card: Duration) -> Self {
+        Self { locks, ledger, card }
     }
 
     pub(crate) fn locks(&self) -> &LockClient {
@@ -42,35 +26,48 @@ impl Orders {
     }
 
     pub(crate) async fn balance(&self, order_id: &str) -> Result<u64, OrderError> {
-        Ok(self.ledger.read(order_id).await?)
+        self.ledger.balance(order_id).await
     }
 
     /// Takes a payment, and gives the new balance.
-    #[distributed_lock(key = "order:{order_id}", wait = "20s", client = self.locks)]
+    #[distributed_lock(
+        policy = "payments",
+        key = "order:{order_id}",
+        guard = hold,
+        client = self.locks
+    )]
     pub(crate) async fn pay(&self, order_id: &str, cents: u64) -> Result<u64, OrderError> {
-        self.pay_unlocked(order_id, cents).await
-    }
-
-    /// What `pay` does, for whoever runs with `LOCKS=off`.
-    pub(crate) async fn pay_unlocked(&self, order_id: &str, cents: u64) -> Result<u64, OrderError> {
-        let paid = self.ledger.read(order_id).await?;
-        card_network().await;
-        let paid = paid.saturating_add(cents);
-        self.ledger.write(order_id, paid).await?;
+        let token = hold.token();
+        let paid = self.ledger.begin(order_id, token).await?.saturating_add(cents);
+        self.card_network().await;
+        self.ledger.write(order_id, paid, token).await?;
         Ok(paid)
     }
 
-    /// Pays back, and gives the new balance. The route holds the lock.
-    pub(crate) async fn refund(&self, order_id: &str, cents: u64) -> Result<u64, OrderError> {
-        let paid = self.ledger.read(order_id).await?;
+    /// The same with neither lock nor fence, for `LOCKS=off`.
+    pub(crate) async fn pay_unlocked(&self, order_id: &str, cents: u64) -> Result<u64, OrderError> {
+        let paid = self.ledger.balance(order_id).await?.saturating_add(cents);
+        self.card_network().await;
+        self.ledger.write_unfenced(order_id, paid).await?;
+        Ok(paid)
+    }
+
+    /// Pays back, and gives the new balance. The route holds the lock that `token` is of.
+    pub(crate) async fn refund(
+        &self,
+        order_id: &str,
+        cents: u64,
+        token: FencingToken,
+    ) -> Result<u64, OrderError> {
+        let paid = self.ledger.begin(order_id, token).await?;
         let left = paid.checked_sub(cents).ok_or(OrderError::TooMuch { paid })?;
-        card_network().await;
-        self.ledger.write(order_id, left).await?;
+        self.card_network().await;
+        self.ledger.write(order_id, left, token).await?;
         Ok(left)
     }
-}
 
-/// A call that takes its time, while others read the balance that is about to change.
-async fn card_network() {
-    tokio::time::sleep(Duration::from_millis(1)).await;
+    /// Takes its time, while others would like to change the balance as well.
+    async fn card_network(&self) {
+        tokio::time::sleep(self.card).await;
+    }
 }

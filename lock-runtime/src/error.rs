@@ -51,6 +51,8 @@ pub enum LockError {
         key: String,
         /// Which of the two it was.
         reason: BusyReason,
+        /// What is left of the holder's lease, if the store was asked and the lease has an end.
+        holder_remaining: Option<Duration>,
     },
     /// The hold is gone: its lease passed, or the store says that somebody else owns the key
     /// (S-12). What the body did after its last check may be unprotected; fencing tells.
@@ -152,6 +154,17 @@ impl LockError {
             Self::Timeout { .. } | Self::Busy { .. } | Self::NotReplicated { .. } => true,
             Self::Store(error) => error.kind().is_transient(),
             _ => false,
+        }
+    }
+
+    /// What was left of the holder's lease when the store was last asked, where it was.
+    #[must_use]
+    pub fn holder_remaining(&self) -> Option<Duration> {
+        match self {
+            Self::Timeout { holder_remaining, .. } | Self::Busy { holder_remaining, .. } => {
+                *holder_remaining
+            }
+            _ => None,
         }
     }
 

@@ -131,7 +131,7 @@ pub use site::LockSite;
 pub use site::sites;
 
 pub use acquire::Acquire;
-pub use guard::{LockGuard, Release, Run, RunOwned};
+pub use guard::{LockGuard, LockWatch, Protected, Release, Run, RunOwned};
 
 pub use fence::{FenceGate, FencingToken, StaleToken};
 

@@ -140,16 +140,24 @@ impl Stand {
         if self.hand_off() {
             return Ok(());
         }
-        self.hold.mark_released();
-        self.keeper.watchdog.remove(&self.hold);
-        self.seat.with(|seat| seat.as_ref().map(Seat::leaving));
-        let reply = self.ask_release().await;
+        self.give_back().await
+    }
+
+    async fn give_back(self) -> Result<(), LockError> {
+        // A shutdown has to wait for it too. Outlives the stand, which may leave the rest to the
+        // releaser.
+        let _counted = self.keeper.releaser.elsewhere();
+        let mut stand = self;
+        stand.hold.mark_released();
+        stand.keeper.watchdog.remove(&stand.hold);
+        stand.seat.with(|seat| seat.as_ref().map(Seat::leaving));
+        let reply = stand.ask_release().await;
         let outcome = match &reply {
             Ok(ReleaseReply::Released { .. }) => Ok(()),
-            Ok(ReleaseReply::NotOwner) => Err(self.hold.lost_error(LossCause::NotOwner)),
+            Ok(ReleaseReply::NotOwner) => Err(stand.hold.lost_error(LossCause::NotOwner)),
             Err(error) => Err(LockError::Store(error.clone())),
         };
-        if let Some(meter) = self.hold.release_meter() {
+        if let Some(meter) = stand.hold.release_meter() {
             match &reply {
                 // Whether it was a repetition that found it gone is in the reply already.
                 Ok(reply) => meter.answered(*reply, false),
@@ -158,10 +166,10 @@ impl Stand {
         }
         // A request that takes this hold may still be under way: then the releaser asks again.
         if let Ok(reply) = reply
-            && !self.hold.unsettled
+            && !stand.hold.unsettled
         {
-            self.ours = false;
-            leave(self.seat.take(), self.handoffs, Some(reply));
+            stand.ours = false;
+            leave(stand.seat.take(), stand.handoffs, Some(reply));
         }
         outcome
     }

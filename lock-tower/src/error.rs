@@ -1,5 +1,8 @@
 //! What a locked service fails with.
 
+use std::error::Error;
+use std::sync::Arc;
+
 use lock_runtime::LockError;
 
 /// The error of a [`LockService`](crate::LockService): the lock's, or the inner service's own.
@@ -10,6 +13,9 @@ pub enum LockServiceError<E> {
     /// ([`LockError::Lost`]), and the call was cut off where it stood.
     #[error("the service call was not run to its end under its lock")]
     Lock(#[source] LockError),
+    /// The key function refused the request, and the inner service was not called.
+    #[error("the service call has no lock key")]
+    Key(#[source] Arc<dyn Error + Send + Sync>),
     /// The inner service was called under its lock, and failed.
     #[error(transparent)]
     Inner(E),
@@ -21,7 +27,15 @@ impl<E> LockServiceError<E> {
     pub fn lock_error(&self) -> Option<&LockError> {
         match self {
             Self::Lock(error) => Some(error),
-            Self::Inner(_) => None,
+            Self::Key(_) | Self::Inner(_) => None,
+        }
+    }
+
+    /// An error of a key function, which may be one of the lock's.
+    pub(crate) fn of_key(error: Box<dyn Error + Send + Sync>) -> Self {
+        match error.downcast::<LockError>() {
+            Ok(error) => Self::Lock(*error),
+            Err(error) => Self::Key(Arc::from(error)),
         }
     }
 }

@@ -8,7 +8,8 @@ use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use crate::error::LockServiceError;
-use crate::locked::{Locked, Outcome};
+use crate::held::Grip;
+use crate::locked::{Call, End, Releasing, Running, Taken, Taking};
 
 pin_project! {
     /// A call of a [`LockService`](crate::LockService).
@@ -23,13 +24,40 @@ pin_project! {
         S: Service<Req>,
     {
         #[pin]
-        locked: Locked<S, Req>,
+        state: State<S, Req>,
+    }
+}
+
+pin_project! {
+    #[project = StateProjection]
+    enum State<S, Req>
+    where
+        S: Service<Req>,
+    {
+        // Without a lock, and under way already.
+        Passing { #[pin] future: S::Future },
+        Failed { error: Option<LockServiceError<S::Error>> },
+        Taking { #[pin] taking: Taking, call: Option<Call<S, Req>>, end: End },
+        Running { #[pin] running: Running<S, Req>, end: End },
+        Releasing {
+            #[pin] releasing: Releasing,
+            result: Option<Result<S::Response, S::Error>>,
+        },
     }
 }
 
 impl<S: Service<Req>, Req> LockFuture<S, Req> {
-    pub(crate) fn new(locked: Locked<S, Req>) -> Self {
-        Self { locked }
+    pub(crate) fn passing(future: S::Future) -> Self {
+        Self { state: State::Passing { future } }
+    }
+
+    /// A call that failed before anything was sent.
+    pub(crate) fn failed(error: LockServiceError<S::Error>) -> Self {
+        Self { state: State::Failed { error: Some(error) } }
+    }
+
+    pub(crate) fn taking(taking: Taking, call: Call<S, Req>, end: End) -> Self {
+        Self { state: State::Taking { taking, call: Some(call), end } }
     }
 }
 
@@ -37,17 +65,62 @@ impl<S: Service<Req>, Req> Future for LockFuture<S, Req> {
     type Output = Result<S::Response, LockServiceError<S::Error>>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        Poll::Ready(match ready!(self.project().locked.poll(cx)) {
-            Outcome::Passed(result) | Outcome::Ran { value: result, .. } => {
-                result.map_err(LockServiceError::Inner)
-            }
-            Outcome::Failed(error) => Err(LockServiceError::Lock(error)),
-        })
+        let mut state = self.project().state;
+        loop {
+            let next = match state.as_mut().project() {
+                StateProjection::Passing { future } => {
+                    return future.poll(cx).map_err(LockServiceError::Inner);
+                }
+                // Here and below: polled after completion, which a future may answer as it likes
+                // short of a panic.
+                StateProjection::Failed { error } => {
+                    let Some(error) = error.take() else { return Poll::Pending };
+                    return Poll::Ready(Err(error));
+                }
+                StateProjection::Taking { taking, call, end } => {
+                    let taken = ready!(taking.poll(cx));
+                    let Some(call) = call.take() else { return Poll::Pending };
+                    match taken {
+                        Taken::Held(guard) => {
+                            let running = Running::new(Grip::new(guard, end.on_lost), call);
+                            State::Running { running, end: *end }
+                        }
+                        Taken::Failed(error) | Taken::Excused(error) => {
+                            return Poll::Ready(Err(LockServiceError::Lock(error)));
+                        }
+                    }
+                }
+                StateProjection::Running { running, end } => {
+                    match ready!(running.poll_then(cx, |result, _| result)) {
+                        Err(lost) => return Poll::Ready(Err(LockServiceError::Lock(lost))),
+                        Ok(ran) => State::Releasing {
+                            releasing: Releasing::new(ran.grip, *end),
+                            result: Some(ran.value),
+                        },
+                    }
+                }
+                StateProjection::Releasing { releasing, result } => {
+                    let released = ready!(releasing.poll(cx));
+                    let Some(result) = result.take() else { return Poll::Pending };
+                    return Poll::Ready(match released {
+                        Err(lost) => Err(LockServiceError::Lock(lost)),
+                        Ok(()) => result.map_err(LockServiceError::Inner),
+                    });
+                }
+            };
+            state.set(next);
+        }
     }
 }
 
 impl<S: Service<Req>, Req> fmt::Debug for LockFuture<S, Req> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("LockFuture").field(&self.locked).finish()
+        f.write_str(match self.state {
+            State::Passing { .. } => "LockFuture(Passing)",
+            State::Failed { .. } => "LockFuture(Failed)",
+            State::Taking { .. } => "LockFuture(Taking)",
+            State::Running { .. } => "LockFuture(Running)",
+            State::Releasing { .. } => "LockFuture(Releasing)",
+        })
     }
 }

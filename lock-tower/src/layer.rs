@@ -1,10 +1,11 @@
 //! [`LockLayer`].
 
+use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_runtime::{LockClient, LockError, LockKey, LockOptions};
+use lock_runtime::{DeclaredKind, LockClient, LockError, LockKey, LockOptions};
 use tower_layer::Layer;
 
 use crate::locked::{RELEASE_TIMEOUT, Terms};
@@ -57,9 +58,47 @@ impl<K> LockLayer<K> {
     where
         K: Fn(&Req) -> Result<Option<LockKey>, LockError>,
     {
-        let options = client.options();
-        let terms = Terms { client, options, release_timeout: RELEASE_TIMEOUT };
+        Self::with_key(client, key)
+    }
+
+    /// As [`new`](Self::new), for a function with an error of its own, which is then
+    /// [`LockServiceError::Key`](crate::LockServiceError::Key).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use lock_runtime::{LockClient, LockKey};
+    /// use lock_tower::LockLayer;
+    ///
+    /// let layer = LockLayer::with_key(LockClient::in_memory(), |job: &Option<u64>| match job {
+    ///     Some(id) => Ok(Some(LockKey::builder().text("job:").part(id).build()?)),
+    ///     None => Err(Box::<dyn std::error::Error + Send + Sync>::from("a job has a number")),
+    /// });
+    /// # let _ = layer;
+    /// ```
+    #[must_use = "a layer does nothing until it wraps a service"]
+    pub fn with_key<Req, E>(client: LockClient, key: K) -> Self
+    where
+        K: Fn(&Req) -> Result<Option<LockKey>, E>,
+        E: Into<Box<dyn Error + Send + Sync>>,
+    {
+        let terms = Terms {
+            options: client.options(),
+            client,
+            kind: DeclaredKind::default(),
+            release_timeout: RELEASE_TIMEOUT,
+            enforced: true,
+            #[cfg(feature = "http")]
+            policy: None,
+        };
         Self { key: Arc::new(key), terms: Arc::new(terms) }
+    }
+
+    /// What kind of lock to take. Default: [`DeclaredKind::Mutex`].
+    #[must_use = "a layer does nothing until it wraps a service"]
+    pub fn kind(mut self, kind: DeclaredKind) -> Self {
+        Arc::make_mut(&mut self.terms).kind = kind;
+        self
     }
 
     /// How long to wait for the lock, how long to hold it, what to do when it is lost.

@@ -40,17 +40,20 @@
 //!
 //! - The lock is taken before the request's body is read. A busy upload is refused unread.
 //! - The handler is dropped at the moment the hold is lost; it never runs on beside a successor.
-//! - When the answer is out, the lock is free: the release is over before the response is returned,
-//!   unless the store does not answer for [`release_timeout`](LockLayer::release_timeout). A client
-//!   that sends one request after another never finds its own lock busy.
+//! - When the answer is out, the lock is free: the release is over before the client can see the end
+//!   of the response, unless the store does not answer for
+//!   [`release_timeout`](LockLayer::release_timeout). A client that sends one request after another
+//!   never finds its own lock busy.
+//! - A body that is produced while it is sent, as server-sent events are, keeps the lock to its end. If
+//!   the hold is lost on the way, the connection breaks: a part never looks like the whole.
 //! - A handler that panics, a time-out around it, a client that hangs up: the lock is given back in
 //!   the background, within a round trip.
 //! - Nothing runs without its lock because the lock failed. Redis down means 503.
 //! - A lock that the handler takes under the same name with the same client is re-entry: no round
 //!   trip, and no waiting for oneself.
 //!
-//! The lock covers the handler and not what comes after it: a response body that is produced while
-//! it is sent, as by server-sent events or a database cursor, is sent without the lock.
+//! In the handler, [`HeldLock`] has the fencing token and what is left of the lease, and gives the lock
+//! back early.
 //!
 //! # Where to put it
 //!
@@ -86,13 +89,17 @@
 //! # Features
 //!
 //! - `http` (default): [`LockLayer::http`] and the module [`http`].
-//! - `axum`: `{path.…}` in key templates asks axum's router. Without it the layer is told its route.
+//! - `axum`: `{path.…}` and `{route}` in key templates ask axum's router; without it the layer is told
+//!   its route. [`HeldLock`] is an extractor.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 // The documentation is written for all features.
 #![cfg_attr(not(feature = "http"), allow(rustdoc::broken_intra_doc_links))]
 
+#[cfg(feature = "axum")]
+mod axum;
 mod error;
 mod future;
+mod held;
 #[cfg(feature = "http")]
 pub mod http;
 mod layer;
@@ -101,6 +108,7 @@ mod service;
 
 pub use error::LockServiceError;
 pub use future::LockFuture;
+pub use held::HeldLock;
 #[cfg(feature = "http")]
 pub use http::{HttpLockLayer, HttpLockLayerBuilder, LockBody};
 pub use layer::LockLayer;

@@ -1,4 +1,4 @@
-//! One call under one lock: acquire → run → release. Both layers are façades over this.
+//! One call under one lock: take → run → release. Both layers are façades over this.
 //!
 //! What makes it right:
 //!
@@ -15,181 +15,269 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+#[cfg(feature = "http")]
+use lock_runtime::policy::Policy;
 use lock_runtime::{
-    Acquire, LockClient, LockError, LockGuard, LockKey, LockOptions, Release, RunOwned,
+    Acquire, DeclaredKind, LockClient, LockError, LockGuard, LockKey, LockOptions, OnLost,
+    OnReleaseLost, Protected, Release, StoreError, StoreErrorKind, Wait,
 };
 use pin_project_lite::pin_project;
 use tokio::time::{Instant, Sleep, sleep};
 use tower_service::Service;
 
+use crate::held::{Grip, LetGo};
+
 /// How long a result waits for the store to confirm the release, unless told otherwise.
 pub(crate) const RELEASE_TIMEOUT: Duration = Duration::from_millis(250);
+
+/// How long a lock that is not enforced may hold a call up: a round trip, and nothing that hangs.
+const A_LOOK: Duration = Duration::from_millis(100);
 
 /// On what terms a layer takes locks.
 #[derive(Debug, Clone)]
 pub(crate) struct Terms {
     pub(crate) client: LockClient,
+    pub(crate) kind: DeclaredKind,
     pub(crate) options: LockOptions,
     pub(crate) release_timeout: Duration,
+    /// False if the call runs in any case, and only what would have held it up is to be told.
+    pub(crate) enforced: bool,
+    /// Under which metrics and spans have it.
+    #[cfg(feature = "http")]
+    pub(crate) policy: Option<Policy>,
 }
 
-/// What became of a call.
-pub(crate) enum Outcome<T> {
-    /// It needed no lock.
-    Passed(T),
-    /// It ran under its lock, which was held for so long.
-    Ran {
-        value: T,
-        #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "for `Retry-After`"))]
-        held: Duration,
-    },
-    /// The lock was not taken, or was lost.
-    Failed(LockError),
-}
-
-pin_project! {
-    /// A call that waits for its lock, runs, or gives the lock back.
-    pub(crate) struct Locked<S, Req>
-    where
-        S: Service<Req>,
-    {
-        #[pin]
-        state: State<S, Req>,
-        release_timeout: Duration,
-        taken_at: Option<Instant>,
-    }
-}
-
-pin_project! {
-    #[project = StateProjection]
-    enum State<S, Req>
-    where
-        S: Service<Req>,
-    {
-        Passing { #[pin] future: S::Future },
-        Failed { error: Option<LockError> },
-        Acquiring { acquire: Acquire, call: Option<Call<S, Req>> },
-        Running { #[pin] run: RunOwned<LockGuard, Call<S, Req>> },
-        Releasing {
-            release: Release,
-            key: LockKey,
-            #[pin] limit: Sleep,
-            result: Option<Result<S::Response, S::Error>>,
-        },
-    }
-}
-
-impl<S: Service<Req>, Req> Locked<S, Req> {
-    fn new(state: State<S, Req>, release_timeout: Duration) -> Self {
-        Self { state, release_timeout, taken_at: None }
+impl Terms {
+    /// Starts to take the lock.
+    pub(crate) fn take(&self, key: LockKey) -> Taking {
+        let lock = self.client.any_lock(self.kind, [key]);
+        #[cfg(feature = "http")]
+        let lock = match &self.policy {
+            Some(policy) => lock.follows(policy),
+            None => lock,
+        };
+        if self.enforced {
+            return Taking { acquire: lock.with(self.options).lock(), look: None };
+        }
+        let options = self.options.to_builder().wait(Wait::Never).build();
+        let lock = lock.with(options.unwrap_or(self.options)).not_enforced();
+        Taking { acquire: lock.lock(), look: Some(sleep(A_LOOK)) }
     }
 
-    /// A call that needs no lock and is under way already.
-    pub(crate) fn passing(future: S::Future) -> Self {
-        Self::new(State::Passing { future }, RELEASE_TIMEOUT)
-    }
-
-    /// A call that failed before anything was sent.
-    pub(crate) fn failed(error: LockError) -> Self {
-        Self::new(State::Failed { error: Some(error) }, RELEASE_TIMEOUT)
-    }
-
-    /// Starts to take the lock. `inner` must be ready; it is called once the lock is held.
-    pub(crate) fn acquiring(terms: &Terms, key: LockKey, inner: S, request: Req) -> Self {
-        let acquire = terms.client.mutex(key).with(terms.options).lock();
-        let call = Some(Call::Ready { inner, request: Some(request) });
-        Self::new(State::Acquiring { acquire, call }, terms.release_timeout)
-    }
-}
-
-impl<S: Service<Req>, Req> Future for Locked<S, Req> {
-    type Output = Outcome<Result<S::Response, S::Error>>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut this = self.project();
-        loop {
-            let next = match this.state.as_mut().project() {
-                StateProjection::Passing { future } => {
-                    return future.poll(cx).map(Outcome::Passed);
-                }
-                // Here and below: polled after completion, which a future may answer as it likes
-                // short of a panic.
-                StateProjection::Failed { error } => {
-                    return error.take().map_or(Poll::Pending, |e| Poll::Ready(Outcome::Failed(e)));
-                }
-                StateProjection::Acquiring { acquire, call } => {
-                    let acquired = ready!(Pin::new(acquire).poll(cx));
-                    let Some(call) = call.take() else { return Poll::Pending };
-                    match acquired {
-                        Err(error) => State::Failed { error: Some(error) },
-                        Ok(guard) => {
-                            *this.taken_at = Some(Instant::now());
-                            State::Running { run: guard.run_owned(call) }
-                        }
-                    }
-                }
-                StateProjection::Running { run } => match ready!(run.poll(cx)) {
-                    // The guard knows that it is lost; dropping it cleans up.
-                    (_guard, Err(lost)) => State::Failed { error: Some(lost) },
-                    (guard, Ok(result)) => State::Releasing {
-                        key: guard.key().clone(),
-                        release: guard.release(),
-                        limit: sleep(*this.release_timeout),
-                        result: Some(result),
-                    },
-                },
-                StateProjection::Releasing { release, key, limit, result } => {
-                    match Pin::new(release).poll(cx) {
-                        Poll::Ready(released) => note(key, released),
-                        Poll::Pending => {
-                            ready!(limit.poll(cx));
-                            tracing::debug!(lock.key = ?key, "release not confirmed in time");
-                        }
-                    }
-                    let Some(value) = result.take() else { return Poll::Pending };
-                    let held = this.taken_at.map_or(Duration::ZERO, |at| at.elapsed());
-                    // Leaves an unconfirmed release to the releaser now, not with the future.
-                    this.state.set(State::Failed { error: None });
-                    return Poll::Ready(Outcome::Ran { value, held });
-                }
-            };
-            this.state.set(next);
+    /// How to let go.
+    pub(crate) fn end(&self) -> End {
+        End {
+            timeout: self.release_timeout,
+            on_lost: self.options.on_lost(),
+            on_release_lost: self.options.on_release_lost(),
         }
     }
 }
 
-/// S-13: a call that ended in time keeps its result, whatever its release finds.
-fn note(key: &LockKey, released: Result<(), LockError>) {
-    if let Err(error) = released {
-        tracing::warn!(
-            lock.key = ?key,
-            error = &error as &dyn std::error::Error,
-            "the call ended, but its release failed"
-        );
+pin_project! {
+    /// An acquisition under way.
+    pub(crate) struct Taking {
+        acquire: Acquire,
+        // For a lock that is not enforced.
+        #[pin]
+        look: Option<Sleep>,
     }
 }
 
-impl<S: Service<Req>, Req> fmt::Debug for Locked<S, Req> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.state {
-            State::Passing { .. } => "Passing",
-            State::Failed { .. } => "Failed",
-            State::Acquiring { .. } => "Acquiring",
-            State::Running { .. } => "Running",
-            State::Releasing { .. } => "Releasing",
+/// What became of an acquisition.
+pub(crate) enum Taken {
+    Held(LockGuard),
+    /// It failed, and the call is to run all the same.
+    Excused(LockError),
+    Failed(LockError),
+}
+
+impl Future for Taking {
+    type Output = Taken;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Taken> {
+        let this = self.project();
+        let is_look = this.look.is_some();
+        let acquired = match Pin::new(this.acquire).poll(cx) {
+            Poll::Ready(acquired) => acquired,
+            Poll::Pending => {
+                let Some(look) = this.look.as_pin_mut() else { return Poll::Pending };
+                ready!(look.poll(cx));
+                let silence = "the store did not answer in time";
+                Err(StoreError::new(StoreErrorKind::Unavailable, silence).into())
+            }
+        };
+        Poll::Ready(match acquired {
+            Ok(guard) => Taken::Held(guard),
+            Err(error) if is_look => {
+                tracing::info!(
+                    error = &error as &dyn std::error::Error,
+                    "runs without the lock, which its policy does not enforce"
+                );
+                Taken::Excused(error)
+            }
+            Err(error) => Taken::Failed(error),
         })
+    }
+}
+
+pin_project! {
+    /// A call that runs under its lock.
+    pub(crate) struct Running<S, Req>
+    where
+        S: Service<Req>,
+    {
+        // Before the grip: fields are dropped in this order, and the call goes first (S-13).
+        #[pin]
+        run: Protected<Call<S, Req>>,
+        grip: Option<Grip>,
+        taken_at: Instant,
+    }
+}
+
+/// A call that is over, whose lock is still held.
+pub(crate) struct Ran<T> {
+    pub(crate) value: T,
+    pub(crate) grip: Grip,
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "for `Retry-After`"))]
+    pub(crate) taken_at: Instant,
+}
+
+impl<S: Service<Req>, Req> Running<S, Req> {
+    pub(crate) fn new(grip: Grip, call: Call<S, Req>) -> Self {
+        Self { run: Protected::new(call), grip: Some(grip), taken_at: Instant::now() }
+    }
+
+    /// Polls the call, and what `then` does with its result while the lock is held.
+    pub(crate) fn poll_then<T>(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        then: impl FnOnce(Result<S::Response, S::Error>, &mut Context<'_>) -> T,
+    ) -> Poll<Result<Ran<T>, LockError>> {
+        let mut this = self.project();
+        // Polled after completion, which a future may answer as it likes short of a panic.
+        let Some(grip) = this.grip.as_mut() else { return Poll::Pending };
+        let polled = ready!(grip.poll(this.run.as_mut(), cx, |call, cx| {
+            call.poll(cx).map(|result| then(result, cx))
+        }));
+        this.run.clear();
+        let Some(grip) = this.grip.take() else { return Poll::Pending };
+        let checked = polled.and_then(|value| grip.check().map(|()| value));
+        Poll::Ready(checked.map(|value| Ran { value, grip, taken_at: *this.taken_at }))
+    }
+}
+
+/// How to let go of a lock.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct End {
+    pub(crate) timeout: Duration,
+    pub(crate) on_lost: OnLost,
+    on_release_lost: OnReleaseLost,
+}
+
+pin_project! {
+    /// Lets go of a lock; over when the store has confirmed it, or has had its time.
+    pub(crate) struct Releasing {
+        #[pin]
+        under_way: Option<UnderWay>,
+        end: End,
+    }
+}
+
+pin_project! {
+    struct UnderWay {
+        release: Release,
+        let_go: LetGo,
+        #[pin]
+        limit: Sleep,
+    }
+}
+
+impl Releasing {
+    pub(crate) fn new(grip: Grip, end: End) -> Self {
+        let under_way = grip.let_go().map(|(release, let_go)| UnderWay {
+            release,
+            let_go,
+            limit: sleep(end.timeout),
+        });
+        Self { under_way, end }
+    }
+}
+
+impl Future for Releasing {
+    /// An error is to take the place of the result.
+    type Output = Result<(), LockError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        let Some(under_way) = this.under_way.as_mut().as_pin_mut() else {
+            return Poll::Ready(Ok(()));
+        };
+        let step = under_way.project();
+        let key = step.let_go.watch().key();
+        let outcome = match Pin::new(step.release).poll(cx) {
+            Poll::Ready(released) => {
+                step.let_go.end(released.clone());
+                judge(key, released, this.end.on_release_lost)
+            }
+            Poll::Pending => {
+                ready!(step.limit.poll(cx));
+                tracing::debug!(lock.key = ?key, "release not confirmed in time");
+                Ok(())
+            }
+        };
+        // Leaves an unconfirmed release to the releaser now, not with the future.
+        this.under_way.set(None);
+        Poll::Ready(outcome)
+    }
+}
+
+/// S-13: a call that ended in time keeps its result, whatever its release finds, unless it is to
+/// hear of a loss.
+fn judge(
+    key: &LockKey,
+    released: Result<(), LockError>,
+    on_lost: OnReleaseLost,
+) -> Result<(), LockError> {
+    match released {
+        Err(error @ LockError::Lost { .. }) if on_lost == OnReleaseLost::Error => Err(error),
+        Err(error) => {
+            tracing::warn!(
+                lock.key = ?key,
+                error = &error as &dyn std::error::Error,
+                "the call ended, but its release failed"
+            );
+            Ok(())
+        }
+        Ok(()) => Ok(()),
     }
 }
 
 pin_project! {
     /// A call that happens when it is first polled (rule 1).
     #[project = CallProjection]
-    enum Call<S, Req>
+    pub(crate) enum Call<S, Req>
     where
         S: Service<Req>,
     {
         Ready { inner: S, request: Option<Req> },
         UnderWay { #[pin] future: S::Future },
+    }
+}
+
+impl<S: Service<Req>, Req> Call<S, Req> {
+    /// `inner` must be ready.
+    pub(crate) fn new(inner: S, request: Req) -> Self {
+        Self::Ready { inner, request: Some(request) }
+    }
+
+    /// The request, before it is sent.
+    #[cfg(feature = "http")]
+    pub(crate) fn request_mut(&mut self) -> Option<&mut Req> {
+        match self {
+            Self::Ready { request, .. } => request.as_mut(),
+            Self::UnderWay { .. } => None,
+        }
     }
 }
 
@@ -207,5 +295,11 @@ impl<S: Service<Req>, Req> Future for Call<S, Req> {
             };
             self.set(Self::UnderWay { future });
         }
+    }
+}
+
+impl<S: Service<Req>, Req> fmt::Debug for Running<S, Req> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Running").field("grip", &self.grip).finish_non_exhaustive()
     }
 }

@@ -1,16 +1,17 @@
 //! [`LockService`].
 
+use std::error::Error;
 use std::fmt;
 use std::mem;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use lock_runtime::{LockError, LockKey};
+use lock_runtime::LockKey;
 use tower_service::Service;
 
 use crate::error::LockServiceError;
 use crate::future::LockFuture;
-use crate::locked::{Locked, Terms};
+use crate::locked::{Call, Terms};
 
 /// A service whose calls run under locks: see [`LockLayer`](crate::LockLayer).
 pub struct LockService<S, K> {
@@ -40,10 +41,11 @@ impl<S, K> LockService<S, K> {
     }
 }
 
-impl<S, K, Req> Service<Req> for LockService<S, K>
+impl<S, K, Req, E> Service<Req> for LockService<S, K>
 where
     S: Service<Req> + Clone,
-    K: Fn(&Req) -> Result<Option<LockKey>, LockError>,
+    K: Fn(&Req) -> Result<Option<LockKey>, E>,
+    E: Into<Box<dyn Error + Send + Sync>>,
 {
     type Response = S::Response;
     type Error = LockServiceError<S::Error>;
@@ -56,16 +58,17 @@ where
     }
 
     fn call(&mut self, request: Req) -> Self::Future {
-        LockFuture::new(match (self.key)(&request) {
-            Err(error) => Locked::failed(error),
-            Ok(None) => Locked::passing(self.inner.call(request)),
+        match (self.key)(&request) {
+            Err(error) => LockFuture::failed(LockServiceError::of_key(error.into())),
+            Ok(None) => LockFuture::passing(self.inner.call(request)),
             Ok(Some(key)) => {
                 // The one that was polled ready is the one to call; its clone may not be.
                 let clone = self.inner.clone();
                 let ready = mem::replace(&mut self.inner, clone);
-                Locked::acquiring(&self.terms, key, ready, request)
+                let call = Call::new(ready, request);
+                LockFuture::taking(self.terms.take(key), call, self.terms.end())
             }
-        })
+        }
     }
 }
 

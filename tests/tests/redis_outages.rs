@@ -219,3 +219,22 @@ fn a_client_outlives_its_first_runtime() {
         client.mutex("new").lock().await.unwrap().release().await.unwrap();
     });
 }
+
+/// A shutdown waits for a release that its caller is still waiting for: cut off, it would leave the lock
+/// until its lease is over, and the shutdown would call that clean.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shutdown_waits_for_a_release_under_way() {
+    let server = RedisServer::start().await;
+    let client = LockClient::connect(&server.url()).await.unwrap();
+    let guard = client.mutex("order:42").lock().await.unwrap();
+    server.pause();
+    let mut release = std::pin::pin!(guard.release());
+    assert!(timeout(ms(50), &mut release).await.is_err());
+    let mut shutdown = std::pin::pin!(client.shutdown(SOON));
+    assert!(timeout(ms(300), &mut shutdown).await.is_err(), "too early");
+    server.resume();
+    let (released, left) = tokio::join!(release, shutdown);
+    released.unwrap();
+    assert!(left.is_clean(), "{left:?}");
+    assert!(!server.client().exists("order:42").await);
+}

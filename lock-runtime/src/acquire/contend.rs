@@ -240,7 +240,7 @@ impl<'a> Contender<'a> {
         self.answered();
         let held = *self.held.insert(Held(remaining));
         if self.contention.options.wait() == Wait::Never {
-            return Next::Return(Err(self.contention.busy(BusyReason::Held)));
+            return Next::Return(Err(self.contention.busy(BusyReason::Held, remaining)));
         }
         if self.waiting.out_of_time() {
             return Next::Return(Err(self.contention.timed_out(remaining)));
@@ -255,7 +255,7 @@ impl<'a> Contender<'a> {
     async fn split(&mut self) -> Next {
         self.answered();
         if self.contention.options.wait() == Wait::Never {
-            return Next::Return(Err(self.contention.busy(BusyReason::Held)));
+            return Next::Return(Err(self.contention.busy(BusyReason::Held, None)));
         }
         if self.waiting.out_of_time() {
             return Next::Return(Err(self.contention.timed_out(None)));

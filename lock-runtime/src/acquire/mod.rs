@@ -326,7 +326,7 @@ impl Contention {
     async fn line_up(&self, limit: Option<Instant>) -> Result<Option<Turn<Stand>>, LockError> {
         match self.enter() {
             Entry::Turn(seat) => Ok(Some(Turn::Contend(seat))),
-            Entry::Busy(reason) => Err(self.busy(reason)),
+            Entry::Busy(reason) => Err(self.busy(reason, None)),
             Entry::Closed => Err(LockError::Closed),
             Entry::Line(ticket) => {
                 self.seen.waits();
@@ -404,8 +404,8 @@ impl Contention {
         }
     }
 
-    fn busy(&self, reason: BusyReason) -> LockError {
-        LockError::Busy { key: self.target.key().to_string(), reason }
+    fn busy(&self, reason: BusyReason, holder_remaining: Option<Duration>) -> LockError {
+        LockError::Busy { key: self.target.key().to_string(), reason, holder_remaining }
     }
 
     /// A store that cannot be asked is never taken for a busy lock (S-33).

@@ -106,7 +106,7 @@ impl Contention {
                 return Ok(());
             }
             if self.options.wait() == Wait::Never {
-                return Err(self.busy(BusyReason::Held));
+                return Err(self.busy(BusyReason::Held, None));
             }
             // Register, then check, then wait (S-15).
             let checked = waiting.listens() || !waiting.subscribe(&self.target).await;

@@ -1,17 +1,19 @@
 //! [`LockGuard`]: what the holder of a lock has in hand.
 
+mod protected;
 mod run;
+mod watch;
 
 use std::fmt;
-use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use self::run::Alarm;
+pub use self::protected::Protected;
 pub use self::run::{Run, RunOwned};
 pub(crate) use self::run::{Started, Watch};
+pub use self::watch::LockWatch;
 use crate::error::{LockError, StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
 use crate::key::LockKey;
@@ -130,6 +132,11 @@ impl LockGuard {
         self.hold().check().is_err()
     }
 
+    /// A look at the hold that does not keep it, for whoever may outlive the guard.
+    pub fn watch(&self) -> LockWatch {
+        LockWatch::new(self)
+    }
+
     /// Waits until the hold is lost, and says how.
     ///
     /// Needs no network: the deadline is watched here (S-12).
@@ -149,10 +156,7 @@ impl LockGuard {
     /// # }
     /// ```
     pub async fn lost(&self) -> LockError {
-        let hold = self.hold();
-        let mut alarm = std::pin::pin!(Alarm::default());
-        let cause = poll_fn(|cx| alarm.as_mut().poll_lost(hold, cx)).await;
-        hold.lost_error(cause)
+        self.watch().lost().await
     }
 
     /// Runs `future` for as long as the hold is valid.

@@ -82,14 +82,44 @@ pin_project! {
         alarm: Alarm,
         link: Option<Arc<Link>>,
         span: Option<HoldSpan>,
-        unheeded: bool,
+        ending: Ending,
     }
+}
+
+/// What it means that the body is ready.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Ending {
+    /// It has ended; with [`OnLost::Finish`] it hears of a loss only now.
+    #[default]
+    Heeds,
+    /// It has ended, and the loss of this hold is no concern of its.
+    Unheeded,
+    /// It may be polled on, as a stream is.
+    GoesOn,
 }
 
 impl Watch {
     /// Of a hold whose loss is no concern of the body's: it gives the place in the chain alone.
     pub(crate) fn unheeded() -> Self {
-        Self { unheeded: true, ..Self::default() }
+        Self { ending: Ending::Unheeded, ..Self::default() }
+    }
+
+    /// Of a body that may be polled on when it has been ready, until it is [left](Self::leave).
+    pub(super) fn going_on() -> Self {
+        Self { ending: Ending::GoesOn, ..Self::default() }
+    }
+
+    /// Has `work` drop the body, where its destructors see the chain that the body saw.
+    pub(super) fn leave(self: Pin<&mut Self>, work: impl FnOnce()) {
+        let this = self.project();
+        let _entered = this.link.clone().map(|link| scope::enter(Some(link)));
+        match this.span {
+            None => work(),
+            Some(span) => {
+                span.inside(work);
+                span.over(RunOutcome::Done);
+            }
+        }
     }
 
     /// Polls the body while the hold is valid.
@@ -107,7 +137,10 @@ impl Watch {
         let span = this.span.get_or_insert_with(|| {
             HoldSpan::new(&hold.target, || hold.seen.label(), guard.token())
         });
-        let on_lost = if *this.unheeded { OnLost::Finish } else { guard.on_lost };
+        let on_lost = match this.ending {
+            Ending::Unheeded => OnLost::Finish,
+            Ending::Heeds | Ending::GoesOn => guard.on_lost,
+        };
         if let (Err(cause), OnLost::Cancel) = (hold.check(), on_lost) {
             return lose(hold, link, span, body, cause);
         }
@@ -116,10 +149,13 @@ impl Watch {
             span.inside(|| body.as_mut().poll(cx))
         };
         if polled.is_ready() {
+            if *this.ending == Ending::GoesOn {
+                return Poll::Ready(Ok(()));
+            }
             // S-13: a body that ended in time keeps its value.
-            let heeded = on_lost == OnLost::Finish && !*this.unheeded;
+            let heeds = on_lost == OnLost::Finish && *this.ending == Ending::Heeds;
             match hold.check() {
-                Err(cause) if heeded => return lose(hold, link, span, body, cause),
+                Err(cause) if heeds => return lose(hold, link, span, body, cause),
                 _ => {
                     span.over(RunOutcome::Done);
                     return Poll::Ready(Ok(()));

@@ -58,7 +58,7 @@ pub(crate) struct Releaser {
     timeout: Duration,
     queue: Mutex<Queue>,
     wake: Notify,
-    /// Jobs queued or under way.
+    /// Jobs queued or under way, and releases that somebody waits for.
     unfinished: AtomicUsize,
     /// Told whenever `unfinished` falls to zero.
     idle: Notify,
@@ -111,6 +111,19 @@ impl Releaser {
     /// held by itself.
     pub(crate) async fn answered(&self, key: &LockKey) {
         super::told_until(&self.answered, || !self.queue().unanswered.contains_key(key)).await;
+    }
+
+    /// Counts a release that its caller sees to, until what this returns is dropped.
+    pub(crate) fn elsewhere(self: &Arc<Self>) -> Elsewhere {
+        self.unfinished.fetch_add(1, Ordering::AcqRel);
+        Elsewhere(Arc::clone(self))
+    }
+
+    /// One release less.
+    fn finished(&self) {
+        if self.unfinished.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.idle.notify_waiters();
+        }
     }
 
     /// How many holds are not given back yet.
@@ -204,6 +217,15 @@ pub(crate) fn keep(until: Option<Tick>, now: Tick) -> Duration {
     until.map_or(Duration::ZERO, |until| until.since(now))
 }
 
+/// A release that is no job: its caller waits for the answer.
+pub(crate) struct Elsewhere(Arc<Releaser>);
+
+impl Drop for Elsewhere {
+    fn drop(&mut self) {
+        self.0.finished();
+    }
+}
+
 /// A job that has had no answer yet.
 struct Unanswered(Weak<Releaser>, LockKey);
 
@@ -230,9 +252,7 @@ struct Work<'a> {
 impl Work<'_> {
     fn done(&mut self) {
         self.job = None;
-        if self.releaser.unfinished.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.releaser.idle.notify_waiters();
-        }
+        self.releaser.finished();
     }
 }
 

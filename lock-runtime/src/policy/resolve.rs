@@ -49,7 +49,10 @@ pub(super) struct Resolved {
     pub(super) own: LockSettings,
     /// What holds where nobody says anything.
     pub(super) defaults: LockSettings,
+    /// What the policy, its bases and the defaults say.
     pub(super) http: HttpPolicy,
+    /// The same without the defaults.
+    pub(super) own_http: HttpPolicy,
     pub(super) enforce: u8,
     pub(super) overrides: Overrides,
 }
@@ -102,6 +105,15 @@ impl Policy {
     #[must_use]
     pub fn http(&self) -> &HttpPolicy {
         &self.0.http
+    }
+
+    /// As [`resolve`](Self::resolve), for what is said to layers that lock requests.
+    #[must_use]
+    pub fn resolve_http(&self, literals: &HttpPolicy) -> HttpPolicy {
+        match self.0.overrides {
+            Overrides::Literals => literals.clone().or(&self.0.http),
+            Overrides::Config => self.0.own_http.clone().or(literals).or(&self.0.http),
+        }
     }
 
     /// The share of calls, in percent, that the lock holds up. The others run their body in any case,

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::address::{Address, LockAddress};
 use super::error::{ConfigError, ConfigProblem, join, nearest};
+use super::http::HttpPolicy;
 use super::layer::{self, Layer};
 use super::model::{LockPolicy, LockRoute, LockSection};
 use super::resolve::{Policy, Resolved};
@@ -167,6 +168,11 @@ impl Check {
             let mut chain = self.chain(Layer { path, policy }, &section.base);
             let own = chain.iter().map(|layer| layer.policy.settings());
             let own = own.fold(LockSettings::default(), LockSettings::or);
+            let http = |chain: &[Layer<'_>]| {
+                let said = chain.iter().map(|layer| &layer.policy.http);
+                said.fold(HttpPolicy::default(), HttpPolicy::or)
+            };
+            let own_http = http(&chain);
             chain.push(defaults.clone());
             self.report_all(layer::contradictions(&chain));
             if let Some(LockAddress::Quorum(_)) = address {
@@ -177,9 +183,8 @@ impl Check {
                 key: chain.iter().find_map(|layer| layer.policy.key.clone()),
                 own,
                 defaults: section.defaults.settings(),
-                http: chain.iter().fold(Default::default(), |http: super::HttpPolicy, layer| {
-                    http.or(&layer.policy.http)
-                }),
+                http: http(&chain),
+                own_http,
                 enforce: chain.iter().find_map(|layer| layer.policy.enforce).unwrap_or(100),
                 overrides: section.overrides,
             });

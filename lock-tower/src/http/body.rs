@@ -1,89 +1,136 @@
 //! [`LockBody`].
 
+use std::error::Error;
 use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use pin_project_lite::pin_project;
+use lock_runtime::LockError;
 
-pin_project! {
-    /// The body of a locked service's response: the inner service's own, or the answer of the lock
-    /// that kept it from running.
-    pub struct LockBody<B> {
-        #[pin]
-        kind: Kind<B>,
-    }
+use super::held_body::HeldBody;
+use super::peek::Peeked;
+
+/// The body of a locked service's response: the inner service's own, with or without the lock that is
+/// held until it ends, or the answer of the lock that kept the service from running.
+///
+/// The inner body is what it was, and where it is: a body that is held while it is sent moves into one
+/// allocation together with its lock.
+pub struct LockBody<B: Body> {
+    kind: Kind<B>,
 }
 
-pin_project! {
-    #[project = KindProjection]
-    enum Kind<B> {
-        Inner { #[pin] body: B },
-        Problem { text: Option<Bytes> },
-    }
+enum Kind<B: Body> {
+    Free(Peeked<B>),
+    Held(Pin<Box<HeldBody<B>>>),
+    Answer(Option<Bytes>),
 }
 
-impl<B> LockBody<B> {
-    pub(super) fn inner(body: B) -> Self {
-        Self { kind: Kind::Inner { body } }
+/// Nothing in it is pinned where it is.
+impl<B: Body> Unpin for LockBody<B> {}
+
+impl<B: Body> LockBody<B> {
+    /// A body that has nothing to do with a lock, or not any more.
+    pub(super) fn free(peeked: Peeked<B>) -> Self {
+        Self { kind: Kind::Free(peeked) }
     }
 
-    pub(super) fn problem(text: String) -> Self {
-        Self { kind: Kind::Problem { text: Some(text.into()) } }
+    pub(super) fn held(body: HeldBody<B>) -> Self {
+        Self { kind: Kind::Held(Box::pin(body)) }
+    }
+
+    pub(super) fn answer(bytes: Bytes) -> Self {
+        Self { kind: Kind::Answer(Some(bytes).filter(|bytes| !bytes.is_empty())) }
     }
 }
 
 impl<B> Body for LockBody<B>
 where
-    B: Body,
+    B: Body + Unpin,
     B::Data: From<Bytes>,
 {
     type Data = B::Data;
-    type Error = B::Error;
+    type Error = LockBodyError<B::Error>;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
-        match self.project().kind.project() {
-            KindProjection::Inner { body } => body.poll_frame(cx),
-            KindProjection::Problem { text } => {
-                Poll::Ready(text.take().map(|text| Ok(Frame::data(text.into()))))
+        match &mut self.get_mut().kind {
+            Kind::Free(peeked) => peeked.poll_frame(cx).map_err(LockBodyError::Inner),
+            Kind::Held(body) => body.as_mut().poll_frame(cx),
+            Kind::Answer(bytes) => {
+                Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes.into()))))
             }
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match &self.kind {
-            Kind::Inner { body } => body.is_end_stream(),
-            Kind::Problem { text } => text.is_none(),
+            Kind::Free(peeked) => peeked.is_end_stream(),
+            Kind::Held(body) => body.is_end_stream(),
+            Kind::Answer(bytes) => bytes.is_none(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.kind {
-            Kind::Inner { body } => body.size_hint(),
-            Kind::Problem { text } => {
-                let left = text.as_ref().map_or(0, Bytes::len);
+            Kind::Free(peeked) => peeked.size_hint(),
+            Kind::Held(body) => body.size_hint(),
+            Kind::Answer(bytes) => {
+                let left = bytes.as_ref().map_or(0, Bytes::len);
                 SizeHint::with_exact(u64::try_from(left).unwrap_or(u64::MAX))
             }
         }
     }
 }
 
-impl<B: Default> Default for LockBody<B> {
+impl<B: Body + Default> Default for LockBody<B> {
     fn default() -> Self {
-        Self::inner(B::default())
+        Self::free(Peeked::new(B::default()))
     }
 }
 
-impl<B: fmt::Debug> fmt::Debug for LockBody<B> {
+impl<B: Body> fmt::Debug for LockBody<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.kind {
-            Kind::Inner { body } => f.debug_tuple("LockBody").field(body).finish(),
-            Kind::Problem { text } => f.debug_tuple("LockBody").field(text).finish(),
+        f.write_str(match &self.kind {
+            Kind::Free(_) => "LockBody(Free)",
+            Kind::Held(_) => "LockBody(Held)",
+            Kind::Answer(_) => "LockBody(Answer)",
+        })
+    }
+}
+
+/// Why a body ended before its end. A server that gets this from a body breaks the connection or resets
+/// the stream, so that no client takes what it has for the whole.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum LockBodyError<E> {
+    /// The inner body's own error.
+    Inner(E),
+    /// The hold was lost while the body was sent.
+    Lost(LockError),
+    /// The body was not sent within `max_hold`, and the lock has been given back.
+    TooLong,
+}
+
+impl<E: fmt::Display> fmt::Display for LockBodyError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Inner(error) => error.fmt(f),
+            Self::Lost(_) => f.write_str("the lock was lost while the body was sent"),
+            Self::TooLong => f.write_str("the body was not sent within the lock's `max_hold`"),
+        }
+    }
+}
+
+impl<E: fmt::Debug + fmt::Display> Error for LockBodyError<E> {
+    /// An inner error may be boxed and then is no `Error` itself: match on [`Inner`](Self::Inner).
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Lost(error) => Some(error),
+            Self::Inner(_) | Self::TooLong => None,
         }
     }
 }

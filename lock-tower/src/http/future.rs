@@ -1,19 +1,21 @@
 //! [`HttpLockFuture`].
 
 use std::fmt;
+use std::panic::resume_unwind;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use http::{Request, Response};
-use lock_runtime::LockOptions;
+use http_body::Body;
+use lock_runtime::scope;
 use pin_project_lite::pin_project;
+use tokio::task::JoinHandle;
 use tower_service::Service;
 
 use super::body::LockBody;
-use super::layer::Shared;
-use super::problem;
-use crate::locked::{Locked, Outcome};
+use super::peek::Peeked;
+use super::serving::{Serving, ServingTerms};
+use crate::locked::{Call, Taken, Taking};
 
 pin_project! {
     /// A request to an [`HttpLockService`](super::HttpLockService).
@@ -21,92 +23,135 @@ pin_project! {
     /// # Cancel safety
     ///
     /// Dropping it gives up the place in line, or drops the handler and then gives the lock back in
-    /// the background.
+    /// the background. With [`OnDisconnect::Finish`](super::OnDisconnect::Finish) a handler that has
+    /// its lock runs on to its end.
     #[must_use = "futures do nothing unless polled"]
-    pub struct HttpLockFuture<S, Body, B>
+    pub struct HttpLockFuture<S, ReqBody, B>
     where
-        S: Service<Request<Body>>,
+        S: Service<Request<ReqBody>>,
+        B: Body,
     {
         #[pin]
-        state: State<S, Body, B>,
+        state: State<S, ReqBody, B, S::Error>,
     }
 }
 
 pin_project! {
     #[project = StateProjection]
-    enum State<S, Body, B>
+    enum State<S, ReqBody, B, E>
     where
-        S: Service<Request<Body>>,
+        S: Service<Request<ReqBody>, Error = E>,
+        B: Body,
     {
-        Rejected { answer: Option<Response<LockBody<B>>> },
-        Locked {
-            #[pin] locked: Locked<S, Request<Body>>,
-            options: Option<LockOptions>,
-            shared: Arc<Shared>,
-        },
+        Refused { answer: Option<Response<LockBody<B>>> },
+        // Without a lock, and under way already.
+        Passing { #[pin] future: S::Future },
+        Taking { #[pin] taking: Taking, next: Option<(Call<S, Request<ReqBody>>, ServingTerms)> },
+        // Without the lock that was asked for.
+        Excused { #[pin] call: Call<S, Request<ReqBody>> },
+        Serving { #[pin] serving: Serving<S, ReqBody, B> },
+        // In a task of its own.
+        Finishing { task: JoinHandle<Result<Response<LockBody<B>>, E>> },
     }
 }
 
-impl<S, Body, B> HttpLockFuture<S, Body, B>
+impl<S, ReqBody, B> HttpLockFuture<S, ReqBody, B>
 where
-    S: Service<Request<Body>, Response = Response<B>>,
+    S: Service<Request<ReqBody>, Response = Response<B>>,
+    B: Body,
 {
     /// A request that is answered already.
-    pub(super) fn rejected(answer: Response<LockBody<B>>) -> Self {
-        Self { state: State::Rejected { answer: Some(answer) } }
+    pub(super) fn refused(answer: Response<LockBody<B>>) -> Self {
+        Self { state: State::Refused { answer: Some(answer) } }
     }
 
     /// A request that needs no lock and is under way already.
-    pub(super) fn passing(future: S::Future, shared: &Arc<Shared>) -> Self {
-        let (locked, shared) = (Locked::passing(future), Arc::clone(shared));
-        Self { state: State::Locked { locked, options: None, shared } }
+    pub(super) fn passing(future: S::Future) -> Self {
+        Self { state: State::Passing { future } }
     }
 
-    pub(super) fn locked(
-        locked: Locked<S, Request<Body>>,
-        options: LockOptions,
-        shared: &Arc<Shared>,
+    pub(super) fn taking(
+        taking: Taking,
+        call: Call<S, Request<ReqBody>>,
+        terms: ServingTerms,
     ) -> Self {
-        Self { state: State::Locked { locked, options: Some(options), shared: Arc::clone(shared) } }
+        Self { state: State::Taking { taking, next: Some((call, terms)) } }
     }
 }
 
-impl<S, Body, B> Future for HttpLockFuture<S, Body, B>
+impl<S, ReqBody, B> Future for HttpLockFuture<S, ReqBody, B>
 where
-    S: Service<Request<Body>, Response = Response<B>>,
+    S: Service<Request<ReqBody>, Response = Response<B>, Error: Send> + Send + 'static,
+    S::Future: Send,
+    ReqBody: Send + 'static,
+    B: Body<Data: Send, Error: Send> + Unpin + Send + 'static,
 {
     type Output = Result<Response<LockBody<B>>, S::Error>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let (locked, options, shared) = match self.project().state.project() {
-            // Polled after completion, which a future may answer as it likes short of a panic.
-            StateProjection::Rejected { answer } => {
-                return answer.take().map_or(Poll::Pending, |answer| Poll::Ready(Ok(answer)));
-            }
-            StateProjection::Locked { locked, options, shared } => (locked, options, shared),
-        };
-        let result = match ready!(locked.poll(cx)) {
-            Outcome::Passed(result) => result,
-            Outcome::Ran { value, held } => {
-                shared.times.record(held);
-                value
-            }
-            Outcome::Failed(error) => {
-                return Poll::Ready(Ok(problem::of_lock(&error, *options, &shared.times)));
-            }
-        };
-        Poll::Ready(result.map(|response| response.map(LockBody::inner)))
+        let free = |response: Response<B>| response.map(|body| LockBody::free(Peeked::new(body)));
+        let mut state = self.project().state;
+        loop {
+            let next = match state.as_mut().project() {
+                // Here and below: polled after completion, which a future may answer as it likes
+                // short of a panic.
+                StateProjection::Refused { answer } => {
+                    return answer.take().map_or(Poll::Pending, |answer| Poll::Ready(Ok(answer)));
+                }
+                StateProjection::Passing { future } => {
+                    return future.poll(cx).map(|result| result.map(free));
+                }
+                StateProjection::Excused { call } => {
+                    return call.poll(cx).map(|result| result.map(free));
+                }
+                StateProjection::Serving { serving } => return serving.poll(cx),
+                StateProjection::Finishing { task } => {
+                    return match ready!(Pin::new(task).poll(cx)) {
+                        Ok(result) => Poll::Ready(result),
+                        Err(ended) => match ended.try_into_panic() {
+                            Ok(panic) => resume_unwind(panic),
+                            // The runtime goes down, and this task with it.
+                            Err(_) => Poll::Pending,
+                        },
+                    };
+                }
+                StateProjection::Taking { taking, next } => {
+                    let taken = ready!(taking.poll(cx));
+                    let Some((call, terms)) = next.take() else { return Poll::Pending };
+                    match taken {
+                        Taken::Failed(error) => return Poll::Ready(Ok(terms.answer(&error))),
+                        Taken::Excused(_) => State::Excused { call },
+                        Taken::Held(guard) => {
+                            let finish = terms.finish;
+                            let serving = Serving::new(guard, call, terms);
+                            if finish {
+                                let task = tokio::spawn(scope::inherit(serving));
+                                State::Finishing { task }
+                            } else {
+                                State::Serving { serving }
+                            }
+                        }
+                    }
+                }
+            };
+            state.set(next);
+        }
     }
 }
 
-impl<S, Body, B> fmt::Debug for HttpLockFuture<S, Body, B>
+impl<S, ReqBody, B> fmt::Debug for HttpLockFuture<S, ReqBody, B>
 where
-    S: Service<Request<Body>>,
+    S: Service<Request<ReqBody>>,
+    B: Body,
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.state {
-            State::Rejected { .. } => f.write_str("HttpLockFuture(Rejected)"),
-            State::Locked { locked, .. } => f.debug_tuple("HttpLockFuture").field(locked).finish(),
-        }
+        f.write_str(match &self.state {
+            State::Refused { .. } => "HttpLockFuture(Refused)",
+            State::Passing { .. } => "HttpLockFuture(Passing)",
+            State::Taking { .. } => "HttpLockFuture(Taking)",
+            State::Excused { .. } => "HttpLockFuture(Excused)",
+            State::Serving { .. } => "HttpLockFuture(Serving)",
+            State::Finishing { .. } => "HttpLockFuture(Finishing)",
+        })
     }
 }

@@ -1,12 +1,16 @@
 //! From a request to the name of its lock.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use http::HeaderName;
 use http::request::Parts;
-use lock_runtime::{LockError, LockKey, LockKeyBuilder};
+use http::{Extensions, HeaderName};
+use lock_runtime::policy::OnMissingKey;
+use lock_runtime::{KeyPart, LockError, LockKey, LockKeyBuilder};
+use percent_encoding::percent_decode_str;
 
+use super::builder::BuildError;
 use super::route::{self, Route};
 use super::template::{Piece, Template};
 
@@ -17,7 +21,7 @@ use super::template::{Piece, Template};
 #[non_exhaustive]
 pub enum KeyError {
     /// Something that the key is made of is not in the request: "header `x-tenant`". Answered with
-    /// 400, or passed without a lock under [`OnMissing::Skip`].
+    /// 400, or passed without a lock under [`OnMissing::Skip`](super::OnMissing::Skip).
     #[error("the request has no {0}")]
     Missing(String),
     /// It is there and cannot be used. Answered with 400.
@@ -37,39 +41,155 @@ pub enum KeyError {
     Invalid(#[from] LockError),
 }
 
-/// What happens to a request that lacks what its key is made of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum OnMissing {
-    /// It is answered with 400. The safe choice.
-    #[default]
-    Reject,
-    /// It runs without a lock.
-    Skip,
+/// Makes keys of requests, where a template cannot say it. Closures are ones.
+///
+/// # Examples
+///
+/// ```
+/// use http::request::Parts;
+/// use lock_runtime::LockKey;
+/// use lock_tower::LockLayer;
+/// use lock_tower::http::{KeyError, KeyExtractor};
+///
+/// /// The account of a path such as `/accounts/7/…`.
+/// #[derive(Debug)]
+/// struct Account;
+///
+/// impl KeyExtractor for Account {
+///     fn extract(&self, request: &Parts) -> Result<Option<LockKey>, KeyError> {
+///         let mut segments = request.uri.path().split('/').skip(1);
+///         let (Some("accounts"), Some(id)) = (segments.next(), segments.next()) else {
+///             return Ok(None); // no account, no lock
+///         };
+///         Ok(Some(LockKey::builder().text("account:").part(id).build()?))
+///     }
+/// }
+///
+/// let layer = LockLayer::http().key_extractor(Account).build()?;
+/// # let _ = layer;
+/// # Ok::<_, lock_tower::http::BuildError>(())
+/// ```
+pub trait KeyExtractor: Send + Sync + 'static {
+    /// The key of a request; `None` lets it through without a lock.
+    ///
+    /// # Errors
+    ///
+    /// [`KeyError`], which says what the client is told.
+    fn extract(&self, request: &Parts) -> Result<Option<LockKey>, KeyError>;
+}
+
+impl<F> KeyExtractor for F
+where
+    F: Fn(&Parts) -> Result<Option<LockKey>, KeyError> + Send + Sync + 'static,
+{
+    fn extract(&self, request: &Parts) -> Result<Option<LockKey>, KeyError> {
+        self(request)
+    }
 }
 
 /// Where keys come from.
 #[derive(Clone)]
 pub(super) enum KeySource {
-    Template { template: Template, route: Option<Route> },
-    Function(Arc<KeyFn>),
+    Template { template: Template, route: Option<RouteOf>, extensions: Arc<ExtensionParts> },
+    Extractor(Arc<dyn KeyExtractor>),
 }
 
-/// A closure of the application's.
-pub(super) type KeyFn = dyn Fn(&Parts) -> Result<Option<LockKey>, KeyError> + Send + Sync;
+/// A route that the layer was told, and which path it is about.
+#[derive(Debug, Clone)]
+pub(super) struct RouteOf {
+    pub(super) route: Arc<Route>,
+    /// The path that the client asked for; else what the routers above have left of it.
+    pub(super) full: bool,
+}
+
+impl RouteOf {
+    fn path<'p>(&self, parts: &'p Parts) -> &'p str {
+        if self.full { full_path(parts) } else { parts.uri.path() }
+    }
+}
+
+/// The path as the client sent it, where a router says so.
+pub(super) fn full_path(parts: &Parts) -> &str {
+    full_path_of(&parts.extensions).unwrap_or_else(|| parts.uri.path())
+}
+
+#[cfg(feature = "axum")]
+pub(super) fn full_path_of(extensions: &Extensions) -> Option<&str> {
+    extensions.get::<axum::extract::OriginalUri>().map(|uri| uri.0.path())
+}
+
+#[cfg(not(feature = "axum"))]
+pub(super) fn full_path_of(_: &Extensions) -> Option<&str> {
+    None
+}
+
+/// The pattern of the route that axum's router has chosen, nested ones included.
+#[cfg(feature = "axum")]
+pub(super) fn matched_path(extensions: &Extensions) -> Option<&str> {
+    let matched = extensions.get::<axum::extract::MatchedPath>()?.as_str();
+    // A nested service, whose own router has not had its say.
+    (!matched.contains("{*__private__")).then_some(matched)
+}
+
+#[cfg(not(feature = "axum"))]
+pub(super) fn matched_path(_: &Extensions) -> Option<&str> {
+    None
+}
+
+/// Adds a request extension to a key; gives the builder back unchanged if there is none.
+type ExtensionPart =
+    dyn Fn(&Extensions, LockKeyBuilder) -> Result<LockKeyBuilder, LockKeyBuilder> + Send + Sync;
+
+/// The extensions that templates may name.
+#[derive(Clone, Default)]
+pub(super) struct ExtensionParts(Vec<(String, Arc<ExtensionPart>)>);
+
+impl ExtensionParts {
+    pub(super) fn add<T: KeyPart + Send + Sync + 'static>(&mut self, name: String) {
+        self.0.push((
+            name,
+            Arc::new(|extensions, key| match extensions.get::<T>() {
+                Some(value) => Ok(key.part(value)),
+                None => Err(key),
+            }),
+        ));
+    }
+
+    fn get(&self, name: &str) -> Option<&ExtensionPart> {
+        self.0.iter().find(|(known, _)| known == name).map(|(_, part)| &**part)
+    }
+
+    pub(super) fn check(&self, template: &Template) -> Result<(), BuildError> {
+        let Some(name) = template.extensions().find(|name| self.get(name).is_none()) else {
+            return Ok(());
+        };
+        let known: Vec<_> = self.0.iter().map(|(name, _)| format!("`{{ext.{name}}}`")).collect();
+        let known = if known.is_empty() {
+            "knows none".to_owned()
+        } else {
+            "knows ".to_owned() + &known.join(", ")
+        };
+        Err(BuildError::new(format!(
+            "`{{ext.{name}}}` is an extension whose type the layer does not know; name it with \
+             `extension::<Type>({name:?})`, it {known}"
+        )))
+    }
+}
 
 impl KeySource {
     pub(super) fn key(
         &self,
         parts: &mut Parts,
-        on_missing: OnMissing,
+        on_missing: OnMissingKey,
     ) -> Result<Option<LockKey>, KeyError> {
         let key = match self {
-            Self::Template { template, route } => fill(template, route.as_ref(), parts).map(Some),
-            Self::Function(function) => function(parts),
+            Self::Template { template, route, extensions } => {
+                fill(template, route.as_ref(), extensions, parts).map(Some)
+            }
+            Self::Extractor(extractor) => extractor.extract(parts),
         };
         match key {
-            Err(KeyError::Missing(_)) if on_missing == OnMissing::Skip => Ok(None),
+            Err(KeyError::Missing(_)) if on_missing == OnMissingKey::Skip => Ok(None),
             key => key,
         }
     }
@@ -79,14 +199,15 @@ impl fmt::Debug for KeySource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Template { template, .. } => template.fmt(f),
-            Self::Function(_) => f.write_str("closure"),
+            Self::Extractor(_) => f.write_str("extractor"),
         }
     }
 }
 
 fn fill(
     template: &Template,
-    route: Option<&Route>,
+    route: Option<&RouteOf>,
+    extensions: &ExtensionParts,
     parts: &mut Parts,
 ) -> Result<LockKey, KeyError> {
     let path = match route {
@@ -98,19 +219,42 @@ fn fill(
         Ok::<_, KeyError>(match piece {
             Piece::Text(text) => key.text(text),
             Piece::Method => key.part(parts.method.as_str()),
+            Piece::Route => key.part(route_text(route, parts)?),
             Piece::Path(name) => path.add(key, parts, name)?,
+            Piece::Query(name) => key.part(&*query(parts, name)?),
             Piece::Header(name) => key.part(header(parts, name)?),
+            Piece::Ext(name) => {
+                let missing = |_| KeyError::Missing(format!("extension `{name}`"));
+                let part = extensions.get(name).ok_or_else(|| missing(()))?;
+                part(&parts.extensions, key).map_err(|_| missing(()))?
+            }
         })
     };
     Ok(template.pieces().iter().try_fold(LockKey::builder(), add)?.build()?)
 }
 
+/// The route as it is written: one for all its requests.
+fn route_text<'a>(route: Option<&'a RouteOf>, parts: &'a Parts) -> Result<&'a str, KeyError> {
+    match route {
+        Some(told) if told.route.matches(told.path(parts)) => Ok(told.route.text()),
+        Some(_) => Err(KeyError::Missing("path of the route".to_owned())),
+        None => matched_path(&parts.extensions).ok_or_else(unrouted),
+    }
+}
+
+fn unrouted() -> KeyError {
+    KeyError::Misplaced(
+        "no router has matched a path yet; add it with `Router::route_layer`".to_owned(),
+    )
+}
+
+fn malformed(what: String, problem: &str) -> KeyError {
+    KeyError::Malformed { what, problem: problem.to_owned() }
+}
+
 /// The one value of a header: a handler may see another one of several than we do.
 fn header<'a>(parts: &'a Parts, name: &HeaderName) -> Result<&'a str, KeyError> {
-    let malformed = |problem: &str| KeyError::Malformed {
-        what: format!("header `{name}`"),
-        problem: problem.to_owned(),
-    };
+    let malformed = |problem| malformed(format!("header `{name}`"), problem);
     let mut values = parts.headers.get_all(name).iter();
     let Some(value) = values.next() else {
         return Err(KeyError::Missing(format!("header `{name}`")));
@@ -125,12 +269,42 @@ fn header<'a>(parts: &'a Parts, name: &HeaderName) -> Result<&'a str, KeyError> 
     }
 }
 
+/// The one value of a query parameter, decoded as forms are.
+fn query<'a>(parts: &'a Parts, name: &str) -> Result<Cow<'a, str>, KeyError> {
+    let malformed = |problem| malformed(format!("query parameter `{name}`"), problem);
+    let pairs = parts.uri.query().unwrap_or_default().split('&');
+    let mut values = pairs.filter_map(|pair| {
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        (form_decode(key)? == name).then_some(value)
+    });
+    let Some(value) = values.next() else {
+        return Err(KeyError::Missing(format!("query parameter `{name}`")));
+    };
+    if values.next().is_some() {
+        return Err(malformed("is there more than once"));
+    }
+    match form_decode(value) {
+        None => Err(malformed("is not UTF-8")),
+        Some(value) if value.is_empty() => Err(malformed("is empty")),
+        Some(value) => Ok(value),
+    }
+}
+
+/// `+` is a blank there.
+fn form_decode(text: &str) -> Option<Cow<'_, str>> {
+    if !text.contains('+') {
+        return percent_decode_str(text).decode_utf8().ok();
+    }
+    let text = text.replace('+', " ");
+    Some(Cow::Owned(percent_decode_str(&text).decode_utf8().ok()?.into_owned()))
+}
+
 /// Where path parameters are looked up.
 enum PathValues<'a> {
     /// The template has none.
     None,
     /// The layer was told the route.
-    Route(&'a Route),
+    Route(&'a RouteOf),
     /// The router that called us took the path apart.
     #[cfg(feature = "axum")]
     Router(axum::extract::RawPathParams),
@@ -152,11 +326,9 @@ impl PathValues<'_> {
         match extracted {
             Poll::Ready(Ok(values)) => Ok(Self::Router(values)),
             Poll::Ready(Err(RawPathParamsRejection::InvalidUtf8InPathParam(_))) => {
-                Err(malformed_path("path"))
+                Err(malformed("path".to_owned(), "is not UTF-8"))
             }
-            Poll::Ready(Err(_)) | Poll::Pending => Err(KeyError::Misplaced(
-                "no router has matched a path yet; add it with `Router::route_layer`".to_owned(),
-            )),
+            Poll::Ready(Err(_)) | Poll::Pending => Err(unrouted()),
         }
     }
 
@@ -173,12 +345,12 @@ impl PathValues<'_> {
         name: &str,
     ) -> Result<LockKeyBuilder, KeyError> {
         match self {
-            Self::Route(route) => {
-                let value = route
-                    .find(parts.uri.path(), name)
-                    .ok_or_else(|| KeyError::Missing(format!("path parameter `{name}`")))?;
-                let value = route::decode(value)
-                    .ok_or_else(|| malformed_path(&format!("path parameter `{name}`")))?;
+            Self::Route(told) => {
+                let what = || format!("path parameter `{name}`");
+                let value = told.route.find(told.path(parts), name);
+                let value = value.ok_or_else(|| KeyError::Missing(what()))?;
+                let value =
+                    route::decode(value).ok_or_else(|| malformed(what(), "is not UTF-8"))?;
                 Ok(key.part(&*value))
             }
             #[cfg(feature = "axum")]
@@ -195,8 +367,4 @@ impl PathValues<'_> {
 
 fn no_such_parameter(name: &str) -> KeyError {
     KeyError::Misplaced(format!("the route has no parameter `{name}`"))
-}
-
-fn malformed_path(what: &str) -> KeyError {
-    KeyError::Malformed { what: what.to_owned(), problem: "is not UTF-8".to_owned() }
 }

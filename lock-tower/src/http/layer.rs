@@ -1,24 +1,64 @@
 //! [`HttpLockLayer`].
 
+use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
-use http::Method;
-use http::request::Parts;
-use lock_runtime::{LockClient, LockError, LockKey, LockOptions};
+use bytes::Bytes;
+use http::{Extensions, Method, Response, Uri};
+use http_body::Body;
+use lock_runtime::{LockClient, LockError};
 use tower_layer::Layer;
 
-use super::builder::HttpLockLayerBuilder;
-use super::key::{KeyError, KeySource, OnMissing};
-use super::retry::HoldTimes;
+use super::body::LockBody;
+use super::builder::{BuildError, HttpLockLayerBuilder};
+use super::key::{full_path_of, matched_path};
+use super::plan::{Cache, DEFAULT_METHODS, Literals, Plan};
+use super::refusal::Refusal;
+use super::responder::BusyResponder;
 use super::service::HttpLockService;
 use crate::layer::LockLayer;
-use crate::locked::Terms;
 
 impl LockLayer {
     /// Starts a layer for HTTP services. See the [module documentation](crate::http).
     pub fn http() -> HttpLockLayerBuilder {
         HttpLockLayerBuilder::new()
+    }
+
+    /// A layer for a whole router, by the `[[lock.routes]]` of the client's configuration: see
+    /// [`HttpLockLayerBuilder::routes`].
+    ///
+    /// # Errors
+    ///
+    /// As [`HttpLockLayerBuilder::build`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use axum::{Router, routing::post};
+    /// use lock_runtime::{LockClient, policy::LockFile};
+    /// use lock_tower::LockLayer;
+    ///
+    /// let file: LockFile = toml::from_str(
+    ///     r#"
+    ///     [lock.policies.checkout]
+    ///     key = "order:{path.id}"
+    ///     wait = "2s"
+    ///
+    ///     [[lock.routes]]
+    ///     methods = ["POST"]
+    ///     path = "/orders/{id}/pay"
+    ///     policy = "checkout"
+    ///     "#,
+    /// )?;
+    /// let client = LockClient::builder().config(file.lock).in_memory()?;
+    /// let app: Router = Router::new()
+    ///     .route("/orders/{order}/pay", post(async || "paid"))
+    ///     .route("/health", post(async || "well"))
+    ///     .layer(LockLayer::routes(&client)?);
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn routes(client: &LockClient) -> Result<HttpLockLayer, BuildError> {
+        Self::http().client(client.clone()).routes().build()
     }
 }
 
@@ -32,26 +72,26 @@ pub struct HttpLockLayer {
 }
 
 /// What all services of a layer share.
-#[derive(Debug)]
 pub(super) struct Shared {
-    settings: Settings,
-    pub(super) times: HoldTimes,
+    pub(super) client: Option<LockClient>,
+    pub(super) literals: Literals,
+    pub(super) source: Source,
+    pub(super) responder: Arc<dyn BusyResponder>,
+    /// Whether handlers find a [`HeldLock`](crate::HeldLock) in the request's extensions.
+    pub(super) extension: bool,
 }
 
-/// What a layer was told.
+/// Where the plan for a request comes from.
 #[derive(Debug)]
-pub(super) struct Settings {
-    pub(super) client: Option<LockClient>,
-    pub(super) options: Option<LockOptions>,
-    pub(super) key: KeySource,
-    pub(super) methods: Vec<Method>,
-    pub(super) on_missing: OnMissing,
-    pub(super) release_timeout: Duration,
+pub(super) enum Source {
+    Code(Arc<Plan>),
+    Policy { name: String, plan: Cache<Plan> },
+    Routes { plans: Cache<Vec<Arc<Plan>>> },
 }
 
 impl HttpLockLayer {
-    pub(super) fn new(settings: Settings) -> Self {
-        Self { shared: Arc::new(Shared { settings, times: HoldTimes::default() }) }
+    pub(super) fn new(shared: Shared) -> Self {
+        Self { shared: Arc::new(shared) }
     }
 }
 
@@ -63,24 +103,142 @@ impl<S> Layer<S> for HttpLockLayer {
     }
 }
 
+/// Why there is no plan for a request.
+#[derive(Debug)]
+pub(super) enum NoPlan {
+    /// It is none of the layer's business.
+    Pass,
+    Failed(LockError),
+}
+
+impl From<LockError> for NoPlan {
+    fn from(error: LockError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<BuildError> for NoPlan {
+    fn from(error: BuildError) -> Self {
+        Self::Failed(LockError::InvalidOptions(error.to_string()))
+    }
+}
+
 impl Shared {
-    pub(super) fn locks(&self, method: &Method) -> bool {
-        self.settings.methods.contains(method)
+    /// The client for a request, which may depend on what is around it.
+    pub(super) fn client(&self) -> Result<LockClient, LockError> {
+        let client = self.client.clone().or_else(LockClient::current);
+        client.ok_or_else(|| LockError::NoClient {
+            site: "a `LockLayer::http()` without `client(…)`".to_owned(),
+        })
     }
 
-    pub(super) fn key(&self, parts: &mut Parts) -> Result<Option<LockKey>, KeyError> {
-        self.settings.key.key(parts, self.settings.on_missing)
-    }
-
-    /// The terms of a lock that is taken now.
-    pub(super) fn terms(&self) -> Result<Terms, LockError> {
-        let client = match &self.settings.client {
-            Some(client) => client.clone(),
-            None => LockClient::current().ok_or_else(|| LockError::NoClient {
-                site: "a `LockLayer::http()` without `client(…)`".to_owned(),
-            })?,
+    /// The plan for a request.
+    pub(super) fn plan(
+        &self,
+        method: &Method,
+        uri: &Uri,
+        extensions: &Extensions,
+    ) -> Result<Arc<Plan>, NoPlan> {
+        if let Source::Code(plan) = &self.source {
+            return Ok(Arc::clone(plan));
+        }
+        let client = match self.client() {
+            Ok(client) => client,
+            // What never locks by itself is not to fail for want of a client.
+            Err(_) if !DEFAULT_METHODS.contains(method) => return Err(NoPlan::Pass),
+            Err(error) => return Err(error.into()),
         };
-        let options = self.settings.options.unwrap_or_else(|| client.options());
-        Ok(Terms { client, options, release_timeout: self.settings.release_timeout })
+        match &self.source {
+            Source::Code(plan) => Ok(Arc::clone(plan)),
+            Source::Policy { .. } => self.policy_plan(&client),
+            Source::Routes { .. } => {
+                let path = full_path_of(extensions).unwrap_or(uri.path());
+                let matched = matched_path(extensions);
+                let fits = |plan: &&Arc<Plan>| {
+                    let Some(route) = &plan.route else { return false };
+                    let is_routers = matched.is_none_or(|pattern| is_pattern(route, pattern));
+                    is_routers && plan.side(method).is_some() && route.matches(path)
+                };
+                let plans = self.route_plans(&client)?;
+                plans.iter().find(fits).map(Arc::clone).ok_or(NoPlan::Pass)
+            }
+        }
+    }
+
+    /// Finds out what can be found out before there is a request.
+    pub(super) fn check(&self, client: &LockClient) -> Result<(), BuildError> {
+        let outcome = match &self.source {
+            Source::Code(_) => return Ok(()),
+            Source::Policy { .. } => self.policy_plan(client).map(drop),
+            Source::Routes { .. } => self.route_plans(client).map(drop),
+        };
+        match outcome {
+            Ok(()) | Err(NoPlan::Pass) => Ok(()),
+            Err(NoPlan::Failed(LockError::InvalidOptions(problem))) => {
+                Err(BuildError::new(problem))
+            }
+            Err(NoPlan::Failed(error)) => Err(BuildError::new(error.to_string())),
+        }
+    }
+
+    fn policy_plan(&self, client: &LockClient) -> Result<Arc<Plan>, NoPlan> {
+        let Source::Policy { name, plan } = &self.source else { return Err(NoPlan::Pass) };
+        let Some(config) = client.config() else {
+            return Err(client.policy(name).err().map_or(NoPlan::Pass, NoPlan::Failed));
+        };
+        Ok(plan.get(&config, || {
+            let policy = config.policy(name).map_err(|error| BuildError::new(error.to_string()))?;
+            Plan::new(&self.literals, Some(policy), None)
+        })?)
+    }
+
+    /// The plans of all routes, those that fit closest first.
+    fn route_plans(&self, client: &LockClient) -> Result<Arc<Vec<Arc<Plan>>>, NoPlan> {
+        let Source::Routes { plans } = &self.source else { return Err(NoPlan::Pass) };
+        let config = client.config().ok_or_else(|| {
+            NoPlan::from(BuildError::new(
+                "the client has no configuration, and so no routes; give it one with \
+                 `LockClientBuilder::config`",
+            ))
+        })?;
+        Ok(plans.get(&config, || {
+            let mut plans = Vec::new();
+            for (at, entry) in config.routes().iter().enumerate() {
+                let policy = config.policy(&entry.policy);
+                let policy = policy.map_err(|error| BuildError::new(error.to_string()));
+                let plan = policy
+                    .and_then(|policy| Plan::new(&self.literals, Some(policy), Some(entry)))
+                    .map_err(|error| {
+                        BuildError::new(format!("lock.routes[{at}] ({}): {error}", entry.path))
+                    })?;
+                plans.push(Arc::new(plan));
+            }
+            plans.sort_by_cached_key(|plan| plan.route.as_ref().map(|route| route.closeness()));
+            Ok(plans)
+        })?)
+    }
+
+    /// The answer to a refused request.
+    pub(super) fn answer<B: Body>(&self, refusal: &Refusal) -> Response<LockBody<B>> {
+        self.responder.respond(refusal).map(|bytes: Bytes| LockBody::answer(bytes))
+    }
+}
+
+#[cfg(feature = "axum")]
+fn is_pattern(route: &super::route::Route, pattern: &str) -> bool {
+    route.is(pattern)
+}
+
+#[cfg(not(feature = "axum"))]
+fn is_pattern(_: &super::route::Route, _: &str) -> bool {
+    true
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared")
+            .field("client", &self.client)
+            .field("source", &self.source)
+            .finish_non_exhaustive()
     }
 }

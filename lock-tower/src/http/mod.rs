@@ -1,7 +1,7 @@
 //! Locks around HTTP requests: keys from the request, and responses where the lock has its say.
 //!
 //! [`LockLayer::http`](crate::LockLayer::http) starts the builder of a layer for any
-//! `Service<http::Request<B>>` that can be cloned and answers with an `http::Response`. Its error
+//! `Service<http::Request<B>>` that can be cloned and sent, and answers with an `http::Response`. Its error
 //! stays the inner service's, so that it fits where an error is not allowed, as in an axum router.
 //!
 //! # Example
@@ -43,18 +43,87 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # Keys
+//!
+//! | in a template | is |
+//! |---|---|
+//! | `{path.id}` | a parameter of the route: the router's, with the feature `axum`, or [`route`]'s |
+//! | `{route}` | the route as it is written: one lock for all its requests |
+//! | `{method}` | the method |
+//! | `{query.q}` | a query parameter, decoded |
+//! | `{header.x-tenant}` | a header |
+//! | `{ext.tenant}` | a request extension that [`extension`] has named |
+//!
+//! What a template cannot say, a closure ([`key_fn`]) or a [`KeyExtractor`] can. A template that names
+//! what does not exist is an error when the layer is built.
+//!
+//! # Options
+//!
+//! | option | default | change it |
+//! |---|---|---|
+//! | [`wait`] | the client's: as long as it takes | to refuse sooner; [`Wait::Never`] answers 409 at once |
+//! | [`max_waiters`] | 16 384 for each lock and process | to shed a crowd earlier |
+//! | [`kind`] | a mutex | `Fair` for first come, first served, across processes |
+//! | [`methods`] | POST, PUT, PATCH, DELETE | where others write too, or some of these do not |
+//! | [`safe_methods`] | GET and HEAD pass | `Shared`, to read nothing that is half written |
+//! | [`on_missing`] | 400 | `Skip`, where a key is the client's choice, as an idempotency key |
+//! | [`busy`] | 409 | 423 for locks that clients know of, 429 where the key is who asks, 503 |
+//! | [`hold`] | `Auto` | `Response` for streams that need no lock, `Body` to hold every body |
+//! | [`max_hold`] | none | set it where bodies are held: it ends what a slow reader keeps |
+//! | [`on_disconnect`] | `Cancel` | `Finish`, for handlers that must not stop half way |
+//! | [`release_timeout`] | 250 ms | longer for a slow store, shorter for quick answers |
+//! | [`responder`] | [`ProblemDetails`] | for an error shape of your own |
+//! | [`settings`], [`options`] | the client's | leases and all else about the lock |
+//! | [`policy`], [`routes`] | none | to have the configuration say all this, with reload |
+//! | [`held_extension`] | no | for handlers in other tasks that want their [`HeldLock`](crate::HeldLock) |
+//!
+//! A request that has its own deadline, as a [`RequestDeadline`] or gRPC's `grpc-timeout`, waits no
+//! longer than that.
+//!
+//! # When the lock is let go
+//!
+//! With [`HoldUntil::Auto`], when the handler returns, if the body of its response is all there: at its
+//! end already, or so after the one or two frames that can be taken out of it without waiting, as with
+//! text, JSON and unary gRPC. A known length alone does not count: that of a proxied body is known while
+//! it is still on its way. Any other body is held: polled inside the hold as the handler was, until it
+//! ends, fails or is dropped. Answers that have no body (to HEAD, and 101, 204, 304) are never held: the
+//! connection of a web socket is not part of the request.
+//!
+//! Either way the release is over before the client can see the end of the answer, unless the store
+//! takes longer than [`release_timeout`]: the last frame, or the end, is kept back for it.
+//!
+//! If the hold is lost while the body is sent, or the body is not sent within [`max_hold`], it ends with
+//! a [`LockBodyError`]; a server then cuts the HTTP/1.1 connection or resets the HTTP/2 stream, so that
+//! no client takes a part for the whole. The lock is given back at `max_hold` also if nobody polls the
+//! body, because the client does not read. With a fixed lease, which cannot have a `max_hold`, it is the
+//! lease that ends it.
+//!
+//! Bodies are not boxed: [`LockBody`] has the inner one as it is, which has to be `Unpin` for that. A
+//! body that is held costs a few allocations, any other none.
+//!
+//! # Policies
+//!
+//! [`policy`] takes numbers, key and answers from the client's configuration at each request, so that a
+//! reload has effect with the next one; what the builder says itself comes first, unless the
+//! configuration has `override = "config"`. [`LockLayer::routes`](crate::LockLayer::routes) takes the
+//! routes as well, for a whole router. Where a policy is not enforced (`enforce = 0`, or the share of
+//! calls that it spares), the request runs in any case, within 100 ms, and the log says what would
+//! have held it up.
+//!
 //! # Answers
 //!
 //! | what happened | status | `type` |
 //! |---|---|---|
 //! | somebody else has the lock, and the layer was not to wait | 409 | `/problems/lock-busy` |
 //! | it waited, and the lock is still held | 503 | `/problems/lock-timeout` |
+//! | the request's own deadline came first | 503 | `/problems/lock-deadline` |
 //! | too many requests wait for the lock already | 503 | `/problems/lock-overloaded` |
 //! | the store cannot be reached or fails, or the client is shut down | 503 | `/problems/lock-unavailable` |
 //! | the request lacks what its key is made of | 400 | `/problems/lock-key-missing` |
 //! | what the key is made of is malformed, or the key too long | 400 | `/problems/lock-key-invalid` |
 //! | the hold was lost before the handler was done | 500 | `/problems/lock-lost` |
-//! | there is no client, or the layer is in the wrong place | 500 | `/problems/lock-misconfigured` |
+//! | there is no client, no such policy, or the layer is in the wrong place | 500 | `/problems/lock-misconfigured` |
+//! | the hold was lost while the body was sent | | the connection breaks |
 //!
 //! They are problem details (RFC 9457) and never cached:
 //!
@@ -75,21 +144,69 @@
 //! what is left of the holder's lease if that is fixed; whole seconds, at least one, and up to a
 //! quarter more at random. No answer shows the key, the owner or a token. The log does, as `tracing`
 //! events: at `error` for what an operator has to mend, `warn` for what passes, `debug` for the rest.
+//!
+//! [`busy`] changes the 409, to 429 the 503 of those who waited as well. A [`BusyResponder`] changes
+//! everything: it is given a [`Refusal`], which has the kind, the status and when to come back.
+//!
+//! Requests whose content type is gRPC's get trailers only, `grpc-status` and `grpc-message`:
+//!
+//! | what happened | code |
+//! |---|---|
+//! | busy | 10 `ABORTED`; as 423, 9 `FAILED_PRECONDITION`; as 503, 14 `UNAVAILABLE` |
+//! | as 429 | 8 `RESOURCE_EXHAUSTED` |
+//! | waited, too many waiters, no store | 14 `UNAVAILABLE` |
+//! | the request's own deadline | 4 `DEADLINE_EXCEEDED` |
+//! | key missing or invalid | 3 `INVALID_ARGUMENT` |
+//! | lost | 13 `INTERNAL`, and not `ABORTED`, which says that it can be tried again |
+//! | misconfigured | 13 `INTERNAL` |
+//!
+//! [`extension`]: HttpLockLayerBuilder::extension
+//! [`key_fn`]: HttpLockLayerBuilder::key_fn
+//! [`route`]: HttpLockLayerBuilder::route
+//! [`wait`]: HttpLockLayerBuilder::wait
+//! [`max_waiters`]: HttpLockLayerBuilder::max_waiters
+//! [`kind`]: HttpLockLayerBuilder::kind
+//! [`methods`]: HttpLockLayerBuilder::methods
+//! [`safe_methods`]: HttpLockLayerBuilder::safe_methods
+//! [`on_missing`]: HttpLockLayerBuilder::on_missing
+//! [`busy`]: HttpLockLayerBuilder::busy
+//! [`hold`]: HttpLockLayerBuilder::hold
+//! [`max_hold`]: HttpLockLayerBuilder::max_hold
+//! [`on_disconnect`]: HttpLockLayerBuilder::on_disconnect
+//! [`release_timeout`]: HttpLockLayerBuilder::release_timeout
+//! [`responder`]: HttpLockLayerBuilder::responder
+//! [`settings`]: HttpLockLayerBuilder::settings
+//! [`options`]: HttpLockLayerBuilder::options
+//! [`policy`]: HttpLockLayerBuilder::policy
+//! [`routes`]: HttpLockLayerBuilder::routes
+//! [`held_extension`]: HttpLockLayerBuilder::held_extension
+//! [`Wait::Never`]: lock_runtime::Wait::Never
 
 mod body;
 mod builder;
 mod future;
+mod grpc;
+mod held_body;
 mod key;
 mod layer;
-mod problem;
+mod peek;
+mod plan;
+mod refusal;
+mod responder;
 mod retry;
 mod route;
 mod service;
+mod serving;
 mod template;
 
-pub use body::LockBody;
+pub use body::{LockBody, LockBodyError};
 pub use builder::{BuildError, HttpLockLayerBuilder};
 pub use future::HttpLockFuture;
-pub use key::{KeyError, OnMissing};
+pub use key::{KeyError, KeyExtractor};
 pub use layer::HttpLockLayer;
-pub use service::HttpLockService;
+pub use lock_runtime::policy::{
+    BusyStatus, HoldUntil, OnDisconnect, OnMissingKey as OnMissing, SafeMethods,
+};
+pub use refusal::{Refusal, RefusalKind};
+pub use responder::{BusyResponder, ProblemDetails};
+pub use service::{HttpLockService, RequestDeadline};

@@ -57,18 +57,32 @@ impl Route {
 
     /// What stands in `path` for the parameter, if the path is one of this route.
     pub(super) fn find<'p>(&self, path: &'p str, parameter: &str) -> Option<&'p str> {
-        let mut rest = Some(path.strip_prefix('/')?);
         let mut found = None;
+        let fits = self.walk(path, |name, value| {
+            if name == parameter {
+                found = Some(value);
+            }
+        });
+        found.filter(|_| fits)
+    }
+
+    /// True if the path is one of this route.
+    pub(super) fn matches(&self, path: &str) -> bool {
+        self.walk(path, |_, _| {})
+    }
+
+    fn walk<'p>(&self, path: &'p str, mut parameter: impl FnMut(&str, &'p str)) -> bool {
+        let mut rest = path.strip_prefix('/');
         for segment in &self.segments {
-            let here = rest?;
+            let Some(here) = rest else { return false };
             let (first, others) = match here.split_once('/') {
                 Some((first, others)) => (first, Some(others)),
                 None => (here, None),
             };
             let (name, value) = match segment {
                 Segment::Fixed(text) => {
-                    if decode(first)? != *text {
-                        return None;
+                    if decode(first).is_none_or(|first| first != *text) {
+                        return false;
                     }
                     rest = others;
                     continue;
@@ -78,14 +92,41 @@ impl Route {
             };
             rest = if matches!(segment, Segment::Rest(_)) { None } else { others };
             if value.is_empty() {
-                return None;
+                return false;
             }
-            if name == parameter {
-                found = Some(value);
-            }
+            parameter(name, value);
         }
-        // Something is left over: not this route.
-        if rest.is_some() { None } else { found }
+        // If something is left over, it is not this route.
+        rest.is_none()
+    }
+
+    /// True if `pattern`, a router's, is this route, whatever its parameters are called.
+    #[cfg(feature = "axum")]
+    pub(super) fn is(&self, pattern: &str) -> bool {
+        let mut theirs = pattern.strip_prefix('/').unwrap_or(pattern).split('/');
+        let same = self.segments.iter().all(|ours| match (ours, theirs.next()) {
+            (Segment::Fixed(ours), Some(theirs)) => ours == theirs,
+            (Segment::One(_), Some(theirs)) => {
+                theirs.starts_with('{') && !theirs.starts_with("{*") && theirs.ends_with('}')
+            }
+            (Segment::Rest(_), Some(theirs)) => theirs.starts_with("{*"),
+            (_, None) => false,
+        });
+        same && theirs.next().is_none()
+    }
+
+    /// Sorts before routes that fit less closely: fixed text before one segment before the rest.
+    pub(super) fn closeness(&self) -> Vec<u8> {
+        let rank = |segment: &Segment| match segment {
+            Segment::Fixed(_) => 0,
+            Segment::One(_) => 1,
+            Segment::Rest(_) => 2,
+        };
+        self.segments.iter().map(rank).collect()
+    }
+
+    pub(super) fn text(&self) -> &str {
+        &self.text
     }
 }
 
@@ -142,6 +183,24 @@ mod tests {
         ] {
             assert_eq!(Route::parse(route).unwrap().find(path, parameter), value, "{route} {path}");
         }
+    }
+
+    #[test]
+    fn closer_routes_sort_first() {
+        let closeness = |route| Route::parse(route).unwrap().closeness();
+        assert!(closeness("/orders/mine") < closeness("/orders/{id}"));
+        assert!(closeness("/orders/{id}") < closeness("/{*rest}"));
+        assert!(closeness("/orders/{*rest}") < closeness("/{a}/mine"));
+    }
+
+    #[cfg(feature = "axum")]
+    #[test]
+    fn a_routers_pattern_is_told_by_its_shape() {
+        let is = |route, pattern| Route::parse(route).unwrap().is(pattern);
+        assert!(is("/orders/{id}/pay", "/orders/{order}/pay") && is("/", "/"));
+        assert!(is("/files/{*path}", "/files/{*rest}"));
+        assert!(!is("/orders/{id}", "/orders/special") && !is("/orders/special", "/orders/{id}"));
+        assert!(!is("/a/{b}", "/a/{*b}") && !is("/a", "/a/b") && !is("/a/b", "/a"));
     }
 
     #[test]

@@ -4,15 +4,44 @@ use std::fmt;
 use std::mem;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
-use http::{Request, Response};
+use http::request::Parts;
+use http::{Method, Request, Response};
+use http_body::Body;
+use lock_runtime::policy::{BusyStatus, OnDisconnect};
+use lock_runtime::{LockError, LockKey, Wait};
+use tokio::time::Instant;
 use tower_service::Service;
 
 use super::body::LockBody;
 use super::future::HttpLockFuture;
-use super::layer::Shared;
-use super::problem;
-use crate::locked::Locked;
+use super::grpc;
+use super::key::KeyError;
+use super::layer::{NoPlan, Shared};
+use super::plan::{Plan, Side};
+use super::refusal::{Circumstances, Refusal};
+use super::retry::HoldTimes;
+use super::serving::ServingTerms;
+use crate::locked::{Call, Terms};
+
+/// Until when an answer is of use: put into a request's extensions by a layer further out, it bounds the
+/// wait for the lock. gRPC's `grpc-timeout` counts as well.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use lock_tower::http::RequestDeadline;
+/// use tokio::time::Instant;
+///
+/// let mut request = http::Request::post("/orders/42/pay").body(())?;
+/// request.extensions_mut().insert(RequestDeadline(Instant::now() + Duration::from_secs(2)));
+/// # Ok::<_, http::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RequestDeadline(pub Instant);
 
 /// An HTTP service whose requests run under locks: see [`HttpLockLayer`](super::HttpLockLayer).
 #[derive(Clone)]
@@ -42,13 +71,26 @@ impl<S> HttpLockService<S> {
     }
 }
 
-impl<S, Body, B> Service<Request<Body>> for HttpLockService<S>
+/// How a request is to be locked.
+struct Lock {
+    key: LockKey,
+    terms: Terms,
+    serving: ServingTerms,
+}
+
+/// What is to be done with a request; with `None` it passes.
+type Decision = Result<Option<Lock>, Refusal>;
+
+impl<S, ReqBody, B> Service<Request<ReqBody>> for HttpLockService<S>
 where
-    S: Service<Request<Body>, Response = Response<B>> + Clone,
+    S: Service<Request<ReqBody>, Response = Response<B>, Error: Send> + Clone + Send + 'static,
+    S::Future: Send,
+    ReqBody: Send + 'static,
+    B: Body<Data: Send, Error: Send> + Unpin + Send + 'static,
 {
     type Response = Response<LockBody<B>>;
     type Error = S::Error;
-    type Future = HttpLockFuture<S, Body, B>;
+    type Future = HttpLockFuture<S, ReqBody, B>;
 
     /// The inner service's readiness and nothing else: which lock to take is not known before there
     /// is a request.
@@ -56,33 +98,111 @@ where
         self.inner.poll_ready(cx)
     }
 
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        if !self.shared.locks(request.method()) {
-            return HttpLockFuture::passing(self.inner.call(request), &self.shared);
-        }
+    fn call(&mut self, request: Request<ReqBody>) -> Self::Future {
+        let plan = self.shared.plan(request.method(), request.uri(), request.extensions());
         let (mut parts, body) = request.into_parts();
-        let key = self.shared.key(&mut parts);
-        let request = Request::from_parts(parts, body);
-        let key = match key {
-            Ok(Some(key)) => key,
-            Ok(None) => return HttpLockFuture::passing(self.inner.call(request), &self.shared),
-            Err(error) => {
-                return HttpLockFuture::rejected(problem::of_key(&error, &self.shared.times));
+        let decision = match plan {
+            Ok(plan) => decide(&self.shared, &plan, &mut parts),
+            Err(NoPlan::Pass) => Ok(None),
+            Err(NoPlan::Failed(error)) => {
+                Err(of_nothing(&parts, &HoldTimes::default()).of_lock(&error))
             }
         };
-        match self.shared.terms() {
-            Err(error) => {
-                HttpLockFuture::rejected(problem::of_lock(&error, None, &self.shared.times))
-            }
-            Ok(terms) => {
+        let request = Request::from_parts(parts, body);
+        match decision {
+            Ok(None) => HttpLockFuture::passing(self.inner.call(request)),
+            Err(refusal) => HttpLockFuture::refused(self.shared.answer(&refusal)),
+            Ok(Some(Lock { key, terms, serving })) => {
                 // The one that was polled ready is the one to call; its clone may not be.
                 let clone = self.inner.clone();
                 let ready = mem::replace(&mut self.inner, clone);
-                let locked = Locked::acquiring(&terms, key, ready, request);
-                HttpLockFuture::locked(locked, terms.options, &self.shared)
+                HttpLockFuture::taking(terms.take(key), Call::new(ready, request), serving)
             }
         }
     }
+}
+
+fn of_nothing<'a>(parts: &Parts, times: &'a HoldTimes) -> Circumstances<'a> {
+    Circumstances {
+        busy: BusyStatus::Conflict,
+        lease: None,
+        times,
+        deadline: false,
+        grpc: grpc::is_spoken(&parts.headers),
+    }
+}
+
+fn decide(shared: &Arc<Shared>, plan: &Arc<Plan>, parts: &mut Parts) -> Decision {
+    let Some(side) = plan.side(&parts.method) else { return Ok(None) };
+    let circumstances = Circumstances { busy: plan.busy, ..of_nothing(parts, &plan.times) };
+    let refuse = |error: &LockError| Err(circumstances.of_lock(error));
+    let key = plan.key.key(parts, plan.on_missing);
+    if let Ok(None) = key {
+        return Ok(None);
+    }
+    let terms = shared.client().and_then(|client| plan.terms(client, side));
+    let mut terms = match terms {
+        Ok(terms) => terms,
+        Err(error) => return refuse(&error),
+    };
+    let key = match key {
+        Ok(Some(key)) => key,
+        Ok(None) => return Ok(None),
+        Err(error) if !terms.enforced => return excuse(&error),
+        Err(error) => return Err(circumstances.of_key(&error)),
+    };
+    let deadline = match bound_wait(&mut terms, parts) {
+        Ok(deadline) => deadline,
+        Err(_) if !terms.enforced => false,
+        Err(error) => {
+            return Err(Circumstances { deadline: true, ..circumstances }.of_lock(&error));
+        }
+    };
+    let serving = ServingTerms {
+        shared: Arc::clone(shared),
+        plan: Arc::clone(plan),
+        end: terms.end(),
+        lease: terms.options.lease(),
+        max_hold: terms.options.max_hold(),
+        deadline,
+        grpc: circumstances.grpc,
+        has_body: parts.method != Method::HEAD,
+        finish: plan.on_disconnect == OnDisconnect::Finish,
+        reads: side == Side::Shared,
+    };
+    Ok(Some(Lock { key, terms, serving }))
+}
+
+/// A request that its policy lets through without the key that it lacks.
+fn excuse(error: &KeyError) -> Decision {
+    tracing::info!(
+        error = error as &dyn std::error::Error,
+        "runs without the lock, which its policy does not enforce"
+    );
+    Ok(None)
+}
+
+/// Waits no longer than the request is of use; true if that is less than the policy would.
+fn bound_wait(terms: &mut Terms, parts: &Parts) -> Result<bool, LockError> {
+    let said = parts.extensions.get::<RequestDeadline>();
+    let left = said.map(|deadline| deadline.0.saturating_duration_since(Instant::now()));
+    let grpc = grpc::is_spoken(&parts.headers).then(|| grpc::timeout(&parts.headers)).flatten();
+    let Some(left) = left.into_iter().chain(grpc).min() else { return Ok(false) };
+    let is_less = match terms.options.wait() {
+        Wait::UpTo(wait) => left < wait,
+        Wait::Forever => true,
+        _ => left == Duration::ZERO,
+    };
+    if !is_less {
+        return Ok(false);
+    }
+    if left == Duration::ZERO {
+        // Not even asked for: it could not be of use any more.
+        let key = "of a request whose time was over".to_owned();
+        return Err(LockError::Timeout { key, waited: left, holder_remaining: None });
+    }
+    terms.options = terms.options.to_builder().wait(left).build()?;
+    Ok(true)
 }
 
 impl<S: fmt::Debug> fmt::Debug for HttpLockService<S> {

@@ -17,10 +17,16 @@ pub(super) enum Piece {
     Text(String),
     /// `{method}`
     Method,
+    /// `{route}`
+    Route,
     /// `{path.id}`
     Path(String),
+    /// `{query.q}`
+    Query(String),
     /// `{header.x-tenant}`
     Header(HeaderName),
+    /// `{ext.tenant}`
+    Ext(String),
 }
 
 impl Template {
@@ -41,6 +47,19 @@ impl Template {
             Piece::Path(name) => Some(name.as_str()),
             _ => None,
         })
+    }
+
+    /// The extensions that it names.
+    pub(super) fn extensions(&self) -> impl Iterator<Item = &str> {
+        self.pieces.iter().filter_map(|piece| match piece {
+            Piece::Ext(name) => Some(name.as_str()),
+            _ => None,
+        })
+    }
+
+    /// True if it says which route matched.
+    pub(super) fn has_route(&self) -> bool {
+        self.pieces.contains(&Piece::Route)
     }
 
     /// Two neighbouring values need text between them that an escaped value never contains, else
@@ -89,6 +108,9 @@ impl std::fmt::Display for Piece {
         match self {
             Self::Text(text) => f.write_str(text),
             Self::Method => f.write_str("method"),
+            Self::Route => f.write_str("route"),
+            Self::Query(name) => write!(f, "query.{name}"),
+            Self::Ext(name) => write!(f, "ext.{name}"),
             Self::Path(name) => write!(f, "path.{name}"),
             Self::Header(name) => write!(f, "header.{name}"),
         }
@@ -143,8 +165,13 @@ fn placeholder(name: &str) -> Result<Piece, BuildError> {
     };
     match name.split_once('.') {
         None if name == "method" => Ok(Piece::Method),
+        None if name == "route" => Ok(Piece::Route),
         Some(("path", "")) => Err(unnamed("path parameter", "path.id")),
         Some(("header", "")) => Err(unnamed("header", "header.x-tenant")),
+        Some(("query", "")) => Err(unnamed("query parameter", "query.q")),
+        Some(("ext", "")) => Err(unnamed("extension", "ext.tenant")),
+        Some(("query", parameter)) => Ok(Piece::Query(parameter.to_owned())),
+        Some(("ext", extension)) => Ok(Piece::Ext(extension.to_owned())),
         Some(("path", parameter)) if !parameter.contains(['/', '*', ':']) => {
             Ok(Piece::Path(parameter.to_owned()))
         }
@@ -154,8 +181,8 @@ fn placeholder(name: &str) -> Result<Piece, BuildError> {
             ))
         }),
         _ => Err(BuildError::new(format!(
-            "unknown placeholder `{{{name}}}`; there are `{{method}}`, `{{path.<parameter>}}` and \
-             `{{header.<name>}}`"
+            "unknown placeholder `{{{name}}}`; there are `{{method}}`, `{{route}}`, \
+             `{{path.<parameter>}}`, `{{query.<parameter>}}`, `{{header.<name>}}` and `{{ext.<name>}}`"
         ))),
     }
 }
@@ -180,6 +207,8 @@ mod tests {
             ("{path.id}", vec![path("id")]),
             ("o:{path.id}:{header.X-Tenant}", vec![text("o:"), path("id"), text(":"), tenant]),
             ("{method}:{path.a.b}", vec![Piece::Method, text(":"), path("a.b")]),
+            ("{route}:{query.q}", vec![Piece::Route, text(":"), Piece::Query("q".to_owned())]),
+            ("{ext.tenant}", vec![Piece::Ext("tenant".to_owned())]),
             ("x:{{{path.id}}}:y", vec![text("x:{"), path("id"), text("}:y")]),
         ] {
             assert_eq!(Template::parse(template).unwrap().pieces, pieces, "{template}");
@@ -197,7 +226,12 @@ mod tests {
             ("{path}", "unknown placeholder `{path}`"),
             ("{Method}", "unknown placeholder `{Method}`"),
             ("{method.x}", "unknown placeholder `{method.x}`"),
-            ("{query.q}", "unknown placeholder `{query.q}`; there are `{method}`, `{path.<p"),
+            (
+                "{querry.q}",
+                "unknown placeholder `{querry.q}`; there are `{method}`, `{route}`, `{path.<p",
+            ),
+            ("{query.}", "`{query.}` names no query parameter"),
+            ("{ext.}", "`{ext.}` names no extension"),
             ("{path.id:raw}", "unknown placeholder `{path.id:raw}`"),
             ("{path.}", "`{path.}` names no path parameter"),
             ("{header.}", "`{header.}` names no header; write it"),

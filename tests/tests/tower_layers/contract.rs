@@ -273,3 +273,47 @@ async fn bodies_know_their_length() {
     let body = layer.layer(inner).oneshot(pay()).await.unwrap().into_body();
     assert_eq!(body.size_hint().exact(), Some(4));
 }
+
+/// The mock counts its readiness, and panics when one is called that was not ready.
+#[tokio::test(start_paused = true)]
+async fn readiness_is_used_by_who_had_it() {
+    let layer = LockLayer::new(LockClient::in_memory(), key);
+    let (mut service, mut handle) =
+        tower_test::mock::spawn_with(|mock: tower_test::mock::Mock<&'static str, usize>| {
+            layer.layer(mock)
+        });
+    handle.allow(0);
+    assert!(service.poll_ready().is_pending());
+    handle.allow(1);
+    assert!(service.poll_ready().is_ready());
+    let call = tokio::spawn(service.call("a"));
+    let (request, respond) = handle.next_request().await.unwrap();
+    assert_eq!(request, "a");
+    respond.send_response(7);
+    assert_eq!(call.await.unwrap().unwrap(), 7);
+}
+
+/// A key function with an error of its own.
+#[tokio::test(start_paused = true)]
+async fn a_key_function_may_fail_in_its_own_way() {
+    #[derive(Debug)]
+    struct Nameless(u32);
+    impl std::fmt::Display for Nameless {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            write!(f, "job {} has no name", self.0)
+        }
+    }
+    impl std::error::Error for Nameless {}
+    let layer = LockLayer::with_key(LockClient::in_memory(), |job: &u32| match job {
+        0 => Ok(None),
+        job => Err(Nameless(*job)),
+    });
+    let service = tower::ServiceBuilder::new()
+        .layer(layer)
+        .service(service_fn(|job: u32| async move { Ok::<_, Infallible>(job) }));
+    assert_eq!(service.clone().oneshot(0).await.unwrap(), 0);
+    let error = service.oneshot(7).await.unwrap_err();
+    assert!(error.lock_error().is_none());
+    let LockServiceError::Key(error) = error else { panic!("{error:?}") };
+    assert_eq!(error.to_string(), "job 7 has no name");
+}

@@ -54,6 +54,10 @@ async fn templates_are_filled_and_escaped() {
         ("f:{path.f}", Some("/files/{*f}"), "/files/a/b%20c", "f:a/b%20c"),
         ("{{{path.id}}}:x", Some("/{id}"), "/42", "{42}:x"),
         ("{path.b}:{path.a}", Some("/{a}/{b}"), "/1/2", "2:1"),
+        ("{route}:{path.id}", Some("/orders/{id}"), "/orders/42", "/orders/%7Bid%7D:42"),
+        ("q:{query.q}", None, "/?a=1&q=b%3Ac+d&qq=2", "q:b%3Ac%20d"),
+        ("q:{query.a b}", None, "/?a+b=7", "q:7"),
+        ("q:{query.a b}:{query.c}", None, "/?c=8&a%20b=%2B", "q:+:8"),
     ] {
         let layer = |layer: HttpLockLayerBuilder| {
             let layer = layer.key(template);
@@ -73,6 +77,45 @@ async fn a_path_that_is_not_the_routes_is_refused_or_passes() {
     }
     assert_eq!(run(skip, post("/orders/42/pay"), "o:42").await, OK);
     assert_eq!(run(skip, post("/orders/%FF/pay"), "o:42").await, REFUSED, "not UTF-8");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_query_that_is_ambiguous_is_refused() {
+    let reject = |layer: HttpLockLayerBuilder| layer.key("q:{query.q}");
+    let skip = |layer: HttpLockLayerBuilder| reject(layer).on_missing(OnMissing::Skip);
+    for (path, skipped) in [
+        ("/", UNLOCKED),
+        ("/?p=1", UNLOCKED),
+        ("/?q=1&q=2", REFUSED),
+        ("/?q=1&%71=1", REFUSED),
+        ("/?q=", REFUSED),
+        ("/?q", REFUSED),
+        ("/?q=%FF", REFUSED),
+    ] {
+        assert_eq!(run(reject, post(path), "q:1").await, REFUSED, "{path}");
+        assert_eq!(run(skip, post(path), "q:1").await, skipped, "{path}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn extensions_are_named_by_their_type() {
+    #[derive(Clone, lock_runtime::KeyPart)]
+    struct Tenant(u32);
+    let layer = |layer: HttpLockLayerBuilder| {
+        layer.extension::<Tenant>("tenant").key("t:{ext.tenant}:{header.x-tenant}")
+    };
+    let mut request = post("/");
+    request.extensions_mut().insert(Tenant(7));
+    assert_eq!(run(layer, request, "t:7:a%3Ab").await, OK);
+    assert_eq!(run(layer, post("/"), "t:7:a%3Ab").await, REFUSED);
+    let skip = |builder| layer(builder).on_missing(OnMissing::Skip);
+    assert_eq!(run(skip, post("/"), "t:7:a%3Ab").await, UNLOCKED);
+    let unknown = LockLayer::http().extension::<Tenant>("tenant").key("{ext.user}").build();
+    assert_eq!(
+        unknown.unwrap_err().to_string(),
+        "`{ext.user}` is an extension whose type the layer does not know; name it with \
+         `extension::<Type>(\"user\")`, it knows `{ext.tenant}`"
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,7 +5,14 @@
 
 mod answers;
 mod contract;
+mod grpc;
+mod held_lock;
+mod hold;
 mod keys;
+mod outages;
+mod policies;
 mod release;
 mod router;
+mod streams;
+mod terms;
 mod world;

@@ -51,6 +51,18 @@ async fn the_router_says_what_the_parameters_are() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_router_says_which_route_it_is() {
+    let (locks, _, store) = two_clients();
+    let names: &[&str] = &["POST:/v1/orders/%7Bid%7D"];
+    let inner = Router::new().route("/orders/{id}", post(who));
+    let app = Router::new()
+        .nest("/v1", inner)
+        .route_layer(layer(&locks, "{method}:{route}"))
+        .with_state((store, names));
+    assert_eq!(post_to(&app, "/v1/orders/42").await, "200 POST:/v1/orders/%7Bid%7D");
+}
+
+#[tokio::test(start_paused = true)]
 async fn nested_routers_keep_all_their_parameters() {
     let (locks, _, store) = two_clients();
     let names: &[&str] = &["inner:a:42", "outer:a:42", "service:a:42", "wild:a:42/pay"];

@@ -1,0 +1,66 @@
+//! The lock configuration: read at the start, and again at every SIGHUP.
+
+use std::collections::BTreeSet;
+use std::env;
+
+use figment::Figment;
+use figment::providers::{Env, Format, Toml};
+use lock_runtime::LockClient;
+use lock_runtime::policy::{LockConfig, Policy};
+
+use crate::Failure;
+
+/// What holds where `CONFIG` names no file.
+const BUILT_IN: &str = include_str!("orders.toml");
+
+/// The file, under `REDIS_URL`, under `LOCK_…`.
+pub(crate) fn load() -> Result<LockConfig, Failure> {
+    let file = match env::var_os("CONFIG") {
+        Some(path) => Figment::new().merge(Toml::file_exact(path)),
+        None => Figment::new().merge(Toml::string(BUILT_IN)),
+    };
+    let redis = env::var("REDIS_URL").ok().map(|url| ("lock.url", url));
+    let variables = Env::prefixed("LOCK_")
+        .map(|key| format!("lock.{}", key.as_str().replace("__", ".")).into());
+    let all = redis.into_iter().fold(file, Figment::merge).merge(variables);
+    Ok(all.extract_inner("lock")?)
+}
+
+/// Puts the configuration as it is now into effect, or leaves everything as it was.
+pub(crate) fn reload(client: &LockClient) {
+    let old = client.config().unwrap_or_default();
+    match try_reload(client) {
+        Ok(new) => tracing::info!(changed = ?changes(&old, &new), "configuration read again"),
+        Err(reason) => {
+            tracing::error!("the configuration stays as it was, the new one is refused: {reason}");
+        }
+    }
+}
+
+fn try_reload(client: &LockClient) -> Result<LockConfig, Failure> {
+    let new = load()?;
+    // Before it is in effect: an annotated function must not lose its policy.
+    if let Some(problem) = new.check(lock_runtime::sites()).into_iter().next() {
+        return Err(problem.into());
+    }
+    client.reload(new.clone())?;
+    Ok(new)
+}
+
+/// Which policies, and whether the routes, are not what they were.
+fn changes(old: &LockConfig, new: &LockConfig) -> Vec<String> {
+    let find = |config: &LockConfig, name: &str| -> Option<Policy> {
+        config.policies().find(|policy| policy.name() == name).cloned()
+    };
+    let names: BTreeSet<_> = old.policies().chain(new.policies()).map(Policy::name).collect();
+    let differ = |name: &&str| find(old, name) != find(new, name);
+    let mut changed: Vec<_> =
+        names.into_iter().filter(differ).map(|name| format!("lock.policies.{name}")).collect();
+    if old.defaults() != new.defaults() {
+        changed.push("lock.defaults".to_owned());
+    }
+    if old.routes() != new.routes() {
+        changed.push("lock.routes".to_owned());
+    }
+    changed
+}

@@ -1,0 +1,131 @@
+//! [`Protected`]: what is polled only while a hold is valid, for those who keep their guard apart.
+
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use pin_project_lite::pin_project;
+
+use super::LockGuard;
+use super::run::{Started, Watch};
+use crate::error::LockError;
+
+pin_project! {
+    /// Something that is polled only while a hold is valid, and dropped when it is lost (S-13): what
+    /// [`LockGuard::run`] is made of, for hand-written futures and streams that keep their guard apart.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::pin::Pin;
+    /// use std::task::{Context, Poll};
+    ///
+    /// use lock_runtime::{LockError, LockGuard, Protected};
+    ///
+    /// /// Two numbers, each looked up while the lock is held.
+    /// fn poll_both<F: Future<Output = u32>>(
+    ///     mut lookup: Pin<&mut Protected<F>>,
+    ///     guard: &LockGuard,
+    ///     cx: &mut Context<'_>,
+    /// ) -> Poll<Result<u32, LockError>> {
+    ///     lookup.as_mut().poll_with(guard, cx, |lookup, cx| lookup.poll(cx))
+    /// }
+    /// ```
+    pub struct Protected<B> {
+        #[pin]
+        body: Option<B>,
+        #[pin]
+        watch: Watch,
+    }
+}
+
+impl<B> Protected<B> {
+    /// Protects `body` once it is polled. Costs nothing before that.
+    pub fn new(body: B) -> Self {
+        Self { body: Some(body), watch: Watch::going_on() }
+    }
+
+    /// What is protected; `None` once it is dropped.
+    pub fn get_ref(&self) -> Option<&B> {
+        self.body.as_ref()
+    }
+
+    /// What is protected, to be polled on without a guard, where that has been given back.
+    pub fn get_pin_mut(self: Pin<&mut Self>) -> Option<Pin<&mut B>> {
+        self.project().body.as_pin_mut()
+    }
+
+    /// Drops what is protected, so that its destructor runs before the guard's.
+    pub fn clear(self: Pin<&mut Self>) {
+        let mut this = self.project();
+        this.watch.leave(|| this.body.set(None));
+    }
+
+    /// Polls the body under `guard`, which has to be the same each time.
+    ///
+    /// Inside, an acquire of the guard's lock is re-entry (S-6). If nothing comes of it, the task is
+    /// also woken when the hold is lost. Polled on after the body is gone it stays pending.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Lost`] as soon as the hold is lost; the body has been dropped then. With
+    /// [`OnLost::Finish`](crate::OnLost::Finish) it is polled on, and the caller may ask
+    /// [`is_lost`](LockGuard::is_lost) when it has ended.
+    ///
+    /// # Cancel safety
+    ///
+    /// It is a poll: nothing is under way between two of them but the body itself.
+    pub fn poll_with<T>(
+        self: Pin<&mut Self>,
+        guard: &LockGuard,
+        cx: &mut Context<'_>,
+        poll: impl FnOnce(Pin<&mut B>, &mut Context<'_>) -> Poll<T>,
+    ) -> Poll<Result<T, LockError>> {
+        let this = self.project();
+        if this.body.is_none() {
+            return Poll::Pending;
+        }
+        let mut step = Step { body: this.body, poll: Some(poll), value: None };
+        let pinned: Pin<&mut Step<'_, _, _, _>> = Pin::new(&mut step);
+        let polled = ready!(this.watch.poll(guard, pinned, cx));
+        match (polled, step.value) {
+            (Ok(()), Some(value)) => Poll::Ready(Ok(value)),
+            (Ok(()), None) => Poll::Pending,
+            (Err(lost), _) => Poll::Ready(Err(lost)),
+        }
+    }
+}
+
+/// One poll of the body.
+struct Step<'a, B, P, T> {
+    body: Pin<&'a mut Option<B>>,
+    poll: Option<P>,
+    value: Option<T>,
+}
+
+/// Only the body is pinned, and that elsewhere.
+impl<B, P, T> Unpin for Step<'_, B, P, T> {}
+
+impl<B, P, T> Started for Step<'_, B, P, T>
+where
+    P: FnOnce(Pin<&mut B>, &mut Context<'_>) -> Poll<T>,
+{
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let Self { body, poll, value } = &mut *self;
+        let (Some(body), Some(poll)) = (body.as_mut().as_pin_mut(), poll.take()) else {
+            return Poll::Pending;
+        };
+        *value = Some(ready!(poll(body, cx)));
+        Poll::Ready(())
+    }
+
+    fn end(mut self: Pin<&mut Self>) {
+        self.body.set(None);
+    }
+}
+
+impl<B> fmt::Debug for Protected<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Protected").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,81 @@
+//! [`LockWatch`]: a look at a hold that does not keep it.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::LockGuard;
+use super::run::Alarm;
+use crate::error::LockError;
+use crate::fence::FencingToken;
+use crate::key::LockKey;
+use crate::lease::Hold;
+
+/// Looks at the hold of a guard without keeping it: made by [`LockGuard::watch`].
+///
+/// Says nothing about the time after the guard: the hold may then be somebody else's.
+#[derive(Clone)]
+pub struct LockWatch {
+    hold: Arc<Hold>,
+    token: FencingToken,
+}
+
+impl LockWatch {
+    pub(super) fn new(guard: &LockGuard) -> Self {
+        Self { hold: Arc::clone(guard.hold()), token: guard.token() }
+    }
+
+    /// As [`LockGuard::key`].
+    #[must_use]
+    pub fn key(&self) -> &LockKey {
+        self.hold.target.key()
+    }
+
+    /// As [`LockGuard::token`].
+    #[must_use]
+    pub fn token(&self) -> FencingToken {
+        self.token
+    }
+
+    /// As [`LockGuard::remaining`].
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        self.hold.remaining()
+    }
+
+    /// As [`LockGuard::is_lost`].
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.hold.check().is_err()
+    }
+
+    /// How the hold was lost, if it was.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Lost`] from then on.
+    pub fn check(&self) -> Result<(), LockError> {
+        self.hold.check().map(drop).map_err(|cause| self.hold.lost_error(cause))
+    }
+
+    /// As [`LockGuard::lost`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn lost(&self) -> LockError {
+        let mut alarm = std::pin::pin!(Alarm::default());
+        let cause = poll_fn(|cx| alarm.as_mut().poll_lost(&self.hold, cx)).await;
+        self.hold.lost_error(cause)
+    }
+}
+
+impl fmt::Debug for LockWatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LockWatch")
+            .field("key", self.key())
+            .field("token", &self.token)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,289 @@
+//! A body that is sent while the lock is held.
+//!
+//! 1. The inner body is polled under the guard, as the handler was, and dropped before it. The reaper
+//!    alone cannot reach it: then it is not polled any more.
+//! 2. What would let the client see the end (the last frame, or the end itself) is kept back until the
+//!    release is over, so that its next request finds the lock free.
+//! 3. A body that must not look complete ends with an error, and nothing that was kept back goes out.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll, ready};
+
+use bytes::Buf as _;
+use http_body::{Body, Frame, SizeHint};
+use lock_runtime::Protected;
+use pin_project_lite::pin_project;
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use super::body::LockBodyError;
+use super::peek::{Peeked, plus};
+use super::retry::HoldTimes;
+use crate::held::Grip;
+use crate::locked::{End, Releasing};
+
+type Item<B> = Result<Frame<<B as Body>::Data>, LockBodyError<<B as Body>::Error>>;
+
+/// The guard, which the reaper may take away.
+type GripCell = Mutex<Option<Grip>>;
+
+fn lock(cell: &GripCell) -> MutexGuard<'_, Option<Grip>> {
+    cell.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pin_project! {
+    pub(super) struct HeldBody<B>
+    where
+        B: Body,
+    {
+        // Before the grip (S-13).
+        #[pin]
+        run: Protected<B>,
+        // Taken out of it before.
+        first: Kept<B>,
+        // Not to go out before the release.
+        last: Kept<B>,
+        // What is left of the length that was announced.
+        announced: Option<u64>,
+        grip: Arc<GripCell>,
+        end: End,
+        #[pin]
+        stage: Stage,
+        #[pin]
+        limit: Option<Sleep>,
+        taken_at: Instant,
+        times: Option<Arc<HoldTimes>>,
+        reaper: Option<Reaper>,
+    }
+}
+
+pin_project! {
+    #[project = StageProjection]
+    enum Stage {
+        Sending,
+        Releasing { #[pin] releasing: Releasing },
+        Over,
+    }
+}
+
+/// How to hold on while a body is sent.
+pub(super) struct Holding {
+    pub(super) grip: Grip,
+    pub(super) end: End,
+    pub(super) taken_at: Instant,
+    /// When a body that is not sent by then is cut off.
+    pub(super) until: Option<Instant>,
+    /// What `Content-Length` says.
+    pub(super) announced: Option<u64>,
+    /// Where to note how long it was held.
+    pub(super) times: Option<Arc<HoldTimes>>,
+}
+
+impl<B: Body> HeldBody<B> {
+    pub(super) fn new(peeked: Peeked<B>, holding: Holding) -> Self {
+        let Holding { grip, end, taken_at, until, announced, times } = holding;
+        let announced = peeked.size_hint().exact().or(announced);
+        let (taken, body) = peeked.into_parts();
+        let mut first = Kept::default();
+        taken.for_each(|item| first.push(item.map_err(LockBodyError::Inner)));
+        let grip = Arc::new(Mutex::new(Some(grip)));
+        Self {
+            run: Protected::new(body),
+            first,
+            last: Kept::default(),
+            announced,
+            end,
+            stage: Stage::Sending,
+            limit: until.map(sleep_until),
+            taken_at,
+            times,
+            reaper: until.map(|until| Reaper::start(&grip, until)),
+            grip,
+        }
+    }
+
+    pub(super) fn is_end_stream(&self) -> bool {
+        matches!(self.stage, Stage::Over) && self.last.is_empty()
+    }
+
+    pub(super) fn size_hint(&self) -> SizeHint {
+        let kept = self.first.bytes() + self.last.bytes();
+        match (&self.stage, self.run.get_ref()) {
+            (Stage::Sending, Some(body)) => plus(body.size_hint(), kept),
+            _ if self.last.has_error() => SizeHint::new(),
+            _ => SizeHint::with_exact(kept),
+        }
+    }
+}
+
+impl<B: Body + Unpin> HeldBody<B> {
+    pub(super) fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Item<B>>> {
+        loop {
+            let mut this = self.as_mut().project();
+            match this.stage.as_mut().project() {
+                StageProjection::Over => return Poll::Ready(this.last.pop()),
+                StageProjection::Releasing { releasing } => {
+                    if let Err(lost) = ready!(releasing.poll(cx)) {
+                        this.last.fail(LockBodyError::Lost(lost));
+                    }
+                    if let Some(times) = this.times {
+                        times.record(this.taken_at.elapsed());
+                    }
+                    this.stage.set(Stage::Over);
+                    continue;
+                }
+                StageProjection::Sending => {}
+            }
+            if let Some(limit) = this.limit.as_mut().as_pin_mut()
+                && limit.poll(cx).is_ready()
+            {
+                self.as_mut().let_go(Some(LockBodyError::TooLong));
+                continue;
+            }
+            match ready!(self.as_mut().poll_next(cx)) {
+                Some(Ok(frame)) => {
+                    if let Some(frame) = self.as_mut().keep_back_at_the_end(frame) {
+                        return Poll::Ready(Some(Ok(frame)));
+                    }
+                }
+                None => self.as_mut().let_go(None),
+                Some(Err(error)) => self.as_mut().let_go(Some(error)),
+            }
+        }
+    }
+
+    /// The next of the inner body.
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Item<B>>> {
+        let this = self.project();
+        if let Some(first) = this.first.pop() {
+            return Poll::Ready(Some(first));
+        }
+        let mut cell = lock(this.grip);
+        let Some(grip) = cell.as_mut() else {
+            return Poll::Ready(Some(Err(LockBodyError::TooLong)));
+        };
+        let poll = |body: Pin<&mut B>, cx: &mut Context<'_>| body.poll_frame(cx);
+        Poll::Ready(match ready!(grip.poll(this.run, cx, poll)) {
+            Ok(item) => item.map(|item| item.map_err(LockBodyError::Inner)),
+            Err(lost) => {
+                *cell = None;
+                Some(Err(LockBodyError::Lost(lost)))
+            }
+        })
+    }
+
+    /// The frame, unless the client could take it for the end.
+    fn keep_back_at_the_end(
+        mut self: Pin<&mut Self>,
+        frame: Frame<B::Data>,
+    ) -> Option<Frame<B::Data>> {
+        let this = self.as_mut().project();
+        let bytes = frame.data_ref().map_or(0, |data| data.remaining() as u64);
+        if let Some(announced) = this.announced {
+            *announced = announced.saturating_sub(bytes);
+        }
+        let ended = this.run.get_ref().is_none_or(Body::is_end_stream);
+        let is_last = frame.is_trailers() || (this.first.is_empty() && ended);
+        if is_last {
+            this.last.push(Ok(frame));
+            self.let_go(None);
+            return None;
+        }
+        if *this.announced != Some(0) {
+            return Some(frame);
+        }
+        // All that was announced; the body itself may go on for a while.
+        if bytes > 0 {
+            this.last.push(Ok(frame));
+        }
+        None
+    }
+
+    /// Drops the inner body and then gives the lock back; with an error, that is all that is left.
+    fn let_go(self: Pin<&mut Self>, error: Option<LockBodyError<B::Error>>) {
+        let mut this = self.project();
+        this.run.clear();
+        *this.reaper = None;
+        this.limit.set(None);
+        if let Some(error) = error {
+            this.last.fail(error);
+        }
+        let Some(grip) = lock(this.grip).take() else {
+            return this.stage.set(Stage::Over);
+        };
+        if let Err(lost) = grip.check() {
+            this.last.fail(LockBodyError::Lost(lost));
+        }
+        this.stage.set(Stage::Releasing { releasing: Releasing::new(grip, *this.end) });
+    }
+}
+
+/// At most two frames, or frames and an error.
+struct Kept<B: Body>([Option<Item<B>>; 2]);
+
+impl<B: Body> Default for Kept<B> {
+    fn default() -> Self {
+        Self([None, None])
+    }
+}
+
+impl<B: Body> Kept<B> {
+    /// A third one would replace the second; there is none after trailers.
+    fn push(&mut self, item: Item<B>) {
+        let place = usize::from(self.0[0].is_some());
+        self.0[place] = Some(item);
+    }
+
+    fn fail(&mut self, error: LockBodyError<B::Error>) {
+        self.0 = [Some(Err(error)), None];
+    }
+
+    fn pop(&mut self) -> Option<Item<B>> {
+        self.0.iter_mut().find_map(Option::take)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.iter().all(Option::is_none)
+    }
+
+    fn has_error(&self) -> bool {
+        self.0.iter().flatten().any(Result::is_err)
+    }
+
+    fn bytes(&self) -> u64 {
+        let data = self.0.iter().flatten().flatten().filter_map(Frame::data_ref);
+        data.map(|data| data.remaining() as u64).sum()
+    }
+}
+
+/// Gives a lock back whose body nobody polls any more: a server does not, while the client does not
+/// read. Ends with the body.
+struct Reaper(AbortHandle);
+
+impl Reaper {
+    fn start(cell: &Arc<GripCell>, until: Instant) -> Self {
+        let cell: Weak<GripCell> = Arc::downgrade(cell);
+        let task = tokio::spawn(async move {
+            sleep_until(until).await;
+            let Some(cell) = cell.upgrade() else { return };
+            // A poll that is under way ends first; from then on there is none without the guard.
+            let grip = lock(&cell).take();
+            if grip.is_some() {
+                tracing::warn!(
+                    "a response was not read within its lock's `max_hold`, and is cut off"
+                );
+            }
+        });
+        Self(task.abort_handle())
+    }
+}
+
+impl Drop for Reaper {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}

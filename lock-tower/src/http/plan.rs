@@ -1,0 +1,273 @@
+//! What a layer does with a request: what the code says and, where it names policies, what the
+//! configuration says now.
+
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use http::Method;
+use lock_runtime::policy::{
+    BusyStatus, HoldUntil, HttpPolicy, LockConfig, LockRoute, OnDisconnect, OnMissingKey, Policy,
+    SafeMethods,
+};
+use lock_runtime::{DeclaredKind, LockClient, LockError, LockOptions, LockSettings};
+
+use super::builder::BuildError;
+use super::key::{ExtensionParts, KeyExtractor, KeySource, RouteOf};
+use super::retry::HoldTimes;
+use super::route::Route;
+use super::template::Template;
+use crate::locked::{RELEASE_TIMEOUT, Terms};
+
+/// Those that change something.
+pub(super) const DEFAULT_METHODS: [Method; 4] =
+    [Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
+
+/// What the code says of a layer, before any policy.
+#[derive(Clone, Default)]
+pub(super) struct Literals {
+    pub(super) settings: LockSettings,
+    /// All that there is to say about the lock, in place of settings.
+    pub(super) options: Option<LockOptions>,
+    pub(super) http: HttpPolicy,
+    pub(super) key: Option<Key>,
+    pub(super) route: Option<String>,
+    pub(super) extensions: Arc<ExtensionParts>,
+}
+
+#[derive(Clone)]
+pub(super) enum Key {
+    Template(String),
+    Extractor(Arc<dyn KeyExtractor>),
+}
+
+/// How some requests are locked.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) route: Option<Arc<Route>>,
+    pub(super) key: KeySource,
+    pub(super) busy: BusyStatus,
+    pub(super) hold: HoldUntil,
+    pub(super) on_missing: OnMissingKey,
+    pub(super) on_disconnect: OnDisconnect,
+    pub(super) times: Arc<HoldTimes>,
+    methods: Vec<Method>,
+    safe_methods: SafeMethods,
+    release_timeout: Duration,
+    settings: LockSettings,
+    options: Option<LockOptions>,
+    policy: Option<Policy>,
+}
+
+/// Which side of a lock a request takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    /// The only one, or the writers'.
+    Main,
+    /// The readers'.
+    Shared,
+}
+
+impl Plan {
+    pub(super) fn new(
+        literals: &Literals,
+        policy: Option<Policy>,
+        entry: Option<&LockRoute>,
+    ) -> Result<Self, BuildError> {
+        let mut http = match &policy {
+            Some(policy) => policy.resolve_http(&literals.http),
+            None => literals.http.clone(),
+        };
+        http.hold = entry.and_then(|entry| entry.hold).or(http.hold);
+        let policy_key = policy.as_ref().and_then(Policy::key).map(str::to_owned);
+        let key = entry.and_then(|entry| entry.key.clone()).map(Key::Template);
+        let key = key.or_else(|| literals.key.clone()).or(policy_key.map(Key::Template));
+        let path = entry.map(|entry| &entry.path).or(literals.route.as_ref());
+        let route = path.map(|path| Route::parse(path)).transpose()?.map(Arc::new);
+        let told = route.clone().map(|route| RouteOf { route, full: entry.is_some() });
+        let methods = entry.and_then(|entry| entry.methods.as_ref()).or(http.methods.as_ref());
+        let settings = match &policy {
+            Some(policy) => policy.resolve(literals.settings),
+            None => literals.settings,
+        };
+        let plan = Self {
+            key: key_source(key, told, literals)?,
+            route,
+            busy: http.busy.unwrap_or(BusyStatus::Conflict),
+            hold: http.hold.unwrap_or_default(),
+            on_missing: http.on_missing.unwrap_or_default(),
+            on_disconnect: http.on_disconnect.unwrap_or_default(),
+            times: Arc::default(),
+            methods: match methods {
+                Some(methods) => parse_methods(methods)?,
+                None => DEFAULT_METHODS.to_vec(),
+            },
+            safe_methods: http.safe_methods.unwrap_or_default(),
+            release_timeout: http.release_timeout.unwrap_or(RELEASE_TIMEOUT),
+            settings: literals.settings,
+            options: literals.options,
+            policy,
+        };
+        plan.check(settings.kind.unwrap_or_default())?;
+        Ok(plan)
+    }
+
+    fn check(&self, kind: DeclaredKind) -> Result<(), BuildError> {
+        if self.methods.is_empty() {
+            return Err(BuildError::new(
+                "the layer locks no method; name some, or leave the layer out",
+            ));
+        }
+        let has_sides = matches!(kind, DeclaredKind::Mutex | DeclaredKind::Write);
+        if self.safe_methods == SafeMethods::Shared && !has_sides {
+            return Err(BuildError::new(format!(
+                "`safe_methods` takes the read side of a read/write lock, and the kind is {kind}; \
+                 leave the kind out or make it `write`"
+            )));
+        }
+        Ok(())
+    }
+
+    /// The side that a request of that method takes, if any.
+    pub(super) fn side(&self, method: &Method) -> Option<Side> {
+        if self.methods.contains(method) {
+            return Some(Side::Main);
+        }
+        let reads = matches!(*method, Method::GET | Method::HEAD);
+        (self.safe_methods == SafeMethods::Shared && reads).then_some(Side::Shared)
+    }
+
+    /// On what terms the lock is taken now.
+    pub(super) fn terms(&self, client: LockClient, side: Side) -> Result<Terms, LockError> {
+        let options = match (&self.policy, self.options) {
+            (_, Some(options)) => options,
+            (Some(policy), None) => client.options_of(policy, self.settings)?,
+            (None, None) => self.settings.apply_to(client.options())?,
+        };
+        let kind = match &self.policy {
+            Some(policy) => policy.resolve(self.settings).kind,
+            None => self.settings.kind,
+        };
+        let kind = match (side, self.safe_methods) {
+            (Side::Shared, _) => DeclaredKind::Read,
+            // Readers and a mutex of one name would be in each other's way.
+            (Side::Main, SafeMethods::Shared) => DeclaredKind::Write,
+            (Side::Main, _) => kind.unwrap_or_default(),
+        };
+        let enforced = self.policy.as_ref().is_none_or(Policy::is_enforced_now);
+        let (release_timeout, policy) = (self.release_timeout, self.policy.clone());
+        Ok(Terms { client, kind, options, release_timeout, enforced, policy })
+    }
+}
+
+fn key_source(
+    key: Option<Key>,
+    route: Option<RouteOf>,
+    literals: &Literals,
+) -> Result<KeySource, BuildError> {
+    match key {
+        None => Err(BuildError::new(
+            "the layer has no key; say what to lock with `key(\"order:{path.id}\")`, `key_fn`, or \
+             `key = …` in its policy",
+        )),
+        Some(Key::Extractor(_)) if route.is_some() => Err(BuildError::new(
+            "`route` is for the `{path.…}` of a key template, and the key is a closure; leave one of \
+             them out",
+        )),
+        Some(Key::Extractor(extractor)) => Ok(KeySource::Extractor(extractor)),
+        Some(Key::Template(text)) => {
+            let template = Template::parse(&text)?;
+            check_parameters(&template, route.as_ref().map(|told| &*told.route))?;
+            literals.extensions.check(&template)?;
+            Ok(KeySource::Template {
+                template,
+                route,
+                extensions: Arc::clone(&literals.extensions),
+            })
+        }
+    }
+}
+
+/// Every `{path.…}` must have a route to come from.
+fn check_parameters(template: &Template, route: Option<&Route>) -> Result<(), BuildError> {
+    let Some(route) = route else {
+        if cfg!(feature = "axum") {
+            return Ok(());
+        }
+        return match template.path_parameters().next() {
+            Some(name) => Err(BuildError::new(format!(
+                "`{{path.{name}}}` needs a route; give it with `route(\"/…/{{{name}}}\")`, or \
+                 switch on the feature `axum` to have the router say it"
+            ))),
+            None if template.has_route() => Err(BuildError::new(
+                "`{route}` needs a route; give it with `route(…)`, or switch on the feature `axum` to \
+                 have the router say it",
+            )),
+            None => Ok(()),
+        };
+    };
+    let unknown = |name: &&str| !route.parameters().any(|parameter| parameter == *name);
+    let Some(name) = template.path_parameters().find(unknown) else { return Ok(()) };
+    let known: Vec<_> = route.parameters().map(|name| format!("`{{path.{name}}}`")).collect();
+    let known = if known.is_empty() { "no parameters".to_owned() } else { known.join(", ") };
+    Err(BuildError::new(format!(
+        "`{{path.{name}}}` is not in the route `{route}`, which has {known}"
+    )))
+}
+
+fn parse_methods(methods: &[String]) -> Result<Vec<Method>, BuildError> {
+    let parse = |text: &String| {
+        text.parse().map_err(|_| {
+            BuildError::new(format!("{text:?} is no method; write them in capitals, such as POST"))
+        })
+    };
+    methods.iter().map(parse).collect()
+}
+
+/// Something made of the configuration in effect, made anew when another one is.
+pub(super) struct Cache<T>(RwLock<Option<Made<T>>>);
+
+struct Made<T> {
+    of: Arc<LockConfig>,
+    made: Arc<T>,
+}
+
+impl<T> Cache<T> {
+    pub(super) fn new() -> Self {
+        Self(RwLock::new(None))
+    }
+
+    /// What is made of `config`. If it cannot be made, the one before stays in use, and the log says so
+    /// once for each configuration.
+    pub(super) fn get(
+        &self,
+        config: &Arc<LockConfig>,
+        make: impl FnOnce() -> Result<T, BuildError>,
+    ) -> Result<Arc<T>, BuildError> {
+        let current = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(made) = current.as_ref().filter(|made| Arc::ptr_eq(&made.of, config)) {
+            return Ok(Arc::clone(&made.made));
+        }
+        drop(current);
+        let mut current = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let made = match (make(), current.take()) {
+            (Ok(made), _) => Arc::new(made),
+            (Err(error), Some(before)) => {
+                tracing::error!(
+                    error = &error as &dyn std::error::Error,
+                    "the new configuration does not go with a lock layer, which keeps to the old one"
+                );
+                before.made
+            }
+            (Err(error), None) => return Err(error),
+        };
+        *current = Some(Made { of: Arc::clone(config), made: Arc::clone(&made) });
+        Ok(made)
+    }
+}
+
+impl<T> fmt::Debug for Cache<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cache").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,201 @@
+//! A request that has its lock: run, and the lock let go of when its time has come.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use http::header::CONTENT_LENGTH;
+use http::{Request, Response, StatusCode};
+use http_body::Body;
+use lock_runtime::policy::HoldUntil;
+use lock_runtime::{Lease, LockError, LockGuard};
+use pin_project_lite::pin_project;
+use tower_service::Service;
+
+use super::body::LockBody;
+use super::held_body::{HeldBody, Holding};
+use super::layer::Shared;
+use super::peek::Peeked;
+use super::plan::Plan;
+use super::refusal::{Circumstances, Refusal};
+use crate::held::Grip;
+use crate::locked::{Call, End, Ran, Releasing, Running};
+
+/// What is known of a request before its lock is there.
+pub(super) struct ServingTerms {
+    pub(super) shared: Arc<Shared>,
+    pub(super) plan: Arc<Plan>,
+    pub(super) end: End,
+    pub(super) lease: Lease,
+    pub(super) max_hold: Option<Duration>,
+    /// The wait is bounded by the request's own deadline.
+    pub(super) deadline: bool,
+    pub(super) grpc: bool,
+    /// False if a body of the answer would not be sent.
+    pub(super) has_body: bool,
+    /// The handler runs to its end, whoever is there to see it.
+    pub(super) finish: bool,
+    /// It only reads: how long that takes says nothing of the others.
+    pub(super) reads: bool,
+}
+
+impl ServingTerms {
+    pub(super) fn refusal(&self, error: &LockError) -> Refusal {
+        let circumstances = Circumstances {
+            busy: self.plan.busy,
+            lease: Some(self.lease),
+            times: &self.plan.times,
+            deadline: self.deadline,
+            grpc: self.grpc,
+        };
+        circumstances.of_lock(error)
+    }
+
+    pub(super) fn answer<B: Body>(&self, error: &LockError) -> Response<LockBody<B>> {
+        self.shared.answer(&self.refusal(error))
+    }
+
+    /// Takes the first of the body, where it matters; true if the lock has no more to do with it.
+    fn settle<B: Body + Unpin>(
+        &self,
+        status: StatusCode,
+        peeked: &mut Peeked<B>,
+        cx: &mut Context<'_>,
+    ) -> bool {
+        let bodiless = status.is_informational()
+            || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+        if bodiless || !self.has_body || peeked.is_end_stream() {
+            return true;
+        }
+        match self.plan.hold {
+            HoldUntil::Response => true,
+            HoldUntil::Body => false,
+            _ => peeked.look(cx),
+        }
+    }
+}
+
+pin_project! {
+    /// A request under its lock.
+    pub(super) struct Serving<S, ReqBody, B>
+    where
+        S: Service<Request<ReqBody>>,
+        B: Body,
+    {
+        #[pin]
+        state: State<S, ReqBody, B, S::Error>,
+        terms: ServingTerms,
+    }
+}
+
+pin_project! {
+    #[project = StateProjection]
+    enum State<S, ReqBody, B, E>
+    where
+        S: Service<Request<ReqBody>>,
+        B: Body,
+    {
+        Running { #[pin] running: Running<S, Request<ReqBody>> },
+        Releasing {
+            #[pin] releasing: Releasing,
+            result: Option<Result<Response<LockBody<B>>, E>>,
+        },
+    }
+}
+
+impl<S, ReqBody, B> Serving<S, ReqBody, B>
+where
+    S: Service<Request<ReqBody>, Response = Response<B>>,
+    B: Body,
+{
+    pub(super) fn new(
+        guard: LockGuard,
+        mut call: Call<S, Request<ReqBody>>,
+        terms: ServingTerms,
+    ) -> Self {
+        let mut grip = Grip::new(guard, terms.end.on_lost);
+        if terms.shared.extension
+            && let (Some(request), Some(held)) = (call.request_mut(), grip.held())
+        {
+            request.extensions_mut().insert(held);
+        }
+        Self { state: State::Running { running: Running::new(grip, call) }, terms }
+    }
+}
+
+impl<S, ReqBody, B> Future for Serving<S, ReqBody, B>
+where
+    S: Service<Request<ReqBody>, Response = Response<B>>,
+    B: Body + Unpin,
+{
+    type Output = Result<Response<LockBody<B>>, S::Error>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        let terms = this.terms;
+        loop {
+            let next = match this.state.as_mut().project() {
+                StateProjection::Running { running } => {
+                    // While the lock is held: what the body does in here, it protects.
+                    let settle = |result: Result<Response<B>, S::Error>, cx: &mut Context<'_>| {
+                        result.map(|response| {
+                            let mut response = response.map(Peeked::new);
+                            let status = response.status();
+                            let settled = terms.settle(status, response.body_mut(), cx);
+                            (response, settled)
+                        })
+                    };
+                    match ready!(running.poll_then(cx, settle)) {
+                        Err(lost) => return Poll::Ready(Ok(terms.answer(&lost))),
+                        Ok(Ran { value: Ok((response, false)), grip, taken_at }) => {
+                            let holding = terms.holding(grip, taken_at, &response);
+                            let response = response
+                                .map(|peeked| LockBody::held(HeldBody::new(peeked, holding)));
+                            return Poll::Ready(Ok(response));
+                        }
+                        Ok(Ran { value, grip, taken_at }) => {
+                            if !terms.reads {
+                                terms.plan.times.record(taken_at.elapsed());
+                            }
+                            let free = |(response, _): (Response<Peeked<B>>, bool)| {
+                                response.map(LockBody::free)
+                            };
+                            let releasing = Releasing::new(grip, terms.end);
+                            State::Releasing { releasing, result: Some(value.map(free)) }
+                        }
+                    }
+                }
+                StateProjection::Releasing { releasing, result } => {
+                    let released = ready!(releasing.poll(cx));
+                    // Polled after completion, which a future may answer as it likes short of a panic.
+                    let Some(result) = result.take() else { return Poll::Pending };
+                    return Poll::Ready(match released {
+                        Err(lost) => Ok(terms.answer(&lost)),
+                        Ok(()) => result,
+                    });
+                }
+            };
+            this.state.set(next);
+        }
+    }
+}
+
+impl ServingTerms {
+    fn holding<B>(
+        &self,
+        grip: Grip,
+        taken_at: tokio::time::Instant,
+        response: &Response<B>,
+    ) -> Holding {
+        let announced = response.headers().get(CONTENT_LENGTH);
+        Holding {
+            grip,
+            end: self.end,
+            taken_at,
+            until: self.max_hold.and_then(|max_hold| taken_at.checked_add(max_hold)),
+            announced: announced.and_then(|length| length.to_str().ok()?.parse().ok()),
+            times: (!self.reads).then(|| Arc::clone(&self.plan.times)),
+        }
+    }
+}

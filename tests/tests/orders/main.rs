@@ -1,0 +1,10 @@
+//! The example `orders` as it is meant to be used: two processes, one Redis, one database, many clients
+//! at once, and an operator who stops, kills and reconfigures.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests as well")]
+
+mod operations;
+mod payments;
+mod seen;
+mod shop;
+mod stale;
