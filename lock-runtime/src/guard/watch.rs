@@ -15,6 +15,20 @@ use crate::lease::Hold;
 /// Looks at the hold of a guard without keeping it: made by [`LockGuard::watch`].
 ///
 /// Says nothing about the time after the guard: the hold may then be somebody else's.
+///
+/// # Examples
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+/// use lock_runtime::LockClient;
+///
+/// let guard = LockClient::in_memory().mutex("order:42").lock().await?;
+/// let watch = guard.watch();
+/// tokio::spawn(async move { println!("stop: {}", watch.lost().await) });
+/// guard.release().await?;
+/// # Ok::<_, lock_runtime::LockError>(()) })?;
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct LockWatch {
     hold: Arc<Hold>,

@@ -108,6 +108,19 @@ impl Policy {
     }
 
     /// As [`resolve`](Self::resolve), for what is said to layers that lock requests.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use lock_runtime::policy::{BusyStatus, HttpPolicy, LockFile};
+    ///
+    /// let file: LockFile = toml::from_str("[lock.policies.a]\nhttp = { busy = 423 }")?;
+    /// let mut literals = HttpPolicy::default();
+    /// literals.busy = Some(BusyStatus::Conflict);
+    /// let resolved = file.lock.policy("a")?.resolve_http(&literals);
+    /// assert_eq!(resolved.busy, Some(BusyStatus::Conflict));
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn resolve_http(&self, literals: &HttpPolicy) -> HttpPolicy {
         match self.0.overrides {
