@@ -26,8 +26,9 @@ use std::time::Duration;
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::{Instant, timeout, timeout_at};
 
+use super::enclosing::re_enter;
 use super::waiting::A_MOMENT;
-use super::{Contention, Engine, re_enter, until};
+use super::{Contention, Engine, until};
 use crate::clock::Tick;
 use crate::error::{LockError, StoreError, StoreErrorKind};
 use crate::guard::LockGuard;
