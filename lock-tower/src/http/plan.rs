@@ -270,10 +270,6 @@ impl<T> Cache<T> {
         }
         drop(current);
         let mut current = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        // Others that came upon the new configuration at the same time have had to wait.
-        if let Some(made) = current.as_ref().filter(|made| Arc::ptr_eq(&made.of, config)) {
-            return Ok(Arc::clone(&made.made));
-        }
         let made = match (make(), current.take()) {
             (Ok(made), _) => Arc::new(made),
             (Err(error), Some(before)) => {
