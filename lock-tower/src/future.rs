@@ -82,7 +82,7 @@ impl<S: Service<Req>, Req> Future for LockFuture<S, Req> {
                     let Some(call) = call.take() else { return Poll::Pending };
                     match taken {
                         Taken::Held(guard) => {
-                            let running = Running::new(Grip::new(guard, end.on_lost), call);
+                            let running = Running::new(Grip::new(guard, end.reports_loss), call);
                             State::Running { running, end: *end }
                         }
                         Taken::Failed(error) | Taken::Excused(error) => {

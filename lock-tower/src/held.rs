@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use lock_runtime::{FencingToken, LockError, LockGuard, LockWatch, OnLost, Protected, Release};
+use lock_runtime::{FencingToken, LockError, LockGuard, LockWatch, Protected, Release};
 
 thread_local! {
     static CURRENT: RefCell<Option<Word>> = const { RefCell::new(None) };
@@ -242,13 +242,13 @@ pub(crate) struct Grip {
     early: Option<Release>,
     // Dropped last: it says that the guard is gone.
     word: Option<Word>,
-    on_lost: OnLost,
+    reports_loss: bool,
 }
 
 impl Grip {
-    pub(crate) fn new(guard: LockGuard, on_lost: OnLost) -> Self {
+    pub(crate) fn new(guard: LockGuard, reports_loss: bool) -> Self {
         let word = Some(Word { watch: guard.watch(), slot: None });
-        Self { guard: Some(guard), early: None, word, on_lost }
+        Self { guard: Some(guard), early: None, word, reports_loss }
     }
 
     /// A handle that is not bound to the thread.
@@ -259,10 +259,16 @@ impl Grip {
 
     /// Reports a loss that has not stopped what ran under the guard, because it was to finish.
     pub(crate) fn check(&self) -> Result<(), LockError> {
-        match (&self.guard, &self.word, self.on_lost) {
-            (Some(_), Some(word), OnLost::Finish) => word.watch.check(),
+        match (&self.guard, &self.word) {
+            (Some(_), Some(word)) if self.reports_loss => word.watch.check(),
             _ => Ok(()),
         }
+    }
+
+    /// True once the guard was given back early: what goes on does so without it.
+    #[cfg(feature = "http")]
+    pub(crate) fn is_given_back(&self) -> bool {
+        self.guard.is_none()
     }
 
     /// Polls what runs under the guard; on its own where the guard was given back early.

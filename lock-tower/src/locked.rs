@@ -59,18 +59,25 @@ impl Terms {
         if self.enforced {
             return Taking { acquire: lock.with(self.options).lock(), look: None };
         }
-        let options = self.options.to_builder().wait(Wait::Never).build();
+        let options = self.options.to_builder().wait(Wait::Never).on_lost(OnLost::Finish).build();
         let lock = lock.with(options.unwrap_or(self.options)).not_enforced();
         Taking { acquire: lock.lock(), look: Some(sleep(A_LOOK)) }
     }
 
     /// How to let go.
     pub(crate) fn end(&self) -> End {
-        End {
-            timeout: self.release_timeout,
-            on_lost: self.options.on_lost(),
-            on_release_lost: self.options.on_release_lost(),
-        }
+        let reports_loss = self.enforced && self.options.on_lost() == OnLost::Finish;
+        let on_release_lost = match self.enforced {
+            true => self.options.on_release_lost(),
+            false => OnReleaseLost::Log,
+        };
+        End { timeout: self.release_timeout, reports_loss, on_release_lost }
+    }
+
+    /// For how long a body may be sent. What is not enforced cuts nothing off.
+    #[cfg(feature = "http")]
+    pub(crate) fn max_hold(&self) -> Option<Duration> {
+        self.options.max_hold().filter(|_| self.enforced)
     }
 }
 
@@ -171,7 +178,8 @@ impl<S: Service<Req>, Req> Running<S, Req> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct End {
     pub(crate) timeout: Duration,
-    pub(crate) on_lost: OnLost,
+    /// True if a loss that has not stopped the call takes the place of its result.
+    pub(crate) reports_loss: bool,
     on_release_lost: OnReleaseLost,
 }
 

@@ -89,10 +89,9 @@ impl LockClient {
     /// ```
     pub fn reload(&self, config: LockConfig) -> Result<(), LockError> {
         let old = self.config();
-        let before = match &old {
-            Some(old) => old.namespace(),
-            None => self.settings.namespace.as_deref(),
-        };
+        // The one in the program may not be the configuration's, which may have stopped to say any.
+        let before = old.as_ref().and_then(|old| old.namespace());
+        let before = before.or(self.settings.namespace.as_deref());
         if let Some(namespace) = config.namespace().filter(|it| Some(*it) != before) {
             return Err(LockError::InvalidOptions(format!(
                 "lock.namespace is {namespace:?} and was {:?}, so the same locks would have other \

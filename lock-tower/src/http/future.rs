@@ -11,6 +11,7 @@ use lock_runtime::scope;
 use pin_project_lite::pin_project;
 use tokio::task::JoinHandle;
 use tower_service::Service;
+use tracing::Instrument as _;
 
 use super::body::LockBody;
 use super::peek::Peeked;
@@ -125,7 +126,7 @@ where
                             let finish = terms.finish;
                             let serving = Serving::new(guard, call, terms);
                             if finish {
-                                let task = tokio::spawn(scope::inherit(serving));
+                                let task = tokio::spawn(scope::inherit(serving).in_current_span());
                                 State::Finishing { task }
                             } else {
                                 State::Serving { serving }

@@ -158,7 +158,7 @@ impl<B: Body + Unpin> HeldBody<B> {
 
     /// The next of the inner body.
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Item<B>>> {
-        let this = self.project();
+        let mut this = self.project();
         if let Some(first) = this.first.pop() {
             return Poll::Ready(Some(first));
         }
@@ -167,7 +167,13 @@ impl<B: Body + Unpin> HeldBody<B> {
             return Poll::Ready(Some(Err(LockBodyError::TooLong)));
         };
         let poll = |body: Pin<&mut B>, cx: &mut Context<'_>| body.poll_frame(cx);
-        Poll::Ready(match ready!(grip.poll(this.run, cx, poll)) {
+        let polled = grip.poll(this.run, cx, poll);
+        if grip.is_given_back() {
+            // Nobody waits for it any more.
+            this.limit.set(None);
+            *this.reaper = None;
+        }
+        Poll::Ready(match ready!(polled) {
             Ok(item) => item.map(|item| item.map_err(LockBodyError::Inner)),
             Err(lost) => {
                 *cell = None;
@@ -271,7 +277,7 @@ impl Reaper {
             sleep_until(until).await;
             let Some(cell) = cell.upgrade() else { return };
             // A poll that is under way ends first; from then on there is none without the guard.
-            let grip = lock(&cell).take();
+            let grip = lock(&cell).take_if(|grip| !grip.is_given_back());
             if grip.is_some() {
                 tracing::warn!(
                     "a response was not read within its lock's `max_hold`, and is cut off"

@@ -12,7 +12,7 @@ use tower_layer::Layer;
 use super::body::LockBody;
 use super::builder::{BuildError, HttpLockLayerBuilder};
 use super::key::{full_path_of, matched_path};
-use super::plan::{Cache, DEFAULT_METHODS, Literals, Plan};
+use super::plan::{Cache, Literals, Plan, Side};
 use super::refusal::Refusal;
 use super::responder::BusyResponder;
 use super::service::HttpLockService;
@@ -145,7 +145,7 @@ impl Shared {
         let client = match self.client() {
             Ok(client) => client,
             // What never locks by itself is not to fail for want of a client.
-            Err(_) if !DEFAULT_METHODS.contains(method) => return Err(NoPlan::Pass),
+            Err(_) if !self.literals.may_lock(method) => return Err(NoPlan::Pass),
             Err(error) => return Err(error.into()),
         };
         match &self.source {
@@ -168,7 +168,9 @@ impl Shared {
     /// Finds out what can be found out before there is a request.
     pub(super) fn check(&self, client: &LockClient) -> Result<(), BuildError> {
         let outcome = match &self.source {
-            Source::Code(_) => return Ok(()),
+            Source::Code(plan) => {
+                plan.terms(client.clone(), Side::Main).map(drop).map_err(NoPlan::from)
+            }
             Source::Policy { .. } => self.policy_plan(client).map(drop),
             Source::Routes { .. } => self.route_plans(client).map(drop),
         };
@@ -188,7 +190,7 @@ impl Shared {
         };
         Ok(plan.get(&config, || {
             let policy = config.policy(name).map_err(|error| BuildError::new(error.to_string()))?;
-            Plan::new(&self.literals, Some(policy), None)
+            Plan::new(&self.literals, Some(policy), None)?.checked(client)
         })?)
     }
 
@@ -208,6 +210,7 @@ impl Shared {
                 let policy = policy.map_err(|error| BuildError::new(error.to_string()));
                 let plan = policy
                     .and_then(|policy| Plan::new(&self.literals, Some(policy), Some(entry)))
+                    .and_then(|plan| plan.checked(client))
                     .map_err(|error| {
                         BuildError::new(format!("lock.routes[{at}] ({}): {error}", entry.path))
                     })?;

@@ -35,6 +35,17 @@ pub(super) struct Literals {
     pub(super) extensions: Arc<ExtensionParts>,
 }
 
+impl Literals {
+    /// True if a request of that method may need a lock, whatever a policy that is not known says.
+    pub(super) fn may_lock(&self, method: &Method) -> bool {
+        let named = |methods: &Vec<String>| methods.iter().any(|named| named == method.as_str());
+        let reads = matches!(*method, Method::GET | Method::HEAD);
+        DEFAULT_METHODS.contains(method)
+            || self.http.methods.as_ref().is_some_and(named)
+            || (reads && self.http.safe_methods == Some(SafeMethods::Shared))
+    }
+}
+
 #[derive(Clone)]
 pub(super) enum Key {
     Template(String),
@@ -126,6 +137,15 @@ impl Plan {
             )));
         }
         Ok(())
+    }
+
+    /// Refuses what could not be taken with that client (S-10): the code and a policy may be sound each by
+    /// itself, and contradict each other.
+    pub(super) fn checked(self, client: &LockClient) -> Result<Self, BuildError> {
+        match self.terms(client.clone(), Side::Main) {
+            Ok(_) => Ok(self),
+            Err(error) => Err(BuildError::new(error.to_string())),
+        }
     }
 
     /// The side that a request of that method takes, if any.

@@ -163,7 +163,7 @@ fn decide(shared: &Arc<Shared>, plan: &Arc<Plan>, parts: &mut Parts) -> Decision
         plan: Arc::clone(plan),
         end: terms.end(),
         lease: terms.options.lease(),
-        max_hold: terms.options.max_hold(),
+        max_hold: terms.max_hold(),
         deadline,
         grpc: circumstances.grpc,
         has_body: parts.method != Method::HEAD,

@@ -114,7 +114,7 @@ where
         mut call: Call<S, Request<ReqBody>>,
         terms: ServingTerms,
     ) -> Self {
-        let mut grip = Grip::new(guard, terms.end.on_lost);
+        let mut grip = Grip::new(guard, terms.end.reports_loss);
         if terms.shared.extension
             && let (Some(request), Some(held)) = (call.request_mut(), grip.held())
         {
@@ -148,7 +148,9 @@ where
                     };
                     match ready!(running.poll_then(cx, settle)) {
                         Err(lost) => return Poll::Ready(Ok(terms.answer(&lost))),
-                        Ok(Ran { value: Ok((response, false)), grip, taken_at }) => {
+                        Ok(Ran { value: Ok((response, false)), grip, taken_at })
+                            if !grip.is_given_back() =>
+                        {
                             let holding = terms.holding(grip, taken_at, &response);
                             let response = response
                                 .map(|peeked| LockBody::held(HeldBody::new(peeked, holding)));

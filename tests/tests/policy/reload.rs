@@ -125,3 +125,17 @@ fn another_namespace_is_refused() {
     assert!(client.policy("p").is_ok(), "the old one stays");
     assert!(LockClient::in_memory().reload(read(ONE).unwrap()).is_err());
 }
+
+/// A file may leave the line out and have it again; and it may say what the program has said.
+#[test]
+fn the_namespace_in_effect_is_accepted() {
+    let client = builder().in_memory().unwrap();
+    for text in ["[lock]", ONE] {
+        client.reload(read(text).unwrap()).unwrap();
+    }
+    let by_program = LockClient::builder().namespace("shop").config(read("[lock]").unwrap());
+    let client = by_program.in_memory().unwrap();
+    client.reload(read(ONE).unwrap()).unwrap();
+    let error = client.reload(read("[lock]\nnamespace = 'store'").unwrap()).unwrap_err();
+    assert!(error.to_string().contains("was \"shop\""), "{error}");
+}

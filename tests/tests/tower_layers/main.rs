@@ -5,6 +5,7 @@
 
 mod answers;
 mod contract;
+mod edges;
 mod grpc;
 mod held_lock;
 mod hold;

@@ -14,7 +14,7 @@ use tower::{Layer, ServiceExt};
 
 use crate::world::{Calls, Log, Mood, Moody, SOON, TestBody, pay, seen};
 
-fn config(text: &str) -> lock_runtime::LockConfig {
+pub(crate) fn config(text: &str) -> lock_runtime::LockConfig {
     toml::from_str::<LockFile>(text).unwrap().lock
 }
 
