@@ -6,10 +6,10 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lock_runtime::FencingToken;
-use rusqlite::{Connection, Params};
+use rusqlite::{Connection, ErrorCode, Params};
 use tokio::sync::Mutex;
 
 use crate::error::OrderError;
@@ -40,6 +40,15 @@ const WRITE_UNFENCED: &str = "
     ON CONFLICT (id) DO UPDATE SET cents = excluded.cents
     RETURNING cents";
 
+/// How long to wait for another process that has the database.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+fn prepare(connection: &Connection) -> rusqlite::Result<()> {
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.pragma_update(None, "synchronous", "NORMAL")?;
+    connection.execute_batch(TABLE)
+}
+
 /// A balance for every order, zero to begin with.
 #[derive(Clone)]
 pub(crate) struct Ledger(Arc<Mutex<Connection>>);
@@ -51,11 +60,18 @@ impl Ledger {
             Some(path) => Connection::open(path)?,
             None => Connection::open_in_memory()?,
         };
-        // Before anything else: two processes may be creating the file right now.
-        connection.busy_timeout(Duration::from_secs(5))?;
-        connection.pragma_update(None, "journal_mode", "WAL")?;
-        connection.pragma_update(None, "synchronous", "NORMAL")?;
-        connection.execute_batch(TABLE)?;
+        connection.busy_timeout(PATIENCE)?;
+        // Two processes may be creating the file right now. SQLite does not wait for the other when both
+        // change the mode: each would wait for what the other has.
+        let give_up = Instant::now() + PATIENCE;
+        while let Err(error) = prepare(&connection) {
+            if error.sqlite_error_code() != Some(ErrorCode::DatabaseBusy)
+                || Instant::now() > give_up
+            {
+                return Err(error.into());
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
         Ok(Self(Arc::new(Mutex::new(connection))))
     }
 
