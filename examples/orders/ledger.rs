@@ -6,7 +6,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use lock_runtime::FencingToken;
 use rusqlite::{Connection, ErrorCode, Params};
@@ -63,14 +63,13 @@ impl Ledger {
         connection.busy_timeout(PATIENCE)?;
         // Two processes may be creating the file right now. SQLite does not wait for the other when both
         // change the mode: each would wait for what the other has.
-        let give_up = Instant::now() + PATIENCE;
+        let mut tries = 500;
         while let Err(error) = prepare(&connection) {
-            if error.sqlite_error_code() != Some(ErrorCode::DatabaseBusy)
-                || Instant::now() > give_up
-            {
+            tries -= 1;
+            if error.sqlite_error_code() != Some(ErrorCode::DatabaseBusy) || tries == 0 {
                 return Err(error.into());
             }
-            std::thread::sleep(Duration::from_millis(10));
+            std::thread::sleep(PATIENCE / 500);
         }
         Ok(Self(Arc::new(Mutex::new(connection))))
     }
