@@ -86,7 +86,6 @@ impl Policy {
     }
 
     /// What the policy and its bases say, without the defaults.
-    #[cfg_attr(not(feature = "macros"), allow(dead_code, reason = "for annotated functions"))]
     pub(crate) fn own(&self) -> LockSettings {
         self.0.own
     }
