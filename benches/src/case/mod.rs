@@ -2,7 +2,10 @@
 
 mod attribute;
 mod hot_key;
+mod layer;
+mod load;
 mod nested;
+mod overhead;
 mod own_keys;
 mod pair;
 
@@ -19,12 +22,21 @@ pub(crate) enum Case {
     HotKey,
     Nested,
     Attribute,
+    Layer,
+    Load,
 }
 
 impl Case {
     /// In the order in which they are run.
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Pair, Self::OwnKeys, Self::HotKey, Self::Nested, Self::Attribute];
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Pair,
+        Self::OwnKeys,
+        Self::HotKey,
+        Self::Nested,
+        Self::Attribute,
+        Self::Layer,
+        Self::Load,
+    ];
 
     /// As in `--only`.
     pub(crate) fn name(self) -> &'static str {
@@ -34,6 +46,8 @@ impl Case {
             Self::HotKey => "hot-key",
             Self::Nested => "nested",
             Self::Attribute => "attribute",
+            Self::Layer => "layer",
+            Self::Load => "load",
         }
     }
 
@@ -45,6 +59,8 @@ impl Case {
             Self::HotKey => hot_key::run(bench).await,
             Self::Nested => nested::run(bench).await,
             Self::Attribute => attribute::run(bench).await,
+            Self::Layer => layer::run(bench).await,
+            Self::Load => load::run(bench).await,
         }
     }
 }

@@ -1,0 +1,120 @@
+//! Layers beside the runtime call that they make, in memory, where a lock costs least.
+
+use std::convert::Infallible;
+use std::future::{Ready, ready};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use http::{Method, Request, Response};
+use lock_runtime::policy::{LockConfig, LockFile};
+use lock_runtime::{DeclaredKind, LockClient, LockKey};
+use lock_tower::LockLayer;
+use tower_layer::Layer;
+use tower_service::Service;
+
+use super::overhead::{Form, Round, records, round};
+use crate::Result;
+use crate::bench::Bench;
+use crate::record::{Record, Target};
+
+const CASE: &str = "layer: a request under a lock, in-memory store";
+
+/// A service's configuration: routes that the request is none of, and one last that it is.
+const ROUTES: usize = 1000;
+
+/// The service that is called, with an empty body where HTTP does not matter.
+#[derive(Clone)]
+struct Handler;
+
+impl Service<Request<String>> for Handler {
+    type Response = Response<String>;
+    type Error = Infallible;
+    type Future = Ready<std::result::Result<Response<String>, Infallible>>;
+
+    fn poll_ready(
+        &mut self,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<std::result::Result<(), Infallible>> {
+        std::task::Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<String>) -> Self::Future {
+        ready(Ok(answer(&request)))
+    }
+}
+
+fn answer(request: &Request<String>) -> Response<String> {
+    std::hint::black_box(request);
+    Response::new(String::new())
+}
+
+fn request() -> Request<String> {
+    let mut request = Request::new(String::new());
+    *request.method_mut() = Method::POST;
+    *request.uri_mut() = http::Uri::from_static("/orders/7/pay");
+    request
+}
+
+fn key() -> std::result::Result<LockKey, lock_runtime::LockError> {
+    LockKey::builder().text("order:").part("7").build()
+}
+
+/// What a layer does, by hand.
+async fn by_hand(client: &LockClient) -> Result<()> {
+    let request = request();
+    let guard = client.any_lock(DeclaredKind::Mutex, [key()?]).lock().await?;
+    let response = guard.run(async { answer(&request) }).await?;
+    guard.release().await?;
+    drop(response);
+    Ok(())
+}
+
+/// Calls a service as a server does that has one for each connection.
+fn form<'a, S>(name: &'static str, service: S) -> Form<'a>
+where
+    S: Service<Request<String>, Error: std::error::Error + Send + Sync + 'static> + Send + 'a,
+    S::Future: Send,
+    S::Response: Send,
+{
+    let service = Mutex::new(service);
+    Form::new(name, move || {
+        let called = service.lock().unwrap_or_else(PoisonError::into_inner).call(request());
+        async move {
+            drop(called.await?);
+            Ok(())
+        }
+    })
+}
+
+/// Measures it.
+pub(super) async fn run(bench: &Bench) -> Result<Vec<Record>> {
+    let mut rounds = Vec::new();
+    for _ in 0..bench.plan.rounds {
+        rounds.push(tokio::spawn(one(bench.plan.turn)).await??);
+    }
+    Ok(records(CASE, &rounds, Target::AtMost(2000.0)))
+}
+
+async fn one(turn: Duration) -> Result<Round> {
+    let client = LockClient::builder().config(many_routes()?).in_memory()?;
+    let generic = LockLayer::new(client.clone(), |_: &Request<String>| key().map(Some));
+    let http = LockLayer::http().key("order:{path.id}").route("/orders/{id}/pay");
+    let http = http.client(client.clone()).build()?;
+    let routes = LockLayer::routes(&client)?;
+    let forms = [
+        Form::new("by hand", || by_hand(&client)),
+        form("any", generic.layer(Handler)),
+        form("http", http.layer(Handler)),
+        form("routes", routes.layer(Handler)),
+    ];
+    round(&forms, turn).await
+}
+
+fn many_routes() -> Result<LockConfig> {
+    let mut text = String::from("[lock.policies.pay]\nkey = 'order:{path.id}'\n");
+    for n in 1..ROUTES {
+        text += &format!("[[lock.routes]]\npath = '/other{n}/{{id}}/pay'\npolicy = 'pay'\n");
+    }
+    text += "[[lock.routes]]\npath = '/orders/{id}/pay'\npolicy = 'pay'\n";
+    Ok(toml::from_str::<LockFile>(&text)?.lock)
+}

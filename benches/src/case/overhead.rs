@@ -1,0 +1,81 @@
+//! One call in several forms, without a server: what a form costs beyond the first.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::yield_now;
+use tokio::time::Instant;
+
+use crate::Result;
+use crate::record::{Record, Target, Unit, median};
+
+/// Calls that are timed together. Few, so that all forms mostly have the same luck.
+const BATCH: u32 = 200;
+
+/// Nanoseconds of a call.
+type Batch<'a> = Pin<Box<dyn Future<Output = Result<f64>> + Send + 'a>>;
+
+/// One way to make the call.
+pub(super) struct Form<'a> {
+    name: &'static str,
+    batch: Box<dyn Fn() -> Batch<'a> + Send + Sync + 'a>,
+}
+
+impl<'a> Form<'a> {
+    pub(super) fn new<C, F>(name: &'static str, call: C) -> Self
+    where
+        C: Fn() -> F + Send + Sync + 'a,
+        F: Future<Output = Result<()>> + Send + 'a,
+    {
+        let call = Arc::new(call);
+        Self { name, batch: Box::new(move || Box::pin(batch(Arc::clone(&call)))) }
+    }
+}
+
+async fn batch<C, F>(call: Arc<C>) -> Result<f64>
+where
+    C: Fn() -> F,
+    F: Future<Output = Result<()>>,
+{
+    let started = Instant::now();
+    for _ in 0..BATCH {
+        call().await?;
+    }
+    Ok(started.elapsed().as_nanos() as f64 / f64::from(BATCH))
+}
+
+/// The median batch of each form; they take turns.
+pub(super) async fn round(forms: &[Form<'_>], turn: Duration) -> Result<Round> {
+    let mut batches = vec![Vec::new(); forms.len()];
+    let end = Instant::now() + turn;
+    while batches.iter().any(Vec::is_empty) || Instant::now() < end {
+        for (form, batches) in forms.iter().zip(&mut batches) {
+            batches.push((form.batch)().await?);
+        }
+        yield_now().await;
+    }
+    Ok(forms.iter().zip(&batches).map(|(form, batches)| (form.name, median(batches))).collect())
+}
+
+/// Each form with its nanoseconds.
+pub(super) type Round = Vec<(&'static str, f64)>;
+
+/// Records of rounds of the same forms. The target is for what each costs beyond the first, in
+/// nanoseconds.
+pub(super) fn records(case: &str, rounds: &[Round], target: Target) -> Vec<Record> {
+    let samples = |form: usize| rounds.iter().map(move |round| round[form].1);
+    let Some(forms) = rounds.first() else { return Vec::new() };
+    let mut records = Vec::new();
+    let floor: Vec<f64> = samples(0).collect();
+    for (form, (name, _)) in forms.iter().enumerate() {
+        let record = Record::new(case, name, "call", Unit::Nanos, samples(form).collect());
+        records.push(if form == 0 { record } else { record.over(&floor) });
+    }
+    for (form, (name, _)) in forms.iter().enumerate().skip(1) {
+        let beyond = samples(form).zip(&floor).map(|(ours, floor)| ours - floor).collect();
+        let beyond = Record::new(case, name, "beyond the first", Unit::Nanos, beyond);
+        records.push(beyond.target(target));
+    }
+    records
+}
