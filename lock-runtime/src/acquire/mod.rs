@@ -103,20 +103,27 @@ impl Future for Acquire {
     type Output = Result<LockGuard, LockError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.0 = match std::mem::replace(&mut self.0, State::Done) {
-            State::Start(wanted) => match start(wanted) {
-                Ok(result) => return Poll::Ready(result),
+        if let State::Start(wanted) = &mut self.0 {
+            // Re-entry ends here, so what is wanted is not moved for it: that would be most of its time.
+            self.0 = match start(wanted) {
+                Ok(result) => {
+                    self.0 = State::Done;
+                    return Poll::Ready(result);
+                }
                 Err(acquiring) => State::UnderWay(acquiring),
-            },
-            State::Failed(error) => return Poll::Ready(Err(error)),
-            state => state,
-        };
-        // A future that is done may answer as it likes, short of a panic.
-        let State::UnderWay(acquiring) = &mut self.0 else { return Poll::Pending };
-        let result = ready!(acquiring.as_mut().poll(cx));
-        // Its span ends here, whoever keeps this future.
-        self.0 = State::Done;
-        Poll::Ready(result)
+            };
+        }
+        if let State::UnderWay(acquiring) = &mut self.0 {
+            let result = ready!(acquiring.as_mut().poll(cx));
+            // Its span ends here, whoever keeps this future.
+            self.0 = State::Done;
+            return Poll::Ready(result);
+        }
+        match std::mem::replace(&mut self.0, State::Done) {
+            State::Failed(error) => Poll::Ready(Err(error)),
+            // A future that is done may answer as it likes, short of a panic.
+            _ => Poll::Pending,
+        }
     }
 }
 
@@ -148,13 +155,13 @@ impl Acquire {
     }
 }
 
-fn start(wanted: Wanted) -> Started {
+fn start(wanted: &mut Wanted) -> Started {
     let Wanted { engine, target, options, permits, label, enforced } = wanted;
-    let seen = Seen::new(&target, label, enforced);
+    let seen = Seen::new(target, std::mem::take(label), *enforced);
     if engine.closed.load(Ordering::Acquire) {
         return Ok(ended(&seen, AcquireOutcome::Closed, Err(LockError::Closed)));
     }
-    let enclosing = match enclosing(&engine, &target) {
+    let enclosing = match enclosing(engine, target) {
         Enclosing::Same(stand) => {
             return match re_enter(stand, options) {
                 Ok(result) => Ok(ended(&seen, AcquireOutcome::Reentered, result)),
@@ -173,6 +180,8 @@ fn start(wanted: Wanted) -> Started {
     // By name only, so that waiting keeps no write hold alive. One that has ended meanwhile helps
     // nobody in, and the read side is then asked for like any other.
     let writer = enclosing.map(|stand| stand.hold.owner.clone());
+    let (engine, target) = (Arc::clone(engine), Arc::clone(target));
+    let (options, permits) = (*options, *permits);
     let started = Instant::now();
     let seen = seen.timed_from(started);
     let span = seen.span();

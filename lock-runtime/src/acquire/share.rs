@@ -269,7 +269,7 @@ impl Contention {
             return Joined::Yes(Err(LockError::Closed));
         }
         if let (Ok(true), Ok(_)) = (&answer, stand.hold.check()) {
-            return match re_enter(stand, self.options) {
+            return match re_enter(stand, &self.options) {
                 Ok(guard) => Joined::Yes(guard),
                 Err(extending) => Joined::Yes(extending.await),
             };
