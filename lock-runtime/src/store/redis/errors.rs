@@ -48,8 +48,12 @@ pub(super) fn server_error(error: RedisError) -> StoreError {
             (StoreErrorKind::Denied, "the server refuses the user name or password".to_owned())
         }
         "NOPERM" => (StoreErrorKind::Denied, not_allowed()),
-        // Inside a script Redis 7 answers plain ERR for a missing permission.
-        _ if detail.contains("user executing the script") => {
+        // Inside a script a missing permission is a plain ERR: in these words by Redis 7.0, and in
+        // those by later ones.
+        "ERR"
+            if detail.contains("user executing the script")
+                || detail.starts_with("ACL failure in script") =>
+        {
             (StoreErrorKind::Denied, not_allowed())
         }
         "ERR" if detail.contains("max number of clients") => {
@@ -133,6 +137,7 @@ mod tests {
             ("WRONGPASS", "invalid username-password pair", Denied),
             ("NOPERM", "this user has no permissions", Denied),
             ("ERR", denied, Denied),
+            ("ERR", "ACL failure in script: User x has no permissions to run 'get'", Denied),
             ("CROSSSLOT", "Keys in request don't hash to the same slot", Protocol),
             ("ERR", "something new", Protocol),
         ] {
