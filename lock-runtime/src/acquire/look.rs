@@ -47,7 +47,6 @@ impl Engine {
             keep: Duration::ZERO,
             timeout: A_LOOK,
         };
-        let (store, releaser) = (Arc::clone(&self.keeper.store), Arc::clone(&self.keeper.releaser));
-        runtime.spawn(probe.run(store, releaser, request));
+        runtime.spawn(probe.run(Arc::clone(&self.keeper.store), request));
     }
 }

@@ -58,8 +58,6 @@ pub(crate) struct Releaser {
     timeout: Duration,
     queue: Mutex<Queue>,
     wake: Notify,
-    /// Ends the pauses between attempts.
-    hurry: Notify,
     /// Jobs queued or under way, and releases that somebody waits for.
     unfinished: AtomicUsize,
     /// Told whenever `unfinished` falls to zero.
@@ -83,7 +81,6 @@ impl Releaser {
             timeout,
             queue: Mutex::default(),
             wake: Notify::new(),
-            hurry: Notify::new(),
             unfinished: AtomicUsize::new(0),
             idle: Notify::new(),
             answered: Notify::new(),
@@ -114,11 +111,6 @@ impl Releaser {
     /// held by itself.
     pub(crate) async fn answered(&self, key: &LockKey) {
         super::told_until(&self.answered, || !self.queue().unanswered.contains_key(key)).await;
-    }
-
-    /// Has what failed tried again at once: the store is back.
-    pub(crate) fn hurry(&self) {
-        self.hurry.notify_waiters();
     }
 
     /// Counts a release that its caller sees to, until what this returns is dropped.
@@ -214,11 +206,7 @@ impl Releaser {
                 }
                 return work.done();
             }
-            let pausing = tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64()));
-            tokio::select! {
-                () = pausing => {}
-                () = self.hurry.notified() => {}
-            }
+            tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64())).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }

@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
-use super::releaser::Releaser;
 use crate::error::{LockError, StoreError, StoreErrorKind};
 use crate::store::{ReleaseRequest, Store};
 
@@ -85,23 +84,15 @@ pub(crate) struct Probe(Arc<Sight>);
 impl Probe {
     /// Sends `request`, which is to change nothing: that of an owner whom nobody knows. It takes the
     /// same way as what a look sends, and needs no permission that a lock does not need.
-    pub(crate) async fn run(
-        self,
-        store: Arc<dyn Store>,
-        releaser: Arc<Releaser>,
-        request: ReleaseRequest,
-    ) {
+    pub(crate) async fn run(self, store: Arc<dyn Store>, request: ReleaseRequest) {
         // Longer than the store itself may take: it is to notice that its connection is silent.
         let answer = timeout(A_LOOK * 2, store.release(request)).await;
         drop(store);
         // A server that refuses has answered as well.
         let alive = answer.is_ok_and(|reply| !reply.is_err_and(|e| e.kind().is_transient()));
         if !alive {
-            drop(releaser);
             return sleep(REST).await;
         }
-        // What is left of calls that gave up would otherwise be in the way of the next ones.
-        releaser.hurry();
         if self.0.turn(PROBING, CLEAR) {
             tracing::info!("the lock store answers again");
         }
