@@ -65,12 +65,6 @@ impl AnyLock {
         Self(self.0.map(|handle| handle.labelled(label)))
     }
 
-    /// The same lock, whose failures are counted as
-    /// [`NotEnforced`](crate::observe::AcquireOutcome::NotEnforced): for those who go on without it.
-    pub fn not_enforced(self) -> Self {
-        Self(self.0.map(Handle::not_enforced))
-    }
-
     /// Takes the lock, waiting as long as the options allow; by default, as long as it takes.
     ///
     /// # Errors
@@ -84,6 +78,47 @@ impl AnyLock {
     pub fn lock(&self) -> Acquire {
         match &self.0 {
             Ok(handle) => handle.lock(),
+            Err(error) => Acquire::failed(error.clone()),
+        }
+    }
+
+    /// Takes the lock if it is free, for a call that runs in any case: one that its policy does not
+    /// enforce, and that is only to find out what would have held it up.
+    ///
+    /// It waits for nobody, and 50 ms at most for the store. Where an answer took longer, this client looks
+    /// no more, and this fails at once, until the store has answered a probe in the background. A failure
+    /// is counted as [`NotEnforced`](crate::observe::AcquireOutcome::NotEnforced) or, if it is the store's,
+    /// as [`Unanswered`](crate::observe::AcquireOutcome::Unanswered).
+    ///
+    /// Of the options, the wait and the replicas are not looked at, and [`OnLost::Finish`](crate::OnLost::Finish) holds. The
+    /// guard's [`release`](LockGuard::release) does not wait longer for the store either: it then leaves
+    /// the rest to the background and succeeds.
+    ///
+    /// # Errors
+    ///
+    /// As [`lock`](Self::lock); [`LockError::Busy`] if somebody else has it.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`lock`](Self::lock).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// use lock_runtime::{DeclaredKind, LockClient};
+    ///
+    /// let client = LockClient::in_memory();
+    /// let lock = client.any_lock(DeclaredKind::Mutex, ["cart:7"]);
+    /// let first = lock.look().await?;
+    /// assert!(lock.look().await.unwrap_err().is_busy());
+    /// first.release().await?;
+    /// # Ok::<_, lock_runtime::LockError>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn look(&self) -> Acquire {
+        match &self.0 {
+            Ok(handle) => handle.look(),
             Err(error) => Acquire::failed(error.clone()),
         }
     }

@@ -262,7 +262,8 @@ fn joined(members: Vec<Member>) -> Handle {
     let target = Target::multi(targets.collect());
     let keeper = &engine.keeper;
     let store = Arc::new(JointStore::new(parts(&members), keeper.clock.clone()));
-    let joint = Engine::new(store, keeper.clock.clone(), keeper.timing, engine.gates.max_waiting);
+    let (clock, sight) = (keeper.clock.clone(), Arc::clone(&keeper.sight));
+    let joint = Engine::new(store, clock, keeper.timing, engine.gates.max_waiting, sight);
     let joint = Arc::new(joint);
     let clients: BTreeMap<u64, _> =
         members.iter().map(|member| (member.home(), member.handle.engine())).collect();

@@ -182,6 +182,12 @@ impl LockOptions {
         Self { wait, ..self }
     }
 
+    /// These options for a call that runs in any case: it waits for nobody, also not for replicas, and
+    /// no loss concerns it.
+    pub(crate) fn for_a_look(self) -> Self {
+        Self { wait: Wait::Never, on_lost: OnLost::Finish, replicas: None, ..self }
+    }
+
     /// How long the store keeps the lock.
     #[must_use]
     pub fn lease(&self) -> Lease {

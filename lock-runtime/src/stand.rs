@@ -143,6 +143,18 @@ impl Stand {
         self.give_back().await
     }
 
+    /// The same for a holder whom nothing is to hold up: past a moment, the rest is the releaser's.
+    pub(crate) async fn release_in_passing(self) -> Result<(), LockError> {
+        let sight = Arc::clone(&self.keeper.sight);
+        if !sight.is_clear() {
+            return self.hold.check().map(drop).map_err(|cause| self.hold.lost_error(cause));
+        }
+        match sight.within_a_look(self.release()).await {
+            Err(LockError::Store(_)) => Ok(()),
+            released => released,
+        }
+    }
+
     async fn give_back(self) -> Result<(), LockError> {
         // A shutdown has to wait for it too. Outlives the stand, which may leave the rest to the
         // releaser.

@@ -10,10 +10,15 @@ use crate::held::HeldLock;
 
 /// What a handler answers that takes a [`HeldLock`] and has no lock.
 pub(crate) const NO_LOCK: &str = "this handler takes a `HeldLock` and no lock is held: put a \
-     `LockLayer` around the route, and the request's method on its list";
+     `LockLayer` around the route, and the request's method on its list; where its policy is not \
+     enforced, take an `Option<HeldLock>`";
 
 /// The lock of the layer around the handler. Answers with 500 where there is none, because the layer is
 /// missing, or the request is one that it does not lock.
+///
+/// A layer whose policy is not enforced (`enforce` below 100) also runs the handler without the lock, and
+/// this would be what refuses the request. Until the policy is enforced, take an `Option<HeldLock>`: it is
+/// `None` then, and there is no fencing token.
 ///
 /// # Examples
 ///
@@ -43,7 +48,26 @@ impl<S: Sync> FromRequestParts<S> for HeldLock {
     }
 }
 
-/// The same where the handler also runs without.
+/// The same where the handler also runs without: it is `None` where the layer locks nothing, or where it
+/// could not have the lock and its policy does not enforce it.
+///
+/// # Examples
+///
+/// ```
+/// use axum::{Router, routing::post};
+/// use lock_tower::{HeldLock, LockLayer};
+///
+/// async fn pay(held: Option<HeldLock>) -> String {
+///     match held {
+///         Some(held) => format!("written with fence {}", held.token()),
+///         None => "written as before there was a lock".to_owned(),
+///     }
+/// }
+///
+/// let layer = LockLayer::http().key("order:{path.id}").build()?;
+/// let app: Router = Router::new().route("/orders/{id}/pay", post(pay)).route_layer(layer);
+/// # Ok::<_, lock_tower::http::BuildError>(())
+/// ```
 impl<S: Sync> OptionalFromRequestParts<S> for HeldLock {
     type Rejection = std::convert::Infallible;
 

@@ -50,7 +50,8 @@ pub struct HeldLock(Arc<Slot>);
 
 impl HeldLock {
     /// The lock of the innermost layer around the code that runs. `None` without a layer, for a request
-    /// that needed no lock, and in spawned tasks: get it before, and take it along.
+    /// that needed no lock or runs without because its policy is not enforced, and in spawned tasks: get
+    /// it before, and take it along.
     #[must_use]
     pub fn current() -> Option<Self> {
         CURRENT.with_borrow_mut(|current| Some(current.as_mut()?.held()))

@@ -19,7 +19,7 @@ use std::time::Duration;
 use lock_runtime::policy::Policy;
 use lock_runtime::{
     Acquire, DeclaredKind, LockClient, LockError, LockGuard, LockKey, LockOptions, OnLost,
-    OnReleaseLost, Protected, Release, StoreError, StoreErrorKind, Wait,
+    OnReleaseLost, Protected, Release,
 };
 use pin_project_lite::pin_project;
 use tokio::time::{Instant, Sleep, sleep};
@@ -29,9 +29,6 @@ use crate::held::{Grip, LetGo};
 
 /// How long a result waits for the store to confirm the release, unless told otherwise.
 pub(crate) const RELEASE_TIMEOUT: Duration = Duration::from_millis(250);
-
-/// How long a lock that is not enforced may hold a call up: a round trip, and nothing that hangs.
-const A_LOOK: Duration = Duration::from_millis(100);
 
 /// On what terms a layer takes locks.
 #[derive(Debug, Clone)]
@@ -56,12 +53,9 @@ impl Terms {
             Some(policy) => lock.follows(policy),
             None => lock,
         };
-        if self.enforced {
-            return Taking { acquire: lock.with(self.options).lock(), look: None };
-        }
-        let options = self.options.to_builder().wait(Wait::Never).on_lost(OnLost::Finish).build();
-        let lock = lock.with(options.unwrap_or(self.options)).not_enforced();
-        Taking { acquire: lock.lock(), look: Some(sleep(A_LOOK)) }
+        let lock = lock.with(self.options);
+        let acquire = if self.enforced { lock.lock() } else { lock.look() };
+        Taking { acquire, enforced: self.enforced }
     }
 
     /// How to let go.
@@ -81,14 +75,10 @@ impl Terms {
     }
 }
 
-pin_project! {
-    /// An acquisition under way.
-    pub(crate) struct Taking {
-        acquire: Acquire,
-        // For a lock that is not enforced.
-        #[pin]
-        look: Option<Sleep>,
-    }
+/// An acquisition under way.
+pub(crate) struct Taking {
+    acquire: Acquire,
+    enforced: bool,
 }
 
 /// What became of an acquisition.
@@ -102,21 +92,10 @@ pub(crate) enum Taken {
 impl Future for Taking {
     type Output = Taken;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Taken> {
-        let this = self.project();
-        let is_look = this.look.is_some();
-        let acquired = match Pin::new(this.acquire).poll(cx) {
-            Poll::Ready(acquired) => acquired,
-            Poll::Pending => {
-                let Some(look) = this.look.as_pin_mut() else { return Poll::Pending };
-                ready!(look.poll(cx));
-                let silence = "the store did not answer in time";
-                Err(StoreError::new(StoreErrorKind::Unavailable, silence).into())
-            }
-        };
-        Poll::Ready(match acquired {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Taken> {
+        Poll::Ready(match ready!(Pin::new(&mut self.acquire).poll(cx)) {
             Ok(guard) => Taken::Held(guard),
-            Err(error) if is_look => {
+            Err(error) if !self.enforced => {
                 tracing::info!(
                     error = &error as &dyn std::error::Error,
                     "runs without the lock, which its policy does not enforce"

@@ -10,7 +10,8 @@ use tokio::time::sleep;
 use tracing_subscriber::fmt::MakeWriter;
 
 fn trial() -> LockClient {
-    let text = "[lock.policies.trial]\nenforce = 0\nlease = '200ms'";
+    let text = "[lock.policies]\ntrial = { enforce = 0, lease = '200ms' }\n\
+                watched = { enforce = 0, max_hold = '1m' }\ncheckout = {}";
     let config = LockConfig::from_deserializer(toml::Deserializer::parse(text).unwrap()).unwrap();
     LockClient::builder().config(config).in_memory().unwrap()
 }
@@ -42,6 +43,64 @@ async fn what_is_not_enforced_is_not_cut_off() {
     assert_eq!(longer_than_its_lease(&client).await.unwrap(), 1);
     assert!(loses_it(&client).await.unwrap());
     assert!(names_it(&client).await.unwrap_err().is_lost());
+}
+
+#[distributed_lock(key = "t:{id}", policy = "trial", client = client)]
+async fn named(client: &LockClient, id: &str) -> Result<usize, LockError> {
+    let _ = id;
+    Ok(client.held().len())
+}
+
+#[distributed_lock(key = "t:{id}", policy = "trial", client = client, guard = hold)]
+async fn named_and_held(client: &LockClient, id: &str) -> Result<u64, LockError> {
+    let _ = (client, id);
+    Ok(hold.token().get())
+}
+
+#[distributed_lock(key = "t:{id}", policy = "checkout", client = client)]
+async fn named_and_enforced(client: &LockClient, id: &str) -> Result<(), LockError> {
+    let _ = (client, id);
+    Ok(())
+}
+
+#[distributed_lock(key = "t", policy = "trial", client = client, kind = semaphore(permits))]
+async fn counted(client: &LockClient, permits: u32) -> Result<usize, LockError> {
+    let _ = permits;
+    Ok(client.held().len())
+}
+
+#[distributed_lock(key = "t", policy = "watched", client = client, lease = "9s")]
+async fn contradicts(client: &LockClient) -> Result<usize, LockError> {
+    Ok(client.held().len())
+}
+
+#[distributed_lock(key = "t:{id}", policy = "trial")]
+async fn homeless(id: &str) -> Result<(), LockError> {
+    let _ = id;
+    Ok(())
+}
+
+/// What is wrong with a call is no reason to stop it either, if its policy is known: the log has it.
+#[tokio::test]
+async fn what_is_not_enforced_needs_no_name() {
+    let client = trial();
+    let log = Log::default();
+    let subscriber = tracing_subscriber::fmt().with_writer(log.clone()).with_ansi(false).finish();
+    let _default = tracing::subscriber::set_default(subscriber);
+    assert_eq!(named(&client, "1").await.unwrap(), 1);
+    assert_eq!(named(&client, "").await.unwrap(), 0);
+    assert_eq!(counted(&client, 0).await.unwrap(), 0);
+    assert_eq!(contradicts(&client).await.unwrap(), 0);
+    let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    assert_eq!(text.matches("runs without the lock").count(), 3, "{text}");
+    assert!(text.contains("empty") && text.contains("max_hold"), "{text}");
+
+    let refused = |error: LockError| matches!(error, LockError::InvalidKey { .. });
+    assert!(refused(named_and_held(&client, "").await.unwrap_err()));
+    assert!(refused(named_and_enforced(&client, "").await.unwrap_err()));
+    assert!(refused(homeless("").await.unwrap_err()));
+    let error = homeless("1").await.unwrap_err();
+    assert!(matches!(error, LockError::NoClient { .. }), "{error:?}");
 }
 
 #[derive(Clone, Default)]

@@ -8,6 +8,14 @@ use crate::lease::releaser::ReleaseJob;
 use crate::stand::Stand;
 use crate::store::{LockKind, OwnerId, Target};
 
+/// The target as this owner knows it.
+pub(super) fn known_as(target: &Arc<Target>, owner: &OwnerId) -> Arc<Target> {
+    match target.kind() {
+        LockKind::Fair => Arc::new(target.for_waiter(owner)),
+        _ => Arc::clone(target),
+    }
+}
+
 /// What was sent on behalf of one owner and what is known of its effect. Cleaned up unsettled, it has
 /// the releaser undo whatever took effect (S-21), and keeps the seat until that was sent: the next
 /// in line must not run into our own leftover.
@@ -33,10 +41,7 @@ impl<'a> Attempt<'a> {
             Some(writer) => owner.within(writer),
             None => owner,
         };
-        let target = match target.kind() {
-            LockKind::Fair => Arc::new(target.for_waiter(&owner)),
-            _ => Arc::clone(target),
-        };
+        let target = known_as(target, &owner);
         Self { contention, target, owner, seat, in_flight: false, unsettled: false, placed: false }
     }
 

@@ -68,15 +68,22 @@ impl<'a> Contender<'a> {
     }
 
     pub(super) async fn contend(mut self) -> Result<Contended, LockError> {
+        let is_look = !self.contention.seen.is_enforced();
         if self.contention.options.wait() == Wait::Never
             && self.attempt.target.kind() != LockKind::Mutex
+            && !is_look
         {
             // As behind the seat of a mutex that is being left: what we let go a moment ago, perhaps
             // the other side, is worth the wait.
             let answered = self.keeper().releaser.answered(self.attempt.target.key());
             let _ = timeout(self.keeper().timing.command_timeout, answered).await;
         }
-        self.let_others_go_first().await;
+        if !is_look {
+            self.let_others_go_first().await;
+        } else if self.others_first().is_some() {
+            // Whoever has heard of the last release has waited for it, and is as good as inside.
+            return Err(self.contention.busy(BusyReason::Held, None));
+        }
         loop {
             self.waiting.forget_past();
             let before = self.contention.before_asking().await;
@@ -110,11 +117,14 @@ impl<'a> Contender<'a> {
     /// that is not to wait spends these milliseconds: who listens need not wait any more, so "busy"
     /// would be a guess.
     async fn let_others_go_first(&mut self) {
-        let Some(until) = self.attempt.seat.as_ref().and_then(Seat::take_others_first) else {
-            return;
-        };
+        let Some(until) = self.others_first() else { return };
         self.subscribe().await;
         self.waiting.notified_until(until).await;
+    }
+
+    /// Until when others may go first.
+    fn others_first(&self) -> Option<Instant> {
+        self.attempt.seat.as_ref().and_then(Seat::take_others_first)
     }
 
     /// Asks the store and acts on the answer.

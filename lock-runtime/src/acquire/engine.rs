@@ -9,6 +9,7 @@ use super::{Engine, Readers};
 use crate::clock::Clock;
 use crate::gate::Gates;
 use crate::lease::keeper::{Keeper, Timing};
+use crate::lease::sight::Sight;
 use crate::lease::told_until;
 use crate::store::{OwnerId, Store, client_id};
 
@@ -18,9 +19,10 @@ impl Engine {
         clock: Clock,
         timing: Timing,
         max_waiters: usize,
+        sight: Arc<Sight>,
     ) -> Self {
         Self {
-            keeper: Arc::new(Keeper::new(store, clock, timing)),
+            keeper: Arc::new(Keeper::new(store, clock, timing, sight)),
             gates: Gates::new(max_waiters),
             uuid: Arc::from(client_id()),
             holds: AtomicU64::new(0),

@@ -18,7 +18,6 @@ pub(crate) struct Handle {
     options: LockOptions,
     permits: u32,
     label: Label,
-    enforced: bool,
 }
 
 impl Handle {
@@ -27,7 +26,7 @@ impl Handle {
         target: Result<Arc<Target>, LockError>,
         options: LockOptions,
     ) -> Self {
-        Self { engine, target, options, permits: 1, label: Label::default(), enforced: true }
+        Self { engine, target, options, permits: 1, label: Label::default() }
     }
 
     pub(crate) fn with(self, options: LockOptions) -> Self {
@@ -39,14 +38,9 @@ impl Handle {
         Self { label, ..self }
     }
 
-    /// The same, with failures seen as what held nobody up.
-    pub(crate) fn not_enforced(self) -> Self {
-        Self { enforced: false, ..self }
-    }
-
     /// One acquire of it, as it is seen.
     pub(super) fn seen(&self, target: &Target) -> Seen {
-        Seen::new(target, self.label.clone(), self.enforced)
+        Seen::new(target, self.label.clone(), true)
     }
 
     /// The same for several permits of a semaphore.
@@ -72,18 +66,23 @@ impl Handle {
     }
 
     pub(crate) fn lock(&self) -> Acquire {
-        self.acquire(self.options)
+        self.acquire(self.options, true)
+    }
+
+    /// For a call that runs in any case.
+    pub(crate) fn look(&self) -> Acquire {
+        self.acquire(self.options.for_a_look(), false)
     }
 
     pub(crate) async fn try_lock(&self) -> Result<Option<LockGuard>, LockError> {
-        match self.acquire(self.options.with_wait(Wait::Never)).await {
+        match self.acquire(self.options.with_wait(Wait::Never), true).await {
             Ok(guard) => Ok(Some(guard)),
             Err(LockError::Busy { .. }) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    fn acquire(&self, options: LockOptions) -> Acquire {
+    fn acquire(&self, options: LockOptions, enforced: bool) -> Acquire {
         match &self.target {
             Ok(target) => Acquire::new(Wanted {
                 engine: Arc::clone(&self.engine),
@@ -91,7 +90,7 @@ impl Handle {
                 options,
                 permits: self.permits,
                 label: self.label.clone(),
-                enforced: self.enforced,
+                enforced,
             }),
             Err(error) => Acquire::failed(error.clone()),
         }

@@ -15,6 +15,7 @@ mod contend;
 mod enclosing;
 mod engine;
 mod handle;
+mod look;
 mod open;
 mod share;
 mod waiting;
@@ -27,7 +28,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 use self::contend::{Contended, Contender};
 use self::enclosing::{Enclosing, enclosing, re_enter};
@@ -35,7 +36,7 @@ pub(crate) use self::handle::Handle;
 use self::share::Joined;
 use self::share::Readers;
 use crate::error::{BusyReason, LockError, StoreError, StoreErrorKind};
-use crate::gate::{Entry, Gates, Seat, Turn};
+use crate::gate::{Behind, Entry, Gates, Seat, Turn};
 use crate::guard::LockGuard;
 use crate::lease::keeper::Keeper;
 use crate::observe::{AcquireOutcome, Label, Meter, Seen};
@@ -142,13 +143,6 @@ impl Acquire {
         Self(State::Start(wanted))
     }
 
-    /// The same, given up and answered with `error` if it is not through within `limit` from now.
-    pub(crate) fn within(self, limit: Duration, error: LockError) -> Self {
-        Self(State::UnderWay(Box::pin(
-            async move { timeout(limit, self).await.unwrap_or(Err(error)) },
-        )))
-    }
-
     /// An acquisition that has failed already.
     pub(crate) fn failed(error: LockError) -> Self {
         Self(State::Failed(error))
@@ -166,7 +160,11 @@ fn start(wanted: &mut Wanted) -> Started {
             return match re_enter(stand, options) {
                 Ok(result) => Ok(ended(&seen, AcquireOutcome::Reentered, result)),
                 Err(extending) => Err(Box::pin(async move {
-                    ended(&seen, AcquireOutcome::Reentered, extending.await)
+                    let extended = match enforced {
+                        true => extending.await,
+                        false => engine.look(&target, extending).await,
+                    };
+                    ended(&seen, AcquireOutcome::Reentered, extended)
                 })),
             };
         }
@@ -186,17 +184,23 @@ fn start(wanted: &mut Wanted) -> Started {
     let seen = seen.timed_from(started);
     let span = seen.span();
     let contention = Contention { engine, target, options, permits, writer, started, seen };
-    Err(Box::pin(span.around(contention.run())))
+    Err(match enforced {
+        true => Box::pin(span.around(contention.run())),
+        false => Box::pin(span.around(contention.look())),
+    })
 }
 
 /// Tells what came of an acquire: that, if it was had.
 fn ended(
     seen: &Seen,
     how: AcquireOutcome,
-    result: Result<LockGuard, LockError>,
+    mut result: Result<LockGuard, LockError>,
 ) -> Result<LockGuard, LockError> {
-    match &result {
-        Ok(guard) => seen.over(how, Some(guard.token())),
+    match &mut result {
+        Ok(guard) => {
+            guard.of_a_look = !seen.is_enforced();
+            seen.over(how, Some(guard.token()));
+        }
         Err(error) => seen.failed(error),
     }
     result
@@ -216,7 +220,15 @@ struct Contention {
 
 impl Contention {
     async fn run(self) -> Result<LockGuard, LockError> {
-        let (how, result) = match self.take().await {
+        let taken = self.take().await;
+        self.told(taken)
+    }
+
+    fn told(
+        &self,
+        taken: Result<(AcquireOutcome, LockGuard), LockError>,
+    ) -> Result<LockGuard, LockError> {
+        let (how, result) = match taken {
             Ok((how, guard)) => (how, Ok(guard)),
             Err(error) => (AcquireOutcome::Failed, Err(error)),
         };
@@ -279,6 +291,11 @@ impl Contention {
             return Entry::Turn(Seat::apart());
         }
         let may_wait = options.wait() != Wait::Never;
+        let behind = match (may_wait, self.seen.is_enforced()) {
+            (true, _) => Behind::Anybody,
+            (false, true) => Behind::ARelease,
+            (false, false) => Behind::Nobody,
+        };
         match self.target.kind() {
             // Who reads is not in the way, and whether a writer is, only the store knows.
             LockKind::Read if !may_wait => Entry::Turn(Seat::apart()),
@@ -288,7 +305,7 @@ impl Contention {
             // the store knows.
             LockKind::Latch if !may_wait => Entry::Turn(Seat::apart()),
             _ if !may_wait && self.target.is_shared() => Entry::Turn(Seat::apart()),
-            _ => gates.enter(&self.target, options.lease(), options.max_waiters(), may_wait),
+            _ => gates.enter(&self.target, options.lease(), options.max_waiters(), behind),
         }
     }
 

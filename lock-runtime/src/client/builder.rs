@@ -247,7 +247,7 @@ impl LockClientBuilder {
 
     pub(super) fn build(self, store: Arc<dyn Store>, settings: Settings) -> LockClient {
         let clock = self.clock.unwrap_or_else(|| store.clock());
-        let engine = Engine::new(store, clock, self.timing, self.max_waiters);
+        let engine = Engine::new(store, clock, self.timing, self.max_waiters, Arc::default());
         LockClient { engine: Arc::new(engine), settings: Arc::new(settings) }
     }
 }

@@ -104,6 +104,15 @@ struct Waiter<H> {
     turn: oneshot::Sender<Turn<H>>,
 }
 
+/// Whom to line up behind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Behind {
+    Anybody,
+    /// One release that is under way: it is over in a round trip.
+    ARelease,
+    Nobody,
+}
+
 /// What [`Gates::enter`] answers.
 pub(crate) enum Entry<H> {
     /// Nobody is in the way here.
@@ -128,13 +137,13 @@ impl<H> Gates<H> {
         })
     }
 
-    /// Takes the free seat, or a place in line if `may_wait`.
+    /// Takes the free seat, or a place in line behind whom it may be.
     pub(crate) fn enter(
         self: &Arc<Self>,
         target: &Arc<Target>,
         lease: Lease,
         max_line: usize,
-        may_wait: bool,
+        behind: Behind,
     ) -> Entry<H> {
         let mut shard = self.shard(target);
         // Checked under the lock, so that nobody lines up behind `close`.
@@ -150,8 +159,12 @@ impl<H> Gates<H> {
             gate.seat = SeatState::Taken;
             return Entry::Turn(self.seat(target));
         }
-        let next_in_line = gate.line.is_empty() && gate.seat == SeatState::Leaving;
-        if !may_wait && !next_in_line {
+        let may_wait = match behind {
+            Behind::Anybody => true,
+            Behind::ARelease => gate.line.is_empty() && gate.seat == SeatState::Leaving,
+            Behind::Nobody => false,
+        };
+        if !may_wait {
             return Entry::Busy(BusyReason::Held);
         }
         let full = self.waiting.load(Ordering::Relaxed) >= self.max_waiting;

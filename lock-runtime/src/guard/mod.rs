@@ -55,6 +55,8 @@ pub struct LockGuard {
     /// Shared by nested guards; the last one to go ends it.
     pub(crate) stand: Arc<Stand>,
     pub(crate) on_lost: OnLost,
+    /// True if its holder is not to wait for the store.
+    pub(crate) of_a_look: bool,
 }
 
 /// A re-entry (S-6). Dropping it steps back.
@@ -78,14 +80,14 @@ impl Drop for Nested {
 
 impl LockGuard {
     pub(crate) fn outermost(stand: Stand, on_lost: OnLost) -> Self {
-        Self { nested: None, stand: Arc::new(stand), on_lost }
+        Self { nested: None, stand: Arc::new(stand), on_lost, of_a_look: false }
     }
 
     /// The first of guards that share a hold side by side: counted as they are, whoever goes first.
     pub(crate) fn first_of_many(stand: Stand, on_lost: OnLost) -> Self {
         let (keeper, hold) = (Arc::clone(&stand.keeper), Arc::clone(&stand.hold));
         let nested = Some(Nested { keeper, hold, renewal: None });
-        Self { nested, stand: Arc::new(stand), on_lost }
+        Self { nested, stand: Arc::new(stand), on_lost, of_a_look: false }
     }
 
     /// One more guard on a hold that encloses the caller. `renew_as` makes a fixed hold be renewed
@@ -100,7 +102,8 @@ impl LockGuard {
             stand.keeper.watchdog.show_count(hold);
         }
         let (keeper, hold) = (Arc::clone(&stand.keeper), Arc::clone(hold));
-        Self { nested: Some(Nested { keeper, hold, renewal: renew_as }), stand, on_lost }
+        let nested = Some(Nested { keeper, hold, renewal: renew_as });
+        Self { nested, stand, on_lost, of_a_look: false }
     }
 
     pub(crate) fn hold(&self) -> &Arc<Hold> {
@@ -320,7 +323,11 @@ impl Future for Release {
             else {
                 return Poll::Pending;
             };
+            let of_a_look = guard.of_a_look;
             match guard.into_last() {
+                Ok(stand) if of_a_look => {
+                    self.0 = ReleaseState::UnderWay(Box::pin(stand.release_in_passing()));
+                }
                 Ok(stand) => self.0 = ReleaseState::UnderWay(Box::pin(stand.release())),
                 Err(hold) => {
                     let still_held = hold.check().map(drop);

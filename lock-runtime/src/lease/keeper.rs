@@ -11,6 +11,7 @@ use tokio::task::JoinHandle;
 
 use super::Hold;
 use super::releaser::{AfterRelease, ReleaseJob, Releaser};
+use super::sight::Sight;
 use super::watchdog::Watchdog;
 use crate::clock::{Clock, Tick};
 use crate::store::Store;
@@ -42,6 +43,7 @@ pub(crate) struct Keeper {
     pub(crate) timing: Timing,
     pub(crate) watchdog: Arc<Watchdog>,
     pub(crate) releaser: Arc<Releaser>,
+    pub(crate) sight: Arc<Sight>,
     tasks: Mutex<Tasks>,
 }
 
@@ -52,12 +54,18 @@ struct Tasks {
 }
 
 impl Keeper {
-    pub(crate) fn new(store: Arc<dyn Store>, clock: Clock, timing: Timing) -> Self {
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        clock: Clock,
+        timing: Timing,
+        sight: Arc<Sight>,
+    ) -> Self {
         Self {
             id: KEEPERS.fetch_add(1, Ordering::Relaxed),
             watchdog: Watchdog::new(clock.clone()),
             releaser: Releaser::new(clock.clone(), timing.command_timeout),
             tasks: Mutex::default(),
+            sight,
             store,
             clock,
             timing,

@@ -12,6 +12,7 @@
 
 pub(crate) mod keeper;
 pub(crate) mod releaser;
+pub(crate) mod sight;
 mod watchdog;
 
 use std::fmt;

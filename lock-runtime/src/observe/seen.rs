@@ -18,7 +18,7 @@ use crate::store::Target;
 pub(crate) struct Seen {
     meter: Meter,
     span: AcquireSpan,
-    /// False if the body runs in any case, and failures are counted as that.
+    /// False if the body runs in any case, and failures are counted as what they mean for that.
     enforced: bool,
     /// None until it is clear that it takes time.
     started: Option<Instant>,
@@ -42,6 +42,10 @@ impl Seen {
     pub(crate) fn timed_from(mut self, started: Instant) -> Self {
         self.started = Some(started);
         self
+    }
+
+    pub(crate) fn is_enforced(&self) -> bool {
+        self.enforced
     }
 
     pub(crate) fn label(&self) -> &Label {
@@ -88,17 +92,19 @@ impl Seen {
 
     /// It failed.
     pub(crate) fn failed(&self, error: &LockError) {
-        self.over(self.unless_enforced(AcquireOutcome::of(error)), None);
-    }
-
-    fn unless_enforced(&self, outcome: AcquireOutcome) -> AcquireOutcome {
-        if self.enforced { outcome } else { AcquireOutcome::NotEnforced }
+        let outcome = match (self.enforced, AcquireOutcome::of(error)) {
+            (true, outcome) => outcome,
+            // Nobody knows whether it would have waited.
+            (false, AcquireOutcome::Failed | AcquireOutcome::Closed) => AcquireOutcome::Unanswered,
+            (false, _) => AcquireOutcome::NotEnforced,
+        };
+        self.over(outcome, None);
     }
 }
 
 impl Drop for Seen {
     fn drop(&mut self) {
-        self.over(self.unless_enforced(AcquireOutcome::Cancelled), None);
+        self.over(AcquireOutcome::Cancelled, None);
     }
 }
 

@@ -45,9 +45,11 @@ words! {
         Busy = "busy",
         /// The acquire was dropped before it was through.
         Cancelled = "cancelled",
-        /// It could not be had, for whatever reason, and its policy does not enforce it: the body ran
-        /// all the same. An acquire that was dropped counts here too.
+        /// It could not be had, and its policy does not enforce it: the body ran all the same.
         NotEnforced = "not_enforced",
+        /// Whether it could be had is not known, and its policy does not enforce it: the store did not
+        /// answer at once, or had not before and was not asked, or failed. The body ran all the same.
+        Unanswered = "unanswered",
         /// The hold that was to be entered again is lost.
         Lost = "lost",
         /// It would have waited for itself.

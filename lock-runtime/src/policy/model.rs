@@ -116,7 +116,7 @@ pub struct LockPolicy {
     pub replicas: Option<Replicas>,
     /// What layers make of it.
     pub http: HttpPolicy,
-    /// The share of calls, in percent, that the lock holds up; the others only count what would have.
+    /// The share of calls, in percent, that the lock holds up: see [`Policy::enforce`](super::Policy::enforce).
     #[serde(deserialize_with = "text::enforce")]
     pub enforce: Option<u8>,
 }

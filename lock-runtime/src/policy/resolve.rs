@@ -130,6 +130,17 @@ impl Policy {
 
     /// The share of calls, in percent, that the lock holds up. The others run their body in any case,
     /// and only count what would have held them up.
+    ///
+    /// Such a call takes the lock if it is free, so that others count it. It waits for no other holder,
+    /// 50 ms at most for the store, and for the store not at all once an answer was overdue, until one
+    /// comes in the background: see [`AnyLock::look`](crate::AnyLock::look). A name that is none, options
+    /// that contradict each other, a lost hold and `max_hold` do not stop it either; nor does a release
+    /// that the store does not confirm hold it up. The log has each of these.
+    ///
+    /// What the policy cannot excuse, because it is not known, is a missing client or a policy of another
+    /// name. A function that names its guard (`guard = hold`) is always held up. A handler runs without
+    /// the lock where it could not be had: let it take an `Option<HeldLock>`, since the extractor
+    /// `HeldLock` of the crate `lock-tower` answers with 500 then.
     #[must_use]
     pub fn enforce(&self) -> u8 {
         self.0.enforce

@@ -2,17 +2,15 @@
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use pin_project_lite::pin_project;
 
 use super::body::Ground;
 use super::wanted::{Lock, Wanted};
 use crate::acquire::Acquire;
-use crate::any_lock::AnyLock;
-use crate::error::{LockError, StoreError, StoreErrorKind};
+use crate::error::LockError;
 use crate::guard::{LockGuard, Release, Started, Watch};
-use crate::options::{LockOptions, OnReleaseLost, Wait};
+use crate::options::{OnReleaseLost, Wait};
 
 /// A body that can be started.
 pub(super) trait Start: Started {
@@ -44,12 +42,11 @@ impl Course {
             return Self::Unlocked;
         }
         match wanted.lock(unless_said) {
-            Ok(Lock { lock, options, enforced }) => {
+            Ok(Lock { lock, on_release_lost, enforced }) => {
                 let enforced = enforced || needs_guard;
-                let acquire = if enforced { lock.lock() } else { look(&lock, options) };
+                let acquire = if enforced { lock.lock() } else { lock.look() };
                 // Who runs in any case is told of no loss either.
-                let on_release_lost =
-                    if enforced { options.on_release_lost() } else { OnReleaseLost::Log };
+                let on_release_lost = if enforced { on_release_lost } else { OnReleaseLost::Log };
                 Self::Acquiring { acquire, enforced, on_release_lost }
             }
             Err(error) => Self::Acquiring {
@@ -190,19 +187,6 @@ fn start(
         // On its lock, every body has something to do.
         (_, _) => Ok(ground),
     }
-}
-
-/// How long a lock that is not enforced may hold up the body: a round trip, and nothing that hangs.
-const A_LOOK: Duration = Duration::from_millis(100);
-
-/// Takes the lock if it is free, to tell whether it would have been.
-fn look(lock: &AnyLock, options: LockOptions) -> Acquire {
-    let silence = StoreError::new(StoreErrorKind::Unavailable, "the store did not answer in time");
-    lock.clone()
-        .with(options.with_wait(Wait::Never))
-        .not_enforced()
-        .lock()
-        .within(A_LOOK, silence.into())
 }
 
 /// S-13: a body that ended in time keeps its value, unless it is to hear of a loss that only the

@@ -9,7 +9,7 @@ use crate::client::LockClient;
 use crate::error::LockError;
 use crate::key::{IntoLockKey, LockKey};
 use crate::observe::Label;
-use crate::options::{DEFAULT_LEASE, Lease, LockOptions, Wait};
+use crate::options::{DEFAULT_LEASE, Lease, LockOptions, OnReleaseLost, Wait};
 use crate::settings::{DeclaredKind, LockSettings};
 use crate::site::LockSite;
 
@@ -149,29 +149,42 @@ impl Wanted {
     }
 
     /// What to take, and how. With `unless_said`, that is how long to wait if nobody says so.
-    pub(super) fn lock(self, unless_said: Option<Wait>) -> Result<Lock, LockError> {
-        let keys = self.keys?;
-        let client = self
-            .client
-            .or_else(LockClient::current)
-            .ok_or_else(|| LockError::NoClient { site: self.site.name().to_owned() })?;
-        let said = self.settings.or(self.site.settings());
-        let Resolved { settings, over, label, enforced } =
-            resolve(&client, self.site, said, unless_said)?;
-        let options = settings.apply_to(over)?;
-        let kind = settings.kind.unwrap_or_default();
-        let lock = match keys {
-            Keys::One(key) => client.any_lock(kind, [key]),
-            Keys::Many(keys) => client.any_lock_of_all(kind, keys),
+    ///
+    /// What is wrong with a call is its lock's to tell, once it is known whether that may stop the call:
+    /// where there is no client or no such policy, it is not.
+    pub(super) fn lock(mut self, unless_said: Option<Wait>) -> Result<Lock, LockError> {
+        let client = self.client.take().or_else(LockClient::current);
+        let no_client = || LockError::NoClient { site: self.site.name().to_owned() };
+        let resolved = client.ok_or_else(no_client).and_then(|client| {
+            let said = self.settings.or(self.site.settings());
+            let resolved = resolve(&client, self.site, said, unless_said)?;
+            Ok((client, resolved))
+        });
+        let (client, resolved) = match (resolved, &self.keys) {
+            (Ok(resolved), _) => resolved,
+            (Err(_), Err(error)) => return Err(error.clone()),
+            (Err(error), Ok(_)) => return Err(error),
         };
-        Ok(Lock { lock: lock.with(options).labelled(label), options, enforced })
+        let Resolved { settings, over, label, enforced } = resolved;
+        let locked = self.keys.and_then(|keys| {
+            let options = settings.apply_to(over)?;
+            let kind = settings.kind.unwrap_or_default();
+            let lock = match keys {
+                Keys::One(key) => client.any_lock(kind, [key]),
+                Keys::Many(keys) => client.any_lock_of_all(kind, keys),
+            };
+            Ok((lock.with(options).labelled(label), options.on_release_lost()))
+        });
+        let (lock, on_release_lost) =
+            locked.unwrap_or_else(|error| (AnyLock::new(Err(error)), OnReleaseLost::Log));
+        Ok(Lock { lock, on_release_lost, enforced })
     }
 }
 
 /// A lock that one call asks for.
 pub(super) struct Lock {
     pub(super) lock: AnyLock,
-    pub(super) options: LockOptions,
+    pub(super) on_release_lost: OnReleaseLost,
     /// False if the body runs in any case, and only what would have held it up is to be told.
     pub(super) enforced: bool,
 }

@@ -107,8 +107,11 @@
 //! reload has effect with the next one; what the builder says itself comes first, unless the
 //! configuration has `override = "config"`. [`LockLayer::routes`](crate::LockLayer::routes) takes the
 //! routes as well, for a whole router. Where a policy is not enforced (`enforce = 0`, or the share of
-//! calls that it spares), the request runs in any case, within 100 ms, and the log says what would
-//! have held it up.
+//! calls that it spares), the request runs in any case, and the log says what would have held it
+//! up. It takes the lock if it is free; for the store it waits 50 ms at most, and not at all once an
+//! answer was overdue, until the store answers again. Its handler may run without the lock, so what it
+//! takes should be an `Option` of a [`HeldLock`](crate::HeldLock). What is wrong before there is a policy,
+//! such as a missing client, is refused as ever.
 //!
 //! # Answers
 //!

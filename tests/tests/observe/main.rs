@@ -7,5 +7,8 @@ mod logs;
 mod outcomes;
 mod recorder;
 mod scenario;
+mod shadow;
+mod shadow_hot;
+mod shadow_layer;
 mod spans;
 mod tracer;

@@ -10,10 +10,10 @@ use lock_runtime::{Lease, LockOptions, MemoryStore};
 use lock_tests::{RedisServer, eventually};
 
 use crate::recorder::Kept;
-use crate::scenario::{Pair, SOON, acquires, builder, leased, taken_away};
+use crate::scenario::{Pair, SOON, acquires, builder, leased, taken_away, try_out};
 
 /// Outcomes that need a store which fails, or replicas that do not answer.
-const OF_FAILURES: [&str; 2] = ["failed", "not_replicated"];
+const OF_FAILURES: [&str; 3] = ["failed", "not_replicated", "unanswered"];
 
 fn words<T: Copy>(all: &[T], word: fn(T) -> &'static str) -> BTreeSet<String> {
     all.iter().map(|each| word(*each).to_owned()).collect()
@@ -114,6 +114,7 @@ async fn every_word_is_emitted() {
     server.pause();
     drop(dropped);
     pair.client.mutex("away").try_lock().await.unwrap_err();
+    try_out(&pair.client, 2).await.unwrap();
     assert!(renewed.lost().await.is_lost());
     let failed = async || seen.is("lock_release_total", &[("outcome", "failed")], 1);
     eventually(SOON, "the release is given up", failed).await;

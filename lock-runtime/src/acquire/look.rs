@@ -1,0 +1,52 @@
+//! Acquiring for a call that runs in any case (`enforce`): the lock is taken if it is free, and the call
+//! is not held up, neither by whoever has it nor by the store.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+
+use super::attempt::known_as;
+use super::{Contention, Engine};
+use crate::error::LockError;
+use crate::guard::LockGuard;
+use crate::lease::sight::{A_LOOK, unanswered};
+use crate::store::{ReleaseRequest, Target};
+
+impl Contention {
+    /// As [`run`](Self::run), for a call that is not to wait.
+    pub(super) async fn look(self) -> Result<LockGuard, LockError> {
+        let taken = self.engine.look(&self.target, self.take()).await;
+        self.told(taken)
+    }
+}
+
+impl Engine {
+    /// What `asking` the store about this lock comes to, unless it would take time.
+    pub(super) async fn look<T>(
+        &self,
+        target: &Arc<Target>,
+        asking: impl Future<Output = Result<T, LockError>>,
+    ) -> Result<T, LockError> {
+        let sight = &self.keeper.sight;
+        if sight.is_clear() {
+            return sight.within_a_look(asking).await;
+        }
+        self.probe(target);
+        Err(unanswered("of late, and is not asked").into())
+    }
+
+    /// Has a task ask the store for a sign of life, if none does.
+    fn probe(&self, target: &Arc<Target>) {
+        let Ok(runtime) = Handle::try_current() else { return };
+        let Some(probe) = self.keeper.sight.probe() else { return };
+        let owner = self.next_owner(1);
+        let request = ReleaseRequest {
+            target: known_as(target, &owner),
+            owner,
+            keep: Duration::ZERO,
+            timeout: A_LOOK,
+        };
+        runtime.spawn(probe.run(Arc::clone(&self.keeper.store), request));
+    }
+}
