@@ -159,13 +159,16 @@ fn start(wanted: &mut Wanted) -> Started {
         Enclosing::Same(stand) => {
             return match re_enter(stand, options) {
                 Ok(result) => Ok(ended(&seen, AcquireOutcome::Reentered, result)),
-                Err(extending) => Err(Box::pin(async move {
-                    let extended = match enforced {
-                        true => extending.await,
-                        false => engine.look(&target, extending).await,
-                    };
-                    ended(&seen, AcquireOutcome::Reentered, extended)
-                })),
+                Err(extending) => {
+                    let (engine, target) = (Arc::clone(engine), Arc::clone(target));
+                    Err(Box::pin(async move {
+                        let extended = match seen.is_enforced() {
+                            true => extending.await,
+                            false => engine.look(&target, extending).await,
+                        };
+                        ended(&seen, AcquireOutcome::Reentered, extended)
+                    }))
+                }
             };
         }
         Enclosing::InTheWay(detail) => {
@@ -184,6 +187,7 @@ fn start(wanted: &mut Wanted) -> Started {
     let seen = seen.timed_from(started);
     let span = seen.span();
     let contention = Contention { engine, target, options, permits, writer, started, seen };
+    let enforced = contention.seen.is_enforced();
     Err(match enforced {
         true => Box::pin(span.around(contention.run())),
         false => Box::pin(span.around(contention.look())),
