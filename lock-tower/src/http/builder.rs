@@ -12,9 +12,11 @@ use http::request::Parts;
 use lock_runtime::policy::{BusyStatus, HoldUntil, OnDisconnect, OnMissingKey, SafeMethods};
 use lock_runtime::{DeclaredKind, KeyPart, LockClient, LockKey, LockOptions, LockSettings, Wait};
 
+use super::cache::Cache;
+use super::coverage::Told;
 use super::key::{KeyError, KeyExtractor};
 use super::layer::{HttpLockLayer, Shared, Source};
-use super::plan::{Cache, Key, Literals, Plan};
+use super::plan::{Key, Literals, Plan};
 use super::responder::{BusyResponder, ProblemDetails};
 
 /// What is wrong with a layer: one sentence that says what to write instead.
@@ -372,7 +374,7 @@ impl HttpLockLayerBuilder {
                     "the routes are the configuration's; leave `route` out",
                 ));
             }
-            Policies::Routes => Source::Routes { plans: Cache::new() },
+            Policies::Routes => Source::Routes { plans: Cache::new(), told: Told::default() },
         };
         let shared = Shared { client, literals, source, responder, extension };
         if let Some(client) = &shared.client {

@@ -184,6 +184,8 @@
 
 mod body;
 mod builder;
+mod cache;
+mod coverage;
 mod future;
 mod grpc;
 mod held_body;
@@ -195,6 +197,7 @@ mod refusal;
 mod responder;
 mod retry;
 mod route;
+mod route_index;
 mod service;
 mod serving;
 mod template;

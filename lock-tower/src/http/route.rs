@@ -14,7 +14,7 @@ pub(super) struct Route {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Segment {
+pub(super) enum Segment {
     /// Matches itself.
     Fixed(String),
     /// `{id}`: one segment that is not empty.
@@ -75,10 +75,7 @@ impl Route {
         let mut rest = path.strip_prefix('/');
         for segment in &self.segments {
             let Some(here) = rest else { return false };
-            let (first, others) = match here.split_once('/') {
-                Some((first, others)) => (first, Some(others)),
-                None => (here, None),
-            };
+            let (first, others) = split_first(here);
             let (name, value) = match segment {
                 Segment::Fixed(text) => {
                     if decode(first).is_none_or(|first| first != *text) {
@@ -100,29 +97,8 @@ impl Route {
         rest.is_none()
     }
 
-    /// True if `pattern`, a router's, is this route, whatever its parameters are called.
-    #[cfg(feature = "axum")]
-    pub(super) fn is(&self, pattern: &str) -> bool {
-        let mut theirs = pattern.strip_prefix('/').unwrap_or(pattern).split('/');
-        let same = self.segments.iter().all(|ours| match (ours, theirs.next()) {
-            (Segment::Fixed(ours), Some(theirs)) => ours == theirs,
-            (Segment::One(_), Some(theirs)) => {
-                theirs.starts_with('{') && !theirs.starts_with("{*") && theirs.ends_with('}')
-            }
-            (Segment::Rest(_), Some(theirs)) => theirs.starts_with("{*"),
-            (_, None) => false,
-        });
-        same && theirs.next().is_none()
-    }
-
-    /// Sorts before routes that fit less closely: fixed text before one segment before the rest.
-    pub(super) fn closeness(&self) -> Vec<u8> {
-        let rank = |segment: &Segment| match segment {
-            Segment::Fixed(_) => 0,
-            Segment::One(_) => 1,
-            Segment::Rest(_) => 2,
-        };
-        self.segments.iter().map(rank).collect()
+    pub(super) fn segments(&self) -> &[Segment] {
+        &self.segments
     }
 
     pub(super) fn text(&self) -> &str {
@@ -149,6 +125,14 @@ fn segment(text: &str) -> Option<Segment> {
         return None;
     }
     Some(if rest { Segment::Rest(name.to_owned()) } else { Segment::One(name.to_owned()) })
+}
+
+/// The first segment of what is left of a path, and what is left then.
+pub(super) fn split_first(path: &str) -> (&str, Option<&str>) {
+    match path.split_once('/') {
+        Some((first, others)) => (first, Some(others)),
+        None => (path, None),
+    }
 }
 
 /// Percent-decodes; `None` if the result is not UTF-8.
@@ -183,24 +167,6 @@ mod tests {
         ] {
             assert_eq!(Route::parse(route).unwrap().find(path, parameter), value, "{route} {path}");
         }
-    }
-
-    #[test]
-    fn closer_routes_sort_first() {
-        let closeness = |route| Route::parse(route).unwrap().closeness();
-        assert!(closeness("/orders/mine") < closeness("/orders/{id}"));
-        assert!(closeness("/orders/{id}") < closeness("/{*rest}"));
-        assert!(closeness("/orders/{*rest}") < closeness("/{a}/mine"));
-    }
-
-    #[cfg(feature = "axum")]
-    #[test]
-    fn a_routers_pattern_is_told_by_its_shape() {
-        let is = |route, pattern| Route::parse(route).unwrap().is(pattern);
-        assert!(is("/orders/{id}/pay", "/orders/{order}/pay") && is("/", "/"));
-        assert!(is("/files/{*path}", "/files/{*rest}"));
-        assert!(!is("/orders/{id}", "/orders/special") && !is("/orders/special", "/orders/{id}"));
-        assert!(!is("/a/{b}", "/a/{*b}") && !is("/a", "/a/b") && !is("/a/b", "/a"));
     }
 
     #[test]
