@@ -127,6 +127,9 @@ impl<T> fmt::Debug for Cache<T> {
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
+    use std::sync::{Barrier, mpsc};
+    use std::thread;
+    use std::time::Duration;
 
     use lock_runtime::policy::LockFile;
 
@@ -202,5 +205,44 @@ mod tests {
             maker.get(&configured(), true).unwrap();
         }
         assert_eq!(maker.cache.0.read().unwrap().of.len(), MOST_CLIENTS);
+    }
+
+    #[test]
+    fn requests_that_meet_make_one() {
+        let (cache, client, made) = (Cache::new(), configured(), AtomicU64::new(0));
+        let (config, start) = (client.config().unwrap(), Barrier::new(8));
+        let make = || {
+            made.fetch_add(1, Ordering::SeqCst);
+            (0..1000).for_each(|_| thread::yield_now());
+            Ok(7)
+        };
+        let get = || {
+            start.wait();
+            assert_eq!(cache.get(&client, &config, make).map(|made| *made), Ok(7));
+        };
+        thread::scope(|scope| (0..8).for_each(|_| drop(scope.spawn(get))));
+        assert_eq!(made.into_inner(), 1);
+    }
+
+    #[test]
+    fn a_client_whose_plans_are_made_holds_up_no_other() {
+        let (cache, slow, quick) = (Cache::new(), configured(), configured());
+        let (begun, begins) = mpsc::channel();
+        let (go_on, goes_on) = mpsc::channel();
+        let (cache, slow) = (&cache, &slow);
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                let made = cache.get(slow, &slow.config().unwrap(), || {
+                    begun.send(()).unwrap();
+                    Ok(goes_on.recv_timeout(Duration::from_secs(5)).is_ok())
+                });
+                assert!(*made.unwrap(), "the other client has waited");
+            });
+            begins.recv().unwrap();
+            for _ in 0..3 {
+                cache.get(&quick, &quick.config().unwrap(), || Ok(true)).unwrap();
+            }
+            go_on.send(()).unwrap();
+        });
     }
 }

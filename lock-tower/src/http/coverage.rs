@@ -82,10 +82,9 @@ impl Told {
             tracing::warn!(
                 configured = route.text(),
                 router = pattern,
-                "a request runs without a lock: the path is that of a configured route, but the router \
-                 has a route of its own for it, with text where the configured one has a parameter. If \
-                 it is to be locked, list the router's pattern in `[[lock.routes]]` as well; else \
-                 nothing has to be done"
+                "a request runs without a lock: its path is that of a configured route, but the router \
+                 has another route for it. If that one is to be locked, list it in `[[lock.routes]]`, \
+                 written as the router does; else nothing has to be done"
             );
         }
     }
@@ -112,6 +111,7 @@ mod tests {
             ("/", "/", true),
             ("/orders", "/orders", true),
             ("/café/{id}", "/caf%C3%A9/{nr}", true),
+            ("/caf%C3%A9/{id}", "/caf%c3%a9/{nr}", true),
             // A closer look at one of the router's.
             ("/orders/mine", "/orders/{id}", true),
             ("/orders/v2", "/orders/v{version}", true),

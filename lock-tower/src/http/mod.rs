@@ -106,7 +106,9 @@
 //! [`policy`] takes numbers, key and answers from the client's configuration at each request, so that a
 //! reload has effect with the next one; what the builder says itself comes first, unless the
 //! configuration has `override = "config"`. [`LockLayer::routes`](crate::LockLayer::routes) takes the
-//! routes as well, for a whole router. Where a policy is not enforced (`enforce = 0`, or the share of
+//! routes as well, for a whole router; [`routes`] says which of the router's routes they are about. A
+//! layer without a client of its own follows, at each request, the configuration of the current one.
+//! Where a policy is not enforced (`enforce = 0`, or the share of
 //! calls that it spares), the request runs in any case, within 100 ms, and the log says what would
 //! have held it up.
 //!

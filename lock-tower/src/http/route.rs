@@ -15,7 +15,7 @@ pub(super) struct Route {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Segment {
-    /// Matches itself.
+    /// Matches itself, however it is encoded.
     Fixed(String),
     /// `{id}`: one segment that is not empty.
     One(String),
@@ -31,6 +31,9 @@ impl Route {
             )))
         };
         let Some(path) = text.strip_prefix('/') else { return wrong("does not begin with `/`") };
+        if path.split('/').any(|segment| decode(segment).is_none()) {
+            return wrong("has a segment that is not UTF-8 when it is decoded");
+        }
         let segments: Option<Vec<_>> = path.split('/').map(segment).collect();
         let Some(segments) = segments else {
             return wrong("has a segment with a brace that is not one parameter");
@@ -114,7 +117,7 @@ impl std::fmt::Display for Route {
 
 fn segment(text: &str) -> Option<Segment> {
     if !text.contains(['{', '}']) {
-        return Some(Segment::Fixed(text.to_owned()));
+        return decode(text).map(|text| Segment::Fixed(text.into_owned()));
     }
     let name = text.strip_prefix('{')?.strip_suffix('}')?;
     let (name, rest) = match name.strip_prefix('*') {
@@ -150,6 +153,8 @@ mod tests {
             ("/orders/{id}/pay", "/orders/42/pay", "id", Some("42")),
             ("/orders/{id}/pay", "/orders/4%2F2/pay", "id", Some("4%2F2")),
             ("/orders/{id}/pay", "/%6Frders/42/pay", "id", Some("42")),
+            ("/%6frders/a%20b%2F/{id}", "/order%73/a b%2f/42", "id", Some("42")),
+            ("/100%/{id}", "/100%25/42", "id", Some("42")),
             ("/orders/{id}/pay", "/orders/42/pay/", "id", None),
             ("/orders/{id}/pay", "/orders/42", "id", None),
             ("/orders/{id}/pay", "/orders//pay", "id", None),
@@ -174,6 +179,7 @@ mod tests {
         for (route, reason) in [
             ("", "does not begin with `/`"),
             ("orders/{id}", "does not begin with `/`"),
+            ("/orders/%FF", "not UTF-8 when it is decoded"),
             ("/orders/{id", "a segment with a brace"),
             ("/orders/{}", "a segment with a brace"),
             ("/orders/v{id}", "a segment with a brace"),
