@@ -280,28 +280,10 @@ impl HttpLockLayerBuilder {
     /// Follows the `[[lock.routes]]` of the client's configuration, as they are at the time of each
     /// request; what fits none of them passes. See [`LockLayer::routes`](crate::LockLayer::routes).
     ///
-    /// A route is told by method and path, and of several that fit, the one with the most fixed text
-    /// from the left. `{id}` is one segment and `{*rest}`, at the end, all that are left, at least one:
-    /// `/admin/{*rest}` is every path below `/admin`, and not `/admin` itself. Fixed text is compared
-    /// decoded. A thousand routes cost a request no more than a few.
-    ///
-    /// Where axum's router has matched, nested or not, a route has to speak of the router's as well:
-    ///
-    /// | configured | the router has | |
-    /// |---|---|---|
-    /// | `/orders/{id}` | `/orders/{order}` | locked: names do not matter |
-    /// | `/orders/mine` | `/orders/{id}` | locked: a part of the router's route |
-    /// | `/files/{dir}/{file}` | `/files/{*path}` | locked, likewise |
-    /// | `/admin/{*rest}` | `/admin/users/{id}` | locked: all that is below |
-    /// | `/orders/{id}` | `/orders/special` | **not locked**: the router tells it apart from orders |
-    ///
-    /// If a request is not locked because of the last line, and by no other route, the log has a warning
-    /// with both patterns, once for each two of them (and for 1024 at most): list `/orders/special` as
-    /// well if it is to be locked. Where no router has matched, as in a fallback, the path decides.
-    ///
-    /// A new configuration that does not go with the layer is logged as an error, and the layer keeps to
-    /// the client's old one. Without a [`client`](Self::client) of its own the layer remembers this for
-    /// the 64 clients that it has worked for last.
+    /// Which routes these are, beside a router's, is said in the [module](super#routes). A new
+    /// configuration that does not go with the layer is logged as an error, and the layer keeps to the
+    /// client's old one. Without a [`client`](Self::client) of its own the layer remembers this for the 64
+    /// clients that it has worked for last.
     pub fn routes(mut self) -> Self {
         self.policies = Policies::Routes;
         self
