@@ -107,7 +107,7 @@ mod site;
 mod stand;
 
 pub use any_lock::AnyLock;
-pub use client::{Health, HeldInfo, LockClient, LockClientBuilder, Shutdown};
+pub use client::{Health, HeldInfo, LockClient, LockClientBuilder, LockClientId, Shutdown};
 pub use fair_mutex::FairMutex;
 pub use key::{IntoLockKey, KeyPart, KeyPartWriter, LockKey, LockKeyBuilder, MAX_KEY_BYTES};
 pub use latch::CountDownLatch;

@@ -1,10 +1,12 @@
 //! [`LockClient`]: where locks come from.
 //!
-//! `builder` makes it, `config` takes its policies from a file, `watch` looks at what it and the store hold.
+//! `builder` makes it, `config` takes its policies from a file, `watch` looks at what it and the store hold,
+//! `id` tells it from others.
 
 mod builder;
 #[cfg(feature = "policy")]
 mod config;
+mod id;
 mod watch;
 
 use std::fmt;
@@ -16,6 +18,7 @@ use tokio::time::{Instant, timeout_at};
 
 pub use self::builder::LockClientBuilder;
 pub(crate) use self::builder::check_setting;
+pub use self::id::LockClientId;
 pub use self::watch::{Health, HeldInfo};
 use crate::acquire::{Engine, Handle};
 use crate::any_lock::AnyLock;

@@ -162,7 +162,7 @@ pub struct LockRoute {
     /// The methods, in capitals; those of the policy if left out.
     #[serde(default)]
     pub methods: Option<Vec<String>>,
-    /// The route's path, such as `/orders/{id}`.
+    /// The route's path, such as `/orders/{id}`, or `/admin/{*rest}` for all that is below `/admin`.
     pub path: String,
     /// The policy's name.
     pub policy: String,

@@ -12,9 +12,11 @@ use http::request::Parts;
 use lock_runtime::policy::{BusyStatus, HoldUntil, OnDisconnect, OnMissingKey, SafeMethods};
 use lock_runtime::{DeclaredKind, KeyPart, LockClient, LockKey, LockOptions, LockSettings, Wait};
 
+use super::cache::Cache;
+use super::coverage::Told;
 use super::key::{KeyError, KeyExtractor};
 use super::layer::{HttpLockLayer, Shared, Source};
-use super::plan::{Cache, Key, Literals, Plan};
+use super::plan::{Key, Literals, Plan};
 use super::responder::{BusyResponder, ProblemDetails};
 
 /// What is wrong with a layer: one sentence that says what to write instead.
@@ -278,10 +280,10 @@ impl HttpLockLayerBuilder {
     /// Follows the `[[lock.routes]]` of the client's configuration, as they are at the time of each
     /// request; what fits none of them passes. See [`LockLayer::routes`](crate::LockLayer::routes).
     ///
-    /// A route is told by method and path, and of several that fit, the one with the most fixed text
-    /// from the left. Where axum's router has matched, a route has to be the router's, whatever its
-    /// parameters are called. A new configuration that does not go with the layer is logged as an error,
-    /// and the layer keeps to the old one.
+    /// Which routes these are, beside a router's, is said in the [module](super#routes). A new
+    /// configuration that does not go with the layer is logged as an error, and the layer keeps to the
+    /// client's old one. Without a [`client`](Self::client) of its own the layer remembers this for the 64
+    /// clients that it has worked for last.
     pub fn routes(mut self) -> Self {
         self.policies = Policies::Routes;
         self
@@ -372,7 +374,7 @@ impl HttpLockLayerBuilder {
                     "the routes are the configuration's; leave `route` out",
                 ));
             }
-            Policies::Routes => Source::Routes { plans: Cache::new() },
+            Policies::Routes => Source::Routes { plans: Cache::new(), told: Told::default() },
         };
         let shared = Shared { client, literals, source, responder, extension };
         if let Some(client) = &shared.client {

@@ -11,10 +11,13 @@ use tower_layer::Layer;
 
 use super::body::LockBody;
 use super::builder::{BuildError, HttpLockLayerBuilder};
+use super::cache::Cache;
+use super::coverage::{Told, is_covered};
 use super::key::{full_path_of, matched_path};
-use super::plan::{Cache, Literals, Plan, Side};
+use super::plan::{Literals, Plan, Side};
 use super::refusal::Refusal;
 use super::responder::BusyResponder;
+use super::route_index::RouteIndex;
 use super::service::HttpLockService;
 use crate::layer::LockLayer;
 
@@ -86,7 +89,7 @@ pub(super) struct Shared {
 pub(super) enum Source {
     Code(Arc<Plan>),
     Policy { name: String, plan: Cache<Plan> },
-    Routes { plans: Cache<Vec<Arc<Plan>>> },
+    Routes { plans: Cache<RouteIndex<Arc<Plan>>>, told: Told },
 }
 
 impl HttpLockLayer {
@@ -151,16 +154,10 @@ impl Shared {
         match &self.source {
             Source::Code(plan) => Ok(Arc::clone(plan)),
             Source::Policy { .. } => self.policy_plan(&client),
-            Source::Routes { .. } => {
-                let path = full_path_of(extensions).unwrap_or(uri.path());
-                let matched = matched_path(extensions);
-                let fits = |plan: &&Arc<Plan>| {
-                    let Some(route) = &plan.route else { return false };
-                    let is_routers = matched.is_none_or(|pattern| is_pattern(route, pattern));
-                    is_routers && plan.side(method).is_some() && route.matches(path)
-                };
+            Source::Routes { told, .. } => {
                 let plans = self.route_plans(&client)?;
-                plans.iter().find(fits).map(Arc::clone).ok_or(NoPlan::Pass)
+                let path = full_path_of(extensions).unwrap_or(uri.path());
+                choose(&plans, told, method, path, matched_path(extensions))
             }
         }
     }
@@ -188,23 +185,23 @@ impl Shared {
         let Some(config) = client.config() else {
             return Err(client.policy(name).err().map_or(NoPlan::Pass, NoPlan::Failed));
         };
-        Ok(plan.get(&config, || {
+        Ok(plan.get(client, &config, || {
             let policy = config.policy(name).map_err(|error| BuildError::new(error.to_string()))?;
             Plan::new(&self.literals, Some(policy), None)?.checked(client)
         })?)
     }
 
-    /// The plans of all routes, those that fit closest first.
-    fn route_plans(&self, client: &LockClient) -> Result<Arc<Vec<Arc<Plan>>>, NoPlan> {
-        let Source::Routes { plans } = &self.source else { return Err(NoPlan::Pass) };
+    /// The plans of all routes.
+    fn route_plans(&self, client: &LockClient) -> Result<Arc<RouteIndex<Arc<Plan>>>, NoPlan> {
+        let Source::Routes { plans, .. } = &self.source else { return Err(NoPlan::Pass) };
         let config = client.config().ok_or_else(|| {
             NoPlan::from(BuildError::new(
                 "the client has no configuration, and so no routes; give it one with \
                  `LockClientBuilder::config`",
             ))
         })?;
-        Ok(plans.get(&config, || {
-            let mut plans = Vec::new();
+        Ok(plans.get(client, &config, || {
+            let mut index = RouteIndex::new();
             for (at, entry) in config.routes().iter().enumerate() {
                 let policy = config.policy(&entry.policy);
                 let policy = policy.map_err(|error| BuildError::new(error.to_string()));
@@ -214,10 +211,12 @@ impl Shared {
                     .map_err(|error| {
                         BuildError::new(format!("lock.routes[{at}] ({}): {error}", entry.path))
                     })?;
-                plans.push(Arc::new(plan));
+                let plan = Arc::new(plan);
+                if let Some(route) = &plan.route {
+                    index.insert(route, Arc::clone(&plan));
+                }
             }
-            plans.sort_by_cached_key(|plan| plan.route.as_ref().map(|route| route.closeness()));
-            Ok(plans)
+            Ok(index)
         })?)
     }
 
@@ -227,14 +226,26 @@ impl Shared {
     }
 }
 
-#[cfg(feature = "axum")]
-fn is_pattern(route: &super::route::Route, pattern: &str) -> bool {
-    route.is(pattern)
-}
-
-#[cfg(not(feature = "axum"))]
-fn is_pattern(_: &super::route::Route, _: &str) -> bool {
-    true
+/// The plan of the closest route that locks that method and is about the router's, which is `matched`.
+fn choose(
+    plans: &RouteIndex<Arc<Plan>>,
+    told: &Told,
+    method: &Method,
+    path: &str,
+    matched: Option<&str>,
+) -> Result<Arc<Plan>, NoPlan> {
+    let mut others = None;
+    let found = plans.find(path, |plan| {
+        let route = plan.route.as_ref().filter(|_| plan.side(method).is_some());
+        let Some(route) = route else { return false };
+        let other = matched.filter(|pattern| !is_covered(route, pattern));
+        others = others.or(other.map(|pattern| (route, pattern)));
+        other.is_none()
+    });
+    if let (None, Some((route, pattern))) = (found, others) {
+        told.tell(route, pattern);
+    }
+    found.map(Arc::clone).ok_or(NoPlan::Pass)
 }
 
 impl fmt::Debug for Shared {

@@ -1,14 +1,12 @@
 //! What a layer does with a request: what the code says and, where it names policies, what the
 //! configuration says now.
 
-use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
 use lock_runtime::policy::{
-    BusyStatus, HoldUntil, HttpPolicy, LockConfig, LockRoute, OnDisconnect, OnMissingKey, Policy,
-    SafeMethods,
+    BusyStatus, HoldUntil, HttpPolicy, LockRoute, OnDisconnect, OnMissingKey, Policy, SafeMethods,
 };
 use lock_runtime::{DeclaredKind, LockClient, LockError, LockOptions, LockSettings};
 
@@ -242,52 +240,4 @@ fn parse_methods(methods: &[String]) -> Result<Vec<Method>, BuildError> {
         })
     };
     methods.iter().map(parse).collect()
-}
-
-/// Something made of the configuration in effect, made anew when another one is.
-pub(super) struct Cache<T>(RwLock<Option<Made<T>>>);
-
-struct Made<T> {
-    of: Arc<LockConfig>,
-    made: Arc<T>,
-}
-
-impl<T> Cache<T> {
-    pub(super) fn new() -> Self {
-        Self(RwLock::new(None))
-    }
-
-    /// What is made of `config`. If it cannot be made, the one before stays in use, and the log says so
-    /// once for each configuration.
-    pub(super) fn get(
-        &self,
-        config: &Arc<LockConfig>,
-        make: impl FnOnce() -> Result<T, BuildError>,
-    ) -> Result<Arc<T>, BuildError> {
-        let current = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(made) = current.as_ref().filter(|made| Arc::ptr_eq(&made.of, config)) {
-            return Ok(Arc::clone(&made.made));
-        }
-        drop(current);
-        let mut current = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        let made = match (make(), current.take()) {
-            (Ok(made), _) => Arc::new(made),
-            (Err(error), Some(before)) => {
-                tracing::error!(
-                    error = &error as &dyn std::error::Error,
-                    "the new configuration does not go with a lock layer, which keeps to the old one"
-                );
-                before.made
-            }
-            (Err(error), None) => return Err(error),
-        };
-        *current = Some(Made { of: Arc::clone(config), made: Arc::clone(&made) });
-        Ok(made)
-    }
-}
-
-impl<T> fmt::Debug for Cache<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cache").finish_non_exhaustive()
-    }
 }

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests as well")]
 
 mod answers;
+mod clients;
 mod contract;
 mod edges;
 mod grpc;
@@ -14,6 +15,7 @@ mod outages;
 mod policies;
 mod release;
 mod router;
+mod routes;
 mod streams;
 mod terms;
 mod world;

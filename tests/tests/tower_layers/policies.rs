@@ -19,7 +19,7 @@ pub(crate) fn config(text: &str) -> lock_runtime::LockConfig {
 }
 
 /// A client with that configuration, and another process.
-fn clients(text: &str) -> (LockClient, LockClient) {
+pub(crate) fn clients(text: &str) -> (LockClient, LockClient) {
     let store = MemoryStore::new();
     let locks = LockClient::builder().config(config(text)).store(store.clone()).unwrap();
     (locks, LockClient::builder().store(store.peer()).unwrap())
@@ -30,18 +30,18 @@ async fn ask(layer: &HttpLockLayer, request: Request<TestBody>) -> Response<impl
     timeout(2 * SOON, answer).await.expect("a hang").unwrap()
 }
 
-async fn status(layer: &HttpLockLayer, request: Request<TestBody>) -> u16 {
+pub(crate) async fn status(layer: &HttpLockLayer, request: Request<TestBody>) -> u16 {
     ask(layer, request).await.status().as_u16()
 }
 
-const CHECKOUT: &str = r#"
+pub(crate) const CHECKOUT: &str = r#"
     [lock.policies.checkout]
     key = "cart:{header.x-cart}"
     wait = "none"
     http = { busy = 423, on_missing = "skip", methods = ["POST", "GET"] }
 "#;
 
-fn cart(method: Method) -> Request<TestBody> {
+pub(crate) fn cart(method: Method) -> Request<TestBody> {
     let request = Request::builder().method(method).uri("/").header("x-cart", "7");
     request.body(TestBody::default()).unwrap()
 }
@@ -169,7 +169,7 @@ const ROUTES: &str = r#"
     key = "mine"
 "#;
 
-fn request(method: &str, path: &str) -> Request<TestBody> {
+pub(crate) fn request(method: &str, path: &str) -> Request<TestBody> {
     Request::builder().method(method).uri(path).body(TestBody::default()).unwrap()
 }
 

@@ -1,0 +1,69 @@
+//! What a request costs beside a thousand configured routes, in allocations. Alone in its process: it
+//! counts them all.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+
+use axum::routing::post;
+use axum::{Router, body::Body};
+use http::Request;
+use lock_runtime::LockClient;
+use lock_runtime::policy::LockFile;
+use lock_tower::{HttpLockLayer, LockLayer};
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+use tower::Service;
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<std::alloc::System> = &INSTRUMENTED_SYSTEM;
+
+const ROUNDS: usize = 1_000;
+
+/// A client with a thousand routes.
+fn configured() -> LockClient {
+    let mut text = "[lock.policies.order]\nkey = 'order:{path.id}'\n".to_owned();
+    for n in 0..1_000 {
+        text += &format!("[[lock.routes]]\npath = '/shop{n}/{{id}}/pay'\npolicy = 'order'\n");
+    }
+    let file: LockFile = toml::from_str(&text).unwrap();
+    LockClient::builder().config(file.lock).in_memory().unwrap()
+}
+
+/// Allocations of so many requests, each in the scope of either client, warmed up.
+async fn allocations(layer: &HttpLockLayer, clients: &[LockClient; 2], path: &str) -> usize {
+    let paid = || post(async || "paid");
+    let mut app = Router::new()
+        .route("/shop7/{id}/pay", paid())
+        .route("/shop7/special/pay", paid())
+        .route("/nowhere/{id}/pay", paid())
+        .route_layer(layer.clone());
+    let mut round = async || {
+        for client in clients {
+            let request = Request::post(path).body(Body::empty()).unwrap();
+            assert_eq!(client.scope(app.call(request)).await.unwrap().status(), 200);
+        }
+    };
+    for _ in 0..100 {
+        round().await;
+    }
+    let region = Region::new(ALLOCATOR);
+    for _ in 0..ROUNDS {
+        round().await;
+    }
+    let change = region.change();
+    change.allocations + change.reallocations
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_configured_route_allocates_no_more_than_one_in_code() {
+    let clients = [configured(), configured()];
+    let routes = LockLayer::http().routes().build().unwrap();
+    let code = LockLayer::http().key("order:{path.id}").route("/shop7/{id}/pay").build().unwrap();
+    let code = allocations(&code, &clients, "/shop7/42/pay").await;
+    let locked = allocations(&routes, &clients, "/shop7/42/pay").await;
+    let passing = allocations(&routes, &clients, "/nowhere/42/pay").await;
+    // The router has it apart, and only the first request is worth a word.
+    let other = allocations(&routes, &clients, "/shop7/special/pay").await;
+    assert!(passing + ROUNDS < code, "the count counts nothing: {passing}, {code}");
+    // A table that grows now and then is nobody's request.
+    let spare = ROUNDS / 100;
+    assert!(locked <= code + spare, "configured {locked}, in code {code}, for {ROUNDS}");
+    assert!(other <= passing + spare, "another route {other}, none {passing}, for {ROUNDS}");
+}
