@@ -16,4 +16,7 @@ mod release;
 mod router;
 mod streams;
 mod terms;
+mod tonic_server;
+mod untouched;
+mod upgrades;
 mod world;
