@@ -91,9 +91,13 @@
 //! - `http` (default): [`LockLayer::http`] and the module [`http`].
 //! - `axum`: `{path.…}` and `{route}` in key templates ask axum's router; without it the layer is told
 //!   its route. [`HeldLock`] is an extractor.
+//! - `tonic`: `tonic::Status` of a [`Refusal`](http::Refusal), and of a
+//!   [`LockError`](lock_runtime::LockError) in a handler that locks by itself
+//!   ([`status_of`](http::status_of), [`LockStatus`](http::LockStatus)). The layer itself speaks gRPC without
+//!   it.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 // The documentation is written for all features.
-#![cfg_attr(not(feature = "http"), allow(rustdoc::broken_intra_doc_links))]
+#![cfg_attr(not(all(feature = "http", feature = "tonic")), allow(rustdoc::broken_intra_doc_links))]
 
 #[cfg(feature = "axum")]
 mod axum;

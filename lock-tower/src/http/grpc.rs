@@ -37,8 +37,11 @@ pub(super) fn timeout(headers: &HeaderMap) -> Option<Duration> {
     })
 }
 
+/// In milliseconds, when the client may come back.
+pub(super) const PUSHBACK: &str = "grpc-retry-pushback-ms";
+
 /// Numbers of `google.rpc.Code`.
-fn code(refusal: &Refusal) -> u8 {
+pub(super) fn code(refusal: &Refusal) -> u8 {
     const INVALID_ARGUMENT: u8 = 3;
     const DEADLINE_EXCEEDED: u8 = 4;
     const RESOURCE_EXHAUSTED: u8 = 8;
@@ -59,20 +62,26 @@ fn code(refusal: &Refusal) -> u8 {
     }
 }
 
+/// What people are told.
+pub(super) fn message(refusal: &Refusal) -> &str {
+    refusal.detail().unwrap_or_else(|| refusal.kind().title())
+}
+
+/// When to come back, if that is of use.
+pub(super) fn pushback_millis(refusal: &Refusal) -> Option<u64> {
+    let retry_after = refusal.retry_after()?;
+    Some(u64::try_from(retry_after.as_millis()).unwrap_or(u64::MAX))
+}
+
 /// No body: the headers are the trailers.
 pub(super) fn respond(refusal: &Refusal) -> Response<Bytes> {
     let mut response = Response::new(Bytes::new());
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
     headers.insert("grpc-status", u32::from(code(refusal)).into());
-    let message = match refusal.detail() {
-        None => HeaderValue::from_static(refusal.kind().title()),
-        Some(detail) => percent_encoded(detail),
-    };
-    headers.insert("grpc-message", message);
-    if let Some(retry_after) = refusal.retry_after() {
-        let millis = u64::try_from(retry_after.as_millis()).unwrap_or(u64::MAX);
-        headers.insert("grpc-retry-pushback-ms", millis.into());
+    headers.insert("grpc-message", percent_encoded(message(refusal)));
+    if let Some(millis) = pushback_millis(refusal) {
+        headers.insert(PUSHBACK, millis.into());
     }
     response
 }

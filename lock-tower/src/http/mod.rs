@@ -86,8 +86,7 @@
 //! end already, or so after the one or two frames that can be taken out of it without waiting, as with
 //! text, JSON and unary gRPC. A known length alone does not count: that of a proxied body is known while
 //! it is still on its way. Any other body is held: polled inside the hold as the handler was, until it
-//! ends, fails or is dropped. Answers that have no body (to HEAD, and 101, 204, 304) are never held: the
-//! connection of a web socket is not part of the request.
+//! ends, fails or is dropped. Answers that have no body (to HEAD, and 101, 204, 304) are never held.
 //!
 //! Either way the release is over before the client can see the end of the answer, unless the store
 //! takes longer than [`release_timeout`]: the last frame, or the end, is kept back for it.
@@ -100,6 +99,25 @@
 //!
 //! Bodies are not boxed: [`LockBody`] has the inner one as it is, which has to be `Unpin` for that. A
 //! body that is held costs a few allocations, any other none.
+//!
+//! # Upgraded connections
+//!
+//! The connection of a web socket is not part of the request: whatever [`hold`] says, the lock is free when
+//! the client has the 101. It has protected the handler that gave that answer, and nothing that is said over
+//! the connection, nor does its loss end the connection. What has to be alone there takes a lock of its own,
+//! in the task that has the connection, for as long as a message takes:
+//!
+//! ```
+//! use lock_runtime::{LockError, distributed_lock};
+//!
+//! #[distributed_lock(key = "room:{room}", wait = "2s")]
+//! async fn on_message(room: u64, text: &str) -> Result<(), LockError> {
+//!     // No other connection of any process is here for this room.
+//!     Ok(())
+//! }
+//! ```
+//!
+//! Web sockets begin with a GET, which a layer locks only if [`methods`] names it.
 //!
 //! # Policies
 //!
@@ -186,6 +204,24 @@
 //! | key missing or invalid | 3 `INVALID_ARGUMENT` |
 //! | lost | 13 `INTERNAL`, and not `ABORTED`, which says that it can be tried again |
 //! | misconfigured | 13 `INTERNAL` |
+//! | the hold was lost while messages were sent | the stream is reset, which clients see as 13 `INTERNAL` |
+//!
+//! `grpc-retry-pushback-ms` is their `Retry-After`. The layer goes around a tonic server as around any other:
+//!
+//! ```
+//! # fn routes(orders: tonic::service::Routes) -> Result<(), Box<dyn std::error::Error>> {
+//! let layer = lock_tower::LockLayer::http().key("order:{header.x-order}").build()?;
+//! // As with `tonic::transport::Server::builder().layer(layer).add_service(orders)`.
+//! let app = orders.into_axum_router().layer(layer);
+//! # let _ = app;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A tonic server that is told of a deadline by `grpc-timeout` has a timer of its own around its layers, and
+//! tonic's channel has one too; these say `CANCELLED`, and whichever is first, the request waits no longer.
+//! What is to be locked is in the message and not in the metadata? Then the handler locks by itself, and with
+//! the feature `tonic` answers as the layer would: [`status_of`], [`LockStatus`].
 //!
 //! [`extension`]: HttpLockLayerBuilder::extension
 //! [`key_fn`]: HttpLockLayerBuilder::key_fn
@@ -227,6 +263,8 @@ mod route;
 mod route_index;
 mod service;
 mod serving;
+#[cfg(feature = "tonic")]
+mod status;
 mod template;
 
 pub use body::{LockBody, LockBodyError};
@@ -240,3 +278,5 @@ pub use lock_runtime::policy::{
 pub use refusal::{Refusal, RefusalKind};
 pub use responder::{BusyResponder, ProblemDetails};
 pub use service::{HttpLockService, RequestDeadline};
+#[cfg(feature = "tonic")]
+pub use status::{LockStatus, status_of};

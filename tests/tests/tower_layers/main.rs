@@ -18,4 +18,7 @@ mod router;
 mod routes;
 mod streams;
 mod terms;
+mod tonic_server;
+mod untouched;
+mod upgrades;
 mod world;

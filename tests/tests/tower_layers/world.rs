@@ -18,6 +18,7 @@ use lock_runtime::store::{
 use lock_runtime::{
     Clock, Lease, LockClient, LockOptions, MemoryStore, Store, StoreError, StoreErrorKind, Wait,
 };
+use lock_tests::{Proxy, RedisServer};
 use lock_tower::{HttpLockLayerBuilder, LockLayer};
 use tokio::sync::watch;
 use tower::{Service, service_fn};
@@ -107,6 +108,14 @@ pub(crate) fn two_clients() -> (LockClient, LockClient, MemoryStore) {
     let store = MemoryStore::new();
     let client = |store| LockClient::builder().store(store).unwrap();
     (client(store.clone()), client(store.peer()), store)
+}
+
+/// A client to which the server is far away: a lock that is let go of behind the answer's back is seen to
+/// be held when the answer is there.
+pub(crate) async fn from_afar(server: &RedisServer) -> (LockClient, Proxy) {
+    let proxy = Proxy::start(server.port()).await;
+    proxy.delay_requests(Duration::from_millis(5));
+    (LockClient::connect(&proxy.url()).await.unwrap(), proxy)
 }
 
 /// A store with moods.
