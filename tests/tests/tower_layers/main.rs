@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests as well")]
 
 mod answers;
+mod connection;
 mod contract;
 mod edges;
 mod grpc;
@@ -12,7 +13,9 @@ mod hold;
 mod keys;
 mod outages;
 mod policies;
+mod prompt;
 mod release;
+mod reload;
 mod router;
 mod streams;
 mod terms;
