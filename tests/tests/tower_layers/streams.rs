@@ -78,7 +78,7 @@ async fn serve(layer: HttpLockLayerBuilder, answer: Answer) -> SocketAddr {
         }
     };
     let app = Router::new()
-        .route("/orders/{id}/pay", post(handler.clone()).head(handler))
+        .route("/orders/{id}/pay", post(handler).head(handler))
         .route_layer(layer.build().unwrap())
         .route("/health", get(async || "well"));
     connection::serve(app).await
