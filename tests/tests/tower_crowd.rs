@@ -110,6 +110,28 @@ fn send(servers: &[Server; 2], path: &str, n: usize) -> tokio::task::JoinHandle<
     tokio::spawn(async move { client.send_request(request).await.unwrap().status() })
 }
 
+/// S-26: all thousand stand in one line, each behind the one that was sent before it to the other
+/// process, and are served in that order.
+async fn everybody_in_turn(servers: &[Server; 2], locks: &LockClient, redis: &RawClient) {
+    let fair = locks.fair_mutex("order:42").lock().await.unwrap();
+    let mut requests = Vec::new();
+    for n in 0..1000 {
+        requests.push(send(servers, "fair", n));
+        eventually(BOUND, "it has its place", async || {
+            redis.get::<usize>(&["LLEN", "redisson_lock_queue:{order:42}"]).await == n + 1
+        })
+        .await;
+    }
+    assert!(!requests.iter().any(tokio::task::JoinHandle::is_finished), "all wait at once");
+    fair.release().await.unwrap();
+    for request in requests {
+        assert_eq!(timeout(BOUND, request).await.expect("a hang").unwrap(), StatusCode::OK);
+    }
+    let served: Vec<usize> = redis.get(&["LRANGE", "served", "0", "-1"]).await;
+    assert_eq!(served, (0..1000).collect::<Vec<_>>());
+    assert_eq!(redis.get::<usize>(&["GET", "sum"]).await, 1000);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_requests_take_turns() {
     let server = RedisServer::start().await;
@@ -117,29 +139,10 @@ async fn a_thousand_requests_take_turns() {
     let servers = [Server::start(&server.url()).await, Server::start(&server.url()).await];
     let locks = LockClient::connect(&server.url()).await.unwrap();
 
-    // S-26: the first hundred come one after the other, to either process, and the rest at once.
-    let fair = locks.fair_mutex("order:42").lock().await.unwrap();
-    let mut requests = Vec::new();
-    for n in 0..1000 {
-        requests.push(send(&servers, "fair", n));
-        if n < 100 || n == 999 {
-            eventually(BOUND, "it has its place", async || {
-                redis.get::<usize>(&["LLEN", "redisson_lock_queue:{order:42}"]).await == n + 1
-            })
-            .await;
-        }
-    }
-    fair.release().await.unwrap();
-    for request in requests {
-        assert_eq!(timeout(BOUND, request).await.expect("a hang").unwrap(), StatusCode::OK);
-    }
-    let served: Vec<usize> = redis.get(&["LRANGE", "served", "0", "-1"]).await;
-    assert_eq!(served[..100], (0..100).collect::<Vec<_>>());
-    assert_eq!((served.len(), redis.get::<usize>(&["GET", "sum"]).await), (1000, 1000));
-
+    everybody_in_turn(&servers, &locks, &redis).await;
     // S-18: what does not fit in line is sent away at once, and the memory of a crowd goes with it.
     let mut before = [0; 2];
-    for round in 0..6 {
+    for round in 0..16 {
         let narrow = locks.mutex("narrow:42").lock().await.unwrap();
         let requests: Vec<_> = (0..1000).map(|n| send(&servers, "narrow", n)).collect();
         eventually(BOUND, "all but those in line are answered", async || {
@@ -156,9 +159,10 @@ async fn a_thousand_requests_take_turns() {
         assert!((2..=22).contains(&count(200)), "{} were served", count(200));
         for (before, server) in before.iter_mut().zip(&servers) {
             let live = server.memory().await;
-            // Everything is as large as it will be by then.
-            if round < 3 {
-                *before = live;
+            // By then the buffers of all connections are as large as they will be, each having grown
+            // by a step now and then.
+            if round < 8 {
+                *before = live.max(*before);
             }
             assert!(live < *before + 200_000, "{before} bytes grew to {live}");
         }

@@ -194,7 +194,9 @@ impl Check {
                 policies.insert(name.clone(), resolved);
             }
         }
-        patterns.sort_by_key(|policy| std::cmp::Reverse(pattern::weight(policy.name())));
+        patterns.sort_by_cached_key(|policy: &Policy| {
+            std::cmp::Reverse(pattern::weight(policy.name()))
+        });
         (policies, patterns)
     }
 
@@ -238,17 +240,19 @@ impl Check {
         self.report(path, message);
     }
 
+    /// Those that fit equally closely stand together.
     fn patterns(&mut self, patterns: &[Policy]) {
-        for (at, one) in patterns.iter().enumerate() {
-            let rivals = patterns[at + 1..].iter();
-            let weight = pattern::weight(one.name());
-            let rivals = rivals.take_while(|other| pattern::weight(other.name()) == weight);
-            for other in rivals.filter(|other| pattern::overlap(one.name(), other.name())) {
-                let message = format!(
-                    "fits some names as closely as {}; make one of them longer",
-                    join("lock.policies", other.name())
-                );
-                self.report(join("lock.policies", one.name()), message);
+        let weigh = |policy: &Policy| pattern::weight(policy.name());
+        for rivals in patterns.chunk_by(|one, other| weigh(one) == weigh(other)) {
+            for (at, one) in rivals.iter().enumerate() {
+                let overlaps = |other: &&Policy| pattern::overlap(one.name(), other.name());
+                for other in rivals[at + 1..].iter().filter(overlaps) {
+                    let message = format!(
+                        "fits some names as closely as {}; make one of them longer",
+                        join("lock.policies", other.name())
+                    );
+                    self.report(join("lock.policies", one.name()), message);
+                }
             }
         }
     }

@@ -5,6 +5,7 @@
 
 mod answers;
 mod clients;
+mod connection;
 mod contract;
 mod edges;
 mod grpc;
@@ -13,7 +14,9 @@ mod hold;
 mod keys;
 mod outages;
 mod policies;
+mod prompt;
 mod release;
+mod reload;
 mod router;
 mod routes;
 mod streams;

@@ -12,25 +12,30 @@ use axum::response::sse::{Event, Sse};
 use axum::routing::{get, post};
 use bytes::Bytes;
 use futures_util::stream::{self, Stream, StreamExt};
-use http::{Request, Response, StatusCode};
-use http_body_util::{BodyExt, Empty};
-use hyper::body::Incoming;
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use http::header::CONTENT_LENGTH;
+use http::{Method, StatusCode};
+use http_body_util::BodyExt;
 use lock_runtime::{LockClient, MemoryStore, Wait};
-use lock_tests::RedisServer;
+use lock_tests::{Proxy, RedisServer};
 use lock_tower::{HttpLockLayerBuilder, LockLayer};
-use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
+use crate::connection::{self, Client, frame, request};
 use crate::world::{SOON, fixed, free_soon, held, two_clients};
 
 const ORDER: &str = "order:42";
 
 /// The route's answer.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy)]
 enum Answer {
     Json,
+    /// Nothing, and 200.
+    Empty,
+    /// Nothing, and 204.
+    NoContent,
+    /// Two chunks, of a length that is announced.
+    Announced,
     /// Three events, 20 ms apart.
     Events,
     /// One event, and then nothing for an hour.
@@ -54,6 +59,15 @@ async fn serve(layer: HttpLockLayerBuilder, answer: Answer) -> SocketAddr {
     let handler = move || async move {
         match answer {
             Answer::Json => axum::Json([42]).into_response(),
+            Answer::Empty => ().into_response(),
+            Answer::NoContent => StatusCode::NO_CONTENT.into_response(),
+            Answer::Announced => {
+                let chunks = stream::iter(["ab", "cd"]).then(async |chunk| {
+                    sleep(Duration::from_millis(1)).await;
+                    Ok::<_, Infallible>(chunk)
+                });
+                ([(CONTENT_LENGTH, "4")], Body::from_stream(chunks)).into_response()
+            }
             Answer::Events => Sse::new(events(3, Duration::from_millis(20))).into_response(),
             Answer::Silence => Sse::new(events(2, Duration::from_secs(3600))).into_response(),
             Answer::Flood => {
@@ -64,69 +78,17 @@ async fn serve(layer: HttpLockLayerBuilder, answer: Answer) -> SocketAddr {
         }
     };
     let app = Router::new()
-        .route("/orders/{id}/pay", post(handler))
+        .route("/orders/{id}/pay", post(handler).head(handler))
         .route_layer(layer.build().unwrap())
         .route("/health", get(async || "well"));
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(axum::serve(listener, app).into_future());
-    address
+    connection::serve(app).await
 }
 
 fn layer(locks: &LockClient) -> HttpLockLayerBuilder {
     LockLayer::http().key("order:{path.id}").client(locks.clone()).wait(Wait::Never)
 }
 
-fn request() -> Request<Empty<Bytes>> {
-    Request::post("http://a/orders/42/pay").header("host", "a").body(Empty::new()).unwrap()
-}
-
-/// One connection of the one version or the other.
-enum Client {
-    One(hyper::client::conn::http1::SendRequest<Empty<Bytes>>),
-    Two(hyper::client::conn::http2::SendRequest<Empty<Bytes>>),
-}
-
-impl Client {
-    async fn connect(address: SocketAddr, version: u8) -> Self {
-        let io = TokioIo::new(TcpStream::connect(address).await.unwrap());
-        if version == 1 {
-            let (client, connection) = hyper::client::conn::http1::handshake(io).await.unwrap();
-            tokio::spawn(connection);
-            Self::One(client)
-        } else {
-            let executor = TokioExecutor::new();
-            let (client, connection) =
-                hyper::client::conn::http2::handshake(executor, io).await.unwrap();
-            tokio::spawn(connection);
-            Self::Two(client)
-        }
-    }
-
-    async fn pay(&mut self) -> Response<Incoming> {
-        let sent = async {
-            match self {
-                Self::One(client) => {
-                    client.ready().await.unwrap();
-                    client.send_request(request()).await.unwrap()
-                }
-                Self::Two(client) => client.send_request(request()).await.unwrap(),
-            }
-        };
-        timeout(SOON, sent).await.unwrap()
-    }
-}
-
-/// The next that says anything: HTTP/2 ends with data that is empty.
-async fn frame(body: &mut Incoming) -> Option<Result<Bytes, hyper::Error>> {
-    loop {
-        let frame = timeout(SOON, body.frame()).await.expect("the body says nothing");
-        match frame.map(|frame| frame.map(|frame| frame.into_data().unwrap_or_default())) {
-            Some(Ok(data)) if data.is_empty() => {}
-            frame => return frame,
-        }
-    }
-}
+const PAY: &str = "/orders/42/pay";
 
 async fn is_held(store: &MemoryStore) {
     lock_tests::eventually(SOON, "it is held", async || held(store, ORDER) == 1).await;
@@ -139,7 +101,7 @@ async fn events_hold_the_lock_to_their_end_and_json_does_not() {
         let mut client = Client::connect(serve(layer(&locks), Answer::Events).await, version).await;
         // On one connection one after the other: the end comes after the release.
         for _ in 0..3 {
-            let mut body = client.pay().await.into_body();
+            let mut body = client.send(request(PAY)).await.into_body();
             let mut seen = 0;
             while let Some(event) = frame(&mut body).await {
                 event.unwrap();
@@ -148,7 +110,7 @@ async fn events_hold_the_lock_to_their_end_and_json_does_not() {
             assert_eq!((seen, held(&store, ORDER)), (3, 0), "HTTP/{version}");
         }
         let mut client = Client::connect(serve(layer(&locks), Answer::Json).await, version).await;
-        let answer = client.pay().await;
+        let answer = client.send(request(PAY)).await;
         assert_eq!((answer.status(), held(&store, ORDER)), (StatusCode::OK, 0));
         assert_eq!(answer.headers()["content-length"], "4");
         assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), "[42]");
@@ -163,7 +125,7 @@ async fn a_lease_lost_on_the_way_breaks_the_connection() {
         let terms = fixed(Wait::Never, Duration::from_millis(200));
         let layer = LockLayer::http().key("order:{path.id}").client(locks).options(terms);
         let mut client = Client::connect(serve(layer, Answer::Silence).await, version).await;
-        let mut body = client.pay().await.into_body();
+        let mut body = client.send(request(PAY)).await.into_body();
         assert_eq!(frame(&mut body).await.unwrap().unwrap(), "data: 0\n\n");
         let next = frame(&mut body).await;
         assert!(matches!(next, Some(Err(_))), "HTTP/{version}: a clean end: {next:?}");
@@ -176,7 +138,7 @@ async fn a_slow_reader_is_cut_off() {
         let (locks, peer, store) = two_clients();
         let layer = layer(&locks).max_hold(Duration::from_millis(300));
         let mut client = Client::connect(serve(layer, Answer::Flood).await, version).await;
-        let mut body = client.pay().await.into_body();
+        let mut body = client.send(request(PAY)).await.into_body();
         assert!(frame(&mut body).await.unwrap().is_ok());
         assert_eq!(held(&store, ORDER), 1);
         // The client reads no more, and the server therefore polls no more.
@@ -201,7 +163,7 @@ async fn a_client_that_hangs_up_amid_the_body_frees_the_lock() {
         let (locks, _, store) = two_clients();
         let address = serve(layer(&locks), Answer::Silence).await;
         let mut client = Client::connect(address, version).await;
-        let mut body = client.pay().await.into_body();
+        let mut body = client.send(request(PAY)).await.into_body();
         frame(&mut body).await.unwrap().unwrap();
         is_held(&store).await;
         // HTTP/2 resets the stream and keeps the connection.
@@ -214,24 +176,43 @@ async fn a_client_that_hangs_up_amid_the_body_frees_the_lock() {
 }
 
 /// A client behind a load balancer, over Redis: whatever its answers are, the next request finds the
-/// lock free.
+/// lock free, at whichever process it arrives. Every other request goes to a process that is closer to
+/// Redis than the one before, and would overtake a release that nobody waited for.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sequential_client_never_meets_itself() {
     let server = RedisServer::start().await;
-    let (mut clients, mut answers) = (Vec::new(), 0);
-    for (version, answer) in
-        [(1, Answer::Json), (2, Answer::Json), (1, Answer::Events), (2, Answer::Events)]
-    {
-        let locks = LockClient::connect(&server.url()).await.unwrap();
-        let address = serve(layer(&locks), answer);
-        clients.push(Client::connect(address.await, version).await);
+    let far = Proxy::start(server.port()).await;
+    far.delay_requests(Duration::from_millis(2));
+    let answers = [
+        (Answer::Json, "[42]"),
+        (Answer::Empty, ""),
+        (Answer::NoContent, ""),
+        (Answer::Announced, "abcd"),
+        (Answer::Events, "data: 0\n\ndata: 1\n\ndata: 2\n\n"),
+    ];
+    let mut clients = Vec::new();
+    for (answer, text) in answers {
+        for version in [1, 2] {
+            let locks = LockClient::connect(&far.url()).await.unwrap();
+            let layer = layer(&locks).methods([Method::POST, Method::HEAD]);
+            clients.push((Client::connect(serve(layer, answer).await, version).await, text));
+        }
     }
-    for _ in 0..25 {
-        for client in &mut clients {
-            let answer = client.pay().await;
-            assert_eq!(answer.status(), StatusCode::OK, "answer {answers}");
-            answer.into_body().collect().await.unwrap();
-            answers += 1;
+    let locks = LockClient::connect(&server.url()).await.unwrap();
+    let mut near = Client::connect(serve(layer(&locks), Answer::Json).await, 1).await;
+    for round in 0..30 {
+        for (n, (client, text)) in clients.iter_mut().enumerate() {
+            let (mut request, mut expected) = (connection::request(PAY), *text);
+            // One in three, and each of them in turn.
+            if (round + n) % 3 == 0 {
+                (*request.method_mut(), expected) = (Method::HEAD, "");
+            }
+            let answer = client.send(request).await;
+            assert!(answer.status().is_success(), "{} in round {round} at {n}", answer.status());
+            assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), expected);
+            let next = near.send(connection::request(PAY)).await;
+            assert_eq!(next.status(), StatusCode::OK, "after round {round} at {n}");
+            next.into_body().collect().await.unwrap();
         }
     }
     assert!(!server.client().exists(ORDER).await);
@@ -253,11 +234,8 @@ async fn frames_arrive_when_they_are_sent() {
         let app = Router::new()
             .route("/orders/{id}/pay", post(handler))
             .route_layer(layer(&locks).build().unwrap());
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        tokio::spawn(axum::serve(listener, app).into_future());
-        let mut client = Client::connect(address, version).await;
-        let mut body = client.pay().await.into_body();
+        let mut client = Client::connect(connection::serve(app).await, version).await;
+        let mut body = client.send(request(PAY)).await.into_body();
         for text in ["one", "two"] {
             sender.send(Event::default().data(text)).unwrap();
             assert_eq!(frame(&mut body).await.unwrap().unwrap(), format!("data: {text}\n\n"));
