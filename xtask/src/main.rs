@@ -18,7 +18,8 @@ cargo xtask <command>
   bench [--quick] …    finds or installs redis-server, then runs the benchmarks;
                        args go to the benchmark program
   compile-time         measures what the attribute costs the compiler, with 200 functions
-  ci                   test, then formatting, clippy and docs: all that has to pass
+  ci                   test, then formatting, clippy, docs, and what attribute and layers cost:
+                       all that has to pass
   help                 prints this
 
 redis-server is the program named by REDIS_SERVER, or the one on the PATH, or gets installed by
@@ -93,5 +94,8 @@ fn ci() -> Result<(), Failure> {
     let bare = &["--package", "lock-runtime", "--no-default-features"];
     Step::new("clippy").args(bare).args(deny).run()?;
     let docs = Step::new("doc").args(&["--workspace", "--no-deps", "--all-features"]);
-    docs.env("RUSTDOCFLAGS", "-D warnings").run()
+    docs.env("RUSTDOCFLAGS", "-D warnings").run()?;
+    // Those whose bounds hold on a busy machine as well: they compare within a process, without a server.
+    let costs = ["--quick", "--strict", "--only", "attribute", "--only", "layer", "--only", "load"];
+    bench(&costs.map(str::to_owned))
 }
