@@ -1,0 +1,7 @@
+//! Locks on the master that real sentinels name, through fail-overs (S-15, S-31, S-33).
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+
+mod failover;
+mod stale;
+mod start;
+mod world;

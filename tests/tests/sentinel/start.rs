@@ -1,0 +1,150 @@
+//! Finding the master: by name, from whoever knows it, or not at all.
+
+use std::error::Error;
+
+use lock_runtime::policy::LockFile;
+use lock_runtime::{LockClient, LockError, StoreError, StoreErrorKind};
+use lock_tests::redis_server::Sentinels;
+use lock_tests::{RedisServer, eventually};
+use tokio::time::Instant;
+
+use super::world::{NAME, SOON, World, wait_for_client};
+
+async fn refused<U: AsRef<str>>(master: &str, nodes: impl IntoIterator<Item = U>) -> StoreError {
+    match LockClient::connect_sentinel(master, nodes).await {
+        Err(LockError::Store(error)) => error,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Takes `name`, looks for it on the server, and gives it back.
+async fn takes(client: &LockClient, name: &str, server: &RedisServer) {
+    let guard = client.mutex(name).lock().await.unwrap();
+    assert!(server.client().exists(name).await, "{name} is not on the master");
+    guard.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn by_name_from_code_and_configuration() {
+    let world = World::new(1).await;
+    let urls = world.sentinels.urls();
+    let client = LockClient::connect_sentinel(NAME, &urls).await.unwrap();
+    takes(&client, "code", world.master()).await;
+    let text = format!("[lock]\nsentinel = {{ master = '{NAME}', nodes = {urls:?} }}");
+    let config = toml::from_str::<LockFile>(&text).unwrap().lock;
+    let client = LockClient::from_config(config).await.unwrap();
+    takes(&client, "configuration", world.master()).await;
+
+    // Sentinels are there to find the master, not to lock.
+    for node in 0..3 {
+        world.sentinels.kill(node);
+    }
+    takes(&client, "alone", world.master()).await;
+}
+
+/// One that is dead or hangs costs nothing, whatever its place; the last one is enough.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dead_first_sentinel_does_not_matter() {
+    let world = World::new(1).await;
+    let urls = world.sentinels.urls();
+    world.sentinels.pause(0);
+    let start = Instant::now();
+    let client = LockClient::connect_sentinel(NAME, &urls).await.unwrap();
+    let hanging = start.elapsed();
+    takes(&client, "hangs", world.master()).await;
+    world.sentinels.kill(0);
+    let start = Instant::now();
+    LockClient::connect_sentinel(NAME, &urls).await.unwrap();
+    let dead = start.elapsed();
+    assert!(hanging < SOON / 20 && dead < SOON / 20, "{hanging:?}, {dead:?}");
+    world.sentinels.kill(1);
+    let client = LockClient::connect_sentinel(NAME, &urls).await.unwrap();
+    takes(&client, "last", world.master()).await;
+}
+
+/// S-33: what is wrong is said at once, by kind and in one sentence.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_wrong_is_said_at_once() {
+    let world = World::new(1).await;
+    let urls = world.sentinels.urls();
+    let error = refused("lokcs", &urls).await;
+    assert_eq!(error.kind(), StoreErrorKind::Config);
+    assert!(
+        error.to_string().starts_with("the sentinels do not know a master \"lokcs\""),
+        "{error}"
+    );
+
+    let error = refused(NAME, ["redis://127.0.0.1:1", "redis://127.0.0.1:2"]).await;
+    assert_eq!(error.kind(), StoreErrorKind::Unavailable);
+    let expected =
+        "no sentinel of the 2 asked can be reached; check their addresses and that they run";
+    assert_eq!(error.to_string(), expected);
+
+    let error = refused(NAME, [world.master().url()]).await;
+    assert_eq!(error.kind(), StoreErrorKind::Config);
+    let cause = error.source().unwrap().to_string();
+    assert!(cause.contains("no sentinel") && cause.contains("26379"), "{cause}");
+
+    assert_eq!(refused(NAME, [""; 0]).await.kind(), StoreErrorKind::Config);
+    for master in ["", "redis://locks:6379", "http://locks", "a b", "redis://:x@"] {
+        assert_eq!(refused(master, &urls).await.kind(), StoreErrorKind::Config, "{master}");
+    }
+    assert_eq!(refused(NAME, [format!("{}/1", urls[0])]).await.kind(), StoreErrorKind::Config);
+
+    world.master().pause();
+    let start = Instant::now();
+    let error = refused(NAME, &urls).await;
+    assert!(error.kind().is_transient(), "{error:?}");
+    assert!(start.elapsed() < SOON / 3, "{:?}", start.elapsed());
+    world.master().resume();
+}
+
+/// Credentials in the nodes are the sentinels', those in the master are the servers'; and its database.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn credentials_and_a_database() {
+    let master = RedisServer::builder().password("server").arg("--masterauth", "server");
+    let master = master.start().await;
+    let replica = RedisServer::builder().replica_of(master.port()).password("server");
+    let replica = replica.arg("--masterauth", "server").start().await;
+    master.wait_for_replicas(1).await;
+    let sentinels = Sentinels::builder(NAME).password("sent/nel").servers_password("server");
+    let sentinels = sentinels.start(&master, 1).await;
+    let urls = sentinels.urls();
+    let client = LockClient::connect_sentinel("redis://:server@locks/2", &urls).await.unwrap();
+    let guard = client.mutex("two").lock().await.unwrap();
+    assert!(master.client().keys().await.is_empty(), "in another database");
+    guard.release().await.unwrap();
+
+    for wrong in ["redis://:s3cr3t@locks", "locks"] {
+        let error = refused(wrong, &urls).await;
+        assert_eq!(error.kind(), StoreErrorKind::Denied, "{error:?}");
+        assert!(error.to_string().contains("redis://user:password@locks"), "{error}");
+    }
+    let without = format!("redis://:s3cr3t@127.0.0.1:{}", sentinels.port(0));
+    let error = refused("redis://:server@locks", [without]).await;
+    assert_eq!(error.kind(), StoreErrorKind::Denied, "{error:?}");
+    assert!(!format!("{error:?}").contains("s3cr3t"), "{error:?}");
+
+    // Both are used again after a fail-over.
+    sentinels.client(1).cmd(&["SENTINEL", "FAILOVER", NAME]).await;
+    sentinels.wait_for_promotion(master.port(), &[0, 1, 2]).await;
+    wait_for_client(&replica).await;
+    client.mutex("two").lock().await.unwrap().release().await.unwrap();
+}
+
+/// A sentinel that has missed a fail-over, for how long it may be, is outvoted by one that has not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_newest_configuration_counts() {
+    let (world, behind) = tokio::join!(World::new(1), World::new(1));
+    world.sentinels.client(0).cmd(&["SENTINEL", "FAILOVER", NAME]).await;
+    let promoted = world.promoted().await;
+    for node in 0..3 {
+        let named = async || world.sentinels.master_port(node).await == promoted.port();
+        eventually(SOON, "all know", named).await;
+    }
+    let (old, new) = (behind.sentinels.urls(), world.sentinels.urls());
+    for nodes in [vec![&old[0], &new[0]], vec![&old[0], &old[1], &new[0]]] {
+        let client = LockClient::connect_sentinel(NAME, nodes).await.unwrap();
+        takes(&client, "newest", promoted).await;
+    }
+}
