@@ -150,7 +150,8 @@ impl LockClientBuilder {
         self
     }
 
-    /// What [`connect`](Self::connect) trusts and shows; it then takes `rediss://` addresses only.
+    /// What [`connect`](Self::connect) and [`connect_sentinel`](Self::connect_sentinel) trust and show;
+    /// they then take `rediss://` addresses only.
     ///
     /// # Examples
     ///

@@ -13,8 +13,8 @@ use crate::raw_client::RawClient;
 pub(super) const PORT_ATTEMPTS: usize = 20;
 
 /// The files of a server's own certificate and key.
-const CERTIFICATE: &str = "server.pem";
-const PRIVATE_KEY: &str = "server.key";
+pub(super) const CERTIFICATE: &str = "server.pem";
+pub(super) const PRIVATE_KEY: &str = "server.key";
 
 /// The settings of a [`RedisServer`].
 #[derive(Debug, Clone, Default)]

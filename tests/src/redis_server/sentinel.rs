@@ -1,7 +1,6 @@
 //! Sentinels that watch a throw-away server.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
@@ -10,8 +9,11 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
-use super::builder::{PORT_ATTEMPTS, free_port};
-use super::{RedisServer, START_BOUND, START_PAUSE, StartError, binary, percent_encoded};
+use super::builder::{CERTIFICATE, PORT_ATTEMPTS, PRIVATE_KEY, free_port, write_certificate};
+use super::{
+    RedisServer, START_BOUND, START_PAUSE, StartError, binary, percent_encoded, socket_in,
+    socket_url,
+};
 use crate::eventually::eventually;
 use crate::leash::Leash;
 use crate::raw_client::RawClient;
@@ -27,6 +29,7 @@ const PERIODS: [&str; 8] =
 #[derive(Debug)]
 pub struct Sentinels {
     nodes: Vec<Sentinel>,
+    scheme: &'static str,
     master: String,
     password: Option<String>,
 }
@@ -47,6 +50,15 @@ pub struct SentinelsBuilder {
     master: String,
     password: Option<String>,
     servers_password: Option<String>,
+    tls: Option<Tls>,
+}
+
+/// A certificate, its key, and the authority of everybody's, in PEM.
+#[derive(Debug, Clone)]
+struct Tls {
+    certificate: String,
+    private_key: String,
+    authority: String,
 }
 
 impl SentinelsBuilder {
@@ -62,6 +74,16 @@ impl SentinelsBuilder {
         self
     }
 
+    /// Speaks TLS only, to clients and servers: all show certificates of this authority. In PEM.
+    pub fn tls(mut self, certificate: &str, private_key: &str, authority: &str) -> Self {
+        self.tls = Some(Tls {
+            certificate: certificate.to_owned(),
+            private_key: private_key.to_owned(),
+            authority: authority.to_owned(),
+        });
+        self
+    }
+
     /// Starts three sentinels that watch `master`, and waits until all know each other and so many
     /// replicas. A master that is silent for half a second is replaced.
     ///
@@ -73,8 +95,9 @@ impl SentinelsBuilder {
         for _ in 0..3 {
             nodes.push(self.node(master.port()).await);
         }
+        let scheme = if self.tls.is_some() { "rediss" } else { "redis" };
         let Self { master, password, .. } = self;
-        let sentinels = Sentinels { nodes, master, password };
+        let sentinels = Sentinels { nodes, scheme, master, password };
         for node in &sentinels.nodes {
             eventually(AGREE_BOUND, "a sentinel knows all others and the replicas", async || {
                 let state = sentinels.state(node).await;
@@ -87,9 +110,7 @@ impl SentinelsBuilder {
 
     async fn node(&self, master: u16) -> Sentinel {
         for _ in 0..PORT_ATTEMPTS {
-            match Sentinel::launch(free_port(), &self.config(master), self.password.as_deref())
-                .await
-            {
+            match self.launch(free_port(), master).await {
                 Ok(node) => return node,
                 Err(StartError::PortTaken) => {}
                 Err(error) => panic!("{}", error.report()),
@@ -98,12 +119,15 @@ impl SentinelsBuilder {
         panic!("{}", StartError::PortTaken.report());
     }
 
-    fn config(&self, port: u16) -> String {
-        let Self { master, password, servers_password } = self;
+    fn config(&self, dir: &TempDir, own: u16, port: u16) -> String {
+        let Self { master, password, servers_password, tls } = self;
+        let folder = dir.path().display();
         let mut text = format!(
-            "bind 127.0.0.1\nprotected-mode no\nsentinel monitor {master} 127.0.0.1 {port} 2\n\
+            "bind 127.0.0.1\nprotected-mode no\ndir {folder}\nunixsocket {}\n\
+             sentinel monitor {master} 127.0.0.1 {port} 2\n\
              sentinel down-after-milliseconds {master} 500\n\
-             sentinel failover-timeout {master} 5000\n"
+             sentinel failover-timeout {master} 5000\n",
+            socket_in(dir).display()
         );
         let mut add = |line: String| text.push_str(&line);
         if let Some(password) = servers_password {
@@ -112,27 +136,38 @@ impl SentinelsBuilder {
         if let Some(password) = password {
             add(format!("requirepass {password}\nsentinel sentinel-pass {password}\n"));
         }
+        match tls {
+            None => add(format!("port {own}\n")),
+            Some(Tls { certificate, private_key, authority }) => {
+                write_certificate(dir, certificate, private_key);
+                fs::write(dir.path().join("authority.pem"), authority)
+                    .expect("the sentinel's directory is writable");
+                add(format!(
+                    "port 0\ntls-port {own}\ntls-replication yes\n\
+                     tls-ca-cert-file {folder}/authority.pem\n\
+                     tls-cert-file {folder}/{CERTIFICATE}\ntls-key-file {folder}/{PRIVATE_KEY}\n"
+                ));
+            }
+        }
         text
     }
-}
 
-impl Sentinel {
-    async fn launch(port: u16, config: &str, password: Option<&str>) -> Result<Self, StartError> {
+    async fn launch(&self, port: u16, master: u16) -> Result<Sentinel, StartError> {
         let dir = tempfile::Builder::new()
             .prefix("lock-tests-sentinel-")
             .tempdir()
             .expect("the system's temporary directory is writable");
         let (file, log) = (dir.path().join("sentinel.conf"), dir.path().join("sentinel.log"));
-        let mut text = config.to_owned();
-        writeln!(text, "port {port}\ndir {}", dir.path().display()).expect("a string grows");
-        fs::write(&file, text).expect("the sentinel's directory is writable");
+        fs::write(&file, self.config(&dir, port, master))
+            .expect("the sentinel's directory is writable");
         let output = File::create(&log).expect("the sentinel's directory is writable");
         let mut command = Command::new(binary::path());
         command.arg(&file).arg("--sentinel").stdin(Stdio::null());
         command.stdout(output.try_clone().expect("a file can be duplicated")).stderr(output);
         let mut process = Leash::spawn(&mut command, Some(dir.path()))
             .unwrap_or_else(|error| panic!("{}", binary::missing(&error)));
-        let client = RawClient::new(&url(port, password));
+        let password = self.password.as_deref().map(percent_encoded);
+        let client = RawClient::new(&socket_url(&socket_in(&dir), password.as_deref()));
         let deadline = Instant::now() + START_BOUND;
         let set = [&["SENTINEL", "DEBUG"][..], &PERIODS].concat();
         while let Err(error) = client.try_cmd(&set).await {
@@ -149,9 +184,11 @@ impl Sentinel {
             }
             sleep(START_PAUSE).await;
         }
-        Ok(Self { process: Mutex::new(process), _dir: dir, port, client })
+        Ok(Sentinel { process: Mutex::new(process), _dir: dir, port, client })
     }
+}
 
+impl Sentinel {
     fn process(&self) -> std::sync::MutexGuard<'_, Leash> {
         self.process.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
@@ -160,13 +197,21 @@ impl Sentinel {
 impl Sentinels {
     /// Sentinels that call their master so, with other settings.
     pub fn builder(master: &str) -> SentinelsBuilder {
-        SentinelsBuilder { master: master.to_owned(), password: None, servers_password: None }
+        SentinelsBuilder {
+            master: master.to_owned(),
+            password: None,
+            servers_password: None,
+            tls: None,
+        }
     }
 
     /// The addresses of all, with their password if they have one.
     #[must_use]
     pub fn urls(&self) -> Vec<String> {
-        self.nodes.iter().map(|node| url(node.port, self.password.as_deref())).collect()
+        let password = self.password.as_deref().map(percent_encoded);
+        let password = password.map_or_else(String::new, |password| format!(":{password}@"));
+        let url = |node: &Sentinel| format!("{}://{password}127.0.0.1:{}", self.scheme, node.port);
+        self.nodes.iter().map(url).collect()
     }
 
     /// The port of one.
@@ -255,9 +300,4 @@ impl Sentinels {
     async fn state(&self, node: &Sentinel) -> BTreeMap<String, String> {
         node.client.get(&["SENTINEL", "MASTER", &self.master]).await
     }
-}
-
-fn url(port: u16, password: Option<&str>) -> String {
-    let password = password.map(|password| format!(":{}@", percent_encoded(password)));
-    format!("redis://{}127.0.0.1:{port}", password.unwrap_or_default())
 }

@@ -26,8 +26,9 @@ async fn the_master_dies() {
     eventually(SOON, "the replica knows", async || replica.client().exists("held").await).await;
 
     world.master().kill();
+    let free = tokio::spawn(client.mutex("free").lock());
     world.promoted().await;
-    let free = client.mutex("free").lock().await.unwrap();
+    let free = free.await.unwrap().unwrap();
     assert!(replica.client().exists("free").await, "not on the new master");
     free.release().await.unwrap();
 

@@ -22,12 +22,26 @@ async fn replaced(world: &World) -> &RedisServer {
 /// It comes back while clients are connected to it, and grants to whoever asks; ours have left.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_master_that_is_back_is_not_asked() {
+    not_asked(&World::new(1).await).await;
+}
+
+/// The same where the sentinels do not let us hear of their events.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nor_without_events() {
     let world = World::new(1).await;
+    for node in 0..3 {
+        let client = world.sentinels.client(node);
+        client.cmd(&["ACL", "SETUSER", "default", "-subscribe"]).await;
+    }
+    not_asked(&world).await;
+}
+
+async fn not_asked(world: &World) {
     // One that has subscriptions, and one that has been idle and would not have noticed.
     let (busy, idle) = (world.client().await, world.client().await);
     let guard = busy.mutex("warm").lock().await.unwrap();
     drop(guard);
-    let promoted = replaced(&world).await;
+    let promoted = replaced(world).await;
     wait_for_client(promoted).await;
     let both = async || promoted.command_calls().await["role"] >= 2;
     lock_tests::eventually(SOON, "both are at the new master", both).await;

@@ -1,6 +1,6 @@
 //! What is said of sentinels and of their master, in addresses.
 
-use redis::{Client, ConnectionAddr};
+use redis::{Client, ConnectionAddr, ConnectionInfo};
 
 use super::super::address::has_port;
 use super::node::Node;
@@ -45,21 +45,7 @@ impl Master {
 
     /// A client for the server that is the master now.
     pub(super) fn client(&self, host: &str, port: u16) -> Result<Client, StoreError> {
-        let info = self.model.get_connection_info();
-        let host = host.to_owned();
-        let addr = match info.addr() {
-            ConnectionAddr::TcpTls { insecure, tls_params, .. } => ConnectionAddr::TcpTls {
-                host,
-                port,
-                insecure: *insecure,
-                tls_params: tls_params.clone(),
-            },
-            _ => ConnectionAddr::Tcp(host, port),
-        };
-        Client::open(info.clone().set_addr(addr)).map_err(|error| {
-            let message = "the address that the sentinels name cannot be used";
-            StoreError::new(StoreErrorKind::Config, message).with_source(error)
-        })
+        at(self.model.get_connection_info(), host.to_owned(), port)
     }
 }
 
@@ -79,7 +65,7 @@ pub(super) fn nodes<U: AsRef<str>>(
     urls: impl IntoIterator<Item = U>,
     to_client: ToClient<'_>,
 ) -> Result<Vec<Node>, StoreError> {
-    let nodes = urls.into_iter().map(|url| node(url.as_ref(), to_client));
+    let nodes = urls.into_iter().map(|url| node(url.as_ref(), to_client).map(Node::new));
     let nodes = nodes.collect::<Result<Vec<_>, _>>()?;
     if nodes.is_empty() {
         let message = "there is no sentinel to ask; name at least one, better all of them";
@@ -88,7 +74,7 @@ pub(super) fn nodes<U: AsRef<str>>(
     Ok(nodes)
 }
 
-fn node(url: &str, to_client: ToClient<'_>) -> Result<Node, StoreError> {
+fn node(url: &str, to_client: ToClient<'_>) -> Result<Client, StoreError> {
     let client = to_client(url)?;
     let info = client.get_connection_info();
     if info.redis_settings().db() != 0 {
@@ -96,22 +82,29 @@ fn node(url: &str, to_client: ToClient<'_>) -> Result<Node, StoreError> {
                        redis://name/database";
         return Err(StoreError::new(StoreErrorKind::Config, message));
     }
-    let addr = match info.addr() {
-        _ if has_port(url) => return Ok(Node::new(client)),
-        ConnectionAddr::Tcp(host, _) => ConnectionAddr::Tcp(host.clone(), PORT),
-        ConnectionAddr::TcpTls { host, insecure, tls_params, .. } => ConnectionAddr::TcpTls {
-            host: host.clone(),
-            port: PORT,
+    match info.addr() {
+        ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } if !has_port(url) => {
+            at(info, host.clone(), PORT)
+        }
+        _ => Ok(client),
+    }
+}
+
+/// A client that differs from another in the address alone.
+fn at(model: &ConnectionInfo, host: String, port: u16) -> Result<Client, StoreError> {
+    let addr = match model.addr() {
+        ConnectionAddr::TcpTls { insecure, tls_params, .. } => ConnectionAddr::TcpTls {
+            host,
+            port,
             insecure: *insecure,
             tls_params: tls_params.clone(),
         },
-        _ => return Ok(Node::new(client)),
+        _ => ConnectionAddr::Tcp(host, port),
     };
-    let client = Client::open(info.clone().set_addr(addr)).map_err(|error| {
-        let message = "the address of a sentinel cannot be used";
+    Client::open(model.clone().set_addr(addr)).map_err(|error| {
+        let message = "the address of a sentinel, or of the server that it names, cannot be used";
         StoreError::new(StoreErrorKind::Config, message).with_source(error)
-    })?;
-    Ok(Node::new(client))
+    })
 }
 
 #[cfg(test)]
@@ -144,5 +137,22 @@ mod tests {
         {
             assert!(Master::parse(none, &client).is_err(), "{none}");
         }
+    }
+
+    #[test]
+    fn a_sentinel_listens_on_its_own_port_unless_told_otherwise() {
+        for (url, expected) in [
+            ("redis://one", "one:26379"),
+            ("redis://one/", "one:26379"),
+            ("redis://user:p%3A1@one", "one:26379"),
+            ("redis://[::1]", "::1:26379"),
+            ("redis://one:6379", "one:6379"),
+            ("redis://:pw@[::1]:5", "::1:5"),
+            ("unix:///run/sentinel.sock", "/run/sentinel.sock"),
+        ] {
+            let node = node(url, &client).unwrap_or_else(|error| panic!("{url}: {error}"));
+            assert_eq!(address(&node), (expected.to_owned(), 0), "{url}");
+        }
+        assert!(node("redis://one/1", &client).is_err());
     }
 }

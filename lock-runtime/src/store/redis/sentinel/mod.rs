@@ -140,9 +140,13 @@ impl Sentinels {
     pub(super) async fn follow(&self, renamed: impl Fn()) {
         let mut names = self.named.subscribe();
         let ask = async {
-            let mut newer_than = EVERY / 2;
+            let (mut newer_than, mut well) = (EVERY / 2, true);
             loop {
-                let _ = self.look(newer_than).await;
+                let error = self.look(newer_than).await.err();
+                if let Some(error) = error.as_ref().filter(|_| well) {
+                    tracing::warn!(%error, "a fail-over goes unnoticed until a sentinel answers");
+                }
+                well = error.is_none();
                 // A fleet does not ask in step.
                 let pause = EVERY.mul_f64(0.75 + 0.5 * fastrand::f64());
                 let hinted = timeout(pause, self.hint.notified()).await.is_ok();
@@ -179,13 +183,8 @@ impl Sentinels {
             }
             None => Err(self.nothing_learnt(answers, !names.is_empty(), seen.known.is_some())),
         };
-        let was_well = seen.last.as_ref().is_none_or(|last| last.outcome.is_ok());
-        match &outcome {
-            Ok(named) => self.announce(named),
-            Err(error) if was_well => {
-                tracing::warn!(%error, "the sentinels do not name a master; a fail-over goes unnoticed");
-            }
-            Err(_) => {}
+        if let Ok(named) = &outcome {
+            self.announce(named);
         }
         seen.last = Some(Look { at, outcome: outcome.clone() });
         outcome
