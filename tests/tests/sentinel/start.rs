@@ -1,9 +1,10 @@
 //! Finding the master: by name, from whoever knows it, or not at all.
 
 use std::error::Error;
+use std::time::Duration;
 
 use lock_runtime::policy::LockFile;
-use lock_runtime::{LockClient, LockError, StoreError, StoreErrorKind};
+use lock_runtime::{LockClient, LockError, LockOptions, StoreError, StoreErrorKind, Wait};
 use lock_tests::redis_server::Sentinels;
 use lock_tests::{RedisServer, eventually};
 use tokio::time::Instant;
@@ -42,21 +43,43 @@ async fn by_name_from_code_and_configuration() {
     takes(&client, "alone", world.master()).await;
 }
 
+/// Events are asked for on the one connection to each sentinel, and a client that is shut down leaves none.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_connection_to_each_sentinel() {
+    let world = World::new(0).await;
+    let clients = async |node: usize| -> usize {
+        let list: String = world.sentinels.client(node).get(&["CLIENT", "LIST"]).await;
+        list.lines().filter(|line| line.contains(" sub=2 ")).count()
+    };
+    let client = LockClient::connect_sentinel(NAME, world.sentinels.urls()).await.unwrap();
+    let options = LockOptions::builder().replicas(1, Duration::from_millis(10)).wait(Wait::Never);
+    client.mutex("a").with(options.build().unwrap()).lock().await.unwrap_err();
+    takes(&client, "a", world.master()).await;
+    for node in 0..3 {
+        eventually(SOON, "it listens", async || clients(node).await == 1).await;
+    }
+    client.shutdown(SOON).await;
+    for node in 0..3 {
+        eventually(SOON, "it has left", async || clients(node).await == 0).await;
+    }
+}
+
 /// One that is dead or hangs costs nothing, whatever its place; the last one is enough.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dead_first_sentinel_does_not_matter() {
     let world = World::new(1).await;
     let urls = world.sentinels.urls();
     world.sentinels.pause(0);
-    let start = Instant::now();
-    let client = LockClient::connect_sentinel(NAME, &urls).await.unwrap();
-    let hanging = start.elapsed();
-    takes(&client, "hangs", world.master()).await;
+    let timed = async || {
+        let start = Instant::now();
+        let client = LockClient::connect_sentinel(NAME, &urls).await.unwrap();
+        takes(&client, "some", world.master()).await;
+        start.elapsed() < Duration::from_millis(800)
+    };
+    // A busy machine may need a second try. What it hangs for by itself is a second.
+    eventually(SOON, "one that hangs is not waited for", timed).await;
     world.sentinels.kill(0);
-    let start = Instant::now();
-    LockClient::connect_sentinel(NAME, &urls).await.unwrap();
-    let dead = start.elapsed();
-    assert!(hanging < SOON / 10 && dead < SOON / 10, "{hanging:?}, {dead:?}");
+    eventually(SOON, "one that is dead is not waited for", timed).await;
     world.sentinels.kill(1);
     let client = LockClient::connect_sentinel(NAME, &urls).await.unwrap();
     takes(&client, "last", world.master()).await;

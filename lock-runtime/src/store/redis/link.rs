@@ -141,7 +141,7 @@ impl Link {
         if self.channels.is_confirmed(name, live.number) {
             return Ok(());
         }
-        let answer = timeout_at(deadline, live.connection.clone().subscribe(name)).await;
+        let answer = timeout_at(deadline, live.subscribe(name)).await;
         self.judge(&live, answer)?;
         self.channels.confirm(name, live.number);
         Ok(())
@@ -280,7 +280,7 @@ impl Link {
 
     async fn replay_subscriptions(&self, live: &Live) {
         let subscribe = |name: String| async move {
-            let confirmed = timeout(PING_TIMEOUT, live.connection.clone().subscribe(&name)).await;
+            let confirmed = timeout(PING_TIMEOUT, live.subscribe(&name)).await;
             if matches!(confirmed, Ok(Ok(()))) {
                 self.channels.confirm(&name, live.number);
             }
@@ -372,6 +372,7 @@ async fn attend(link: Weak<Link>, source: Source) {
         () = supervise(link.clone()) => {}
         () = source.follow(leave) => {}
     }
+    source.rest();
 }
 
 /// Reconnects, looks after the connection, and ends with the link.

@@ -69,16 +69,22 @@ impl Live {
         unless(retired, connection.send_packed_command(cmd)).await?.extract_error()
     }
 
+    /// Subscribes a channel, which is done once the server has confirmed it.
+    pub(super) async fn subscribe(&self, name: &str) -> RedisResult<()> {
+        let mut connection = self.connection.clone();
+        unless(self.retired(), connection.subscribe(name)).await
+    }
+
     fn retired(&self) -> Option<watch::Receiver<bool>> {
         self.mortal.as_ref().map(|mortal| mortal.retired.subscribe())
     }
 }
 
 /// The answer, unless it comes when the connection has been retired or does not come before that.
-async fn unless(
+async fn unless<T>(
     retired: Option<watch::Receiver<bool>>,
-    answer: impl Future<Output = RedisResult<Value>>,
-) -> RedisResult<Value> {
+    answer: impl Future<Output = RedisResult<T>>,
+) -> RedisResult<T> {
     let Some(mut retired) = retired else { return answer.await };
     let watched = retired.clone();
     let until_retired = async {

@@ -57,6 +57,13 @@ impl Source {
         }
     }
 
+    /// Ends what [`follow`](Self::follow) has opened.
+    pub(super) fn rest(&self) {
+        if let Self::Sentinels(sentinels) = self {
+            sentinels.rest();
+        }
+    }
+
     /// Waits before the next attempt to connect, no longer than until another server is named.
     pub(super) async fn pause(&self, pause: Duration) {
         match self {

@@ -163,6 +163,11 @@ impl Sentinels {
         let ((), ()) = join(ask, tell).await;
     }
 
+    /// Ends the connections to the sentinels.
+    pub(super) fn rest(&self) {
+        self.nodes.iter().for_each(Node::rest);
+    }
+
     /// Which server is the master, asked no longer ago than `newer_than`.
     async fn look(&self, newer_than: Duration) -> Result<Named, StoreError> {
         let mut seen = self.seen.lock().await;

@@ -57,12 +57,12 @@ impl Node {
                 answer => return self.answered(answer),
             }
         }
-        let hint = Arc::clone(hint);
+        let (name, hint) = (master.to_owned(), Arc::clone(hint));
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(NODE_TIMEOUT))
             .set_response_timeout(Some(NODE_TIMEOUT))
             .set_push_sender(move |push: PushInfo| {
-                if push.kind == PushKind::Message {
+                if push.kind == PushKind::Message && is_about(&push, &name) {
                     hint.notify_one();
                 }
                 Ok::<_, redis::aio::SendError>(())
@@ -75,6 +75,10 @@ impl Node {
         self.answered(answer)
     }
 
+    pub(super) fn rest(&self) {
+        *self.connection() = None;
+    }
+
     fn answered(&self, answer: RedisResult<Option<Named>>) -> Result<Option<Named>, StoreError> {
         self.missed.store(0, Ordering::Relaxed);
         answer.map_err(refusal)
@@ -82,6 +86,16 @@ impl Node {
 
     fn connection(&self) -> MutexGuard<'_, Option<MultiplexedConnection>> {
         self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// True for an event of this master: a sentinel may watch many.
+fn is_about(push: &PushInfo, master: &str) -> bool {
+    match push.data.get(1) {
+        Some(Value::BulkString(event)) => {
+            event.split(|byte| *byte == b' ').any(|word| word == master.as_bytes())
+        }
+        _ => false,
     }
 }
 
