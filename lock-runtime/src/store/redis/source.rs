@@ -14,13 +14,13 @@ use crate::error::StoreError;
 /// See the module.
 #[derive(Clone)]
 pub(super) enum Source {
-    Server(Client),
+    Server(Arc<Client>),
     Sentinels(Arc<Sentinels>),
 }
 
 impl From<Client> for Source {
     fn from(client: Client) -> Self {
-        Self::Server(client)
+        Self::Server(Arc::new(client))
     }
 }
 
