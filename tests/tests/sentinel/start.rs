@@ -43,7 +43,8 @@ async fn by_name_from_code_and_configuration() {
     takes(&client, "alone", world.master()).await;
 }
 
-/// Events are asked for on the one connection to each sentinel, and a client that is shut down leaves none.
+/// With the permissions that the documentation names. Events are asked for on the one connection to each
+/// sentinel, and a client that is shut down leaves none.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_connection_to_each_sentinel() {
     let world = World::new(0).await;
@@ -51,7 +52,15 @@ async fn one_connection_to_each_sentinel() {
         let list: String = world.sentinels.client(node).get(&["CLIENT", "LIST"]).await;
         list.lines().filter(|line| line.contains(" sub=2 ")).count()
     };
-    let client = LockClient::connect_sentinel(NAME, world.sentinels.urls()).await.unwrap();
+    let mut urls = Vec::new();
+    for node in 0..3 {
+        let user = "ACL SETUSER asker on >pw resetchannels &+switch-master &+promoted-slave -@all \
+                    +sentinel|master +sentinel|get-master-addr-by-name +subscribe";
+        let words: Vec<_> = user.split_whitespace().collect();
+        world.sentinels.client(node).cmd(&words).await;
+        urls.push(format!("redis://asker:pw@127.0.0.1:{}", world.sentinels.port(node)));
+    }
+    let client = LockClient::connect_sentinel(NAME, urls).await.unwrap();
     let options = LockOptions::builder().replicas(1, Duration::from_millis(10)).wait(Wait::Never);
     client.mutex("a").with(options.build().unwrap()).lock().await.unwrap_err();
     takes(&client, "a", world.master()).await;
@@ -143,6 +152,11 @@ async fn credentials_and_a_database() {
         assert_eq!(error.kind(), StoreErrorKind::Denied, "{error:?}");
         assert!(error.to_string().contains("redis://user:password@locks"), "{error}");
     }
+    let user = ["ACL", "SETUSER", "roleless", "on", ">pw", "~*", "&*", "+@all", "-role"];
+    master.client().cmd(&user).await;
+    let error = refused("redis://roleless:pw@locks", &urls).await;
+    assert_eq!(error.kind(), StoreErrorKind::Denied, "{error:?}");
+    assert!(error.to_string().contains("`RedisStore` says what it needs"), "{error}");
     let without = format!("redis://:s3cr3t@127.0.0.1:{}", sentinels.port(0));
     let error = refused("redis://:server@locks", [without]).await;
     assert_eq!(error.kind(), StoreErrorKind::Denied, "{error:?}");
