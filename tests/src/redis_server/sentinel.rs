@@ -126,7 +126,7 @@ impl SentinelsBuilder {
             "bind 127.0.0.1\nprotected-mode no\ndir {folder}\nunixsocket {}\n\
              sentinel monitor {master} 127.0.0.1 {port} 2\n\
              sentinel down-after-milliseconds {master} 500\n\
-             sentinel failover-timeout {master} 5000\n",
+             sentinel failover-timeout {master} 3000\n",
             socket_in(dir).display()
         );
         let mut add = |line: String| text.push_str(&line);
