@@ -24,7 +24,7 @@ use self::address::Master;
 pub(super) use self::named::Named;
 use self::named::{Known, learn};
 use self::node::Node;
-use super::errors::server_error;
+use super::errors::connect_error;
 use super::source::connect;
 use crate::error::{StoreError, StoreErrorKind};
 
@@ -113,8 +113,8 @@ impl Sentinels {
                  they announce an address that does not lead to it from here"
             ),
             StoreErrorKind::Denied => format!(
-                "the server that the sentinels name as {name:?} refuses this client; its user and \
-                 password belong into the master: redis://user:password@{name}"
+                "the server that the sentinels name as {name:?} refuses this client; if it wants \
+                 a user and a password, they belong into the master: redis://user:password@{name}"
             ),
             _ => return error,
         };
@@ -269,7 +269,8 @@ fn no_sentinel(asked: usize) -> StoreError {
 async fn role(connection: &MultiplexedConnection) -> Result<bool, StoreError> {
     let mut connection = connection.clone();
     let answer = connection.send_packed_command(&redis::cmd("ROLE")).await;
-    match answer.and_then(Value::extract_error).map_err(server_error)? {
+    // Sentinels cut clients off while they promote, which is no refusal.
+    match answer.and_then(Value::extract_error).map_err(connect_error)? {
         Value::Array(parts) => match parts.first() {
             Some(Value::BulkString(role)) => Ok(role == b"master"),
             _ => Err(not_understood()),
