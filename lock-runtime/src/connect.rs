@@ -47,7 +47,7 @@ impl LockClientBuilder {
     ///
     /// - [`LockError::InvalidOptions`] if it names no address, or one of a kind that this release or
     ///   this build does not know.
-    /// - As [`LockClient::connect`] or, of a quorum,
+    /// - As [`LockClient::connect`], of sentinels [`LockClient::connect_sentinel`] or, of a quorum,
     ///   [`QuorumBuilder::connect`](crate::QuorumBuilder::connect).
     ///
     /// # Cancel safety
@@ -79,9 +79,6 @@ impl LockClientBuilder {
             Some(LockAddress::Cluster(_)) => {
                 invalid("lock.cluster is not in this release; give one server as lock.url")
             }
-            Some(LockAddress::Sentinel(_)) => {
-                invalid("lock.sentinel is not in this release; give one server as lock.url")
-            }
             None => invalid(
                 "the configuration names no server; give one as lock.url, or \"memory:\" for locks \
                  of this process",
@@ -94,10 +91,17 @@ impl LockClientBuilder {
                 let quorum = crate::quorum::Quorum::builder().client(builder).connect(urls).await?;
                 Ok(quorum.client().clone())
             }
+            #[cfg(feature = "redis")]
+            Some(LockAddress::Sentinel(sentinel)) => {
+                let nodes = sentinel.nodes.iter().map(crate::policy::Address::as_str);
+                builder.connect_sentinel(sentinel.master.as_str(), nodes).await
+            }
             #[cfg(not(feature = "redis"))]
-            Some(LockAddress::Server(_) | LockAddress::Quorum(_)) => invalid(
-                "this build has no Redis in it; turn on the feature `redis` of lock-runtime",
-            ),
+            Some(LockAddress::Server(_) | LockAddress::Sentinel(_) | LockAddress::Quorum(_)) => {
+                invalid(
+                    "this build has no Redis in it; turn on the feature `redis` of lock-runtime",
+                )
+            }
         }
     }
 }

@@ -251,7 +251,10 @@ async fn no_address_shows_its_password() {
             LockClient::connect(address).await.map(drop),
             tls.clone().connect(address).await.map(drop),
             Quorum::connect([address]).await.map(drop),
-            Quorum::builder().client(tls).connect([address, "x"]).await.map(drop),
+            Quorum::builder().client(tls.clone()).connect([address, "x"]).await.map(drop),
+            LockClient::connect_sentinel(address, ["redis://127.0.0.1:1"]).await.map(drop),
+            LockClient::connect_sentinel("locks", [address]).await.map(drop),
+            tls.connect_sentinel(address, [address]).await.map(drop),
         ] {
             let Err(error) = outcome else { panic!("{address} can be used") };
             assert!(matches!(error, LockError::Store(_)), "{address}: {error:?}");

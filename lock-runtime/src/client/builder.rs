@@ -150,7 +150,8 @@ impl LockClientBuilder {
         self
     }
 
-    /// What [`connect`](Self::connect) trusts and shows; it then takes `rediss://` addresses only.
+    /// What [`connect`](Self::connect) and [`connect_sentinel`](Self::connect_sentinel) trust and show;
+    /// they then take `rediss://` addresses only.
     ///
     /// # Examples
     ///
@@ -188,6 +189,47 @@ impl LockClientBuilder {
             return self.store(store);
         }
         let store = RedisStore::connect(url).await?;
+        self.store(store)
+    }
+
+    /// Connects to the master that sentinels name: see [`LockClient::connect_sentinel`].
+    ///
+    /// # Errors
+    ///
+    /// As [`LockClient::connect_sentinel`], and [`LockError::InvalidOptions`] or
+    /// [`LockError::InvalidKey`] if a setting is wrong.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future closes what was opened.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), lock_runtime::LockError> {
+    /// use lock_runtime::LockClient;
+    /// use std::time::Duration;
+    ///
+    /// let client = LockClient::builder()
+    ///     .store_patience(Duration::from_secs(30)) // more than a fail-over takes
+    ///     .connect_sentinel("locks", ["redis://one", "redis://two", "redis://three"])
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "redis")]
+    pub async fn connect_sentinel<U: AsRef<str>>(
+        self,
+        master: &str,
+        nodes: impl IntoIterator<Item = U>,
+    ) -> Result<LockClient, LockError> {
+        self.check()?;
+        #[cfg(feature = "tls-rustls")]
+        if let Some(tls) = &self.tls {
+            let store = RedisStore::connect_sentinel_with_tls(master, nodes, tls).await?;
+            return self.store(store);
+        }
+        let store = RedisStore::connect_sentinel(master, nodes).await?;
         self.store(store)
     }
 

@@ -92,6 +92,42 @@ impl LockClient {
         Self::builder().connect(url).await
     }
 
+    /// Connects to the master that Redis Sentinel names, and follows it through fail-overs.
+    ///
+    /// `master` is its name or, with credentials, a database or TLS, `redis://user:password@name/2`;
+    /// `nodes` are the addresses of the sentinels. See
+    /// [`RedisStore::connect_sentinel`](crate::RedisStore::connect_sentinel) for both, and for what a
+    /// fail-over does to locks.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Store`] at once if an address or the name is wrong, no sentinel or not the master
+    /// can be reached, or one of them refuses the credentials. Once connected, the client reconnects by
+    /// itself, for ever.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future closes what was opened.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), lock_runtime::LockError> {
+    /// use lock_runtime::LockClient;
+    ///
+    /// let sentinels = ["redis://one:26379", "redis://two:26379", "redis://three:26379"];
+    /// let client = LockClient::connect_sentinel("locks", sentinels).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "redis")]
+    pub async fn connect_sentinel<U: AsRef<str>>(
+        master: &str,
+        nodes: impl IntoIterator<Item = U>,
+    ) -> Result<Self, LockError> {
+        Self::builder().connect_sentinel(master, nodes).await
+    }
+
     /// Starts a client with settings of its own.
     pub fn builder() -> LockClientBuilder {
         LockClientBuilder::default()

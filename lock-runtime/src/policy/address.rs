@@ -43,14 +43,21 @@ impl fmt::Debug for Address {
     }
 }
 
-/// `{ master = "…", nodes = […] }`
+/// `{ master = "…", nodes = […] }`: the server that Redis Sentinel names, as
+/// `RedisStore::connect_sentinel` has it.
 ///
 /// # Examples
 ///
 /// ```
 /// use lock_runtime::policy::Sentinel;
 ///
-/// let sentinel: Sentinel = toml::from_str("master = 'locks'\nnodes = ['redis://one:26379']")?;
+/// let sentinel: Sentinel = toml::from_str(
+///     r#"
+///     master = "redis://:secret@locks/2" # or "locks"; rediss://locks for TLS
+///     nodes = ["redis://one:26379", "redis://two:26379", "redis://three:26379"]
+///     "#,
+/// )?;
+/// assert_eq!(sentinel.master.as_str(), "redis://:secret@locks/2");
 /// assert_eq!(sentinel.nodes[0].as_str(), "redis://one:26379");
 /// # Ok::<_, toml::de::Error>(())
 /// ```
@@ -58,9 +65,10 @@ impl fmt::Debug for Address {
 #[serde(deny_unknown_fields, remote = "Self")]
 #[non_exhaustive]
 pub struct Sentinel {
-    /// What the sentinels call the server.
-    pub master: String,
-    /// The sentinels.
+    /// What the sentinels call the server; where it wants credentials, another database or TLS, an
+    /// address with that name in place of a host and without a port.
+    pub master: Address,
+    /// The addresses of the sentinels, with *their* credentials; port 26379 if they say none.
     #[serde(deserialize_with = "required_list")]
     pub nodes: Vec<Address>,
 }

@@ -3,6 +3,7 @@
 //! ```toml
 //! [lock]
 //! url = "redis://127.0.0.1:6379"      # or quorum = ["…", "…", "…"], or "memory:"
+//! # sentinel = { master = "locks", nodes = ["redis://one:26379", "…", "…"] }
 //! namespace = "shop"
 //! # override = "config"               # policies win over what the code says
 //!

@@ -87,13 +87,25 @@ impl Check {
             LockAddress::Server(url) => self.server(&path, url),
             LockAddress::Cluster(nodes) | LockAddress::Quorum(nodes) => self.servers(&path, nodes),
             LockAddress::Sentinel(sentinel) => {
-                if sentinel.master.is_empty() {
-                    self.report("lock.sentinel.master", "is empty; name what the sentinels watch");
-                }
+                self.master("lock.sentinel.master", &sentinel.master);
                 self.servers("lock.sentinel.nodes", &sentinel.nodes);
             }
         }
         Some(address)
+    }
+
+    fn master(&mut self, path: &str, master: &Address) {
+        let named = match master.as_str() {
+            "" => return self.report(path, "is empty; name what the sentinels watch"),
+            text => text.split_once("://"),
+        };
+        if named
+            .is_some_and(|(scheme, _)| !["redis", "rediss", "valkey", "valkeys"].contains(&scheme))
+        {
+            let expected = "is no master; write its name, or redis://user:password@name/database \
+                            (rediss:// for TLS)";
+            self.report(path, expected);
+        }
     }
 
     fn servers(&mut self, path: &str, nodes: &[Address]) {

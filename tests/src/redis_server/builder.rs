@@ -10,11 +10,11 @@ use super::{Address, RedisServer, StartError, binary, percent_encoded, socket_in
 use crate::raw_client::RawClient;
 
 /// How many ports to try when others keep taking the one that was free a moment ago.
-const PORT_ATTEMPTS: usize = 20;
+pub(super) const PORT_ATTEMPTS: usize = 20;
 
 /// The files of a server's own certificate and key.
-const CERTIFICATE: &str = "server.pem";
-const PRIVATE_KEY: &str = "server.key";
+pub(super) const CERTIFICATE: &str = "server.pem";
+pub(super) const PRIVATE_KEY: &str = "server.key";
 
 /// The settings of a [`RedisServer`].
 #[derive(Debug, Clone, Default)]
@@ -173,7 +173,7 @@ pub(super) fn write_certificate(dir: &TempDir, certificate: &str, private_key: &
 /// on Linux, 49152 and up elsewhere): while a server of such a port is down, a client that keeps
 /// reconnecting can be given that very port, is then connected to itself, and keeps the server
 /// from coming back.
-fn free_port() -> u16 {
+pub(super) fn free_port() -> u16 {
     loop {
         let port = fastrand::u16(10_000..32_000);
         if TcpListener::bind(("127.0.0.1", port)).is_ok() {

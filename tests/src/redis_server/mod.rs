@@ -8,6 +8,7 @@
 mod binary;
 mod builder;
 mod observe;
+mod sentinel;
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -24,6 +25,7 @@ use crate::raw_client::RawClient;
 
 pub use builder::RedisServerBuilder;
 pub use observe::{ClientType, MessageLog};
+pub use sentinel::{Sentinels, SentinelsBuilder};
 
 /// How long a server may take to answer, and a restarted one to get its port back.
 const START_BOUND: Duration = Duration::from_secs(20);

@@ -69,12 +69,13 @@ fn an_unknown_name_suggests_the_nearest() {
 
 /// The wrong file, and everything that is wrong with it.
 #[rustfmt::skip]
-const WRONG_WHOLES: [(&str, &[&str]); 31] = [
+const WRONG_WHOLES: [(&str, &[&str]); 32] = [
     ("[lock]\nurl = 'memory:'\nquorum = ['redis://a']", &["lock.url: is given beside lock.quorum; locks live in one place, keep one"]),
     ("[lock]\nurl = 'localhost:6379'", &["lock.url: is no address; write redis://host:port, rediss://host:port or unix:///path, or memory: for locks of this process"]),
     ("[lock]\nquorum = []", &["lock.quorum: is empty; list at least one address"]),
     ("[lock]\nquorum = ['redis://a', 'redis://b', 'redis://a']", &["lock.quorum[2]: is an address that the list has already; list each once"]),
     ("[lock]\nsentinel = { master = '', nodes = ['redis://a'] }", &["lock.sentinel.master: is empty; name what the sentinels watch"]),
+    ("[lock]\nsentinel = { master = 'unix:///m', nodes = ['a:26379'] }", &["lock.sentinel.master: is no master; write its name, or redis://user:password@name/database (rediss:// for TLS)", "lock.sentinel.nodes[0]: is no address; write redis://host:port, rediss://host:port or unix:///path, or memory: for locks of this process"]),
     ("[lock]\nnamespace = ''", &["lock.namespace: invalid lock key \"\": it is empty; give it a name"]),
     ("[lock.defaults]\nkind = 'fair'\nkey = 'a'", &["lock.defaults.key: belongs into a policy: the defaults are those of all locks; move it", "lock.defaults.kind: belongs into a policy: the defaults are those of all locks; move it"]),
     ("[lock.policies.p]\nwait = '0s'", &["lock.policies.p.wait: \"0s\" never waits; write \"none\" to say so"]),
@@ -150,6 +151,11 @@ fn no_message_repeats_an_address() {
         assert!(!error.to_string().contains("secret"), "{error}");
         assert!(!format!("{error:?}").contains("secret"), "{error:?}");
     }
-    let config = read("[lock]\nquorum = ['redis://:secret@one']").unwrap();
-    assert!(!format!("{config:?}").contains("secret"));
+    for text in [
+        "[lock]\nquorum = ['redis://:secret@one']",
+        "[lock]\nsentinel = { master = 'redis://:secret@one', nodes = ['redis://:secret@one'] }",
+    ] {
+        let config = read(text).unwrap();
+        assert!(!format!("{config:?}").contains("secret"));
+    }
 }

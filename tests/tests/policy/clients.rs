@@ -49,19 +49,21 @@ async fn other_addresses_are_refused() {
             "cluster = ['redis://a']",
             "lock.cluster is not in this release; give one server as lock.url",
         ),
-        (
-            "sentinel = { master = 'm', nodes = ['redis://a'] }",
-            "lock.sentinel is not in this release; give one server as lock.url",
-        ),
     ] {
         let config = read(&format!("[lock]\n{text}")).unwrap();
         let error = LockClient::from_config(config).await.unwrap_err();
         assert_eq!(error.to_string(), format!("invalid lock options: {expected}"));
     }
-    let nobody = read("[lock]\nurl = 'redis://127.0.0.1:1'").unwrap();
-    let error = LockClient::from_config(nobody).await.unwrap_err();
-    let LockError::Store(error) = error else { panic!("{error:?}") };
-    assert_eq!(error.kind(), StoreErrorKind::Unavailable);
+    for nobody in [
+        "url = 'redis://127.0.0.1:1'",
+        "sentinel = { master = 'm', nodes = ['redis://127.0.0.1:1'] }",
+        "sentinel = { master = 'redis://:pw@m/2', nodes = ['redis://:pw@127.0.0.1:1'] }",
+    ] {
+        let config = read(&format!("[lock]\n{nobody}")).unwrap();
+        let error = LockClient::from_config(config).await.unwrap_err();
+        let LockError::Store(error) = error else { panic!("{error:?}") };
+        assert_eq!(error.kind(), StoreErrorKind::Unavailable);
+    }
 }
 
 /// Options of the client that the file does not go with are found before anything is locked.

@@ -72,6 +72,15 @@ fn prepare_tls() -> Result<(), StoreError> {
     Err(StoreError::new(StoreErrorKind::Config, message))
 }
 
+/// True if a port is said in `url`, which can be used.
+pub(super) fn has_port(url: &str) -> bool {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    let port = host.rsplit_once(':').map(|(_, port)| port);
+    port.is_some_and(|port| !port.is_empty() && is_number(port))
+}
+
 /// The address without what may be a password, however it was meant: what is before the host, a port
 /// or a database that is no number, and all that follows. A password's own `#`, `?` or `/` must not
 /// end the search for its `@`, and of an address without a host the password looks like a port.

@@ -14,17 +14,15 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use futures_util::stream::{self, StreamExt};
-use redis::aio::MultiplexedConnection;
-use redis::{
-    AsyncConnectionConfig, Client, Cmd, PushInfo, PushKind, RedisError, RedisResult, Value,
-};
+use redis::{AsyncConnectionConfig, Cmd, PushInfo, PushKind, RedisError, RedisResult, Value};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::channels::Channels;
-use super::errors::connect_error;
+pub(super) use super::live::Live;
 use super::script::load_all;
+use super::source::Source;
 use crate::error::StoreError;
 
 /// How long a connection may take to be made.
@@ -67,29 +65,9 @@ impl CallError {
     }
 }
 
-/// One connection's life.
-pub(super) struct Live {
-    number: u64,
-    connection: MultiplexedConnection,
-}
-
-impl Live {
-    /// Hands one command to the connection when first polled, and resolves to its answer. Errors
-    /// inside an answer of several parts stay where they are.
-    pub(super) fn send(&self, cmd: Cmd) -> impl Future<Output = RedisResult<Value>> + Send + use<> {
-        let mut connection = self.connection.clone();
-        async move {
-            match connection.send_packed_command(&cmd).await? {
-                Value::ServerError(error) => Err(error.into()),
-                answer => Ok(answer),
-            }
-        }
-    }
-}
-
 /// See the module.
 pub(super) struct Link {
-    client: Client,
+    source: Source,
     /// Empty while there is no connection.
     live: ArcSwapOption<Live>,
     connections: AtomicU64,
@@ -111,26 +89,27 @@ pub(super) struct Link {
 
 impl Link {
     /// A link that is not connected yet.
-    pub(super) fn new(client: Client) -> Arc<Self> {
-        Self::made(client, false)
+    pub(super) fn new(source: impl Into<Source>) -> Arc<Self> {
+        Self::made(source.into(), false)
     }
 
     /// Connects for the first time.
-    pub(super) async fn connect(client: Client) -> RedisResult<Arc<Self>> {
-        let link = Self::new(client);
+    pub(super) async fn connect(source: impl Into<Source>) -> Result<Arc<Self>, StoreError> {
+        let link = Self::new(source);
         link.open().await?;
         link.ensure_task();
         Ok(link)
     }
 
-    /// A second connection to the same server. Its task makes it, once started.
+    /// A second connection to the same server, or to whichever is the master. Its task makes it, once
+    /// started.
     pub(super) fn another(&self) -> Arc<Self> {
-        Self::made(self.client.clone(), self.closed.load(Ordering::Acquire))
+        Self::made(self.source.clone(), self.closed.load(Ordering::Acquire))
     }
 
-    fn made(client: Client, closed: bool) -> Arc<Self> {
+    fn made(source: Source, closed: bool) -> Arc<Self> {
         Arc::new(Self {
-            client,
+            source,
             live: ArcSwapOption::empty(),
             connections: AtomicU64::new(0),
             changed: Notify::new(),
@@ -152,10 +131,7 @@ impl Link {
     /// Sends one command and waits for its answer.
     pub(super) async fn call(&self, cmd: &Cmd, deadline: Instant) -> Result<Value, CallError> {
         let live = self.connected(deadline).await?;
-        let mut connection = live.connection.clone();
-        // An error reply comes as a value that is one.
-        let send = async { connection.send_packed_command(cmd).await?.extract_error() };
-        let answer = timeout_at(deadline, send).await;
+        let answer = timeout_at(deadline, live.ask(cmd)).await;
         self.judge(&live, answer)
     }
 
@@ -165,7 +141,7 @@ impl Link {
         if self.channels.is_confirmed(name, live.number) {
             return Ok(());
         }
-        let answer = timeout_at(deadline, live.connection.clone().subscribe(name)).await;
+        let answer = timeout_at(deadline, live.subscribe(name)).await;
         self.judge(&live, answer)?;
         self.channels.confirm(name, live.number);
         Ok(())
@@ -239,6 +215,18 @@ impl Link {
         self.look.notify_one();
     }
 
+    /// Leaves a server that is not the one to be connected to any more.
+    fn leave_replaced(&self) {
+        let (Some(live), Some(named)) = (self.live.load_full(), self.source.named()) else {
+            return;
+        };
+        if live.is_replaced_by(&named) {
+            tracing::info!("the sentinels name another master; connecting to it");
+            live.retire();
+            self.give_up(live.number);
+        }
+    }
+
     /// The connection, as soon as there is one.
     pub(super) async fn connected(&self, deadline: Instant) -> Result<Arc<Live>, CallError> {
         loop {
@@ -261,7 +249,7 @@ impl Link {
         }
     }
 
-    pub(super) async fn open(self: &Arc<Self>) -> RedisResult<()> {
+    pub(super) async fn open(self: &Arc<Self>) -> Result<(), StoreError> {
         let number = self.connections.fetch_add(1, Ordering::Relaxed) + 1;
         let link = Arc::downgrade(self);
         let config = AsyncConnectionConfig::new()
@@ -273,17 +261,16 @@ impl Link {
                 on_push(&link, number, push);
                 Ok::<_, redis::aio::SendError>(())
             });
-        let connecting = self.client.get_multiplexed_async_connection_with_config(&config);
-        let mut connection = timeout(CONNECT_TIMEOUT, connecting)
-            .await
-            .map_err(|_| std::io::Error::from(std::io::ErrorKind::TimedOut))??;
+        let (mut connection, server) = self.source.connect(&config, CONNECT_TIMEOUT).await?;
         let _ = timeout(PING_TIMEOUT, load_all(&mut connection)).await;
         self.suspicious.store(false, Ordering::Relaxed);
-        let live = Arc::new(Live { number, connection });
+        let live = Arc::new(Live::new(number, connection, server));
         if self.closed.load(Ordering::Acquire) {
             return Ok(());
         }
         self.live.store(Some(Arc::clone(&live)));
+        // Who heard of another server before found nothing to leave.
+        self.leave_replaced();
         self.changed.notify_waiters();
         self.replay_subscriptions(&live).await;
         // Only now: whoever is woken asks the store, and hears of what happens after that.
@@ -293,7 +280,7 @@ impl Link {
 
     async fn replay_subscriptions(&self, live: &Live) {
         let subscribe = |name: String| async move {
-            let confirmed = timeout(PING_TIMEOUT, live.connection.clone().subscribe(&name)).await;
+            let confirmed = timeout(PING_TIMEOUT, live.subscribe(&name)).await;
             if matches!(confirmed, Ok(Ok(()))) {
                 self.channels.confirm(&name, live.number);
             }
@@ -309,7 +296,7 @@ impl Link {
         let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
         if task.as_ref().is_none_or(JoinHandle::is_finished) && !self.closed.load(Ordering::Acquire)
         {
-            *task = Some(tokio::spawn(supervise(Arc::downgrade(self))));
+            *task = Some(tokio::spawn(attend(Arc::downgrade(self), self.source.clone())));
         }
     }
 
@@ -317,9 +304,9 @@ impl Link {
     async fn reconnect(self: &Arc<Self>) {
         let mut pause = FIRST_PAUSE;
         while self.live.load().is_none() && !self.closed.load(Ordering::Acquire) {
-            tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64())).await;
+            self.source.pause(pause.mul_f64(0.5 + fastrand::f64())).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
-            let error = self.open().await.err().map(connect_error);
+            let error = self.open().await.err();
             if let Some(error) = &error {
                 tracing::warn!(%error, "cannot connect to the lock store yet");
             }
@@ -378,7 +365,17 @@ impl Link {
     }
 }
 
-/// The task: reconnects, looks after the connection, and ends with the link.
+/// The task: supervises, and follows the source meanwhile.
+async fn attend(link: Weak<Link>, source: Source) {
+    let leave = || link.upgrade().iter().for_each(|link| link.leave_replaced());
+    tokio::select! {
+        () = supervise(link.clone()) => {}
+        () = source.follow(leave) => {}
+    }
+    source.rest();
+}
+
+/// Reconnects, looks after the connection, and ends with the link.
 async fn supervise(link: Weak<Link>) {
     let mut idle_for = Duration::ZERO;
     loop {

@@ -11,10 +11,13 @@ mod end_later;
 mod errors;
 mod inspect;
 mod link;
+mod live;
 mod renew;
 mod replicated;
 mod request;
 mod script;
+mod sentinel;
+mod source;
 #[cfg(feature = "tls-rustls")]
 mod tls;
 
@@ -22,7 +25,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{Client, Value};
+use redis::Value;
 use tokio::time::Instant;
 
 use self::age::Age;
@@ -31,6 +34,7 @@ use self::link::{CallError, Link};
 use self::replicated::Replicated;
 use self::request::{Ask, COUNTER_EXPIRY, field, locks, millis};
 use self::script::{LATCH, RAISE_TOKEN, SHOW_COUNT, Script};
+use self::source::Source;
 #[cfg(feature = "tls-rustls")]
 pub use self::tls::TlsOptions;
 use super::{
@@ -65,7 +69,8 @@ use crate::key::LockKey;
 /// get set incrby` are enough. `wait` is for locks that ask for replicas, `type` for
 /// [`inspect`](crate::LockClient::inspect) and
 /// [`force_release`](crate::LockClient::force_release).
-/// With a [restart guard](crate::QuorumBuilder::restart_guard), `+info` as well.
+/// With a [restart guard](crate::QuorumBuilder::restart_guard), `+info` as well; with
+/// [sentinels](Self::connect_sentinel), `+role`.
 ///
 /// # Servers for locks
 ///
@@ -124,8 +129,8 @@ impl RedisStore {
         Self::open(address::client_with_tls(url, tls)?).await
     }
 
-    async fn open(client: Client) -> Result<Self, StoreError> {
-        Ok(Self::on(Link::connect(client).await.map_err(errors::connect_error)?))
+    async fn open(source: impl Into<Source>) -> Result<Self, StoreError> {
+        Ok(Self::on(Link::connect(source).await?))
     }
 
     fn on(link: Arc<Link>) -> Self {
@@ -150,7 +155,7 @@ impl RedisStore {
 
     /// Connects a prepared store. If that fails it goes on in the background, and is logged.
     pub(crate) async fn connect_now(&self) -> Result<(), StoreError> {
-        let connected = self.link.open().await.map_err(errors::connect_error);
+        let connected = self.link.open().await;
         self.link.ensure_task();
         connected
     }

@@ -1,0 +1,109 @@
+//! A master that was replaced, does not know it, and would go on granting.
+
+use std::time::Duration;
+
+use lock_tests::{RedisServer, eventually};
+use tokio::time::{Instant, timeout};
+
+use super::world::{NAME, SOON, World, builder, wait_for_client};
+
+async fn role(server: &RedisServer) -> String {
+    let info: String = server.client().get(&["INFO", "replication"]).await;
+    info.lines().find_map(|line| line.strip_prefix("role:")).unwrap().to_owned()
+}
+
+/// Stops the master until another is promoted. The sentinels then leave the old one alone for a while.
+async fn replaced(world: &World) -> &RedisServer {
+    world.sentinels.publish_every(Duration::from_secs(5)).await;
+    world.master().pause();
+    world.promoted().await
+}
+
+/// It comes back while clients are connected to it, and grants to whoever asks; ours have left.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_master_that_is_back_is_not_asked() {
+    not_asked(&World::new(1).await).await;
+}
+
+/// The same where the sentinels do not let us hear of their events.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nor_without_events() {
+    let world = World::new(1).await;
+    for node in 0..3 {
+        let client = world.sentinels.client(node);
+        client.cmd(&["ACL", "SETUSER", "default", "-subscribe"]).await;
+    }
+    not_asked(&world).await;
+}
+
+async fn not_asked(world: &World) {
+    // One that has subscriptions, and one that has been idle and would not have noticed.
+    let (busy, idle) = (world.client().await, world.client().await);
+    let guard = busy.mutex("warm").lock().await.unwrap();
+    drop(guard);
+    let promoted = replaced(world).await;
+    wait_for_client(promoted).await;
+    let both = async || promoted.command_calls().await["role"] >= 2;
+    eventually(SOON, "both are at the new master", both).await;
+    world.master().resume();
+    for number in 0..20 {
+        let name = format!("after:{number}");
+        let client = if number % 2 == 0 { &busy } else { &idle };
+        let guard = client.mutex(&*name).lock().await.unwrap();
+        assert!(promoted.client().exists(&name).await, "{name} was granted by the old master");
+        assert!(!world.master().client().exists(&name).await, "{name} was asked of the old master");
+        guard.release().await.unwrap();
+    }
+    assert_eq!(
+        role(world.master()).await,
+        "master",
+        "the old one has been told: nothing was tested"
+    );
+}
+
+/// What was sent to it before it stopped is granted by it when it is back, and that does not count.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_late_grant_of_it_does_not_count() {
+    let world = World::new(1).await;
+    // Nothing of ours gives up waiting for an answer by itself.
+    let client =
+        world.client_of(builder().command_timeout(SOON * 2).store_patience(SOON * 4)).await;
+    client.mutex("warm").lock().await.unwrap().release().await.unwrap();
+    world.sentinels.publish_every(Duration::from_secs(5)).await;
+    world.master().pause();
+    let acquire = tokio::spawn(client.mutex("late").lock());
+    let promoted = world.promoted().await;
+    let guard = timeout(SOON, acquire).await.expect("waits for the old master").unwrap().unwrap();
+    assert!(promoted.client().exists("late").await, "granted by nobody");
+    world.master().resume();
+    guard.release().await.unwrap();
+    assert_eq!(
+        role(world.master()).await,
+        "master",
+        "the old one has been told: nothing was tested"
+    );
+}
+
+/// A client hears of it and does not wait until it asks again, which is up to a second later.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn news_comes_by_events() {
+    let mut waits = Vec::new();
+    // On a busy machine one that hears of it may be late as well; eight that ask by chance are never early.
+    while waits.len() < 3 {
+        let world = World::new(1).await;
+        let mut clients = Vec::new();
+        for _ in 0..8 {
+            clients.push(world.client().await);
+        }
+        world.sentinels.client(0).cmd(&["SENTINEL", "FAILOVER", NAME]).await;
+        let promoted = world.promoted().await;
+        let start = Instant::now();
+        let all = async || promoted.command_calls().await.get("role") == Some(&8);
+        eventually(SOON, "all are at the new master", all).await;
+        waits.push(start.elapsed());
+        if start.elapsed() < Duration::from_millis(400) {
+            return;
+        }
+    }
+    panic!("all eight are there after {waits:?}");
+}

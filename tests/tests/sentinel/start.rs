@@ -1,0 +1,203 @@
+//! Finding the master: by name, from whoever knows it, or not at all.
+
+use std::error::Error;
+use std::time::Duration;
+
+use lock_runtime::policy::LockFile;
+use lock_runtime::{LockClient, LockError, LockOptions, StoreError, StoreErrorKind, Wait};
+use lock_tests::redis_server::Sentinels;
+use lock_tests::{RedisServer, eventually};
+use tokio::time::Instant;
+
+use super::world::{NAME, SOON, World, wait_for_client};
+
+async fn refused<U: AsRef<str>>(master: &str, nodes: impl IntoIterator<Item = U>) -> StoreError {
+    match LockClient::connect_sentinel(master, nodes).await {
+        Err(LockError::Store(error)) => error,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Takes `name`, looks for it on the server, and gives it back.
+async fn takes(client: &LockClient, name: &str, server: &RedisServer) {
+    let guard = client.mutex(name).lock().await.unwrap();
+    assert!(server.client().exists(name).await, "{name} is not on the master");
+    guard.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn by_name_from_code_and_configuration() {
+    let world = World::new(1).await;
+    let urls = world.sentinels.urls();
+    let client = LockClient::connect_sentinel(NAME, &urls).await.unwrap();
+    takes(&client, "code", world.master()).await;
+    let text = format!("[lock]\nsentinel = {{ master = '{NAME}', nodes = {urls:?} }}");
+    let config = toml::from_str::<LockFile>(&text).unwrap().lock;
+    let client = LockClient::from_config(config).await.unwrap();
+    takes(&client, "configuration", world.master()).await;
+
+    // Sentinels are there to find the master, not to lock.
+    for node in 0..3 {
+        world.sentinels.kill(node);
+    }
+    takes(&client, "alone", world.master()).await;
+}
+
+/// With the permissions that the documentation names. Events are asked for on the one connection to each
+/// sentinel, and a client that is shut down leaves none.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_connection_to_each_sentinel() {
+    let world = World::new(0).await;
+    let clients = async |node: usize| -> usize {
+        let list: String = world.sentinels.client(node).get(&["CLIENT", "LIST"]).await;
+        list.lines().filter(|line| line.contains(" sub=2 ")).count()
+    };
+    let mut urls = Vec::new();
+    for node in 0..3 {
+        let user = "ACL SETUSER asker on >pw resetchannels &+switch-master &+promoted-slave -@all \
+                    +sentinel|master +sentinel|get-master-addr-by-name +subscribe";
+        let words: Vec<_> = user.split_whitespace().collect();
+        world.sentinels.client(node).cmd(&words).await;
+        urls.push(format!("redis://asker:pw@127.0.0.1:{}", world.sentinels.port(node)));
+    }
+    let client = LockClient::connect_sentinel(NAME, urls).await.unwrap();
+    let options = LockOptions::builder().replicas(1, Duration::from_millis(10)).wait(Wait::Never);
+    client.mutex("a").with(options.build().unwrap()).lock().await.unwrap_err();
+    takes(&client, "a", world.master()).await;
+    for node in 0..3 {
+        eventually(SOON, "it listens", async || clients(node).await == 1).await;
+    }
+    client.shutdown(SOON).await;
+    for node in 0..3 {
+        eventually(SOON, "it has left", async || clients(node).await == 0).await;
+    }
+}
+
+/// One that is dead or hangs costs nothing, whatever its place; the last one is enough.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dead_first_sentinel_does_not_matter() {
+    let world = World::new(1).await;
+    let urls = world.sentinels.urls();
+    world.sentinels.pause(0);
+    let timed = async || {
+        let start = Instant::now();
+        let client = LockClient::connect_sentinel(NAME, &urls).await.unwrap();
+        takes(&client, "some", world.master()).await;
+        start.elapsed() < Duration::from_millis(800)
+    };
+    // A busy machine may need a second try. What it hangs for by itself is a second.
+    eventually(SOON, "one that hangs is not waited for", timed).await;
+    world.sentinels.kill(0);
+    eventually(SOON, "one that is dead is not waited for", timed).await;
+    world.sentinels.kill(1);
+    let client = LockClient::connect_sentinel(NAME, &urls).await.unwrap();
+    takes(&client, "last", world.master()).await;
+}
+
+/// S-33: what is wrong is said at once, by kind and in one sentence.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_wrong_is_said_at_once() {
+    let world = World::new(1).await;
+    let urls = world.sentinels.urls();
+    let error = refused("lokcs", &urls).await;
+    assert_eq!(error.kind(), StoreErrorKind::Config);
+    assert!(
+        error.to_string().starts_with("the sentinels do not know a master \"lokcs\""),
+        "{error}"
+    );
+
+    let error = refused(NAME, ["redis://127.0.0.1:1", "redis://127.0.0.1:2"]).await;
+    assert_eq!(error.kind(), StoreErrorKind::Unavailable);
+    let expected =
+        "no sentinel of the 2 asked can be reached; check their addresses and that they run";
+    assert_eq!(error.to_string(), expected);
+
+    let error = refused(NAME, [world.master().url()]).await;
+    assert_eq!(error.kind(), StoreErrorKind::Config);
+    let cause = error.source().unwrap().to_string();
+    assert!(cause.contains("no sentinel") && cause.contains("26379"), "{cause}");
+
+    assert_eq!(refused(NAME, [""; 0]).await.kind(), StoreErrorKind::Config);
+    for master in ["", "redis://locks:6379", "http://locks", "a b", "redis://:x@"] {
+        assert_eq!(refused(master, &urls).await.kind(), StoreErrorKind::Config, "{master}");
+    }
+    assert_eq!(refused(NAME, [format!("{}/1", urls[0])]).await.kind(), StoreErrorKind::Config);
+
+    world.master().pause();
+    let start = Instant::now();
+    let error = refused(NAME, &urls).await;
+    assert!(error.kind().is_transient(), "{error:?}");
+    assert!(start.elapsed() < SOON / 3, "{:?}", start.elapsed());
+    world.master().resume();
+}
+
+/// Credentials in the nodes are the sentinels', those in the master are the servers'; and its database.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn credentials_and_a_database() {
+    let master = RedisServer::builder().password("server").arg("--masterauth", "server");
+    let master = master.start().await;
+    let replica = RedisServer::builder().replica_of(master.port()).password("server");
+    let replica = replica.arg("--masterauth", "server").start().await;
+    master.wait_for_replicas(1).await;
+    let sentinels = Sentinels::builder(NAME).password("sent/nel").servers_password("server");
+    let sentinels = sentinels.start(&master, 1).await;
+    let urls = sentinels.urls();
+    let client = LockClient::connect_sentinel("redis://:server@locks/2", &urls).await.unwrap();
+    let guard = client.mutex("two").lock().await.unwrap();
+    assert!(master.client().keys().await.is_empty(), "in another database");
+    guard.release().await.unwrap();
+
+    for wrong in ["redis://:s3cr3t@locks", "locks"] {
+        let error = refused(wrong, &urls).await;
+        assert_eq!(error.kind(), StoreErrorKind::Denied, "{error:?}");
+        assert!(error.to_string().contains("redis://user:password@locks"), "{error}");
+    }
+    let user = ["ACL", "SETUSER", "roleless", "on", ">pw", "~*", "&*", "+@all", "-role"];
+    master.client().cmd(&user).await;
+    let error = refused("redis://roleless:pw@locks", &urls).await;
+    assert_eq!(error.kind(), StoreErrorKind::Denied, "{error:?}");
+    assert!(error.to_string().contains("`RedisStore` says what it needs"), "{error}");
+    let without = format!("redis://:s3cr3t@127.0.0.1:{}", sentinels.port(0));
+    let error = refused("redis://:server@locks", [without]).await;
+    assert_eq!(error.kind(), StoreErrorKind::Denied, "{error:?}");
+    assert!(!format!("{error:?}").contains("s3cr3t"), "{error:?}");
+
+    // Both are used again after a fail-over.
+    sentinels.client(1).cmd(&["SENTINEL", "FAILOVER", NAME]).await;
+    sentinels.wait_for_promotion(master.port(), &[0, 1, 2]).await;
+    wait_for_client(&replica).await;
+    client.mutex("two").lock().await.unwrap().release().await.unwrap();
+}
+
+/// A sentinel that has missed a fail-over, for how long it may be, is outvoted by one that has not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_newest_configuration_counts() {
+    let (world, behind) = tokio::join!(World::new(1), World::new(1));
+    world.sentinels.client(0).cmd(&["SENTINEL", "FAILOVER", NAME]).await;
+    let promoted = world.promoted().await;
+    for node in 0..3 {
+        let named = async || world.sentinels.master_port(node).await == promoted.port();
+        eventually(SOON, "all know", named).await;
+    }
+    let (old, new) = (behind.sentinels.urls(), world.sentinels.urls());
+    for nodes in [vec![&old[0], &new[0]], vec![&old[0], &old[1], &new[0]]] {
+        let client = LockClient::connect_sentinel(NAME, nodes).await.unwrap();
+        takes(&client, "newest", promoted).await;
+    }
+}
+
+/// A server that the sentinels still name and that says itself that it is a master no more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_no_master_is_not_used() {
+    let world = World::new(1).await;
+    for node in 0..3 {
+        let client = world.sentinels.client(node);
+        client.cmd(&["SENTINEL", "DEBUG", "info-period", "60000"]).await;
+    }
+    world.master().client().cmd(&["REPLICAOF", "127.0.0.1", "1"]).await;
+    let error = refused(NAME, world.sentinels.urls()).await;
+    assert_eq!(error.kind(), StoreErrorKind::NotReady, "{error:?}");
+    world.master().client().cmd(&["REPLICAOF", "NO", "ONE"]).await;
+    let client = LockClient::connect_sentinel(NAME, world.sentinels.urls()).await.unwrap();
+    takes(&client, "again", world.master()).await;
+}
