@@ -36,8 +36,7 @@ impl World {
     pub(crate) async fn with(redisson: Redisson) -> Self {
         let server = RedisServer::start().await;
         let java = Java::start(&server, &redisson).await;
-        let builder = LockClient::builder().poll_cap(NEVER).waiter_lease(Duration::from_secs(60));
-        let client = builder.connect(&server.url()).await.unwrap();
+        let client = LockClient::builder().poll_cap(NEVER).connect(&server.url()).await.unwrap();
         Self { java, server, client }
     }
 
