@@ -92,7 +92,8 @@ local function place_ends(ahead, keep)
   for n = #before, 1, -1 do
     if not is_ours(before[n]) then
       local its = tonumber(redis.call('ZSCORE', KEYS[4], before[n]) or now)
-      local moves = math.max(0, math.floor((its - now) / 300000 + 0.5))
+      -- How often that will be: also by one that has waited for most of its time.
+      local moves = math.max(0, math.floor((its - now) / 300000 + 0.8))
       return math.max(ends + moves * 300000, its)
     end
   end
