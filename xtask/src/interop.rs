@@ -26,27 +26,15 @@ pub(crate) fn run(args: &[String]) -> Result<(), Failure> {
     let java = java()?;
     let folder = build_java(version)?;
     let redis = redis::find_or_install()?;
-    let mut paths = vec![folder.join("classes")];
-    paths.push(folder.join("lib").join("*"));
-    let classpath = env::join_paths(paths).map_err(|error| {
-        Failure::message(format!("the tests cannot be built in {}: {error}", folder.display()))
-    })?;
     let test = ["--package=lock-tests", "--all-features", "--test=interop", "--", "--ignored"];
     let step = Step::new("test").args(&test).arg("--show-output").args(&rest);
-    let step = step.env("INTEROP_CLASSPATH", classpath).env("INTEROP_JAVA", java);
+    let step = step.env("INTEROP_BUILD", folder).env("INTEROP_JAVA", java);
     step.env("REDIS_SERVER", redis).run()
 }
 
 /// Compiles `tests/interop` beside what cargo builds, with Redisson from Maven's repository.
 fn build_java(version: Option<&str>) -> Result<PathBuf, Failure> {
     let folder = build_folder().join("interop");
-    let lib = folder.join("lib");
-    // Maven adds what is missing and leaves what another version of Redisson needed.
-    if lib.exists() {
-        std::fs::remove_dir_all(&lib).map_err(|error| {
-            Failure::message(format!("cannot empty {}: {error}", lib.display()))
-        })?;
-    }
     let pom = Path::new(&workspace_root()).join("tests/interop/pom.xml");
     let mut maven = Command::new("mvn");
     maven.args(["--quiet", "--batch-mode", "--file"]).arg(&pom).arg("process-classes");

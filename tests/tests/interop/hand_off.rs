@@ -50,9 +50,9 @@ async fn rust_to_java(world: &mut World, kind: &str) -> Duration {
     let guard = kinds::take(&world.client, holder, kind, options).await.unwrap();
     let waiting = world.java.begin("t", &format!("lock {kind} {kind}"));
     listens(world, kind).await;
+    world.java.is_parked("t").await;
     let from = Instant::now();
-    let release = guard.release();
-    release.await.unwrap();
+    guard.release().await.unwrap();
     world.java.end(waiting, AT_ONCE).await;
     let took = from.elapsed();
     world.java.ask("t", &format!("unlock {kind} {kind}")).await;

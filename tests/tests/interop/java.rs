@@ -1,10 +1,10 @@
 //! A Java process with a Redisson client, told what to do line by line.
 
 use std::collections::HashMap;
-use std::env;
 use std::time::Duration;
+use std::{env, fs};
 
-use lock_tests::{RedisServer, Worker};
+use lock_tests::{RedisServer, Worker, eventually};
 
 use crate::world::SOON;
 
@@ -37,6 +37,14 @@ pub(crate) struct Java {
     answers: HashMap<u64, String>,
 }
 
+/// What `cargo xtask interop` has compiled, and the libraries that it has written down beside it.
+fn class_path() -> String {
+    let build = env::var("INTEROP_BUILD")
+        .expect("these tests need their Java side: run them by `cargo xtask interop`");
+    let libraries = fs::read_to_string(format!("{build}/dependencies")).unwrap();
+    format!("{build}/classes:{}", libraries.trim())
+}
+
 /// A command whose answer is to come.
 #[must_use]
 pub(crate) struct Asked {
@@ -46,8 +54,7 @@ pub(crate) struct Asked {
 
 impl Java {
     pub(crate) async fn start(server: &RedisServer, redisson: &Redisson) -> Self {
-        let classes = env::var("INTEROP_CLASSPATH")
-            .expect("these tests need their Java side: run them by `cargo xtask interop`");
+        let classes = class_path();
         let java = env::var_os("INTEROP_JAVA").unwrap_or_else(|| "java".into());
         let url = server.url();
         let [watchdog, fair_wait] =
@@ -113,6 +120,16 @@ impl Java {
             self.sort_in(&line);
         }
         !self.answers.contains_key(&asked.number)
+    }
+
+    /// Waits until the thread waits for a message. Listening is not enough: on the message of a writer
+    /// that has gone, Redisson wakes those who have gone to sleep. Whoever is about to misses it, and
+    /// sleeps for as long as the lease was.
+    pub(crate) async fn is_parked(&mut self, thread: &str) {
+        eventually(SOON, "the thread is parked", async || {
+            self.ask(thread, "parked").await == "true"
+        })
+        .await;
     }
 
     /// Ends the process as a crash does.

@@ -78,7 +78,9 @@ async fn a_writer_of_either_is_alone() {
     world.java_is_refused("write", "rw").await;
     world.java_is_refused("read", "rw").await;
     let readers = ["one", "two"].map(|thread| world.java.begin(thread, "lock read rw"));
-    world.server.wait_for_subscribers(&rw_channel("rw"), 1).await;
+    for thread in ["one", "two"] {
+        world.java.is_parked(thread).await;
+    }
     writer.release().await.unwrap();
     for reader in readers {
         world.java.end(reader, AT_ONCE).await;

@@ -40,8 +40,7 @@ async fn permits_are_shared(world: &mut World) {
     let more = timeout(AT_ONCE, waiting).await.expect("not told").unwrap().unwrap();
 
     let waiting = world.java.begin("u", "acquire permit s 60000");
-    // Both listen: Redisson for its waiter, ours for a while after one.
-    world.server.wait_for_subscribers(CHANNEL, 1).await;
+    world.java.is_parked("u").await;
     assert!(world.java.is_busy(&waiting).await);
     ours.release().await.unwrap();
     let theirs = world.java.end(waiting, AT_ONCE).await;
@@ -98,7 +97,9 @@ async fn several_at_once_count_each() {
     let both = two(&world.client).acquire_many(NonZeroU32::new(2).unwrap()).await.unwrap();
     java_sees_free(&mut world, 0).await;
     let waiting = ["t", "u"].map(|thread| world.java.begin(thread, "acquire permit s 60000"));
-    world.server.wait_for_subscribers(CHANNEL, 1).await;
+    for thread in ["t", "u"] {
+        world.java.is_parked(thread).await;
+    }
     both.release().await.unwrap();
     for waiting in waiting {
         world.java.end(waiting, AT_ONCE).await;
@@ -127,7 +128,7 @@ async fn permits_of_java_are_freed_by_force() {
     let first = world.java.ask("t", "acquire permit s 60000").await;
     world.java.ask("t", "acquire permit s -1").await;
     let waiting = world.java.begin("u", "acquire permit s 60000");
-    world.server.wait_for_subscribers(CHANNEL, 1).await;
+    world.java.is_parked("u").await;
     assert!(world.client.force_release("s").await.unwrap());
     world.java.end(waiting, AT_ONCE).await;
     assert_eq!(world.java.ask("t", &format!("release permit s {first}")).await, "false");

@@ -81,6 +81,7 @@ impl World {
     pub(crate) async fn java_waits(&mut self, thread: &str, words: &str, channel: &str) -> Asked {
         let asked = self.java.begin(thread, words);
         self.server.wait_for_subscribers(channel, 1).await;
+        self.java.is_parked(thread).await;
         assert!(self.java.is_busy(&asked).await, "`{words}` did not wait");
         asked
     }
