@@ -15,9 +15,9 @@ use crate::options::LockOptions;
 ///
 /// Redisson's `getFairLock` of the same name is the same lock. Its clients move the time-outs of
 /// everybody in line by their own waiting time (five minutes by default) whenever they take the lock
-/// or give up, which looks as if our waiters were dead: beside Java waiters ours may lose their place
-/// and line up anew; beside a Java line that never ends they may wait as long. A Java client whose
-/// clock is ahead of the server's by more than the waiter lease sweeps ours at once.
+/// or give up. Ours allow for it and keep their turn, unless a Java client ahead of them has waited for
+/// minutes already; then they may have to line up anew. A Java client whose clock is ahead of the
+/// server's by more than the waiter lease sweeps ours at once.
 ///
 /// A name that is held as something else of ours, by a [`Mutex`](crate::Mutex) too, is a
 /// [`KeyCollision`](LockError::KeyCollision). Redisson's plain lock looks like its fair one, so the

@@ -2,7 +2,7 @@
 
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -96,6 +96,12 @@ pub(crate) fn workspace_root() -> OsString {
     let package =
         env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
     Path::new(&package).parent().map_or(package.clone(), |root| root.as_os_str().to_owned())
+}
+
+/// Where cargo builds.
+pub(crate) fn build_folder() -> PathBuf {
+    let root = PathBuf::from(workspace_root());
+    root.join(env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
 }
 
 fn code_of(status: ExitStatus) -> ExitCode {

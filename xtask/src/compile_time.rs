@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::Failure;
-use crate::cargo::{Stopwatch, cargo, workspace_root};
+use crate::cargo::{Stopwatch, build_folder, cargo, workspace_root};
 
 /// Functions in each crate.
 const FUNCTIONS: usize = 200;
@@ -138,12 +138,6 @@ fn functions(annotated: bool) -> String {
          pub fn all(id: u64) -> Vec<Job> {{\n    vec![\n{all}    ]\n}}"
     );
     source
-}
-
-/// Where cargo builds.
-fn build_folder() -> PathBuf {
-    let root = PathBuf::from(workspace_root());
-    root.join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
 }
 
 /// The middle one, of an odd number.

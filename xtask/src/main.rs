@@ -3,6 +3,7 @@
 mod cargo;
 mod compile_time;
 mod install;
+mod interop;
 mod redis;
 
 use std::env;
@@ -17,6 +18,9 @@ cargo xtask <command>
                        args go to `cargo test`: `cargo xtask test -p lock-tests some_name`
   bench [--quick] …    finds or installs redis-server, then runs the benchmarks;
                        args go to the benchmark program
+  interop [--redisson=VERSION] …
+                       runs the tests beside the real Redisson; needs a JDK and Maven, which
+                       fetches Redisson; args go to the test program
   compile-time         measures what the attribute costs the compiler, with 200 functions
   ci                   test, then formatting, clippy, docs, and what attribute and layers cost:
                        all that has to pass
@@ -33,6 +37,7 @@ fn main() -> ExitCode {
     let done = match (command.as_str(), &rest[..]) {
         ("test", _) => test(&rest),
         ("bench", _) => bench(&rest),
+        ("interop", _) => interop::run(&rest),
         ("compile-time", []) => compile_time::run(),
         ("ci", []) => ci(),
         ("help" | "--help" | "-h", _) => {

@@ -157,32 +157,75 @@ async fn a_shifted_place_is_put_right() {
     world.nothing_left("f").await;
 }
 
-/// Shifted and swept before that, ours lines up anew, once, and gets its turn.
+/// S-26: behind Redisson clients ours have time for what those will take from it, and no more than that:
+/// nobody loses its turn, though each of them moves all that wait back by its patience.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_loses_its_turn_to_redissons_patience() {
+    let world = World::start().await;
+    // Refreshed too seldom to be put right in time.
+    let lease = Duration::from_secs(20);
+    let client = world.client_with_places(lease).await;
+    let [one, two] = ["java:1", "java:2"].map(|owner| Peer { world: &world, name: "t", owner });
+    let (first, head) = world.waiter_behind_a_holder(&client, "t").await;
+    one.line_up().await;
+    let (second, _) = world.waiter(&client, "t").await;
+    two.line_up().await;
+    let (third, _) = world.waiter(&client, "t").await;
+    let (fourth, last) = world.waiter(&client, "t").await;
+    let spare = world.score("t", &last).await.unwrap() - world.now().await - 2.0 * PATIENCE;
+    assert!(spare > 0.0 && spare <= 20_000.0, "{spare}");
+    head.release().await.unwrap();
+    granted(first).await.release().await.unwrap();
+    for (java, ours) in [(&one, second), (&two, third)] {
+        assert!(java.take().await, "not next");
+        java.unlock().await;
+        granted(ours).await.release().await.unwrap();
+    }
+    granted(fourth).await.release().await.unwrap();
+    world.nothing_left("t").await;
+}
+
+/// S-26: when the last of ours leaves, the line stays for as long as Redisson's clients may wait in it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_line_outlives_our_waiters() {
+    let world = World::start().await;
+    let client = world.client().await;
+    let java = Peer { world: &world, name: "o", owner: "java:1" };
+    let (ours, holder) = world.waiter_behind_a_holder(&client, "o").await;
+    java.line_up().await;
+    holder.release().await.unwrap();
+    let holder = granted(ours).await;
+    let wanted = world.score("o", java.owner).await.unwrap() - world.now().await;
+    for key in [java.queue(), java.ends()] {
+        let left = world.server.client().pttl(&key).await;
+        let long = matches!(left, lock_tests::Ttl::Left(left) if left.as_secs_f64() * 1e3 > wanted);
+        assert!(long || left == lock_tests::Ttl::Forever, "{key}: {left:?} of {wanted} ms");
+    }
+    holder.release().await.unwrap();
+    assert!(java.take().await);
+    java.unlock().await;
+    world.nothing_left("o").await;
+}
+
+/// Swept by a Redisson client that thought it late, ours lines up anew, once, and gets its turn.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_place_that_redisson_swept_is_taken_anew() {
     let world = World::start().await;
     let client = world.client_with_places(Duration::from_millis(900)).await;
     let [one, two] = ["java:1", "java:2"].map(|owner| Peer { world: &world, name: "x", owner });
-    one.line_up().await;
+    assert!(one.take().await);
     let (waiting, owner) = world.waiter(&client, "x").await;
     two.line_up().await;
-    assert!(one.take().await);
+    // By more than anybody knew of, in one step with the sweep.
+    let late = "redis.call('ZADD', KEYS[2], 1, ARGV[1]) return redis.call('LPOP', KEYS[1])";
+    let swept = ["EVAL", late, "2", &one.queue(), &one.ends(), &owner];
+    assert_eq!(world.server.client().get::<String>(&swept).await, owner);
     one.unlock().await;
-    let swept = world.queue("x").await;
-    if swept == ["java:2"] {
-        eventually(SOON, "it is in line anew", async || {
-            world.queue("x").await == ["java:2", &owner]
-        })
+    eventually(SOON, "it is in line anew", async || world.queue("x").await == ["java:2", &owner])
         .await;
-        assert!(two.take().await);
-        two.unlock().await;
-        granted(waiting).await.release().await.unwrap();
-    } else {
-        // It gave a sign of life in between, and was not swept.
-        granted(waiting).await.release().await.unwrap();
-        assert!(two.take().await);
-        two.unlock().await;
-    }
+    assert!(two.take().await);
+    two.unlock().await;
+    granted(waiting).await.release().await.unwrap();
     world.nothing_left("x").await;
 }
 

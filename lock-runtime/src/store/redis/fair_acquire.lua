@@ -7,9 +7,8 @@
 -- returns the last reserved token as a string: taken;
 --         an integer: not yet; after so many ms something changes by itself, -1 if nothing does.
 
--- Unmarked holds are plain ones of ours, which are another kind, or Redisson's, plain or fair. The
--- uuids of our clients end as they begin, backwards; one in 2^32 of Redisson's does so by chance.
-local function is_plain(owner)
+-- The uuids of our clients end as they begin, backwards; one in 2^32 of Redisson's does so by chance.
+local function is_ours(owner)
   local first, last = string.match(owner, '^(%x+)%-%x+%-4%x+%-%x+%-%x%x%x%x(%x+):%d+$')
   return first and first == string.reverse(last)
 end
@@ -21,7 +20,8 @@ local ours = false
 if ttl ~= -2 then
   ours = redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1
   local mode = redis.call('HGET', KEYS[1], 'mode')
-  if mode ~= 'fair' and (mode or is_plain(redis.call('HRANDFIELD', KEYS[1]))) then
+  -- Unmarked holds are plain ones of ours, which are another kind, or Redisson's, plain or fair.
+  if mode ~= 'fair' and (mode or is_ours(redis.call('HRANDFIELD', KEYS[1]))) then
     return redis.error_reply('WRONGTYPE the key holds another kind of lock')
   end
 end
@@ -78,18 +78,37 @@ if ours or (ttl == -2 and (not head or head == ARGV[1])) then
   return last
 end
 
+-- When the place with so many ahead of it ends. A Redisson client that takes the lock moves the
+-- time-outs of all who wait back by its own patience, by default five minutes, which it had put on top of
+-- whose it found last. Who is behind such a one needs as much more, or would be late at once.
+local function place_ends(ahead, keep)
+  local ends = now + keep
+  local latest = redis.call('ZREVRANGE', KEYS[4], 0, 0, 'WITHSCORES')
+  if not latest[2] or tonumber(latest[2]) <= ends and is_ours(latest[1]) then
+    return ends
+  end
+  -- With more of ours in between, it is put right by the next sign of life.
+  local before = ahead > 0 and redis.call('LRANGE', KEYS[3], math.max(0, ahead - 64), ahead - 1) or {}
+  for n = #before, 1, -1 do
+    if not is_ours(before[n]) then
+      local its = tonumber(redis.call('ZSCORE', KEYS[4], before[n]) or now)
+      -- How often that will be: also by one that has waited for most of its time.
+      local moves = math.max(0, math.floor((its - now) / 300000 + 0.8))
+      return math.max(ends + moves * 300000, its)
+    end
+  end
+  return ends
+end
+
 local keep = tonumber(ARGV[5])
 if keep > 0 then
   -- Redisson's clients may have swept us as well: being in the queue is looked up, not remembered.
-  if not redis.call('LPOS', KEYS[3], ARGV[1]) then
-    redis.call('RPUSH', KEYS[3], ARGV[1])
-  end
-  redis.call('ZADD', KEYS[4], string.format('%.0f', now + keep), ARGV[1])
-  -- A queue that nobody comes back to ends by itself, a minute after its last member could.
-  local latest = redis.call('ZREVRANGE', KEYS[4], 0, 0, 'WITHSCORES')
-  local rest = string.format('%.0f', math.min(tonumber(latest[2]) - now + 60000, 86400000))
-  redis.call('PEXPIRE', KEYS[3], rest)
-  redis.call('PEXPIRE', KEYS[4], rest)
+  local ahead = redis.call('LPOS', KEYS[3], ARGV[1]) or redis.call('RPUSH', KEYS[3], ARGV[1]) - 1
+  redis.call('ZADD', KEYS[4], string.format('%.0f', place_ends(ahead, keep)), ARGV[1])
+  -- A queue that nobody comes back to ends by itself, as the counter does. Not sooner: Redisson's
+  -- clients may be the last in it, and prolong nothing.
+  redis.call('PEXPIRE', KEYS[3], ARGV[4])
+  redis.call('PEXPIRE', KEYS[4], ARGV[4])
 end
 if ttl ~= -2 then
   return ttl
