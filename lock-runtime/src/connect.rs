@@ -47,7 +47,7 @@ impl LockClientBuilder {
     ///
     /// - [`LockError::InvalidOptions`] if it names no address, or one of a kind that this release or
     ///   this build does not know.
-    /// - As [`LockClient::connect`] or, of a quorum,
+    /// - As [`LockClient::connect`], [`connect_cluster`](Self::connect_cluster) or, of a quorum,
     ///   [`QuorumBuilder::connect`](crate::QuorumBuilder::connect).
     ///
     /// # Cancel safety
@@ -76,9 +76,6 @@ impl LockClientBuilder {
         let invalid = |message: &str| Err(LockError::InvalidOptions(message.to_owned()));
         match address {
             Some(LockAddress::Memory) => builder.in_memory(),
-            Some(LockAddress::Cluster(_)) => {
-                invalid("lock.cluster is not in this release; give one server as lock.url")
-            }
             Some(LockAddress::Sentinel(_)) => {
                 invalid("lock.sentinel is not in this release; give one server as lock.url")
             }
@@ -94,10 +91,16 @@ impl LockClientBuilder {
                 let quorum = crate::quorum::Quorum::builder().client(builder).connect(urls).await?;
                 Ok(quorum.client().clone())
             }
+            #[cfg(feature = "redis")]
+            Some(LockAddress::Cluster(nodes)) => {
+                builder.connect_cluster(nodes.iter().map(crate::policy::Address::as_str)).await
+            }
             #[cfg(not(feature = "redis"))]
-            Some(LockAddress::Server(_) | LockAddress::Quorum(_)) => invalid(
-                "this build has no Redis in it; turn on the feature `redis` of lock-runtime",
-            ),
+            Some(LockAddress::Server(_) | LockAddress::Quorum(_) | LockAddress::Cluster(_)) => {
+                invalid(
+                    "this build has no Redis in it; turn on the feature `redis` of lock-runtime",
+                )
+            }
         }
     }
 }

@@ -46,10 +46,6 @@ async fn other_addresses_are_refused() {
             "the configuration names no server; give one as lock.url, or \"memory:\" for locks of this process",
         ),
         (
-            "cluster = ['redis://a']",
-            "lock.cluster is not in this release; give one server as lock.url",
-        ),
-        (
             "sentinel = { master = 'm', nodes = ['redis://a'] }",
             "lock.sentinel is not in this release; give one server as lock.url",
         ),

@@ -48,6 +48,24 @@ pub(super) fn server_error(error: RedisError) -> StoreError {
             (StoreErrorKind::Denied, "the server refuses the user name or password".to_owned())
         }
         "NOPERM" => (StoreErrorKind::Denied, not_allowed()),
+        "MOVED" | "ASK" => (
+            StoreErrorKind::Config,
+            "the server is a node of a cluster; connect to it with `connect_cluster`, or as \
+             lock.cluster"
+                .to_owned(),
+        ),
+        "CROSSSLOT" => (
+            StoreErrorKind::Config,
+            "the names of one lock are in different slots of the cluster; give them a common hash \
+             tag, as in {order:7}:a and {order:7}:b"
+                .to_owned(),
+        ),
+        // In a cluster, what belongs to a name may be half way to another node. The script stopped
+        // there, with whatever it had done.
+        _ if detail.contains("non local key") => (
+            StoreErrorKind::OutcomeUnknown,
+            "the lock is being moved to another node; the command may have run in part".to_owned(),
+        ),
         // Inside a script Redis 7 answers plain ERR for a missing permission.
         _ if detail.contains("user executing the script") => {
             (StoreErrorKind::Denied, not_allowed())
@@ -111,7 +129,9 @@ pub(super) fn connect_error(error: RedisError) -> StoreError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use StoreErrorKind::{Denied, NotReady, OutOfMemory, Protocol, WrongType};
+    use StoreErrorKind::{
+        Config, Denied, NotReady, OutOfMemory, OutcomeUnknown, Protocol, WrongType,
+    };
 
     /// S-33, by the server's own codes.
     #[test]
@@ -133,13 +153,15 @@ mod tests {
             ("WRONGPASS", "invalid username-password pair", Denied),
             ("NOPERM", "this user has no permissions", Denied),
             ("ERR", denied, Denied),
-            ("CROSSSLOT", "Keys in request don't hash to the same slot", Protocol),
+            ("CROSSSLOT", "Keys in request don't hash to the same slot", Config),
+            ("MOVED", "3999 127.0.0.1:7001", Config),
+            ("ERR", "Script attempted to access a non local key in a cluster node", OutcomeUnknown),
             ("ERR", "something new", Protocol),
         ] {
             let error = redis::make_extension_error(code.to_owned(), Some(detail.to_owned()));
             let error = server_error(error);
             assert_eq!(error.kind(), kind, "{code} {detail}");
-            assert_eq!(error.kind().is_transient(), kind == NotReady);
+            assert_eq!(error.kind().is_transient(), matches!(kind, NotReady | OutcomeUnknown));
         }
     }
 }

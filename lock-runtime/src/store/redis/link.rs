@@ -22,13 +22,17 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
 
+mod in_cluster;
+
+use self::in_cluster::transmit;
+pub(super) use self::in_cluster::{Notices, asking};
 use super::channels::Channels;
 use super::errors::connect_error;
 use super::script::load_all;
 use crate::error::StoreError;
 
 /// How long a connection may take to be made.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// First and longest pause between two attempts to connect.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
@@ -79,7 +83,7 @@ impl Live {
     pub(super) fn send(&self, cmd: Cmd) -> impl Future<Output = RedisResult<Value>> + Send + use<> {
         let mut connection = self.connection.clone();
         async move {
-            match connection.send_packed_command(&cmd).await? {
+            match transmit(&mut connection, &cmd).await? {
                 Value::ServerError(error) => Err(error.into()),
                 answer => Ok(answer),
             }
@@ -105,6 +109,7 @@ pub(super) struct Link {
     closed: AtomicBool,
     /// Why the server refused the last attempt to connect, if it was more than being away.
     refused: Mutex<Option<StoreError>>,
+    notices: Notices,
     pub(super) channels: Arc<Channels>,
     task: Mutex<Option<JoinHandle<()>>>,
 }
@@ -112,7 +117,7 @@ pub(super) struct Link {
 impl Link {
     /// A link that is not connected yet.
     pub(super) fn new(client: Client) -> Arc<Self> {
-        Self::made(client, false)
+        Self::made(client, false, Notices::Everywhere)
     }
 
     /// Connects for the first time.
@@ -125,10 +130,11 @@ impl Link {
 
     /// A second connection to the same server. Its task makes it, once started.
     pub(super) fn another(&self) -> Arc<Self> {
-        Self::made(self.client.clone(), self.closed.load(Ordering::Acquire))
+        let closed = self.closed.load(Ordering::Acquire);
+        Self::made(self.client.clone(), closed, self.notices.clone())
     }
 
-    fn made(client: Client, closed: bool) -> Arc<Self> {
+    fn made(client: Client, closed: bool, notices: Notices) -> Arc<Self> {
         Arc::new(Self {
             client,
             live: ArcSwapOption::empty(),
@@ -139,6 +145,7 @@ impl Link {
             answered: AtomicBool::new(false),
             closed: AtomicBool::new(closed),
             refused: Mutex::default(),
+            notices,
             channels: Arc::default(),
             task: Mutex::default(),
         })
@@ -154,7 +161,7 @@ impl Link {
         let live = self.connected(deadline).await?;
         let mut connection = live.connection.clone();
         // An error reply comes as a value that is one.
-        let send = async { connection.send_packed_command(cmd).await?.extract_error() };
+        let send = async { transmit(&mut connection, cmd).await?.extract_error() };
         let answer = timeout_at(deadline, send).await;
         self.judge(&live, answer)
     }
@@ -164,6 +171,9 @@ impl Link {
         let live = self.connected(deadline).await?;
         if self.channels.is_confirmed(name, live.number) {
             return Ok(());
+        }
+        if self.notices.are_in_slot() {
+            return self.subscribe_in_slot(&live, name, deadline).await;
         }
         let answer = timeout_at(deadline, live.connection.clone().subscribe(name)).await;
         self.judge(&live, answer)?;
@@ -277,7 +287,7 @@ impl Link {
         let mut connection = timeout(CONNECT_TIMEOUT, connecting)
             .await
             .map_err(|_| std::io::Error::from(std::io::ErrorKind::TimedOut))??;
-        let _ = timeout(PING_TIMEOUT, load_all(&mut connection)).await;
+        let _ = timeout(PING_TIMEOUT, load_all(&mut connection, &self.notices)).await;
         self.suspicious.store(false, Ordering::Relaxed);
         let live = Arc::new(Live { number, connection });
         if self.closed.load(Ordering::Acquire) {
@@ -293,6 +303,12 @@ impl Link {
 
     async fn replay_subscriptions(&self, live: &Live) {
         let subscribe = |name: String| async move {
+            if self.notices.are_in_slot() {
+                // One that another node has by now is asked for there.
+                let deadline = Instant::now() + PING_TIMEOUT;
+                let _ = self.subscribe_in_slot(live, &name, deadline).await;
+                return;
+            }
             let confirmed = timeout(PING_TIMEOUT, live.connection.clone().subscribe(&name)).await;
             if matches!(confirmed, Ok(Ok(()))) {
                 self.channels.confirm(&name, live.number);
@@ -363,7 +379,7 @@ impl Link {
         if stale.is_empty() {
             return;
         }
-        let left = timeout(PING_TIMEOUT, live.connection.clone().unsubscribe(&stale)).await;
+        let left = timeout(PING_TIMEOUT, self.unsubscribe(&live, &stale)).await;
         let answered = self.judge(&live, left).is_ok();
         for name in stale {
             if !self.channels.settle(&name) && answered {
@@ -398,13 +414,12 @@ fn on_push(link: &Weak<Link>, number: u64, push: PushInfo) {
     let Some(link) = link.upgrade() else { return };
     match push.kind {
         PushKind::Disconnection => link.give_up(number),
-        PushKind::Message => {
+        _ => {
             if let Some(Value::BulkString(name)) = push.data.first()
                 && let Ok(name) = std::str::from_utf8(name)
             {
-                link.channels.notice(name);
+                link.on_notice(number, &push.kind, name);
             }
         }
-        _ => {}
     }
 }

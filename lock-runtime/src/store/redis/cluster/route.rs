@@ -1,0 +1,129 @@
+//! A request on its way to the node that has its slot.
+//!
+//! Repeated is only what a node says it has not run: it does not have the slot, or not all keys of it,
+//! or serves nobody now. Whatever may have run goes back to whoever asked, who knows how to find out
+//! (S-21).
+
+use std::error::Error;
+use std::time::Duration;
+
+use redis::RedisError;
+use tokio::time::{Instant, sleep};
+
+use super::slots::NodeAddress;
+use super::topology::Topology;
+use crate::error::{StoreError, StoreErrorKind};
+use crate::store::StoreFuture;
+use crate::store::redis::RedisStore;
+use crate::store::redis::link::asking;
+
+/// First and longest pause before a request is sent once more.
+const FIRST_PAUSE: Duration = Duration::from_millis(2);
+const LONGEST_PAUSE: Duration = Duration::from_millis(64);
+
+/// Why a node did not run a request.
+pub(super) enum NotRun {
+    /// It has the slot no more.
+    Moved(u16, NodeAddress),
+    /// The slot is on its way to that node, and so is what the request is about.
+    Ask(NodeAddress),
+    /// It may later.
+    NotNow,
+}
+
+impl NotRun {
+    /// What an error reply of `asked` says, if it says that nothing has run and that asking again helps.
+    pub(super) fn of(error: &RedisError, asked: &NodeAddress) -> Option<Self> {
+        let to = || {
+            let (to, slot) = error.redirect_node()?;
+            Some((NodeAddress::parse(to, asked)?, slot))
+        };
+        match error.code()? {
+            "MOVED" => to().map(|(to, slot)| Self::Moved(slot, to)),
+            "ASK" => to().map(|(to, _)| Self::Ask(to)),
+            "TRYAGAIN" | "CLUSTERDOWN" | "LOADING" | "MASTERDOWN" | "READONLY" => {
+                Some(Self::NotNow)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Longer with each time that a request comes back.
+pub(super) struct Pause(Duration);
+
+impl Pause {
+    pub(super) fn new() -> Self {
+        Self(Duration::ZERO)
+    }
+
+    /// Sleeps; not the first time, since a first redirection knows where to go. False if that would
+    /// take until the deadline.
+    pub(super) async fn before(&mut self, deadline: Instant) -> bool {
+        let pause = self.0.mul_f64(0.5 + fastrand::f64());
+        self.0 = (self.0 * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
+        if Instant::now() + pause >= deadline {
+            return false;
+        }
+        if !pause.is_zero() {
+            sleep(pause).await;
+        }
+        true
+    }
+}
+
+impl Topology {
+    /// Makes a call, which gets the time that is left, at the node that has the slot.
+    pub(super) async fn route<T>(
+        &self,
+        slot: u16,
+        timeout: Duration,
+        call: impl for<'n> Fn(&'n RedisStore, Duration) -> StoreFuture<'n, T> + Send + Sync,
+    ) -> Result<T, StoreError> {
+        let deadline = Instant::now() + timeout;
+        let mut pause = Pause::new();
+        let mut importing = None;
+        loop {
+            let redirected = importing.take();
+            let node = match &redirected {
+                Some(node) => std::sync::Arc::clone(node),
+                None => self.ready(slot, deadline).await?,
+            };
+            let left = deadline.saturating_duration_since(Instant::now());
+            let answer = match redirected {
+                Some(_) => asking(call(&node.store, left)).await,
+                None => call(&node.store, left).await,
+            };
+            let error = match answer {
+                Err(error) => error,
+                answer => return answer,
+            };
+            let reply = error.source().and_then(<dyn Error>::downcast_ref::<RedisError>);
+            match reply.and_then(|reply| NotRun::of(reply, &node.address)) {
+                Some(NotRun::Moved(slot, to)) => self.moved(slot, &to)?,
+                Some(NotRun::Ask(to)) => importing = Some(self.asked(&to)?),
+                Some(NotRun::NotNow) => self.look.notify_one(),
+                // The connection went before anything was sent over it.
+                None if error.kind() == StoreErrorKind::Unavailable => self.look.notify_one(),
+                None => {
+                    if error.kind() == StoreErrorKind::OutcomeUnknown {
+                        self.look.notify_one();
+                    }
+                    return Err(error);
+                }
+            }
+            if !pause.before(deadline).await {
+                return Err(out_of_time(error));
+            }
+        }
+    }
+}
+
+/// A redirection that there was no time to follow.
+fn out_of_time(error: StoreError) -> StoreError {
+    if error.kind() != StoreErrorKind::Config {
+        return error;
+    }
+    let message = "the lock is being moved to another node of the cluster";
+    StoreError::new(StoreErrorKind::NotReady, message).with_source(error)
+}
