@@ -124,9 +124,15 @@ impl RedisCluster {
     ///
     /// # Panics
     ///
-    /// When the first node does not answer.
+    /// When no node answers.
     pub async fn slot(&self, name: &str) -> u16 {
-        self.node(0).client().get(&["CLUSTER", "KEYSLOT", name]).await
+        for node in &self.nodes {
+            if let Ok(Value::Int(slot)) = node.client().try_cmd(&["CLUSTER", "KEYSLOT", name]).await
+            {
+                return u16::try_from(slot).expect("there are no more slots than that");
+            }
+        }
+        panic!("no node of the cluster answers");
     }
 
     /// The number of the master that has a slot, as that master sees it.
@@ -197,6 +203,8 @@ async fn node() -> RedisServer {
         .arg("--cluster-enabled", "yes")
         .arg("--cluster-node-timeout", NODE_TIMEOUT)
         .arg("--cluster-replica-validity-factor", "0")
+        // Or all slots would be down until a replica has taken over.
+        .arg("--cluster-require-full-coverage", "no")
         .arg("--cluster-announce-ip", "127.0.0.1");
     node.start().await
 }

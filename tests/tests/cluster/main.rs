@@ -2,5 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 mod connecting;
+mod failover;
 mod kinds;
+mod moving;
 mod world;

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use lock_runtime::{LockClient, LockClientBuilder};
+use lock_runtime::{LockClient, LockClientBuilder, LockGuard};
 use lock_tests::RedisCluster;
 use tokio::sync::OnceCell;
+use tokio::time::Instant;
 
 /// More than a busy machine takes for a few round trips.
 pub(crate) const SOON: Duration = Duration::from_secs(5);
@@ -26,4 +27,18 @@ pub(crate) async fn client(cluster: &RedisCluster) -> LockClient {
 
 pub(crate) async fn client_with(cluster: &RedisCluster, builder: LockClientBuilder) -> LockClient {
     builder.poll_cap(POLL_CAP).connect_cluster([cluster.node(1).url()]).await.unwrap()
+}
+
+/// When a hold ends unless it is renewed.
+pub(crate) struct End(Instant);
+
+impl End {
+    pub(crate) fn of(guard: &LockGuard) -> Self {
+        Self(Instant::now() + guard.remaining())
+    }
+
+    /// True if the hold has been renewed since.
+    pub(crate) fn has_moved(&self, guard: &LockGuard) -> bool {
+        Self::of(guard).0 > self.0 + Duration::from_millis(100)
+    }
 }

@@ -21,6 +21,15 @@ use crate::store::redis::link::asking;
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(64);
 
+/// What is to be done while some keys of a request are at one node and some at another.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Divided {
+    /// Wait for the others to follow.
+    Wait,
+    /// Say so: whoever asks can ask for less at once.
+    Say,
+}
+
 /// Why a node did not run a request.
 pub(super) enum NotRun {
     /// It has the slot no more.
@@ -78,6 +87,7 @@ impl Topology {
         &self,
         slot: u16,
         timeout: Duration,
+        divided: Divided,
         call: impl for<'n> Fn(&'n RedisStore, Duration) -> StoreFuture<'n, T> + Send + Sync,
     ) -> Result<T, StoreError> {
         let deadline = Instant::now() + timeout;
@@ -98,8 +108,10 @@ impl Topology {
                 Err(error) => error,
                 answer => return answer,
             };
-            let reply = error.source().and_then(<dyn Error>::downcast_ref::<RedisError>);
-            match reply.and_then(|reply| NotRun::of(reply, &node.address)) {
+            if divided == Divided::Say && is_divided(&error) {
+                return Err(error);
+            }
+            match reply(&error).and_then(|reply| NotRun::of(reply, &node.address)) {
                 Some(NotRun::Moved(slot, to)) => self.moved(slot, &to)?,
                 Some(NotRun::Ask(to)) => importing = Some(self.asked(&to)?),
                 Some(NotRun::NotNow) => self.look.notify_one(),
@@ -117,6 +129,16 @@ impl Topology {
             }
         }
     }
+}
+
+/// What the server said, if an error is that.
+fn reply(error: &StoreError) -> Option<&RedisError> {
+    error.source().and_then(<dyn Error>::downcast_ref)
+}
+
+/// True if some keys of the request were there and some were not, so that nothing ran.
+pub(super) fn is_divided(error: &StoreError) -> bool {
+    reply(error).is_some_and(|reply| reply.code() == Some("TRYAGAIN"))
 }
 
 /// A redirection that there was no time to follow.

@@ -8,6 +8,7 @@ use futures_util::future::{join_all, try_join_all};
 use tokio::time::Instant;
 
 use super::ClusterStore;
+use super::route::{Divided, is_divided};
 use super::slots::slot_of;
 use crate::clock::Clock;
 use crate::error::{StoreError, StoreErrorKind};
@@ -68,7 +69,7 @@ impl ClusterStore {
         call: impl for<'n> Fn(&'n RedisStore, Duration) -> StoreFuture<'n, T> + Send + Sync,
     ) -> Result<T, StoreError> {
         self.ensure_task();
-        self.shared.topology.route(slot?, timeout, call).await
+        self.shared.topology.route(slot?, timeout, Divided::Wait, call).await
     }
 
     /// Each slot's holds by a call of their own, all under way at once.
@@ -79,9 +80,8 @@ impl ClusterStore {
     ) -> Result<Vec<Ownership>, StoreError> {
         let mut answers = vec![Ownership::Unknown; requests.len()];
         let groups = by_slot(requests, |request| &request.target)?;
-        let calls = groups.iter().map(|(slot, (_, group))| {
-            self.at(Ok(*slot), timeout, |store, left| store.renew(group.clone(), left))
-        });
+        let calls =
+            groups.iter().map(|(slot, (_, group))| self.renew_together(*slot, group, timeout));
         let (mut failed, mut answered) = (None, groups.is_empty());
         for ((_, (places, _)), answer) in groups.iter().zip(join_all(calls).await) {
             match answer {
@@ -104,6 +104,43 @@ impl ClusterStore {
                 Ok(answers)
             }
             None => Ok(answers),
+        }
+    }
+
+    /// The holds of one slot. While that moves, some are here and some are there: then one by one.
+    async fn renew_together(
+        &self,
+        slot: u16,
+        holds: &[RenewRequest],
+        timeout: Duration,
+    ) -> Result<Vec<Ownership>, StoreError> {
+        self.ensure_task();
+        let deadline = Instant::now() + timeout;
+        let together = self
+            .shared
+            .topology
+            .route(slot, timeout, Divided::Say, |store, left| store.renew(holds.to_vec(), left));
+        match together.await {
+            Err(error) if is_divided(&error) => {}
+            answer => return answer,
+        }
+        let one = async |hold: &RenewRequest| {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let renew =
+                self.at(Ok(slot), left, |store, left| store.renew(vec![hold.clone()], left));
+            renew.await.map(|answer| answer.first().copied().unwrap_or(Ownership::Unknown))
+        };
+        let mut failed = None;
+        let answers = join_all(holds.iter().map(one)).await.into_iter().map(|answer| {
+            answer.unwrap_or_else(|error| {
+                failed = Some(error);
+                Ownership::Unknown
+            })
+        });
+        let answers: Vec<_> = answers.collect();
+        match failed {
+            Some(error) if answers.iter().all(|answer| *answer == Ownership::Unknown) => Err(error),
+            _ => Ok(answers),
         }
     }
 

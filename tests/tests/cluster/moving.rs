@@ -1,0 +1,173 @@
+//! Slots that move while locks in them are held and waited for.
+
+use std::num::NonZeroU32;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use lock_runtime::{FencingToken, Lease, LockClient, LockGuard, LockOptions};
+use lock_tests::RedisCluster;
+use tokio::time::{Instant, timeout};
+
+use super::kinds::until_heard;
+use super::world::{End, SOON, client};
+
+/// A name's slot goes to the next master.
+async fn move_on(cluster: &RedisCluster, name: &str, meanwhile: impl Future<Output = ()>) {
+    let slot = cluster.slot(name).await;
+    let from = cluster.owner(slot).await;
+    cluster.move_slot(slot, (from + 1) % 3, meanwhile).await;
+    assert_ne!(cluster.owner(slot).await, from);
+}
+
+/// What is held is renewed and released where it is by then, by a client that knew it elsewhere.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stale_map_costs_nothing() {
+    let cluster = RedisCluster::start().await;
+    let (a, b) = (client(&cluster).await, client(&cluster).await);
+    let brief = LockOptions::builder().lease(Lease::Watchdog(Duration::from_secs(2)));
+    let brief = brief.build().unwrap();
+    for round in 0..3 {
+        let guard = a.mutex("{stale}").with(brief).lock().await.unwrap();
+        move_on(&cluster, "{stale}", async {}).await;
+        assert!(b.mutex("{stale}").try_lock().await.unwrap().is_none(), "round {round}");
+        let before = End::of(&guard);
+        lock_tests::eventually(SOON, "it is renewed at its new place", async || {
+            before.has_moved(&guard) && !guard.is_lost()
+        })
+        .await;
+        guard.release().await.unwrap();
+        b.mutex("{stale}").try_lock().await.unwrap().unwrap().release().await.unwrap();
+    }
+}
+
+/// The server ends the subscription with the move; whoever waits hears of the release all the same,
+/// long before it would ask again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn waiters_listen_at_the_new_place() {
+    let cluster = RedisCluster::start().await;
+    let (a, b) = (client(&cluster).await, client(&cluster).await);
+    for round in 0..3 {
+        for name in ["{heard}:mutex", "{heard}:fair"] {
+            let lock = |client: &LockClient| match name {
+                "{heard}:mutex" => client.mutex(name).lock(),
+                _ => client.fair_mutex(name).lock(),
+            };
+            let guard = lock(&a).await.unwrap();
+            let waiting = tokio::spawn(lock(&b));
+            until_heard(&cluster, name).await;
+            move_on(&cluster, name, async {}).await;
+            until_heard(&cluster, name).await;
+            let start = Instant::now();
+            guard.release().await.unwrap();
+            waiting.await.unwrap().unwrap().release().await.unwrap();
+            assert!(start.elapsed() < SOON, "round {round}, {name}: {:?}", start.elapsed());
+        }
+    }
+}
+
+/// A mutex, a fair mutex, a reader, a writer and a permit, of one slot.
+async fn hold_all(client: &LockClient, options: LockOptions) -> Vec<LockGuard> {
+    let three = NonZeroU32::new(3).unwrap();
+    vec![
+        client.mutex("{moving}:held").with(options).lock().await.unwrap(),
+        client.fair_mutex("{moving}:held:fair").with(options).lock().await.unwrap(),
+        client.rw_lock("{moving}:held:read").with(options).read().await.unwrap(),
+        client.rw_lock("{moving}:held:write").with(options).write().await.unwrap(),
+        client
+            .semaphore("{moving}:held:permits", three)
+            .with(options)
+            .acquire()
+            .await
+            .unwrap()
+            .into(),
+    ]
+}
+
+/// One name that is fought for.
+#[derive(Default)]
+struct Arena {
+    inside: AtomicU32,
+    turns: AtomicU32,
+    last: Mutex<Option<FencingToken>>,
+}
+
+impl Arena {
+    async fn visit(&self, guard: LockGuard) {
+        assert_eq!(self.inside.fetch_add(1, Ordering::SeqCst), 0, "two at once");
+        let token = guard.token();
+        let before = self.last.lock().unwrap().replace(token);
+        assert!(before.is_none_or(|before| before < token), "{before:?}, then {token:?}");
+        tokio::task::yield_now().await;
+        self.turns.fetch_add(1, Ordering::SeqCst);
+        self.inside.fetch_sub(1, Ordering::SeqCst);
+        guard.release().await.unwrap();
+    }
+}
+
+/// A slot goes round, under load: no double entry, tokens grow, nobody hangs, and what is held stays
+/// held although half of it is here and half there for longer than a renewal takes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slot_moves_under_load() {
+    const ARENAS: usize = 6;
+    let cluster = RedisCluster::start().await;
+    let builder = || LockClient::builder().store_patience(Duration::from_secs(20));
+    let clients = join_all(
+        (0..3).map(|_| builder().poll_cap(Duration::from_secs(2)).connect_cluster(cluster.urls())),
+    )
+    .await;
+    let clients: Vec<_> = clients.into_iter().map(Result::unwrap).collect();
+    let lease = Duration::from_secs(3);
+    let options = LockOptions::builder().lease(Lease::Watchdog(lease)).build().unwrap();
+    let held = hold_all(&clients[0], options).await;
+    let arenas: Vec<_> = (0..ARENAS).map(|_| Arena::default()).collect();
+    let over = AtomicBool::new(false);
+    let fight = async |client: &LockClient, n: usize| {
+        while !over.load(Ordering::SeqCst) {
+            let name = format!("{{moving}}:{n}");
+            let guard = match n % 3 {
+                0 => client.mutex(name).lock().await,
+                1 => client.fair_mutex(name).lock().await,
+                _ => client.rw_lock(name).write().await,
+            };
+            arenas[n].visit(guard.unwrap()).await;
+        }
+    };
+    let fights = join_all((0..3 * ARENAS).map(|n| fight(&clients[n / ARENAS], n % ARENAS)));
+    let turns = || arenas.iter().map(|arena| arena.turns.load(Ordering::SeqCst)).collect();
+    let everybody_goes_on = async || {
+        let before: Vec<u32> = turns();
+        lock_tests::eventually(Duration::from_secs(20), "all names go on", async || {
+            let now: Vec<u32> = turns();
+            now.iter().zip(&before).all(|(now, before)| *now > before + 3)
+        })
+        .await;
+    };
+    let moves = async {
+        everybody_goes_on().await;
+        for _ in 0..3 {
+            let half_way = async {
+                let ends: Vec<_> = held.iter().map(End::of).collect();
+                let renewed =
+                    async || held.iter().zip(&ends).any(|(guard, end)| end.has_moved(guard));
+                lock_tests::eventually(SOON, "some are renewed half way", renewed).await;
+            };
+            move_on(&cluster, "{moving}", half_way).await;
+            everybody_goes_on().await;
+            for guard in &held {
+                assert!(!guard.is_lost(), "{:?}", guard.key());
+            }
+        }
+        over.store(true, Ordering::SeqCst);
+    };
+    timeout(Duration::from_secs(120), async { tokio::join!(fights, moves) })
+        .await
+        .expect("nobody hangs");
+    let other = &clients[1];
+    assert!(other.mutex("{moving}:held").try_lock().await.unwrap().is_none());
+    assert!(other.rw_lock("{moving}:held:read").try_write().await.unwrap().is_none());
+    for guard in held {
+        guard.release().await.unwrap();
+    }
+}
