@@ -142,12 +142,12 @@ impl RedisCluster {
     /// When none has it.
     pub async fn owner(&self, slot: u16) -> usize {
         for (at, node) in self.nodes.iter().enumerate() {
-            let Ok(Value::Array(ranges)) = node.client().try_cmd(&["CLUSTER", "SLOTS"]).await
-            else {
+            let client = node.client();
+            let Ok(Value::Array(ranges)) = client.try_cmd(&["CLUSTER", "SLOTS"]).await else {
                 continue;
             };
-            let port = ranges.iter().find_map(|range| port_of(range, slot));
-            if port == Some(node.port()) {
+            let id: String = client.get(&["CLUSTER", "MYID"]).await;
+            if ranges.iter().any(|range| is_owner(&id, range, slot)) {
                 return at;
             }
         }
@@ -159,13 +159,19 @@ impl RedisCluster {
         self.node(self.owner(self.slot(name).await).await)
     }
 
-    /// Moves a slot to another master, key by key, as an operator does it; `meanwhile` runs after the
-    /// first half of the keys.
+    /// Moves a slot to another master, key by key, as an operator does it; `meanwhile` runs when only the
+    /// keys named `first` have gone.
     ///
     /// # Panics
     ///
     /// When a node refuses.
-    pub async fn move_slot(&self, slot: u16, to: usize, meanwhile: impl Future<Output = ()>) {
+    pub async fn move_slot(
+        &self,
+        slot: u16,
+        to: usize,
+        first: &[&str],
+        meanwhile: impl Future<Output = ()>,
+    ) {
         let from = self.owner(slot).await;
         let (source, target) = (self.node(from).client(), self.node(to).client());
         let source_id: String = source.get(&["CLUSTER", "MYID"]).await;
@@ -173,9 +179,8 @@ impl RedisCluster {
         let slot = &*slot.to_string();
         target.cmd(&["CLUSTER", "SETSLOT", slot, "IMPORTING", &source_id]).await;
         source.cmd(&["CLUSTER", "SETSLOT", slot, "MIGRATING", &target_id]).await;
-        let keys: Vec<String> = source.get(&["CLUSTER", "GETKEYSINSLOT", slot, "100000"]).await;
         let port = self.node(to).port().to_string();
-        for key in &keys[..keys.len() / 2] {
+        for key in first {
             source.cmd(&["MIGRATE", "127.0.0.1", &port, key, "0", "5000"]).await;
         }
         meanwhile.await;
@@ -209,15 +214,12 @@ async fn node() -> RedisServer {
     node.start().await
 }
 
-/// The master's port, if that range has the slot.
-fn port_of(range: &Value, slot: u16) -> Option<u16> {
-    let Value::Array(parts) = range else { return None };
+/// True if that range has the slot and its master has the id.
+fn is_owner(id: &str, range: &Value, slot: u16) -> bool {
+    let Value::Array(parts) = range else { return false };
     let [Value::Int(first), Value::Int(last), Value::Array(master), ..] = &parts[..] else {
-        return None;
+        return false;
     };
     let has = (*first..=*last).contains(&i64::from(slot));
-    match master.get(1) {
-        Some(Value::Int(port)) if has => u16::try_from(*port).ok(),
-        _ => None,
-    }
+    has && matches!(master.get(2), Some(Value::BulkString(master)) if master == id.as_bytes())
 }

@@ -3,6 +3,10 @@
 
 mod connecting;
 mod failover;
+mod faults;
 mod kinds;
 mod moving;
+mod permissions;
+#[path = "../kinds/mod.rs"]
+mod taking;
 mod world;

@@ -69,13 +69,18 @@ const FOLLOW: Duration = Duration::from_millis(800);
 ///
 /// Until the replica has taken over, locks of those slots fail or wait as with one server that is away;
 /// give [`store_patience`](crate::LockClientBuilder::store_patience) more than `cluster-node-timeout`
-/// and an election take, to ride it out. Locks of other slots notice nothing.
+/// and an election take, to ride it out, and leases more than that, so that holds live through it.
+/// Locks of other slots notice nothing if the servers have `cluster-require-full-coverage no`; with
+/// `yes`, the default, a cluster serves nobody meanwhile.
 ///
 /// # Moving slots
 ///
-/// Held locks stay held while a slot moves to another node, and are renewed and released. Locks whose
-/// keys are partly here and partly there wait until all have moved; a script that finds out in its
-/// midst is repeated or undone.
+/// Held locks stay held and are renewed while their slot moves to another node; waiters go on
+/// listening where it is by then. Whatever needs several keys of a lock at once waits until all of them are
+/// at one node: taking most kinds, and everything about read/write locks and several names at once. So
+/// move slots swiftly: a hold of several names, a reader or a permit whose keys stay divided for longer than
+/// its lease is lost, and acquires fail after
+/// [`store_patience`](crate::LockClientBuilder::store_patience).
 ///
 /// # Redisson
 ///

@@ -21,13 +21,16 @@ use crate::store::redis::link::asking;
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(64);
 
-/// What is to be done while some keys of a request are at one node and some at another.
+/// What is to be done with a request while its slot is on its way to another node.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Divided {
-    /// Wait for the others to follow.
+pub(super) enum Moving {
+    /// Follow what it is about. If some keys are here and some there, wait for the others.
+    Follow,
+    /// The same, but then say so: whoever asks can ask for less at once.
+    FollowOrSay,
+    /// Wait until all are there. Its script looks at keys that it does not name: those that have not
+    /// come yet look there as if they had ended, and a reader's end lets a writer in.
     Wait,
-    /// Say so: whoever asks can ask for less at once.
-    Say,
 }
 
 /// Why a node did not run a request.
@@ -87,7 +90,7 @@ impl Topology {
         &self,
         slot: u16,
         timeout: Duration,
-        divided: Divided,
+        moving: Moving,
         call: impl for<'n> Fn(&'n RedisStore, Duration) -> StoreFuture<'n, T> + Send + Sync,
     ) -> Result<T, StoreError> {
         let deadline = Instant::now() + timeout;
@@ -108,11 +111,12 @@ impl Topology {
                 Err(error) => error,
                 answer => return answer,
             };
-            if divided == Divided::Say && is_divided(&error) {
+            if moving == Moving::FollowOrSay && is_divided(&error) {
                 return Err(error);
             }
             match reply(&error).and_then(|reply| NotRun::of(reply, &node.address)) {
                 Some(NotRun::Moved(slot, to)) => self.moved(slot, &to)?,
+                Some(NotRun::Ask(_)) if moving == Moving::Wait => self.look.notify_one(),
                 Some(NotRun::Ask(to)) => importing = Some(self.asked(&to)?),
                 Some(NotRun::NotNow) => self.look.notify_one(),
                 // The connection went before anything was sent over it.

@@ -8,7 +8,7 @@ use futures_util::future::{join_all, try_join_all};
 use tokio::time::Instant;
 
 use super::ClusterStore;
-use super::route::{Divided, is_divided};
+use super::route::{Moving, is_divided};
 use super::slots::slot_of;
 use crate::clock::Clock;
 use crate::error::{StoreError, StoreErrorKind};
@@ -33,6 +33,14 @@ fn slot(target: &Target) -> Result<u16, StoreError> {
         target.key()
     );
     Err(StoreError::new(StoreErrorKind::Config, message))
+}
+
+/// Where a request about a lock goes, and what it does on the way. Scripts of a read/write lock look at
+/// the time-outs of all its readers, which nobody can name beforehand.
+fn way(target: &Target) -> Result<(u16, Moving), StoreError> {
+    let looks_around = |lock: &Target| matches!(lock.kind(), LockKind::Read | LockKind::Write);
+    let moving = if target.locks().any(looks_around) { Moving::Wait } else { Moving::Follow };
+    Ok((slot(target)?, moving))
 }
 
 /// A latch as it can be in a cluster. Redisson's channel for a name that has a hash tag is in another
@@ -64,12 +72,12 @@ impl ClusterStore {
     /// Makes a call at the node that has the slot.
     async fn at<T>(
         &self,
-        slot: Result<u16, StoreError>,
+        (slot, moving): (u16, Moving),
         timeout: Duration,
         call: impl for<'n> Fn(&'n RedisStore, Duration) -> StoreFuture<'n, T> + Send + Sync,
     ) -> Result<T, StoreError> {
         self.ensure_task();
-        self.shared.topology.route(slot?, timeout, Divided::Wait, call).await
+        self.shared.topology.route(slot, timeout, moving, call).await
     }
 
     /// Each slot's holds by a call of their own, all under way at once.
@@ -116,18 +124,19 @@ impl ClusterStore {
     ) -> Result<Vec<Ownership>, StoreError> {
         self.ensure_task();
         let deadline = Instant::now() + timeout;
-        let together = self
-            .shared
-            .topology
-            .route(slot, timeout, Divided::Say, |store, left| store.renew(holds.to_vec(), left));
+        let together =
+            self.shared.topology.route(slot, timeout, Moving::FollowOrSay, |store, left| {
+                store.renew(holds.to_vec(), left)
+            });
         match together.await {
             Err(error) if is_divided(&error) => {}
             answer => return answer,
         }
         let one = async |hold: &RenewRequest| {
             let left = deadline.saturating_duration_since(Instant::now());
-            let renew =
-                self.at(Ok(slot), left, |store, left| store.renew(vec![hold.clone()], left));
+            let renew = self.at((slot, Moving::Follow), left, |store, left| {
+                store.renew(vec![hold.clone()], left)
+            });
             renew.await.map(|answer| answer.first().copied().unwrap_or(Ownership::Unknown))
         };
         let mut failed = None;
@@ -162,7 +171,7 @@ impl ClusterStore {
 impl Store for ClusterStore {
     fn acquire(&self, request: AcquireRequest) -> StoreFuture<'_, AcquireReply> {
         Box::pin(async move {
-            self.at(slot(&request.target), request.timeout, |store, timeout| {
+            self.at(way(&request.target)?, request.timeout, |store, timeout| {
                 store.acquire(AcquireRequest { timeout, ..request.clone() })
             })
             .await
@@ -179,7 +188,7 @@ impl Store for ClusterStore {
 
     fn release(&self, request: ReleaseRequest) -> StoreFuture<'_, ReleaseReply> {
         Box::pin(async move {
-            self.at(slot(&request.target), request.timeout, |store, timeout| {
+            self.at(way(&request.target)?, request.timeout, |store, timeout| {
                 store.release(ReleaseRequest { timeout, ..request.clone() })
             })
             .await
@@ -190,7 +199,9 @@ impl Store for ClusterStore {
         Box::pin(async move {
             let groups = by_slot(requests, |request| &request.target)?;
             let shown = groups.iter().map(|(slot, (_, group))| {
-                self.at(Ok(*slot), timeout, |store, left| store.show_counts(group.clone(), left))
+                self.at((*slot, Moving::Follow), timeout, |store, left| {
+                    store.show_counts(group.clone(), left)
+                })
             });
             try_join_all(shown).await.map(drop)
         })
@@ -209,21 +220,22 @@ impl Store for ClusterStore {
     ) -> StoreFuture<'_, u64> {
         let target = in_one_slot(target);
         Box::pin(async move {
-            self.at(slot(&target), timeout, |store, left| store.latch(&target, request, left)).await
+            self.at(way(&target)?, timeout, |store, left| store.latch(&target, request, left)).await
         })
     }
 
     fn inspect(&self, key: &LockKey, timeout: Duration) -> StoreFuture<'_, Inspection> {
         let (key, slot) = (key.clone(), slot_of(key.as_str()));
         Box::pin(async move {
-            self.at(Ok(slot), timeout, |store, left| store.inspect(&key, left)).await
+            self.at((slot, Moving::Wait), timeout, |store, left| store.inspect(&key, left)).await
         })
     }
 
     fn force_release(&self, key: &LockKey, timeout: Duration) -> StoreFuture<'_, bool> {
         let (key, slot) = (key.clone(), slot_of(key.as_str()));
         Box::pin(async move {
-            self.at(Ok(slot), timeout, |store, left| store.force_release(&key, left)).await
+            self.at((slot, Moving::Wait), timeout, |store, left| store.force_release(&key, left))
+                .await
         })
     }
 
@@ -235,7 +247,7 @@ impl Store for ClusterStore {
     ) -> StoreFuture<'_, ()> {
         let target = Arc::clone(target);
         Box::pin(async move {
-            self.at(slot(&target), timeout, |store, left| store.raise_token(&target, token, left))
+            self.at(way(&target)?, timeout, |store, left| store.raise_token(&target, token, left))
                 .await
         })
     }
