@@ -72,7 +72,7 @@ async fn writers_exclude() {
     let turn = AtomicU32::new(0);
     load(async |client: LockClient, n: usize| {
         let lock = client.rw_lock(format!("load:rw:{n}"));
-        if turn.fetch_add(1, Ordering::SeqCst) % 4 == 0 {
+        if turn.fetch_add(1, Ordering::SeqCst).is_multiple_of(4) {
             let guard = lock.write().await.unwrap();
             inside[n].visit(1).await;
             guard.release().await.unwrap();
