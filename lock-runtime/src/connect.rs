@@ -47,7 +47,8 @@ impl LockClientBuilder {
     ///
     /// - [`LockError::InvalidOptions`] if it names no address, or one of a kind that this release or
     ///   this build does not know.
-    /// - As [`LockClient::connect`], of sentinels [`LockClient::connect_sentinel`] or, of a quorum,
+    /// - As [`LockClient::connect`], of sentinels [`LockClient::connect_sentinel`], in a cluster
+    ///   [`connect_cluster`](Self::connect_cluster) or, of a quorum,
     ///   [`QuorumBuilder::connect`](crate::QuorumBuilder::connect).
     ///
     /// # Cancel safety
@@ -76,9 +77,6 @@ impl LockClientBuilder {
         let invalid = |message: &str| Err(LockError::InvalidOptions(message.to_owned()));
         match address {
             Some(LockAddress::Memory) => builder.in_memory(),
-            Some(LockAddress::Cluster(_)) => {
-                invalid("lock.cluster is not in this release; give one server as lock.url")
-            }
             None => invalid(
                 "the configuration names no server; give one as lock.url, or \"memory:\" for locks \
                  of this process",
@@ -96,12 +94,19 @@ impl LockClientBuilder {
                 let nodes = sentinel.nodes.iter().map(crate::policy::Address::as_str);
                 builder.connect_sentinel(sentinel.master.as_str(), nodes).await
             }
-            #[cfg(not(feature = "redis"))]
-            Some(LockAddress::Server(_) | LockAddress::Sentinel(_) | LockAddress::Quorum(_)) => {
-                invalid(
-                    "this build has no Redis in it; turn on the feature `redis` of lock-runtime",
-                )
+            #[cfg(feature = "redis")]
+            Some(LockAddress::Cluster(nodes)) => {
+                builder.connect_cluster(nodes.iter().map(crate::policy::Address::as_str)).await
             }
+            #[cfg(not(feature = "redis"))]
+            Some(
+                LockAddress::Server(_)
+                | LockAddress::Cluster(_)
+                | LockAddress::Sentinel(_)
+                | LockAddress::Quorum(_),
+            ) => invalid(
+                "this build has no Redis in it; turn on the feature `redis` of lock-runtime",
+            ),
         }
     }
 }

@@ -138,10 +138,10 @@ pub use fence::{FenceGate, FencingToken, StaleToken};
 pub use error::{BusyReason, LockError, LossCause, StoreError, StoreErrorKind};
 
 pub use clock::{Clock, Tick};
-#[cfg(feature = "redis")]
-pub use store::redis::RedisStore;
 #[cfg(feature = "tls-rustls")]
 pub use store::redis::TlsOptions;
+#[cfg(feature = "redis")]
+pub use store::redis::{ClusterStore, RedisStore};
 pub use store::{Inspection, LockKind, Store, StoredHold, memory::MemoryStore};
 
 /// What users name in structs and move between tasks is `Send` where it has to be.

@@ -3,6 +3,7 @@
 //! In the order in which a test meets them:
 //!
 //! - [`redis_server`]: a throw-away `redis-server` on a free port or a unix socket,
+//! - [`redis_cluster`]: a throw-away cluster of them, whose slots can be moved,
 //! - [`raw_client`]: a side channel to it, to look at keys without the library under test,
 //! - [`proxy`]: a TCP proxy between client and server that delays, drops, resets, duplicates,
 //! - [`process`]: a worker in a process of its own, which can be stopped and killed,
@@ -21,10 +22,12 @@ pub mod poll_count;
 pub mod process;
 pub mod proxy;
 pub mod raw_client;
+pub mod redis_cluster;
 pub mod redis_server;
 
 pub use eventually::eventually;
 pub use process::Worker;
 pub use proxy::Proxy;
 pub use raw_client::{RawClient, Ttl};
+pub use redis_cluster::RedisCluster;
 pub use redis_server::RedisServer;

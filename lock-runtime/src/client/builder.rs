@@ -14,10 +14,10 @@ use crate::lease::keeper::Timing;
 use crate::options::LockOptions;
 use crate::store::Store;
 use crate::store::memory::MemoryStore;
-#[cfg(feature = "redis")]
-use crate::store::redis::RedisStore;
 #[cfg(feature = "tls-rustls")]
 use crate::store::redis::TlsOptions;
+#[cfg(feature = "redis")]
+use crate::store::redis::{ClusterStore, RedisStore};
 
 /// Shortest duration that a client's settings may have: less would hammer the store.
 const SHORTEST_SETTING: Duration = Duration::from_millis(5);
@@ -230,6 +230,52 @@ impl LockClientBuilder {
             return self.store(store);
         }
         let store = RedisStore::connect_sentinel(master, nodes).await?;
+        self.store(store)
+    }
+
+    /// Connects to a Redis Cluster, through whichever of these nodes answers: `redis://` or, with the
+    /// feature `tls-rustls`, `rediss://` addresses. [`ClusterStore`](crate::ClusterStore) says what a
+    /// fail-over means for locks, and what else is different.
+    ///
+    /// # Errors
+    ///
+    /// - [`LockError::InvalidOptions`] or [`LockError::InvalidKey`] if a setting is wrong.
+    /// - [`LockError::Store`] at once if there is no address or one that cannot be used or names a
+    ///   database, no node can be reached, it is not in cluster mode, or refuses the credentials. Once
+    ///   connected, the client follows the cluster and reconnects by itself, for ever.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future closes what was opened.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), lock_runtime::LockError> {
+    /// use lock_runtime::LockClient;
+    /// use std::time::Duration;
+    ///
+    /// let client = LockClient::builder()
+    ///     .store_patience(Duration::from_secs(20)) // rides out a fail-over
+    ///     .connect_cluster(["redis://one:7000", "redis://two:7000", "redis://three:7000"])
+    ///     .await?;
+    /// let guard = client.mutex("order:42").lock().await?;
+    /// guard.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "redis")]
+    pub async fn connect_cluster<U: AsRef<str>>(
+        self,
+        nodes: impl IntoIterator<Item = U>,
+    ) -> Result<LockClient, LockError> {
+        self.check()?;
+        #[cfg(feature = "tls-rustls")]
+        if let Some(tls) = &self.tls {
+            let store = ClusterStore::connect_with_tls(nodes, tls).await?;
+            return self.store(store);
+        }
+        let store = ClusterStore::connect(nodes).await?;
         self.store(store)
     }
 

@@ -170,6 +170,13 @@ impl Target {
         Arc::new(Self::new(LockKind::Latch, key, channel, companions))
     }
 
+    /// The same latch, told of on a channel that is in the slot of its name whatever that is (S-2).
+    #[cfg(feature = "redis")]
+    pub(crate) fn with_own_channel(&self) -> Self {
+        let channel = self.key.companion("redisson_countdownlatch__channel");
+        Self { channel, ..self.clone() }
+    }
+
     /// Several locks as one. `members` are sorted and differ.
     pub(crate) fn multi(members: Vec<Arc<Target>>) -> Arc<Self> {
         let key = LockKey::joined(members.iter().map(|member| member.key()));

@@ -6,12 +6,14 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 mod cancel;
+mod cluster;
 mod exclusion;
 mod leases;
 mod line;
 mod reentry;
 mod world;
 
+use cluster::Cluster;
 use world::{Kind, Memory, Redis, Three};
 
 /// Cases for every kind.
@@ -117,6 +119,17 @@ macro_rules! on_redis {
     };
 }
 
+macro_rules! in_a_cluster {
+    ($kind:expr; $($module:ident :: { $($case:ident),* $(,)? })*) => {
+        $($(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $case() {
+                $module::$case(&Cluster::borrow($kind).await).await;
+            }
+        )*)*
+    };
+}
+
 macro_rules! on_three_servers {
     ($kind:expr; $($module:ident :: { $($case:ident),* $(,)? })*) => {
         $($(
@@ -128,9 +141,9 @@ macro_rules! on_three_servers {
     };
 }
 
-/// The groups of cases that a kind has to pass, on both stores.
+/// The groups of cases that a kind has to pass, on each of these stores.
 macro_rules! contract {
-    ($($name:ident = $kind:ident: $($group:ident),*;)*) => {$(
+    ($($name:ident = $kind:ident $(in $cluster:ident)?: $($group:ident),*;)*) => {$(
         mod $name {
             mod memory {
                 use crate::*;
@@ -141,15 +154,24 @@ macro_rules! contract {
                 use crate::*;
                 $($group!(on_redis, Kind::$kind);)*
             }
+
+            contract!(@ $($cluster)? $kind: $($group),*);
         }
     )*};
+    (@ cluster $kind:ident: $($group:ident),*) => {
+        mod cluster {
+            use crate::*;
+            $($group!(in_a_cluster, Kind::$kind);)*
+        }
+    };
+    (@ $kind:ident: $($group:ident),*) => {};
 }
 
 contract! {
-    mutex = Mutex: everywhere, re_entrant, handed_on;
-    fair = Fair: everywhere, re_entrant;
-    write_side = WriteSide: everywhere, re_entrant;
-    one_permit = OnePermit: everywhere;
+    mutex = Mutex in cluster: everywhere, re_entrant, handed_on;
+    fair = Fair in cluster: everywhere, re_entrant;
+    write_side = WriteSide in cluster: everywhere, re_entrant;
+    one_permit = OnePermit in cluster: everywhere;
     one_name = OneName: everywhere, re_entrant, handed_on;
     one_server = OneServer: everywhere, re_entrant, handed_on;
 }

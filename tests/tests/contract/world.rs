@@ -55,8 +55,8 @@ pub(crate) const SHORT: Duration = Duration::from_millis(900);
 /// A client whose mutexes are of the kind under test.
 #[derive(Clone)]
 pub(crate) struct Peer {
-    client: LockClient,
-    kind: Kind,
+    pub(crate) client: LockClient,
+    pub(crate) kind: Kind,
 }
 
 impl Deref for Peer {
@@ -174,17 +174,21 @@ impl World for Redis {
     }
 
     async fn holders(&self, name: &str) -> Vec<(String, u32)> {
-        let client = self.server.client();
-        if self.kind == Kind::OnePermit {
-            let (key, now) =
-                (format!("{{{name}}}:timeout"), client.time_millis().await.to_string());
-            let held: Vec<String> = client.get(&["ZRANGEBYSCORE", &key, &now, "+inf"]).await;
-            return held.into_iter().map(|owner| (owner, 1)).collect();
-        }
-        let hash = client.hgetall(name).await.into_iter();
-        let counts = hash.filter(|(field, _)| field != "mode");
-        counts.map(|(owner, count)| (owner, count.parse().unwrap())).collect()
+        holders_on(&self.server, self.kind, name).await
     }
+}
+
+/// Hold counts by owner, as a server shows them.
+pub(crate) async fn holders_on(server: &RedisServer, kind: Kind, name: &str) -> Vec<(String, u32)> {
+    let client = server.client();
+    if kind == Kind::OnePermit {
+        let (key, now) = (format!("{{{name}}}:timeout"), client.time_millis().await.to_string());
+        let held: Vec<String> = client.get(&["ZRANGEBYSCORE", &key, &now, "+inf"]).await;
+        return held.into_iter().map(|owner| (owner, 1)).collect();
+    }
+    let hash = client.hgetall(name).await.into_iter();
+    let counts = hash.filter(|(field, _)| field != "mode");
+    counts.map(|(owner, count)| (owner, count.parse().unwrap())).collect()
 }
 
 /// Three Redis servers, a majority of which keeps each lock (S-29).

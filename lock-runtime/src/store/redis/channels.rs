@@ -20,8 +20,9 @@ pub(super) struct Channels {
     by_name: Mutex<HashMap<String, Channel>>,
 }
 
+#[derive(Default)]
 struct Channel {
-    notices: watch::Sender<u64>,
+    notices: Arc<watch::Sender<u64>>,
     listeners: usize,
     idle_since: Option<Instant>,
     /// The connection on which the server confirmed the subscription; zero for none.
@@ -32,16 +33,20 @@ impl Channels {
     /// Starts to listen. The subscription still has to be confirmed, unless it lingers from before.
     pub(super) fn listen(self: &Arc<Self>, name: &str) -> (watch::Receiver<u64>, Listener) {
         let mut channels = self.lock();
-        let channel = channels.entry(name.to_owned()).or_insert_with(|| Channel {
-            notices: watch::Sender::new(0),
-            listeners: 0,
-            idle_since: None,
-            confirmed_on: 0,
-        });
-        channel.listeners += 1;
-        channel.idle_since = None;
-        let listener = Listener { channels: Arc::clone(self), name: name.to_owned() };
-        (channel.notices.subscribe(), listener)
+        let channel = channels.entry(name.to_owned()).or_default();
+        (channel.notices.subscribe(), channel.listener(self, name))
+    }
+
+    /// As [`listen`](Self::listen), to have notices counted where others can go on counting them.
+    pub(super) fn listen_for(
+        self: &Arc<Self>,
+        name: &str,
+        notices: &Arc<watch::Sender<u64>>,
+    ) -> Listener {
+        let mut channels = self.lock();
+        let channel = channels.entry(name.to_owned()).or_default();
+        channel.notices = Arc::clone(notices);
+        channel.listener(self, name)
     }
 
     /// True if the server confirmed the subscription on this connection.
@@ -58,6 +63,17 @@ impl Channels {
     pub(super) fn confirm(&self, name: &str, connection: u64) {
         if let Some(channel) = self.lock().get_mut(name) {
             channel.confirmed_on = connection;
+        }
+    }
+
+    /// Notes that the server ended the subscription on this connection, and tells its listeners:
+    /// what happens until somebody subscribes again is not heard.
+    pub(super) fn lose(&self, name: &str, connection: u64) {
+        if let Some(channel) = self.lock().get_mut(name)
+            && channel.confirmed_on == connection
+        {
+            channel.confirmed_on = 0;
+            channel.notices.send_modify(|notices| *notices += 1);
         }
     }
 
@@ -118,6 +134,14 @@ impl Channels {
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Channel>> {
         self.by_name.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Channel {
+    fn listener(&mut self, channels: &Arc<Channels>, name: &str) -> Listener {
+        self.listeners += 1;
+        self.idle_since = None;
+        Listener { channels: Arc::clone(channels), name: name.to_owned() }
     }
 }
 

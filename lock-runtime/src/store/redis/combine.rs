@@ -36,7 +36,7 @@ use tokio::task::coop::unconstrained;
 use tokio::time::{Instant, timeout_at};
 
 use super::errors::server_error;
-use super::link::{CallError, Link, Live};
+use super::link::{CallError, Link, Live, Notices};
 use super::request::Ask;
 use super::script::{BATCH, is_noperm, is_noscript};
 use crate::error::{StoreError, StoreErrorKind};
@@ -102,7 +102,8 @@ impl Combiner {
     pub(super) async fn run(self: &Arc<Self>, ask: Ask) -> Answer {
         let now = Instant::now();
         let deadline = now + ask.timeout();
-        if ask.part().is_none() {
+        // Names of one slot seldom meet, and others cannot share a script.
+        if ask.part().is_none() || self.link.notices().are_in_slot() {
             return self.run_alone(&ask, deadline).await;
         }
         let slot = {
@@ -117,7 +118,7 @@ impl Combiner {
     }
 
     async fn run_alone(&self, ask: &Ask, deadline: Instant) -> Answer {
-        let (script, call) = ask.alone();
+        let (script, call) = ask.alone(self.link.notices());
         Ok(script.run(&self.link, &call, deadline).await?)
     }
 
@@ -317,7 +318,7 @@ impl State {
 
 fn write_batch(entries: &[Entry]) -> redis::Cmd {
     let parts = || entries.iter().filter_map(|entry| Some((entry.ask.part()?, &entry.ask)));
-    let mut call = BATCH.call(parts().map(|(part, _)| part.keys()).sum());
+    let mut call = BATCH.call(&Notices::Everywhere, parts().map(|(part, _)| part.keys()).sum());
     for (_, ask) in parts() {
         ask.write_keys(&mut call);
     }

@@ -18,7 +18,7 @@ impl RedisStore {
         if target.kind() == LockKind::Latch {
             return Err(no_hold());
         }
-        let mut call = END_LATER.call(2 * locks(target).count());
+        let mut call = END_LATER.call(self.link.notices(), 2 * locks(target).count());
         for lock in locks(target) {
             call.arg(lock.key().as_str()).arg(beside(lock, owner));
         }

@@ -2,8 +2,32 @@
 
 use redis::RedisError;
 
-use super::link::CallError;
 use crate::error::{StoreError, StoreErrorKind};
+
+/// What is known of a call that failed.
+#[derive(Debug)]
+pub(super) enum CallError {
+    /// There was no connection before the deadline: nothing ran.
+    NotSent,
+    /// There was no answer before the deadline: it may have run.
+    TimedOut,
+    /// The connection broke before the answer: it may have run.
+    Broken(RedisError),
+    /// The server answered with an error.
+    Server(RedisError),
+    /// The server refuses new connections for a reason that waiting does not mend: nothing ran.
+    Refused(StoreError),
+}
+
+impl CallError {
+    /// For a preparatory call: whatever became of it, the call it prepares has not run.
+    pub(super) fn nothing_ran(self) -> Self {
+        match self {
+            Self::TimedOut | Self::Broken(_) => Self::NotSent,
+            other => other,
+        }
+    }
+}
 
 impl From<CallError> for StoreError {
     fn from(error: CallError) -> Self {
@@ -48,6 +72,24 @@ pub(super) fn server_error(error: RedisError) -> StoreError {
             (StoreErrorKind::Denied, "the server refuses the user name or password".to_owned())
         }
         "NOPERM" => (StoreErrorKind::Denied, not_allowed()),
+        "MOVED" | "ASK" => (
+            StoreErrorKind::Config,
+            "the server is a node of a cluster; connect to it with `connect_cluster`, or as \
+             lock.cluster"
+                .to_owned(),
+        ),
+        "CROSSSLOT" => (
+            StoreErrorKind::Config,
+            "the names of one lock are in different slots of the cluster; give them a common hash \
+             tag, as in {order:7}:a and {order:7}:b"
+                .to_owned(),
+        ),
+        // In a cluster, what belongs to a name may be half way to another node. The script stopped
+        // there, with whatever it had done.
+        _ if detail.contains("non local key") => (
+            StoreErrorKind::OutcomeUnknown,
+            "the lock is being moved to another node; the command may have run in part".to_owned(),
+        ),
         // Inside a script a missing permission is a plain ERR: in these words by Redis 7.0, and in
         // those by later ones.
         "ERR"
@@ -115,7 +157,9 @@ pub(super) fn connect_error(error: RedisError) -> StoreError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use StoreErrorKind::{Denied, NotReady, OutOfMemory, Protocol, WrongType};
+    use StoreErrorKind::{
+        Config, Denied, NotReady, OutOfMemory, OutcomeUnknown, Protocol, WrongType,
+    };
 
     /// S-33, by the server's own codes.
     #[test]
@@ -138,13 +182,15 @@ mod tests {
             ("NOPERM", "this user has no permissions", Denied),
             ("ERR", denied, Denied),
             ("ERR", "ACL failure in script: User x has no permissions to run 'get'", Denied),
-            ("CROSSSLOT", "Keys in request don't hash to the same slot", Protocol),
+            ("CROSSSLOT", "Keys in request don't hash to the same slot", Config),
+            ("MOVED", "3999 127.0.0.1:7001", Config),
+            ("ERR", "Script attempted to access a non local key in a cluster node", OutcomeUnknown),
             ("ERR", "something new", Protocol),
         ] {
             let error = redis::make_extension_error(code.to_owned(), Some(detail.to_owned()));
             let error = server_error(error);
             assert_eq!(error.kind(), kind, "{code} {detail}");
-            assert_eq!(error.kind().is_transient(), kind == NotReady);
+            assert_eq!(error.kind().is_transient(), matches!(kind, NotReady | OutcomeUnknown));
         }
     }
 }

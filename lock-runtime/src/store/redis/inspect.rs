@@ -49,7 +49,7 @@ impl RedisStore {
         timeout: Duration,
     ) -> Result<Inspection, StoreError> {
         let name = Name::new(key);
-        let mut call = INSPECT.call(5);
+        let mut call = INSPECT.call(self.link.notices(), 5);
         call.arg(key.as_str()).arg(name.fair.fence_counter()).arg(&name.queue()[1]);
         call.arg(&name.sides.companions()[0]).arg(name.permits()).arg(name.read_timeouts());
         let answer = self.run(&INSPECT, &call, timeout).await?;
@@ -61,7 +61,7 @@ impl RedisStore {
 
     pub(super) async fn free(&self, key: &LockKey, timeout: Duration) -> Result<bool, StoreError> {
         let name = Name::new(key);
-        let mut call = FORCE_RELEASE.call(4);
+        let mut call = FORCE_RELEASE.call(self.link.notices(), 4);
         call.arg(key.as_str()).arg(name.queue()).arg(name.permits());
         call.arg(name.fair.channel()).arg(name.sides.channel()).arg(name.semaphore.channel());
         call.arg(name.read_timeouts());

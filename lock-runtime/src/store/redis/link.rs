@@ -17,16 +17,21 @@ use futures_util::stream::{self, StreamExt};
 use redis::{AsyncConnectionConfig, Cmd, PushInfo, PushKind, RedisError, RedisResult, Value};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
+use tokio::task::coop::unconstrained;
 use tokio::time::{Instant, timeout, timeout_at};
 
+mod in_cluster;
+
+pub(super) use self::in_cluster::{Notices, asking, transmit};
 use super::channels::Channels;
+pub(super) use super::errors::CallError;
 pub(super) use super::live::Live;
 use super::script::load_all;
 use super::source::Source;
 use crate::error::StoreError;
 
 /// How long a connection may take to be made.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// First and longest pause between two attempts to connect.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
@@ -39,31 +44,6 @@ const TICK: Duration = Duration::from_secs(1);
 /// life, and how long that may take.
 const IDLE: Duration = Duration::from_secs(5);
 const PING_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// What is known of a call that failed.
-#[derive(Debug)]
-pub(super) enum CallError {
-    /// There was no connection before the deadline: nothing ran.
-    NotSent,
-    /// There was no answer before the deadline: it may have run.
-    TimedOut,
-    /// The connection broke before the answer: it may have run.
-    Broken(RedisError),
-    /// The server answered with an error.
-    Server(RedisError),
-    /// The server refuses new connections for a reason that waiting does not mend: nothing ran.
-    Refused(StoreError),
-}
-
-impl CallError {
-    /// For a preparatory call: whatever became of it, the call it prepares has not run.
-    pub(super) fn nothing_ran(self) -> Self {
-        match self {
-            Self::TimedOut | Self::Broken(_) => Self::NotSent,
-            other => other,
-        }
-    }
-}
 
 /// See the module.
 pub(super) struct Link {
@@ -83,6 +63,7 @@ pub(super) struct Link {
     closed: AtomicBool,
     /// Why the server refused the last attempt to connect, if it was more than being away.
     refused: Mutex<Option<StoreError>>,
+    notices: Notices,
     pub(super) channels: Arc<Channels>,
     task: Mutex<Option<JoinHandle<()>>>,
 }
@@ -90,7 +71,7 @@ pub(super) struct Link {
 impl Link {
     /// A link that is not connected yet.
     pub(super) fn new(source: impl Into<Source>) -> Arc<Self> {
-        Self::made(source.into(), false)
+        Self::made(source.into(), false, Notices::Everywhere)
     }
 
     /// Connects for the first time.
@@ -104,10 +85,11 @@ impl Link {
     /// A second connection to the same server, or to whichever is the master. Its task makes it, once
     /// started.
     pub(super) fn another(&self) -> Arc<Self> {
-        Self::made(self.source.clone(), self.closed.load(Ordering::Acquire))
+        let closed = self.closed.load(Ordering::Acquire);
+        Self::made(self.source.clone(), closed, self.notices.clone())
     }
 
-    fn made(source: Source, closed: bool) -> Arc<Self> {
+    fn made(source: Source, closed: bool, notices: Notices) -> Arc<Self> {
         Arc::new(Self {
             source,
             live: ArcSwapOption::empty(),
@@ -118,6 +100,7 @@ impl Link {
             answered: AtomicBool::new(false),
             closed: AtomicBool::new(closed),
             refused: Mutex::default(),
+            notices,
             channels: Arc::default(),
             task: Mutex::default(),
         })
@@ -131,7 +114,8 @@ impl Link {
     /// Sends one command and waits for its answer.
     pub(super) async fn call(&self, cmd: &Cmd, deadline: Instant) -> Result<Value, CallError> {
         let live = self.connected(deadline).await?;
-        let answer = timeout_at(deadline, live.ask(cmd)).await;
+        // In line for the connection at the first poll, however much this task has done (S-21).
+        let answer = timeout_at(deadline, unconstrained(live.ask(cmd))).await;
         self.judge(&live, answer)
     }
 
@@ -140,6 +124,9 @@ impl Link {
         let live = self.connected(deadline).await?;
         if self.channels.is_confirmed(name, live.number) {
             return Ok(());
+        }
+        if self.notices.are_in_slot() {
+            return self.subscribe_in_slot(&live, name, deadline).await;
         }
         let answer = timeout_at(deadline, live.subscribe(name)).await;
         self.judge(&live, answer)?;
@@ -262,7 +249,7 @@ impl Link {
                 Ok::<_, redis::aio::SendError>(())
             });
         let (mut connection, server) = self.source.connect(&config, CONNECT_TIMEOUT).await?;
-        let _ = timeout(PING_TIMEOUT, load_all(&mut connection)).await;
+        let _ = timeout(PING_TIMEOUT, load_all(&mut connection, &self.notices)).await;
         self.suspicious.store(false, Ordering::Relaxed);
         let live = Arc::new(Live::new(number, connection, server));
         if self.closed.load(Ordering::Acquire) {
@@ -280,6 +267,12 @@ impl Link {
 
     async fn replay_subscriptions(&self, live: &Live) {
         let subscribe = |name: String| async move {
+            if self.notices.are_in_slot() {
+                // One that another node has by now is asked for there.
+                let deadline = Instant::now() + PING_TIMEOUT;
+                let _ = self.subscribe_in_slot(live, &name, deadline).await;
+                return;
+            }
             let confirmed = timeout(PING_TIMEOUT, live.subscribe(&name)).await;
             if matches!(confirmed, Ok(Ok(()))) {
                 self.channels.confirm(&name, live.number);
@@ -350,7 +343,7 @@ impl Link {
         if stale.is_empty() {
             return;
         }
-        let left = timeout(PING_TIMEOUT, live.connection.clone().unsubscribe(&stale)).await;
+        let left = timeout(PING_TIMEOUT, self.unsubscribe(&live, &stale)).await;
         let answered = self.judge(&live, left).is_ok();
         for name in stale {
             if !self.channels.settle(&name) && answered {
@@ -395,13 +388,12 @@ fn on_push(link: &Weak<Link>, number: u64, push: PushInfo) {
     let Some(link) = link.upgrade() else { return };
     match push.kind {
         PushKind::Disconnection => link.give_up(number),
-        PushKind::Message => {
+        _ => {
             if let Some(Value::BulkString(name)) = push.data.first()
                 && let Ok(name) = std::str::from_utf8(name)
             {
-                link.channels.notice(name);
+                link.on_notice(number, &push.kind, name);
             }
         }
-        _ => {}
     }
 }

@@ -9,6 +9,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{Cmd, RedisResult, Value};
 use tokio::sync::watch;
 
+use super::link::transmit;
 use super::sentinel::Named;
 
 /// See the module.
@@ -54,7 +55,7 @@ impl Live {
         let mut connection = self.connection.clone();
         let retired = self.retired();
         async move {
-            let answer = unless(retired, connection.send_packed_command(&cmd)).await?;
+            let answer = unless(retired, transmit(&mut connection, &cmd)).await?;
             match answer {
                 Value::ServerError(error) => Err(error.into()),
                 answer => Ok(answer),
@@ -66,7 +67,7 @@ impl Live {
     pub(super) async fn ask(&self, cmd: &Cmd) -> RedisResult<Value> {
         let mut connection = self.connection.clone();
         let retired = self.retired();
-        unless(retired, connection.send_packed_command(cmd)).await?.extract_error()
+        unless(retired, transmit(&mut connection, cmd)).await?.extract_error()
     }
 
     /// Subscribes a channel, which is done once the server has confirmed it.

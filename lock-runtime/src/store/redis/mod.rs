@@ -6,6 +6,7 @@
 mod address;
 mod age;
 mod channels;
+mod cluster;
 mod combine;
 mod end_later;
 mod errors;
@@ -29,6 +30,7 @@ use redis::Value;
 use tokio::time::Instant;
 
 use self::age::Age;
+pub use self::cluster::ClusterStore;
 use self::combine::Combiner;
 use self::link::{CallError, Link};
 use self::replicated::Replicated;
@@ -78,6 +80,8 @@ use crate::key::LockKey;
 /// counter behind that expires a day after its last use; it keeps fencing tokens growing.
 pub struct RedisStore {
     link: Arc<Link>,
+    /// What hears of notices: the same link, but in a cluster one of its own.
+    ears: Arc<Link>,
     combiner: Arc<Combiner>,
     age: Age,
     replicated: Replicated,
@@ -137,9 +141,16 @@ impl RedisStore {
         Self {
             combiner: Combiner::new(Arc::clone(&link)),
             replicated: Replicated::new(Arc::clone(&link)),
+            ears: link.for_notices(),
             link,
             age: Age::default(),
         }
+    }
+
+    fn close_links(&self) {
+        self.link.close();
+        self.ears.close();
+        self.replicated.close();
     }
 
     /// A store that is still to be [connected](Self::connect_now), for one of several servers.
@@ -178,11 +189,11 @@ impl RedisStore {
             // A fair mutex tells one waiter, on its own channel.
             return told > 0;
         }
-        let heard_here = |lock: &Target| i64::from(self.link.hears(lock.channel()));
+        let heard_here = |lock: &Target| i64::from(self.ears.hears(lock.channel()));
         // Whoever released was in front of its own line, and nobody of that listens. So a listener
         // of this process is another kind of lock on the same name, or several locks at once.
         told > locks(target).map(heard_here).sum()
-            || locks(target).any(|lock| self.link.channels.has_listeners(lock.channel()))
+            || locks(target).any(|lock| self.ears.channels.has_listeners(lock.channel()))
     }
 
     async fn run(
@@ -256,7 +267,7 @@ impl Store for RedisStore {
                     locks(&request.target).map(move |lock| (lock, &request.owner, request.count))
                 })
             };
-            let mut call = SHOW_COUNT.call(shown().count());
+            let mut call = SHOW_COUNT.call(self.link.notices(), shown().count());
             for (lock, ..) in shown() {
                 call.arg(lock.key().as_str());
             }
@@ -271,12 +282,12 @@ impl Store for RedisStore {
     fn subscribe(&self, target: &Arc<Target>, timeout: Duration) -> StoreFuture<'_, Subscription> {
         let target = Arc::clone(target);
         Box::pin(async move {
-            self.link.ensure_task();
+            self.ears.ensure_task();
             let deadline = Instant::now() + timeout;
             let mut all = Vec::new();
             for lock in locks(&target) {
-                let (notices, listener) = self.link.channels.listen(lock.channel());
-                self.link.subscribe(lock.channel(), deadline).await?;
+                let (notices, listener) = self.ears.channels.listen(lock.channel());
+                self.ears.subscribe(lock.channel(), deadline).await?;
                 all.push(Subscription::new(notices, listener));
             }
             Ok(Subscription::any_of(all))
@@ -291,7 +302,7 @@ impl Store for RedisStore {
     ) -> StoreFuture<'_, u64> {
         let target = Arc::clone(target);
         Box::pin(async move {
-            let mut call = LATCH.call(3);
+            let mut call = LATCH.call(self.link.notices(), 3);
             call.arg(target.key().as_str()).arg(target.fence_counter()).arg(target.companions());
             call.arg(target.channel());
             match request {
@@ -325,7 +336,7 @@ impl Store for RedisStore {
     ) -> StoreFuture<'_, ()> {
         let target = Arc::clone(target);
         Box::pin(async move {
-            let mut call = RAISE_TOKEN.call(1);
+            let mut call = RAISE_TOKEN.call(self.link.notices(), 1);
             call.arg(target.fence_counter()).arg(token.get()).arg(millis(COUNTER_EXPIRY));
             self.run(&RAISE_TOKEN, &call, timeout).await?;
             Ok(())
@@ -344,8 +355,7 @@ impl Store for RedisStore {
     }
 
     fn close(&self) {
-        self.link.close();
-        self.replicated.close();
+        self.close_links();
     }
 }
 

@@ -83,7 +83,7 @@ async fn renew_together(
             locks(&request.target).map(move |lock| (lock, &request.owner, request.lease))
         })
     };
-    let mut call = RENEW.call(2 * holds().count());
+    let mut call = RENEW.call(link.notices(), 2 * holds().count());
     for (lock, owner, _) in holds() {
         call.arg(lock.key().as_str()).arg(end_of_hold(lock, owner));
     }

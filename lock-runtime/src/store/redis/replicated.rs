@@ -75,7 +75,7 @@ impl Replicated {
 
     /// Runs a request that need not be acknowledged.
     pub(super) async fn run(&self, ask: &Ask) -> Result<Value, StoreError> {
-        let (script, call) = ask.alone();
+        let (script, call) = ask.alone(self.main.notices());
         Ok(script.run(self.link(), &call, Instant::now() + ask.timeout()).await?)
     }
 
@@ -91,7 +91,7 @@ impl Replicated {
         let until = (deadline - SLICE.min(request.timeout / 4)).min(start + replicas.timeout);
         let link = self.link();
         let ask = Ask::Acquire(request);
-        let (script, call) = ask.alone();
+        let (script, call) = ask.alone(self.main.notices());
         let (live, turn, answer, behind) = loop {
             let live = link.connected(deadline).await?;
             let turn = self.turn.try_lock().ok();

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use redis::Cmd;
 
+use super::link::Notices;
 use super::script::{
     FAIR_ACQUIRE, FAIR_RELEASE, MULTI_ACQUIRE, MULTI_RELEASE, MUTEX_ACQUIRE, MUTEX_RELEASE,
     PERMIT_ACQUIRE, PERMIT_RELEASE, Part, READ_ACQUIRE, READ_RELEASE, Script, WRITE_ACQUIRE,
@@ -61,14 +62,14 @@ impl Ask {
     }
 
     /// The request by itself, and the script that it calls.
-    pub(super) fn alone(&self) -> (&'static Script, Cmd) {
+    pub(super) fn alone(&self, notices: &Notices) -> (&'static Script, Cmd) {
         let members = self.target().members().len();
         let (script, keys) = match (self.part(), self) {
             (Some(part), _) => (&part.script, part.keys()),
             (None, Self::Acquire(_)) => (&*MULTI_ACQUIRE, 2 * members),
             (None, Self::Release(_)) => (&*MULTI_RELEASE, members),
         };
-        let mut call = script.call(keys);
+        let mut call = script.call(notices, keys);
         self.write_keys(&mut call);
         self.write_args(&mut call);
         (script, call)

@@ -7,7 +7,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{Cmd, RedisError, RedisResult, Value};
 use tokio::time::Instant;
 
-use super::link::{CallError, Link};
+use super::link::{CallError, Link, Notices};
 
 /// The functions that scripts which take a lock begin with.
 const FUNCTIONS: &str =
@@ -16,8 +16,14 @@ const FUNCTIONS: &str =
 /// What scripts that count permits or latches begin with.
 const NUMBER: &str = include_str!("number.lua");
 
-/// A script and its hash.
+/// A script, as it publishes notices to everybody and as it does in a cluster.
 pub(super) struct Script {
+    everywhere: Text,
+    in_slot: Text,
+}
+
+/// What the server knows a script by.
+struct Text {
     source: String,
     sha: String,
 }
@@ -55,9 +61,9 @@ macro_rules! parts {
     ($($name:ident = $file:literal, $keys:literal, $args:literal;)*) => {
         parts!(@ 1; $($name = $file, $keys, $args;)*);
 
-        /// The sources of all parts, and of all of them in one script.
-        fn sources() -> impl Iterator<Item = &'static str> {
-            [$(&*$name.script.source),*].into_iter().chain([&*BATCH.source])
+        /// All parts, and all of them in one script.
+        fn all() -> impl Iterator<Item = &'static Script> {
+            [$(&$name.script),*].into_iter().chain([&*BATCH])
         }
 
         /// All parts in one script.
@@ -100,10 +106,10 @@ parts! {
 
 /// Makes a server know what takes and frees locks before the first request finds that it does not:
 /// that one would be overtaken by those behind it. It stays an optimisation, so errors do not matter.
-pub(super) async fn load_all(connection: &mut MultiplexedConnection) {
+pub(super) async fn load_all(connection: &mut MultiplexedConnection, notices: &Notices) {
     let mut load = redis::pipe();
-    for source in sources() {
-        load.cmd("SCRIPT").arg("LOAD").arg(source).ignore();
+    for script in all() {
+        load.cmd("SCRIPT").arg("LOAD").arg(&script.text(notices).source).ignore();
     }
     let _: RedisResult<()> = load.query_async(connection).await;
 }
@@ -136,15 +142,23 @@ impl Part {
 
 impl Script {
     fn new(source: String) -> Self {
-        let sha = redis::Script::new(&source).get_hash().to_owned();
-        Self { source, sha }
+        // Not an argument of the scripts: whoever has one server pays nothing for clusters.
+        let in_slot = source.replace("redis.call('PUBLISH'", "redis.call('SPUBLISH'");
+        Self { everywhere: Text::new(source), in_slot: Text::new(in_slot) }
     }
 
-    /// Starts a call with `keys` keys; add the keys and then the arguments.
-    pub(super) fn call(&self, keys: usize) -> Cmd {
+    fn text(&self, notices: &Notices) -> &Text {
+        match notices {
+            Notices::Everywhere => &self.everywhere,
+            Notices::InSlot(_) => &self.in_slot,
+        }
+    }
+
+    /// Starts a call with `keys` keys on a server of that kind; add the keys and then the arguments.
+    pub(super) fn call(&self, notices: &Notices, keys: usize) -> Cmd {
         // Room for all arguments at once: growing would cost more than all else here.
         let mut cmd = Cmd::with_capacity(8 + 3 * keys, 128 + 128 * keys);
-        cmd.arg("EVALSHA").arg(&self.sha).arg(keys);
+        cmd.arg("EVALSHA").arg(&self.text(notices).sha).arg(keys);
         cmd
     }
 
@@ -171,8 +185,15 @@ impl Script {
     /// Makes the server know the script.
     pub(super) async fn load(&self, link: &Link, deadline: Instant) -> Result<(), CallError> {
         let mut load = redis::cmd("SCRIPT");
-        load.arg("LOAD").arg(&self.source);
+        load.arg("LOAD").arg(&self.text(link.notices()).source);
         link.call(&load, deadline).await.map_err(CallError::nothing_ran).map(drop)
+    }
+}
+
+impl Text {
+    fn new(source: String) -> Self {
+        let sha = redis::Script::new(&source).get_hash().to_owned();
+        Self { source, sha }
     }
 }
 

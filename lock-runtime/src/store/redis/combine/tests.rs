@@ -102,7 +102,7 @@ fn those_with_longer_stay() {
 fn a_batch_carries_what_each_would_send_alone() {
     let (mut state, _callers, _) = queue([take("a"), free("b")]);
     let entries = state.take_batch();
-    let [one, two] = [0, 1].map(|at| words(&entries[at].ask.alone().1));
+    let [one, two] = [0, 1].map(|at| words(&entries[at].ask.alone(&Notices::Everywhere).1));
     assert_eq!((one[0].as_str(), two[0].as_str()), ("2", "1"));
     let mut expected = vec!["3".to_owned()];
     expected.extend_from_slice(&one[1..3]);

@@ -1,0 +1,262 @@
+//! A store in a Redis Cluster: a [`RedisStore`] for each master, and who is asked for what.
+//!
+//! Not the client library's cluster client, which sends a script again whose answer was lost, and
+//! loses subscriptions when slots move. Here `topology` knows which node has which slot, `route`
+//! takes a request there and follows redirections, `ears` listen where notices are published.
+//!
+//! A lock is in one slot with all that belongs to it (S-2), so each request is one script at one node,
+//! as atomic as on one server.
+
+mod ears;
+mod origin;
+mod route;
+mod slots;
+mod store;
+mod topology;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout};
+
+use self::ears::Ears;
+use self::origin::{Origin, Origins};
+use self::topology::Topology;
+#[cfg(feature = "tls-rustls")]
+use super::tls::TlsOptions;
+use crate::error::{StoreError, StoreErrorKind};
+
+/// How often the nodes are asked who has which slot: while all is well, and while a slot has no owner
+/// that answers.
+const SCAN: Duration = Duration::from_secs(5);
+const SCAN_FOR_OWNER: Duration = Duration::from_millis(200);
+
+/// The least time between two such questions.
+const LEAST: Duration = Duration::from_millis(50);
+
+/// How often ears are looked after without cause, and how long one may take to follow its slot.
+const TICK: Duration = Duration::from_secs(1);
+const FOLLOW: Duration = Duration::from_millis(800);
+
+/// Keeps locks in a Redis Cluster, version 7.0 or later, each at the master that has its slot.
+///
+/// Usually made by [`LockClientBuilder::connect_cluster`](crate::LockClientBuilder::connect_cluster).
+/// It finds the nodes through any that answers, at the addresses that they announce, with the
+/// credentials and TLS of the addresses given; nodes must be reachable from here at those addresses.
+/// Each master has two connections, one for commands and one for notices, and a third if locks ask for
+/// replicas.
+///
+/// # Several names in one lock
+///
+/// The names of one [`multi_lock`](crate::LockClient::multi_lock) have to be in one slot: give them a
+/// common hash tag, as in `{order:7}:stock` and `{order:7}:invoice`. All other kinds of locks have what
+/// belongs to them in one slot anyway.
+///
+/// # Fail-over
+///
+/// A cluster copies to its replicas after it has answered. When a master dies, **what it granted last
+/// may be unknown to the replica that takes its place**, and somebody else may get the lock while the
+/// holder still works; so may what a master grants that is cut off from the others, for up to their
+/// `cluster-node-timeout`. A holder whose lock was lost so learns of it by its next renewal, up to a
+/// third of the lease later. [`replicas`](crate::LockOptionsBuilder::replicas) has a hold count only once
+/// replicas know of it, which makes this rare; [fencing tokens](crate::FencingToken), checked by what the
+/// lock protects, make it harmless. A replica that did not get the last counter goes on from its own
+/// clock, so tokens grow as long as the clocks of a master and its replicas differ by less than the
+/// fail-over takes.
+///
+/// Until the replica has taken over, locks of those slots fail or wait as with one server that is away;
+/// give [`store_patience`](crate::LockClientBuilder::store_patience) more than `cluster-node-timeout`
+/// and an election take, to ride it out, and leases more than that, so that holds live through it.
+/// Locks of other slots notice nothing if the servers have `cluster-require-full-coverage no`; with
+/// `yes`, the default, a cluster serves nobody meanwhile.
+///
+/// # Moving slots
+///
+/// Held locks stay held and are renewed while their slot moves to another node; waiters go on
+/// listening where it is by then. Whatever needs several keys of a lock at once waits until all of them are
+/// at one node: taking most kinds, and everything about read/write locks and several names at once. So
+/// move slots swiftly: a hold of several names, a reader or a permit whose keys stay divided for longer than
+/// its lease is lost, and acquires fail after
+/// [`store_patience`](crate::LockClientBuilder::store_patience).
+///
+/// # Redisson
+///
+/// Notices travel by `SPUBLISH`, as with Redisson 3.22 and later on servers of version 7. Older ones,
+/// and those with `shardedSubscriptionMode` off, exclude each other with these clients but
+/// hear of their releases only by polling.
+///
+/// # Permissions
+///
+/// Those of [`RedisStore`](super::RedisStore), without `subscribe`, `unsubscribe` and `publish`, and
+///
+/// ```text
+///   +cluster|slots +asking +ssubscribe +sunsubscribe +spublish
+/// ```
+///
+/// # Examples
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use lock_runtime::{ClusterStore, LockClient};
+///
+/// let store = ClusterStore::connect(["redis://one:7000", "redis://two:7000"]).await?;
+/// let client = LockClient::builder().store(store)?;
+/// # Ok(())
+/// # }
+/// ```
+pub struct ClusterStore {
+    shared: Arc<Shared>,
+    task: Mutex<Option<JoinHandle<()>>>,
+}
+
+struct Shared {
+    topology: Topology,
+    ears: Arc<Ears>,
+}
+
+impl ClusterStore {
+    /// Connects to a cluster of which at least one of these nodes answers.
+    ///
+    /// # Errors
+    ///
+    /// At once, by [`StoreError::kind`]: `Config` if there is no address or one that cannot be used, names
+    /// a database but 0, or is of a server that is not in cluster mode; `Unavailable` if no node, or none
+    /// of the masters, can be reached; `Denied` if the credentials are refused; `NotReady` if no slots
+    /// are assigned yet.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future closes what was opened.
+    pub async fn connect<U: AsRef<str>>(
+        nodes: impl IntoIterator<Item = U>,
+    ) -> Result<Self, StoreError> {
+        let origins = nodes.into_iter().map(|node| Origin::new(node.as_ref()));
+        Self::open(origins.collect::<Result<_, _>>()?).await
+    }
+
+    /// As [`connect`](Self::connect) to `rediss://` addresses, with a private authority or a client
+    /// certificate.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect`](Self::connect); `Config` as well if `tls` cannot be used or an address is not one
+    /// of TLS.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future closes what was opened.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// use lock_runtime::{ClusterStore, TlsOptions};
+    ///
+    /// let tls = TlsOptions::new().root_certificate(std::fs::read("ca.pem")?);
+    /// let store = ClusterStore::connect_with_tls(["rediss://one:7000"], &tls).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "tls-rustls")]
+    pub async fn connect_with_tls<U: AsRef<str>>(
+        nodes: impl IntoIterator<Item = U>,
+        tls: &TlsOptions,
+    ) -> Result<Self, StoreError> {
+        let origins = nodes.into_iter().map(|node| Origin::with_tls(node.as_ref(), tls));
+        Self::open(origins.collect::<Result<_, _>>()?).await
+    }
+
+    async fn open(origins: Vec<Origin>) -> Result<Self, StoreError> {
+        let topology = Topology::new(Origins::new(origins)?);
+        let shared = Arc::new(Shared { topology, ears: Arc::default() });
+        // Owns what is opened from here on.
+        let store = Self { shared, task: Mutex::default() };
+        store.shared.topology.refresh().await?;
+        let map = store.shared.topology.map();
+        let connecting = map.nodes.iter().map(|node| node.store.connect_now());
+        let mut failed: Vec<_> =
+            join_all(connecting).await.into_iter().filter_map(Result::err).collect();
+        if let Some(at) = failed.iter().position(|error| !error.kind().is_transient()) {
+            return Err(failed.swap_remove(at));
+        }
+        if failed.len() == map.nodes.len()
+            && let Some(error) = failed.pop()
+        {
+            let message = "no master of the cluster can be reached at the address that it announces; \
+                           check `cluster-announce-ip` and `cluster-announce-port`";
+            return Err(StoreError::new(StoreErrorKind::Unavailable, message).with_source(error));
+        }
+        for error in failed {
+            tracing::warn!(%error, "a master of the cluster cannot be reached yet");
+        }
+        store.ensure_task();
+        Ok(store)
+    }
+
+    /// Starts the task, also when the runtime that ran it is gone.
+    fn ensure_task(&self) {
+        let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
+        if task.as_ref().is_none_or(JoinHandle::is_finished) && !self.shared.topology.is_closed() {
+            let shared = Arc::downgrade(&self.shared);
+            *task = Some(tokio::spawn(async move {
+                tokio::join!(keep_map(shared.clone()), keep_ears(shared));
+            }));
+        }
+    }
+}
+
+/// Keeps the map of slots up to date, until the store is closed.
+async fn keep_map(shared: Weak<Shared>) {
+    loop {
+        let Some(look) = shared.upgrade().map(|shared| Arc::clone(&shared.topology.look)) else {
+            return;
+        };
+        let whole = shared.upgrade().is_some_and(|shared| shared.topology.is_whole());
+        let pause = if whole { SCAN } else { SCAN_FOR_OWNER };
+        let _ = timeout(pause.mul_f64(0.8 + 0.4 * fastrand::f64()), look.notified()).await;
+        let Some(shared) = shared.upgrade().filter(|shared| !shared.topology.is_closed()) else {
+            return;
+        };
+        for node in &shared.topology.map().nodes {
+            // A node that nobody has asked yet, or whose runtime is gone.
+            node.store.link.ensure_task();
+        }
+        if let Err(error) = shared.topology.refresh().await {
+            tracing::debug!(%error, "no node of the cluster says who has which slot");
+        }
+        drop(shared);
+        sleep(LEAST).await;
+    }
+}
+
+/// Has ears follow their slots, until the store is closed.
+async fn keep_ears(shared: Weak<Shared>) {
+    let Some(mut changes) = shared.upgrade().map(|shared| shared.topology.changes.subscribe())
+    else {
+        return;
+    };
+    loop {
+        // A subscription that was lost though the slot stays is found by the look at the map, or so.
+        let _ = timeout(TICK, changes.changed()).await;
+        let Some(shared) = shared.upgrade().filter(|shared| !shared.topology.is_closed()) else {
+            return;
+        };
+        shared.ears.follow(&shared.topology, Instant::now() + FOLLOW).await;
+    }
+}
+
+impl Drop for ClusterStore {
+    fn drop(&mut self) {
+        self.shared.topology.close();
+    }
+}
+
+impl fmt::Debug for ClusterStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // No addresses: they come from URLs that may carry passwords.
+        f.debug_struct("ClusterStore").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,155 @@
+//! A request on its way to the node that has its slot.
+//!
+//! Repeated is only what a node says it has not run: it does not have the slot, or not all keys of it,
+//! or serves nobody now. Whatever may have run goes back to whoever asked, who knows how to find out
+//! (S-21).
+
+use std::error::Error;
+use std::time::Duration;
+
+use redis::RedisError;
+use tokio::time::{Instant, sleep};
+
+use super::slots::NodeAddress;
+use super::topology::Topology;
+use crate::error::{StoreError, StoreErrorKind};
+use crate::store::StoreFuture;
+use crate::store::redis::RedisStore;
+use crate::store::redis::link::asking;
+
+/// First and longest pause before a request is sent once more.
+const FIRST_PAUSE: Duration = Duration::from_millis(2);
+const LONGEST_PAUSE: Duration = Duration::from_millis(64);
+
+/// What is to be done with a request while its slot is on its way to another node.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Moving {
+    /// Follow what it is about. If some keys are here and some there, wait for the others.
+    Follow,
+    /// The same, but then say so: whoever asks can ask for less at once.
+    FollowOrSay,
+    /// Wait until all are there. Its script looks at keys that it does not name: those that have not
+    /// come yet look there as if they had ended, and a reader's end lets a writer in.
+    Wait,
+}
+
+/// Why a node did not run a request.
+pub(super) enum NotRun {
+    /// It has the slot no more.
+    Moved(u16, NodeAddress),
+    /// The slot is on its way to that node, and so is what the request is about.
+    Ask(NodeAddress),
+    /// It may later.
+    NotNow,
+}
+
+impl NotRun {
+    /// What an error reply of `asked` says, if it says that nothing has run and that asking again helps.
+    pub(super) fn of(error: &RedisError, asked: &NodeAddress) -> Option<Self> {
+        let to = || {
+            let (to, slot) = error.redirect_node()?;
+            Some((NodeAddress::parse(to, asked)?, slot))
+        };
+        match error.code()? {
+            "MOVED" => to().map(|(to, slot)| Self::Moved(slot, to)),
+            "ASK" => to().map(|(to, _)| Self::Ask(to)),
+            "TRYAGAIN" | "CLUSTERDOWN" | "LOADING" | "MASTERDOWN" | "READONLY" => {
+                Some(Self::NotNow)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Longer with each time that a request comes back.
+pub(super) struct Pause(Duration);
+
+impl Pause {
+    pub(super) fn new() -> Self {
+        Self(Duration::ZERO)
+    }
+
+    /// Sleeps; not the first time, since a first redirection knows where to go. False if that would
+    /// take until the deadline.
+    pub(super) async fn before(&mut self, deadline: Instant) -> bool {
+        let pause = self.0.mul_f64(0.5 + fastrand::f64());
+        self.0 = (self.0 * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
+        if Instant::now() + pause >= deadline {
+            return false;
+        }
+        if !pause.is_zero() {
+            sleep(pause).await;
+        }
+        true
+    }
+}
+
+impl Topology {
+    /// Makes a call, which gets the time that is left, at the node that has the slot.
+    pub(super) async fn route<T>(
+        &self,
+        slot: u16,
+        timeout: Duration,
+        moving: Moving,
+        call: impl for<'n> Fn(&'n RedisStore, Duration) -> StoreFuture<'n, T> + Send + Sync,
+    ) -> Result<T, StoreError> {
+        let deadline = Instant::now() + timeout;
+        let mut pause = Pause::new();
+        let mut importing = None;
+        loop {
+            let redirected = importing.take();
+            let node = match &redirected {
+                Some(node) => std::sync::Arc::clone(node),
+                None => self.ready(slot, deadline).await?,
+            };
+            let left = deadline.saturating_duration_since(Instant::now());
+            let answer = match redirected {
+                Some(_) => asking(call(&node.store, left)).await,
+                None => call(&node.store, left).await,
+            };
+            let error = match answer {
+                Err(error) => error,
+                answer => return answer,
+            };
+            if moving == Moving::FollowOrSay && is_divided(&error) {
+                return Err(error);
+            }
+            match reply(&error).and_then(|reply| NotRun::of(reply, &node.address)) {
+                Some(NotRun::Moved(slot, to)) => self.moved(slot, &to)?,
+                Some(NotRun::Ask(_)) if moving == Moving::Wait => self.look.notify_one(),
+                Some(NotRun::Ask(to)) => importing = Some(self.asked(&to)?),
+                Some(NotRun::NotNow) => self.look.notify_one(),
+                // The connection went before anything was sent over it.
+                None if error.kind() == StoreErrorKind::Unavailable => self.look.notify_one(),
+                None => {
+                    if error.kind() == StoreErrorKind::OutcomeUnknown {
+                        self.look.notify_one();
+                    }
+                    return Err(error);
+                }
+            }
+            if !pause.before(deadline).await {
+                return Err(out_of_time(error));
+            }
+        }
+    }
+}
+
+/// What the server said, if an error is that.
+fn reply(error: &StoreError) -> Option<&RedisError> {
+    error.source().and_then(<dyn Error>::downcast_ref)
+}
+
+/// True if some keys of the request were there and some were not, so that nothing ran.
+pub(super) fn is_divided(error: &StoreError) -> bool {
+    reply(error).is_some_and(|reply| reply.code() == Some("TRYAGAIN"))
+}
+
+/// A redirection that there was no time to follow.
+fn out_of_time(error: StoreError) -> StoreError {
+    if error.kind() != StoreErrorKind::Config {
+        return error;
+    }
+    let message = "the lock is being moved to another node of the cluster";
+    StoreError::new(StoreErrorKind::NotReady, message).with_source(error)
+}

@@ -1,0 +1,110 @@
+//! Where names go: their slots, and what a node says of who has which.
+
+use redis::Value;
+
+/// How many slots there are.
+pub(super) const SLOTS: u16 = 16_384;
+
+/// The slot of a key or channel, as every node computes it: of what is between its first `{` and the
+/// next `}`, if that is anything, else of the whole.
+pub(super) fn slot_of(name: &str) -> u16 {
+    let tag = name.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map(|(tag, _)| tag);
+    let hashed = tag.filter(|tag| !tag.is_empty()).unwrap_or(name);
+    hashed.bytes().fold(0, crc16) % SLOTS
+}
+
+/// CRC16 as of XMODEM: one table-less function is less than a dependency.
+fn crc16(crc: u16, byte: u8) -> u16 {
+    (0..8).fold(crc ^ (u16::from(byte) << 8), |crc, _| {
+        let shifted = crc << 1;
+        if crc & 0x8000 == 0 { shifted } else { shifted ^ 0x1021 }
+    })
+}
+
+/// A host and a port.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct NodeAddress {
+    pub(super) host: String,
+    pub(super) port: u16,
+}
+
+/// Slots next to each other, and the master that has them.
+pub(super) struct Range {
+    pub(super) first: u16,
+    pub(super) last: u16,
+    pub(super) owner: NodeAddress,
+}
+
+impl NodeAddress {
+    /// The address of a redirection, `host:port`. Without a host it is that of who redirects.
+    pub(super) fn parse(text: &str, asked: &Self) -> Option<Self> {
+        let (host, port) = text.rsplit_once(':')?;
+        Some(Self { host: host_or(host, asked), port: port.parse().ok()? })
+    }
+}
+
+fn host_or(host: &str, asked: &NodeAddress) -> String {
+    // What a node says that does not know its own address, or not by which name it is to be called.
+    if matches!(host, "" | "?") { asked.host.clone() } else { host.to_owned() }
+}
+
+/// Reads the answer to CLUSTER SLOTS of the node `asked`.
+pub(super) fn ranges(answer: &Value, asked: &NodeAddress) -> Option<Vec<Range>> {
+    let Value::Array(ranges) = answer else { return None };
+    let range = |range: &Value| {
+        let Value::Array(parts) = range else { return None };
+        let [Value::Int(first), Value::Int(last), Value::Array(master), ..] = &parts[..] else {
+            return None;
+        };
+        let [host, Value::Int(port), ..] = &master[..] else { return None };
+        let host = match host {
+            Value::Nil => "",
+            Value::BulkString(host) => std::str::from_utf8(host).ok()?,
+            Value::SimpleString(host) => host,
+            _ => return None,
+        };
+        let slot = |number: i64| u16::try_from(number).ok().filter(|slot| *slot < SLOTS);
+        let owner = NodeAddress { host: host_or(host, asked), port: u16::try_from(*port).ok()? };
+        Some(Range { first: slot(*first)?, last: slot(*last)?, owner })
+    };
+    ranges.iter().map(range).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// By the server's own CLUSTER KEYSLOT.
+    #[test]
+    fn slots_are_those_of_the_server() {
+        for (name, slot) in [
+            ("123456789", 12_739),
+            ("foo", 12_182),
+            ("{foo}", 12_182),
+            ("redisson_lock_token:{foo}", 12_182),
+            ("foo{}{bar}", 8_363),
+            ("foo{{bar}}zap", 4_015),
+            ("{bar", 4_015),
+            ("", 0),
+        ] {
+            assert_eq!(slot_of(name), slot, "{name}");
+        }
+    }
+
+    #[test]
+    fn an_answer_is_read() {
+        let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
+        let node = |host: Value| Value::Array(vec![host, Value::Int(7000), text("id")]);
+        let range = |host| Value::Array(vec![Value::Int(0), Value::Int(100), node(host)]);
+        let asked = NodeAddress { host: "seed".to_owned(), port: 7001 };
+        for (host, expected) in [(text("a"), "a"), (text(""), "seed"), (Value::Nil, "seed")] {
+            let read = ranges(&Value::Array(vec![range(host)]), &asked).unwrap();
+            assert_eq!((read[0].first, read[0].last), (0, 100));
+            assert_eq!((&*read[0].owner.host, read[0].owner.port), (expected, 7000));
+        }
+        assert!(ranges(&Value::Nil, &asked).is_none());
+        let moved = NodeAddress::parse("::1:7002", &asked).unwrap();
+        assert_eq!((&*moved.host, moved.port), ("::1", 7002));
+        assert_eq!(NodeAddress::parse(":7002", &asked).unwrap().host, "seed");
+    }
+}

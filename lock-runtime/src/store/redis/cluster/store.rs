@@ -1,0 +1,272 @@
+//! What a cluster does with each request: it asks the node that has the slot.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::{join_all, try_join_all};
+use tokio::time::Instant;
+
+use super::ClusterStore;
+use super::route::{Moving, is_divided};
+use super::slots::slot_of;
+use crate::clock::Clock;
+use crate::error::{StoreError, StoreErrorKind};
+use crate::fence::FencingToken;
+use crate::key::LockKey;
+use crate::store::redis::RedisStore;
+use crate::store::{
+    AcquireReply, AcquireRequest, CountRequest, Inspection, LatchRequest, LockKind, Ownership,
+    ReleaseReply, ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription, Target,
+};
+
+/// The one slot of a lock.
+fn slot(target: &Target) -> Result<u16, StoreError> {
+    let mut slots = target.locks().map(|lock| slot_of(lock.key().as_str()));
+    let first = slots.next().unwrap_or(0);
+    if slots.all(|slot| slot == first) {
+        return Ok(first);
+    }
+    let message = format!(
+        "the names {:?} are in different slots of the cluster and cannot be taken at once; give them a \
+         common hash tag, as in {{order:7}}:a and {{order:7}}:b",
+        target.key()
+    );
+    Err(StoreError::new(StoreErrorKind::Config, message))
+}
+
+/// Where a request about a lock goes, and what it does on the way. Scripts of a read/write lock look at
+/// the time-outs of all its readers, which nobody can name beforehand.
+fn way(target: &Target) -> Result<(u16, Moving), StoreError> {
+    let looks_around = |lock: &Target| matches!(lock.kind(), LockKind::Read | LockKind::Write);
+    let moving = if target.locks().any(looks_around) { Moving::Wait } else { Moving::Follow };
+    Ok((slot(target)?, moving))
+}
+
+/// A latch as it can be in a cluster. Redisson's channel for a name that has a hash tag is in another
+/// slot, so that Redisson's own latches of such names do not work there; it need not be kept.
+fn in_one_slot(target: &Arc<Target>) -> Arc<Target> {
+    let is_elsewhere = target.kind() == LockKind::Latch && target.key().as_str().contains('{');
+    if is_elsewhere { Arc::new(target.with_own_channel()) } else { Arc::clone(target) }
+}
+
+/// What goes out in one call: the places of its requests, and they.
+type Group<T> = (Vec<usize>, Vec<T>);
+
+/// By slot and, since a store keeps those apart, by whether replicas have to know.
+fn by_slot<T>(
+    requests: Vec<T>,
+    target: impl Fn(&T) -> &Target,
+) -> Result<Vec<(u16, Group<T>)>, StoreError> {
+    let mut groups = BTreeMap::<(u16, bool), Group<T>>::new();
+    for (place, request) in requests.into_iter().enumerate() {
+        let lock = target(&request);
+        let group = groups.entry((slot(lock)?, lock.replicas().is_some())).or_default();
+        group.0.push(place);
+        group.1.push(request);
+    }
+    Ok(groups.into_iter().map(|((slot, _), group)| (slot, group)).collect())
+}
+
+impl ClusterStore {
+    /// Makes a call at the node that has the slot.
+    async fn at<T>(
+        &self,
+        (slot, moving): (u16, Moving),
+        timeout: Duration,
+        call: impl for<'n> Fn(&'n RedisStore, Duration) -> StoreFuture<'n, T> + Send + Sync,
+    ) -> Result<T, StoreError> {
+        self.ensure_task();
+        self.shared.topology.route(slot, timeout, moving, call).await
+    }
+
+    /// Each slot's holds by a call of their own, all under way at once.
+    async fn renew_by_slot(
+        &self,
+        requests: Vec<RenewRequest>,
+        timeout: Duration,
+    ) -> Result<Vec<Ownership>, StoreError> {
+        let mut answers = vec![Ownership::Unknown; requests.len()];
+        let groups = by_slot(requests, |request| &request.target)?;
+        let calls =
+            groups.iter().map(|(slot, (_, group))| self.renew_together(*slot, group, timeout));
+        let (mut failed, mut answered) = (None, groups.is_empty());
+        for ((_, (places, _)), answer) in groups.iter().zip(join_all(calls).await) {
+            match answer {
+                Ok(known) => {
+                    answered = true;
+                    for (place, known) in places.iter().zip(known) {
+                        if let Some(answer) = answers.get_mut(*place) {
+                            *answer = known;
+                        }
+                    }
+                }
+                Err(error) => failed = Some(error),
+            }
+        }
+        match failed {
+            Some(error) if !answered => Err(error),
+            Some(error) => {
+                // One node that fails says nothing of the holds at others.
+                tracing::warn!(%error, "renewal failed");
+                Ok(answers)
+            }
+            None => Ok(answers),
+        }
+    }
+
+    /// The holds of one slot. While that moves, some are here and some are there: then one by one.
+    async fn renew_together(
+        &self,
+        slot: u16,
+        holds: &[RenewRequest],
+        timeout: Duration,
+    ) -> Result<Vec<Ownership>, StoreError> {
+        self.ensure_task();
+        let deadline = Instant::now() + timeout;
+        let together =
+            self.shared.topology.route(slot, timeout, Moving::FollowOrSay, |store, left| {
+                store.renew(holds.to_vec(), left)
+            });
+        match together.await {
+            Err(error) if is_divided(&error) => {}
+            answer => return answer,
+        }
+        let one = async |hold: &RenewRequest| {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let renew = self.at((slot, Moving::Follow), left, |store, left| {
+                store.renew(vec![hold.clone()], left)
+            });
+            renew.await.map(|answer| answer.first().copied().unwrap_or(Ownership::Unknown))
+        };
+        let mut failed = None;
+        let answers = join_all(holds.iter().map(one)).await.into_iter().map(|answer| {
+            answer.unwrap_or_else(|error| {
+                failed = Some(error);
+                Ownership::Unknown
+            })
+        });
+        let answers: Vec<_> = answers.collect();
+        match failed {
+            Some(error) if answers.iter().all(|answer| *answer == Ownership::Unknown) => Err(error),
+            _ => Ok(answers),
+        }
+    }
+
+    async fn listen(&self, target: &Target, timeout: Duration) -> Result<Subscription, StoreError> {
+        self.ensure_task();
+        slot(target)?;
+        let deadline = Instant::now() + timeout;
+        let mut all = Vec::new();
+        for lock in target.locks() {
+            let ear = self.shared.ears.of(lock.channel());
+            let notices = ear.notices.subscribe();
+            ear.follow(&self.shared.topology, deadline).await?;
+            all.push(Subscription::new(notices, ear));
+        }
+        Ok(Subscription::any_of(all))
+    }
+}
+
+impl Store for ClusterStore {
+    fn acquire(&self, request: AcquireRequest) -> StoreFuture<'_, AcquireReply> {
+        Box::pin(async move {
+            self.at(way(&request.target)?, request.timeout, |store, timeout| {
+                store.acquire(AcquireRequest { timeout, ..request.clone() })
+            })
+            .await
+        })
+    }
+
+    fn renew(
+        &self,
+        requests: Vec<RenewRequest>,
+        timeout: Duration,
+    ) -> StoreFuture<'_, Vec<Ownership>> {
+        Box::pin(self.renew_by_slot(requests, timeout))
+    }
+
+    fn release(&self, request: ReleaseRequest) -> StoreFuture<'_, ReleaseReply> {
+        Box::pin(async move {
+            self.at(way(&request.target)?, request.timeout, |store, timeout| {
+                store.release(ReleaseRequest { timeout, ..request.clone() })
+            })
+            .await
+        })
+    }
+
+    fn show_counts(&self, requests: Vec<CountRequest>, timeout: Duration) -> StoreFuture<'_, ()> {
+        Box::pin(async move {
+            let groups = by_slot(requests, |request| &request.target)?;
+            let shown = groups.iter().map(|(slot, (_, group))| {
+                self.at((*slot, Moving::Follow), timeout, |store, left| {
+                    store.show_counts(group.clone(), left)
+                })
+            });
+            try_join_all(shown).await.map(drop)
+        })
+    }
+
+    fn subscribe(&self, target: &Arc<Target>, timeout: Duration) -> StoreFuture<'_, Subscription> {
+        let target = in_one_slot(target);
+        Box::pin(async move { self.listen(&target, timeout).await })
+    }
+
+    fn latch(
+        &self,
+        target: &Arc<Target>,
+        request: LatchRequest,
+        timeout: Duration,
+    ) -> StoreFuture<'_, u64> {
+        let target = in_one_slot(target);
+        Box::pin(async move {
+            self.at(way(&target)?, timeout, |store, left| store.latch(&target, request, left)).await
+        })
+    }
+
+    fn inspect(&self, key: &LockKey, timeout: Duration) -> StoreFuture<'_, Inspection> {
+        let (key, slot) = (key.clone(), slot_of(key.as_str()));
+        Box::pin(async move {
+            self.at((slot, Moving::Wait), timeout, |store, left| store.inspect(&key, left)).await
+        })
+    }
+
+    fn force_release(&self, key: &LockKey, timeout: Duration) -> StoreFuture<'_, bool> {
+        let (key, slot) = (key.clone(), slot_of(key.as_str()));
+        Box::pin(async move {
+            self.at((slot, Moving::Wait), timeout, |store, left| store.force_release(&key, left))
+                .await
+        })
+    }
+
+    fn raise_token(
+        &self,
+        target: &Arc<Target>,
+        token: FencingToken,
+        timeout: Duration,
+    ) -> StoreFuture<'_, ()> {
+        let target = Arc::clone(target);
+        Box::pin(async move {
+            self.at(way(&target)?, timeout, |store, left| store.raise_token(&target, token, left))
+                .await
+        })
+    }
+
+    /// That of the youngest master, which has forgotten the most.
+    fn age(&self, timeout: Duration) -> StoreFuture<'_, Option<Duration>> {
+        Box::pin(async move {
+            self.ensure_task();
+            let map = self.shared.topology.map();
+            let ages = map.nodes.iter().map(|node| node.store.age(timeout));
+            Ok(try_join_all(ages).await?.into_iter().flatten().min())
+        })
+    }
+
+    fn clock(&self) -> Clock {
+        Clock::boot_time()
+    }
+
+    fn close(&self) {
+        self.shared.topology.close();
+    }
+}

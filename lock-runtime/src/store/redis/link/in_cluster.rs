@@ -1,0 +1,127 @@
+//! What is different about the connection to a node of a cluster.
+//!
+//! Notices are published to the node that has the slot of their channel, and the server ends the
+//! subscription when the slot goes elsewhere. It says so on its own account, and the client library
+//! takes that for the answer to whatever command is waiting: each answer that follows would go to the
+//! one before. So what subscribes has a connection of its own, on which no answer decides
+//! anything; what the server pushes does.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::try_join_all;
+use redis::aio::MultiplexedConnection;
+use redis::{Cmd, PushKind, RedisResult, Value};
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep, timeout_at};
+
+use super::{CallError, Link, Live};
+
+/// How notices of releases travel.
+#[derive(Clone)]
+pub(in crate::store::redis) enum Notices {
+    /// To all who listen, by PUBLISH.
+    Everywhere,
+    /// By SPUBLISH, as Redisson does it in a cluster. Whoever knows where slots are is told when the
+    /// server ends a subscription.
+    InSlot(Arc<Notify>),
+}
+
+impl Notices {
+    pub(in crate::store::redis) fn are_in_slot(&self) -> bool {
+        matches!(self, Self::InSlot(_))
+    }
+}
+
+tokio::task_local! {
+    /// Set around a call that another node has redirected, for this once, to where it goes.
+    static ASKING: ();
+}
+
+/// Makes a call at a node that is about to get the slot, as an ASK wants it: each of its commands
+/// goes out right behind an ASKING.
+pub(in crate::store::redis) fn asking<F: Future>(call: F) -> impl Future<Output = F::Output> {
+    ASKING.scope((), call)
+}
+
+/// Sends one command and gives its answer, which may be an error.
+pub(in crate::store::redis) async fn transmit(
+    connection: &mut MultiplexedConnection,
+    cmd: &Cmd,
+) -> RedisResult<Value> {
+    if ASKING.try_with(|()| ()).is_err() {
+        return connection.send_packed_command(cmd).await;
+    }
+    let mut pair = redis::pipe();
+    pair.cmd("ASKING").add_command(cmd.clone());
+    // The answer to the first is skipped: if it is refused, so is the second.
+    let answers = connection.send_packed_commands(&pair, 1, 1).await?;
+    Ok(answers.into_iter().next().unwrap_or(Value::Nil))
+}
+
+impl Link {
+    /// A link to a node of a cluster.
+    pub(in crate::store::redis) fn to_node(client: redis::Client, told: Arc<Notify>) -> Arc<Self> {
+        Self::made(client.into(), false, Notices::InSlot(told))
+    }
+
+    pub(in crate::store::redis) fn notices(&self) -> &Notices {
+        &self.notices
+    }
+
+    /// The link that subscribes: this one, or in a cluster another to the same node.
+    pub(in crate::store::redis) fn for_notices(self: &Arc<Self>) -> Arc<Self> {
+        if self.notices.are_in_slot() { self.another() } else { Arc::clone(self) }
+    }
+
+    /// Subscribes one channel. More at once would have to be of one slot.
+    pub(super) async fn subscribe_in_slot(
+        &self,
+        live: &Live,
+        name: &str,
+        deadline: Instant,
+    ) -> Result<(), CallError> {
+        let mut subscribe = redis::cmd("SSUBSCRIBE");
+        subscribe.arg(name);
+        let mut connection = live.connection.clone();
+        let send = async { connection.send_packed_command(&subscribe).await?.extract_error() };
+        let answer = timeout_at(deadline, send).await;
+        self.judge(live, answer)?;
+        // Nearly always it is there: it was pushed before the answer.
+        while !self.channels.is_confirmed(name, live.number) {
+            if Instant::now() >= deadline {
+                return Err(CallError::TimedOut);
+            }
+            sleep(Duration::from_millis(1)).await;
+        }
+        Ok(())
+    }
+
+    /// Ends subscriptions.
+    pub(super) async fn unsubscribe(&self, live: &Live, names: &[String]) -> RedisResult<()> {
+        if !self.notices.are_in_slot() {
+            return live.connection.clone().unsubscribe(names).await;
+        }
+        let one = |name: &String| {
+            let mut unsubscribe = redis::cmd("SUNSUBSCRIBE");
+            unsubscribe.arg(name);
+            let mut connection = live.connection.clone();
+            // An error reply says that the slot has gone, and with it the subscription.
+            async move { connection.send_packed_command(&unsubscribe).await.map(drop) }
+        };
+        try_join_all(names.iter().map(one)).await.map(drop)
+    }
+
+    /// What the server says of a channel. Runs inside the connection's driver.
+    pub(super) fn on_notice(&self, number: u64, kind: &PushKind, name: &str) {
+        match (kind, &self.notices) {
+            (PushKind::Message | PushKind::SMessage, _) => self.channels.notice(name),
+            (PushKind::SSubscribe, _) => self.channels.confirm(name, number),
+            (PushKind::SUnsubscribe, Notices::InSlot(told)) => {
+                self.channels.lose(name, number);
+                told.notify_one();
+            }
+            _ => {}
+        }
+    }
+}

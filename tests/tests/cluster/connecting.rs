@@ -1,0 +1,96 @@
+//! How a cluster is found, and what is refused.
+
+use lock_runtime::policy::LockFile;
+use lock_runtime::{LockClient, LockError, StoreErrorKind};
+use lock_tests::RedisServer;
+
+use super::world::{client, shared};
+
+/// By configuration and in code, through the one address of several that answers.
+#[tokio::test]
+async fn one_node_that_answers_is_enough() {
+    let cluster = shared().await;
+    let (dead, alive) = ("redis://127.0.0.1:1".to_owned(), cluster.node(2).url());
+    let by_code = LockClient::builder().connect_cluster([&dead, &alive]).await.unwrap();
+    let text = format!("[lock]\ncluster = ['{dead}', '{alive}']\nnamespace = 'shop'");
+    let file: LockFile = toml::from_str(&text).unwrap();
+    let by_file = LockClient::from_config(file.lock).await.unwrap();
+    for n in 0..16 {
+        let guard = by_file.mutex(format!("found:{n}")).lock().await.unwrap();
+        let name = format!("shop:found:{n}");
+        assert!(cluster.owner_of(&name).await.client().exists(&name).await, "{name}");
+        assert!(by_code.mutex(&name).try_lock().await.unwrap().is_none(), "{name}");
+        guard.release().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn names_spread_over_the_masters() {
+    let cluster = shared().await;
+    let client = client(cluster).await;
+    let mut guards = Vec::new();
+    for n in 0..60 {
+        guards.push(client.mutex(format!("spread:{n}")).lock().await.unwrap());
+    }
+    for at in 0..3 {
+        let keys = cluster.node(at).client().keys().await;
+        let held = keys.iter().filter(|key| key.starts_with("spread:")).count();
+        assert!(held >= 5, "{held} of 60 at node {at}");
+    }
+    assert_eq!(client.held().len(), 60);
+    for guard in guards {
+        guard.release().await.unwrap();
+    }
+}
+
+/// Each in one sentence.
+#[tokio::test]
+async fn what_is_no_cluster_is_refused() {
+    let single = RedisServer::start().await;
+    let with_database = format!("{}/2", shared().await.node(0).url());
+    let (socket, nobody) = ("unix:///tmp/none".to_owned(), "redis://127.0.0.1:1".to_owned());
+    let other = "redis://127.0.0.1:2".to_owned();
+    for (nodes, kind, expected) in [
+        (vec![], StoreErrorKind::Config, "a cluster of no nodes; name one or more"),
+        (
+            vec![single.url()],
+            StoreErrorKind::Config,
+            "the server is not in cluster mode; connect to it as to one server",
+        ),
+        (
+            vec![with_database],
+            StoreErrorKind::Config,
+            "a cluster has no database but 0; take the number off the address",
+        ),
+        (
+            vec![socket],
+            StoreErrorKind::Config,
+            "the nodes of a cluster have hosts and ports, no sockets",
+        ),
+        (
+            vec![nobody, other],
+            StoreErrorKind::Unavailable,
+            "none of the nodes of the cluster can be reached; check their addresses",
+        ),
+    ] {
+        let error = LockClient::builder().connect_cluster(&nodes).await.unwrap_err();
+        let LockError::Store(error) = error else { panic!("{error:?}") };
+        assert_eq!((error.kind(), &*error.to_string()), (kind, expected), "{nodes:?}");
+    }
+}
+
+/// As one server, a node of a cluster is refused when it sends us elsewhere, in words that help.
+#[tokio::test]
+async fn a_node_is_not_one_server() {
+    let cluster = shared().await;
+    let client = LockClient::connect(&cluster.node(0).url()).await.unwrap();
+    let mut seen = 0;
+    for n in 0..16 {
+        if let Err(error) = client.mutex(format!("alone:{n}")).try_lock().await {
+            let LockError::Store(error) = error else { panic!("{error:?}") };
+            assert!(error.to_string().contains("`connect_cluster`"), "{error}");
+            seen += 1;
+        }
+    }
+    assert!(seen > 0, "all sixteen names at one node");
+}

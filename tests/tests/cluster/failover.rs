@@ -1,0 +1,109 @@
+//! Masters that die.
+
+use std::time::Duration;
+
+use lock_runtime::{Lease, LockClient, LockGuard, LockOptions};
+use lock_tests::{RedisCluster, eventually};
+use tokio::time::Instant;
+
+use super::kinds::until_heard;
+use super::world::{End, SOON, client_with};
+
+/// More than a cluster takes to elect, on a busy machine.
+const FAIL_OVER: Duration = Duration::from_secs(30);
+
+/// Names that are at this master.
+async fn names_at(cluster: &RedisCluster, at: usize, count: usize) -> Vec<String> {
+    let mut names = Vec::new();
+    for n in 0.. {
+        let name = format!("over:{n}");
+        if cluster.owner(cluster.slot(&name).await).await == at {
+            names.push(name);
+        }
+        if names.len() == count {
+            break;
+        }
+    }
+    names
+}
+
+async fn patient(cluster: &RedisCluster) -> LockClient {
+    client_with(cluster, LockClient::builder().store_patience(FAIL_OVER)).await
+}
+
+async fn hold(client: &LockClient, name: &str) -> LockGuard {
+    let lease = Lease::Watchdog(FAIL_OVER);
+    let options = LockOptions::builder().lease(lease).replicas(1, SOON).build().unwrap();
+    client.mutex(name).with(options).lock().await.unwrap()
+}
+
+/// What the replica knew stays held and is waited for; new locks of those slots work once it has taken
+/// over, and those of other masters notice nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_master_dies() {
+    let cluster = RedisCluster::with_replicas().await;
+    let (a, b) = (patient(&cluster).await, patient(&cluster).await);
+    let dead = names_at(&cluster, 0, 3).await;
+    let alive = [names_at(&cluster, 1, 2).await, names_at(&cluster, 2, 2).await].concat();
+    let (held, elsewhere) = (hold(&a, &dead[0]).await, hold(&a, &alive[0]).await);
+    let waiting = tokio::spawn(b.mutex(&dead[0]).lock());
+    until_heard(&cluster, &dead[0]).await;
+
+    cluster.node(0).kill();
+    let taken_over = tokio::spawn({
+        let (mutex, name) = (b.mutex(&dead[1]), dead[1].clone());
+        async move {
+            let guard = mutex.lock().await.unwrap_or_else(|error| panic!("{name}: {error:?}"));
+            guard.release().await.unwrap();
+        }
+    });
+    let start = Instant::now();
+    let mut slowest = Duration::ZERO;
+    while !taken_over.is_finished() {
+        for name in &alive[1..] {
+            let asked = Instant::now();
+            let guard = b.mutex(name).lock().await.unwrap();
+            guard.release().await.unwrap();
+            slowest = slowest.max(asked.elapsed());
+        }
+        assert!(start.elapsed() < FAIL_OVER, "nobody has taken over");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    taken_over.await.unwrap();
+    assert!(slowest < SOON / 5, "others were held up for {slowest:?}");
+
+    let before = End::of(&held);
+    eventually(FAIL_OVER, "the hold is renewed at the new master", async || {
+        before.has_moved(&held)
+    })
+    .await;
+    assert!(!held.is_lost() && !elsewhere.is_lost());
+    assert!(!waiting.is_finished());
+    assert!(b.mutex(&dead[0]).try_lock().await.unwrap().is_none());
+    until_heard(&cluster, &dead[0]).await;
+    let released = Instant::now();
+    held.release().await.unwrap();
+    waiting.await.unwrap().unwrap().release().await.unwrap();
+    assert!(released.elapsed() < SOON, "{:?}", released.elapsed());
+    elsewhere.release().await.unwrap();
+}
+
+/// A master that comes back is a replica by then; and one that hangs is replaced as one that dies is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_master_hangs_and_comes_back() {
+    let cluster = RedisCluster::with_replicas().await;
+    let client = patient(&cluster).await;
+    let names = names_at(&cluster, 1, 4).await;
+    client.mutex(&names[0]).lock().await.unwrap().release().await.unwrap();
+    cluster.node(1).pause();
+    let guard = client.mutex(&names[1]).lock().await.unwrap();
+    cluster.node(1).resume();
+    let back = cluster.node(1).client();
+    eventually(FAIL_OVER, "it follows the new master", async || {
+        let role: String = back.get(&["INFO", "replication"]).await;
+        role.contains("role:slave")
+    })
+    .await;
+    client.mutex(&names[2]).lock().await.unwrap().release().await.unwrap();
+    guard.release().await.unwrap();
+}

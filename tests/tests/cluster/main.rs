@@ -1,0 +1,12 @@
+//! Locks in a Redis Cluster: where they are, what goes wrong, and what slots and masters do meanwhile.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+
+mod connecting;
+mod failover;
+mod faults;
+mod kinds;
+mod moving;
+mod permissions;
+#[path = "../kinds/mod.rs"]
+mod taking;
+mod world;

@@ -1,0 +1,238 @@
+//! Slots that move while locks in them are held and waited for.
+
+use std::num::NonZeroU32;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use lock_runtime::{FencingToken, Lease, LockClient, LockGuard, LockOptions};
+use lock_tests::RedisCluster;
+use tokio::time::{Instant, timeout};
+
+use super::kinds::until_heard;
+use super::world::{End, SOON, client, client_with};
+
+/// A name's slot goes to the next master.
+async fn move_on(
+    cluster: &RedisCluster,
+    name: &str,
+    first: &[&str],
+    meanwhile: impl Future<Output = ()>,
+) {
+    let slot = cluster.slot(name).await;
+    let from = cluster.owner(slot).await;
+    cluster.move_slot(slot, (from + 1) % 3, first, meanwhile).await;
+    assert_ne!(cluster.owner(slot).await, from);
+}
+
+/// What is held is renewed and released where it is by then, by a client that knew it elsewhere.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stale_map_costs_nothing() {
+    let cluster = RedisCluster::start().await;
+    let (a, b) = (client(&cluster).await, client(&cluster).await);
+    let brief = LockOptions::builder().lease(Lease::Watchdog(Duration::from_secs(2)));
+    let brief = brief.build().unwrap();
+    for round in 0..3 {
+        let guard = a.mutex("{stale}").with(brief).lock().await.unwrap();
+        move_on(&cluster, "{stale}", &[], async {}).await;
+        assert!(b.mutex("{stale}").try_lock().await.unwrap().is_none(), "round {round}");
+        let before = End::of(&guard);
+        lock_tests::eventually(SOON, "it is renewed at its new place", async || {
+            before.has_moved(&guard) && !guard.is_lost()
+        })
+        .await;
+        guard.release().await.unwrap();
+        b.mutex("{stale}").try_lock().await.unwrap().unwrap().release().await.unwrap();
+    }
+}
+
+/// The server ends the subscription with the move; whoever waits hears of the release all the same,
+/// long before it would ask again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn waiters_listen_at_the_new_place() {
+    let cluster = RedisCluster::start().await;
+    let (a, b) = (client(&cluster).await, client(&cluster).await);
+    for round in 0..3 {
+        for name in ["{heard}:mutex", "{heard}:fair"] {
+            let lock = |client: &LockClient| match name {
+                "{heard}:mutex" => client.mutex(name).lock(),
+                _ => client.fair_mutex(name).lock(),
+            };
+            let guard = lock(&a).await.unwrap();
+            let waiting = tokio::spawn(lock(&b));
+            until_heard(&cluster, name).await;
+            move_on(&cluster, name, &[], async {}).await;
+            until_heard(&cluster, name).await;
+            let start = Instant::now();
+            guard.release().await.unwrap();
+            waiting.await.unwrap().unwrap().release().await.unwrap();
+            assert!(start.elapsed() < SOON, "round {round}, {name}: {:?}", start.elapsed());
+        }
+    }
+}
+
+/// Holds of one slot are renewed together, and one by one while half of them are elsewhere.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn holds_of_a_half_moved_slot_are_renewed() {
+    let cluster = RedisCluster::start().await;
+    let client = client(&cluster).await;
+    let brief = LockOptions::builder().lease(Lease::Watchdog(Duration::from_secs(3)));
+    let brief = brief.build().unwrap();
+    let names: Vec<_> = (0..60).map(|n| format!("{{half}}:{n}")).collect();
+    let take = names.iter().map(|name| client.mutex(name).with(brief).lock());
+    let held: Vec<_> = join_all(take).await.into_iter().map(Result::unwrap).collect();
+    let first: Vec<_> = names.iter().step_by(2).map(String::as_str).collect();
+    let half_way = async {
+        let ends: Vec<_> = held.iter().map(End::of).collect();
+        lock_tests::eventually(SOON, "all are renewed", async || {
+            held.iter().zip(&ends).all(|(guard, end)| end.has_moved(guard))
+        })
+        .await;
+    };
+    move_on(&cluster, "{half}", &first, half_way).await;
+    for guard in held {
+        guard.release().await.unwrap();
+    }
+}
+
+/// A reader whose own key has not followed yet looks as if it had ended, at the node where the lock is by
+/// then. No writer gets in by that.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_on_its_way_keeps_writers_out() {
+    let cluster = RedisCluster::start().await;
+    let reading = client(&cluster).await;
+    let builder = LockClient::builder().waiter_lease(Duration::from_millis(600));
+    let builder = builder.store_patience(Duration::from_secs(20));
+    let writing = client_with(&cluster, builder).await;
+    let reader = reading.rw_lock("{rw}").read().await.unwrap();
+    let mut writer = tokio::spawn(writing.rw_lock("{rw}").write());
+    until_heard(&cluster, "{rw}").await;
+    let slot = cluster.slot("{rw}").await;
+    let source = cluster.node(cluster.owner(slot).await).client();
+    let first = ["{rw}", "redisson_lock_token:{rw}", "redisson_rwlock_writers:{rw}"];
+    let half_way = async {
+        lock_tests::eventually(SOON, "the writer is sent on", async || {
+            let errors: String = source.get(&["INFO", "errorstats"]).await;
+            let asks = errors.lines().find_map(|line| line.strip_prefix("errorstat_ASK:count="));
+            writer.is_finished() || asks.is_some_and(|asks| asks.parse::<u32>().unwrap() >= 4)
+        })
+        .await;
+        assert!(!writer.is_finished(), "a writer beside a reader: {:?}", (&mut writer).await);
+    };
+    cluster.move_slot(slot, (cluster.owner(slot).await + 1) % 3, &first, half_way).await;
+    assert!(!reader.is_lost());
+    reader.release().await.unwrap();
+    writer.await.unwrap().unwrap().release().await.unwrap();
+}
+
+/// A mutex, a fair mutex, a reader, a writer and a permit, of one slot; at once, so that they are renewed
+/// together.
+async fn hold_all(client: &LockClient, options: LockOptions) -> Vec<LockGuard> {
+    let three = NonZeroU32::new(3).unwrap();
+    let semaphore = client.semaphore("{moving}:held:permits", three).with(options);
+    let (mutex, fair, read, write, permit) = tokio::join!(
+        client.mutex("{moving}:held").with(options).lock(),
+        client.fair_mutex("{moving}:held:fair").with(options).lock(),
+        client.rw_lock("{moving}:held:read").with(options).read(),
+        client.rw_lock("{moving}:held:write").with(options).write(),
+        semaphore.acquire(),
+    );
+    let permit = permit.unwrap().into();
+    vec![mutex.unwrap(), fair.unwrap(), read.unwrap(), write.unwrap(), permit]
+}
+
+/// A reader and a permit have two keys, one of which may be here and one there.
+fn has_one_key(guard: &LockGuard) -> bool {
+    let name = guard.key().as_str();
+    !name.ends_with(":read") && !name.ends_with(":permits")
+}
+
+/// One name that is fought for.
+#[derive(Default)]
+struct Arena {
+    inside: AtomicU32,
+    turns: AtomicU32,
+    last: Mutex<Option<FencingToken>>,
+}
+
+impl Arena {
+    async fn visit(&self, guard: LockGuard) {
+        assert_eq!(self.inside.fetch_add(1, Ordering::SeqCst), 0, "two at once");
+        let token = guard.token();
+        let before = self.last.lock().unwrap().replace(token);
+        assert!(before.is_none_or(|before| before < token), "{before:?}, then {token:?}");
+        tokio::task::yield_now().await;
+        self.turns.fetch_add(1, Ordering::SeqCst);
+        self.inside.fetch_sub(1, Ordering::SeqCst);
+        guard.release().await.unwrap();
+    }
+}
+
+/// A slot goes round, under load: no double entry, tokens grow, nobody hangs, and what is held stays
+/// held although half of it is here and half there for longer than a renewal takes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slot_moves_under_load() {
+    const ARENAS: usize = 6;
+    let cluster = RedisCluster::start().await;
+    let builder = || LockClient::builder().store_patience(Duration::from_secs(20));
+    let clients = join_all(
+        (0..3).map(|_| builder().poll_cap(Duration::from_secs(2)).connect_cluster(cluster.urls())),
+    )
+    .await;
+    let clients: Vec<_> = clients.into_iter().map(Result::unwrap).collect();
+    let lease = Duration::from_secs(3);
+    let options = LockOptions::builder().lease(Lease::Watchdog(lease)).build().unwrap();
+    let held = hold_all(&clients[0], options).await;
+    let arenas: Vec<_> = (0..ARENAS).map(|_| Arena::default()).collect();
+    let over = AtomicBool::new(false);
+    let fight = async |client: &LockClient, n: usize| {
+        while !over.load(Ordering::SeqCst) {
+            let name = format!("{{moving}}:{n}");
+            let guard = match n % 3 {
+                0 => client.mutex(name).lock().await,
+                1 => client.fair_mutex(name).lock().await,
+                _ => client.rw_lock(name).write().await,
+            };
+            arenas[n].visit(guard.unwrap()).await;
+        }
+    };
+    let fights = join_all((0..3 * ARENAS).map(|n| fight(&clients[n / ARENAS], n % ARENAS)));
+    let turns = || arenas.iter().map(|arena| arena.turns.load(Ordering::SeqCst)).collect();
+    let everybody_goes_on = async || {
+        let before: Vec<u32> = turns();
+        lock_tests::eventually(Duration::from_secs(20), "all names go on", async || {
+            let now: Vec<u32> = turns();
+            now.iter().zip(&before).all(|(now, before)| *now > before + 3)
+        })
+        .await;
+    };
+    let moves = async {
+        everybody_goes_on().await;
+        for _ in 0..3 {
+            let half_way = async {
+                let ends: Vec<_> = held.iter().map(End::of).collect();
+                let renewed = async || {
+                    let mut held = held.iter().zip(&ends).filter(|(guard, _)| has_one_key(guard));
+                    held.all(|(guard, end)| end.has_moved(guard))
+                };
+                lock_tests::eventually(SOON, "all are renewed half way", renewed).await;
+            };
+            move_on(&cluster, "{moving}", &["{moving}:held", "{moving}:1"], half_way).await;
+            everybody_goes_on().await;
+            for guard in &held {
+                assert!(!guard.is_lost(), "{:?}", guard.key());
+            }
+        }
+        over.store(true, Ordering::SeqCst);
+    };
+    timeout(Duration::from_secs(120), async { tokio::join!(fights, moves) })
+        .await
+        .expect("nobody hangs");
+    let other = &clients[1];
+    assert!(other.mutex("{moving}:held").try_lock().await.unwrap().is_none());
+    assert!(other.rw_lock("{moving}:held:read").try_write().await.unwrap().is_none());
+    for guard in held {
+        guard.release().await.unwrap();
+    }
+}

@@ -1,0 +1,62 @@
+//! Clusters for the cases: made once, lent to one case after the other.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use lock_runtime::LockClientBuilder;
+use lock_tests::{RedisCluster, eventually};
+
+use super::world::{Kind, Peer, World, holders_on};
+
+/// Those that nobody has.
+static IDLE: Mutex<Vec<RedisCluster>> = Mutex::new(Vec::new());
+
+const MASTERS: usize = 3;
+
+/// A cluster, empty at first, for one case alone.
+pub(crate) struct Cluster {
+    /// `None` once it is given back.
+    cluster: Option<RedisCluster>,
+    kind: Kind,
+}
+
+impl Cluster {
+    pub(crate) async fn borrow(kind: Kind) -> Self {
+        let idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let cluster = match idle {
+            Some(cluster) => cluster,
+            None => RedisCluster::start().await,
+        };
+        for at in 0..MASTERS {
+            let client = cluster.node(at).client();
+            eventually(Duration::from_secs(20), "whoever had it is gone", async || {
+                let info: String = client.get(&["INFO", "clients"]).await;
+                info.lines().any(|line| line == "connected_clients:1")
+            })
+            .await;
+            client.cmd(&["FLUSHALL"]).await;
+        }
+        Self { cluster: Some(cluster), kind }
+    }
+
+    fn cluster(&self) -> &RedisCluster {
+        self.cluster.as_ref().unwrap()
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        IDLE.lock().unwrap_or_else(PoisonError::into_inner).extend(self.cluster.take());
+    }
+}
+
+impl World for Cluster {
+    async fn client_with(&self, builder: LockClientBuilder) -> Peer {
+        let client = builder.connect_cluster([self.cluster().node(0).url()]).await.unwrap();
+        Peer { client, kind: self.kind }
+    }
+
+    async fn holders(&self, name: &str) -> Vec<(String, u32)> {
+        holders_on(self.cluster().owner_of(name).await, self.kind, name).await
+    }
+}
