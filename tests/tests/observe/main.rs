@@ -10,5 +10,6 @@ mod scenario;
 mod shadow;
 mod shadow_hot;
 mod shadow_layer;
+mod shadow_nested;
 mod spans;
 mod tracer;
