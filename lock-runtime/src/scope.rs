@@ -28,19 +28,26 @@ pub(crate) struct Link {
 
 enum Enclosing {
     /// Weak, so that a chain that was carried into another task does not keep the lock.
-    Hold { stand: Weak<Stand>, keeper: u64, target: Arc<Target> },
+    Hold {
+        stand: Weak<Stand>,
+        keeper: u64,
+        target: Arc<Target>,
+        /// What runs under it goes on when it is lost, and has no lock then.
+        of_a_look: bool,
+    },
     /// A client, whose type this module does not know.
     Client(Arc<dyn Any + Send + Sync>),
 }
 
 impl Link {
     /// A hold, inside of whatever encloses the caller now.
-    pub(crate) fn hold(stand: &Arc<Stand>) -> Arc<Self> {
+    pub(crate) fn hold(stand: &Arc<Stand>, of_a_look: bool) -> Arc<Self> {
         Arc::new(Self {
             what: Enclosing::Hold {
                 stand: Arc::downgrade(stand),
                 keeper: stand.keeper.id,
                 target: Arc::clone(&stand.hold.target),
+                of_a_look,
             },
             outer: innermost(),
         })
@@ -57,11 +64,13 @@ fn innermost() -> Option<Arc<Link>> {
 }
 
 /// The stand of the innermost enclosing hold whose keeper's id and lock are `wanted`, if its guards
-/// still live.
+/// still live. A lost one counts too, where what runs under it is to hear of the loss.
 pub(crate) fn enclosing_stand(wanted: impl Fn(u64, &Target) -> bool) -> Option<Arc<Stand>> {
     find(|what| match what {
-        Enclosing::Hold { stand, keeper: whose, target: which } if wanted(*whose, which) => {
-            stand.upgrade()
+        Enclosing::Hold { stand, keeper: whose, target: which, of_a_look }
+            if wanted(*whose, which) =>
+        {
+            stand.upgrade().filter(|stand| !of_a_look || stand.hold.check().is_ok())
         }
         _ => None,
     })

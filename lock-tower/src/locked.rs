@@ -96,15 +96,17 @@ impl Future for Taking {
         Poll::Ready(match ready!(Pin::new(&mut self.acquire).poll(cx)) {
             Ok(guard) => Taken::Held(guard),
             Err(error) if !self.enforced => {
-                tracing::info!(
-                    error = &error as &dyn std::error::Error,
-                    "runs without the lock, which its policy does not enforce"
-                );
+                unenforced(&error);
                 Taken::Excused(error)
             }
             Err(error) => Taken::Failed(error),
         })
     }
+}
+
+/// Tells of a call that runs without the lock, and why.
+pub(crate) fn unenforced(error: &(dyn std::error::Error + 'static)) {
+    tracing::info!(error, "runs without the lock, which its policy does not enforce");
 }
 
 pin_project! {

@@ -80,8 +80,12 @@ impl<'a> Contender<'a> {
         }
         if !is_look {
             self.let_others_go_first().await;
-        } else if self.others_first().is_some() {
-            // Whoever has heard of the last release has waited for it, and is as good as inside.
+        } else if let Some(until) = self.others_first() {
+            // Whoever has heard of the last release has waited for it, and is as good as inside. Those
+            // who come after us are to let him go first as well.
+            if let Some(seat) = self.attempt.seat.take() {
+                seat.leave(Some(until.saturating_duration_since(Instant::now())));
+            }
             return Err(self.contention.busy(BusyReason::Held, None));
         }
         loop {

@@ -133,7 +133,7 @@ impl Watch {
         let hold = guard.hold();
         // The runtime that ran the watchdog may be gone, before or while this runs.
         guard.stand.keeper.ensure_running();
-        let link = this.link.get_or_insert_with(|| Link::hold(&guard.stand));
+        let link = this.link.get_or_insert_with(|| Link::hold(&guard.stand, guard.of_a_look));
         let span = this.span.get_or_insert_with(|| {
             HoldSpan::new(&hold.target, || hold.seen.label(), guard.token())
         });

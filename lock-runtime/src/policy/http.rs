@@ -36,7 +36,7 @@ pub struct HttpPolicy {
     pub busy: Option<BusyStatus>,
     /// When the lock is released.
     pub hold: Option<HoldUntil>,
-    /// The methods that lock, in capitals.
+    /// The methods that lock, in capitals. With GET goes HEAD.
     pub methods: Option<Vec<String>>,
     /// What other methods, those that only read, do.
     pub safe_methods: Option<SafeMethods>,

@@ -162,7 +162,8 @@ impl HttpLockLayerBuilder {
         self
     }
 
-    /// Which requests to lock; all others pass. Default: POST, PUT, PATCH and DELETE.
+    /// Which requests to lock; all others pass. Default: POST, PUT, PATCH and DELETE. With GET goes HEAD,
+    /// which routers have GET's handler answer.
     pub fn methods(mut self, methods: impl IntoIterator<Item = Method>) -> Self {
         let methods = methods.into_iter().map(|method| method.to_string());
         self.literals.http.methods = Some(methods.collect());

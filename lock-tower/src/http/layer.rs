@@ -20,6 +20,7 @@ use super::responder::BusyResponder;
 use super::route_index::RouteIndex;
 use super::service::HttpLockService;
 use crate::layer::LockLayer;
+use crate::locked::unenforced;
 
 impl LockLayer {
     /// Starts a layer for HTTP services. See the [module documentation](crate::http).
@@ -153,7 +154,13 @@ impl Shared {
         };
         match &self.source {
             Source::Code(plan) => Ok(Arc::clone(plan)),
-            Source::Policy { .. } => self.policy_plan(&client),
+            Source::Policy { name, .. } => match self.policy_plan(&client) {
+                Err(NoPlan::Failed(error)) if spares(&client, name) => {
+                    unenforced(&error);
+                    Err(NoPlan::Pass)
+                }
+                plan => plan,
+            },
             Source::Routes { told, .. } => {
                 let plans = self.route_plans(&client)?;
                 let path = full_path_of(extensions).unwrap_or(uri.path());
@@ -224,6 +231,11 @@ impl Shared {
     pub(super) fn answer<B: Body>(&self, refusal: &Refusal) -> Response<LockBody<B>> {
         self.responder.respond(refusal).map(|bytes: Bytes| LockBody::answer(bytes))
     }
+}
+
+/// True if that policy lets this request through, whatever is wrong with its lock.
+fn spares(client: &LockClient, policy: &str) -> bool {
+    client.policy(policy).is_ok_and(|policy| !policy.is_enforced_now())
 }
 
 /// The plan of the closest route that locks that method and is about the router's, which is `matched`.

@@ -36,7 +36,10 @@ pub(super) struct Literals {
 impl Literals {
     /// True if a request of that method may need a lock, whatever a policy that is not known says.
     pub(super) fn may_lock(&self, method: &Method) -> bool {
-        let named = |methods: &Vec<String>| methods.iter().any(|named| named == method.as_str());
+        let named = |methods: &Vec<String>| {
+            let named = |method: &Method| methods.iter().any(|named| named == method.as_str());
+            named(method) || (*method == Method::HEAD && named(&Method::GET))
+        };
         let reads = matches!(*method, Method::GET | Method::HEAD);
         DEFAULT_METHODS.contains(method)
             || self.http.methods.as_ref().is_some_and(named)
@@ -148,7 +151,9 @@ impl Plan {
 
     /// The side that a request of that method takes, if any.
     pub(super) fn side(&self, method: &Method) -> Option<Side> {
-        if self.methods.contains(method) {
+        // Routers have GET's handler answer HEAD.
+        let as_get = *method == Method::HEAD && self.methods.contains(&Method::GET);
+        if as_get || self.methods.contains(method) {
             return Some(Side::Main);
         }
         let reads = matches!(*method, Method::GET | Method::HEAD);

@@ -23,7 +23,7 @@ use super::plan::{Plan, Side};
 use super::refusal::{Circumstances, Refusal};
 use super::retry::HoldTimes;
 use super::serving::ServingTerms;
-use crate::locked::{Call, Terms};
+use crate::locked::{Call, Terms, unenforced};
 
 /// Until when an answer is of use: put into a request's extensions by a layer further out, it bounds the
 /// wait for the lock. gRPC's `grpc-timeout` counts as well.
@@ -175,10 +175,7 @@ fn decide(shared: &Arc<Shared>, plan: &Arc<Plan>, parts: &mut Parts) -> Decision
 
 /// A request that its policy lets through without the key that it lacks.
 fn excuse(error: &KeyError) -> Decision {
-    tracing::info!(
-        error = error as &dyn std::error::Error,
-        "runs without the lock, which its policy does not enforce"
-    );
+    unenforced(error);
     Ok(None)
 }
 

@@ -90,3 +90,17 @@ async fn clients_come_and_go() {
     }
     assert_eq!(post(&layer, &all[1].0).await, 500, "it has been too long");
 }
+
+/// A policy that goes with no layer stops nobody whom it is not to hold up.
+#[tokio::test(start_paused = true)]
+async fn what_is_not_enforced_needs_no_plan() {
+    let bad = CHECKOUT.replace("header.", "hedder.");
+    let (strict, _cart) = busy(&bad, "cart:7").await;
+    let (lax, _cart) = busy(&bad.replace("wait =", "enforce = 0\nwait ="), "cart:7").await;
+    let (layer, log) = (LockLayer::http().policy("checkout").build().unwrap(), Log::start());
+    assert_eq!((post(&layer, &strict).await, post(&layer, &lax).await), (500, 200));
+    let told = log.text();
+    assert!(told.contains("does not enforce") && told.contains("hedder"), "{told}");
+    // Where it can be told before there are requests, it is.
+    assert!(LockLayer::http().client(lax).policy("checkout").build().is_err());
+}
