@@ -7,6 +7,7 @@ use figment::Figment;
 use figment::providers::{Env, Format, Toml};
 use lock_runtime::LockClient;
 use lock_runtime::policy::{LockConfig, Policy};
+use lock_tower::LockLayer;
 
 use crate::Failure;
 
@@ -43,6 +44,8 @@ fn try_reload(client: &LockClient) -> Result<LockConfig, Failure> {
     if let Some(problem) = new.check(lock_runtime::sites()).into_iter().next() {
         return Err(problem.into());
     }
+    // Nor must its routes name what the layer cannot find in a request.
+    LockLayer::routes(client)?.check(client, &new)?;
     client.reload(new.clone())?;
     Ok(new)
 }

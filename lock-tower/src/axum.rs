@@ -2,7 +2,7 @@
 
 use std::future::{Ready, ready};
 
-use axum::extract::{FromRequestParts, OptionalFromRequestParts};
+use axum::extract::{FromRequestParts, MatchedPath, OptionalFromRequestParts};
 use http::StatusCode;
 use http::request::Parts;
 
@@ -42,7 +42,9 @@ impl<S: Sync> FromRequestParts<S> for HeldLock {
         _: &S,
     ) -> impl Future<Output = Result<Self, Self::Rejection>> + Send {
         ready(found(parts).ok_or_else(|| {
-            tracing::error!("{NO_LOCK}");
+            // The router's pattern: it tells where to look, and nothing of the request.
+            let route = parts.extensions.get().map_or("none", MatchedPath::as_str);
+            tracing::error!(route, "{NO_LOCK}");
             (StatusCode::INTERNAL_SERVER_ERROR, NO_LOCK)
         }))
     }

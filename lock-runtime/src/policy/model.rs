@@ -108,7 +108,7 @@ pub struct LockPolicy {
     /// After how long the watchdog stops renewing.
     #[serde(deserialize_with = "text::duration")]
     pub max_hold: Option<Duration>,
-    /// How many tasks of a process may wait for a key.
+    /// How many tasks of a process may line up for a key.
     #[serde(deserialize_with = "text::count")]
     pub max_waiters: Option<usize>,
     /// `{ at_least = 1, timeout = "200ms" }`

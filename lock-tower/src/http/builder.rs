@@ -235,8 +235,10 @@ impl HttpLockLayerBuilder {
         self
     }
 
-    /// How many requests of this process may wait for one lock before others are answered with 503 at
-    /// once. Default: 16 384. Fewer shed load earlier and spare memory.
+    /// How many requests of this process may line up for one lock, behind the one that has it or asks the
+    /// store for it, before others are answered with 503 at once: see
+    /// [`LockOptionsBuilder::max_waiters`](lock_runtime::LockOptionsBuilder::max_waiters). Default:
+    /// 16 384. Fewer shed load earlier and spare memory.
     pub fn max_waiters(mut self, max_waiters: usize) -> Self {
         self.literals.settings.max_waiters = Some(max_waiters);
         self

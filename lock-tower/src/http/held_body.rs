@@ -280,7 +280,8 @@ impl Reaper {
             let grip = lock(&cell).take_if(|grip| !grip.is_given_back());
             if grip.is_some() {
                 tracing::warn!(
-                    "a response was not read within its lock's `max_hold`, and is cut off"
+                    "a response is not sent within its lock's `max_hold` and is cut off: its client reads \
+                     slowly, or its handler writes slowly"
                 );
             }
         });

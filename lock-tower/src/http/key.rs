@@ -357,14 +357,16 @@ impl PathValues<'_> {
             Self::Router(values) => {
                 // Of nested routers that use one name twice, the innermost has the last word.
                 let value = values.iter().filter(|(key, _)| *key == name).last();
-                let (_, value) = value.ok_or_else(|| no_such_parameter(name))?;
+                let (_, value) = value.ok_or_else(|| no_such_parameter(parts, name))?;
                 Ok(key.part(value))
             }
-            Self::None => Err(no_such_parameter(name)),
+            Self::None => Err(no_such_parameter(parts, name)),
         }
     }
 }
 
-fn no_such_parameter(name: &str) -> KeyError {
-    KeyError::Misplaced(format!("the route has no parameter `{name}`"))
+fn no_such_parameter(parts: &Parts, name: &str) -> KeyError {
+    // The router's pattern: it tells where to look, and nothing of the request.
+    let route = matched_path(&parts.extensions).unwrap_or("around the layer");
+    KeyError::Misplaced(format!("the route {route} has no parameter `{name}`"))
 }

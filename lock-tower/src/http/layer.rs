@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{Extensions, Method, Response, Uri};
 use http_body::Body;
+use lock_runtime::policy::LockConfig;
 use lock_runtime::{LockClient, LockError};
 use tower_layer::Layer;
 
@@ -96,6 +97,43 @@ pub(super) enum Source {
 impl HttpLockLayer {
     pub(super) fn new(shared: Shared) -> Self {
         Self { shared: Arc::new(shared) }
+    }
+
+    /// Refuses a configuration that this layer could not follow with that client: to be asked before
+    /// [`LockClient::reload`], which knows of no layers. Not asked, a layer keeps to what it followed
+    /// before, and says so in the log with the next request.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError`], as from [`HttpLockLayerBuilder::build`] with a client that has this configuration.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use lock_runtime::{LockClient, policy::LockFile};
+    /// use lock_tower::LockLayer;
+    ///
+    /// let route = "[[lock.routes]]\npath = '/orders/{id}/pay'\npolicy = 'checkout'\n";
+    /// let file = |policy: &str| toml::from_str::<LockFile>(&format!("{policy}\n{route}"));
+    /// let good = file("[lock.policies.checkout]\nkey = 'order:{path.id}'")?;
+    /// let client = LockClient::builder().config(good.lock).in_memory()?;
+    /// let layer = LockLayer::routes(&client)?;
+    ///
+    /// let typo = file("[lock.policies.checkout]\nkey = 'order:{path.nr}'")?;
+    /// let error = layer.check(&client, &typo.lock).unwrap_err();
+    /// assert_eq!(
+    ///     error.to_string(),
+    ///     "lock.routes[0] (/orders/{id}/pay): `{path.nr}` is not in the route `/orders/{id}/pay`, \
+    ///      which has `{path.id}`"
+    /// );
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn check(&self, client: &LockClient, config: &LockConfig) -> Result<(), BuildError> {
+        match &self.shared.source {
+            Source::Code(_) => Ok(()),
+            Source::Policy { name, .. } => self.shared.plan_of(name, client, config).map(drop),
+            Source::Routes { .. } => self.shared.plans_of_routes(client, config).map(drop),
+        }
     }
 }
 
@@ -192,10 +230,17 @@ impl Shared {
         let Some(config) = client.config() else {
             return Err(client.policy(name).err().map_or(NoPlan::Pass, NoPlan::Failed));
         };
-        Ok(plan.get(client, &config, || {
-            let policy = config.policy(name).map_err(|error| BuildError::new(error.to_string()))?;
-            Plan::new(&self.literals, Some(policy), None)?.checked(client)
-        })?)
+        Ok(plan.get(client, &config, || self.plan_of(name, client, &config))?)
+    }
+
+    fn plan_of(
+        &self,
+        policy: &str,
+        client: &LockClient,
+        config: &LockConfig,
+    ) -> Result<Plan, BuildError> {
+        let policy = config.policy(policy).map_err(|error| BuildError::new(error.to_string()))?;
+        Plan::new(&self.literals, Some(policy), None)?.checked(client)
     }
 
     /// The plans of all routes.
@@ -207,24 +252,30 @@ impl Shared {
                  `LockClientBuilder::config`",
             ))
         })?;
-        Ok(plans.get(client, &config, || {
-            let mut index = RouteIndex::new();
-            for (at, entry) in config.routes().iter().enumerate() {
-                let policy = config.policy(&entry.policy);
-                let policy = policy.map_err(|error| BuildError::new(error.to_string()));
-                let plan = policy
-                    .and_then(|policy| Plan::new(&self.literals, Some(policy), Some(entry)))
-                    .and_then(|plan| plan.checked(client))
-                    .map_err(|error| {
-                        BuildError::new(format!("lock.routes[{at}] ({}): {error}", entry.path))
-                    })?;
-                let plan = Arc::new(plan);
-                if let Some(route) = &plan.route {
-                    index.insert(route, Arc::clone(&plan));
-                }
+        Ok(plans.get(client, &config, || self.plans_of_routes(client, &config))?)
+    }
+
+    fn plans_of_routes(
+        &self,
+        client: &LockClient,
+        config: &LockConfig,
+    ) -> Result<RouteIndex<Arc<Plan>>, BuildError> {
+        let mut index = RouteIndex::new();
+        for (at, entry) in config.routes().iter().enumerate() {
+            let policy = config.policy(&entry.policy);
+            let policy = policy.map_err(|error| BuildError::new(error.to_string()));
+            let plan = policy
+                .and_then(|policy| Plan::new(&self.literals, Some(policy), Some(entry)))
+                .and_then(|plan| plan.checked(client))
+                .map_err(|error| {
+                    BuildError::new(format!("lock.routes[{at}] ({}): {error}", entry.path))
+                })?;
+            let plan = Arc::new(plan);
+            if let Some(route) = &plan.route {
+                index.insert(route, Arc::clone(&plan));
             }
-            Ok(index)
-        })?)
+        }
+        Ok(index)
     }
 
     /// The answer to a refused request.

@@ -140,6 +140,12 @@ async fn a_configuration_is_read_again() {
     write(&PATIENT.replace("payments", "payment"));
     shop.signal(0, Signal::HUP);
     logged(r#"no lock policy "payments": did you mean "payment"?"#).await;
+    // And what a route's key is made of is in its path.
+    write(&format!(
+        "{PATIENT}\n[[lock.routes]]\npath = '/a/{{id}}'\nkey = '{{path.nr}}'\npolicy = 'refunds'"
+    ));
+    shop.signal(0, Signal::HUP);
+    logged("the new one is refused: lock.routes[0] (/a/{id}): `{path.nr}` is not in").await;
     timeout(Duration::from_secs(30), busy()).await.expect("the old one has stayed");
 
     held.release().await.unwrap();

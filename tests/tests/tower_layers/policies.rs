@@ -273,3 +273,30 @@ async fn without_a_client_only_what_locks_fails() {
     let app: Router = Router::new().route("/", post(async || "done"));
     drop(app.layer(layer));
 }
+
+/// What a layer could not follow is found before it is in effect.
+#[test]
+fn a_configuration_is_checked_before_a_reload() {
+    let (locks, _) = clients(CHECKOUT);
+    let layer = LockLayer::http().client(locks.clone()).policy("checkout").build().unwrap();
+    layer.check(&locks, &locks.config().unwrap()).unwrap();
+    for (text, problem) in [
+        ("[lock.policies.other]", "no lock policy \"checkout\""),
+        ("[lock.policies.checkout]", "the layer has no key"),
+        ("[lock.policies.checkout]\nkey = 'a:{foo.bar}'", "foo.bar"),
+    ] {
+        let error = layer.check(&locks, &config(text)).unwrap_err().to_string();
+        assert!(error.contains(problem), "{text}: {error}");
+    }
+    // Nothing is in effect by being checked.
+    assert!(locks.policy("checkout").is_ok());
+    let routes = LockLayer::http().client(locks.clone()).routes().build().unwrap();
+    let bad = config(
+        "[lock.policies.p]\nkey = '{path.nr}'\n[[lock.routes]]\npath = '/{id}'\npolicy = 'p'",
+    );
+    let error = routes.check(&locks, &bad).unwrap_err().to_string();
+    assert!(
+        error.starts_with("lock.routes[0] (/{id}): `{path.nr}` is not in the route"),
+        "{error}"
+    );
+}
