@@ -12,5 +12,6 @@ mod shadow_drops;
 mod shadow_hot;
 mod shadow_layer;
 mod shadow_nested;
+mod shadow_probes;
 mod spans;
 mod tracer;

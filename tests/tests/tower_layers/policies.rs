@@ -7,7 +7,7 @@ use axum::{Router, body::Body};
 use http::{Method, Request, Response, StatusCode};
 use lock_runtime::policy::LockFile;
 use lock_runtime::{LockClient, LockSettings, MemoryStore, StoreErrorKind, Wait};
-use lock_tower::http::{BusyStatus, HoldUntil};
+use lock_tower::http::{BusyStatus, HoldUntil, RequestDeadline};
 use lock_tower::{HttpLockLayer, LockLayer};
 use tokio::time::{Instant, timeout};
 use tower::{Layer, ServiceExt};
@@ -144,6 +144,10 @@ async fn what_is_not_enforced_holds_nobody_up() {
     assert_eq!(status(&layer, cart(Method::POST)).await, 200);
     assert_eq!(status(&layer, pay()).await, 200);
     assert!(log.text().contains("the request has no header `x-cart`"));
+    // Nor is a request whose own time is over.
+    let mut late = cart(Method::POST);
+    late.extensions_mut().insert(RequestDeadline(Instant::now()));
+    assert_eq!(status(&layer, late).await, 200);
 }
 
 const ROUTES: &str = r#"
