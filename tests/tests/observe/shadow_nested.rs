@@ -5,7 +5,7 @@ use std::time::Duration;
 use lock_runtime::policy::LockConfig;
 use lock_runtime::{DeclaredKind, LockClient, LockError, MemoryStore, distributed_lock};
 use lock_tests::RedisServer;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::scenario::SOON;
 use crate::shadow::{A_LOOK, connect};
@@ -90,7 +90,9 @@ async fn a_look_leaves_the_others_their_head_start() {
     // Until it listens.
     sleep(Duration::from_millis(100)).await;
     held.release().await.unwrap();
+    let start = Instant::now();
     assert!(lock.look().await.unwrap_err().is_busy());
+    assert_eq!(start.elapsed(), Duration::ZERO, "it waited for them");
     let next = timeout(Duration::from_secs(1), lock.lock()).await;
     assert!(next.is_err(), "it went before the other process");
     waiter.await.unwrap().release().await.unwrap();
