@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use lock_runtime::policy::LockConfig;
-use lock_runtime::{DeclaredKind, LockClient, LockError, MemoryStore, distributed_lock};
+use lock_runtime::{
+    DeclaredKind, Lease, LockClient, LockError, LockOptions, MemoryStore, OnLost, distributed_lock,
+};
 use lock_tests::RedisServer;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::scenario::SOON;
 use crate::shadow::{A_LOOK, connect};
@@ -90,9 +92,27 @@ async fn a_look_leaves_the_others_their_head_start() {
     // Until it listens.
     sleep(Duration::from_millis(100)).await;
     held.release().await.unwrap();
+    let start = Instant::now();
     assert!(lock.look().await.unwrap_err().is_busy());
+    assert_eq!(start.elapsed(), Duration::ZERO, "it waited for them");
     let next = timeout(Duration::from_secs(1), lock.lock()).await;
     assert!(next.is_err(), "it went before the other process");
     waiter.await.unwrap().release().await.unwrap();
     lock.lock().await.unwrap().release().await.unwrap();
+}
+
+/// S-12: a guard inside of another tells of a loss although its own release gives nothing back.
+#[tokio::test(start_paused = true)]
+async fn a_nested_release_tells_of_a_loss() {
+    let options = LockOptions::builder().lease(Lease::Fixed(LEASE)).on_lost(OnLost::Finish);
+    let lock = LockClient::in_memory().mutex("order").with(options.build().unwrap());
+    let outer = lock.lock().await.unwrap();
+    let mut told = None;
+    let inside = async {
+        let nested = lock.lock().await.unwrap();
+        sleep(LEASE * 2).await;
+        told = Some(nested.release().await);
+    };
+    assert!(outer.run(inside).await.unwrap_err().is_lost());
+    assert!(told.unwrap().unwrap_err().is_lost());
 }

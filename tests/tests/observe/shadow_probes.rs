@@ -1,10 +1,15 @@
 //! Shadow mode (`enforce`): who asks a silent store for a sign of life, and what is one.
 
-use lock_runtime::{AnyLock, DeclaredKind, LockClient, LockError, StoreErrorKind};
+use std::time::Duration;
+
+use lock_runtime::{
+    AnyLock, DeclaredKind, Lease, LockClient, LockError, LockOptions, StoreErrorKind,
+};
 use lock_tests::{RedisServer, eventually};
 use tokio::runtime::Handle;
+use tokio::time::Instant;
 
-use crate::shadow::NOTICED;
+use crate::shadow::{A_LOOK, NOTICED};
 
 async fn lock(server: &RedisServer) -> (LockClient, AnyLock) {
     let client = LockClient::connect(&server.url()).await.unwrap();
@@ -41,4 +46,26 @@ async fn a_refusal_is_a_sign_of_life() {
         _ => false,
     };
     eventually(NOTICED, "the store is asked again", refused).await;
+}
+
+/// One release finds out that the store is silent; those after it do not wait. A loss is told all the same.
+#[tokio::test]
+async fn one_release_waits_for_all() {
+    let server = RedisServer::start().await;
+    let client = LockClient::connect(&server.url()).await.unwrap();
+    let brief = Lease::Fixed(Duration::from_millis(300));
+    let brief = LockOptions::builder().lease(brief).build().unwrap();
+    let look = async |name| client.any_lock(DeclaredKind::Mutex, [name]).look().await.unwrap();
+    let (first, second) = (look("a").await, look("b").await);
+    let lost = client.any_lock(DeclaredKind::Mutex, ["c"]).with(brief).look().await.unwrap();
+    server.pause();
+    first.release().await.unwrap();
+    let start = Instant::now();
+    second.release().await.unwrap();
+    assert!(start.elapsed() < A_LOOK / 2, "{:?}", start.elapsed());
+    lost.lost().await;
+    assert!(lost.release().await.unwrap_err().is_lost());
+    server.resume();
+    let free = async || server.client().keys().await.iter().all(|key| key.contains("token"));
+    eventually(NOTICED, "all is given back", free).await;
 }
