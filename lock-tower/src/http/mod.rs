@@ -152,9 +152,9 @@
 //! | `/orders/{id}` | `/orders/special` | **not locked**: the router tells it apart from orders |
 //! | `/orders/{id}` | `/orders/{id}/` | **not locked**: a slash at the end is another path |
 //!
-//! If a request is not locked because of the last line but one, and by no other route, the log has a warning with
-//! both patterns, once for each two of them (and for 1024 at most): list `/orders/special` as well if it
-//! is to be locked. Where no router has matched, as in a fallback, the path decides.
+//! If a request is not locked because of the last line but one, and by no other route, the log has a
+//! warning with both patterns, once for each two of them (and for 1024 at most): list `/orders/special`
+//! as well if it is to be locked. Where no router has matched, as in a fallback, the path decides.
 //!
 //! # Answers
 //!
