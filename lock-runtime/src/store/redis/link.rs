@@ -253,9 +253,8 @@ impl Link {
         self.suspicious.store(false, Ordering::Relaxed);
         let live = Arc::new(Live::new(number, connection, server));
         self.live.store(Some(Arc::clone(&live)));
-        // Only now: whoever closes says so before it drops the connection.
         if self.closed.load(Ordering::Acquire) {
-            self.live.store(None);
+            self.live.store(None); // Whoever closes says so, and then drops what is there.
             return Ok(());
         }
         // Who heard of another server before found nothing to leave.
