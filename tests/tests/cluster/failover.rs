@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lock_runtime::{Lease, LockClient, LockGuard, LockOptions};
 use lock_tests::{RedisCluster, eventually};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::kinds::until_heard;
 use super::world::{End, SOON, client_with};
@@ -106,4 +106,30 @@ async fn a_master_hangs_and_comes_back() {
     .await;
     client.mutex(&names[2]).lock().await.unwrap().release().await.unwrap();
     guard.release().await.unwrap();
+}
+
+/// What was sent to a master before it hung is granted by it when it goes on, if nobody has told it yet
+/// that it was replaced. That does not count where somebody knows.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_late_grant_of_a_replaced_master_does_not_count() {
+    let cluster = RedisCluster::with_replicas().await;
+    // Nothing gives up waiting for an answer by itself.
+    let builder = LockClient::builder().command_timeout(FAIL_OVER).store_patience(FAIL_OVER);
+    let (late, prompt) = (client_with(&cluster, builder).await, patient(&cluster).await);
+    let name = names_at(&cluster, 1, 1).await.remove(0);
+    let beside = format!("{{{name}}}:beside");
+    late.mutex(&name).lock().await.unwrap().release().await.unwrap();
+    cluster.node(1).pause();
+    let mut asked = tokio::spawn(late.mutex(&name).lock());
+    let held = prompt.mutex(&name).lock().await.unwrap();
+    eventually(FAIL_OVER, "it knows who has the slot", async || {
+        timeout(SOON / 10, late.inspect(&beside)).await.is_ok_and(|seen| seen.is_ok())
+    })
+    .await;
+    cluster.node(1).resume();
+    let granted = timeout(SOON / 2, &mut asked).await;
+    assert!(granted.is_err(), "two have it: {granted:?}");
+    assert!(!held.is_lost());
+    held.release().await.unwrap();
+    asked.await.unwrap().unwrap().release().await.unwrap();
 }

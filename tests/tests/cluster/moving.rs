@@ -72,6 +72,48 @@ async fn waiters_listen_at_the_new_place() {
     }
 }
 
+/// S-15: a release between the end of one subscription and the next is found out by the next, however long
+/// it takes to have.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_that_nobody_heard_is_found_out() {
+    let cluster = RedisCluster::start().await;
+    let (a, b) = (client(&cluster).await, client(&cluster).await);
+    let name = "{unheard}";
+    let to = (cluster.owner(cluster.slot(name).await).await + 1) % 3;
+    let target = cluster.node(to).client();
+    // A waiter of another name there: its connection is not made anew, which would wake everybody.
+    let slot_there =
+        async |n: usize| cluster.owner(cluster.slot(&format!("there:{n}")).await).await;
+    let mut there = 0;
+    while slot_there(there).await != to {
+        there += 1;
+    }
+    let there = format!("there:{there}");
+    let (_held, _waits) =
+        (a.mutex(&there).lock().await.unwrap(), tokio::spawn(b.mutex(&there).lock()));
+    until_heard(&cluster, &there).await;
+
+    let guard = a.mutex(name).lock().await.unwrap();
+    let waiting = tokio::spawn(b.mutex(name).lock());
+    until_heard(&cluster, name).await;
+    target.cmd(&["ACL", "SETUSER", "default", "-ssubscribe"]).await;
+    move_on(&cluster, name, &[], async {}).await;
+    // Twice, so that whatever the move itself has it ask is over.
+    lock_tests::eventually(SOON, "it tries to listen", async || {
+        let stats: String = target.get(&["INFO", "commandstats"]).await;
+        let line = stats.lines().find(|line| line.starts_with("cmdstat_ssubscribe:"));
+        let refused = line.and_then(|line| line.split_once("rejected_calls=")).map(|(_, n)| n);
+        let refused = refused.and_then(|n| n.split(',').next()).map(|n| n.parse::<u32>().unwrap());
+        refused.is_some_and(|refused| refused >= 3)
+    })
+    .await;
+    guard.release().await.unwrap();
+    lock_tests::eventually(SOON, "it is free", async || !target.exists(name).await).await;
+    assert!(!waiting.is_finished(), "it has heard");
+    target.cmd(&["ACL", "SETUSER", "default", "+ssubscribe"]).await;
+    timeout(SOON, waiting).await.expect("not told").unwrap().unwrap().release().await.unwrap();
+}
+
 /// Holds of one slot are renewed together, and one by one while half of them are elsewhere.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn holds_of_a_half_moved_slot_are_renewed() {

@@ -252,10 +252,11 @@ impl Link {
         let _ = timeout(PING_TIMEOUT, load_all(&mut connection, &self.notices)).await;
         self.suspicious.store(false, Ordering::Relaxed);
         let live = Arc::new(Live::new(number, connection, server));
+        self.live.store(Some(Arc::clone(&live)));
         if self.closed.load(Ordering::Acquire) {
+            self.live.store(None); // Whoever closes says so, and then drops what is there.
             return Ok(());
         }
-        self.live.store(Some(Arc::clone(&live)));
         // Who heard of another server before found nothing to leave.
         self.leave_replaced();
         self.changed.notify_waiters();

@@ -2,16 +2,17 @@
 //!
 //! Repeated is only what a node says it has not run: it does not have the slot, or not all keys of it,
 //! or serves nobody now. Whatever may have run goes back to whoever asked, who knows how to find out
-//! (S-21).
+//! (S-21). And what may be repeated is, if another node has got the slot before the answer came.
 
 use std::error::Error;
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::RedisError;
 use tokio::time::{Instant, sleep};
 
 use super::slots::NodeAddress;
-use super::topology::Topology;
+use super::topology::{Node, Topology};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::store::StoreFuture;
 use crate::store::redis::RedisStore;
@@ -85,6 +86,25 @@ impl Pause {
 }
 
 impl Topology {
+    /// Makes a call that may be repeated, as [`route`](Self::route) does, until whoever answers has the
+    /// slot when the answer comes. A master that hangs, is replaced and goes on would grant what was sent to
+    /// it before: it does not know yet.
+    pub(super) async fn settle<T>(
+        &self,
+        slot: u16,
+        timeout: Duration,
+        moving: Moving,
+        call: impl for<'n> Fn(&'n RedisStore, Duration) -> StoreFuture<'n, T> + Send + Sync,
+    ) -> Result<T, StoreError> {
+        let deadline = Instant::now() + timeout;
+        loop {
+            let (answer, replaced) = self.routed(slot, deadline, moving, &call).await?;
+            if !replaced {
+                return Ok(answer);
+            }
+        }
+    }
+
     /// Makes a call, which gets the time that is left, at the node that has the slot.
     pub(super) async fn route<T>(
         &self,
@@ -93,23 +113,38 @@ impl Topology {
         moving: Moving,
         call: impl for<'n> Fn(&'n RedisStore, Duration) -> StoreFuture<'n, T> + Send + Sync,
     ) -> Result<T, StoreError> {
-        let deadline = Instant::now() + timeout;
+        let (answer, _) = self.routed(slot, Instant::now() + timeout, moving, &call).await?;
+        Ok(answer)
+    }
+
+    /// The answer, and whether another node has got the slot from whoever gave it.
+    async fn routed<T>(
+        &self,
+        slot: u16,
+        deadline: Instant,
+        moving: Moving,
+        call: &(impl for<'n> Fn(&'n RedisStore, Duration) -> StoreFuture<'n, T> + Send + Sync),
+    ) -> Result<(T, bool), StoreError> {
         let mut pause = Pause::new();
         let mut importing = None;
         loop {
             let redirected = importing.take();
             let node = match &redirected {
-                Some(node) => std::sync::Arc::clone(node),
+                Some(node) => Arc::clone(node),
                 None => self.ready(slot, deadline).await?,
             };
             let left = deadline.saturating_duration_since(Instant::now());
-            let answer = match redirected {
+            let answer = match &redirected {
                 Some(_) => asking(call(&node.store, left)).await,
                 None => call(&node.store, left).await,
             };
             let error = match answer {
                 Err(error) => error,
-                answer => return answer,
+                Ok(answer) => {
+                    let owner = self.owner(slot);
+                    let is_other = |owner: Arc<Node>| !Arc::ptr_eq(&owner, &node);
+                    return Ok((answer, redirected.is_none() && owner.is_some_and(is_other)));
+                }
             };
             if moving == Moving::FollowOrSay && is_divided(&error) {
                 return Err(error);

@@ -125,7 +125,7 @@ impl ClusterStore {
         self.ensure_task();
         let deadline = Instant::now() + timeout;
         let together =
-            self.shared.topology.route(slot, timeout, Moving::FollowOrSay, |store, left| {
+            self.shared.topology.settle(slot, timeout, Moving::FollowOrSay, |store, left| {
                 store.renew(holds.to_vec(), left)
             });
         match together.await {
@@ -134,7 +134,7 @@ impl ClusterStore {
         }
         let one = async |hold: &RenewRequest| {
             let left = deadline.saturating_duration_since(Instant::now());
-            let renew = self.at((slot, Moving::Follow), left, |store, left| {
+            let renew = self.shared.topology.settle(slot, left, Moving::Follow, |store, left| {
                 store.renew(vec![hold.clone()], left)
             });
             renew.await.map(|answer| answer.first().copied().unwrap_or(Ownership::Unknown))
@@ -171,10 +171,14 @@ impl ClusterStore {
 impl Store for ClusterStore {
     fn acquire(&self, request: AcquireRequest) -> StoreFuture<'_, AcquireReply> {
         Box::pin(async move {
-            self.at(way(&request.target)?, request.timeout, |store, timeout| {
-                store.acquire(AcquireRequest { timeout, ..request.clone() })
-            })
-            .await
+            self.ensure_task();
+            let (slot, moving) = way(&request.target)?;
+            // Of the same owner, so it may be asked again (S-22).
+            let answer =
+                self.shared.topology.settle(slot, request.timeout, moving, |store, left| {
+                    store.acquire(AcquireRequest { timeout: left, ..request.clone() })
+                });
+            answer.await
         })
     }
 
