@@ -17,6 +17,9 @@ use crate::store::{Subscription, Target};
 /// The least time that an answer gets.
 pub(super) const A_MOMENT: Duration = Duration::from_millis(100);
 
+/// How long who hears no notices sleeps at most.
+const UNHEARD: Duration = Duration::from_secs(1);
+
 /// One wait, from the first question to the last.
 pub(super) struct Waiting<'a> {
     contention: &'a Contention,
@@ -108,9 +111,12 @@ impl<'a> Waiting<'a> {
         }
     }
 
-    /// The longest sleep between two questions, not quite the same for everybody (S-15).
+    /// The longest sleep between two questions, not quite the same for everybody (S-15). Shorter for who
+    /// hears nothing: a subscription that failed is tried again with the next question.
     pub(super) fn poll_cap(&self) -> Duration {
-        self.timing().poll_cap.mul_f64(0.8 + 0.4 * fastrand::f64())
+        let cap = self.timing().poll_cap;
+        let cap = if self.listens() { cap } else { cap.min(UNHEARD) };
+        cap.mul_f64(0.8 + 0.4 * fastrand::f64())
     }
 
     /// Sleeps until the first of: a notice, so long, our own limit, the client's end (S-15).
