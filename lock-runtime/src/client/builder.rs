@@ -117,6 +117,7 @@ impl LockClientBuilder {
 
     /// The longest sleep of a waiter between two attempts, jittered by a fifth. It bounds what a
     /// lost notice costs (S-15); shorter asks the store more often. Default: 5 s.
+    /// A waiter that could not subscribe asks about once a second.
     pub fn poll_cap(mut self, cap: Duration) -> Self {
         self.timing.poll_cap = cap;
         self

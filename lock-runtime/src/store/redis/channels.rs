@@ -67,13 +67,15 @@ impl Channels {
     }
 
     /// Notes that the server ended the subscription on this connection, and tells its listeners:
-    /// what happens until somebody subscribes again is not heard.
-    pub(super) fn lose(&self, name: &str, connection: u64) {
-        if let Some(channel) = self.lock().get_mut(name)
-            && channel.confirmed_on == connection
-        {
-            channel.confirmed_on = 0;
-            channel.notices.send_modify(|notices| *notices += 1);
+    /// what happens until somebody subscribes again is not heard. False if it was ended by us.
+    pub(super) fn lose(&self, name: &str, connection: u64) -> bool {
+        match self.lock().get_mut(name) {
+            Some(channel) if channel.confirmed_on == connection => {
+                channel.confirmed_on = 0;
+                channel.notices.send_modify(|notices| *notices += 1);
+                true
+            }
+            _ => false,
         }
     }
 

@@ -118,8 +118,9 @@ impl Link {
             (PushKind::Message | PushKind::SMessage, _) => self.channels.notice(name),
             (PushKind::SSubscribe, _) => self.channels.confirm(name, number),
             (PushKind::SUnsubscribe, Notices::InSlot(told)) => {
-                self.channels.lose(name, number);
-                told.notify_one();
+                if self.channels.lose(name, number) {
+                    told.notify_one();
+                }
             }
             _ => {}
         }
