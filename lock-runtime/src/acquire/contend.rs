@@ -303,10 +303,6 @@ impl<'a> Contender<'a> {
             let key = self.contention.target.key().to_string();
             return Next::Return(Err(LockError::KeyCollision { key, found: error.to_string() }));
         }
-        if error.kind() == StoreErrorKind::Config && self.attempt.target.kind() == LockKind::Multi {
-            // Names that cannot be had together: what was asked for is wrong, and the store is well.
-            return Next::Return(Err(LockError::InvalidOptions(error.to_string())));
-        }
         if let (Some(held), true) = (self.held.take(), self.waiting.out_of_time()) {
             // The store is well and the lock was held; it was our own limit that cut this short.
             return Next::Return(Err(self.contention.timed_out(held.0)));

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lock_runtime::{Lease, LockClient, LockError, LockKind, LockOptions};
+use lock_runtime::{Lease, LockClient, LockError, LockKind, LockOptions, StoreErrorKind};
 use lock_tests::eventually;
 use tokio::time::Instant;
 
@@ -175,9 +175,10 @@ async fn several_names_have_to_be_in_one_slot() {
     let cluster = shared().await;
     let client = client(cluster).await;
     let error = client.multi_lock(["several:a", "several:b"]).lock().await.unwrap_err();
-    let LockError::InvalidOptions(problem) = error else { panic!("{error:?}") };
+    let LockError::Store(problem) = error else { panic!("{error:?}") };
+    assert_eq!(problem.kind(), StoreErrorKind::Config);
     assert_eq!(
-        problem,
+        problem.to_string(),
         "the names \"several:a + several:b\" are in different slots of the cluster and cannot be taken \
          at once; give them a common hash tag, as in {order:7}:a and {order:7}:b"
     );
