@@ -117,10 +117,8 @@ impl Link {
         match (kind, &self.notices) {
             (PushKind::Message | PushKind::SMessage, _) => self.channels.notice(name),
             (PushKind::SSubscribe, _) => self.channels.confirm(name, number),
-            (PushKind::SUnsubscribe, Notices::InSlot(told)) => {
-                if self.channels.lose(name, number) {
-                    told.notify_one();
-                }
+            (PushKind::SUnsubscribe, Notices::InSlot(told)) if self.channels.lose(name, number) => {
+                told.notify_one();
             }
             _ => {}
         }
