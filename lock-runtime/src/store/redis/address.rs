@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use redis::io::tcp::socket2::TcpKeepalive;
-use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
+use redis::{
+    Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion, RedisResult,
+};
 
 #[cfg(feature = "tls-rustls")]
 use super::tls::TlsOptions;
@@ -31,6 +33,17 @@ pub(super) fn client_with_tls(url: &str, tls: &TlsOptions) -> Result<Client, Sto
     }
     let certificates = tls.checked()?;
     Client::build_with_tls(info, certificates).map_err(|error| unusable(url).with_source(error))
+}
+
+/// A client that differs from `model` in the address alone: credentials, database and TLS are its.
+pub(super) fn elsewhere(model: &ConnectionInfo, host: String, port: u16) -> RedisResult<Client> {
+    let addr = match model.addr().clone() {
+        ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
+            ConnectionAddr::TcpTls { host, port, insecure, tls_params }
+        }
+        _ => ConnectionAddr::Tcp(host, port),
+    };
+    Client::open(model.clone().set_addr(addr))
 }
 
 fn parse(url: &str) -> Result<ConnectionInfo, StoreError> {

@@ -186,7 +186,7 @@ impl Link {
     }
 
     /// What an error reply says about the connection: whoever answers at this address may not be
-    /// whom we connected to any more.
+    /// whom we connected to any more, and is looked for anew (S-33).
     pub(super) fn heed(&self, live: &Live, error: &RedisError) {
         if matches!(error.code(), Some("READONLY" | "MASTERDOWN")) {
             self.give_up(live.number);

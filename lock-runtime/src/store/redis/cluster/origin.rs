@@ -8,6 +8,7 @@ use super::slots::{NodeAddress, Range, ranges};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::store::redis::errors::{connect_error, server_error};
 use crate::store::redis::link::CONNECT_TIMEOUT;
+use crate::store::redis::source::connect;
 #[cfg(feature = "tls-rustls")]
 use crate::store::redis::tls::TlsOptions;
 use crate::store::redis::{address, surprise};
@@ -44,16 +45,10 @@ impl Origin {
         Ok(Self { info, at })
     }
 
-    /// A client for the node at `address`, connected to as this one is.
-    fn client(&self, address: &NodeAddress) -> Result<Client, StoreError> {
-        let (host, port) = (address.host.clone(), address.port);
-        let address = match self.info.addr().clone() {
-            ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
-                ConnectionAddr::TcpTls { host, port, insecure, tls_params }
-            }
-            _ => ConnectionAddr::Tcp(host, port),
-        };
-        Client::open(self.info.clone().set_addr(address)).map_err(connect_error)
+    /// A client for the node at `at`, connected to as this one is.
+    fn client(&self, at: &NodeAddress) -> Result<Client, StoreError> {
+        let client = address::elsewhere(&self.info, at.host.clone(), at.port);
+        client.map_err(connect_error)
     }
 
     /// Asks over a connection for this question alone.
@@ -63,8 +58,7 @@ impl Origin {
             .set_response_timeout(Some(CONNECT_TIMEOUT));
         let asking = async {
             let client = self.client(&self.at)?;
-            let connecting = client.get_multiplexed_async_connection_with_config(&config);
-            let mut connection = connecting.await.map_err(connect_error)?;
+            let mut connection = connect(&client, &config, CONNECT_TIMEOUT).await?;
             let answer = connection.send_packed_command(&cluster_slots()).await;
             read(answer.and_then(Value::extract_error), &self.at)
         };

@@ -2,7 +2,7 @@
 
 use redis::{Client, ConnectionAddr, ConnectionInfo};
 
-use super::super::address::has_port;
+use super::super::address::{elsewhere, has_port};
 use super::node::Node;
 use crate::error::{StoreError, StoreErrorKind};
 
@@ -90,18 +90,8 @@ fn node(url: &str, to_client: ToClient<'_>) -> Result<Client, StoreError> {
     }
 }
 
-/// A client that differs from another in the address alone.
 fn at(model: &ConnectionInfo, host: String, port: u16) -> Result<Client, StoreError> {
-    let addr = match model.addr() {
-        ConnectionAddr::TcpTls { insecure, tls_params, .. } => ConnectionAddr::TcpTls {
-            host,
-            port,
-            insecure: *insecure,
-            tls_params: tls_params.clone(),
-        },
-        _ => ConnectionAddr::Tcp(host, port),
-    };
-    Client::open(model.clone().set_addr(addr)).map_err(|error| {
+    elsewhere(model, host, port).map_err(|error| {
         let message = "the address of a sentinel, or of the server that it names, cannot be used";
         StoreError::new(StoreErrorKind::Config, message).with_source(error)
     })
