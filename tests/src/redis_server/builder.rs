@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::net::TcpListener;
+use std::path::Path;
 use std::sync::Mutex;
 
 use tempfile::TempDir;
@@ -32,6 +33,15 @@ struct Tls {
     certificate: String,
     private_key: String,
     clients: Option<String>,
+}
+
+/// A directory for a server: in memory where there is such a place. Sentinels and nodes of a cluster wait
+/// for their configuration to reach the disk, for seconds on a busy one, and take that for a fault.
+pub(super) fn working_dir(prefix: &str) -> TempDir {
+    let memory = Path::new("/dev/shm");
+    let place = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+    let dir = tempfile::Builder::new().prefix(prefix).tempdir_in(place);
+    dir.expect("the directory for temporary files is writable")
 }
 
 impl RedisServerBuilder {
@@ -105,10 +115,7 @@ impl RedisServerBuilder {
 
     /// The server before its first start.
     fn server(&self, address: Address) -> RedisServer {
-        let dir = tempfile::Builder::new()
-            .prefix("lock-tests-redis-")
-            .tempdir()
-            .expect("the system's temporary directory is writable");
+        let dir = working_dir("lock-tests-redis-");
         let socket = socket_in(&dir);
         let password = self.password.as_deref().map(percent_encoded);
         let client = RawClient::new(&socket_url(&socket, password.as_deref()));

@@ -9,7 +9,9 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
-use super::builder::{CERTIFICATE, PORT_ATTEMPTS, PRIVATE_KEY, free_port, write_certificate};
+use super::builder::{
+    CERTIFICATE, PORT_ATTEMPTS, PRIVATE_KEY, free_port, working_dir, write_certificate,
+};
 use super::{
     RedisServer, START_BOUND, START_PAUSE, StartError, binary, percent_encoded, socket_in,
     socket_url,
@@ -22,8 +24,23 @@ use crate::raw_client::RawClient;
 const AGREE_BOUND: Duration = Duration::from_secs(30);
 
 /// How often sentinels look and talk, in milliseconds, in place of every 1 to 10 s: tests do not wait.
-const PERIODS: [&str; 8] =
-    ["ping-period", "100", "info-period", "200", "ask-period", "200", "publish-period", "300"];
+///
+/// While a master is down, sentinels ask its replicas for their state once a second, whatever they are told
+/// here, and promote none whose state is older than five ping periods. Shorter ones would have a
+/// fail-over fail by chance, and the next one comes six seconds later.
+/// And one that was kept from running for two seconds does nothing for half a minute ("tilt").
+const PERIODS: [&str; 10] = [
+    "ping-period",
+    "300",
+    "info-period",
+    "200",
+    "ask-period",
+    "200",
+    "publish-period",
+    "300",
+    "tilt-trigger",
+    "60000",
+];
 
 /// Sentinels of one master, killed when dropped or when the test process ends.
 #[derive(Debug)]
@@ -153,10 +170,7 @@ impl SentinelsBuilder {
     }
 
     async fn launch(&self, port: u16, master: u16) -> Result<Sentinel, StartError> {
-        let dir = tempfile::Builder::new()
-            .prefix("lock-tests-sentinel-")
-            .tempdir()
-            .expect("the system's temporary directory is writable");
+        let dir = working_dir("lock-tests-sentinel-");
         let (file, log) = (dir.path().join("sentinel.conf"), dir.path().join("sentinel.log"));
         fs::write(&file, self.config(&dir, port, master))
             .expect("the sentinel's directory is writable");

@@ -4,6 +4,9 @@
 #[path = "../authority/mod.rs"]
 mod authority;
 mod failover;
+mod frozen;
+#[path = "../kinds/mod.rs"]
+mod kinds;
 mod stale;
 mod start;
 mod tls;

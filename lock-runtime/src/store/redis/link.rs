@@ -13,7 +13,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use futures_util::stream::{self, StreamExt};
 use redis::{AsyncConnectionConfig, Cmd, PushInfo, PushKind, RedisError, RedisResult, Value};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
@@ -21,6 +20,7 @@ use tokio::task::coop::unconstrained;
 use tokio::time::{Instant, timeout, timeout_at};
 
 mod in_cluster;
+mod upkeep;
 
 pub(super) use self::in_cluster::{Notices, asking, transmit};
 use super::channels::Channels;
@@ -37,12 +37,7 @@ pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// How often the task looks after channels and an idle connection.
-const TICK: Duration = Duration::from_secs(1);
-
-/// After how long without an answer a connection that carries subscriptions is asked for a sign of
-/// life, and how long that may take.
-const IDLE: Duration = Duration::from_secs(5);
+/// How long a connection may take to give a sign of life.
 const PING_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// See the module.
@@ -143,7 +138,7 @@ impl Link {
     /// Ends the link; the task notices at its next look.
     pub(super) fn close(&self) {
         self.closed.store(true, Ordering::Release);
-        self.live.store(None);
+        self.let_go();
         self.look.notify_one();
         self.changed.notify_waiters();
     }
@@ -160,7 +155,7 @@ impl Link {
                 Err(CallError::TimedOut)
             }
             Ok(Err(error)) if error.is_unrecoverable_error() || error.is_io_error() => {
-                self.give_up(live.number);
+                self.give_up(live);
                 Err(CallError::Broken(error))
             }
             Ok(result) => {
@@ -189,17 +184,32 @@ impl Link {
     /// whom we connected to any more, and is looked for anew (S-33).
     pub(super) fn heed(&self, live: &Live, error: &RedisError) {
         if matches!(error.code(), Some("READONLY" | "MASTERDOWN")) {
-            self.give_up(live.number);
+            self.give_up(live);
         }
     }
 
-    /// Drops a connection, unless another has taken its place already.
-    fn give_up(&self, number: u64) {
+    /// Has no answer on a connection count any more, and drops it unless another has taken its place.
+    fn give_up(&self, given_up: &Live) {
+        given_up.retire();
         let live = self.live.load_full();
-        if live.as_ref().is_some_and(|live| live.number == number) {
+        if live.as_ref().is_some_and(|live| live.number == given_up.number) {
             self.live.compare_and_swap(&live, None);
         }
         self.look.notify_one();
+    }
+
+    /// Gives up the connection that there is.
+    fn let_go(&self) {
+        if let Some(live) = self.live.swap(None) {
+            live.retire();
+        }
+    }
+
+    /// Gives up the connection of this number, if it is still in use.
+    fn broke(&self, number: u64) {
+        if let Some(live) = self.live.load_full().filter(|live| live.number == number) {
+            self.give_up(&live);
+        }
     }
 
     /// Leaves a server that is not the one to be connected to any more.
@@ -209,8 +219,7 @@ impl Link {
         };
         if live.is_replaced_by(&named) {
             tracing::info!("the sentinels name another master; connecting to it");
-            live.retire();
-            self.give_up(live.number);
+            self.give_up(&live);
         }
     }
 
@@ -249,12 +258,12 @@ impl Link {
                 Ok::<_, redis::aio::SendError>(())
             });
         let (mut connection, server) = self.source.connect(&config, CONNECT_TIMEOUT).await?;
-        let _ = timeout(PING_TIMEOUT, load_all(&mut connection, &self.notices)).await;
-        self.suspicious.store(false, Ordering::Relaxed);
+        let loaded = timeout(PING_TIMEOUT, load_all(&mut connection, &self.notices)).await;
+        self.suspicious.store(loaded.is_err(), Ordering::Relaxed);
         let live = Arc::new(Live::new(number, connection, server));
         self.live.store(Some(Arc::clone(&live)));
         if self.closed.load(Ordering::Acquire) {
-            self.live.store(None); // Whoever closes says so, and then drops what is there.
+            self.let_go(); // Whoever closes says so, and then drops what is there.
             return Ok(());
         }
         // Who heard of another server before found nothing to leave.
@@ -266,31 +275,12 @@ impl Link {
         Ok(())
     }
 
-    async fn replay_subscriptions(&self, live: &Live) {
-        let subscribe = |name: String| async move {
-            if self.notices.are_in_slot() {
-                // One that another node has by now is asked for there.
-                let deadline = Instant::now() + PING_TIMEOUT;
-                let _ = self.subscribe_in_slot(live, &name, deadline).await;
-                return;
-            }
-            let confirmed = timeout(PING_TIMEOUT, live.subscribe(&name)).await;
-            if matches!(confirmed, Ok(Ok(()))) {
-                self.channels.confirm(&name, live.number);
-            }
-        };
-        let all = stream::iter(self.channels.names()).for_each_concurrent(256, subscribe);
-        if timeout(CONNECT_TIMEOUT, all).await.is_err() {
-            self.give_up(live.number);
-        }
-    }
-
     /// Starts the task, also when the runtime that ran it is gone.
     pub(super) fn ensure_task(self: &Arc<Self>) {
         let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
         if task.as_ref().is_none_or(JoinHandle::is_finished) && !self.closed.load(Ordering::Acquire)
         {
-            *task = Some(tokio::spawn(attend(Arc::downgrade(self), self.source.clone())));
+            *task = Some(tokio::spawn(upkeep::attend(Arc::downgrade(self), self.source.clone())));
         }
     }
 
@@ -313,82 +303,13 @@ impl Link {
     fn refused(&self) -> MutexGuard<'_, Option<StoreError>> {
         self.refused.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    /// Asks an idle or suspicious connection for a sign of life.
-    async fn check(&self, idle_for: &mut Duration) {
-        let Some(live) = self.live.load_full() else { return };
-        let suspicious = self.suspicious.load(Ordering::Relaxed);
-        if self.answered.swap(false, Ordering::Relaxed) && !suspicious {
-            *idle_for = Duration::ZERO;
-            return;
-        }
-        *idle_for += TICK;
-        if !suspicious && (*idle_for < IDLE || !self.channels.any()) {
-            return;
-        }
-        *idle_for = Duration::ZERO;
-        let ping = redis::cmd("PING");
-        let mut connection = live.connection.clone();
-        let answer = timeout(PING_TIMEOUT, connection.send_packed_command(&ping)).await;
-        let silent = answer.is_err();
-        if self.judge(&live, answer).is_err() && silent {
-            self.give_up(live.number);
-        }
-    }
-
-    /// Ends subscriptions that nobody uses any more, with one command for all of them: a connection
-    /// that does not answer must not keep the task from replacing it.
-    async fn unsubscribe_stale(&self) {
-        let Some(live) = self.live.load_full() else { return };
-        let stale = self.channels.take_stale();
-        if stale.is_empty() {
-            return;
-        }
-        let left = timeout(PING_TIMEOUT, self.unsubscribe(&live, &stale)).await;
-        let answered = self.judge(&live, left).is_ok();
-        for name in stale {
-            if !self.channels.settle(&name) && answered {
-                // The two commands may have crossed. Without an answer a new connection does this.
-                let deadline = Instant::now() + PING_TIMEOUT;
-                if self.subscribe(&name, deadline).await.is_err() {
-                    return self.give_up(live.number);
-                }
-                self.channels.notice(&name);
-            }
-        }
-    }
-}
-
-/// The task: supervises, and follows the source meanwhile.
-async fn attend(link: Weak<Link>, source: Source) {
-    let leave = || link.upgrade().iter().for_each(|link| link.leave_replaced());
-    tokio::select! {
-        () = supervise(link.clone()) => {}
-        () = source.follow(leave) => {}
-    }
-    source.rest();
-}
-
-/// Reconnects, looks after the connection, and ends with the link.
-async fn supervise(link: Weak<Link>) {
-    let mut idle_for = Duration::ZERO;
-    loop {
-        let Some(link) = link.upgrade() else { return };
-        link.reconnect().await;
-        if link.closed.load(Ordering::Acquire) {
-            return;
-        }
-        let _ = timeout(TICK, link.look.notified()).await;
-        link.check(&mut idle_for).await;
-        link.unsubscribe_stale().await;
-    }
 }
 
 /// Runs inside the connection's driver: must not block.
 fn on_push(link: &Weak<Link>, number: u64, push: PushInfo) {
     let Some(link) = link.upgrade() else { return };
     match push.kind {
-        PushKind::Disconnection => link.give_up(number),
+        PushKind::Disconnection => link.broke(number),
         _ => {
             if let Some(Value::BulkString(name)) = push.data.first()
                 && let Ok(name) = std::str::from_utf8(name)

@@ -1,13 +1,18 @@
 //! One connection's life.
+//!
+//! A connection that is given up is retired first: from then on no answer on it counts, and what is under
+//! way on it fails at once. A server that was silent may have been replaced meanwhile without knowing
+//! it, and would still grant what it was asked for before.
 
-use std::future::pending;
 use std::io;
 use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::future::{Either, select};
 use redis::aio::MultiplexedConnection;
-use redis::{Cmd, RedisResult, Value};
-use tokio::sync::watch;
+use redis::{Cmd, RedisError, RedisResult, Value};
+use tokio::sync::Notify;
 
 use super::link::transmit;
 use super::sentinel::Named;
@@ -15,14 +20,17 @@ use super::sentinel::Named;
 /// See the module.
 pub(super) struct Live {
     pub(super) number: u64,
-    pub(super) connection: MultiplexedConnection,
-    /// Where the server may be replaced by another while it still answers.
-    mortal: Option<Mortal>,
+    connection: MultiplexedConnection,
+    /// What sentinels named, where the server may be replaced by another while it still answers.
+    server: Option<Named>,
+    retirement: Arc<Retirement>,
 }
 
-struct Mortal {
-    server: Named,
-    retired: watch::Sender<bool>,
+/// Whether a connection has been retired, and what tells those who wait for an answer on it.
+#[derive(Default)]
+struct Retirement {
+    retired: AtomicBool,
+    told: Notify,
 }
 
 impl Live {
@@ -32,31 +40,37 @@ impl Live {
         connection: MultiplexedConnection,
         server: Option<Named>,
     ) -> Self {
-        let mortal = server.map(|server| Mortal { server, retired: watch::Sender::new(false) });
-        Self { number, connection, mortal }
+        Self { number, connection, server, retirement: Arc::default() }
+    }
+
+    /// What sentinels named, if they did.
+    pub(super) fn server(&self) -> Option<&Named> {
+        self.server.as_ref()
     }
 
     /// True if this is a server that sentinels named, and `now` is another.
     pub(super) fn is_replaced_by(&self, now: &Named) -> bool {
-        self.mortal.as_ref().is_some_and(|mortal| !mortal.server.is_at(now))
+        self.server.as_ref().is_some_and(|server| !server.is_at(now))
     }
 
     /// From here on no answer counts: whatever is under way fails, as if the connection had broken.
-    /// The server may still think itself the master, and grant.
     pub(super) fn retire(&self) {
-        if let Some(mortal) = &self.mortal {
-            mortal.retired.send_replace(true);
-        }
+        self.retirement.retired.store(true, Ordering::SeqCst);
+        self.retirement.told.notify_waiters();
+    }
+
+    /// True if no answer counts any more.
+    pub(super) fn is_retired(&self) -> bool {
+        self.retirement.is_over()
     }
 
     /// Hands one command to the connection when first polled, and resolves to its answer. Errors
     /// inside an answer of several parts stay where they are.
     pub(super) fn send(&self, cmd: Cmd) -> impl Future<Output = RedisResult<Value>> + Send + use<> {
         let mut connection = self.connection.clone();
-        let retired = self.retired();
+        let retirement = Arc::clone(&self.retirement);
         async move {
-            let answer = unless(retired, transmit(&mut connection, &cmd)).await?;
-            match answer {
+            match retirement.before(transmit(&mut connection, &cmd)).await? {
                 Value::ServerError(error) => Err(error.into()),
                 answer => Ok(answer),
             }
@@ -66,41 +80,44 @@ impl Live {
     /// Sends one command; any error inside its answer is one of the command.
     pub(super) async fn ask(&self, cmd: &Cmd) -> RedisResult<Value> {
         let mut connection = self.connection.clone();
-        let retired = self.retired();
-        unless(retired, transmit(&mut connection, cmd)).await?.extract_error()
+        self.retirement.before(transmit(&mut connection, cmd)).await?.extract_error()
     }
 
     /// Subscribes a channel, which is done once the server has confirmed it.
     pub(super) async fn subscribe(&self, name: &str) -> RedisResult<()> {
         let mut connection = self.connection.clone();
-        unless(self.retired(), connection.subscribe(name)).await
+        self.retirement.before(connection.subscribe(name)).await
     }
 
-    fn retired(&self) -> Option<watch::Receiver<bool>> {
-        self.mortal.as_ref().map(|mortal| mortal.retired.subscribe())
+    /// Ends subscriptions.
+    pub(super) async fn unsubscribe(&self, names: &[String]) -> RedisResult<()> {
+        let mut connection = self.connection.clone();
+        self.retirement.before(connection.unsubscribe(names)).await
     }
 }
 
-/// The answer, unless it comes when the connection has been retired or does not come before that.
-async fn unless<T>(
-    retired: Option<watch::Receiver<bool>>,
-    answer: impl Future<Output = RedisResult<T>>,
-) -> RedisResult<T> {
-    let Some(mut retired) = retired else { return answer.await };
-    let watched = retired.clone();
-    let until_retired = async {
-        if retired.wait_for(|retired| *retired).await.is_err() {
-            // The link has let go of the connection for another reason: it decides by itself.
-            pending::<()>().await;
-        }
-    };
-    // The command goes out first, as ever; what has come back is then looked at again.
-    match select(pin!(answer), pin!(until_retired)).await {
-        Either::Left((answer, _)) if !*watched.borrow() => answer,
-        _ => Err(io::Error::new(
-            io::ErrorKind::ConnectionAborted,
-            "the sentinels have named another server",
-        )
-        .into()),
+impl Retirement {
+    fn is_over(&self) -> bool {
+        self.retired.load(Ordering::SeqCst)
     }
+
+    /// The answer, unless the connection is retired before it comes.
+    async fn before<T>(&self, answer: impl Future<Output = RedisResult<T>>) -> RedisResult<T> {
+        // Made before the look, or what happens between the two would be missed.
+        let told = self.told.notified();
+        if self.is_over() {
+            return Err(given_up());
+        }
+        // The command goes out first; what has come back is then looked at again.
+        match select(pin!(answer), pin!(told)).await {
+            Either::Left((answer, _)) if !self.is_over() => answer,
+            _ => Err(given_up()),
+        }
+    }
+}
+
+/// Why an answer does not count.
+pub(super) fn given_up() -> RedisError {
+    let message = "the connection was given up before the answer came";
+    io::Error::new(io::ErrorKind::ConnectionAborted, message).into()
 }

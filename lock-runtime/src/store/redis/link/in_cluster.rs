@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::try_join_all;
+use futures_util::future::join_all;
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, PushKind, RedisResult, Value};
 use tokio::sync::Notify;
@@ -83,13 +83,11 @@ impl Link {
     ) -> Result<(), CallError> {
         let mut subscribe = redis::cmd("SSUBSCRIBE");
         subscribe.arg(name);
-        let mut connection = live.connection.clone();
-        let send = async { connection.send_packed_command(&subscribe).await?.extract_error() };
-        let answer = timeout_at(deadline, send).await;
+        let answer = timeout_at(deadline, live.ask(&subscribe)).await;
         self.judge(live, answer)?;
         // Nearly always it is there: it was pushed before the answer.
         while !self.channels.is_confirmed(name, live.number) {
-            if Instant::now() >= deadline {
+            if live.is_retired() || Instant::now() >= deadline {
                 return Err(CallError::TimedOut);
             }
             sleep(Duration::from_millis(1)).await;
@@ -100,16 +98,19 @@ impl Link {
     /// Ends subscriptions.
     pub(super) async fn unsubscribe(&self, live: &Live, names: &[String]) -> RedisResult<()> {
         if !self.notices.are_in_slot() {
-            return live.connection.clone().unsubscribe(names).await;
+            return live.unsubscribe(names).await;
         }
         let one = |name: &String| {
             let mut unsubscribe = redis::cmd("SUNSUBSCRIBE");
             unsubscribe.arg(name);
-            let mut connection = live.connection.clone();
             // An error reply says that the slot has gone, and with it the subscription.
-            async move { connection.send_packed_command(&unsubscribe).await.map(drop) }
+            live.send(unsubscribe)
         };
-        try_join_all(names.iter().map(one)).await.map(drop)
+        let answered = |answer: RedisResult<Value>| match answer {
+            Err(error) if error.is_io_error() || error.is_unrecoverable_error() => Err(error),
+            _ => Ok(()),
+        };
+        join_all(names.iter().map(one)).await.into_iter().try_for_each(answered)
     }
 
     /// What the server says of a channel. Runs inside the connection's driver.

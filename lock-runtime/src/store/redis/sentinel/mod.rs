@@ -81,8 +81,11 @@ impl Sentinels {
                     Either::Right(_) => None,
                 }
             };
-            if let Some(connection) = reached {
-                return Ok((connection?, named));
+            let Some(connection) = reached else { continue };
+            let connection = connection?;
+            // A server that was silent until now may have been replaced before it said that it is a master.
+            if self.look(Duration::ZERO).await?.is_at(&named) {
+                return Ok((connection, named));
             }
         }
     }

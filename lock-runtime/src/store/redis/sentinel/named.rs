@@ -13,6 +13,9 @@ use tokio::time::Instant;
 /// every 2 s.
 const REMEMBERED: Duration = Duration::from_secs(10);
 
+/// What sentinels put up with unless told otherwise.
+const DOWN_AFTER: Duration = Duration::from_secs(30);
+
 /// A server that a sentinel names as the master.
 #[derive(Clone, PartialEq, Eq)]
 pub(in crate::store::redis) struct Named {
@@ -20,12 +23,19 @@ pub(in crate::store::redis) struct Named {
     pub(super) port: u16,
     /// Of the configuration; zero from a sentinel that does not say.
     pub(super) epoch: u64,
+    /// For how long the sentinel puts up with its silence, if it says so.
+    pub(super) down_after: Option<Duration>,
 }
 
 impl Named {
     /// True for the same server, whenever it was named.
     pub(in crate::store::redis) fn is_at(&self, other: &Self) -> bool {
         self.host == other.host && self.port == other.port
+    }
+
+    /// After how long a silence it may be replaced.
+    pub(in crate::store::redis) fn down_after(&self) -> Duration {
+        self.down_after.unwrap_or(DOWN_AFTER)
     }
 }
 
@@ -65,7 +75,7 @@ mod tests {
     use super::*;
 
     fn named(host: &str, epoch: u64) -> Named {
-        Named { host: host.into(), port: 6379, epoch }
+        Named { host: host.into(), port: 6379, epoch, down_after: None }
     }
 
     fn after(answers: &[Named], known: Option<(&str, u64)>, ago: Duration) -> Option<String> {

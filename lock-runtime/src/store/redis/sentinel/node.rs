@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use futures_util::future::join;
 use redis::aio::MultiplexedConnection;
@@ -115,8 +116,10 @@ async fn query(connection: &MultiplexedConnection, master: &str) -> RedisResult<
     // Whatever else answers for a sentinel may know nothing of epochs.
     let state: HashMap<String, String> =
         state.ok().and_then(|state| from_redis_value(state).ok()).unwrap_or_default();
-    let epoch = state.get("config-epoch").and_then(|epoch| epoch.parse().ok()).unwrap_or(0);
-    Ok(Some(Named { host: host.into(), port, epoch }))
+    let number = |field| state.get(field).and_then(|number| number.parse().ok());
+    let epoch = number("config-epoch").unwrap_or(0);
+    let down_after = number("down-after-milliseconds").map(Duration::from_millis);
+    Ok(Some(Named { host: host.into(), port, epoch, down_after }))
 }
 
 /// Why a sentinel gives no answer.
