@@ -144,7 +144,8 @@ impl Drop for Entered {
 /// Carries the caller's chain of holds and its client into another task.
 ///
 /// A spawned task inherits nothing by itself, because it may outlive what encloses its parent.
-/// Wrapped, it re-enters the holds that its parent has, for as long as the parent's guards live.
+/// Wrapped, it re-enters the holds that its parent has, for as long as the parent's guards live. Tasks of
+/// one parent exclude each other there as calls side by side do: see [`LockGuard::run`](crate::LockGuard::run).
 ///
 /// # Cancel safety
 ///
