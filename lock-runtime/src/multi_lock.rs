@@ -27,7 +27,10 @@ use crate::store::{LockKind, Target};
 /// steady stream of holders of single locks it may wait long.
 ///
 /// Inside [`run`](LockGuard::run) of a multi lock, each of its locks is had at once, as re-entry; but
-/// permits are counted, and more of them are taken or waited for.
+/// permits are counted, and more of them are taken or waited for. Two re-entries side by side wait for
+/// each other if they name the same lock. A call that takes its locks one inside the other needs the same
+/// order as the calls beside it, or they wait for each other for as long as their `wait` allows.
+///
 /// The other way round, wanting more than what is held around the caller would wait for itself, and
 /// is [`LockError::WouldDeadlock`].
 ///

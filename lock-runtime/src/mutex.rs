@@ -42,7 +42,7 @@ impl Mutex {
     /// Takes the lock, waiting as long as the options allow; by default, as long as it takes.
     ///
     /// Inside [`LockGuard::run`] of the same lock this is re-entry: no round trip, the same token,
-    /// and a release that only steps back (S-6).
+    /// and a release that only steps back (S-6). Beside another re-entry it waits for that one first.
     ///
     /// # Errors
     ///

@@ -307,7 +307,8 @@ impl LockOptionsBuilder {
 
     /// How many tasks of this client may line up for the key, behind the one that has it or asks the
     /// store for it, before others get [`LockError::Busy`] (S-18). Of a fair mutex, where all ask the
-    /// store, one more than that. More keep a burst waiting, fewer shed it early. Default: 16 384.
+    /// store, one more than that. Re-entries that wait inside one hold are counted for that hold alone.
+    /// More keep a burst waiting, fewer shed it early. Default: 16 384.
     pub fn max_waiters(mut self, max_waiters: usize) -> Self {
         self.options.max_waiters = max_waiters;
         self

@@ -17,8 +17,9 @@ use crate::options::LockOptions;
 /// Inside [`run`](LockGuard::run) of the write side, the read side is had at once and stays when the
 /// write side is released; this is how a writer becomes a reader without letting anybody in between.
 /// Give it no longer a lease than the writer has: until such a read ends, others wait also for a writer
-/// that was lost.
-/// Inside `run` of the read side, asking for the write side is [`LockError::WouldDeadlock`].
+/// that was lost. Reads inside one writer share; a write beside them waits for them, and they for it.
+/// Inside `run` of the read side, asking for the write side is [`LockError::WouldDeadlock`], unless the
+/// write side is held around it and no other read is inside.
 ///
 /// Redisson's `getReadWriteLock` of the same name is the same lock; its readers do not let our
 /// writers go first.

@@ -13,6 +13,8 @@ use std::task::{Context, Poll};
 
 use pin_project_lite::pin_project;
 
+use crate::lease::Hold;
+use crate::lease::reentries::ReentryGuard;
 use crate::stand::Stand;
 use crate::store::Target;
 
@@ -31,7 +33,11 @@ enum Enclosing {
     Hold {
         stand: Weak<Stand>,
         keeper: u64,
-        target: Arc<Target>,
+        hold: Arc<Hold>,
+        /// Its number among the re-entries of its hold; zero for none.
+        reentry: u64,
+        /// For a read inside of a write: the write hold, and its number there.
+        writer: Option<(Arc<Hold>, u64)>,
         /// What runs under it goes on when it is lost, and has no lock then.
         of_a_look: bool,
     },
@@ -41,12 +47,15 @@ enum Enclosing {
 
 impl Link {
     /// A hold, inside of whatever encloses the caller now.
-    pub(crate) fn hold(stand: &Arc<Stand>, of_a_look: bool) -> Arc<Self> {
+    pub(crate) fn hold(stand: &Arc<Stand>, reentry: u64, of_a_look: bool) -> Arc<Self> {
+        let of_writer = |inside: &ReentryGuard| (Arc::clone(inside.hold()), inside.id());
         Arc::new(Self {
             what: Enclosing::Hold {
                 stand: Arc::downgrade(stand),
                 keeper: stand.keeper.id,
-                target: Arc::clone(&stand.hold.target),
+                hold: Arc::clone(&stand.hold),
+                reentry,
+                writer: stand.inside.as_ref().map(of_writer),
                 of_a_look,
             },
             outer: innermost(),
@@ -63,17 +72,36 @@ fn innermost() -> Option<Arc<Link>> {
     INNERMOST.with_borrow(Clone::clone)
 }
 
-/// The stand of the innermost enclosing hold whose keeper's id and lock are `wanted`, if its guards
-/// still live. A lost one counts too, where what runs under it is to hear of the loss.
-pub(crate) fn enclosing_stand(wanted: impl Fn(u64, &Target) -> bool) -> Option<Arc<Stand>> {
+/// A hold around the caller.
+pub(crate) struct Around {
+    pub(crate) stand: Arc<Stand>,
+    /// True if what runs under it goes on when it is lost, and has no lock then.
+    pub(crate) of_a_look: bool,
+}
+
+/// The innermost enclosing hold whose keeper's id and lock are `wanted`, if its guards still live. A
+/// lost one counts too, where what runs under it is to hear of the loss.
+pub(crate) fn enclosing_stand(wanted: impl Fn(u64, &Target) -> bool) -> Option<Around> {
     find(|what| match what {
-        Enclosing::Hold { stand, keeper: whose, target: which, of_a_look }
-            if wanted(*whose, which) =>
-        {
-            stand.upgrade().filter(|stand| !of_a_look || stand.hold.check().is_ok())
+        Enclosing::Hold { stand, keeper, hold, of_a_look, .. } if wanted(*keeper, &hold.target) => {
+            let stand = stand.upgrade().filter(|_| !of_a_look || hold.check().is_ok())?;
+            Some(Around { stand, of_a_look: *of_a_look })
         }
         _ => None,
     })
+}
+
+/// True if this re-entry of `hold` encloses the caller.
+pub(crate) fn encloses(hold: &Arc<Hold>, reentry: u64) -> bool {
+    let is_it = |hold_of: &Arc<Hold>, id: u64| Arc::ptr_eq(hold_of, hold) && id == reentry;
+    let found = find(|what| match what {
+        Enclosing::Hold { hold, reentry, writer, .. } => {
+            let is_writer = writer.as_ref().is_some_and(|(hold, id)| is_it(hold, *id));
+            (is_it(hold, *reentry) || is_writer).then_some(())
+        }
+        Enclosing::Client(_) => None,
+    });
+    found.is_some()
 }
 
 /// The innermost enclosing client of type `T`.
@@ -116,7 +144,8 @@ impl Drop for Entered {
 /// Carries the caller's chain of holds and its client into another task.
 ///
 /// A spawned task inherits nothing by itself, because it may outlive what encloses its parent.
-/// Wrapped, it re-enters the holds that its parent has, for as long as the parent's guards live.
+/// Wrapped, it re-enters the holds that its parent has, for as long as the parent's guards live. Tasks of
+/// one parent exclude each other there as calls side by side do: see [`LockGuard::run`](crate::LockGuard::run).
 ///
 /// # Cancel safety
 ///

@@ -17,6 +17,7 @@ use crate::fence::FencingToken;
 use crate::gate::Seat;
 use crate::lease::Hold;
 use crate::lease::keeper::Keeper;
+use crate::lease::reentries::ReentryGuard;
 use crate::lease::releaser::{AfterRelease, keep};
 use crate::observe::ReleaseOutcome;
 use crate::options::Lease;
@@ -61,6 +62,8 @@ pub(crate) struct Stand {
     /// The store keeps the hold until then at least, however soon the stand ends (`at_least`). Each
     /// guard that has the hold sets it for itself.
     pub(crate) keep_until: Option<Tick>,
+    /// Keeps writers of the enclosing write hold out, for a read hold inside of one (S-27).
+    pub(crate) inside: Option<ReentryGuard>,
     /// Gone once the stand has ended or the hold is lost, and from the start where the next in line
     /// need not wait for that.
     seat: SharedSeat,
@@ -78,7 +81,17 @@ impl Stand {
     ) -> Self {
         let last_token = FencingToken::new(token.get() + u64::from(tokens.max(1)) - 1);
         let seat = SharedSeat::new(seat, &hold);
-        Self { keeper, hold, token, last_token, handoffs: 0, keep_until: None, seat, ours: true }
+        Self {
+            keeper,
+            hold,
+            token,
+            last_token,
+            handoffs: 0,
+            keep_until: None,
+            inside: None,
+            seat,
+            ours: true,
+        }
     }
 
     /// Passes the hold to the next in the local line, if S-14 allows it and somebody is there.
@@ -108,6 +121,7 @@ impl Stand {
                 last_token: self.last_token,
                 handoffs: self.handoffs + 1,
                 keep_until: None,
+                inside: None,
                 seat: SharedSeat::new(Some(seat), &self.hold),
                 ours: true,
             }

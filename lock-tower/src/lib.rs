@@ -50,7 +50,8 @@
 //!   the background, within a round trip.
 //! - Nothing runs without its lock because the lock failed. Redis down means 503.
 //! - A lock that the handler takes under the same name with the same client is re-entry: no round
-//!   trip, and no waiting for oneself.
+//!   trip, and no waiting for oneself. Calls side by side inside of a handler exclude each other.
+//! - A handler that blocks past its lease has its answer dropped, and is answered with 500.
 //!
 //! In the handler, [`HeldLock`] has the fencing token and what is left of the lease, and gives the lock
 //! back early.

@@ -1,12 +1,18 @@
 //! Re-entry: what encloses the caller, and what that means for the lock that it wants (S-6, S-27).
 
+use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::{Engine, Started};
-use crate::guard::LockGuard;
-use crate::options::{Lease, LockOptions};
-use crate::scope;
+use tokio::time::Instant;
+
+use super::{Contention, Engine, Started, until};
+use crate::error::{BusyReason, LockError};
+use crate::guard::{self, LockGuard};
+use crate::lease::reentries::{Claim, Obstacle, ReentryGuard};
+use crate::options::{Lease, LockOptions, Wait};
+use crate::scope::{self, Around};
 use crate::stand::Stand;
 use crate::store::{LockKind, Target};
 
@@ -14,9 +20,9 @@ use crate::store::{LockKind, Target};
 pub(super) enum Enclosing {
     Nothing,
     /// A hold that covers it.
-    Same(Arc<Stand>),
+    Same(Around),
     /// The write side, where the read side is wanted (S-27).
-    Writer(Arc<Stand>),
+    Writer(Around),
     /// A hold that it would wait for.
     InTheWay(&'static str),
 }
@@ -33,8 +39,8 @@ pub(super) fn enclosing(engine: &Engine, target: &Arc<Target>) -> Enclosing {
             held && wanted.1.kind().is_reentrant()
         })
     };
-    if let Some(stand) = scope::enclosing_stand(whole) {
-        return Enclosing::Same(stand);
+    if let Some(around) = scope::enclosing_stand(whole) {
+        return Enclosing::Same(around);
     }
     // What is held around the caller under the name of one of the wanted locks, as that kind.
     let held_as = |is: &dyn Fn(LockKind) -> bool| {
@@ -64,7 +70,7 @@ pub(super) fn enclosing(engine: &Engine, target: &Arc<Target>) -> Enclosing {
 
 /// S-6: a count in memory and no round trip, unless a fixed lease has to be made longer first. Looks at
 /// the clock once: that is a fifth of its time.
-pub(super) fn re_enter(stand: Arc<Stand>, options: &LockOptions) -> Started {
+pub(super) fn re_enter(stand: Arc<Stand>, reentry: ReentryGuard, options: &LockOptions) -> Started {
     let hold = &stand.hold;
     let now = match hold.check() {
         Ok(now) => now,
@@ -78,7 +84,7 @@ pub(super) fn re_enter(stand: Arc<Stand>, options: &LockOptions) -> Started {
     };
     // The margin of S-8 is not asked for again, or every equal lease would cost a round trip.
     let is_enough = wanted <= hold.deadline().since(now) + wanted / 20;
-    let guard = LockGuard::nested(stand, options.on_lost(), renew_as);
+    let guard = LockGuard::nested(stand, reentry, options.on_lost(), renew_as);
     if is_enough {
         return Ok(Ok(guard));
     }
@@ -86,4 +92,106 @@ pub(super) fn re_enter(stand: Arc<Stand>, options: &LockOptions) -> Started {
         guard.extend(wanted).await?;
         Ok(guard)
     }))
+}
+
+/// Goes inside of the hold around the caller, if that is free for `wanted` (S-6).
+pub(super) fn enter(
+    around: &Around,
+    engine: &Engine,
+    wanted: &Arc<Target>,
+) -> Result<ReentryGuard, Obstacle> {
+    let hold = &around.stand.hold;
+    let claim = Claim::of(wanted, engine.keeper.id, &hold.target);
+    ReentryGuard::enter(hold, claim, |id| scope::encloses(hold, id))
+}
+
+/// What the holds around the caller come to for an acquisition that takes time.
+pub(super) enum Within {
+    /// It has the lock, as re-entry.
+    Reentered(LockGuard),
+    /// It takes the read side inside of this write hold.
+    Writer(ReentryGuard),
+    Nothing,
+}
+
+impl Contention {
+    /// Waits for its turn inside of the hold around the caller, if one concerns it.
+    pub(super) async fn enter_within(&self, limit: Option<Instant>) -> Result<Within, LockError> {
+        loop {
+            let (around, reads) = match enclosing(&self.engine, &self.target) {
+                Enclosing::Same(around) => (around, false),
+                Enclosing::Writer(around) => (around, true),
+                Enclosing::InTheWay(detail) => return Err(self.would_deadlock(detail)),
+                Enclosing::Nothing => return Ok(Within::Nothing),
+            };
+            let stand = Arc::downgrade(&around.stand);
+            let reentry = match enter(&around, &self.engine, &self.target) {
+                Ok(reentry) => Some(reentry),
+                Err(Obstacle::Others) => self.line_up_within(around, limit).await?,
+                Err(Obstacle::Reads) => {
+                    return Err(self.would_deadlock(
+                        "the read side is held around it, and beside it inside the same write                          hold; take the write side first, or release the read sides",
+                    ));
+                }
+            };
+            match (reentry, stand.upgrade()) {
+                (Some(reentry), _) if reads => return Ok(Within::Writer(reentry)),
+                (Some(reentry), Some(stand)) => {
+                    let reentered = match re_enter(stand, reentry, &self.options) {
+                        Ok(result) => result,
+                        Err(extending) => extending.await,
+                    };
+                    return reentered.map(Within::Reentered);
+                }
+                // The hold has ended, or what runs under it goes on without: look again.
+                (None, _) | (_, None) => {}
+            }
+        }
+    }
+
+    /// Waits beside others inside of the hold. `None` if that has no guards any more.
+    async fn line_up_within(
+        &self,
+        around: Around,
+        limit: Option<Instant>,
+    ) -> Result<Option<ReentryGuard>, LockError> {
+        let of_a_look = around.of_a_look;
+        let hold = Arc::clone(&around.stand.hold);
+        // Waiting keeps no hold alive.
+        let stand = Arc::downgrade(&around.stand);
+        drop(around);
+        if self.options.wait() == Wait::Never {
+            return Err(match hold.check() {
+                Ok(_) => self.busy(BusyReason::Held, None),
+                Err(cause) => hold.lost_error(cause),
+            });
+        }
+        let claim = Claim::of(&self.target, self.engine.keeper.id, &hold.target);
+        let is_around = |id| scope::encloses(&hold, id);
+        let most = self.options.max_waiters();
+        let Some(reentry) = ReentryGuard::line_up(&hold, claim, is_around, most) else {
+            return Err(self.busy(BusyReason::TooManyWaiters, None));
+        };
+        self.seen.waits();
+        let mut closing = pin!(self.engine.closing.notified());
+        // Register, then check, then wait.
+        closing.as_mut().enable();
+        if self.engine.closed.load(Ordering::SeqCst) {
+            return Err(LockError::Closed);
+        }
+        let turn = reentry.turn(|| stand.strong_count() == 0);
+        tokio::select! {
+            biased;
+            lost = guard::lost(&hold) => if of_a_look { Ok(None) } else { Err(lost) },
+            () = closing => Err(LockError::Closed),
+            turn = until(limit, turn) => match turn {
+                None => Err(self.timed_out(None)),
+                Some(is_inside) => Ok(is_inside.then_some(reentry)),
+            },
+        }
+    }
+
+    pub(super) fn would_deadlock(&self, detail: &'static str) -> LockError {
+        LockError::WouldDeadlock { key: self.target.key().to_string(), detail }
+    }
 }

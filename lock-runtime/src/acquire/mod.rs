@@ -31,7 +31,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
 use self::contend::{Contended, Contender};
-use self::enclosing::{Enclosing, enclosing, re_enter};
+use self::enclosing::{Enclosing, Within, enclosing, enter, re_enter};
 pub(crate) use self::handle::Handle;
 use self::share::Joined;
 use self::share::Readers;
@@ -155,9 +155,9 @@ fn start(wanted: &mut Wanted) -> Started {
     if engine.closed.load(Ordering::Acquire) {
         return Ok(ended(&seen, AcquireOutcome::Closed, Err(LockError::Closed)));
     }
-    let enclosing = match enclosing(engine, target) {
-        Enclosing::Same(stand) => {
-            return match re_enter(stand, options) {
+    match enclosing(engine, target) {
+        Enclosing::Same(around) if let Ok(reentry) = enter(&around, engine, target) => {
+            return match re_enter(around.stand, reentry, options) {
                 Ok(result) => Ok(ended(&seen, AcquireOutcome::Reentered, result)),
                 Err(extending) => {
                     let (engine, target) = (Arc::clone(engine), Arc::clone(target));
@@ -175,18 +175,14 @@ fn start(wanted: &mut Wanted) -> Started {
             let error = LockError::WouldDeadlock { key: target.key().to_string(), detail };
             return Ok(ended(&seen, AcquireOutcome::WouldDeadlock, Err(error)));
         }
-        Enclosing::Writer(stand) => Some(stand),
-        Enclosing::Nothing => None,
-    };
-    // By name only, so that waiting keeps no write hold alive. One that has ended meanwhile helps
-    // nobody in, and the read side is then asked for like any other.
-    let writer = enclosing.map(|stand| stand.hold.owner.clone());
+        Enclosing::Same(_) | Enclosing::Writer(_) | Enclosing::Nothing => {}
+    }
     let (engine, target) = (Arc::clone(engine), Arc::clone(target));
     let (options, permits) = (*options, *permits);
     let started = Instant::now();
     let seen = seen.timed_from(started);
     let span = seen.span();
-    let contention = Contention { engine, target, options, permits, writer, started, seen };
+    let contention = Contention { engine, target, options, permits, writer: None, started, seen };
     let enforced = contention.seen.is_enforced();
     Err(match enforced {
         true => Box::pin(span.around(contention.run())),
@@ -216,14 +212,15 @@ struct Contention {
     target: Arc<Target>,
     options: LockOptions,
     permits: u32,
-    /// Who writes around it, if it wants the read side (S-27).
+    /// Who writes around it, if it wants the read side (S-27). By name only, so that waiting keeps no
+    /// write hold alive: one that has ended meanwhile helps nobody in.
     writer: Option<OwnerId>,
     started: Instant,
     seen: Seen,
 }
 
 impl Contention {
-    async fn run(self) -> Result<LockGuard, LockError> {
+    async fn run(mut self) -> Result<LockGuard, LockError> {
         let taken = self.take().await;
         self.told(taken)
     }
@@ -239,9 +236,27 @@ impl Contention {
         ended(&self.seen, how, result)
     }
 
-    async fn take(&self) -> Result<(AcquireOutcome, LockGuard), LockError> {
+    async fn take(&mut self) -> Result<(AcquireOutcome, LockGuard), LockError> {
         self.engine.keeper.ensure_running();
         let limit = self.limit();
+        let inside = match self.enter_within(limit).await? {
+            Within::Reentered(guard) => return Ok((AcquireOutcome::Reentered, guard)),
+            Within::Writer(inside) => Some(inside),
+            Within::Nothing => None,
+        };
+        self.writer = inside.as_ref().map(|inside| inside.hold().owner.clone());
+        let (how, mut guard) = self.take_hold(limit).await?;
+        if let Some(inside) = inside {
+            guard.set_inside(inside);
+        }
+        Ok((how, guard))
+    }
+
+    /// Takes a hold from the store, or from another task of this process.
+    async fn take_hold(
+        &self,
+        limit: Option<Instant>,
+    ) -> Result<(AcquireOutcome, LockGuard), LockError> {
         let mut to_join = None;
         loop {
             match self.join(limit, to_join.take()).await {

@@ -32,6 +32,7 @@ use super::{Contention, Engine, until};
 use crate::clock::Tick;
 use crate::error::{LockError, StoreError, StoreErrorKind};
 use crate::guard::LockGuard;
+use crate::lease::reentries::ReentryGuard;
 use crate::options::Lease;
 use crate::stand::Stand;
 use crate::store::{AcquireReply, AcquireRequest, LockKind, Target};
@@ -269,7 +270,8 @@ impl Contention {
             return Joined::Yes(Err(LockError::Closed));
         }
         if let (Ok(true), Ok(_)) = (&answer, stand.hold.check()) {
-            return match re_enter(stand, &self.options) {
+            let reentry = ReentryGuard::shared(&stand.hold);
+            return match re_enter(stand, reentry, &self.options) {
                 Ok(guard) => Joined::Yes(guard),
                 Err(extending) => Joined::Yes(extending.await),
             };

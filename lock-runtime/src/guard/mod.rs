@@ -14,12 +14,15 @@ pub use self::protected::Protected;
 pub use self::run::{Run, RunOwned};
 pub(crate) use self::run::{Started, Watch};
 pub use self::watch::LockWatch;
+pub(crate) use self::watch::lost;
 use crate::error::{LockError, StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
 use crate::key::LockKey;
 use crate::lease::Hold;
 use crate::lease::keeper::Keeper;
+use crate::lease::reentries::ReentryGuard;
 use crate::options::{OnLost, check_lease};
+use crate::scope::Link;
 use crate::stand::Stand;
 use crate::store::{Ownership, RenewRequest};
 
@@ -62,18 +65,20 @@ pub struct LockGuard {
 /// A re-entry (S-6). Dropping it steps back.
 struct Nested {
     keeper: Arc<Keeper>,
-    hold: Arc<Hold>,
+    /// Dropped after the count is right: the next in line may then be inside.
+    reentry: ReentryGuard,
     /// The lease with which this re-entry makes a fixed hold be renewed while it lasts.
     renewal: Option<Duration>,
 }
 
 impl Drop for Nested {
     fn drop(&mut self) {
+        let hold = self.reentry.hold();
         if let Some(lease) = self.renewal {
-            self.hold.unwant_renewal(lease);
+            hold.unwant_renewal(lease);
         }
-        if self.hold.leave() {
-            self.keeper.watchdog.show_count(&self.hold);
+        if hold.leave() {
+            self.keeper.watchdog.show_count(hold);
         }
     }
 }
@@ -85,14 +90,19 @@ impl LockGuard {
 
     /// The first of guards that share a hold side by side: counted as they are, whoever goes first.
     pub(crate) fn first_of_many(stand: Stand, on_lost: OnLost) -> Self {
-        let (keeper, hold) = (Arc::clone(&stand.keeper), Arc::clone(&stand.hold));
-        let nested = Some(Nested { keeper, hold, renewal: None });
+        let reentry = ReentryGuard::shared(&stand.hold);
+        let nested = Some(Nested { keeper: Arc::clone(&stand.keeper), reentry, renewal: None });
         Self { nested, stand: Arc::new(stand), on_lost, of_a_look: false }
     }
 
     /// One more guard on a hold that encloses the caller. `renew_as` makes a fixed hold be renewed
     /// with that lease while the new guard lives.
-    pub(crate) fn nested(stand: Arc<Stand>, on_lost: OnLost, renew_as: Option<Duration>) -> Self {
+    pub(crate) fn nested(
+        stand: Arc<Stand>,
+        reentry: ReentryGuard,
+        on_lost: OnLost,
+        renew_as: Option<Duration>,
+    ) -> Self {
         let hold = &stand.hold;
         if let Some(lease) = renew_as {
             hold.want_renewal(lease);
@@ -101,13 +111,26 @@ impl LockGuard {
         if hold.enter() {
             stand.keeper.watchdog.show_count(hold);
         }
-        let (keeper, hold) = (Arc::clone(&stand.keeper), Arc::clone(hold));
-        let nested = Some(Nested { keeper, hold, renewal: renew_as });
+        let nested = Some(Nested { keeper: Arc::clone(&stand.keeper), reentry, renewal: renew_as });
         Self { nested, stand, on_lost, of_a_look: false }
     }
 
     pub(crate) fn hold(&self) -> &Arc<Hold> {
         &self.stand.hold
+    }
+
+    /// Notes for a read hold that it is inside of a write hold (S-27). Only for a guard that is alone on
+    /// its hold, as a read inside of a write is.
+    pub(crate) fn set_inside(&mut self, inside: ReentryGuard) {
+        if let Some(stand) = Arc::get_mut(&mut self.stand) {
+            stand.inside = Some(inside);
+        }
+    }
+
+    /// Its link in the chain of what encloses the code that runs under it.
+    fn link(&self) -> Arc<Link> {
+        let reentry = self.nested.as_ref().map_or(0, |nested| nested.reentry.id());
+        Link::hold(&self.stand, reentry, self.of_a_look)
     }
 
     /// The lock's full name, namespace included.
@@ -164,12 +187,16 @@ impl LockGuard {
 
     /// Runs `future` for as long as the hold is valid.
     ///
-    /// Every poll checks the deadline first. Once the hold is lost, `future` is dropped, at the
-    /// deadline and without help from the store, and the result is [`LockError::Lost`] (S-13). With
+    /// Every poll checks the deadline, before and after. Once the hold is lost, `future` is dropped, at
+    /// the deadline and without help from the store, and the result is [`LockError::Lost`] (S-13). So it
+    /// is when the last poll blocks past the deadline: the value comes too late, and is dropped. With
     /// [`OnLost::Finish`] it is let finish, and the loss is reported in place of its value.
     ///
     /// An acquire of the same lock by anything that `future` calls is re-entry: no round trip, the
-    /// same fencing token (S-6).
+    /// same fencing token (S-6). Re-entries side by side, as in `join!`, wait for each other within
+    /// their own `wait`, in order; only reads share. What runs under a re-entry may re-enter in turn
+    /// without waiting. A guard that nothing is run under does not count as enclosing: after
+    /// `let a = lock.lock().await?`, a second `lock.lock()` beside it waits until `a` is gone.
     ///
     /// # Errors
     ///

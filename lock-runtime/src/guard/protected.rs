@@ -68,7 +68,8 @@ impl<B> Protected<B> {
     ///
     /// # Errors
     ///
-    /// [`LockError::Lost`] as soon as the hold is lost; the body has been dropped then. With
+    /// [`LockError::Lost`] as soon as the hold is lost; the body has been dropped then, and with it what
+    /// came of a poll that lasted past the deadline. With
     /// [`OnLost::Finish`](crate::OnLost::Finish) it is polled on, and the caller may ask
     /// [`is_lost`](LockGuard::is_lost) when it has ended.
     ///
@@ -120,6 +121,7 @@ where
     }
 
     fn end(mut self: Pin<&mut Self>) {
+        self.value = None;
         self.body.set(None);
     }
 }

@@ -133,7 +133,7 @@ impl Watch {
         let hold = guard.hold();
         // The runtime that ran the watchdog may be gone, before or while this runs.
         guard.stand.keeper.ensure_running();
-        let link = this.link.get_or_insert_with(|| Link::hold(&guard.stand, guard.of_a_look));
+        let link = this.link.get_or_insert_with(|| guard.link());
         let span = this.span.get_or_insert_with(|| {
             HoldSpan::new(&hold.target, || hold.seen.label(), guard.token())
         });
@@ -149,18 +149,15 @@ impl Watch {
             span.inside(|| body.as_mut().poll(cx))
         };
         if polled.is_ready() {
-            if *this.ending == Ending::GoesOn {
-                return Poll::Ready(Ok(()));
+            // S-13: the poll itself may have lasted past the deadline. What came of it is late then.
+            let heeds = *this.ending == Ending::Heeds || on_lost == OnLost::Cancel;
+            if heeds && let Err(cause) = hold.check() {
+                return lose(hold, link, span, body, cause);
             }
-            // S-13: a body that ended in time keeps its value.
-            let heeds = on_lost == OnLost::Finish && *this.ending == Ending::Heeds;
-            match hold.check() {
-                Err(cause) if heeds => return lose(hold, link, span, body, cause),
-                _ => {
-                    span.over(RunOutcome::Done);
-                    return Poll::Ready(Ok(()));
-                }
+            if *this.ending != Ending::GoesOn {
+                span.over(RunOutcome::Done);
             }
+            return Poll::Ready(Ok(()));
         }
         if on_lost == OnLost::Finish {
             return Poll::Pending;

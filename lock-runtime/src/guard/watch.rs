@@ -79,10 +79,15 @@ impl LockWatch {
     ///
     /// Cancel safe.
     pub async fn lost(&self) -> LockError {
-        let mut alarm = std::pin::pin!(Alarm::default());
-        let cause = poll_fn(|cx| alarm.as_mut().poll_lost(&self.hold, cx)).await;
-        self.hold.lost_error(cause)
+        lost(&self.hold).await
     }
+}
+
+/// Waits until the hold is lost.
+pub(crate) async fn lost(hold: &Arc<Hold>) -> LockError {
+    let mut alarm = std::pin::pin!(Alarm::default());
+    let cause = poll_fn(|cx| alarm.as_mut().poll_lost(hold, cx)).await;
+    hold.lost_error(cause)
 }
 
 impl fmt::Debug for LockWatch {

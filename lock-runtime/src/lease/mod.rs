@@ -1,7 +1,8 @@
 //! A hold that was taken from the store: how long it is good for, and what keeps it good.
 //!
 //! [`Hold`] is the arithmetic and the one place where a loss is declared. The [`watchdog`] renews
-//! holds, the [`releaser`] gives back those that were dropped, and the [`keeper`] owns both.
+//! holds, the [`releaser`] gives back those that were dropped, and the [`keeper`] owns both. Which
+//! guards may be inside one hold at once is in [`reentries`].
 //!
 //! # Invariants
 //!
@@ -11,6 +12,7 @@
 //! 3. Unknown is not lost: only the passed deadline or a NotOwner answer is (S-9).
 
 pub(crate) mod keeper;
+pub(crate) mod reentries;
 pub(crate) mod releaser;
 pub(crate) mod sight;
 mod watchdog;
@@ -22,6 +24,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use self::reentries::Reentries;
 use crate::clock::{Clock, Tick};
 use crate::error::{LockError, LossCause};
 use crate::fence::FencingToken;
@@ -87,6 +90,7 @@ pub(crate) struct Hold {
     /// Where the watchdog has it in its queue: nanoseconds of a [`Tick`], zero for nowhere.
     /// Written under the queue's mutex only.
     queued_at: AtomicU64,
+    reentries: Reentries,
     pub(crate) seen: HoldSeen,
 }
 
@@ -132,6 +136,7 @@ impl Hold {
             count_queued: AtomicBool::new(false),
             token: AtomicU64::new(token.get()),
             queued_at: AtomicU64::new(0),
+            reentries: Reentries::default(),
             seen: HoldSeen::default(),
         }
     }
@@ -276,15 +281,20 @@ impl Hold {
     /// One more guard stands on it. True if the store's count is to be brought up to date by
     /// somebody who was not told yet.
     pub(crate) fn enter(&self) -> bool {
-        self.count.fetch_add(1, Ordering::AcqRel);
-        !self.count_queued.swap(true, Ordering::AcqRel)
+        self.count.fetch_add(1, Ordering::SeqCst);
+        self.queue_count()
     }
 
     /// One guard less. Answers as [`enter`](Self::enter) does.
     pub(crate) fn leave(&self) -> bool {
         // With the last one the hold ends, so there is nothing to show.
-        self.count.fetch_sub(1, Ordering::AcqRel) > 1
-            && !self.count_queued.swap(true, Ordering::AcqRel)
+        self.count.fetch_sub(1, Ordering::SeqCst) > 1 && self.queue_count()
+    }
+
+    /// True if the caller is to queue the count. Sequentially consistent, as the count is: when it is
+    /// queued already, the change before this is seen by [`count_to_show`](Self::count_to_show).
+    fn queue_count(&self) -> bool {
+        !self.count_queued.load(Ordering::SeqCst) && !self.count_queued.swap(true, Ordering::SeqCst)
     }
 
     /// False while it is only kept for others to join.
@@ -294,9 +304,9 @@ impl Hold {
 
     /// The count to show, if the store shows another.
     fn count_to_show(&self) -> Option<u32> {
-        self.count_queued.store(false, Ordering::Release);
+        self.count_queued.store(false, Ordering::SeqCst);
         // None while the last guard has gone and the next is about to join: still a hold.
-        let count = self.count.load(Ordering::Acquire).max(1);
+        let count = self.count.load(Ordering::SeqCst).max(1);
         (self.shown_count.swap(count, Ordering::AcqRel) != count).then_some(count)
     }
 

@@ -81,6 +81,10 @@ macro_rules! re_entrant {
                 a_nested_watchdog_keeps_a_fixed_hold_alive,
                 a_watchdog_within_a_watchdog_keeps_both,
                 the_hold_count_is_shown_for_long_nesting,
+                re_entries_side_by_side_exclude_each_other,
+                a_re_entry_beside_another_is_busy_or_times_out,
+                a_waiting_re_entry_that_is_dropped_is_passed_over,
+                a_loss_reaches_re_entries_that_wait,
             }
             leases::{ max_hold_of_a_re_entry_is_ignored }
             cancel::{ a_run_dropped_anywhere_keeps_the_guard }

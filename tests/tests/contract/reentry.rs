@@ -1,8 +1,12 @@
 //! Re-entry follows the call path (S-6, S-7).
 
+use std::cell::{Cell, RefCell};
+use std::pin::pin;
 use std::time::Duration;
 
-use lock_runtime::{Lease, LockError, LockOptions, scope};
+use futures_util::poll;
+use lock_runtime::{Lease, LockError, LockOptions, OnLost, scope};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::world::{Peer, SHORT, SOON, World};
 
@@ -126,8 +130,8 @@ pub(crate) async fn a_watchdog_within_a_watchdog_keeps_both(world: &impl World) 
     let outer = client.mutex("ww").with(fixed(SHORT)).lock().await.unwrap();
     let watched = LockOptions::builder().lease(Lease::Watchdog(SHORT)).build().unwrap();
     let body = async {
-        let _middle = client.mutex("ww").with(watched).lock().await.unwrap();
-        let inner = client.mutex("ww").with(watched).lock().await.unwrap();
+        let middle = client.mutex("ww").with(watched).lock().await.unwrap();
+        let inner = middle.run(client.mutex("ww").with(watched).lock()).await.unwrap().unwrap();
         inner.release().await.unwrap();
         tokio::time::sleep(SHORT * 2).await;
     };
@@ -149,4 +153,95 @@ pub(crate) async fn the_hold_count_is_shown_for_long_nesting(world: &impl World)
         })
         .await
         .unwrap();
+}
+
+/// S-6: of re-entries side by side one at a time is inside, in order; what is nested in one of them
+/// does not wait.
+pub(crate) async fn re_entries_side_by_side_exclude_each_other(world: &impl World) {
+    let client = world.client().await;
+    let outer = client.mutex("s").lock().await.unwrap();
+    let (sum, order) = (Cell::new(0), RefCell::new(Vec::new()));
+    let add = async |n: u32| {
+        let guard = client.mutex("s").lock().await.unwrap();
+        guard
+            .run(async {
+                let before = sum.get();
+                client.mutex("s").lock().await.unwrap().release().await.unwrap();
+                sleep(Duration::from_millis(10)).await;
+                sum.set(before + 1);
+                order.borrow_mut().push(n);
+            })
+            .await
+            .unwrap();
+        guard.release().await.unwrap();
+    };
+    let three = outer.run(async { tokio::join!(add(0), add(1), add(2)) });
+    timeout(SOON * 4, three).await.expect("they wait for themselves").unwrap();
+    assert_eq!((sum.get(), order.take()), (3, vec![0, 1, 2]));
+    // Also under two runs of one guard.
+    let (one, two) = tokio::join!(outer.run(add(3)), outer.run(add(4)));
+    one.and(two).unwrap();
+    assert_eq!((sum.get(), order.take()), (5, vec![3, 4]));
+}
+
+/// S-6: within its own `wait`.
+pub(crate) async fn a_re_entry_beside_another_is_busy_or_times_out(world: &impl World) {
+    let client = world.client().await;
+    let outer = client.mutex("b").lock().await.unwrap();
+    let lock = client.mutex("b");
+    let inside = async {
+        let first = lock.lock().await.unwrap();
+        assert!(lock.try_lock().await.unwrap().is_none(), "two are inside");
+        let wait = Duration::from_millis(60);
+        let patient = LockOptions::builder().wait(wait).build().unwrap();
+        let asked = Instant::now();
+        let late = lock.clone().with(patient).lock().await;
+        assert!(matches!(late, Err(LockError::Timeout { .. })), "{late:?}");
+        assert!(asked.elapsed() >= wait, "it did not wait");
+        first.release().await.unwrap();
+        drop(lock.try_lock().await.unwrap().expect("nobody else is inside"));
+    };
+    timeout(SOON * 4, outer.run(inside)).await.expect("it waits for ever").unwrap();
+}
+
+/// S-17: whoever leaves the line, also when its turn has come, lets the next one in.
+pub(crate) async fn a_waiting_re_entry_that_is_dropped_is_passed_over(world: &impl World) {
+    let client = world.client().await;
+    let outer = client.mutex("d").lock().await.unwrap();
+    let lock = client.mutex("d");
+    let inside = async {
+        let first = lock.lock().await.unwrap();
+        let (mut second, third, mut fourth) = (lock.lock(), lock.lock(), lock.lock());
+        let mut third = Box::pin(third);
+        for waiter in [&mut second, &mut third, &mut fourth] {
+            assert!(poll!(waiter).is_pending(), "two are inside");
+        }
+        drop(second);
+        first.release().await.unwrap();
+        // Its turn has come.
+        drop(third);
+        let released = Instant::now();
+        fourth.await.unwrap().release().await.unwrap();
+        assert!(released.elapsed() < SOON, "the turn was lost for {:?}", released.elapsed());
+    };
+    timeout(SOON * 4, outer.run(inside)).await.expect("the turn was lost").unwrap();
+}
+
+/// S-12: whoever waits inside of a hold hears of its loss at once.
+pub(crate) async fn a_loss_reaches_re_entries_that_wait(world: &impl World) {
+    let client = world.client().await;
+    let lease = Lease::Fixed(SHORT);
+    let finish = LockOptions::builder().lease(lease).on_lost(OnLost::Finish).build().unwrap();
+    let lock = client.mutex("l").with(finish);
+    let outer = lock.lock().await.unwrap();
+    let inside = async {
+        let first = lock.lock().await.unwrap();
+        let mut second = pin!(lock.lock());
+        assert!(poll!(&mut second).is_pending(), "two are inside");
+        let left = outer.remaining();
+        let told = timeout(left + SOON, second).await.expect("it hears nothing of the loss");
+        assert!(matches!(told, Err(LockError::Lost { .. })), "{told:?}");
+        drop(first);
+    };
+    assert!(matches!(outer.run(inside).await, Err(LockError::Lost { .. })));
 }
