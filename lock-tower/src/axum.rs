@@ -13,8 +13,9 @@ pub(crate) const NO_LOCK: &str = "this handler takes a `HeldLock` and no lock is
      `LockLayer` around the route, and the request's method on its list; where its policy is not \
      enforced, take an `Option<HeldLock>`";
 
-/// The lock of the layer around the handler. Answers with 500 where there is none, because the layer is
-/// missing, or the request is one that it does not lock.
+/// The lock of the innermost layer around the handler, as [`HeldLock::current`]. Answers with 500 where
+/// there is none, because the layer is missing, or the request is one that it does not lock: an outer
+/// layer's lock never stands in for it.
 ///
 /// A layer whose policy is not enforced (`enforce` below 100) also runs the handler without the lock, and
 /// this would be what refuses the request. Until the policy is enforced, take an `Option<HeldLock>`: it is
@@ -82,7 +83,8 @@ impl<S: Sync> OptionalFromRequestParts<S> for HeldLock {
     }
 }
 
-/// The layer may be around another task.
+/// The innermost layer's hold. The extension is for a handler in another task than its layer's: where a
+/// layer polls the handler, that extension may be an outer layer's.
 fn found(parts: &Parts) -> Option<HeldLock> {
-    parts.extensions.get().cloned().or_else(HeldLock::current)
+    HeldLock::current_or_else(|| parts.extensions.get().cloned())
 }

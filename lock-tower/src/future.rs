@@ -8,7 +8,7 @@ use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use crate::error::LockServiceError;
-use crate::held::Grip;
+use crate::held::{Grip, without_lock};
 use crate::locked::{Call, End, Releasing, Running, Taken, Taking};
 
 pin_project! {
@@ -69,7 +69,7 @@ impl<S: Service<Req>, Req> Future for LockFuture<S, Req> {
         loop {
             let next = match state.as_mut().project() {
                 StateProjection::Passing { future } => {
-                    return future.poll(cx).map_err(LockServiceError::Inner);
+                    return without_lock(|| future.poll(cx)).map_err(LockServiceError::Inner);
                 }
                 // Here and below: polled after completion, which a future may answer as it likes
                 // short of a panic.

@@ -1,8 +1,9 @@
 //! [`HeldLock`]: the lock of the call, as what runs under it sees it.
 //!
-//! The guard stays with the layer, which has to let go of it whatever becomes of the call. A handler
-//! asks: [`Grip::poll`] leaves word on the thread for the time of each poll, and a [`HeldLock`] made
-//! of it has a slot by which the two talk. A call that never asks costs nothing.
+//! The guard stays with the layer, which has to release it however the call ends. For the time of each
+//! poll, [`Grip::poll`] sets the thread's [`Current`] hold, and a [`HeldLock`] made of it has a slot by
+//! which handler and layer talk. A layer that holds no lock for the call sets [`Current::Hidden`], so
+//! that nothing in it takes an outer layer's hold for its own. A call that never asks costs nothing.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -12,10 +13,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use lock_runtime::{FencingToken, LockError, LockGuard, LockWatch, Protected, Release};
+use lock_runtime::{FencingToken, LockError, LockGuard, LockKey, LockWatch, Protected, Release};
 
 thread_local! {
-    static CURRENT: RefCell<Option<Word>> = const { RefCell::new(None) };
+    static CURRENT: RefCell<Current> = const { RefCell::new(Current::Outside) };
 }
 
 /// The lock that a layer holds around the running handler.
@@ -49,12 +50,50 @@ thread_local! {
 pub struct HeldLock(Arc<Slot>);
 
 impl HeldLock {
-    /// The lock of the innermost layer around the code that runs. `None` without a layer, for a request
-    /// that needed no lock or runs without because its policy is not enforced, and in spawned tasks: get
-    /// it before, and take it along.
+    /// The lock of the innermost layer around the code that runs. An outer layer's lock never stands in
+    /// for it: `None` if the innermost layer lets the request through without a lock, because it needs none
+    /// or its policy is not enforced. `None` also without a layer, and in spawned tasks: get it before, and
+    /// take it along.
+    ///
+    /// A service that wants the token of one layer of several asks for its [`key`](Self::key).
     #[must_use]
     pub fn current() -> Option<Self> {
-        CURRENT.with_borrow_mut(|current| Some(current.as_mut()?.held()))
+        Self::current_or_else(|| None)
+    }
+
+    /// As [`current`](Self::current); `elsewhere` is asked where no layer polls on this thread.
+    pub(crate) fn current_or_else(elsewhere: impl FnOnce() -> Option<Self>) -> Option<Self> {
+        let current = CURRENT.with_borrow_mut(|current| match current {
+            Current::Outside => None,
+            Current::Hidden => Some(None),
+            Current::Held(hold) => Some(Some(hold.handle())),
+        });
+        current.unwrap_or_else(elsewhere)
+    }
+
+    /// The name of the lock, as [`LockGuard::key`]. It tells the locks of nested layers apart.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// use lock_runtime::{LockClient, LockKey};
+    /// use lock_tower::{HeldLock, LockLayer};
+    /// use tower::{Service, ServiceBuilder, service_fn};
+    ///
+    /// let locks = LockClient::in_memory();
+    /// let tenant = LockLayer::new(locks.clone(), |_: &u64| LockKey::new("tenant:7").map(Some));
+    /// let order = LockLayer::new(locks, |id: &u64| LockKey::new(&format!("order:{id}")).map(Some));
+    /// let mut service = ServiceBuilder::new().layer(tenant).layer(order).service(service_fn(
+    ///     |_: u64| async { Ok::<_, std::io::Error>(HeldLock::current().map(|held| held.key().clone())) },
+    /// ));
+    /// assert_eq!(service.call(42).await?, Some(LockKey::new("order:42")?));
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn key(&self) -> &LockKey {
+        self.0.watch.key()
     }
 
     /// The fencing token of the hold: as [`LockGuard::token`].
@@ -116,6 +155,7 @@ impl HeldLock {
 impl fmt::Debug for HeldLock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HeldLock")
+            .field("key", self.key())
             .field("token", &self.token())
             .field("remaining", &self.remaining())
             .finish_non_exhaustive()
@@ -190,14 +230,23 @@ impl Slot {
     }
 }
 
-/// What is left on the thread while something runs under a lock.
-struct Word {
+/// What the thread says of the lock of the code that it polls.
+enum Current {
+    /// No layer polls on this thread.
+    Outside,
+    /// The innermost layer holds no lock for this call.
+    Hidden,
+    Held(CurrentHold),
+}
+
+/// A hold as the code under it sees it.
+struct CurrentHold {
     watch: LockWatch,
     slot: Option<Arc<Slot>>,
 }
 
-impl Word {
-    fn held(&mut self) -> HeldLock {
+impl CurrentHold {
+    fn handle(&mut self) -> HeldLock {
         let slot = self.slot.get_or_insert_with(|| {
             Arc::new(Slot { watch: self.watch.clone(), stage: Mutex::new(Stage::Held(None)) })
         });
@@ -205,8 +254,8 @@ impl Word {
     }
 }
 
-impl Drop for Word {
-    /// Whoever still waits for the release learns that it is under way without him.
+impl Drop for CurrentHold {
+    /// A task that still waits for the release learns that the layer goes on with it.
     fn drop(&mut self) {
         if let Some(slot) = &self.slot {
             slot.end(self.watch.check());
@@ -214,27 +263,37 @@ impl Drop for Word {
     }
 }
 
-/// Puts a word on the thread; taken back, or dropped while unwinding, the one before is there again.
-struct Spoken(Option<Word>);
+/// Sets the thread's current hold; left, or dropped while unwinding, the one before is current again.
+struct EnterGuard {
+    outer: Current,
+}
 
-impl Spoken {
-    fn new(word: Option<Word>) -> Self {
-        Self(CURRENT.replace(word))
+impl EnterGuard {
+    fn new(current: Current) -> Self {
+        Self { outer: CURRENT.replace(current) }
     }
 
-    fn take_back(mut self) -> Option<Word> {
-        let outer = self.0.take();
-        let word = CURRENT.replace(outer);
+    /// Gives back what was entered with.
+    fn leave(mut self) -> Current {
+        let outer = std::mem::replace(&mut self.outer, Current::Outside);
+        let entered = CURRENT.replace(outer);
         std::mem::forget(self);
-        word
+        entered
     }
 }
 
-impl Drop for Spoken {
+impl Drop for EnterGuard {
     fn drop(&mut self) {
-        let word = CURRENT.replace(self.0.take());
-        drop(word);
+        let entered = CURRENT.replace(std::mem::replace(&mut self.outer, Current::Outside));
+        // Not before `CURRENT` is free again: this may wake a task.
+        drop(entered);
     }
+}
+
+/// Runs what a layer lets through without a lock: an outer layer's hold is not its own.
+pub(crate) fn without_lock<T>(run: impl FnOnce() -> T) -> T {
+    let _entered = EnterGuard::new(Current::Hidden);
+    run()
 }
 
 /// The guard of one call, in the hand of its layer.
@@ -242,26 +301,26 @@ pub(crate) struct Grip {
     guard: Option<LockGuard>,
     early: Option<Release>,
     // Dropped last: it says that the guard is gone.
-    word: Option<Word>,
+    current: Option<CurrentHold>,
     reports_loss: bool,
 }
 
 impl Grip {
     pub(crate) fn new(guard: LockGuard, reports_loss: bool) -> Self {
-        let word = Some(Word { watch: guard.watch(), slot: None });
-        Self { guard: Some(guard), early: None, word, reports_loss }
+        let current = Some(CurrentHold { watch: guard.watch(), slot: None });
+        Self { guard: Some(guard), early: None, current, reports_loss }
     }
 
     /// A handle that is not bound to the thread.
     #[cfg(feature = "http")]
     pub(crate) fn held(&mut self) -> Option<HeldLock> {
-        self.word.as_mut().map(Word::held)
+        self.current.as_mut().map(CurrentHold::handle)
     }
 
     /// Reports a loss that has not stopped what ran under the guard, because it was to finish.
     pub(crate) fn check(&self) -> Result<(), LockError> {
-        match (&self.guard, &self.word) {
-            (Some(_), Some(word)) if self.reports_loss => word.watch.check(),
+        match (&self.guard, &self.current) {
+            (Some(_), Some(current)) if self.reports_loss => current.watch.check(),
             _ => Ok(()),
         }
     }
@@ -279,7 +338,8 @@ impl Grip {
         cx: &mut Context<'_>,
         poll: impl FnOnce(Pin<&mut B>, &mut Context<'_>) -> Poll<T>,
     ) -> Poll<Result<T, LockError>> {
-        let spoken = Spoken::new(self.word.take());
+        let current = self.current.take().map_or(Current::Hidden, Current::Held);
+        let entered = EnterGuard::new(current);
         let polled = match &self.guard {
             Some(guard) => run.poll_with(guard, cx, poll),
             None => match run.as_mut().get_pin_mut() {
@@ -287,7 +347,10 @@ impl Grip {
                 None => Poll::Pending,
             },
         };
-        self.word = spoken.take_back();
+        self.current = match entered.leave() {
+            Current::Held(current) => Some(current),
+            Current::Outside | Current::Hidden => None,
+        };
         if polled.is_pending() {
             self.serve(cx);
         }
@@ -296,7 +359,9 @@ impl Grip {
 
     /// Does what the handler has asked for.
     fn serve(&mut self, cx: &mut Context<'_>) {
-        let Some(slot) = self.word.as_ref().and_then(|word| word.slot.as_ref()) else { return };
+        let Some(slot) = self.current.as_ref().and_then(|current| current.slot.as_ref()) else {
+            return;
+        };
         if slot.is_asked(cx)
             && let Some(guard) = self.guard.take()
         {
@@ -316,7 +381,7 @@ impl Grip {
             Some(guard) => guard.release(),
             None => self.early.take()?,
         };
-        Some((release, LetGo(self.word.take()?)))
+        Some((release, LetGo(self.current.take()?)))
     }
 }
 
@@ -327,7 +392,7 @@ impl fmt::Debug for Grip {
 }
 
 /// What is left of a grip once its guard is being released.
-pub(crate) struct LetGo(Word);
+pub(crate) struct LetGo(CurrentHold);
 
 impl LetGo {
     pub(crate) fn watch(&self) -> &LockWatch {

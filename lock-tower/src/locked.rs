@@ -268,6 +268,14 @@ impl<S: Service<Req>, Req> Call<S, Req> {
             Self::UnderWay { .. } => None,
         }
     }
+
+    /// Another request in place of that one, before it is sent.
+    #[cfg(feature = "http")]
+    pub(crate) fn map_request(&mut self, map: impl FnOnce(Req) -> Req) {
+        if let Self::Ready { request, .. } = self {
+            *request = request.take().map(map);
+        }
+    }
 }
 
 impl<S: Service<Req>, Req> Future for Call<S, Req> {

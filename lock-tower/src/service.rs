@@ -11,6 +11,7 @@ use tower_service::Service;
 
 use crate::error::LockServiceError;
 use crate::future::LockFuture;
+use crate::held::without_lock;
 use crate::locked::{Call, Terms};
 
 /// A service whose calls run under locks: see [`LockLayer`](crate::LockLayer).
@@ -60,7 +61,7 @@ where
     fn call(&mut self, request: Req) -> Self::Future {
         match (self.key)(&request) {
             Err(error) => LockFuture::failed(LockServiceError::of_key(error.into())),
-            Ok(None) => LockFuture::passing(self.inner.call(request)),
+            Ok(None) => LockFuture::passing(without_lock(|| self.inner.call(request))),
             Ok(Some(key)) => {
                 // The one that was polled ready is the one to call; its clone may not be.
                 let clone = self.inner.clone();

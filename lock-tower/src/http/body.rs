@@ -11,6 +11,7 @@ use lock_runtime::LockError;
 
 use super::held_body::HeldBody;
 use super::peek::Peeked;
+use crate::held::without_lock;
 
 /// The body of a locked service's response: the inner service's own, with or without the lock that is
 /// held until it ends, or the answer of the lock that kept the service from running.
@@ -58,7 +59,10 @@ where
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
         match &mut self.get_mut().kind {
-            Kind::Free(peeked) => peeked.poll_frame(cx).map_err(LockBodyError::Inner),
+            // Polled inside an outer layer's hold, it still is not that layer's body.
+            Kind::Free(peeked) => {
+                without_lock(|| peeked.poll_frame(cx)).map_err(LockBodyError::Inner)
+            }
             Kind::Held(body) => body.as_mut().poll_frame(cx),
             Kind::Answer(bytes) => {
                 Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes.into()))))

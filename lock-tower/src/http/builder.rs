@@ -1,5 +1,6 @@
 //! [`HttpLockLayerBuilder`]: everything an HTTP layer can be told, checked once.
 
+mod request_body;
 #[cfg(test)]
 mod tests;
 
@@ -17,6 +18,7 @@ use super::coverage::Told;
 use super::key::{KeyError, KeyExtractor};
 use super::layer::{HttpLockLayer, Shared, Source};
 use super::plan::{Key, Literals, Plan};
+use super::read_ahead::{READ_AHEAD, RequestBodies};
 use super::responder::{BusyResponder, ProblemDetails};
 
 /// What is wrong with a layer: one sentence that says what to write instead.
@@ -39,6 +41,8 @@ pub struct HttpLockLayerBuilder {
     policies: Policies,
     responder: Arc<dyn BusyResponder>,
     extension: bool,
+    read_ahead: usize,
+    bodies: RequestBodies,
 }
 
 /// Which policies a layer follows.
@@ -58,6 +62,8 @@ impl HttpLockLayerBuilder {
             policies: Policies::None,
             responder: Arc::new(ProblemDetails),
             extension: false,
+            read_ahead: READ_AHEAD,
+            bodies: RequestBodies::known(),
         }
     }
 
@@ -353,7 +359,7 @@ impl HttpLockLayerBuilder {
     /// [`client`](Self::client), also if its configuration has no such policy, or one of which this can
     /// be said; else the log says so with each request.
     pub fn build(self) -> Result<HttpLockLayer, BuildError> {
-        let Self { client, literals, policies, responder, extension } = self;
+        let Self { client, literals, policies, responder, extension, read_ahead, bodies } = self;
         if literals.options.is_some() && !matches!(policies, Policies::None) {
             return Err(BuildError::new(
                 "`options` leaves a policy nothing to say; beside one, say `settings`",
@@ -379,7 +385,7 @@ impl HttpLockLayerBuilder {
             }
             Policies::Routes => Source::Routes { plans: Cache::new(), told: Told::default() },
         };
-        let shared = Shared { client, literals, source, responder, extension };
+        let shared = Shared { client, literals, source, responder, extension, read_ahead, bodies };
         if let Some(client) = &shared.client {
             shared.check(client)?;
         }

@@ -16,6 +16,8 @@ use tracing::Instrument as _;
 use super::body::LockBody;
 use super::peek::Peeked;
 use super::serving::{Serving, ServingTerms};
+use super::waiting::{Waited, Waiting};
+use crate::held::without_lock;
 use crate::locked::{Call, Taken, Taking};
 
 pin_project! {
@@ -47,7 +49,7 @@ pin_project! {
         Refused { answer: Option<Response<LockBody<B>>> },
         // Without a lock, and under way already.
         Passing { #[pin] future: S::Future },
-        Taking { #[pin] taking: Taking, next: Option<(Call<S, Request<ReqBody>>, ServingTerms)> },
+        Waiting { #[pin] waiting: Waiting<S, ReqBody> },
         // Without the lock that was asked for.
         Excused { #[pin] call: Call<S, Request<ReqBody>> },
         Serving { #[pin] serving: Serving<S, ReqBody, B> },
@@ -76,7 +78,7 @@ where
         call: Call<S, Request<ReqBody>>,
         terms: ServingTerms,
     ) -> Self {
-        Self { state: State::Taking { taking, next: Some((call, terms)) } }
+        Self { state: State::Waiting { waiting: Waiting::new(taking, call, terms) } }
     }
 }
 
@@ -100,10 +102,10 @@ where
                     return answer.take().map_or(Poll::Pending, |answer| Poll::Ready(Ok(answer)));
                 }
                 StateProjection::Passing { future } => {
-                    return future.poll(cx).map(|result| result.map(free));
+                    return without_lock(|| future.poll(cx)).map(|result| result.map(free));
                 }
                 StateProjection::Excused { call } => {
-                    return call.poll(cx).map(|result| result.map(free));
+                    return without_lock(|| call.poll(cx)).map(|result| result.map(free));
                 }
                 StateProjection::Serving { serving } => return serving.poll(cx),
                 StateProjection::Finishing { task } => {
@@ -116,24 +118,25 @@ where
                         },
                     };
                 }
-                StateProjection::Taking { taking, next } => {
-                    let taken = ready!(taking.poll(cx));
-                    let Some((call, terms)) = next.take() else { return Poll::Pending };
-                    match taken {
-                        Taken::Failed(error) => return Poll::Ready(Ok(terms.answer(&error))),
-                        Taken::Excused(_) => State::Excused { call },
-                        Taken::Held(guard) => {
-                            let finish = terms.finish;
-                            let serving = Serving::new(guard, call, terms);
-                            if finish {
-                                let task = tokio::spawn(scope::inherit(serving).in_current_span());
-                                State::Finishing { task }
-                            } else {
-                                State::Serving { serving }
-                            }
+                StateProjection::Waiting { waiting } => match ready!(waiting.poll(cx)) {
+                    Waited::Departed(error, terms) => {
+                        State::Refused { answer: Some(terms.answer_departed(&*error)) }
+                    }
+                    Waited::Taken(Taken::Failed(error), _, terms) => {
+                        return Poll::Ready(Ok(terms.answer(&error)));
+                    }
+                    Waited::Taken(Taken::Excused(_), call, _) => State::Excused { call },
+                    Waited::Taken(Taken::Held(guard), call, terms) => {
+                        let finish = terms.finish;
+                        let serving = Serving::new(guard, call, terms);
+                        if finish {
+                            let task = tokio::spawn(scope::inherit(serving).in_current_span());
+                            State::Finishing { task }
+                        } else {
+                            State::Serving { serving }
                         }
                     }
-                }
+                },
             };
             state.set(next);
         }
@@ -149,7 +152,7 @@ where
         f.write_str(match &self.state {
             State::Refused { .. } => "HttpLockFuture(Refused)",
             State::Passing { .. } => "HttpLockFuture(Passing)",
-            State::Taking { .. } => "HttpLockFuture(Taking)",
+            State::Waiting { .. } => "HttpLockFuture(Waiting)",
             State::Excused { .. } => "HttpLockFuture(Excused)",
             State::Serving { .. } => "HttpLockFuture(Serving)",
             State::Finishing { .. } => "HttpLockFuture(Finishing)",

@@ -42,6 +42,7 @@ pub(super) const PUSHBACK: &str = "grpc-retry-pushback-ms";
 
 /// Numbers of `google.rpc.Code`.
 pub(super) fn code(refusal: &Refusal) -> u8 {
+    const CANCELLED: u8 = 1;
     const INVALID_ARGUMENT: u8 = 3;
     const DEADLINE_EXCEEDED: u8 = 4;
     const RESOURCE_EXHAUSTED: u8 = 8;
@@ -58,6 +59,7 @@ pub(super) fn code(refusal: &Refusal) -> u8 {
         RefusalKind::Timeout | RefusalKind::Overloaded | RefusalKind::Unavailable => UNAVAILABLE,
         RefusalKind::Deadline => DEADLINE_EXCEEDED,
         RefusalKind::KeyMissing | RefusalKind::KeyInvalid => INVALID_ARGUMENT,
+        RefusalKind::BodyIncomplete => CANCELLED,
         RefusalKind::Lost | RefusalKind::Misconfigured => INTERNAL,
     }
 }

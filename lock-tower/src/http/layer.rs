@@ -16,6 +16,7 @@ use super::cache::Cache;
 use super::coverage::{Told, is_covered};
 use super::key::{full_path_of, matched_path};
 use super::plan::{Literals, Plan, Side};
+use super::read_ahead::{ReadsAhead, RequestBodies};
 use super::refusal::Refusal;
 use super::responder::BusyResponder;
 use super::route_index::RouteIndex;
@@ -84,6 +85,9 @@ pub(super) struct Shared {
     pub(super) responder: Arc<dyn BusyResponder>,
     /// Whether handlers find a [`HeldLock`](crate::HeldLock) in the request's extensions.
     pub(super) extension: bool,
+    /// How much of a waiting request's body is read, in bytes.
+    pub(super) read_ahead: usize,
+    pub(super) bodies: RequestBodies,
 }
 
 /// Where the plan for a request comes from.
@@ -172,6 +176,12 @@ impl Shared {
         client.ok_or_else(|| LockError::NoClient {
             site: "a `LockLayer::http()` without `client(…)`".to_owned(),
         })
+    }
+
+    /// How that body is read while its request waits; `None` if there is nothing to read.
+    pub(super) fn read_ahead_of<B: 'static>(&self, body: &B) -> Option<&dyn ReadsAhead<B>> {
+        let bodies = self.bodies.of::<B>().filter(|_| self.read_ahead > 0)?;
+        (!bodies.is_complete(body)).then_some(bodies)
     }
 
     /// The plan for a request.

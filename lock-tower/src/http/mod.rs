@@ -257,6 +257,7 @@ mod key;
 mod layer;
 mod peek;
 mod plan;
+mod read_ahead;
 mod refusal;
 mod responder;
 mod retry;
@@ -267,6 +268,7 @@ mod serving;
 #[cfg(feature = "tonic")]
 mod status;
 mod template;
+mod waiting;
 
 pub use body::{LockBody, LockBodyError};
 pub use builder::{BuildError, HttpLockLayerBuilder};
@@ -276,6 +278,7 @@ pub use layer::HttpLockLayer;
 pub use lock_runtime::policy::{
     BusyStatus, HoldUntil, OnDisconnect, OnMissingKey as OnMissing, SafeMethods,
 };
+pub use read_ahead::ReadAheadBody;
 pub use refusal::{Refusal, RefusalKind};
 pub use responder::{BusyResponder, ProblemDetails};
 pub use service::{HttpLockService, RequestDeadline};

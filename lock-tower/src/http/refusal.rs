@@ -33,6 +33,8 @@ pub enum RefusalKind {
     KeyMissing,
     /// What its key is made of is malformed, or the key too long.
     KeyInvalid,
+    /// The request's body ended before it was complete, while the request waited: its client has left.
+    BodyIncomplete,
     /// The hold was lost before the handler was done.
     Lost,
     /// There is no client, no such policy, or the layer is in the wrong place.
@@ -51,6 +53,7 @@ impl RefusalKind {
             Self::Unavailable => "lock-unavailable",
             Self::KeyMissing => "lock-key-missing",
             Self::KeyInvalid => "lock-key-invalid",
+            Self::BodyIncomplete => "lock-body-incomplete",
             Self::Lost => "lock-lost",
             Self::Misconfigured => "lock-misconfigured",
         }
@@ -67,6 +70,7 @@ impl RefusalKind {
             Self::Unavailable => "Locks are not available at the moment",
             Self::KeyMissing => "The request lacks what it locks",
             Self::KeyInvalid => "The request names no valid resource",
+            Self::BodyIncomplete => "The request's body ended before it was complete",
             Self::Lost => "The request lost its hold on the resource before it was done",
             Self::Misconfigured => "The server cannot lock this resource",
         }
@@ -82,7 +86,7 @@ impl RefusalKind {
             Self::Timeout | Self::Deadline | Self::Overloaded | Self::Unavailable => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
-            Self::KeyMissing | Self::KeyInvalid => StatusCode::BAD_REQUEST,
+            Self::KeyMissing | Self::KeyInvalid | Self::BodyIncomplete => StatusCode::BAD_REQUEST,
             // Proxies repeat a 503.
             Self::Lost | Self::Misconfigured => StatusCode::INTERNAL_SERVER_ERROR,
         }
@@ -203,6 +207,12 @@ impl Circumstances<'_> {
         };
         tracing::debug!(error = error as &dyn std::error::Error, "request turned away");
         self.refusal(kind, Some(error.to_string()), Duration::ZERO)
+    }
+
+    /// A request that is given up because its body ended too early.
+    pub(super) fn of_body(self, error: &(dyn std::error::Error + 'static)) -> Refusal {
+        tracing::debug!(error, "request given up: its client left while it waited for its lock");
+        self.refusal(RefusalKind::BodyIncomplete, None, Duration::ZERO)
     }
 
     fn refusal(self, kind: RefusalKind, detail: Option<String>, expected: Duration) -> Refusal {

@@ -23,6 +23,7 @@ use super::plan::{Plan, Side};
 use super::refusal::{Circumstances, Refusal};
 use super::retry::HoldTimes;
 use super::serving::ServingTerms;
+use crate::held::{HeldLock, without_lock};
 use crate::locked::{Call, Terms, unenforced};
 
 /// Until when an answer is of use: put into a request's extensions by a layer further out, it bounds the
@@ -108,9 +109,11 @@ where
                 Err(of_nothing(&parts, &HoldTimes::default()).of_lock(&error))
             }
         };
+        // An outer layer's, which this one's takes the place of, or hides.
+        parts.extensions.remove::<HeldLock>();
         let request = Request::from_parts(parts, body);
         match decision {
-            Ok(None) => HttpLockFuture::passing(self.inner.call(request)),
+            Ok(None) => HttpLockFuture::passing(without_lock(|| self.inner.call(request))),
             Err(refusal) => HttpLockFuture::refused(self.shared.answer(&refusal)),
             Ok(Some(Lock { key, terms, serving })) => {
                 // The one that was polled ready is the one to call; its clone may not be.

@@ -1,5 +1,6 @@
 //! A request that has its lock: run, and the lock let go of when its time has come.
 
+use std::error::Error;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -18,7 +19,7 @@ use super::held_body::{HeldBody, Holding};
 use super::layer::Shared;
 use super::peek::Peeked;
 use super::plan::Plan;
-use super::refusal::{Circumstances, Refusal};
+use super::refusal::Circumstances;
 use crate::held::Grip;
 use crate::locked::{Call, End, Ran, Releasing, Running};
 
@@ -41,19 +42,26 @@ pub(super) struct ServingTerms {
 }
 
 impl ServingTerms {
-    pub(super) fn refusal(&self, error: &LockError) -> Refusal {
-        let circumstances = Circumstances {
+    fn circumstances(&self) -> Circumstances<'_> {
+        Circumstances {
             busy: self.plan.busy,
             lease: Some(self.lease),
             times: &self.plan.times,
             deadline: self.deadline,
             grpc: self.grpc,
-        };
-        circumstances.of_lock(error)
+        }
     }
 
     pub(super) fn answer<B: Body>(&self, error: &LockError) -> Response<LockBody<B>> {
-        self.shared.answer(&self.refusal(error))
+        self.shared.answer(&self.circumstances().of_lock(error))
+    }
+
+    /// For a client that may still read, although it has stopped sending.
+    pub(super) fn answer_departed<B: Body>(
+        &self,
+        error: &(dyn Error + 'static),
+    ) -> Response<LockBody<B>> {
+        self.shared.answer(&self.circumstances().of_body(error))
     }
 
     /// Takes the first of the body, where it matters; true if the lock has no more to do with it.

@@ -1,0 +1,80 @@
+//! How much of request bodies is read while their requests wait, and of which types.
+
+use http_body::Body;
+
+use super::HttpLockLayerBuilder;
+use crate::http::read_ahead::{BoxError, ReadAheadBody};
+
+/// What is read while a request waits.
+impl HttpLockLayerBuilder {
+    /// How much of a request's body is read while the request waits for its lock, in bytes; up to one frame
+    /// more is kept, and each frame counts with some bytes of its own. Default: 64 KiB. The request of a
+    /// client that leaves is given up if all of its body could be read: see the
+    /// [module documentation](crate::http#clients-that-leave).
+    ///
+    /// More covers larger bodies, at the price of memory for each waiting request. With 0 no body is read
+    /// before its handler asks for it.
+    pub fn read_ahead(mut self, bytes: usize) -> Self {
+        self.read_ahead = bytes;
+        self
+    }
+
+    /// Has bodies of type `B` read while their requests wait. `rebuild` makes such a body of what was read
+    /// and of the rest; without a wait it is not called.
+    ///
+    /// With the feature `axum` the layer knows `axum::body::Body`. Other types have to be named here, and
+    /// should be ones that can hold any body, such as those of `http-body-util`. A body of a type that is not
+    /// known is not read, and a client of HTTP/1.1 that leaves is noticed only once its handler reads.
+    ///
+    /// # Examples
+    ///
+    /// A service for hyper, without axum: the bodies that hyper makes go into a box outside the layer.
+    ///
+    /// ```
+    /// # async fn serve(
+    /// #     handler: impl tower::Service<
+    /// #         http::Request<RequestBody>, Response = http::Response<Full<Bytes>>,
+    /// #         Error = std::convert::Infallible, Future: Send,
+    /// #     > + Clone + Send + 'static,
+    /// # ) -> Result<(), Box<dyn std::error::Error>> {
+    /// use bytes::Bytes;
+    /// use http::Request;
+    /// use http_body::Body;
+    /// use http_body_util::combinators::UnsyncBoxBody;
+    /// use http_body_util::{BodyExt, Full};
+    /// use lock_tower::LockLayer;
+    /// use tower::{BoxError, ServiceBuilder};
+    ///
+    /// type RequestBody = UnsyncBoxBody<Bytes, BoxError>;
+    ///
+    /// fn boxed<B>(request: Request<B>) -> Request<RequestBody>
+    /// where
+    ///     B: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
+    /// {
+    ///     request.map(|body| body.map_err(Into::into).boxed_unsync())
+    /// }
+    ///
+    /// let layer = LockLayer::http()
+    ///     .key("order:{header.x-order}")
+    ///     .request_body::<RequestBody>(|body| body.boxed_unsync())
+    ///     .build()?;
+    /// let service = ServiceBuilder::new()
+    ///     // With hyper's server: `boxed::<hyper::body::Incoming>`.
+    ///     .map_request(boxed::<Full<Bytes>>)
+    ///     .layer(layer)
+    ///     .service(handler);
+    /// # tower::ServiceExt::oneshot(service, Request::new(Full::default())).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn request_body<B>(
+        mut self,
+        rebuild: impl Fn(ReadAheadBody<B>) -> B + Send + Sync + 'static,
+    ) -> Self
+    where
+        B: Body<Data: Send, Error: Into<BoxError>> + Unpin + Send + 'static,
+    {
+        self.bodies.add(rebuild);
+        self
+    }
+}

@@ -1,0 +1,112 @@
+//! A request that waits for its lock, and its client, which may leave meanwhile.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use http::Request;
+use pin_project_lite::pin_project;
+use tokio::time::{Sleep, sleep};
+use tower_service::Service;
+
+use super::read_ahead::{BoxError, ReadAhead};
+use super::serving::ServingTerms;
+use crate::locked::{Call, Taken, Taking};
+
+/// How long a request waits before its body is read. A free lock takes a round trip, and is not to cost more;
+/// a departed client is to be noticed within 100 ms.
+const READ_AHEAD_AFTER: Duration = Duration::from_millis(20);
+
+pin_project! {
+    /// A request that waits for its lock.
+    pub(super) struct Waiting<S, ReqBody>
+    where
+        S: Service<Request<ReqBody>>,
+    {
+        taking: Taking,
+        next: Option<(Call<S, Request<ReqBody>>, ServingTerms)>,
+        // Runs from the first poll that finds the lock busy.
+        #[pin]
+        delay: Option<Sleep>,
+        reader: Option<Box<dyn ReadAhead<ReqBody>>>,
+        // True if the body is complete, or its type unknown to the layer.
+        unread: bool,
+    }
+}
+
+/// How a wait ended.
+pub(super) enum Waited<S, ReqBody>
+where
+    S: Service<Request<ReqBody>>,
+{
+    Taken(Taken, Call<S, Request<ReqBody>>, ServingTerms),
+    /// The client has left before its body was complete.
+    Departed(BoxError, ServingTerms),
+}
+
+impl<S, ReqBody> Waiting<S, ReqBody>
+where
+    S: Service<Request<ReqBody>>,
+{
+    pub(super) fn new(
+        taking: Taking,
+        call: Call<S, Request<ReqBody>>,
+        terms: ServingTerms,
+    ) -> Self {
+        let next = Some((call, terms));
+        Self { taking, next, delay: None, reader: None, unread: false }
+    }
+}
+
+impl<S, ReqBody> Waiting<S, ReqBody>
+where
+    S: Service<Request<ReqBody>>,
+    ReqBody: 'static,
+{
+    /// Reads what there is of the body; ready if that says that the client has left.
+    fn poll_departure(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<BoxError> {
+        let mut this = self.project();
+        let Some((call, terms)) = this.next else { return Poll::Pending };
+        let Some(request) = call.request_mut().filter(|_| !*this.unread) else {
+            return Poll::Pending;
+        };
+        if let Some(reader) = this.reader {
+            return reader.poll_departure(request.body_mut(), cx);
+        }
+        let Some(bodies) = terms.shared.read_ahead_of::<ReqBody>(request.body()) else {
+            *this.unread = true;
+            return Poll::Pending;
+        };
+        if this.delay.is_none() {
+            this.delay.set(Some(sleep(READ_AHEAD_AFTER)));
+        }
+        if let Some(delay) = this.delay.as_mut().as_pin_mut() {
+            ready!(delay.poll(cx));
+        }
+        let reader = this.reader.insert(bodies.start(terms.shared.read_ahead));
+        reader.poll_departure(request.body_mut(), cx)
+    }
+}
+
+impl<S, ReqBody> Future for Waiting<S, ReqBody>
+where
+    S: Service<Request<ReqBody>>,
+    ReqBody: 'static,
+{
+    type Output = Waited<S, ReqBody>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.as_mut().project();
+        if let Poll::Ready(taken) = Pin::new(this.taking).poll(cx) {
+            // Polled after completion, which a future may answer as it likes short of a panic.
+            let Some((mut call, terms)) = this.next.take() else { return Poll::Pending };
+            if let Some(reader) = this.reader.take() {
+                call.map_request(|request| request.map(|rest| reader.put_back(rest)));
+            }
+            return Poll::Ready(Waited::Taken(taken, call, terms));
+        }
+        let departure = ready!(self.as_mut().poll_departure(cx));
+        let Some((_, terms)) = self.project().next.take() else { return Poll::Pending };
+        Poll::Ready(Waited::Departed(departure, terms))
+    }
+}
