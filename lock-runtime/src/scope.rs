@@ -91,17 +91,18 @@ pub(crate) fn enclosing_stand(wanted: impl Fn(u64, &Target) -> bool) -> Option<A
     })
 }
 
-/// True if this re-entry of `hold` encloses the caller.
-pub(crate) fn encloses(hold: &Arc<Hold>, reentry: u64) -> bool {
-    let is_it = |hold_of: &Arc<Hold>, id: u64| Arc::ptr_eq(hold_of, hold) && id == reentry;
-    let found = find(|what| match what {
-        Enclosing::Hold { hold, reentry, writer, .. } => {
-            let is_writer = writer.as_ref().is_some_and(|(hold, id)| is_it(hold, *id));
-            (is_it(hold, *reentry) || is_writer).then_some(())
-        }
-        Enclosing::Client(_) => None,
+/// Calls `visit` with the re-entries of `hold` that enclose the caller, from the innermost on, until it
+/// returns true.
+pub(crate) fn enclosing_reentries(hold: &Arc<Hold>, visit: &mut dyn FnMut(u64) -> bool) {
+    find(|what| {
+        let Enclosing::Hold { hold: own, reentry, writer, .. } = what else { return None };
+        let id = match writer {
+            _ if Arc::ptr_eq(own, hold) => *reentry,
+            Some((writer, reentry)) if Arc::ptr_eq(writer, hold) => *reentry,
+            _ => return None,
+        };
+        (id != 0 && visit(id)).then_some(())
     });
-    found.is_some()
 }
 
 /// The innermost enclosing client of type `T`.

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use lock_runtime::{
-    Lease, LockClient, LockError, LockOptions, LossCause, MultiLock, MultiMember, Semaphore,
+    Acquire, Lease, LockClient, LockError, LockOptions, LossCause, MultiLock, MultiMember,
+    Semaphore,
 };
 use lock_tests::{RedisServer, eventually};
 use tokio::time::{Instant, sleep, timeout};
@@ -241,13 +242,11 @@ async fn re_entry_knows_the_members() {
     let guard = world.both().with(fixed(SOON)).lock().await.unwrap();
     let inside = async {
         let options = LockOptions::builder().wait(Duration::from_secs(1)).build().unwrap();
-        for nested in [
-            one.mutex("a").with(options).lock().await,
-            two.mutex("b").with(options).lock().await,
-            world.both().with(options).lock().await,
-        ] {
-            assert_eq!(nested.unwrap().token(), guard.token());
-        }
+        // One after the other: side by side they exclude each other.
+        let token = async |nested: Acquire| nested.await.unwrap().token();
+        assert_eq!(token(one.mutex("a").with(options).lock()).await, guard.token());
+        assert_eq!(token(two.mutex("b").with(options).lock()).await, guard.token());
+        assert_eq!(token(world.both().with(options).lock()).await, guard.token());
         // The same name in another client is another lock.
         two.mutex("a").lock().await.unwrap().release().await.unwrap();
         let more = one.multi_lock(["a", "c"]).with(options).lock().await;

@@ -171,6 +171,26 @@ async fn what_outlives_a_re_entry_keeps_its_siblings_out() {
     soon(outer.run(inside)).await.unwrap();
 }
 
+/// A re-entry may run where the one that it was taken in does not: that is around it all the same.
+#[tokio::test(start_paused = true)]
+async fn a_re_entry_waits_for_nothing_that_it_was_taken_in() {
+    let client = LockClient::in_memory();
+    let lock = client.mutex("m");
+    let outer = lock.lock().await.unwrap();
+    let inside = async {
+        let one = lock.lock().await.unwrap();
+        let two = one.run(lock.lock()).await.unwrap().unwrap();
+        let three = two.run(lock.lock()).await.unwrap().unwrap();
+        three.release().await.unwrap();
+        // Also one whose own place is gone.
+        let three = two.run(lock.lock()).await.unwrap().unwrap();
+        two.release().await.unwrap();
+        three.run(lock.lock()).await.unwrap().unwrap().release().await.unwrap();
+        assert!(lock.try_lock().await.unwrap().is_none(), "two are inside");
+    };
+    soon(outer.run(inside)).await.unwrap();
+}
+
 /// A task whose re-entry is gone is beside those that come now.
 #[tokio::test(start_paused = true)]
 async fn a_task_that_outlives_its_re_entry_is_beside_the_others() {

@@ -10,7 +10,8 @@ use tokio::time::Instant;
 use super::{Contention, Engine, Started, until};
 use crate::error::{BusyReason, LockError};
 use crate::guard::{self, LockGuard};
-use crate::lease::reentries::{Claim, Obstacle, ReentryGuard};
+use crate::lease::claim::Claim;
+use crate::lease::reentries::{Obstacle, ReentryGuard};
 use crate::options::{Lease, LockOptions, Wait};
 use crate::scope::{self, Around};
 use crate::stand::Stand;
@@ -102,7 +103,7 @@ pub(super) fn enter(
 ) -> Result<ReentryGuard, Obstacle> {
     let hold = &around.stand.hold;
     let claim = Claim::of(wanted, engine.keeper.id, &hold.target);
-    ReentryGuard::enter(hold, claim, |id| scope::encloses(hold, id))
+    ReentryGuard::enter(hold, claim, &|visit| scope::enclosing_reentries(hold, visit))
 }
 
 /// What the holds around the caller come to for an acquisition that takes time.
@@ -167,9 +168,10 @@ impl Contention {
             });
         }
         let claim = Claim::of(&self.target, self.engine.keeper.id, &hold.target);
-        let is_around = |id| scope::encloses(&hold, id);
+        let enclosing =
+            |visit: &mut dyn FnMut(u64) -> bool| scope::enclosing_reentries(&hold, visit);
         let most = self.options.max_waiters();
-        let Some(reentry) = ReentryGuard::line_up(&hold, claim, is_around, most) else {
+        let Some(reentry) = ReentryGuard::line_up(&hold, claim, &enclosing, most) else {
             return Err(self.busy(BusyReason::TooManyWaiters, None));
         };
         self.seen.waits();

@@ -11,6 +11,7 @@
 //! 2. A hold that was seen lost stays lost, whatever a late reply says.
 //! 3. Unknown is not lost: only the passed deadline or a NotOwner answer is (S-9).
 
+pub(crate) mod claim;
 pub(crate) mod keeper;
 pub(crate) mod reentries;
 pub(crate) mod releaser;

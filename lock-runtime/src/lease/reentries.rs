@@ -2,7 +2,8 @@
 //!
 //! A re-entry is a guard on a hold that encloses the caller. Re-entries exclude each other inside the
 //! hold as they would without it: one is *inside*, the others wait in line. Reads share, and so do
-//! different locks of a multi lock. A re-entry never waits for one that is *around* it.
+//! different locks of a multi lock. A re-entry never waits for one that is *around* it: one that
+//! encloses it, or was around one that does when that went inside.
 //!
 //! A waiter is told that its turn has come, and goes inside when it is polled. One that is not polled
 //! for [`TURN`] is passed over, and lines up again when it is polled (S-34).
@@ -25,60 +26,23 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
 use super::Hold;
-use crate::store::{LockKind, Target};
+use super::claim::Claim;
+use crate::store::LockKind;
 
 /// How long a turn waits for its waiter to be polled (S-34).
 const TURN: Duration = Duration::from_secs(1);
 
-/// What a re-entry uses of the hold around it.
-#[derive(Clone)]
-pub(crate) enum Claim {
-    /// The hold's only lock, as a reader.
-    Read,
-    /// The hold's only lock.
-    Whole,
-    /// Some locks of a multi lock. The number is the id of the keeper that has those that do not say.
-    Part(Arc<Target>, u64),
-}
+/// Calls the function it is given with the re-entries of the hold that enclose the caller, from the
+/// innermost on, until that returns true.
+pub(crate) type Enclosing<'a> = dyn Fn(&mut dyn FnMut(u64) -> bool) + 'a;
 
-impl Claim {
-    /// What `wanted`, a lock of the keeper with the id `mine`, uses of a hold of `held`.
-    pub(crate) fn of(wanted: &Arc<Target>, mine: u64, held: &Target) -> Self {
-        if !held.members().is_empty() {
-            Self::Part(Arc::clone(wanted), mine)
-        } else if reads(wanted) {
-            Self::Read
-        } else {
-            Self::Whole
-        }
-    }
-
-    fn reads(&self) -> bool {
-        match self {
-            Self::Read => true,
-            Self::Whole => false,
-            Self::Part(target, _) => reads(target),
-        }
-    }
-
-    fn conflicts(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Read, Self::Read) => false,
-            (Self::Part(one, mine), Self::Part(two, theirs)) => {
-                one.locks_at_home(*mine).any(|(home, lock)| {
-                    two.locks_at_home(*theirs).any(|(of, other)| {
-                        let share = lock.kind() == LockKind::Read && other.kind() == LockKind::Read;
-                        of == home && other.key() == lock.key() && !share
-                    })
-                })
-            }
-            _ => true,
-        }
-    }
-}
-
-fn reads(target: &Target) -> bool {
-    target.locks().all(|lock| lock.kind() == LockKind::Read)
+fn is_innermost(enclosing: &Enclosing<'_>, is_it: impl Fn(u64) -> bool) -> bool {
+    let mut innermost = false;
+    enclosing(&mut |id| {
+        innermost = is_it(id);
+        true
+    });
+    innermost
 }
 
 /// Why a re-entry does not go inside at once.
@@ -97,7 +61,7 @@ pub(super) struct Reentries(Mutex<State>);
 #[derive(Default)]
 struct State {
     last_id: u64,
-    /// The usual case is one at a time, which allocates nothing.
+    /// Inside, in the order in which they came. The usual case is one at a time, which allocates nothing.
     first: Option<Inside>,
     others: Vec<Inside>,
     line: Vec<Waiter>,
@@ -105,6 +69,8 @@ struct State {
 
 struct Inside {
     id: u64,
+    /// The last that is around it; zero for none.
+    parent: u64,
     claim: Claim,
 }
 
@@ -139,11 +105,12 @@ impl Reentries {
         let place = state.line_up_again(id, now)?;
         state.line[place].waker.clone_from(waker);
         let Waiter { claim, around, .. } = &state.line[place];
-        if state.has_to_wait(claim, &|id| around.contains(&id), place) {
+        if state.has_to_wait(claim, around, place) {
             return Some(state.next_look(place, now));
         }
         let waiter = state.line.remove(place);
-        state.take(waiter.id, waiter.claim);
+        let parent = state.last_of(&waiter.around);
+        state.take(Inside { id: waiter.id, parent, claim: waiter.claim });
         // Others may share with it.
         let called = state.call(now);
         drop(state);
@@ -164,16 +131,53 @@ impl Reentries {
 }
 
 impl State {
-    fn inside(&self) -> impl Iterator<Item = &Inside> {
+    fn inside(&self) -> impl DoubleEndedIterator<Item = &Inside> {
         self.first.iter().chain(&self.others)
     }
 
-    fn take(&mut self, id: u64, claim: Claim) {
-        let inside = Inside { id, claim };
-        match self.first {
-            None => self.first = Some(inside),
-            Some(_) => self.others.push(inside),
+    fn take(&mut self, inside: Inside) {
+        if self.first.is_none() && self.others.is_empty() {
+            self.first = Some(inside);
+        } else {
+            self.others.push(inside);
         }
+    }
+
+    /// What is around a caller, given those that enclose it.
+    fn around(&self, enclosing: &Enclosing<'_>) -> Vec<u64> {
+        let mut around = Vec::new();
+        let add = |around: &mut Vec<u64>, id| {
+            if !around.contains(&id) && self.inside().any(|it| it.id == id) {
+                around.push(id);
+            }
+        };
+        enclosing(&mut |id| {
+            add(&mut around, id);
+            false
+        });
+        let mut next = 0;
+        while let Some(id) = around.get(next) {
+            let parent = self.inside().find(|it| it.id == *id).map_or(0, |it| it.parent);
+            add(&mut around, parent);
+            next += 1;
+        }
+        around
+    }
+
+    fn last_of(&self, around: &[u64]) -> u64 {
+        self.inside().rev().find(|it| around.contains(&it.id)).map_or(0, |it| it.id)
+    }
+
+    /// The parent of a caller that goes inside at once, where that is clear without a list: nobody is
+    /// there, or the last to come encloses the caller and excludes all that are not around it.
+    fn obvious_parent(&self, enclosing: &Enclosing<'_>) -> Option<u64> {
+        if !self.line.is_empty() {
+            return None;
+        }
+        let Some(last) = self.inside().next_back() else { return Some(0) };
+        let is_last = |id| id == last.id;
+        let encloses = matches!(last.claim, Claim::Whole) && is_innermost(enclosing, is_last);
+        encloses.then_some(last.id)
     }
 
     fn next_id(&mut self) -> u64 {
@@ -182,32 +186,39 @@ impl State {
     }
 
     fn remove(&mut self, id: u64) {
-        if self.first.take_if(|inside| inside.id == id).is_some() {
-            return;
+        let first = self.first.take_if(|inside| inside.id == id);
+        let gone = match self.others.iter().position(|inside| inside.id == id) {
+            _ if first.is_some() => first,
+            Some(at) => Some(self.others.remove(at)),
+            None => return self.line.retain(|waiter| waiter.id != id),
+        };
+        let parent = gone.map_or(0, |gone| gone.parent);
+        for orphan in self.others.iter_mut().filter(|inside| inside.parent == id) {
+            orphan.parent = parent;
         }
-        self.others.retain(|inside| inside.id != id);
-        self.line.retain(|waiter| waiter.id != id);
     }
 
     /// True if it waits for one that is inside, or for one of the first `behind` in line.
-    fn has_to_wait(&self, claim: &Claim, is_around: &dyn Fn(u64) -> bool, behind: usize) -> bool {
-        let in_the_way = |inside: &Inside| inside.claim.conflicts(claim) && !is_around(inside.id);
-        // What a waiter has around it, it does not wait for, and so not for what is around both.
+    fn has_to_wait(&self, claim: &Claim, around: &[u64], behind: usize) -> bool {
+        let in_the_way = |it: &Inside| it.claim.conflicts(claim) && !around.contains(&it.id);
+        // A waiter does not wait for what is around it. So if all that is around us is around it, too,
+        // it does not wait for us.
         let goes_first = |waiter: &Waiter| {
+            let all_around = || self.inside().filter(|it| around.contains(&it.id));
             waiter.standing != Standing::PassedOver
                 && waiter.claim.conflicts(claim)
-                && self.inside().all(|it| !is_around(it.id) || waiter.around.contains(&it.id))
+                && all_around().all(|it| waiter.around.contains(&it.id))
         };
         self.inside().any(in_the_way) || self.line[..behind].iter().any(goes_first)
     }
 
-    fn obstacle(&self, claim: &Claim, is_around: &dyn Fn(u64) -> bool) -> Option<Obstacle> {
-        if !self.has_to_wait(claim, is_around, self.line.len()) {
+    fn obstacle(&self, claim: &Claim, around: &[u64]) -> Option<Obstacle> {
+        if !self.has_to_wait(claim, around, self.line.len()) {
             return None;
         }
-        let read = |around| {
+        let read = |is_around| {
             let in_the_way = |it: &&Inside| it.claim.reads() && it.claim.conflicts(claim);
-            self.inside().filter(in_the_way).any(|it| is_around(it.id) == around)
+            self.inside().filter(in_the_way).any(|it| around.contains(&it.id) == is_around)
         };
         Some(if read(true) && read(false) { Obstacle::Reads } else { Obstacle::Others })
     }
@@ -243,9 +254,7 @@ impl State {
         let mut called = Vec::new();
         for place in 0..self.line.len() {
             let Waiter { claim, around, standing, waker, .. } = &self.line[place];
-            if *standing == Standing::Waits
-                && !self.has_to_wait(claim, &|id| around.contains(&id), place)
-            {
+            if *standing == Standing::Waits && !self.has_to_wait(claim, around, place) {
                 called.push(waker.clone());
                 self.line[place].standing = Standing::Called(now);
             }
@@ -275,18 +284,25 @@ impl ReentryGuard {
     pub(crate) fn enter(
         hold: &Arc<Hold>,
         claim: Claim,
-        is_around: impl Fn(u64) -> bool,
+        enclosing: &Enclosing<'_>,
     ) -> Result<Self, Obstacle> {
         if hold.target.kind() == LockKind::Read {
             // What is inside of a read can only read.
             return Ok(Self::shared(hold));
         }
         let mut state = hold.reentries.lock();
-        if let Some(obstacle) = state.obstacle(&claim, &is_around) {
-            return Err(obstacle);
-        }
+        let parent = match state.obvious_parent(enclosing) {
+            Some(parent) => parent,
+            None => {
+                let around = state.around(enclosing);
+                if let Some(obstacle) = state.obstacle(&claim, &around) {
+                    return Err(obstacle);
+                }
+                state.last_of(&around)
+            }
+        };
         let id = state.next_id();
-        state.take(id, claim);
+        state.take(Inside { id, parent, claim });
         drop(state);
         Ok(Self { hold: Arc::clone(hold), id })
     }
@@ -295,7 +311,7 @@ impl ReentryGuard {
     pub(crate) fn line_up(
         hold: &Arc<Hold>,
         claim: Claim,
-        is_around: impl Fn(u64) -> bool,
+        enclosing: &Enclosing<'_>,
         max: usize,
     ) -> Option<Self> {
         let mut state = hold.reentries.lock();
@@ -303,7 +319,7 @@ impl ReentryGuard {
             return None;
         }
         let id = state.next_id();
-        let around = state.inside().map(|it| it.id).filter(|id| is_around(*id)).collect();
+        let around = state.around(enclosing);
         let (standing, waker) = (Standing::Waits, Waker::noop().clone());
         state.line.push(Waiter { id, claim, around, standing, waker });
         drop(state);

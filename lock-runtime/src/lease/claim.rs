@@ -1,0 +1,57 @@
+//! What of a hold a re-entry uses, and which uses exclude each other.
+
+use std::sync::Arc;
+
+use crate::store::{LockKind, Target};
+
+/// What a re-entry uses of the hold around it.
+#[derive(Clone)]
+pub(crate) enum Claim {
+    /// The hold's only lock, as a reader.
+    Read,
+    /// The hold's only lock.
+    Whole,
+    /// Some locks of a multi lock. The number is the id of the keeper that has those that do not say.
+    Part(Arc<Target>, u64),
+}
+
+impl Claim {
+    /// What `wanted`, a lock of the keeper with the id `mine`, uses of a hold of `held`.
+    pub(crate) fn of(wanted: &Arc<Target>, mine: u64, held: &Target) -> Self {
+        if !held.members().is_empty() {
+            Self::Part(Arc::clone(wanted), mine)
+        } else if reads(wanted) {
+            Self::Read
+        } else {
+            Self::Whole
+        }
+    }
+
+    pub(super) fn reads(&self) -> bool {
+        match self {
+            Self::Read => true,
+            Self::Whole => false,
+            Self::Part(target, _) => reads(target),
+        }
+    }
+
+    /// True if the two exclude each other.
+    pub(super) fn conflicts(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Read, Self::Read) => false,
+            (Self::Part(one, mine), Self::Part(two, theirs)) => {
+                one.locks_at_home(*mine).any(|(home, lock)| {
+                    two.locks_at_home(*theirs).any(|(of, other)| {
+                        let share = lock.kind() == LockKind::Read && other.kind() == LockKind::Read;
+                        of == home && other.key() == lock.key() && !share
+                    })
+                })
+            }
+            _ => true,
+        }
+    }
+}
+
+fn reads(target: &Target) -> bool {
+    target.locks().all(|lock| lock.kind() == LockKind::Read)
+}
