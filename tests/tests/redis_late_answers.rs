@@ -132,7 +132,7 @@ async fn after_the_end_of_the_store() {
         let server = RedisServer::start().await;
         let proxy = Proxy::start(server.port()).await;
         let store = Arc::new(RedisStore::connect(&proxy.url()).await.unwrap());
-        let target = Target::mutex("closed".parse::<LockKey>().unwrap()).with_replicas(replicas);
+        let target = Target::mutex(LockKey::new("closed").unwrap()).with_replicas(replicas);
         let request = AcquireRequest {
             target: Arc::new(target),
             owner: OwnerId::new(&client_id(), 1, 1),
