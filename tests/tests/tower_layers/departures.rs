@@ -20,6 +20,7 @@ use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use lock_runtime::LockGuard;
 use lock_tests::eventually;
+use lock_tower::http::OnDisconnect;
 use lock_tower::{HttpLockLayerBuilder, LockLayer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -133,8 +134,8 @@ async fn answer(client: &mut TcpStream, until: &str) -> String {
 }
 
 /// What a client sends before it leaves: pieces, each in a packet of its own.
-async fn leaves_after(what: &str, pieces: Vec<Vec<u8>>) {
-    let server = Server::start(|layer| layer).await;
+async fn leaves_after(what: &str, pieces: Vec<Vec<u8>>, on_disconnect: OnDisconnect) {
+    let server = Server::start(|layer| layer.on_disconnect(on_disconnect)).await;
     let mut client = server.connect().await;
     client.set_nodelay(true).unwrap();
     for piece in pieces {
@@ -181,7 +182,11 @@ async fn a_departed_client_leaves_the_line_and_its_handler_never_runs() {
             vec![head("content-length: 60000\r\nexpect: 100-continue")],
         ),
     ];
-    join_all(cases.map(|(what, pieces)| leaves_after(what, pieces))).await;
+    // What waits is given up either way.
+    for on_disconnect in [OnDisconnect::Cancel, OnDisconnect::Finish] {
+        let leave = |(what, pieces)| leaves_after(what, pieces, on_disconnect);
+        join_all(cases.clone().map(leave)).await;
+    }
 }
 
 /// The server says to go on while the request waits.

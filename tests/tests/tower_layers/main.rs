@@ -17,6 +17,7 @@ mod nested;
 mod outages;
 mod policies;
 mod prompt;
+mod read_ahead;
 mod release;
 mod reload;
 mod router;
