@@ -55,8 +55,16 @@ async fn a_companions_name_is_refused() {
         assert!(is_refused(&client.force_release(name).await, name), "{name}");
     }
     for name in [
-        "redisson_lock_tokens", "redisson", "redisson_lock_token", "my:redisson_lock_token:{x}",
-        "x:timeout", "timeout", "{x}:timeouts", "{x:timeout}", "x:rwlock_timeout:1", "redisson_sc",
+        "redisson_lock_tokens",
+        "redisson",
+        "redisson_lock_token",
+        "my:redisson_lock_token:{x}",
+        "x:timeout",
+        "timeout",
+        "{x}:timeouts",
+        "{x:timeout}",
+        "x:rwlock_timeout:1",
+        "redisson_sc",
     ] {
         client.mutex(name).lock().await.unwrap().release().await.unwrap();
     }

@@ -26,11 +26,14 @@ local function free_mutex()
   redis.call('DEL', KEYS[1])
   -- Redisson's fair lock looks like its plain one, and so both kinds of waiters may be there.
   redis.call('PUBLISH', ARGV[1], '0')
-  local head = redis.call('LINDEX', KEYS[2], 0)
-  while head and owner_of(head) do
+  local head = redis.call('TYPE', KEYS[2]).ok == 'list' and redis.call('LINDEX', KEYS[2], 0)
+  while head do
     local score = redis.call('ZSCORE', KEYS[3], head)
     if not score or tonumber(score) > now then
       redis.call('PUBLISH', ARGV[1] .. ':' .. head, '0')
+      break
+    end
+    if not owner_of(head) then
       break
     end
     redis.call('LPOP', KEYS[2])

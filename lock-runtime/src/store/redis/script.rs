@@ -89,9 +89,8 @@ pub(super) static RAISE_TOKEN: LazyLock<Script> = LazyLock::new(|| {
     Script::new([include_str!("mint.lua"), include_str!("raise_token.lua")].concat())
 });
 
-pub(super) static FORCE_RELEASE: LazyLock<Script> = LazyLock::new(|| {
-    Script::new([OWNER, include_str!("force_release.lua")].concat())
-});
+pub(super) static FORCE_RELEASE: LazyLock<Script> =
+    LazyLock::new(|| Script::new([OWNER, include_str!("force_release.lua")].concat()));
 
 /// Takes any number of keys, so it cannot be a part.
 pub(super) static MULTI_ACQUIRE: LazyLock<Script> =
