@@ -167,7 +167,45 @@ fn check(segments: &[Segment]) -> Result<(), String> {
         ));
     }
     check_hash_tag(segments)?;
+    check_companions(segments)?;
     check_separators(segments)
+}
+
+/// What the keys that belong to other locks begin with (S-2), as in `lock_runtime`'s `key::companion`.
+const RESERVED_BEGINNINGS: [&str; 10] = [
+    "redisson_lock_token:",
+    "redisson_lock_queue:",
+    "redisson_lock_timeout:",
+    "redisson_lock__channel:",
+    "redisson_unlock_latch:",
+    "redisson_rwlock:",
+    "redisson_rwlock_writers:",
+    "redisson_sc:",
+    "redisson_countdownlatch__channel:",
+    "redisson_countdownlatch__channel__{",
+];
+
+/// A lock must not have the name of a key that belongs to another lock (S-2). What values add is checked
+/// when they are known.
+fn check_companions(segments: &[Segment]) -> Result<(), String> {
+    if let Some(Segment::Text(text)) = segments.first()
+        && let Some(found) = RESERVED_BEGINNINGS.iter().find(|found| text.starts_with(**found))
+    {
+        return Err(format!(
+            "the key begins with `{found}`, which is reserved for the keys of other locks; put text or \
+             a namespace in front of it"
+        ));
+    }
+    let tagged =
+        segments.iter().any(|piece| matches!(piece, Segment::Text(text) if text.contains('{')));
+    match segments.last() {
+        Some(Segment::Text(text)) if tagged && text.ends_with(":timeout") => {
+            Err("the key ends with `:timeout` behind a hash tag, which is reserved for the keys of other \
+                 locks; choose another ending"
+                .to_owned())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Braces must form a hash tag as Redis Cluster finds it (S-2).

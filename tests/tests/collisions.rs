@@ -218,6 +218,37 @@ async fn one_of_several_mutexes_is_a_mutex() {
     both.release().await.unwrap();
 }
 
+/// S-32: a user's hash stays as it is, whatever it calls a mode, and nobody holds it as a lock.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_users_hash_is_left_alone() {
+    let server = RedisServer::start().await;
+    let client = LockClient::connect(&server.url()).await.unwrap();
+    let raw = server.client();
+    for mode in ["dark", "", "read", "write", "fair"] {
+        for (kind, _) in KINDS {
+            for ttl in [None, Some("3600000")] {
+                let name = format!("{mode}:{kind}:{ttl:?}");
+                raw.cmd(&["HSET", &name, "mode", mode, "theme", "5", "GET:200", "7"]).await;
+                if let Some(ttl) = ttl {
+                    raw.cmd(&["PEXPIRE", &name, ttl]).await;
+                }
+                let before: Vec<u8> = raw.get(&["DUMP", &name]).await;
+                let end: i64 = raw.get(&["PEXPIRETIME", &name]).await;
+                let outcome = take(&client, kind, &name, options(Wait::Never)).await;
+                // A hash that says `write` or `fair` is not told from a lock while it lasts.
+                let refused = match outcome {
+                    Err(LockError::KeyCollision { .. }) => true,
+                    Err(LockError::Busy { .. }) => mode == "write" || mode == "fair",
+                    _ => false,
+                };
+                assert!(refused, "{name}: {outcome:?}");
+                assert_eq!(raw.get::<Vec<u8>>(&["DUMP", &name]).await, before, "{name}: changed");
+                assert_eq!(raw.get::<i64>(&["PEXPIRETIME", &name]).await, end, "{name}: ends");
+            }
+        }
+    }
+}
+
 /// All kinds that share a form compete for one name, in two processes' stead: readers together or
 /// one alone, at every moment.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

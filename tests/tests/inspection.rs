@@ -3,18 +3,22 @@
 
 mod kinds;
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
 use lock_runtime::{
     FencingToken, Lease, LockClient, LockError, LockKind, LockOptions, LossCause, Wait,
 };
-use lock_tests::{Proxy, RedisServer, Worker, eventually};
+use lock_tests::{Proxy, RawClient, RedisServer, Ttl, Worker, eventually};
 use tokio::time::{Instant, timeout};
 
-use kinds::{KINDS, take_named};
+use kinds::{KINDS, take, take_named};
 
 const SOON: Duration = Duration::from_secs(20);
+
+/// An owner as Redisson names its own.
+const OWNER: &str = "3b241101-e2bb-4255-8caf-4136c566a962:57";
 
 struct World {
     server: RedisServer,
@@ -122,19 +126,120 @@ async fn data_is_not_freed() {
     raw.cmd(&["HSET", "user", "name", "words", "age", "7"]).await;
     raw.cmd(&["HSET", "numbers", "a", "1"]).await;
     raw.cmd(&["HSET", "moded", "mode", "dark"]).await;
-    for name in ["set", "text", "user", "numbers", "moded"] {
+    raw.cmd(&["HSET", "metrics", "GET:200", "5"]).await;
+    raw.cmd(&["HSET", "read", "mode", "read", "theme:1", "5"]).await;
+    raw.cmd(&["HSET", "short", "3b241101-e2bb-4255-8caf-413610114:57", "1"]).await;
+    raw.cmd(&["HSET", "bare", OWNER.split(':').next().unwrap(), "1"]).await;
+    raw.cmd(&["HSET", "words", OWNER, "once"]).await;
+    raw.cmd(&["HSET", "mixed", OWNER, "1", "name", "words"]).await;
+    raw.cmd(&["SET", "listed", "3"]).await;
+    raw.cmd(&["RPUSH", "{listed}:timeout", "alice"]).await;
+    let before = dump(&raw).await;
+    for name in [
+        "set", "text", "user", "numbers", "moded", "metrics", "read", "short", "bare", "words",
+        "mixed", "listed",
+    ] {
         for error in
             [client.inspect(name).await.unwrap_err(), client.force_release(name).await.unwrap_err()]
         {
             assert!(matches!(error, LockError::KeyCollision { .. }), "{name}: {error:?}");
         }
-        assert!(raw.exists(name).await, "{name} was removed");
+        assert_eq!(dump(&raw).await, before, "{name} was changed");
     }
+    // What a semaphore of the name would have beside it, with members of another kind.
+    raw.cmd(&["SET", "sessions", "3"]).await;
+    for key in ["{sessions}:timeout", "{none}:timeout"] {
+        raw.cmd(&["ZADD", key, "9000000000000", "alice", "9000000000000", "sixteen letters!"])
+            .await;
+    }
+    let before = dump(&raw).await;
+    for (name, kind) in [("sessions", Some(LockKind::Latch)), ("none", None)] {
+        assert_eq!(client.inspect(name).await.unwrap().kind, kind, "{name}");
+        assert!(!client.force_release(name).await.unwrap(), "{name}");
+    }
+    assert_eq!(dump(&raw).await, before);
+    // Permits among them are freed, and nothing else.
+    raw.cmd(&["ZADD", "{sessions}:timeout", "9000000000000", OWNER]).await;
+    assert!(client.force_release("sessions").await.unwrap());
+    assert_eq!(raw.get::<u64>(&["ZCARD", "{sessions}:timeout"]).await, 2);
+    assert_eq!(raw.get::<u64>(&["GET", "sessions"]).await, 4);
     raw.cmd(&["SET", "count", "3"]).await;
     assert_eq!(client.inspect("count").await.unwrap().kind, Some(LockKind::Latch));
     assert!(!client.force_release("count").await.unwrap());
     assert!(raw.exists("count").await, "a latch is no lock");
     assert!(matches!(client.inspect("a\nb").await, Err(LockError::InvalidKey { .. })));
+}
+
+/// The keys, their values and their ends.
+async fn dump(raw: &RawClient) -> BTreeMap<String, (Vec<u8>, Ttl)> {
+    let mut all = BTreeMap::new();
+    for key in raw.keys().await {
+        let value = raw.get(&["DUMP", &key]).await;
+        let ttl = raw.pttl(&key).await;
+        all.insert(key, (value, ttl));
+    }
+    all
+}
+
+/// S-25, S-27: Redisson's owners are locks, each in its own form.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn redissons_holds_are_freed() {
+    let server = RedisServer::start().await;
+    let (client, raw) = (LockClient::connect(&server.url()).await.unwrap(), server.client());
+    let transaction = format!("{OWNER}:6e1f0b6a0c3e4d099f382d4b2f7b3d10");
+    let (write, negative) = (format!("{OWNER}:write"), OWNER.replace(":57", ":-57"));
+    for (name, fields) in [
+        ("plain", vec![OWNER, "2"]),
+        ("transaction", vec![&transaction, "1"]),
+        ("negative", vec![&negative, "1"]),
+        ("write", vec!["mode", "write", &write, "1", OWNER, "1"]),
+    ] {
+        raw.cmd(&[vec!["HSET", name], fields].concat()).await;
+        raw.cmd(&["PEXPIRE", name, "30000"]).await;
+        assert!(client.inspect(name).await.unwrap().kind.is_some(), "{name}");
+        assert!(client.force_release(name).await.unwrap(), "{name}");
+        assert!(!raw.exists(name).await, "{name}");
+    }
+    // Of its permits, only they themselves are known, as 16 random bytes.
+    raw.cmd(&["SET", "permits", "1"]).await;
+    raw.cmd(&["ZADD", "{permits}:timeout", "922337203685477", "\u{1}\u{2}23456789abcdef"]).await;
+    assert_eq!(client.inspect("permits").await.unwrap().kind, Some(LockKind::Semaphore));
+    assert!(client.force_release("permits").await.unwrap());
+    assert_eq!(raw.get::<i64>(&["GET", "permits"]).await, 2);
+}
+
+/// A count that nobody has is not counted up to: every script that meets it answers at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_huge_count_is_answered_at_once() {
+    let server = RedisServer::start().await;
+    let (client, raw) = (LockClient::connect(&server.url()).await.unwrap(), server.client());
+    let soon = LockOptions::builder().wait(Wait::Never).build().unwrap();
+    let at_once = Duration::from_secs(2);
+    let start = Instant::now();
+    for mode in ["read", "write", "mutex", "fair"] {
+        let fields = ["mode", mode, OWNER, "1000000000"];
+        let fields = if mode == "mutex" { &fields[2..] } else { &fields };
+        let set = async || {
+            raw.del(mode).await;
+            raw.cmd(&[&["HSET", mode], fields].concat()).await;
+            raw.cmd(&["PEXPIRE", mode, "30000"]).await;
+        };
+        set().await;
+        let found = timeout(at_once, client.inspect(mode)).await.expect("hangs").unwrap();
+        // A reader whose time-outs are gone has ended.
+        let holders = usize::from(mode == "mutex" || mode == "fair");
+        assert_eq!(found.holders.len(), holders, "{mode}: {found:?}");
+        for (kind, _) in KINDS {
+            let taken = take(&client, kind, mode, soon);
+            if let Ok(guard) = timeout(at_once, taken).await.expect("hangs") {
+                timeout(at_once, guard.release()).await.expect("hangs").unwrap();
+            }
+        }
+        set().await;
+        timeout(at_once, client.force_release(mode)).await.expect("hangs").unwrap();
+        assert!(!raw.exists(mode).await, "{mode}");
+    }
+    assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
 }
 
 /// The waiter in another process has it at once; the old holder hears of it at its next renewal and

@@ -152,7 +152,7 @@ async fn tokens_grow_past_every_counter() {
     assert!(raw.del(counter).await);
     take(0).await;
     let beyond = (1u64 << 53) + 10;
-    raw.cmd(&["SET", counter, &beyond.to_string()]).await;
+    raw.cmd(&["SET", counter, &beyond.to_string(), "KEEPTTL"]).await;
     assert_eq!(take(beyond).await, beyond + 1);
     assert_eq!(take(beyond).await, beyond + 2);
     assert!(matches!(raw.pttl(counter).await, Ttl::Left(_)), "the counter never expires");

@@ -1,6 +1,7 @@
 //! What one request, or several of one owner, may have left in the store.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Contention;
 use crate::gate::Seat;
@@ -65,8 +66,19 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    fn give_back(&self, unsettled: bool, seat: Option<Seat<Stand>>) {
+    /// How long the store keeps what this owner may have there without another word: a hold for its lease, a
+    /// place for its own, which may be the longer one.
+    fn lasts(&self) -> Duration {
         let Contention { engine, options, .. } = self.contention;
+        let lease = options.lease().duration();
+        match self.target.kind().has_places() {
+            true => lease.max(engine.keeper.timing.waiter_lease),
+            false => lease,
+        }
+    }
+
+    fn give_back(&self, unsettled: bool, seat: Option<Seat<Stand>>) {
+        let Contention { engine, .. } = self.contention;
         // The runtime that ran the releaser may be gone.
         engine.keeper.ensure_running();
         engine.keeper.releaser.give(ReleaseJob {
@@ -74,7 +86,7 @@ impl<'a> Attempt<'a> {
             owner: self.owner.clone(),
             // Nobody had it.
             keep_until: None,
-            until: engine.keeper.clock.now().after(options.lease().duration()),
+            until: engine.keeper.clock.now().after(self.lasts()),
             unsettled,
             repeated: false,
             meter: None,

@@ -312,7 +312,7 @@ impl LockClientBuilder {
 
     pub(crate) fn check(&self) -> Result<(), LockError> {
         if let Some(namespace) = &self.namespace {
-            LockKey::new(namespace)?;
+            LockKey::check_namespace(namespace)?;
         }
         let Timing { command_timeout, store_patience, poll_cap, waiter_lease, .. } = self.timing;
         let durations = [

@@ -223,7 +223,7 @@ impl LockClient {
 
     fn full_name(&self, key: LockKey) -> Result<LockKey, LockError> {
         match &self.settings.namespace {
-            None => Ok(key),
+            None => key.whole(),
             Some(namespace) => key.in_namespace(namespace),
         }
     }

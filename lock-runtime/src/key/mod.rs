@@ -1,5 +1,6 @@
 //! Lock names: what is allowed in one, how values get into one, and the Redis keys made of it.
 
+pub(crate) mod companion;
 mod part;
 
 use std::fmt;
@@ -13,7 +14,8 @@ use crate::error::LockError;
 pub const MAX_KEY_BYTES: usize = 512;
 
 /// A checked lock name (S-1): UTF-8, 1 to 512 bytes, no control characters, and with braces only
-/// as one valid Redis hash tag.
+/// as one valid Redis hash tag. No name is what another lock calls a key of its own: names do not begin
+/// with `redisson_lock_token:` and the like, nor end with `:timeout` behind a hash tag.
 ///
 /// # Examples
 ///
@@ -37,9 +39,29 @@ impl LockKey {
     ///
     /// [`LockError::InvalidKey`] that says what is wrong with it.
     pub fn new(name: impl AsRef<str>) -> Result<Self, LockError> {
-        let name = name.as_ref();
+        Self::in_part(name.as_ref())?.whole()
+    }
+
+    /// A name that a namespace may be put in front of, which makes some names good (S-2): to be checked
+    /// as a [`whole`](Self::whole).
+    fn in_part(name: &str) -> Result<Self, LockError> {
         check(name).map_err(|problem| invalid(name, problem))?;
         Ok(Self(Arc::from(name)))
+    }
+
+    /// The same as it is sent: no other lock has a key of this name.
+    pub(crate) fn whole(self) -> Result<Self, LockError> {
+        match companion::check(&self.0) {
+            Ok(()) => Ok(self),
+            Err(problem) => Err(invalid(&self.0, problem)),
+        }
+    }
+
+    /// Checks what is to be put in front of names.
+    pub(crate) fn check_namespace(namespace: &str) -> Result<(), LockError> {
+        Self::new(namespace)?;
+        let starts = companion::check(&[namespace, ":"].concat());
+        starts.map_err(|problem| invalid(namespace, problem))
     }
 
     /// Starts a name that is put together from fixed text and escaped values.
@@ -63,27 +85,6 @@ impl LockKey {
     pub(crate) fn joined<'a>(names: impl IntoIterator<Item = &'a Self>) -> Self {
         let names: Vec<_> = names.into_iter().map(|name| name.0.replace('+', "++")).collect();
         Self(Arc::from(names.join(" + ")))
-    }
-
-    /// The companion key `prefix:{name}`, in the same cluster slot as the name itself (S-2).
-    pub(crate) fn companion(&self, prefix: &str) -> String {
-        let (open, close) = if self.0.contains('{') { ("", "") } else { ("{", "}") };
-        [prefix, ":", open, &self.0, close].concat()
-    }
-
-    /// The name as a prefix of companions that follow Redisson's other pattern, `{name}:…`.
-    pub(crate) fn hash_tag(&self) -> String {
-        if self.0.contains('{') { self.0.to_string() } else { ["{", &self.0, "}"].concat() }
-    }
-
-    /// The channel on which a mutex release is published.
-    pub(crate) fn mutex_channel(&self) -> String {
-        self.companion("redisson_lock__channel")
-    }
-
-    /// The fencing counter.
-    pub(crate) fn fence_counter(&self) -> String {
-        self.companion("redisson_lock_token")
     }
 }
 
@@ -143,7 +144,8 @@ fn invalid(name: &str, problem: String) -> LockError {
     note = "use a `LockKey`, a `&str` or a `String`; put values into a template: `key = \"order:{{id}}\"`"
 )]
 pub trait IntoLockKey {
-    /// Checks and converts.
+    /// Checks and converts. Text that a namespace makes a valid name is accepted; the client checks the
+    /// whole name.
     ///
     /// # Errors
     ///
@@ -165,19 +167,19 @@ impl IntoLockKey for &LockKey {
 
 impl IntoLockKey for &str {
     fn into_lock_key(self) -> Result<LockKey, LockError> {
-        LockKey::new(self)
+        LockKey::in_part(self)
     }
 }
 
 impl IntoLockKey for String {
     fn into_lock_key(self) -> Result<LockKey, LockError> {
-        LockKey::new(self)
+        LockKey::in_part(&self)
     }
 }
 
 impl IntoLockKey for &String {
     fn into_lock_key(self) -> Result<LockKey, LockError> {
-        LockKey::new(self)
+        LockKey::in_part(self)
     }
 }
 

@@ -22,7 +22,7 @@ impl LockSection {
     pub fn validate(self) -> Result<LockConfig, ConfigError> {
         let mut check = Check::default();
         let address = check.address(&self);
-        if let Some(Err(error)) = self.namespace.as_deref().map(LockKey::new) {
+        if let Some(Err(error)) = self.namespace.as_deref().map(LockKey::check_namespace) {
             check.report("lock.namespace", error.to_string());
         }
         check.layers(&self);

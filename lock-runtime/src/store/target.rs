@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::num::NonZeroU32;
 use std::sync::{Arc, LazyLock};
 
-use crate::key::LockKey;
+use crate::key::{LockKey, companion};
 use crate::options::Replicas;
 
 /// Which kind of lock a name is used as.
@@ -130,8 +130,8 @@ impl Target {
     pub fn fair(key: LockKey) -> Arc<Self> {
         let channel = key.mutex_channel();
         let companions = vec![
-            key.companion("redisson_lock_queue"),
-            key.companion("redisson_lock_timeout"),
+            key.companion(companion::FAIR_QUEUE),
+            key.companion(companion::FAIR_TIMEOUTS),
             channel.clone(),
         ];
         Arc::new(Self::new(LockKind::Fair, key, channel, companions))
@@ -149,31 +149,30 @@ impl Target {
 
     /// One side of a read/write lock: [`LockKind::Read`] or [`LockKind::Write`].
     pub(crate) fn side(kind: LockKind, key: LockKey) -> Arc<Self> {
-        let channel = key.companion("redisson_rwlock");
-        let companions = vec![key.companion("redisson_rwlock_writers"), key.hash_tag()];
+        let channel = key.companion(companion::SIDES_CHANNEL);
+        let companions = vec![key.companion(companion::WRITERS), key.hash_tag()];
         Arc::new(Self::new(kind, key, channel, companions))
     }
 
     /// The semaphore of that name, with so many permits.
     pub fn semaphore(key: LockKey, limit: NonZeroU32) -> Arc<Self> {
-        let channel = key.companion("redisson_sc");
-        let companions = vec![permits(&key)];
+        let channel = key.companion(companion::SEMAPHORE_CHANNEL);
+        let companions = vec![key.permits()];
         let target = Self::new(LockKind::Semaphore, key, channel, companions);
         Arc::new(Self { limit: limit.get(), ..target })
     }
 
     /// The count-down latch of that name.
     pub fn latch(key: LockKey) -> Arc<Self> {
-        // Redisson's format here, braces whatever the name has.
-        let channel = format!("redisson_countdownlatch__channel__{{{key}}}");
-        let companions = vec![permits(&key)];
+        let channel = key.latch_channel();
+        let companions = vec![key.permits()];
         Arc::new(Self::new(LockKind::Latch, key, channel, companions))
     }
 
     /// The same latch, told of on a channel that is in the slot of its name whatever that is (S-2).
     #[cfg(feature = "redis")]
     pub(crate) fn with_own_channel(&self) -> Self {
-        let channel = self.key.companion("redisson_countdownlatch__channel");
+        let channel = self.key.companion(companion::LATCH_CHANNEL);
         Self { channel, ..self.clone() }
     }
 
@@ -301,11 +300,6 @@ impl Target {
     pub fn replicas(&self) -> Option<Replicas> {
         self.replicas
     }
-}
-
-/// The key of the permits of a semaphore that are in use.
-fn permits(key: &LockKey) -> String {
-    format!("{}:timeout", key.hash_tag())
 }
 
 /// The channel of one waiter of a fair lock, from the lock's companions.

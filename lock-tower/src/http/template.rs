@@ -242,6 +242,11 @@ mod tests {
             ("a\n{path.b}", "control character '\\n'"),
             ("a{{b", "hash tag"),
             ("a{{}}{path.b}", "hash tag"),
+            (
+                "redisson_lock_token:{path.b}",
+                "begins with `redisson_lock_token:`, which is reserved",
+            ),
+            ("{{{path.b}}}:timeout", "ends with `:timeout` behind a hash tag"),
             (&"x".repeat(513), "513 bytes"),
         ] {
             let message = Template::parse(template).unwrap_err().to_string();

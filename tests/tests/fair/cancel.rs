@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use lock_runtime::{LockClient, LockError, LockOptions};
+use lock_runtime::{Lease, LockClient, LockError, LockOptions};
 use lock_tests::poll_count::{Polled, drop_at_every_await, poll_then_drop};
 use lock_tests::{Proxy, eventually};
 use tokio::time::{Instant, timeout};
 
-use crate::world::{SOON, World, channel, granted};
+use crate::world::{NEVER, SOON, World, channel, granted};
 
 /// S-21: dropped before, during and after the grant of a free lock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -173,4 +173,30 @@ async fn a_shutdown_leaves_the_line() {
     guard.release().await.unwrap();
     granted(behind).await.release().await.unwrap();
     world.nothing_left("s").await;
+}
+
+/// S-17, S-20: a waiter that gives up while it is cut off leaves the line once the server answers again,
+/// also when its place lasts longer than the lease that it asked for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiter_that_gave_up_while_cut_off_leaves_the_line() {
+    let world = World::start().await;
+    let proxy = Proxy::start(world.server.port()).await;
+    let builder = LockClient::builder().waiter_lease(NEVER);
+    let builder = builder.command_timeout(Duration::from_millis(200));
+    let client = builder.connect(&proxy.url()).await.unwrap();
+    let holder = world.client().await;
+    let guard = holder.fair_mutex("o").lock().await.unwrap();
+    let lease = Lease::Fixed(Duration::from_millis(300));
+    let short = LockOptions::builder().lease(lease).build().unwrap();
+    let waiting = tokio::spawn(client.fair_mutex("o").with(short).lock());
+    let length = async || world.queue("o").await.len();
+    eventually(SOON, "it is in line", async || length().await == 1).await;
+    proxy.black_hole();
+    waiting.abort();
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    assert_eq!(length().await, 1, "it was not cut off");
+    proxy.pass();
+    eventually(SOON, "it has left", async || length().await == 0).await;
+    guard.release().await.unwrap();
+    world.nothing_left("o").await;
 }

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use lock_tests::eventually;
+use lock_runtime::{Lease, LockOptions};
+use lock_tests::{Ttl, Worker, eventually};
+use tokio::time::Instant;
 
-use crate::world::{SOON, World, channel, granted};
+use crate::world::{SOON, Waiting, World, channel, granted};
 
 /// How long a Redisson client waits unless told otherwise, in milliseconds.
 const PATIENCE: f64 = 300_000.0;
@@ -41,10 +43,13 @@ impl Peer<'_> {
         }
     }
 
-    /// Lines up behind whoever is last.
+    /// Lines up behind the last waiter, or behind the holder's lease.
     async fn line_up(&self) {
         self.sweep().await;
         let mut from = self.world.now().await;
+        if let Ttl::Left(lease) = self.world.server.client().pttl(self.name).await {
+            from += lease.as_secs_f64() * 1e3;
+        }
         if let Some(last) = self.world.queue(self.name).await.last() {
             from = self.world.score(self.name, last).await.unwrap_or(from);
         }
@@ -198,8 +203,8 @@ async fn a_line_outlives_our_waiters() {
     let wanted = world.score("o", java.owner).await.unwrap() - world.now().await;
     for key in [java.queue(), java.ends()] {
         let left = world.server.client().pttl(&key).await;
-        let long = matches!(left, lock_tests::Ttl::Left(left) if left.as_secs_f64() * 1e3 > wanted);
-        assert!(long || left == lock_tests::Ttl::Forever, "{key}: {left:?} of {wanted} ms");
+        let long = matches!(left, Ttl::Left(left) if left.as_secs_f64() * 1e3 > wanted);
+        assert!(long || left == Ttl::Forever, "{key}: {left:?} of {wanted} ms");
     }
     holder.release().await.unwrap();
     assert!(java.take().await);
@@ -242,4 +247,70 @@ async fn a_dead_redisson_client_is_swept_when_its_time_is_over() {
     java.cmd(&["ZADD", &java.ends(), &soon, java.owner]).await;
     granted(waiting).await.release().await.unwrap();
     world.nothing_left("d").await;
+}
+
+/// The places that `killed_behind` makes last so long.
+const PLACE: Duration = Duration::from_secs(1);
+
+/// Behind each number of Redisson clients lines up a process of ours that is then killed, and last a live
+/// waiter of ours. Returns the live one, once the lock is free and every Redisson client has had it.
+async fn killed_behind(world: &World, name: &str, lease: Duration, peers: &[usize]) -> Waiting {
+    let lease = LockOptions::builder().lease(Lease::Watchdog(lease)).build().unwrap();
+    let holder = world.client().await.fair_mutex(name).with(lease).lock().await.unwrap();
+    let history = tempfile::tempdir().unwrap();
+    let args = [&world.server.url(), history.path().to_str().unwrap(), "1000"];
+    let (mut workers, mut javas) = (Vec::new(), Vec::new());
+    for count in peers {
+        for _ in 0..*count {
+            let owner: &str = format!("java:{}", javas.len()).leak();
+            javas.push(Peer { world, name: name.to_owned().leak(), owner });
+            javas.last().unwrap().line_up().await;
+        }
+        let before = world.queue(name).await.len();
+        let mut worker = Worker::spawn(env!("CARGO_BIN_EXE_fair_worker"), &args, &[]);
+        assert_eq!(worker.next_line(4 * SOON).await, "ready");
+        worker.send(&format!("queue {name} 1"));
+        eventually(SOON, "in line", async || world.queue(name).await.len() > before).await;
+        workers.push(worker);
+    }
+    let (live, _) = world.waiter(&world.client_with_places(PLACE).await, name).await;
+    workers.iter_mut().for_each(Worker::sigkill);
+    holder.release().await.unwrap();
+    for java in javas {
+        eventually(4 * SOON, "its turn", async || java.take().await).await;
+        java.unlock().await;
+    }
+    live
+}
+
+/// S-26: a waiter of ours that is killed behind Redisson clients delays the line by one of its places,
+/// whatever the holder's lease was when those lined up, and however many they are.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_waiter_killed_behind_redisson_delays_by_one_place() {
+    let world = World::start().await;
+    let one = |name, lease, peers: &'static [usize]| {
+        let world = &world;
+        async move {
+            let live = killed_behind(world, name, Duration::from_secs(lease), peers).await;
+            let free = Instant::now();
+            let guard = tokio::time::timeout(4 * SOON, live).await;
+            let guard = guard.unwrap_or_else(|_| panic!("{name}: stuck")).unwrap().unwrap();
+            let took = free.elapsed();
+            guard.release().await.unwrap();
+            world.nothing_left(name).await;
+            (name, took)
+        }
+    };
+    let all = tokio::join!(
+        one("ten", 10, &[1]),
+        one("thirty", 30, &[1]),
+        one("minute", 60, &[1]),
+        one("quarter", 900, &[1]),
+        one("two", 30, &[2]),
+        one("between", 30, &[1, 1]),
+    );
+    for (name, took) in [all.0, all.1, all.2, all.3, all.4, all.5] {
+        // Until the live one looks: a third of a place.
+        assert!(took < 2 * PLACE + SOON / 2, "{name}: {took:?}, {all:?}");
+    }
 }

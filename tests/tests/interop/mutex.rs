@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lock_runtime::{Lease, LockClient, LockError, LockKind, LossCause};
-use lock_tests::eventually;
+use lock_tests::{Ttl, eventually};
 use tokio::time::{Instant, timeout};
 
 use crate::java::Redisson;
@@ -165,6 +165,8 @@ async fn tokens_grow_across_both() {
         };
         assert!(token > last, "{token} after {last} in round {round}");
         last = token;
+        // Redisson would never renew an end that we gave its counter.
+        assert_eq!(world.server.client().pttl("redisson_lock_token:{m}").await, Ttl::Forever);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_runtime::{LockClient, LockError};
+use lock_runtime::{Lease, LockClient, LockError, LockOptions};
 use lock_tests::{Proxy, RedisServer};
 use tokio::time::{Instant, sleep};
 
@@ -90,4 +90,30 @@ async fn waiters_survive_a_reset() {
     writer.release().await.unwrap();
     got(waiter, SOON).await.release().await.unwrap();
     nothing_left(&server, "reset").await;
+}
+
+/// S-17, S-20: a writer that gives up while it is cut off takes its announcement back once the server
+/// answers again, also when that lasts longer than the lease that it asked for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_writer_that_gave_up_while_cut_off_is_not_announced() {
+    let server = RedisServer::start().await;
+    let proxy = Proxy::start(server.port()).await;
+    let builder = LockClient::builder().waiter_lease(Duration::from_secs(3600));
+    let builder = builder.command_timeout(Duration::from_millis(200));
+    let client = builder.connect(&proxy.url()).await.unwrap();
+    let (near, next) = (crate::connect(&server).await, crate::connect(&server).await);
+    let reader = near.rw_lock("off").read().await.unwrap();
+    let lease = Lease::Fixed(Duration::from_millis(300));
+    let short = LockOptions::builder().lease(lease).build().unwrap();
+    let writer = tokio::spawn(client.rw_lock("off").with(short).write());
+    crate::announced(&server, "off", 1).await;
+    proxy.black_hole();
+    writer.abort();
+    sleep(Duration::from_millis(1500)).await;
+    crate::announced(&server, "off", 1).await;
+    proxy.pass();
+    crate::announced(&server, "off", 0).await;
+    got(reading(&next, "off"), AT_ONCE).await.release().await.unwrap();
+    reader.release().await.unwrap();
+    nothing_left(&server, "off").await;
 }

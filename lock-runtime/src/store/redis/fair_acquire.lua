@@ -39,8 +39,10 @@ while head and head ~= ARGV[1] do
     for _, member in ipairs(redis.call('LRANGE', KEYS[3], 0, 999)) do
       redis.call('ZADD', KEYS[4], 'NX', string.format('%.0f', now + keep), member)
     end
-    if redis.call('PTTL', KEYS[4]) == -1 then
-      redis.call('PEXPIRE', KEYS[4], keep + 60000)
+    -- A line that Redisson made has no end, and its time-outs must not end before it.
+    local line_ends = redis.call('PTTL', KEYS[3])
+    if line_ends > 0 and redis.call('PTTL', KEYS[4]) == -1 then
+      redis.call('PEXPIRE', KEYS[4], line_ends)
     end
     break
   end
@@ -78,26 +80,38 @@ if ours or (ttl == -2 and (not head or head == ARGV[1])) then
   return last
 end
 
--- When the place with so many ahead of it ends. A Redisson client that takes the lock moves the
--- time-outs of all who wait back by its own patience, by default five minutes, which it had put on top of
--- whose it found last. Who is behind such a one needs as much more, or would be late at once.
+-- When the place with so many ahead of it ends. A Redisson client that lines up puts its patience, five
+-- minutes unless it says otherwise, on top of the last score it finds, or of the holder's lease; when it takes
+-- the lock or gives up, it moves all scores behind it back by its patience. A place behind such clients
+-- gets as much more as they will take away, or it would count as dead at once.
 local function place_ends(ahead, keep)
   local ends = now + keep
   local latest = redis.call('ZREVRANGE', KEYS[4], 0, 0, 'WITHSCORES')
   if not latest[2] or tonumber(latest[2]) <= ends and is_ours(latest[1]) then
     return ends
   end
+  local peers, last = 0, nil
   -- With more of ours in between, it is put right by the next sign of life.
   local before = ahead > 0 and redis.call('LRANGE', KEYS[3], math.max(0, ahead - 64), ahead - 1) or {}
-  for n = #before, 1, -1 do
+  for n = 1, #before do
     if not is_ours(before[n]) then
-      local its = tonumber(redis.call('ZSCORE', KEYS[4], before[n]) or now)
-      -- How often that will be: also by one that has waited for most of its time.
-      local moves = math.max(0, math.floor((its - now) / 300000 + 0.8))
-      return math.max(ends + moves * 300000, its)
+      peers, last = peers + 1, before[n]
     end
   end
-  return ends
+  if not last then
+    return ends
+  end
+  local its = tonumber(redis.call('ZSCORE', KEYS[4], last) or now)
+  local shift = peers * 300000
+  -- Patience of five minutes each explains the score of the last of them: less, by what they have waited; or
+  -- more, by the lease they found, which may have been renewed since. The lease must not count: it would keep a
+  -- dead waiter of ours in line for as long.
+  local waited, lease = shift - (its - now), math.max(60000, 1.5 * ttl)
+  if waited < 240000 and -waited < lease then
+    return ends + shift
+  end
+  -- Another patience, which nobody can tell from the lease: at least as long as the last of them.
+  return math.max(ends, its)
 end
 
 local keep = tonumber(ARGV[5])

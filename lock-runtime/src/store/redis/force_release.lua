@@ -7,12 +7,12 @@
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
-local function free_sides()
-  local held = redis.call('HGET', KEYS[1], 'mode') == 'write'
-  local fields = redis.call('HGETALL', KEYS[1])
+local function free_sides(mode, fields)
+  local held = mode == 'write'
   for i = 1, #fields, 2 do
     local count = tonumber(fields[i + 1])
-    for n = 1, count and math.max(count, 1) or 0 do
+    -- Further time-outs, if there are any, end by themselves.
+    for n = 1, count and math.min(math.max(count, 1), 256) or 0 do
       local key = ARGV[4] .. ':' .. fields[i] .. ':rwlock_timeout:' .. n
       held = redis.call('DEL', key) == 1 or held
     end
@@ -26,11 +26,14 @@ local function free_mutex()
   redis.call('DEL', KEYS[1])
   -- Redisson's fair lock looks like its plain one, and so both kinds of waiters may be there.
   redis.call('PUBLISH', ARGV[1], '0')
-  local head = redis.call('LINDEX', KEYS[2], 0)
+  local head = redis.call('TYPE', KEYS[2]).ok == 'list' and redis.call('LINDEX', KEYS[2], 0)
   while head do
     local score = redis.call('ZSCORE', KEYS[3], head)
     if not score or tonumber(score) > now then
       redis.call('PUBLISH', ARGV[1] .. ':' .. head, '0')
+      break
+    end
+    if not owner_of(head) then
       break
     end
     redis.call('LPOP', KEYS[2])
@@ -41,12 +44,22 @@ local function free_mutex()
 end
 
 local function free_permits()
-  local all = redis.call('ZCARD', KEYS[4])
-  local held = redis.call('ZCOUNT', KEYS[4], '(' .. string.format('%.0f', now), '+inf')
-  if held == 0 then
+  local all, held = 0, false
+  local members = redis.call('ZRANGE', KEYS[4], 0, -1, 'WITHSCORES')
+  for i = 1, #members, 2 do
+    if permit_owner(members[i]) then
+      all = all + 1
+      held = held or tonumber(members[i + 1]) > now
+    end
+  end
+  if not held then
     return 0
   end
-  redis.call('DEL', KEYS[4])
+  for i = 1, #members, 2 do
+    if permit_owner(members[i]) then
+      redis.call('ZREM', KEYS[4], members[i])
+    end
+  end
   if redis.call('EXISTS', KEYS[1]) == 1 then
     redis.call('INCRBY', KEYS[1], all)
   end
@@ -56,15 +69,11 @@ local function free_permits()
 end
 
 local type = redis.call('TYPE', KEYS[1]).ok
-local lock, mode = type == 'none'
+local lock, mode, fields = type == 'none', nil, nil
 if type == 'hash' then
-  mode = redis.call('HGET', KEYS[1], 'mode') or 'mutex'
-  lock = ({mutex = true, fair = true, read = true, write = true})[mode]
-  local fields = redis.call('HGETALL', KEYS[1])
-  for i = 1, #fields, 2 do
-    local owner = string.match(fields[i], '.:%d') and tonumber(fields[i + 1])
-    lock = lock and (fields[i] == 'mode' or owner)
-  end
+  mode = redis.call('HGET', KEYS[1], 'mode')
+  fields = not stranger(KEYS[1]) and redis.call('HGETALL', KEYS[1])
+  lock = fields and is_lock(mode, fields)
 elseif type == 'string' then
   lock = string.match(redis.call('GET', KEYS[1]), '^-?%d+$')
 end
@@ -75,4 +84,7 @@ end
 if type ~= 'hash' then
   return free_permits()
 end
-return (mode == 'read' or mode == 'write') and free_sides() or free_mutex()
+if mode == 'read' or mode == 'write' then
+  return free_sides(mode, fields)
+end
+return free_mutex()

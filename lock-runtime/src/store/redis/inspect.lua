@@ -20,7 +20,7 @@ end
 -- Redisson has one time-out for each time that a reader entered, ours has one.
 local function reader_left(owner, count)
   local most = -2
-  for n = 1, count do
+  for n = 1, math.min(math.max(count, 1), 256) do
     most = math.max(most, redis.call('PTTL', ARGV[1] .. ':' .. owner .. ':rwlock_timeout:' .. n))
     if n == 1 and most > 0 and count > 64 then
       break
@@ -31,18 +31,16 @@ end
 
 local type = redis.call('TYPE', KEYS[1]).ok
 if type == 'hash' then
-  local mode = redis.call('HGET', KEYS[1], 'mode') or 'mutex'
-  if not ({mutex = true, fair = true, read = true, write = true})[mode] then
+  local mode = redis.call('HGET', KEYS[1], 'mode')
+  local fields = not stranger(KEYS[1]) and redis.call('HGETALL', KEYS[1])
+  if not fields or not is_lock(mode, fields) then
     return redis.error_reply('WRONGTYPE the key holds no lock')
   end
+  mode = mode or 'mutex'
   local ttl = redis.call('PTTL', KEYS[1])
-  local fields = redis.call('HGETALL', KEYS[1])
   for i = 1, #fields, 2 do
     local owner, count = fields[i], tonumber(fields[i + 1])
     if owner ~= 'mode' then
-      if not count or not string.match(owner, '.:%d') then
-        return redis.error_reply('WRONGTYPE the key holds no lock')
-      end
       local reads = mode == 'read' or mode == 'write' and not string.match(owner, ':write$')
       local ends = reads and reader_left(owner, count) or ttl
       if ends ~= -2 then
@@ -61,18 +59,20 @@ elseif type == 'string' or type == 'none' then
   local at = {}
   for i = 1, #permits, 2 do
     -- `uuid:n`, and `uuid:n:2` and so on for its further permits.
-    local owner = string.match(permits[i], '^([^:]+:%d+)') or permits[i]
-    -- Redisson's permits without a lease end in 29 000 years.
-    local score = tonumber(permits[i + 1])
-    left = (left == -1 or score >= 922337203685477) and -1 or math.max(left, score - now)
-    if not at[owner] then
-      at[owner] = #holders + 2
-      holders[#holders + 1] = owner
-      holders[#holders + 1] = 0
+    local owner = permit_owner(permits[i])
+    if owner then
+      -- Redisson's permits without a lease end in 29 000 years.
+      local score = tonumber(permits[i + 1])
+      left = (left == -1 or score >= 922337203685477) and -1 or math.max(left, score - now)
+      if not at[owner] then
+        at[owner] = #holders + 2
+        holders[#holders + 1] = owner
+        holders[#holders + 1] = 0
+      end
+      holders[at[owner]] = holders[at[owner]] + 1
     end
-    holders[at[owner]] = holders[at[owner]] + 1
   end
-  if #permits > 0 then
+  if #holders > 0 then
     kind = 'semaphore'
   elseif value then
     -- Redisson's plain semaphore looks like its latch.

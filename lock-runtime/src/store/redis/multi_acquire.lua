@@ -32,7 +32,7 @@ for i = n + 1, 2 * n do
   end
 end
 for i = n + 1, 2 * n do
-  redis.call('SET', KEYS[i], highest, 'PX', ARGV[4])
+  redis.call('SET', KEYS[i], highest, 'KEEPTTL')
 end
 for i = 1, n do
   if redis.call('HEXISTS', KEYS[i], ARGV[1]) == 0 then

@@ -7,7 +7,7 @@
 -- returns the last reserved token as a string: taken;
 --         an integer: not yet; after so many ms something changes by itself, -1 if nothing does.
 local mode = redis.call('HGET', KEYS[1], 'mode')
-if not mode and redis.call('EXISTS', KEYS[1]) == 1 or mode == 'fair' then
+if mode ~= 'read' and mode ~= 'write' and (mode or redis.call('EXISTS', KEYS[1]) == 1) then
   return redis.error_reply('WRONGTYPE the key holds another kind of lock')
 end
 local ours = redis.call('EXISTS', KEYS[4]) == 1 and redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1
@@ -31,6 +31,13 @@ if ARGV[5] == '1' or not (ours or writes) then
   end
 end
 
+if mode == 'read' and not ours then
+  local prefix = string.sub(KEYS[4], 1, -#(':' .. ARGV[1] .. ':rwlock_timeout:1') - 1)
+  local field = stranger(KEYS[1])
+  if field and redis.call('EXISTS', prefix .. ':' .. field .. ':rwlock_timeout:1') == 0 then
+    return redis.error_reply('WRONGTYPE the key holds no lock')
+  end
+end
 local token, problem = mint(KEYS[2], ARGV[3], ARGV[4])
 if problem then
   return problem

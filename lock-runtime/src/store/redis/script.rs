@@ -10,11 +10,18 @@ use tokio::time::Instant;
 use super::link::{CallError, Link, Notices};
 
 /// The functions that scripts which take a lock begin with.
-const FUNCTIONS: &str =
-    concat!(include_str!("mint.lua"), include_str!("set_end.lua"), include_str!("number.lua"));
+const FUNCTIONS: &str = concat!(
+    include_str!("mint.lua"),
+    include_str!("set_end.lua"),
+    include_str!("number.lua"),
+    include_str!("owner.lua"),
+);
 
 /// What scripts that count permits or latches begin with.
 const NUMBER: &str = include_str!("number.lua");
+
+/// What scripts that tell a lock from a user's data begin with.
+const OWNER: &str = include_str!("owner.lua");
 
 /// A script, as it publishes notices to everybody and as it does in a cluster.
 pub(super) struct Script {
@@ -76,9 +83,14 @@ scripts! {
     END_LATER = "end_later.lua";
     SHOW_COUNT = "show_count.lua";
     MULTI_RELEASE = "multi_release.lua";
-    RAISE_TOKEN = "raise_token.lua";
-    FORCE_RELEASE = "force_release.lua";
 }
+
+pub(super) static RAISE_TOKEN: LazyLock<Script> = LazyLock::new(|| {
+    Script::new([include_str!("mint.lua"), include_str!("raise_token.lua")].concat())
+});
+
+pub(super) static FORCE_RELEASE: LazyLock<Script> =
+    LazyLock::new(|| Script::new([OWNER, include_str!("force_release.lua")].concat()));
 
 /// Takes any number of keys, so it cannot be a part.
 pub(super) static MULTI_ACQUIRE: LazyLock<Script> =
@@ -88,7 +100,7 @@ pub(super) static LATCH: LazyLock<Script> =
     LazyLock::new(|| Script::new([NUMBER, include_str!("latch.lua")].concat()));
 
 pub(super) static INSPECT: LazyLock<Script> =
-    LazyLock::new(|| Script::new([NUMBER, include_str!("inspect.lua")].concat()));
+    LazyLock::new(|| Script::new([NUMBER, OWNER, include_str!("inspect.lua")].concat()));
 
 // How many keys and arguments each takes.
 parts! {

@@ -7,7 +7,7 @@
 --         an integer: not yet; after so many ms something changes by itself, -1 if nothing does.
 local field = ARGV[1] .. ':write'
 local mode = redis.call('HGET', KEYS[1], 'mode')
-if not mode and redis.call('EXISTS', KEYS[1]) == 1 or mode == 'fair' then
+if mode ~= 'read' and mode ~= 'write' and (mode or redis.call('EXISTS', KEYS[1]) == 1) then
   return redis.error_reply('WRONGTYPE the key holds another kind of lock')
 end
 local ours = mode == 'write' and redis.call('HEXISTS', KEYS[1], field) == 1
@@ -27,6 +27,9 @@ if mode == 'read' then
         end
       end
     end
+  end
+  if left == -2 and not is_lock(mode, fields) then
+    return redis.error_reply('WRONGTYPE the key holds no lock')
   end
 end
 

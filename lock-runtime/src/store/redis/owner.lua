@@ -1,0 +1,43 @@
+-- Tell what belongs to a lock from a user's data: functions for scripts that meet what others wrote
+-- (S-4, S-27, S-30, S-32).
+-- hash: one of the KEYS[..]   nothing of ARGV[..]
+-- returns what stands above each function. An owner, of Redisson or of ours, is `uuid:n`; a side, a
+-- transaction or the number of a permit may follow it.
+
+-- The owner that a field or a member begins with, nothing if it names none.
+local function owner_of(field)
+  local owner, rest = string.match(field,
+    '^(%x%x%x%x%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%x%x%x%x%x%x%x%x:%-?%d+)(.*)$')
+  if owner and (rest == '' or string.match(rest, '^:[%w:-]+$')) then
+    return owner
+  end
+end
+
+-- Whether a hash with these fields and values is a lock.
+local function is_lock(mode, fields)
+  local owners = 0
+  for i = 1, #fields, 2 do
+    if owner_of(fields[i]) and string.match(fields[i + 1], '^%d+$') then
+      owners = owners + 1
+    elseif fields[i] ~= 'mode' then
+      return false
+    end
+  end
+  return owners > 0 and (not mode or mode == 'fair' or mode == 'read' or mode == 'write')
+end
+
+-- A field that names no owner, if a look at two of them finds one: a user's hash may be long.
+local function stranger(hash)
+  for _, field in ipairs(redis.call('HRANDFIELD', hash, 2)) do
+    if field ~= 'mode' and not owner_of(field) then
+      return field
+    end
+  end
+end
+
+-- The owner of a permit, or its member in the set if that is Redisson's, which names none: 16
+-- random bytes. Nothing if it is no permit.
+local function permit_owner(member)
+  local random = #member == 16 and string.find(member, '[^%w%p ]')
+  return random and member or owner_of(member)
+end
