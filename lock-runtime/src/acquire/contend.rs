@@ -13,7 +13,7 @@ use super::waiting::Waiting;
 use crate::clock::Tick;
 use crate::error::{BusyReason, LockError, StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
-use crate::gate::Seat;
+use crate::gate::{Seat, head_start};
 use crate::guard::LockGuard;
 use crate::lease::keeper::Keeper;
 use crate::lease::{Hold, Taken, deadline};
@@ -80,12 +80,8 @@ impl<'a> Contender<'a> {
         }
         if !is_look {
             self.let_others_go_first().await;
-        } else if let Some(until) = self.others_first() {
-            // Whoever has heard of the last release has waited for it, and is as good as inside. Those
-            // who come after us are to let him go first as well.
-            if let Some(seat) = self.attempt.seat.take() {
-                seat.leave(Some(until.saturating_duration_since(Instant::now())));
-            }
+        } else if self.others_first().is_some() {
+            // Whoever has heard of the last release has waited for it, and is as good as inside.
             return Err(self.contention.busy(BusyReason::Held, None));
         }
         loop {
@@ -122,13 +118,44 @@ impl<'a> Contender<'a> {
     /// would be a guess.
     async fn let_others_go_first(&mut self) {
         let Some(until) = self.others_first() else { return };
-        self.subscribe().await;
-        self.waiting.notified_until(until).await;
+        if self.subscribe().await {
+            self.leave_to_others(until).await;
+        }
+    }
+
+    /// After a notice: a process that had the lock lately gives those a head start that did not, or the
+    /// quickest few would have it for ever.
+    async fn let_others_have_their_turn(&mut self) {
+        let turns = self.waiting.turns_heard();
+        if turns > 0 && self.others_had(turns) {
+            self.leave_to_others(Instant::now() + head_start()).await;
+        }
+    }
+
+    /// Waits until then, or until all others have had their turn; those who have not get a head start
+    /// each time that the lock comes free meanwhile.
+    async fn leave_to_others(&mut self, mut until: Instant) {
+        while self.waiting.notified_until(until).await {
+            let turns = self.waiting.turns_heard();
+            if self.contention.options.wait() == Wait::Never
+                || turns > 0 && !self.others_had(turns)
+            {
+                return;
+            }
+            if turns > 0 {
+                until = Instant::now() + head_start();
+            }
+        }
     }
 
     /// Until when others may go first.
     fn others_first(&self) -> Option<Instant> {
-        self.attempt.seat.as_ref().and_then(Seat::take_others_first)
+        self.attempt.seat.as_ref().and_then(Seat::others_first)
+    }
+
+    /// Notes that others had so many turns. True if some had none since the last hold of this process.
+    fn others_had(&self, turns: u32) -> bool {
+        self.attempt.seat.as_ref().is_some_and(|seat| seat.others_had(turns))
     }
 
     /// Asks the store and acts on the answer.
@@ -339,6 +366,7 @@ impl<'a> Contender<'a> {
             self.waiting.pause(1..2).await;
             self.let_others_go_first().await;
         }
+        self.let_others_have_their_turn().await;
     }
 }
 

@@ -9,4 +9,7 @@ mod moving;
 mod permissions;
 #[path = "../kinds/mod.rs"]
 mod taking;
+#[path = "../rivals/mod.rs"]
+mod rivals;
+mod turns;
 mod world;
