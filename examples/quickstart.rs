@@ -31,7 +31,8 @@ async fn add_one_locked(name: &str, counter: &Counter) -> Result<(), LockError> 
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    LockClient::in_memory().install();
+    let client = LockClient::in_memory();
+    client.install();
     for (with, locked) in [("with", true), ("without", false)] {
         let (counter, start) = (Arc::new(Counter::default()), Instant::now());
         let mut calls = JoinSet::new();
@@ -51,5 +52,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let (count, took) = (counter.0.load(Ordering::SeqCst), start.elapsed());
         println!("{with} the lock: 50 calls, {count} counted, {} lost, {took:.0?}", 50 - count);
     }
+    // What was dropped and not released yet would otherwise stay locked until its lease ends.
+    client.shutdown(Duration::from_secs(5)).await;
     Ok(())
 }

@@ -24,7 +24,8 @@ pub(crate) fn load() -> Result<LockConfig, Failure> {
     let variables = Env::prefixed("LOCK_")
         .map(|key| format!("lock.{}", key.as_str().replace("__", ".")).into());
     let all = redis.into_iter().fold(file, Figment::merge).merge(variables);
-    Ok(all.extract_inner("lock")?)
+    // Its errors say which file or variable is wrong, and show no password.
+    Ok(LockConfig::from_figment(&all)?)
 }
 
 /// Puts the configuration as it is now into effect, or leaves everything as it was.

@@ -47,11 +47,11 @@ impl AnyLock {
     /// # Examples
     ///
     /// ```
-    /// use lock_runtime::policy::LockFile;
+    /// use lock_runtime::policy::LockConfig;
     /// use lock_runtime::{DeclaredKind, LockClient};
     ///
-    /// let file: LockFile = toml::from_str("[lock.policies.checkout]\nwait = '1s'")?;
-    /// let client = LockClient::builder().config(file.lock).in_memory()?;
+    /// let config = LockConfig::from_toml("[lock.policies.checkout]\nwait = '1s'")?;
+    /// let client = LockClient::builder().config(config).in_memory()?;
     /// let lock = client.any_lock(DeclaredKind::Mutex, ["cart:7"]).follows(&client.policy("checkout")?);
     /// # drop(lock);
     /// # Ok::<_, Box<dyn std::error::Error>>(())

@@ -20,9 +20,9 @@ impl LockClient {
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
     /// use lock_runtime::LockClient;
-    /// use lock_runtime::policy::LockFile;
+    /// use lock_runtime::policy::LockConfig;
     ///
-    /// let file: LockFile = toml::from_str(
+    /// let config = LockConfig::from_toml(
     ///     r#"
     ///     [lock]
     ///     url = "memory:"     # redis://127.0.0.1:6379 for Redis
@@ -30,7 +30,7 @@ impl LockClient {
     ///     wait = "2s"
     ///     "#,
     /// )?;
-    /// let client = LockClient::from_config(file.lock).await?;
+    /// let client = LockClient::from_config(config).await?;
     /// client.install();
     /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
     /// # Ok::<_, Box<dyn std::error::Error>>(())
@@ -60,13 +60,13 @@ impl LockClientBuilder {
     /// ```no_run
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
     /// use lock_runtime::LockClient;
-    /// use lock_runtime::policy::LockFile;
+    /// use lock_runtime::policy::LockConfig;
     /// use std::time::Duration;
     ///
-    /// let file: LockFile = toml::from_str(&std::fs::read_to_string("app.toml")?)?;
+    /// let config = LockConfig::from_toml_file("app.toml")?;
     /// let client = LockClient::builder()
     ///     .store_patience(Duration::from_secs(2))
-    ///     .connect_config(file.lock)
+    ///     .connect_config(config)
     ///     .await?;
     /// # Ok(())
     /// # }

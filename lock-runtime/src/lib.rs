@@ -6,6 +6,7 @@
 //! ```
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
 //! use lock_runtime::{LockClient, LockError, distributed_lock};
+//! use std::time::Duration;
 //!
 //! #[distributed_lock(key = "order:{order_id}", wait = "2s")]
 //! async fn pay(order_id: u64) -> Result<&'static str, LockError> {
@@ -14,8 +15,11 @@
 //! }
 //!
 //! // `LockClient::connect("redis://127.0.0.1").await?` for Redis.
-//! LockClient::in_memory().install();
+//! let client = LockClient::in_memory();
+//! client.install();
 //! assert_eq!(pay(42).await?, "paid");
+//! // The last line of `main`: waits up to five seconds for releases that are still under way.
+//! client.shutdown(Duration::from_secs(5)).await;
 //! # Ok::<_, LockError>(()) })?;
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
@@ -30,6 +34,10 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! A guard that is dropped, also that of an annotated call, releases its lock in the background. A runtime
+//! that ends first leaves the lock in the store until its lease ends, and logs how many releases were
+//! pending; [`LockClient::shutdown`] at the end of `main` waits for them.
 //!
 //! # What is promised
 //!
@@ -59,6 +67,7 @@
 //!
 //! # Features
 //!
+//! - `figment`: `LockConfig::from_figment`, for files under variables of the environment.
 //! - `macros` (default): the [`distributed_lock`] attribute and `#[derive(KeyPart)]`.
 //! - `metrics`: what [`observe::METRICS`] lists, for the recorder of the crate `metrics`.
 //! - `policy` (default): locks configured by a file, in the module `policy`.
@@ -67,6 +76,7 @@
 //!   program.
 //! - `tls-rustls`: `rediss://` addresses, verified against Mozilla's root certificates or, with
 //!   `TlsOptions`, against your own; client certificates.
+//! - `toml` (default): `LockConfig::from_toml` and `from_toml_file`.
 //! - `tracing` (default): the spans of [`observe`]. Events are there without it.
 //!
 //! The client's background work (renewal, release, reconnecting) runs as tasks of the tokio runtime

@@ -79,9 +79,7 @@ impl<'a> Attempt<'a> {
 
     fn give_back(&self, unsettled: bool, seat: Option<Seat<Stand>>) {
         let Contention { engine, .. } = self.contention;
-        // The runtime that ran the releaser may be gone.
-        engine.keeper.ensure_running();
-        engine.keeper.releaser.give(ReleaseJob {
+        engine.keeper.give(ReleaseJob {
             target: Arc::clone(&self.target),
             owner: self.owner.clone(),
             // Nobody had it.

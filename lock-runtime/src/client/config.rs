@@ -34,11 +34,11 @@ impl LockClientBuilder {
     /// # Examples
     ///
     /// ```
-    /// use lock_runtime::policy::LockFile;
+    /// use lock_runtime::policy::LockConfig;
     /// use lock_runtime::{LockClient, Wait};
     ///
-    /// let file: LockFile = toml::from_str("[lock.defaults]\nwait = 'none'")?;
-    /// let client = LockClient::builder().config(file.lock).in_memory()?;
+    /// let config = LockConfig::from_toml("[lock.defaults]\nwait = 'none'")?;
+    /// let client = LockClient::builder().config(config).in_memory()?;
     /// assert_eq!(client.options().wait(), Wait::Never);
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
@@ -78,12 +78,12 @@ impl LockClient {
     /// # Examples
     ///
     /// ```
-    /// use lock_runtime::policy::LockFile;
+    /// use lock_runtime::policy::LockConfig;
     /// use lock_runtime::{LockClient, Wait};
     ///
     /// let client = LockClient::in_memory();
-    /// let file: LockFile = toml::from_str("[lock.policies.checkout]\nwait = 'none'")?;
-    /// client.reload(file.lock)?;
+    /// let config = LockConfig::from_toml("[lock.policies.checkout]\nwait = 'none'")?;
+    /// client.reload(config)?;
     /// assert_eq!(client.policy("checkout")?.settings().wait, Some(Wait::Never));
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
@@ -149,10 +149,10 @@ impl LockClient {
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
     /// use lock_runtime::LockClient;
-    /// use lock_runtime::policy::LockFile;
+    /// use lock_runtime::policy::LockConfig;
     ///
-    /// let file: LockFile = toml::from_str("[lock.policies.checkout]\nkind = 'fair'")?;
-    /// let client = LockClient::builder().config(file.lock).in_memory()?;
+    /// let config = LockConfig::from_toml("[lock.policies.checkout]\nkind = 'fair'")?;
+    /// let client = LockClient::builder().config(config).in_memory()?;
     /// let guard = client.policy_lock("checkout", ["cart:7"]).lock().await?;
     /// assert!(client.fair_mutex("cart:7").try_lock().await?.is_none());
     /// guard.release().await?;
@@ -187,11 +187,11 @@ impl LockClient {
     /// # Examples
     ///
     /// ```
-    /// use lock_runtime::policy::LockFile;
+    /// use lock_runtime::policy::LockConfig;
     /// use lock_runtime::{LockClient, LockSettings, Wait};
     ///
-    /// let file: LockFile = toml::from_str("[lock.policies.checkout]\nmax_waiters = 10")?;
-    /// let client = LockClient::builder().config(file.lock).in_memory()?;
+    /// let config = LockConfig::from_toml("[lock.policies.checkout]\nmax_waiters = 10")?;
+    /// let client = LockClient::builder().config(config).in_memory()?;
     /// let literals = LockSettings { wait: Some(Wait::Never), ..LockSettings::default() };
     /// let options = client.options_of(&client.policy("checkout")?, literals)?;
     /// assert_eq!((options.wait(), options.max_waiters()), (Wait::Never, 10));

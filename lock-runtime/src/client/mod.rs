@@ -43,11 +43,13 @@ use crate::store::{LockKind, Target};
 /// ```no_run
 /// # async fn example() -> Result<(), lock_runtime::LockError> {
 /// use lock_runtime::LockClient;
+/// use std::time::Duration;
 ///
 /// let client = LockClient::connect("redis://127.0.0.1:6379").await?;
 /// client.install(); // annotated functions use it from here on
 /// let guard = client.mutex("order:42").lock().await?;
 /// guard.release().await?;
+/// client.shutdown(Duration::from_secs(5)).await; // the last line of `main`
 /// # Ok(())
 /// # }
 /// ```
@@ -274,6 +276,9 @@ impl LockClient {
     /// line is sent away, and holds that are let go within `grace` are given back to the store
     /// before this returns.
     ///
+    /// What was dropped just before counts: await this at the end of `main`, because the releases of dropped
+    /// guards end with the runtime. What the store has not answered within `grace` is logged, too.
+    ///
     /// Guards that are still alive afterwards stay valid until their lease ends and are not renewed
     /// any more; letting them go still frees the lock.
     ///
@@ -281,6 +286,20 @@ impl LockClient {
     ///
     /// Dropped half way, the client is closed and its guards are as described, but what was dropped
     /// may not have been given back yet.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// use lock_runtime::LockClient;
+    /// use std::time::Duration;
+    ///
+    /// let client = LockClient::in_memory();
+    /// drop(client.mutex("order:42").lock().await?);
+    /// assert!(client.shutdown(Duration::from_secs(5)).await.is_clean());
+    /// # Ok::<_, lock_runtime::LockError>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
     pub async fn shutdown(&self, grace: Duration) -> Shutdown {
         self.engine.close();
         let engines = self.engine.family();
@@ -303,6 +322,14 @@ impl LockClient {
         }
         if report.is_clean() {
             self.engine.keeper.store.close();
+        } else {
+            let Shutdown { still_held, not_given_back } = report;
+            tracing::warn!(
+                still_held,
+                not_given_back,
+                "the lock client was shut down and the grace is over: what is still held is not \
+                 renewed any more, and what is not given back may stay held until its lease ends"
+            );
         }
         report
     }

@@ -34,7 +34,9 @@ use crate::store::{Ownership, RenewRequest};
 /// [`run`](Self::run) is the way to work under it, because it stops the work at that moment.
 ///
 /// Dropping the guard gives the lock back in the background, without blocking;
-/// [`release`](Self::release) does it and waits for the answer.
+/// [`release`](Self::release) does it and waits for the answer. The background work ends with the runtime:
+/// for a guard that is dropped at the end of `main`, await
+/// [`LockClient::shutdown`](crate::LockClient::shutdown) there, or the lock stays held until its lease ends.
 ///
 /// # Examples
 ///

@@ -75,17 +75,33 @@ impl Keeper {
     /// Sees to it that the tasks run: a client may be made before there is a runtime, and may
     /// outlive the one that it was first used on. Does nothing outside of a runtime.
     pub(crate) fn ensure_running(&self) {
-        let Ok(runtime) = Handle::try_current() else { return };
+        self.start_tasks();
+    }
+
+    /// The same; false if no task releases.
+    fn start_tasks(&self) -> bool {
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         let gone =
             |task: &Option<JoinHandle<()>>| task.as_ref().is_none_or(JoinHandle::is_finished);
-        if gone(&tasks.watchdog) && !self.watchdog.is_done() {
-            let task = Arc::clone(&self.watchdog).run(Arc::clone(&self.store));
-            tasks.watchdog = Some(runtime.spawn(task));
+        if let Ok(runtime) = Handle::try_current() {
+            if gone(&tasks.watchdog) && !self.watchdog.is_done() {
+                let task = Arc::clone(&self.watchdog).run(Arc::clone(&self.store));
+                tasks.watchdog = Some(runtime.spawn(task));
+            }
+            if gone(&tasks.releaser) {
+                let task = Arc::clone(&self.releaser).run(Arc::clone(&self.store));
+                tasks.releaser = Some(runtime.spawn(task));
+            }
         }
-        if gone(&tasks.releaser) {
-            let task = Arc::clone(&self.releaser).run(Arc::clone(&self.store));
-            tasks.releaser = Some(runtime.spawn(task));
+        !gone(&tasks.releaser)
+    }
+
+    /// Hands a job to the releaser.
+    pub(crate) fn give(&self, job: ReleaseJob) {
+        self.releaser.give(job);
+        // The runtime that ran the task may be gone, and one that is ending drops a new task at once.
+        if !self.start_tasks() {
+            self.releaser.report_pending();
         }
     }
 
@@ -97,11 +113,10 @@ impl Keeper {
         keep_until: Option<Tick>,
         after: Option<AfterRelease>,
     ) {
-        self.ensure_running();
         let repeated = hold.is_released();
         hold.mark_released();
         self.watchdog.remove(hold);
-        self.releaser.give(ReleaseJob {
+        self.give(ReleaseJob {
             target: Arc::clone(&hold.target),
             owner: hold.owner.clone(),
             keep_until,

@@ -64,6 +64,8 @@ pub(crate) struct Releaser {
     idle: Notify,
     /// Told whenever the last job of some name has had its first answer.
     answered: Notify,
+    /// How many pending releases the log knows of since a task last ran.
+    reported: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -84,6 +86,7 @@ impl Releaser {
             unfinished: AtomicUsize::new(0),
             idle: Notify::new(),
             answered: Notify::new(),
+            reported: AtomicUsize::new(0),
         })
     }
 
@@ -142,12 +145,41 @@ impl Releaser {
         self.wake.notify_one();
     }
 
+    /// Logs how many releases are pending that no task works at. Again only once they have doubled:
+    /// a runtime that ends drops one guard after the other.
+    pub(crate) fn report_pending(&self) {
+        let pending = self.queue().jobs.len();
+        let reported = self.reported.load(Ordering::Relaxed);
+        if pending > 0 && pending >= reported * 2 {
+            self.reported.store(pending, Ordering::Relaxed);
+            tracing::warn!(
+                pending,
+                "the runtime ended before the store had answered these releases: their locks may \
+                 stay held until their leases end; await `LockClient::shutdown` before the end"
+            );
+        }
+    }
+
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The task. Ends when closed and idle.
-    pub(crate) async fn run(self: Arc<Self>, store: Arc<dyn Store>) {
+    /// The task. Ends when closed and idle, or with its runtime, which may drop it before its first
+    /// poll.
+    pub(crate) fn run(
+        self: Arc<Self>,
+        store: Arc<dyn Store>,
+    ) -> impl Future<Output = ()> + Send + 'static {
+        // Dropped after the jobs under way have gone back into the queue.
+        let ending = Ending(Arc::clone(&self));
+        async move {
+            let _ending = ending;
+            self.drive(store).await;
+        }
+    }
+
+    async fn drive(self: Arc<Self>, store: Arc<dyn Store>) {
+        self.reported.store(0, Ordering::Relaxed);
         let mut in_flight = FuturesUnordered::new();
         loop {
             let (jobs, closed) = {
@@ -240,6 +272,15 @@ impl Drop for Unanswered {
                 releaser.answered.notify_waiters();
             }
         }
+    }
+}
+
+/// Says what is pending when the task ends.
+struct Ending(Arc<Releaser>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.0.report_pending();
     }
 }
 

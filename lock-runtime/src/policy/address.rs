@@ -80,11 +80,11 @@ table!(Sentinel, r#"{ master = "…", nodes = […] }"#);
 /// # Examples
 ///
 /// ```
-/// use lock_runtime::policy::{LockAddress, LockFile};
+/// use lock_runtime::policy::{LockAddress, LockConfig};
 ///
-/// let file: LockFile = toml::from_str("[lock]\nurl = 'memory:'")?;
-/// assert_eq!(file.lock.address(), Some(&LockAddress::Memory));
-/// # Ok::<_, toml::de::Error>(())
+/// let config = LockConfig::from_toml("[lock]\nurl = 'memory:'")?;
+/// assert_eq!(config.address(), Some(&LockAddress::Memory));
+/// # Ok::<_, lock_runtime::ConfigError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]

@@ -4,9 +4,13 @@ use std::fmt;
 
 use serde_path_to_error::{Path, Segment};
 
+use super::secret::{self, in_address, undrawn, without_secrets};
+
 /// Why a configuration is refused: every problem that was found, each with the path to it.
 ///
-/// What is not even of the right type is reported alone, everything else together.
+/// What is not even of the right type is reported alone, everything else together. Neither a message nor
+/// a path shows what may be a password: values of addresses, and names and values that look like one, are
+/// written as `…`.
 ///
 /// # Examples
 ///
@@ -14,13 +18,12 @@ use serde_path_to_error::{Path, Segment};
 /// use lock_runtime::policy::LockConfig;
 ///
 /// let text = "[lock.policies.checkout]\nbase = 'strct'\nwait = '0s'\n[lock.base.strict]";
-/// let error = LockConfig::from_deserializer(toml::Deserializer::parse(text)?).unwrap_err();
+/// let error = LockConfig::from_toml(text).unwrap_err();
 /// let problems: Vec<_> = error.problems().iter().map(ToString::to_string).collect();
 /// assert_eq!(problems, [
 ///     "lock.policies.checkout.wait: \"0s\" never waits; write \"none\" to say so",
 ///     "lock.policies.checkout.base: there is no lock.base.strct; did you mean \"strict\"?",
 /// ]);
-/// # Ok::<_, toml::de::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigError {
@@ -55,10 +58,33 @@ impl ConfigError {
         root: &str,
         error: &serde_path_to_error::Error<impl fmt::Display>,
     ) -> Self {
+        let path = path_text(root, error.path());
         let (said, place) = undrawn(&error.inner().to_string());
+        let said = without_secrets(&said, in_address(&path));
         let near = suggestion(&said).map(|name| format!("; did you mean `{name}`?"));
         let message = format!("{said}{}{place}", near.unwrap_or_default());
-        Self::new(vec![ConfigProblem { path: path_text(root, error.path()), message }])
+        Self::new(vec![ConfigProblem { path, message }])
+    }
+
+    /// What a parser says of a text that it cannot read.
+    #[cfg(any(feature = "toml", feature = "figment"))]
+    pub(super) fn unreadable(what: &str, error: &impl fmt::Display) -> Self {
+        let (said, place) = undrawn(&error.to_string());
+        let said = without_secrets(&said, false);
+        Self::new(vec![ConfigProblem::new("", format!("{what}: {said}{place}"))])
+    }
+
+    /// The same, with where the value at each path comes from.
+    #[cfg(feature = "figment")]
+    pub(super) fn with_sources(mut self, source: impl Fn(&str) -> Option<String>) -> Self {
+        for problem in &mut self.problems {
+            if let Some(source) = source(&problem.path)
+                && !problem.message.ends_with(&source)
+            {
+                problem.message = format!("{} in {source}", problem.message);
+            }
+        }
+        self
     }
 
     /// The problems, never none.
@@ -112,6 +138,7 @@ pub(super) fn join(under: &str, name: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '*');
     let quoted = name.is_empty() || !name.chars().all(plain);
     match (under, quoted) {
+        _ if secret::may_be_secret(name) => format!("{under}.…").trim_start_matches('.').to_owned(),
         ("", _) => name.to_owned(),
         (under, true) => format!("{under}.{name:?}"),
         (under, false) => format!("{under}.{name}"),
@@ -124,24 +151,6 @@ fn path_text(root: &str, path: &Path) -> String {
         Segment::Map { key } => join(&text, key),
         Segment::Enum { .. } | Segment::Unknown => text,
     })
-}
-
-/// What is said and, of TOML, where. TOML draws the line too, which may have a password in it.
-fn undrawn(message: &str) -> (String, String) {
-    let drawn = |line: &&str| {
-        line.trim_start_matches(|c: char| c.is_ascii_digit() || c == ' ').starts_with('|')
-    };
-    let lines = message.lines().filter(|line| !line.trim().is_empty() && !drawn(line));
-    let lines: Vec<_> = lines.map(str::trim).collect();
-    match &lines[..] {
-        [place, said @ ..] if !said.is_empty() => {
-            match place.strip_prefix("TOML parse error at ") {
-                Some(place) => (said.join(" "), format!(" ({place})")),
-                None => (lines.join(" "), String::new()),
-            }
-        }
-        lines => (lines.join(" "), String::new()),
-    }
 }
 
 /// The known name that an unknown one was meant to be: serde names them all, in backticks.

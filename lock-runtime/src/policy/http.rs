@@ -16,12 +16,12 @@ use super::text;
 /// ```
 /// use lock_runtime::policy::{BusyStatus, HoldUntil, LockConfig};
 ///
-/// let config = LockConfig::from_deserializer(toml::Deserializer::parse(
+/// let config = LockConfig::from_toml(
 ///     r#"
 ///     [lock.policies.checkout]
 ///     http = { busy = 423, hold = "body", methods = ["POST"] }
 ///     "#,
-/// )?)?;
+/// )?;
 /// let policy = config.policy("checkout")?;
 /// assert_eq!(policy.http().busy, Some(BusyStatus::Locked));
 /// assert_eq!(policy.http().hold, Some(HoldUntil::Body));

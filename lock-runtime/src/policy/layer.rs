@@ -6,6 +6,7 @@ use humantime::format_duration;
 
 use super::error::ConfigProblem;
 use super::model::LockPolicy;
+use super::secret::quoted;
 use super::{template, text};
 use crate::options::{Lease, MAX_LEASE, MIN_LEASE, Wait};
 use crate::settings::DeclaredKind;
@@ -60,7 +61,7 @@ impl Layer<'_> {
         if let Some(key) = &policy.key
             && let Some(problem) = template::problem(key)
         {
-            found.push(self.problem("key", format!("{key:?} {problem}")));
+            found.push(self.problem("key", format!("{} {problem}", quoted(key))));
         }
         let http = format!("{}.http", self.path);
         found.extend(methods(&http, policy.http.methods.as_deref()));
@@ -86,7 +87,8 @@ pub(super) fn methods(path: &str, methods: Option<&[String]>) -> Vec<ConfigProbl
     };
     let wrong = methods.iter().enumerate().filter(|(_, method)| !token(method));
     let problem = |(at, method): (usize, &String)| {
-        let message = format!("{method:?} is no method; write them in capitals, such as \"POST\"");
+        let method = quoted(method);
+        let message = format!("{method} is no method; write them in capitals, such as \"POST\"");
         ConfigProblem::new(format!("{path}[{at}]"), message)
     };
     wrong.map(problem).collect()

@@ -35,38 +35,41 @@
 //!
 //! # Reading it
 //!
-//! Any format that serde reads will do. [`LockConfig`] is the table `[lock]` and can be a field of a
-//! program's own configuration; [`LockFile`] is a file that has such a table. What is wrong is refused
-//! when it is read, with the path to it. `LockClient::from_config(config)` connects to the address in it;
+//! `LockConfig::from_toml_file` reads a file, `from_toml` a text (feature `toml`), and `from_figment` what
+//! figment has put together (feature `figment`). What is wrong is refused when it is read, with the path to
+//! it, and no error shows a password. `LockClient::from_config(config)` connects to the address in it;
 //! where the program says itself what to connect to, it goes in with `LockClient::builder().config(…)`.
 //! Words are as in attributes, but in quotes: `wait = "none"`, `lease = "watchdog 45s"`.
 //!
+//! A program's own tables may be in the same file. Read the locks first: the errors of `toml::from_str`
+//! quote the line that is wrong, and that of an address may have a password in it.
+//!
 //! ```
 //! use lock_runtime::LockClient;
-//! use lock_runtime::policy::{LockConfig, LockFile};
+//! use lock_runtime::policy::LockConfig;
 //! use serde::Deserialize;
 //!
 //! #[derive(Deserialize)]
 //! struct AppConfig {
 //!     port: u16,
-//!     lock: LockConfig,
 //! }
 //!
-//! let app: AppConfig = toml::from_str(
-//!     r#"
+//! let text = r#"
 //!     port = 8080
 //!     [lock.policies.checkout]
 //!     wait = "2s"
-//!     "#,
-//! )?;
-//! let client = LockClient::builder().config(app.lock).in_memory()?;
+//! "#;
+//! let locks = LockConfig::from_toml(text)?;
+//! let app: AppConfig = toml::from_str(text)?;
+//! let client = LockClient::builder().config(locks).in_memory()?;
 //! assert_eq!(client.policy("checkout")?.name(), "checkout");
-//!
-//! let file: LockFile = serde_json::from_str(r#"{ "lock": { "defaults": { "wait": "3s" } } }"#)?;
-//! assert!(file.lock.policy("checkout").is_err());
 //! # assert_eq!(app.port, 8080);
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! Other formats that serde reads will do as well: [`LockConfig::from_deserializer`] has errors of the same
+//! kind. [`LockConfig`] also implements `Deserialize`, to be a field of a program's own configuration; the
+//! error is then the format's, which may add the text around what is wrong.
 //!
 //! # With variables of the environment
 //!
@@ -74,6 +77,8 @@
 //! lower-cased, so they reach only names without capitals and, in most shells, without `-`.
 //!
 //! ```
+//! # #[cfg(feature = "figment")]
+//! # fn main() -> Result<(), lock_runtime::ConfigError> {
 //! use figment::Figment;
 //! use figment::providers::{Env, Format, Toml};
 //! use lock_runtime::policy::LockConfig;
@@ -81,13 +86,16 @@
 //! let variables = Env::prefixed("LOCK_").map(|key| {
 //!     format!("lock.{}", key.as_str().replace("__", ".")).into()
 //! });
-//! let config: LockConfig = Figment::new()
+//! let figment = Figment::new()
 //!     .merge(("lock.namespace", "shop")) // what the program says
 //!     .merge(Toml::file("app.toml")) // or `Json::file`
-//!     .merge(variables)
-//!     .extract_inner("lock")?;
+//!     .merge(variables);
+//! let config = LockConfig::from_figment(&figment)?; // feature `figment`
 //! assert_eq!(config.namespace(), Some("shop"));
-//! # Ok::<_, figment::Error>(())
+//! # Ok(())
+//! # }
+//! # #[cfg(not(feature = "figment"))]
+//! # fn main() {}
 //! ```
 //!
 //! # Who has the last word
@@ -99,9 +107,12 @@ mod address;
 mod error;
 mod http;
 mod layer;
+#[cfg(any(feature = "toml", feature = "figment"))]
+mod load;
 mod model;
 mod pattern;
 mod resolve;
+mod secret;
 mod sites;
 mod table;
 mod template;
@@ -127,7 +138,7 @@ use crate::settings::LockSettings;
 ///
 /// It implements `Deserialize`, so it can be a field of a program's own configuration; what is wrong is
 /// then an error of the format, with the path in its text. See the [module](self) for what it looks
-/// like.
+/// like, and for how to read it without passwords in errors.
 ///
 /// # Examples
 ///
@@ -135,7 +146,7 @@ use crate::settings::LockSettings;
 /// use lock_runtime::policy::LockConfig;
 ///
 /// let text = "[lock.policies.checkout]\nwait = 5";
-/// let error = LockConfig::from_deserializer(toml::Deserializer::parse(text)?).unwrap_err();
+/// let error = LockConfig::from_toml(text).unwrap_err();
 /// assert_eq!(
 ///     error.to_string(),
 ///     "lock.policies.checkout.wait: invalid type: integer `5`, expected how long to wait: \"3s\", \
@@ -157,14 +168,19 @@ pub struct LockConfig {
 
 /// A file with a table `[lock]`; its other tables are not looked at.
 ///
+/// For formats whose errors show no part of the file, such as JSON. Read TOML with
+/// `LockConfig::from_toml`: the error of `toml::from_str` quotes the line that is wrong, which may have a
+/// password in it.
+///
 /// # Examples
 ///
 /// ```
 /// use lock_runtime::policy::LockFile;
 ///
-/// let file: LockFile = toml::from_str("[lock]\nnamespace = 'shop'\n[server]\nport = 80")?;
+/// let text = r#"{ "lock": { "namespace": "shop" }, "server": { "port": 80 } }"#;
+/// let file: LockFile = serde_json::from_str(text)?;
 /// assert_eq!(file.lock.namespace(), Some("shop"));
-/// # Ok::<_, toml::de::Error>(())
+/// # Ok::<_, serde_json::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[non_exhaustive]
@@ -176,8 +192,8 @@ pub struct LockFile {
 impl LockConfig {
     /// Reads a file that has a table `[lock]`, of any format; its other tables are not looked at.
     ///
-    /// As `toml::from_str::<LockFile>(…)` and the like, but the error is a [`ConfigError`] with every
-    /// problem apart.
+    /// As `serde_json::from_str::<LockFile>(…)` and the like, but the error is a [`ConfigError`] with every
+    /// problem apart, which shows no password. For TOML, [`from_toml`](Self::from_toml) parses as well.
     ///
     /// # Errors
     ///
@@ -214,10 +230,10 @@ impl LockConfig {
     /// # Examples
     ///
     /// ```
-    /// use lock_runtime::policy::LockFile;
+    /// use lock_runtime::policy::LockConfig;
     ///
     /// let text = "[lock.policies]\n'*' = {}\n'tenant-*' = {}\ntenant-7 = {}";
-    /// let config = toml::from_str::<LockFile>(text)?.lock;
+    /// let config = LockConfig::from_toml(text)?;
     /// assert_eq!(config.policy("tenant-7")?.name(), "tenant-7");
     /// assert_eq!(config.policy("tenant-8")?.name(), "tenant-*");
     /// assert_eq!(config.policy("order")?.name(), "*");

@@ -181,11 +181,11 @@ table!(LockRoute, "a table with a path and a policy");
 /// # Examples
 ///
 /// ```
-/// use lock_runtime::policy::LockFile;
+/// use lock_runtime::policy::LockConfig;
 /// use lock_runtime::{LockSettings, Wait};
 ///
 /// let text = "[lock]\noverride = 'config'\n[lock.policies.checkout]\nwait = 'none'";
-/// let config = toml::from_str::<LockFile>(text)?.lock;
+/// let config = LockConfig::from_toml(text)?;
 /// let literals = LockSettings { wait: Some(Wait::Forever), ..LockSettings::default() };
 /// assert_eq!(config.policy("checkout")?.resolve(literals).wait, Some(Wait::Never));
 /// # Ok::<_, Box<dyn std::error::Error>>(())

@@ -20,14 +20,14 @@ use crate::settings::LockSettings;
 /// use lock_runtime::{LockClient, LockSettings, Wait};
 /// use std::time::Duration;
 ///
-/// let config = LockConfig::from_deserializer(toml::Deserializer::parse(
+/// let config = LockConfig::from_toml(
 ///     r#"
 ///     [lock.defaults]
 ///     wait = "3s"
 ///     [lock.policies."tenant-*"]
 ///     max_hold = "5m"
 ///     "#,
-/// )?)?;
+/// )?;
 /// let client = LockClient::builder().config(config).in_memory()?;
 ///
 /// let policy = client.policy("tenant-7")?;
@@ -111,12 +111,12 @@ impl Policy {
     /// # Examples
     ///
     /// ```
-    /// use lock_runtime::policy::{BusyStatus, HttpPolicy, LockFile};
+    /// use lock_runtime::policy::{BusyStatus, HttpPolicy, LockConfig};
     ///
-    /// let file: LockFile = toml::from_str("[lock.policies.a]\nhttp = { busy = 423 }")?;
+    /// let config = LockConfig::from_toml("[lock.policies.a]\nhttp = { busy = 423 }")?;
     /// let mut literals = HttpPolicy::default();
     /// literals.busy = Some(BusyStatus::Conflict);
-    /// let resolved = file.lock.policy("a")?.resolve_http(&literals);
+    /// let resolved = config.policy("a")?.resolve_http(&literals);
     /// assert_eq!(resolved.busy, Some(BusyStatus::Conflict));
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
@@ -154,7 +154,7 @@ impl Policy {
     /// ```
     /// # use lock_runtime::policy::LockConfig;
     /// let text = "[lock.policies]\nold = {}\nnew = { enforce = 0 }";
-    /// let config = LockConfig::from_deserializer(toml::Deserializer::parse(text)?)?;
+    /// let config = LockConfig::from_toml(text)?;
     /// assert!(config.policy("old")?.is_enforced_now());
     /// assert!(!config.policy("new")?.is_enforced_now());
     /// # Ok::<_, Box<dyn std::error::Error>>(())

@@ -8,6 +8,7 @@ use super::http::HttpPolicy;
 use super::layer::{self, Layer};
 use super::model::{LockPolicy, LockRoute, LockSection};
 use super::resolve::{Policy, Resolved};
+use super::secret::{may_be_secret, quoted, shown};
 use super::{LockConfig, pattern, template};
 use crate::key::LockKey;
 use crate::observe::Label;
@@ -22,8 +23,10 @@ impl LockSection {
     pub fn validate(self) -> Result<LockConfig, ConfigError> {
         let mut check = Check::default();
         let address = check.address(&self);
-        if let Some(Err(error)) = self.namespace.as_deref().map(LockKey::check_namespace) {
-            check.report("lock.namespace", error.to_string());
+        if let Some(namespace) = &self.namespace
+            && let Err(error) = LockKey::check_namespace(namespace)
+        {
+            check.report("lock.namespace", harmless(error.to_string(), &[namespace]));
         }
         check.layers(&self);
         let (policies, patterns) = check.policies(&self, address.as_ref());
@@ -226,7 +229,7 @@ impl Check {
             let path = format!("{}.base", last.path);
             let Some(policy) = bases.get(name) else {
                 let message = match nearest(name, bases.keys().map(String::as_str)) {
-                    Some(near) => format!("; did you mean {near:?}?"),
+                    Some(near) => format!("; did you mean {}?", quoted(near)),
                     None => "; add it, or take this out".to_owned(),
                 };
                 self.report(path, format!("there is no {}{message}", join("lock.base", name)));
@@ -245,9 +248,9 @@ impl Check {
     /// Names the cycle from its first name, so that it reads the same from wherever it was entered.
     fn cycle(&mut self, names: &[&str]) {
         let first = names.iter().enumerate().min_by_key(|(_, name)| **name).map_or(0, |(at, _)| at);
-        let mut round: Vec<_> = names[first..].iter().chain(&names[..first]).copied().collect();
+        let round = names[first..].iter().chain(&names[..first]).chain(&names[first..=first]);
+        let round: Vec<_> = round.map(|name| shown(name)).collect();
         let path = format!("{}.base", join("lock.base", names[first]));
-        round.push(names[first]);
         let message = format!("bases go round in a circle: {}; break it", round.join(" → "));
         self.report(path, message);
     }
@@ -274,15 +277,17 @@ impl Check {
         for (at, route) in routes.iter().enumerate() {
             let path = format!("lock.routes[{at}]");
             if let Err(error) = config.policy(&route.policy) {
-                self.report(format!("{path}.policy"), error.to_string());
+                let known = config.policies().map(|policy| policy.name());
+                let names: Vec<_> = known.chain([route.policy.as_str()]).collect();
+                self.report(format!("{path}.policy"), harmless(error.to_string(), &names));
             }
             if let Some(problem) = template::path_problem(&route.path) {
-                self.report(format!("{path}.path"), format!("{:?} {problem}", route.path));
+                self.report(format!("{path}.path"), format!("{} {problem}", quoted(&route.path)));
             }
             if let Some(key) = &route.key
                 && let Some(problem) = template::problem(key)
             {
-                self.report(format!("{path}.key"), format!("{key:?} {problem}"));
+                self.report(format!("{path}.key"), format!("{} {problem}", quoted(key)));
             }
             self.report_all(layer::methods(&path, route.methods.as_deref()));
             let methods = route.methods.iter().flatten().map(|method| Some(method.as_str()));
@@ -290,15 +295,23 @@ impl Check {
             for method in methods.chain(all) {
                 if let Some(before) = taken.insert((&route.path, method), at) {
                     let what = method.map_or(String::new(), |method| format!("{method} "));
-                    let message = format!(
-                        "{what}{} is lock.routes[{before}] already; take one out",
-                        route.path
-                    );
+                    let route = shown(&route.path);
+                    let message =
+                        format!("{what}{route} is lock.routes[{before}] already; take one out");
                     self.report(&path, message);
                 }
             }
         }
     }
+}
+
+/// What another part says of these names, unless one of them may be secret.
+fn harmless(message: String, names: &[&str]) -> String {
+    if names.iter().any(|name| may_be_secret(name)) {
+        let kind = message.split(" \"").next().unwrap_or_default();
+        return format!("{kind} \"…\": the name is not shown, as it looks like an address");
+    }
+    message
 }
 
 fn one_server(url: &Address) -> LockAddress {

@@ -27,11 +27,17 @@ where
     Locked::new(wanted, body, B::WAIT, returns)
 }
 
-/// Runs `body` under the lock, or skips it if somebody else has the lock. Does not wait unless told.
+/// Runs `body` under the lock, or skips it if another holder has the lock. Does not wait unless told.
+///
+/// # Panics
+///
+/// If there is no client and the return type cannot say so: the body would never run.
+#[track_caller]
 pub fn locked_or_skip<B: Body>(wanted: Wanted, body: B) -> Locked<B>
 where
     B::Output: SkipReturn,
 {
+    let wanted = if B::Output::HAS_ERRORS { wanted } else { wanted.require_client() };
     let returns = Returns { failed: B::Output::failed, skipped: Some(B::Output::skipped) };
     Locked::new(wanted, body, Some(Wait::Never), returns)
 }

@@ -30,6 +30,8 @@ impl<T, E: From<LockError>> ErrorReturn for Result<T, E> {
             `E: From<LockError>`"
 )]
 pub trait SkipReturn {
+    /// Whether a failure can be told from a skipped run.
+    const HAS_ERRORS: bool;
     /// The value that says that somebody else had the lock.
     fn skipped() -> Self;
     /// The value that says that the lock failed. Types without room for an error log it.
@@ -37,6 +39,8 @@ pub trait SkipReturn {
 }
 
 impl SkipReturn for () {
+    const HAS_ERRORS: bool = false;
+
     fn skipped() {}
 
     fn failed(error: LockError) {
@@ -45,6 +49,8 @@ impl SkipReturn for () {
 }
 
 impl<T> SkipReturn for Option<T> {
+    const HAS_ERRORS: bool = false;
+
     fn skipped() -> Self {
         None
     }
@@ -56,6 +62,8 @@ impl<T> SkipReturn for Option<T> {
 }
 
 impl<T: SkippedValue, E: From<LockError>> SkipReturn for Result<T, E> {
+    const HAS_ERRORS: bool = true;
+
     fn skipped() -> Self {
         Ok(T::skipped())
     }

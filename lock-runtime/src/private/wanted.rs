@@ -148,14 +148,33 @@ impl Wanted {
         self.when
     }
 
+    /// Finds the client now, if the lock is wanted.
+    ///
+    /// # Panics
+    ///
+    /// If there is none.
+    #[track_caller]
+    pub(super) fn require_client(mut self) -> Self {
+        if self.when && self.client.is_none() {
+            self.client = LockClient::current();
+            if self.client.is_none() {
+                panic!("{}", self.no_client());
+            }
+        }
+        self
+    }
+
+    fn no_client(&self) -> LockError {
+        LockError::NoClient { site: self.site.name().to_owned() }
+    }
+
     /// What to take, and how. With `unless_said`, that is how long to wait if nobody says so.
     ///
     /// What is wrong with a call is its lock's to tell, once it is known whether that may stop the call:
     /// where there is no client or no such policy, it is not.
     pub(super) fn lock(mut self, unless_said: Option<Wait>) -> Result<Lock, LockError> {
         let client = self.client.take().or_else(LockClient::current);
-        let no_client = || LockError::NoClient { site: self.site.name().to_owned() };
-        let resolved = client.ok_or_else(no_client).and_then(|client| {
+        let resolved = client.ok_or_else(|| self.no_client()).and_then(|client| {
             let said = self.settings.or(self.site.settings());
             let resolved = resolve(&client, self.site, said, unless_said)?;
             Ok((client, resolved))

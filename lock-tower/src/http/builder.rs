@@ -265,10 +265,10 @@ impl HttpLockLayerBuilder {
     /// # Examples
     ///
     /// ```
-    /// use lock_runtime::{LockClient, policy::LockFile};
+    /// use lock_runtime::{LockClient, policy::LockConfig};
     /// use lock_tower::LockLayer;
     ///
-    /// let file: LockFile = toml::from_str(
+    /// let config = LockConfig::from_toml(
     ///     r#"
     ///     [lock.policies.checkout]
     ///     key = "cart:{header.x-cart}"
@@ -276,7 +276,7 @@ impl HttpLockLayerBuilder {
     ///     http = { busy = 423, hold = "response" }
     ///     "#,
     /// )?;
-    /// let client = LockClient::builder().config(file.lock).in_memory()?;
+    /// let client = LockClient::builder().config(config).in_memory()?;
     /// let layer = LockLayer::http().client(client).policy("checkout").build()?;
     /// # let _ = layer;
     /// # Ok::<_, Box<dyn std::error::Error>>(())

@@ -41,10 +41,10 @@ impl LockLayer {
     ///
     /// ```
     /// use axum::{Router, routing::post};
-    /// use lock_runtime::{LockClient, policy::LockFile};
+    /// use lock_runtime::{LockClient, policy::LockConfig};
     /// use lock_tower::LockLayer;
     ///
-    /// let file: LockFile = toml::from_str(
+    /// let config = LockConfig::from_toml(
     ///     r#"
     ///     [lock.policies.checkout]
     ///     key = "order:{path.id}"
@@ -56,7 +56,7 @@ impl LockLayer {
     ///     policy = "checkout"
     ///     "#,
     /// )?;
-    /// let client = LockClient::builder().config(file.lock).in_memory()?;
+    /// let client = LockClient::builder().config(config).in_memory()?;
     /// let app: Router = Router::new()
     ///     .route("/orders/{order}/pay", post(async || "paid"))
     ///     .route("/health", post(async || "well"))
@@ -114,17 +114,17 @@ impl HttpLockLayer {
     /// # Examples
     ///
     /// ```
-    /// use lock_runtime::{LockClient, policy::LockFile};
+    /// use lock_runtime::{LockClient, policy::LockConfig};
     /// use lock_tower::LockLayer;
     ///
     /// let route = "[[lock.routes]]\npath = '/orders/{id}/pay'\npolicy = 'checkout'\n";
-    /// let file = |policy: &str| toml::from_str::<LockFile>(&format!("{policy}\n{route}"));
+    /// let file = |policy: &str| LockConfig::from_toml(&format!("{policy}\n{route}"));
     /// let good = file("[lock.policies.checkout]\nkey = 'order:{path.id}'")?;
-    /// let client = LockClient::builder().config(good.lock).in_memory()?;
+    /// let client = LockClient::builder().config(good).in_memory()?;
     /// let layer = LockLayer::routes(&client)?;
     ///
     /// let typo = file("[lock.policies.checkout]\nkey = 'order:{path.nr}'")?;
-    /// let error = layer.check(&client, &typo.lock).unwrap_err();
+    /// let error = layer.check(&client, &typo).unwrap_err();
     /// assert_eq!(
     ///     error.to_string(),
     ///     "lock.routes[0] (/orders/{id}/pay): `{path.nr}` is not in the route `/orders/{id}/pay`, \

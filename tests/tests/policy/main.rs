@@ -7,6 +7,7 @@ mod formats;
 mod load;
 mod precedence;
 mod reload;
+mod secrets;
 mod sites;
 mod wildcards;
 
@@ -14,5 +15,10 @@ use lock_runtime::policy::{ConfigError, LockConfig};
 
 /// Reads a TOML file.
 fn read(text: &str) -> Result<LockConfig, ConfigError> {
-    LockConfig::from_deserializer(toml::Deserializer::parse(text).unwrap())
+    LockConfig::from_toml(text)
+}
+
+/// Reads what figment has put together.
+fn from_figment(figment: &figment::Figment) -> Result<LockConfig, ConfigError> {
+    LockConfig::from_figment(figment)
 }

@@ -1,0 +1,108 @@
+//! Loaders whose errors are ours: those of parsers quote the line that is wrong, with its password.
+
+use super::error::ConfigError;
+use super::{LockConfig, LockSection};
+
+impl LockConfig {
+    /// Reads a TOML text that has a table `[lock]`; its other tables are not looked at.
+    ///
+    /// Unlike `toml::from_str::<LockFile>(…)`, whose error quotes the line that is wrong, this shows no
+    /// password.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`] if it cannot be parsed, has no such table, or contradicts itself.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use lock_runtime::policy::LockConfig;
+    ///
+    /// let error = LockConfig::from_toml("lock.url = 'redis://:secret@host' junk").unwrap_err();
+    /// assert_eq!(
+    ///     error.to_string(),
+    ///     "the TOML cannot be parsed: unexpected key or value, expected newline, `#` (line 1, column 35)"
+    /// );
+    /// ```
+    #[cfg(feature = "toml")]
+    pub fn from_toml(text: &str) -> Result<Self, ConfigError> {
+        let parsed = toml::Deserializer::parse(text);
+        let unreadable = |error| ConfigError::unreadable("the TOML cannot be parsed", &error);
+        Self::from_deserializer(parsed.map_err(unreadable)?)
+    }
+
+    /// Reads a TOML file that has a table `[lock]`; its other tables are not looked at.
+    ///
+    /// Blocks the thread, as [`std::fs::read_to_string`] does.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`] if the file cannot be read, and as [`from_toml`](Self::from_toml).
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// use lock_runtime::{LockClient, LockConfig};
+    ///
+    /// let client = LockClient::from_config(LockConfig::from_toml_file("app.toml")?).await?;
+    /// client.install();
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "toml")]
+    pub fn from_toml_file(path: impl AsRef<std::path::Path>) -> Result<Self, ConfigError> {
+        let path = path.as_ref();
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            let what = format!("the file {} cannot be read", path.display());
+            ConfigError::unreadable(&what, &error)
+        })?;
+        Self::from_toml(&text)
+    }
+
+    /// Reads the table `lock` of what figment has put together: files, variables of the environment,
+    /// defaults of the program.
+    ///
+    /// Unlike `figment.extract_inner("lock")`, whose error quotes the line that a parser refused, this
+    /// shows no password. It says which provider has the wrong value.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`] if a provider fails, there is no such table, or it contradicts itself.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use figment::Figment;
+    /// use figment::providers::{Env, Format, Toml};
+    /// use lock_runtime::policy::LockConfig;
+    ///
+    /// let variables = Env::prefixed("LOCK_").map(|key| {
+    ///     format!("lock.{}", key.as_str().replace("__", ".")).into()
+    /// });
+    /// let text = "[lock]\nurl = 'memory:'\n[lock.defaults]\nwait = 3";
+    /// let figment = Figment::new().merge(Toml::string(text)).merge(variables);
+    /// assert_eq!(
+    ///     LockConfig::from_figment(&figment).unwrap_err().to_string(),
+    ///     "lock.defaults.wait: invalid type: found signed int `3`, expected how long to wait: \"3s\", \
+    ///      \"none\" or \"forever\" in TOML source string"
+    /// );
+    /// ```
+    #[cfg(feature = "figment")]
+    pub fn from_figment(figment: &figment::Figment) -> Result<Self, ConfigError> {
+        /// Read or not: a failure that figment gets to see would come back as its error.
+        struct Read(Result<LockSection, ConfigError>);
+        impl<'de> serde::Deserialize<'de> for Read {
+            fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                let read = serde_path_to_error::deserialize(from);
+                Ok(Self(read.map_err(|error| ConfigError::from_serde("lock", &error))))
+            }
+        }
+        let Read(read) = figment
+            .extract_inner("lock")
+            .map_err(|error| ConfigError::unreadable("the configuration cannot be read", &error))?;
+        read.and_then(LockSection::validate).map_err(|error| {
+            error.with_sources(|path| figment.find_metadata(path).map(|data| data.name.to_string()))
+        })
+    }
+}
