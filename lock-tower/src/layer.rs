@@ -16,6 +16,9 @@ use crate::service::LockService;
 /// For HTTP there is [`LockLayer::http`], whose services answer instead of failing. See the
 /// [crate documentation](crate) for where a layer belongs and what it promises.
 ///
+/// A call waits for its lock until its future is dropped. This layer knows of no body to read meanwhile, so
+/// around an HTTP service it does not make the server notice that a client has left; [`LockLayer::http`] does.
+///
 /// # Examples
 ///
 /// ```

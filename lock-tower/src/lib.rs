@@ -38,7 +38,11 @@
 //!
 //! # What it promises
 //!
-//! - The lock is taken before the request's body is read. A busy upload is refused unread.
+//! - The lock is taken before the handler reads the request's body. Of a request that waits, at most
+//!   64 KiB are read meanwhile, and handed on unchanged; an upload that is not to wait is refused unread.
+//! - The request of a client that leaves while it waits is given up within 100 ms: it leaves the line, and
+//!   its handler never runs. Two cases go unnoticed, a body larger than those 64 KiB and pipelined requests:
+//!   see [clients that leave](http#clients-that-leave).
 //! - The handler is dropped at the moment the hold is lost; it never runs on beside a successor.
 //! - When the answer is out, the lock is free: the release is over before the client can see the end
 //!   of the response, unless the store does not answer for
@@ -54,7 +58,7 @@
 //! - A handler that blocks past its lease has its answer dropped, and is answered with 500.
 //!
 //! In the handler, [`HeldLock`] has the fencing token and what is left of the lease, and gives the lock
-//! back early.
+//! back early. Under several layers it is the innermost one's, or none.
 //!
 //! # Where to put it
 //!
@@ -68,6 +72,11 @@
 //!                  └─ retries, transactions    the commit comes before the lock is let go
 //!                     └─ the handler
 //! ```
+//!
+//! A request that waits keeps its place for as long as its client is there. A proxy in front has to pass a
+//! departure on: nginx closes its connection when its client leaves and when `proxy_read_timeout` ends, unless
+//! `proxy_ignore_client_abort` is on. A layer further out that reads the whole body before it goes on covers
+//! bodies of any size.
 //!
 //! With axum that is `Router::route_layer`, which leaves paths alone that match no route, after the
 //! routes and before the layers that go around it: the layer that is added last is the outermost.

@@ -244,7 +244,7 @@ impl HttpLockLayerBuilder {
     /// How many requests of this process may line up for one lock, behind the one that has it or asks the
     /// store for it, before others are answered with 503 at once: see
     /// [`LockOptionsBuilder::max_waiters`](lock_runtime::LockOptionsBuilder::max_waiters). Default:
-    /// 16 384. Fewer shed load earlier and spare memory.
+    /// 16 384. Fewer shed load earlier and spare memory, also that for [`read_ahead`](Self::read_ahead).
     pub fn max_waiters(mut self, max_waiters: usize) -> Self {
         self.literals.settings.max_waiters = Some(max_waiters);
         self
@@ -343,7 +343,8 @@ impl HttpLockLayerBuilder {
     /// Puts a [`HeldLock`](crate::HeldLock) into the extensions of each locked request, for handlers
     /// that take it from there, as `Extension<HeldLock>`, or run in another task. Costs some
     /// allocations for each request. Default: no; [`HeldLock::current`](crate::HeldLock::current) and
-    /// the extractor need none.
+    /// the extractor need none. A layer of this kind further in takes it out again, or puts its own in
+    /// its place.
     pub fn held_extension(mut self) -> Self {
         self.extension = true;
         self

@@ -16,7 +16,7 @@ use tracing::Instrument as _;
 use super::body::LockBody;
 use super::peek::Peeked;
 use super::serving::{Serving, ServingTerms};
-use super::waiting::{Waited, Waiting};
+use super::waiting::{Departed, Waited, Waiting};
 use crate::held::without_lock;
 use crate::locked::{Call, Taken, Taking};
 
@@ -119,23 +119,23 @@ where
                     };
                 }
                 StateProjection::Waiting { waiting } => match ready!(waiting.poll(cx)) {
-                    Waited::Departed(error, terms) => {
+                    Err(Departed { error, terms }) => {
                         State::Refused { answer: Some(terms.answer_departed(&*error)) }
                     }
-                    Waited::Taken(Taken::Failed(error), _, terms) => {
-                        return Poll::Ready(Ok(terms.answer(&error)));
-                    }
-                    Waited::Taken(Taken::Excused(_), call, _) => State::Excused { call },
-                    Waited::Taken(Taken::Held(guard), call, terms) => {
-                        let finish = terms.finish;
-                        let serving = Serving::new(guard, call, terms);
-                        if finish {
-                            let task = tokio::spawn(scope::inherit(serving).in_current_span());
-                            State::Finishing { task }
-                        } else {
-                            State::Serving { serving }
+                    Ok(Waited { taken, call, terms }) => match taken {
+                        Taken::Failed(error) => return Poll::Ready(Ok(terms.answer(&error))),
+                        Taken::Excused(_) => State::Excused { call },
+                        Taken::Held(guard) => {
+                            let finish = terms.finish;
+                            let serving = Serving::new(guard, call, terms);
+                            if finish {
+                                let task = tokio::spawn(scope::inherit(serving).in_current_span());
+                                State::Finishing { task }
+                            } else {
+                                State::Serving { serving }
+                            }
                         }
-                    }
+                    },
                 },
             };
             state.set(next);

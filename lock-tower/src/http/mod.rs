@@ -63,6 +63,8 @@
 //! |---|---|---|
 //! | [`wait`] | the client's: as long as it takes | to refuse sooner; [`Wait::Never`] answers 409 at once |
 //! | [`max_waiters`] | 16 384 for each lock and process | to shed a crowd earlier |
+//! | [`read_ahead`] | 64 KiB for each request that waits | to notice more clients that leave, or to save memory |
+//! | [`request_body`] | axum's `Body` | for services without axum |
 //! | [`kind`] | a mutex | `Fair` for first come, first served, across processes |
 //! | [`methods`] | POST, PUT, PATCH, DELETE | where others write too, or some of these do not |
 //! | [`safe_methods`] | GET and HEAD pass | `Shared`, to read nothing that is half written |
@@ -79,6 +81,35 @@
 //!
 //! A request that has its own deadline, as a [`RequestDeadline`] or gRPC's `grpc-timeout`, waits no
 //! longer than that.
+//!
+//! # Clients that leave
+//!
+//! A server drops the request of a client that has left; the request then leaves the line, and its handler
+//! never runs. But a server of HTTP/1.1 reads the connection only as far as the request's body is polled, and
+//! what it does not read it does not notice. So while a request waits, the layer reads its body, at most
+//! 64 KiB ([`read_ahead`]). The handler gets these bytes, trailers and errors unchanged, and then the rest.
+//! The first 20 ms of a wait leave the body alone: a request whose lock is free or that is refused at once is
+//! handed on, or refused, unread.
+//!
+//! | the client leaves while its request waits | |
+//! |---|---|
+//! | its body was read, or it has none | given up within 100 ms |
+//! | before it has sent the whole body | given up; a client that still reads is answered with 400 |
+//! | over HTTP/2, as gRPC clients do | given up, whatever its body |
+//! | its body is larger than the buffer | **unnoticed**: the handler runs in its turn, and finds the body cut off if the rest was still on its way |
+//! | it has sent its next request already (HTTP/1.1 pipelining) | **unnoticed**: hyper reads no further before the first answer |
+//! | it closes only its sending half | given up: hyper takes it for gone, unless its server is told `half_close` |
+//!
+//! Where uploads are larger and a departed client's handler must not run, raise [`read_ahead`], or have the
+//! handler read the body before its first write.
+//!
+//! A server answers `Expect: 100-continue` when the body is first polled. So a client that waits is asked for
+//! its body after 20 ms, and may still be refused when the wait is over. Limits such as axum's
+//! `DefaultBodyLimit` count as they do without a wait.
+//!
+//! axum's body can be read ahead; other types have to be named with [`request_body`], and are left alone
+//! otherwise. [`on_disconnect`] is about handlers that have their lock already: a request that waits is given
+//! up in any case.
 //!
 //! # When the lock is let go
 //!
@@ -167,6 +198,7 @@
 //! | the store cannot be reached or fails, or the client is shut down | 503 | `/problems/lock-unavailable` |
 //! | the request lacks what its key is made of | 400 | `/problems/lock-key-missing` |
 //! | what the key is made of is malformed, or the key too long | 400 | `/problems/lock-key-invalid` |
+//! | the client left before its body was complete, while it waited | 400 | `/problems/lock-body-incomplete` |
 //! | the hold was lost before the handler was done | 500 | `/problems/lock-lost` |
 //! | there is no client, no such policy, or the layer is in the wrong place | 500 | `/problems/lock-misconfigured` |
 //! | the hold was lost while the body was sent | | the connection breaks |
@@ -203,6 +235,7 @@
 //! | waited, too many waiters, no store | 14 `UNAVAILABLE` |
 //! | the request's own deadline | 4 `DEADLINE_EXCEEDED` |
 //! | key missing or invalid | 3 `INVALID_ARGUMENT` |
+//! | the client left before its body was complete | 1 `CANCELLED` |
 //! | lost | 13 `INTERNAL`, and not `ABORTED`, which says that it can be tried again |
 //! | misconfigured | 13 `INTERNAL` |
 //! | the hold was lost while messages were sent | the stream is reset, which clients see as 13 `INTERNAL` |
@@ -244,6 +277,8 @@
 //! [`policy`]: HttpLockLayerBuilder::policy
 //! [`routes`]: HttpLockLayerBuilder::routes
 //! [`held_extension`]: HttpLockLayerBuilder::held_extension
+//! [`read_ahead`]: HttpLockLayerBuilder::read_ahead
+//! [`request_body`]: HttpLockLayerBuilder::request_body
 //! [`Wait::Never`]: lock_runtime::Wait::Never
 
 mod body;

@@ -34,14 +34,20 @@ pin_project! {
     }
 }
 
-/// How a wait ended.
-pub(super) enum Waited<S, ReqBody>
+/// A request whose wait is over: it has its lock, or cannot have it.
+pub(super) struct Waited<S, ReqBody>
 where
     S: Service<Request<ReqBody>>,
 {
-    Taken(Taken, Call<S, Request<ReqBody>>, ServingTerms),
-    /// The client has left before its body was complete.
-    Departed(BoxError, ServingTerms),
+    pub(super) taken: Taken,
+    pub(super) call: Call<S, Request<ReqBody>>,
+    pub(super) terms: ServingTerms,
+}
+
+/// A request whose client has left before its body was complete.
+pub(super) struct Departed {
+    pub(super) error: BoxError,
+    pub(super) terms: ServingTerms,
 }
 
 impl<S, ReqBody> Waiting<S, ReqBody>
@@ -93,7 +99,7 @@ where
     S: Service<Request<ReqBody>>,
     ReqBody: 'static,
 {
-    type Output = Waited<S, ReqBody>;
+    type Output = Result<Waited<S, ReqBody>, Departed>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.as_mut().project();
@@ -103,10 +109,10 @@ where
             if let Some(reader) = this.reader.take() {
                 call.map_request(|request| request.map(|rest| reader.put_back(rest)));
             }
-            return Poll::Ready(Waited::Taken(taken, call, terms));
+            return Poll::Ready(Ok(Waited { taken, call, terms }));
         }
-        let departure = ready!(self.as_mut().poll_departure(cx));
+        let error = ready!(self.as_mut().poll_departure(cx));
         let Some((_, terms)) = self.project().next.take() else { return Poll::Pending };
-        Poll::Ready(Waited::Departed(departure, terms))
+        Poll::Ready(Err(Departed { error, terms }))
     }
 }
