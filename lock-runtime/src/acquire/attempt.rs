@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use super::Contention;
 use crate::gate::Seat;
+use crate::lease::keeper::Keeper;
 use crate::lease::releaser::ReleaseJob;
+use crate::options::Lease;
 use crate::stand::Stand;
 use crate::store::{LockKind, OwnerId, Target};
 
@@ -65,20 +67,47 @@ impl<'a> Attempt<'a> {
         }
     }
 
+    /// The owner has a place in the store from the next request on. If its future is then not polled, the
+    /// contenders beside it give that up (S-34).
+    pub(super) fn keep_place(&mut self) {
+        if std::mem::replace(&mut self.placed, true) || self.target.kind() != LockKind::Fair {
+            return;
+        }
+        let Contention { engine, options, .. } = self.contention;
+        let Some(seat) = &self.seat else { return };
+        let (keeper, lease) = (Arc::clone(&engine.keeper), options.lease());
+        let (target, owner) = (Arc::clone(&self.target), self.owner.clone());
+        // A request of the sleeper may be under way.
+        seat.keep_place(move || give_back(&keeper, target, owner, lease, true, None));
+    }
+
     fn give_back(&self, unsettled: bool, seat: Option<Seat<Stand>>) {
         let Contention { engine, options, .. } = self.contention;
-        // The runtime that ran the releaser may be gone.
-        engine.keeper.ensure_running();
-        engine.keeper.releaser.give(ReleaseJob {
-            target: Arc::clone(&self.target),
-            owner: self.owner.clone(),
-            // Nobody had it.
-            keep_until: None,
-            until: engine.keeper.clock.now().after(options.lease().duration()),
-            unsettled,
-            repeated: false,
-            meter: None,
-            after: seat.map(|seat| Box::new(move |_| drop(seat)) as _),
-        });
+        let (target, owner) = (Arc::clone(&self.target), self.owner.clone());
+        give_back(&engine.keeper, target, owner, options.lease(), unsettled, seat);
     }
+}
+
+/// Has the releaser undo what an owner that nobody has become may have in the store.
+fn give_back(
+    keeper: &Keeper,
+    target: Arc<Target>,
+    owner: OwnerId,
+    lease: Lease,
+    unsettled: bool,
+    seat: Option<Seat<Stand>>,
+) {
+    // The runtime that ran the releaser may be gone.
+    keeper.ensure_running();
+    keeper.releaser.give(ReleaseJob {
+        target,
+        owner,
+        // Nobody had it.
+        keep_until: None,
+        until: keeper.clock.now().after(lease.duration()),
+        unsettled,
+        repeated: false,
+        meter: None,
+        after: seat.map(|seat| Box::new(move |_| drop(seat)) as _),
+    });
 }

@@ -134,7 +134,7 @@ async fn a_sleeping_try_is_passed_over() {
             false => None,
         };
         // Longer than the last answer is good for.
-        sleep(ms(50)).await;
+        sleep(ms(200)).await;
         let mut sleeper = Box::pin(lock.try_read());
         assert!(futures_util::poll!(&mut sleeper).is_pending());
         let start = Instant::now();

@@ -208,7 +208,7 @@ async fn dropped_sleepers_leave_nothing() {
             last.unwrap().unwrap().release().await.unwrap();
             let theirs = timeout(BOUND, lock(&other, kind, "k")).await;
             theirs.unwrap_or_else(|_| panic!("{kind} is left held")).unwrap().release().await.unwrap();
-            let report = client.shutdown(ms(500)).await;
+            let report = client.shutdown(Duration::from_secs(5)).await;
             assert!(report.is_clean(), "{kind}: {report:?}");
         }
     }

@@ -52,7 +52,8 @@ fn clients(kind: &str, lease: Duration) -> [LockClient; 2] {
 
 fn client(kind: &str, store: MemoryStore, lease: Duration) -> LockClient {
     let options = LockOptions::builder().lease(Lease::Watchdog(lease)).build().unwrap();
-    let builder = LockClient::builder().options(options);
+    // Long enough to hand on what a far store has granted.
+    let builder = LockClient::builder().options(options).handoff_window(ms(100));
     let far = Far::new(store);
     if kind == "quorum" {
         let stores: [std::sync::Arc<dyn Store>; 1] = [std::sync::Arc::new(far)];

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lock_runtime::{Lease, LockClient, LockOptions, Quorum};
-use lock_tests::RedisServer;
+use lock_tests::{Proxy, RedisServer};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::{Acquiring, KINDS, lock, ms, polled_once};
@@ -100,7 +100,12 @@ async fn other_processes_wait_one_waiter_lease() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_unread_grant_lasts_one_lease() {
     let server = RedisServer::start().await;
-    let (client, other) = (connect(&server, "mutex").await, connect(&server, "mutex").await);
+    let other = connect(&server, "mutex").await;
+    let proxy = Proxy::start(server.port()).await;
+    let options = LockOptions::builder().lease(Lease::Watchdog(LEASE)).build().unwrap();
+    let builder = LockClient::builder().options(options);
+    let client = builder.connect(&proxy.url()).await.unwrap();
+    proxy.delay_replies(ms(100));
     let mut sleeper = polled_once(lock(&client, "mutex", "k")).await;
     lock_tests::eventually(SOON, "it is granted", async || {
         !server.client().hgetall("k").await.is_empty()
