@@ -169,8 +169,7 @@ impl<'a> Contender<'a> {
     /// One request. `sent_at` is read before anything is written (S-8).
     async fn send(&mut self) -> (Result<AcquireReply, StoreError>, u32, Tick) {
         let options = &self.contention.options;
-        let keeps_place =
-            self.attempt.target.kind().has_places() && options.wait() != Wait::Never;
+        let keeps_place = self.attempt.target.kind().has_places() && options.wait() != Wait::Never;
         if keeps_place {
             self.attempt.keep_place();
         }
@@ -200,11 +199,6 @@ impl<'a> Contender<'a> {
     async fn granted(&mut self, token: FencingToken, tokens: u32, sent_at: Tick) -> Next {
         let Contention { engine, options, .. } = self.contention;
         let lease = options.lease();
-        if !self.attempt.seat.as_ref().is_none_or(Seat::granted) {
-            // Not polled when it was granted, and given back since, or about to be (S-34).
-            self.attempt.unsettled = true;
-            return Next::LineUpAgain;
-        }
         // Whoever has it has no place any more.
         self.attempt.placed = false;
         if engine.closed.load(Ordering::SeqCst) {
@@ -222,6 +216,11 @@ impl<'a> Contender<'a> {
             return self.failed(error).await;
         }
         self.answered();
+        if !self.attempt.seat.as_ref().is_none_or(Seat::granted) {
+            // Not polled when it was granted, and given back since, or about to be (S-34).
+            self.attempt.unsettled = true;
+            return Next::LineUpAgain;
+        }
         let Some(seat) = self.attempt.seat.take() else {
             return Next::Return(Err(LockError::Closed));
         };

@@ -15,6 +15,7 @@ mod contend;
 mod enclosing;
 mod engine;
 mod handle;
+mod line;
 mod look;
 mod open;
 mod share;
@@ -36,7 +37,7 @@ pub(crate) use self::handle::Handle;
 use self::share::Joined;
 use self::share::Readers;
 use crate::error::{BusyReason, LockError, StoreError, StoreErrorKind};
-use crate::gate::{Behind, Entry, Gates, Life, SIGN_OF_LIFE, Seat, Ticket, Turn};
+use crate::gate::{Gates, Life, Turn};
 use crate::guard::LockGuard;
 use crate::lease::keeper::Keeper;
 use crate::observe::{AcquireOutcome, Label, Meter, Seen};
@@ -287,54 +288,6 @@ impl Contention {
         }
     }
 
-    /// Enters the gate, at its `place` if it was passed over, and waits for the turn there; `None` if that
-    /// has not come by then.
-    async fn line_up(
-        &self,
-        limit: Option<Instant>,
-        place: Option<u64>,
-    ) -> Result<Option<Turn<Stand>>, LockError> {
-        match self.enter(place) {
-            Entry::Turn(seat) => Ok(Some(Turn::Contend(seat))),
-            Entry::Busy(reason) => Err(self.busy(reason, None)),
-            Entry::Closed => Err(LockError::Closed),
-            Entry::Line(ticket) => {
-                self.seen.waits();
-                Ok(wait_in_line(ticket, limit).await)
-            }
-        }
-    }
-
-    fn enter(&self, place: Option<u64>) -> Entry<Stand> {
-        let (gates, options) = (&self.engine.gates, &self.options);
-        if self.writer.is_some() {
-            // Whoever is inside the gate waits for the writer, which is us.
-            return Entry::Turn(Seat::apart());
-        }
-        let may_wait = options.wait() != Wait::Never;
-        let behind = match (may_wait, self.seen.is_enforced()) {
-            (true, _) => Behind::Anybody,
-            (false, true) => Behind::ARelease,
-            (false, false) => Behind::Nobody,
-        };
-        match self.target.kind() {
-            // Who reads is not in the way, and whether a writer is, only the store knows.
-            LockKind::Read if !may_wait => Entry::Turn(Seat::apart()),
-            // Its line is in the store, for all processes; one here would be a second one (S-26).
-            LockKind::Fair => {
-                gates.enter_beside(&self.target, options.max_waiters(), place.is_some())
-            }
-            // Who asks for these inside the gate need not get them, nor all that there are: only
-            // the store knows.
-            LockKind::Latch if !may_wait => Entry::Turn(Seat::apart()),
-            _ if !may_wait && self.target.is_shared() => Entry::Turn(Seat::apart()),
-            _ => {
-                let most = options.max_waiters();
-                gates.enter(&self.target, options.lease(), most, behind, place)
-            }
-        }
-    }
-
     /// True if this failure ends the acquisition (S-33).
     fn gives_up_on(&self, error: &StoreError) -> bool {
         !error.kind().is_transient() || self.is_out_of_patience()
@@ -358,7 +311,9 @@ impl Contention {
     /// A guard on the stand, which may be lost by now.
     fn stand_on(&self, mut stand: Stand) -> Option<LockGuard> {
         let now = stand.hold.check().ok()?;
-        if stand.hold.arrives() && stand.hold.deadline().since(now) < stand.hold.lease.duration() / 2 {
+        if stand.hold.arrives()
+            && stand.hold.deadline().since(now) < stand.hold.lease.duration() / 2
+        {
             // It was on its way for long, and nobody renewed it.
             stand.keeper.watchdog.reconsider(&stand.hold);
         }
@@ -408,22 +363,6 @@ impl Contention {
             waited: self.started.elapsed(),
             holder_remaining,
         }
-    }
-}
-
-/// Waits for the turn, with a look at whoever goes before now and then (S-34); `None` if it has not come by
-/// then.
-async fn wait_in_line<H>(mut ticket: Ticket<H>, limit: Option<Instant>) -> Option<Turn<H>> {
-    loop {
-        let look_at = Instant::now() + SIGN_OF_LIFE;
-        let until = limit.map_or(look_at, |limit| limit.min(look_at));
-        if let Ok(turn) = timeout_at(until, &mut ticket).await {
-            return Some(turn);
-        }
-        if limit.is_some_and(|limit| Instant::now() >= limit) {
-            return None;
-        }
-        ticket.look();
     }
 }
 

@@ -31,11 +31,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::time::Instant;
 
+use self::beside::Place;
 pub(crate) use self::life::{ASLEEP_AFTER, Life, SIGN_OF_LIFE};
 pub(crate) use self::seat::Seat;
 pub(crate) use self::ticket::Ticket;
 pub(crate) use self::waiter::Turn;
-use self::beside::Place;
 use self::waiter::Waiter;
 use crate::error::{BusyReason, StoreError};
 use crate::options::Lease;
@@ -108,10 +108,14 @@ enum SeatState<H> {
     /// A waiter's turn has come, and perhaps it has not been polled since.
     Given(Given<H>),
     /// A contender waits for the store. It was polled then.
-    Contending { polled_at: Instant },
+    Contending {
+        polled_at: Instant,
+    },
     /// The hold is being given back; whoever asks now can expect an answer in one round trip. Somebody
     /// in line knows of it since then.
-    Leaving { since: Option<Instant> },
+    Leaving {
+        since: Option<Instant>,
+    },
 }
 
 struct Given<H> {
@@ -276,9 +280,7 @@ impl<H> Shard<H> {
         }
         let now = Instant::now();
         self.gates.retain(|_, gate| {
-            !gate.is_free()
-                || gate.beside > 0
-                || gate.others_first.is_some_and(|until| until > now)
+            !gate.is_free() || gate.beside > 0 || gate.others_first.is_some_and(|until| until > now)
         });
         self.sweep_at = (self.gates.len() * 2).max(64);
     }

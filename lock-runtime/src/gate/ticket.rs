@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
-use super::waiter::{Turn, Waiter};
 use super::Gates;
+use super::waiter::{Turn, Waiter};
 use crate::store::Target;
 
 /// A place in line: resolves to the turn. Dropping it leaves the line at once.

@@ -207,7 +207,12 @@ async fn dropped_sleepers_leave_nothing() {
             let last = timeout(BOUND, last).await.unwrap_or_else(|_| panic!("{kind} hangs"));
             last.unwrap().unwrap().release().await.unwrap();
             let theirs = timeout(BOUND, lock(&other, kind, "k")).await;
-            theirs.unwrap_or_else(|_| panic!("{kind} is left held")).unwrap().release().await.unwrap();
+            theirs
+                .unwrap_or_else(|_| panic!("{kind} is left held"))
+                .unwrap()
+                .release()
+                .await
+                .unwrap();
             let report = client.shutdown(Duration::from_secs(5)).await;
             assert!(report.is_clean(), "{kind}: {report:?}");
         }

@@ -1,4 +1,4 @@
-//! A task that blocks the only thread of its runtime, beside waiters of another runtime.
+//! Waiters beside tasks of another runtime, which is blocked or has ended.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -37,4 +37,28 @@ async fn a_blocked_runtime_is_passed_over() {
     end.send(()).unwrap();
     guard.unwrap().release().await.unwrap();
     tokio::task::spawn_blocking(move || blocked.join().unwrap()).await.unwrap();
+}
+
+/// S-20, S-34: what is let go after the runtime of the client's tasks has ended is given back for whoever
+/// waits for it already.
+#[test]
+fn an_ended_runtime_is_passed_over() {
+    let client = LockClient::in_memory();
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let first = runtime();
+    let held = first.block_on(client.mutex("k").lock()).unwrap();
+    runtime().block_on(async {
+        let mut waiting = polled_once(lock(&client, "mutex", "k")).await;
+        // Outside of any runtime, so that nothing starts the client's tasks anew.
+        let ended = std::thread::spawn(move || {
+            drop(first);
+            drop(held);
+        });
+        ended.join().unwrap();
+        let start = Instant::now();
+        let guard = timeout(Duration::from_secs(10), &mut waiting).await.expect("hangs");
+        let waited = start.elapsed();
+        assert!(waited <= ms(2_500), "waited {waited:?}");
+        guard.unwrap().release().await.unwrap();
+    });
 }

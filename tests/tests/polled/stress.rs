@@ -31,9 +31,8 @@ async fn run(kind: &str, seed: u64) {
     const TASKS: usize = 8;
     let mut random = fastrand::Rng::with_seed(seed);
     let store = MemoryStore::new();
-    let clients: Vec<LockClient> = (0..2)
-        .map(|_| crate::client(kind, store.peer(), ms(900)))
-        .collect();
+    let clients: Vec<LockClient> =
+        (0..2).map(|_| crate::client(kind, store.peer(), ms(900))).collect();
     let mut tasks: Vec<Task> = (0..TASKS).map(|_| Task::Idle).collect();
     let mut grants = [0; TASKS];
     let mut last_token = 0;
