@@ -109,6 +109,7 @@ impl Stand {
         let next = |seat| {
             let token = FencingToken::new(self.token.get() + 1);
             self.hold.set_token(token);
+            self.hold.departs();
             self.hold.seen.end(now);
             Self {
                 keeper: Arc::clone(&self.keeper),

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use super::Contention;
 use crate::gate::Seat;
+use crate::lease::keeper::Keeper;
 use crate::lease::releaser::ReleaseJob;
+use crate::options::Lease;
 use crate::stand::Stand;
 use crate::store::{LockKind, OwnerId, Target};
 
@@ -66,6 +68,19 @@ impl<'a> Attempt<'a> {
         }
     }
 
+    /// The owner has a place in the store from the next request on. If its future is then not polled, the
+    /// contenders beside it give that up (S-34).
+    pub(super) fn keep_place(&mut self) {
+        if std::mem::replace(&mut self.placed, true) || self.target.kind() != LockKind::Fair {
+            return;
+        }
+        let Some(seat) = &self.seat else { return };
+        let keeper = Arc::clone(&self.contention.engine.keeper);
+        let (target, owner, lasts) = (Arc::clone(&self.target), self.owner.clone(), self.lasts());
+        // A request of the sleeper may be under way.
+        seat.keep_place(move || give_back(&keeper, target, owner, lasts, true, None));
+    }
+
     /// How long the store keeps what this owner may have there without another word: a hold for its lease, a
     /// place for its own, which may be the longer one.
     fn lasts(&self) -> Duration {
@@ -78,17 +93,30 @@ impl<'a> Attempt<'a> {
     }
 
     fn give_back(&self, unsettled: bool, seat: Option<Seat<Stand>>) {
-        let Contention { engine, .. } = self.contention;
-        engine.keeper.give(ReleaseJob {
-            target: Arc::clone(&self.target),
-            owner: self.owner.clone(),
-            // Nobody had it.
-            keep_until: None,
-            until: engine.keeper.clock.now().after(self.lasts()),
-            unsettled,
-            repeated: false,
-            meter: None,
-            after: seat.map(|seat| Box::new(move |_| drop(seat)) as _),
-        });
+        let keeper = &self.contention.engine.keeper;
+        let (target, owner) = (Arc::clone(&self.target), self.owner.clone());
+        give_back(keeper, target, owner, self.lasts(), unsettled, seat);
     }
+}
+
+/// Has the releaser undo what an owner that nobody has become may have in the store.
+fn give_back(
+    keeper: &Keeper,
+    target: Arc<Target>,
+    owner: OwnerId,
+    lasts: Duration,
+    unsettled: bool,
+    seat: Option<Seat<Stand>>,
+) {
+    keeper.give(ReleaseJob {
+        target,
+        owner,
+        // Nobody had it.
+        keep_until: None,
+        until: keeper.clock.now().after(lasts),
+        unsettled,
+        repeated: false,
+        meter: None,
+        after: seat.map(|seat| Box::new(move |_| drop(seat)) as _),
+    });
 }

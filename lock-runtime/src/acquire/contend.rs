@@ -41,6 +41,8 @@ pub(super) enum Contended {
     Taken(LockGuard),
     /// Another reader of this process has it now (S-27).
     ToJoin(ToJoin),
+    /// It was not polled, and others have gone on: line up again (S-34).
+    PassedOver,
 }
 
 /// What to do after an answer.
@@ -49,6 +51,7 @@ enum Next {
     Join(ToJoin),
     TryAgain,
     WaitForHolder(Held),
+    LineUpAgain,
 }
 
 impl<'a> Contender<'a> {
@@ -102,6 +105,7 @@ impl<'a> Contender<'a> {
             match next {
                 Next::Return(result) => return result.map(Contended::Taken),
                 Next::Join(hold) => return Ok(Contended::ToJoin(hold)),
+                Next::LineUpAgain => return Ok(Contended::PassedOver),
                 Next::TryAgain => {}
                 Next::WaitForHolder(held) => {
                     self.wait(held).await;
@@ -109,6 +113,9 @@ impl<'a> Contender<'a> {
                         return Err(self.contention.timed_out(held.0));
                     }
                 }
+            }
+            if self.attempt.seat.as_ref().is_some_and(Seat::is_passed_over) {
+                return Ok(Contended::PassedOver);
             }
         }
     }
@@ -189,14 +196,16 @@ impl<'a> Contender<'a> {
     /// One request. `sent_at` is read before anything is written (S-8).
     async fn send(&mut self) -> (Result<AcquireReply, StoreError>, u32, Tick) {
         let options = &self.contention.options;
+        let keeps_place = self.attempt.target.kind().has_places() && options.wait() != Wait::Never;
+        if keeps_place {
+            self.attempt.keep_place();
+        }
         let target = &self.attempt.target;
         let tokens = match (options.lease(), &self.attempt.seat) {
             // Only watchdog holds are handed on, so only they need tokens in stock.
             (Lease::Watchdog(_), Some(seat)) if target.is_handed_on() => seat.tokens_wanted(),
             _ => 1,
         };
-        let keeps_place = target.kind().has_places() && options.wait() != Wait::Never;
-        self.attempt.placed |= keeps_place;
         let request = AcquireRequest {
             target: Arc::clone(target),
             owner: self.attempt.owner.clone(),
@@ -234,6 +243,11 @@ impl<'a> Contender<'a> {
             return self.failed(error).await;
         }
         self.answered();
+        if !self.attempt.seat.as_ref().is_none_or(Seat::granted) {
+            // Not polled when it was granted, and given back since, or about to be (S-34).
+            self.attempt.unsettled = true;
+            return Next::LineUpAgain;
+        }
         let Some(seat) = self.attempt.seat.take() else {
             return Next::Return(Err(LockError::Closed));
         };

@@ -15,6 +15,7 @@ mod contend;
 mod enclosing;
 mod engine;
 mod handle;
+mod line;
 mod look;
 mod open;
 mod share;
@@ -36,7 +37,7 @@ pub(crate) use self::handle::Handle;
 use self::share::Joined;
 use self::share::Readers;
 use crate::error::{BusyReason, LockError, StoreError, StoreErrorKind};
-use crate::gate::{Behind, Entry, Gates, Seat, Turn};
+use crate::gate::{Gates, Life, Turn};
 use crate::guard::LockGuard;
 use crate::lease::keeper::Keeper;
 use crate::observe::{AcquireOutcome, Label, Meter, Seen};
@@ -75,6 +76,15 @@ impl fmt::Debug for Engine {
 ///
 /// Dropping it gives up the place in line and leaves nothing in the store longer than one round
 /// trip: a lock that was granted meanwhile is given back in the background (S-21).
+///
+/// # Futures that are not polled
+///
+/// A future that has been polled and then is not, as in a `select!` loop that runs another arm, or in a
+/// task that blocks, still stands in line: the hazard is known as *futurelock*. Here it costs the others
+/// a bounded time. A local waiter whose turn has come, or that asks the store for this process, and that
+/// is not polled for a second is passed over by the next in line, and lines up again when it is polled.
+/// What the store granted it meanwhile is not renewed before that, so other processes wait one lease at
+/// most. Spawn a task for an acquire that is to go on while its caller is busy, or drop the future.
 #[must_use = "futures do nothing unless polled"]
 pub struct Acquire(State);
 
@@ -258,15 +268,18 @@ impl Contention {
         limit: Option<Instant>,
     ) -> Result<(AcquireOutcome, LockGuard), LockError> {
         let mut to_join = None;
+        // Where it stands in line, once it was passed over.
+        let mut place = None;
         loop {
             match self.join(limit, to_join.take()).await {
                 Joined::Yes(result) => return Ok((AcquireOutcome::Joined, result?)),
                 Joined::Unknown(error) if self.gives_up_on(&error) => return Err(error.into()),
                 Joined::Unknown(_) | Joined::No => {}
             }
-            let seat = match self.line_up(limit).await? {
+            let seat = match self.line_up(limit, place).await? {
                 None => return Err(self.timed_out_in_line()),
                 Some(Turn::Failed(error)) => return Err(LockError::Store(error)),
+                Some(Turn::Closed) => return Err(LockError::Closed),
                 Some(Turn::Contend(seat)) => seat,
                 Some(Turn::Handed(stand)) => match self.stand_on(stand) {
                     Some(guard) => return Ok((AcquireOutcome::HandedOver, guard)),
@@ -280,51 +293,13 @@ impl Contention {
                 drop(seat);
                 continue;
             }
-            match Contender::new(self, seat, limit).contend().await? {
-                Contended::Taken(guard) => return Ok((AcquireOutcome::Acquired, guard)),
-                Contended::ToJoin(hold) => to_join = Some(hold),
+            let here = seat.place();
+            let life = Life::of(&seat, &self.engine.gates, &self.target);
+            match life.drive(Contender::new(self, seat, limit).contend()).await.transpose()? {
+                Some(Contended::Taken(guard)) => return Ok((AcquireOutcome::Acquired, guard)),
+                Some(Contended::ToJoin(hold)) => to_join = Some(hold),
+                Some(Contended::PassedOver) | None => place = Some(here),
             }
-        }
-    }
-
-    /// Enters the gate and waits for the turn there; `None` if it has not come by then.
-    async fn line_up(&self, limit: Option<Instant>) -> Result<Option<Turn<Stand>>, LockError> {
-        match self.enter() {
-            Entry::Turn(seat) => Ok(Some(Turn::Contend(seat))),
-            Entry::Busy(reason) => Err(self.busy(reason, None)),
-            Entry::Closed => Err(LockError::Closed),
-            Entry::Line(ticket) => {
-                self.seen.waits();
-                match until(limit, ticket).await {
-                    Some(None) => Err(LockError::Closed),
-                    turn => Ok(turn.flatten()),
-                }
-            }
-        }
-    }
-
-    fn enter(&self) -> Entry<Stand> {
-        let (gates, options) = (&self.engine.gates, &self.options);
-        if self.writer.is_some() {
-            // Whoever is inside the gate waits for the writer, which is us.
-            return Entry::Turn(Seat::apart());
-        }
-        let may_wait = options.wait() != Wait::Never;
-        let behind = match (may_wait, self.seen.is_enforced()) {
-            (true, _) => Behind::Anybody,
-            (false, true) => Behind::ARelease,
-            (false, false) => Behind::Nobody,
-        };
-        match self.target.kind() {
-            // Who reads is not in the way, and whether a writer is, only the store knows.
-            LockKind::Read if !may_wait => Entry::Turn(Seat::apart()),
-            // Its line is in the store, for all processes; one here would be a second one (S-26).
-            LockKind::Fair => gates.enter_beside(&self.target, options.max_waiters()),
-            // Who asks for these inside the gate need not get them, nor all that there are: only
-            // the store knows.
-            LockKind::Latch if !may_wait => Entry::Turn(Seat::apart()),
-            _ if !may_wait && self.target.is_shared() => Entry::Turn(Seat::apart()),
-            _ => gates.enter(&self.target, options.lease(), options.max_waiters(), behind),
         }
     }
 
@@ -351,6 +326,12 @@ impl Contention {
     /// A guard on the stand, which may be lost by now.
     fn stand_on(&self, mut stand: Stand) -> Option<LockGuard> {
         let now = stand.hold.check().ok()?;
+        if stand.hold.arrives()
+            && stand.hold.deadline().since(now) < stand.hold.lease.duration() / 2
+        {
+            // It was on its way for long, and nobody renewed it.
+            stand.keeper.watchdog.reconsider(&stand.hold);
+        }
         stand.keep_until = self.options.at_least().map(|at_least| now.after(at_least));
         stand.hold.begin(Meter::new(self.seen.label().clone(), self.target.kind()), now);
         let until = self.options.max_hold().map(|max_hold| now.after(max_hold));

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::waiting::Waiting;
 use super::{Contention, Handle};
 use crate::error::{BusyReason, LockError, StoreError, StoreErrorKind};
-use crate::gate::{Seat, Turn};
+use crate::gate::{Life, Seat, Turn};
 use crate::observe::{AcquireOutcome, Seen};
 use crate::options::{LockOptions, Wait};
 use crate::stand::Stand;
@@ -63,10 +63,19 @@ impl Handle {
 impl Contention {
     async fn opened(&self) -> Result<(), LockError> {
         let limit = self.limit();
+        let mut place = None;
         loop {
-            match self.line_up(limit).await? {
-                Some(Turn::Contend(seat)) => return self.watch_latch(seat, limit).await,
+            match self.line_up(limit, place).await? {
+                Some(Turn::Contend(seat)) => {
+                    place = Some(seat.place());
+                    let life = Life::of(&seat, &self.engine.gates, &self.target);
+                    // None if it was passed over: it lines up again (S-34).
+                    if let Some(opened) = life.drive(self.watch_latch(seat, limit)).await {
+                        return opened;
+                    }
+                }
                 Some(Turn::Shared) => return Ok(()),
+                Some(Turn::Closed) => return Err(LockError::Closed),
                 Some(Turn::Failed(error)) => return Err(self.latch_error(error)),
                 // Nobody holds a latch, so nobody hands one over.
                 Some(Turn::Handed(_)) => {}

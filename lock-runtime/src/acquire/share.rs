@@ -16,7 +16,8 @@
 //! 3. Whoever waits for somebody else's answer takes it as his own if it was asked for after he
 //!    came: nobody waits for more than two answers.
 //! 4. A turn to ask lasts for one request. Whoever sleeps in between, or is gone, is in nobody's way;
-//!    who has waited for a turn for longer than answers take asks without one.
+//!    one that takes a second is left to who has it, and the next in line asks (S-34). Who has waited for
+//!    turns for longer than answers take asks without one.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -31,6 +32,7 @@ use super::waiting::A_MOMENT;
 use super::{Contention, Engine, until};
 use crate::clock::Tick;
 use crate::error::{LockError, StoreError, StoreErrorKind};
+use crate::gate::ASLEEP_AFTER;
 use crate::guard::LockGuard;
 use crate::lease::reentries::ReentryGuard;
 use crate::options::Lease;
@@ -146,6 +148,14 @@ impl Readers {
         told
     }
 
+    /// Leaves the turn to whoever has it: he is asleep, or the store is slow (S-34). The others start anew.
+    fn pass_over(&self, terms: &Terms, asleep: &Arc<tokio::sync::Mutex<Told>>) {
+        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        if turns.get(terms).is_some_and(|told| told.as_ptr() == Arc::as_ptr(asleep)) {
+            turns.remove(terms);
+        }
+    }
+
     fn find(&self, terms: &Terms) -> Option<Arc<Shared>> {
         let shared = self.lock().get(terms).cloned()?;
         // Equal targets may differ in this.
@@ -217,8 +227,19 @@ impl Contention {
         // As long as two answers take (invariant 3), and never less than a moment.
         let enough = Instant::now() + keeper.timing.command_timeout * 2;
         let enough = self.limit().map_or(enough, |limit| limit.min(enough)) + A_MOMENT;
-        let Ok(mut told) = timeout_at(enough, readers.turns(&terms).lock_owned()).await else {
-            return Before::Ask(AskTurn::default());
+        // Who has waited behind a sleeper before does not wait for a second again.
+        let mut look_at = (self.started + ASLEEP_AFTER).max(Instant::now() + A_MOMENT);
+        let mut told = loop {
+            let turns = readers.turns(&terms);
+            let turn = Arc::clone(&turns).lock_owned();
+            if let Ok(told) = timeout_at(look_at.min(enough), turn).await {
+                break told;
+            }
+            if Instant::now() >= enough {
+                return Before::Ask(AskTurn::default());
+            }
+            readers.pass_over(&terms, &turns);
+            look_at = Instant::now() + ASLEEP_AFTER;
         };
         if let Some(stand) = readers.find(&terms).and_then(|shared| shared.stand.upgrade()) {
             return Before::Join(ToJoin { _kept: stand, came_at });
@@ -292,8 +313,8 @@ impl Contention {
     ) -> Result<bool, StoreError> {
         let Stand { hold, .. } = stand;
         let timing = self.engine.keeper.timing;
-        // Whoever asks and is not polled any more is not waited for (invariant 3).
-        let enough = timing.command_timeout * 2 + A_MOMENT;
+        // Whoever asks and is not polled any more is not waited for (invariant 3, S-34).
+        let enough = (timing.command_timeout * 2 + A_MOMENT).min(ASLEEP_AFTER);
         let Ok(mut said) = timeout(enough, shared.said.lock()).await else { return Ok(false) };
         let Ok(asked_at) = hold.check() else { return Ok(false) };
         let fresh = asked_at.since(said.asked_at) < timing.handoff_window;

@@ -1,15 +1,37 @@
 //! Contenders side by side: their line is in the store, and a gate only counts them (S-18, S-26).
+//!
+//! Of those that have a place in that line it knows how to give it up, so that the place of one that
+//! nobody polls does not keep the others (S-34).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::{Entry, Gate, Gates, Seat, SeatState};
+use tokio::time::Instant;
+
+use super::life::is_asleep;
+use super::{Entry, Gate, Gates, Seat};
 use crate::error::BusyReason;
 use crate::store::Target;
 
+/// A place in the store's line.
+pub(super) struct Place {
+    /// When its contender last gave a sign of life.
+    polled_at: Instant,
+    /// Empty once it was given up, and its contender passed over.
+    give_up: Option<GiveUp>,
+}
+
+type GiveUp = Box<dyn FnOnce() + Send>;
+
 impl<H> Gates<H> {
-    /// Lets in a contender who lines up in the store and not here, if there is room (S-18).
-    pub(crate) fn enter_beside(self: &Arc<Self>, target: &Arc<Target>, max: usize) -> Entry<H> {
+    /// Lets in a contender who lines up in the store and not here, if there is room (S-18) or it was
+    /// admitted already.
+    pub(crate) fn enter_beside(
+        self: &Arc<Self>,
+        target: &Arc<Target>,
+        max: usize,
+        is_admitted: bool,
+    ) -> Entry<H> {
         let mut shard = self.shard(target);
         if self.closed.load(Ordering::SeqCst) {
             return Entry::Closed;
@@ -17,28 +39,90 @@ impl<H> Gates<H> {
         let others = shard.gates.get(&**target).map_or(0, |gate| gate.beside);
         // As with a seat, one of them counts as contending and the others as waiting.
         if others > 0 {
-            if others > max || self.waiting.load(Ordering::Relaxed) >= self.max_waiting {
+            let full = others > max || self.waiting.load(Ordering::Relaxed) >= self.max_waiting;
+            if full && !is_admitted {
                 return Entry::Busy(BusyReason::TooManyWaiters);
             }
             self.waiting.fetch_add(1, Ordering::Relaxed);
         }
-        let gate = shard
-            .gates
-            .entry(Arc::clone(target))
-            .or_insert_with(|| Gate { seat: SeatState::Free, ..Gate::taken() });
-        gate.beside += 1;
-        let inside = Some((Arc::clone(self), Arc::clone(target)));
-        Entry::Turn(Seat { inside, beside: true, outside: false })
+        let number = shard.next_number();
+        shard.gates.entry(Arc::clone(target)).or_insert_with(Gate::free).beside += 1;
+        Entry::Turn(Seat::beside(Arc::clone(self), Arc::clone(target), number))
     }
 
-    pub(super) fn leave_beside(&self, target: &Target) {
-        let mut shard = self.shard(target);
-        let Some(gate) = shard.gates.get_mut(target) else { return };
-        gate.beside -= 1;
-        if gate.beside > 0 {
-            self.waiting.fetch_sub(1, Ordering::Relaxed);
-        } else if gate.seat == SeatState::Free {
-            shard.gates.remove(target);
-        }
+    pub(super) fn leave_beside(&self, target: &Target, seat: u64) {
+        let _place = {
+            let mut shard = self.shard(target);
+            let Some(gate) = shard.gates.get_mut(target) else { return };
+            let place = gate.places.remove(&seat);
+            gate.beside -= 1;
+            if gate.beside > 0 {
+                self.waiting.fetch_sub(1, Ordering::Relaxed);
+            } else if gate.is_free() {
+                shard.gates.remove(target);
+            }
+            place
+        };
+    }
+
+    /// A sign of life of the contender with this seat, and its look at who is before it in the store's
+    /// line. False if its own place was given up.
+    pub(super) fn lives_beside(&self, target: &Target, seat: u64, now: Instant) -> bool {
+        let mut asleep = Vec::new();
+        let lives = {
+            let mut shard = self.shard(target);
+            let Some(gate) = shard.gates.get_mut(target) else { return false };
+            let Some(place) = gate.places.get_mut(&seat) else { return true };
+            place.polled_at = now;
+            let lives = place.give_up.is_some();
+            for (_, place) in gate.places.range_mut(..seat) {
+                if place.give_up.is_some() && !is_asleep(place.polled_at, now) {
+                    break;
+                }
+                asleep.extend(place.give_up.take());
+            }
+            lives
+        };
+        asleep.into_iter().for_each(|give_up| give_up());
+        lives
+    }
+}
+
+impl<H> Seat<H> {
+    /// From now on its contender has a place in the store's line, and this is how to give it up.
+    pub(crate) fn keep_place(&self, give_up: impl FnOnce() + Send + 'static) {
+        let Some((gates, target)) = self.inside.as_ref().filter(|_| self.beside) else { return };
+        let place = Place { polled_at: Instant::now(), give_up: Some(Box::new(give_up)) };
+        let _old = {
+            let mut shard = gates.shard(target);
+            let Some(gate) = shard.gates.get_mut(&**target) else { return };
+            match gate.places.get(&self.number) {
+                // Passed over, it stays so until it lines up again.
+                Some(Place { give_up: None, .. }) => Some(place),
+                _ => gate.places.insert(self.number, place),
+            }
+        };
+    }
+
+    /// True if its place was given up.
+    pub(super) fn has_lost_place(&self) -> bool {
+        let Some((gates, target)) = &self.inside else { return false };
+        let shard = gates.shard(target);
+        let place = shard.gates.get(&**target).and_then(|gate| gate.places.get(&self.number));
+        place.is_some_and(|place| place.give_up.is_none())
+    }
+
+    /// From now on nobody can give its place up. False if somebody has.
+    pub(super) fn secure_place(&self) -> bool {
+        let Some((gates, target)) = &self.inside else { return true };
+        let mut shard = gates.shard(target);
+        let Some(gate) = shard.gates.get_mut(&**target) else { return true };
+        let (given_up, _place) = match gate.places.get(&self.number) {
+            Some(Place { give_up: None, .. }) => (true, None),
+            _ => (false, gate.places.remove(&self.number)),
+        };
+        // Not under the mutex (invariant 4).
+        drop(shard);
+        !given_up
     }
 }

@@ -4,33 +4,42 @@
 //! key in the store, and later the place of the holder. Everybody else lines up outside, first in
 //! first out, so that one contender per key and process goes to the store, however many tasks wait.
 //!
+//! A future that nobody polls keeps the others for a second (S-34): see [`life`].
+//!
 //! # Invariants
 //!
 //! 1. A gate is in the map exactly while its seat exists or others are to go first; a line forms
 //!    only behind an existing seat.
 //! 2. A seat is never lost: dropping it, wherever it is, lets the next in line in. A turn that was
 //!    given to a waiter who is gone comes back as a dropped seat or payload (S-17).
-//! 3. A line is served from the front, and leaving it takes effect at once.
+//! 3. A line is served from the front, and leaving it takes effect at once. A waiter that was passed
+//!    over stands in no line until it is polled, and then where it stood before (S-34).
 //! 4. Nothing foreign runs under a shard's mutex: payloads and wakers are dropped or called after it
 //!    is unlocked, because they come back here.
+//! 5. Of the seats that a gate has had, one is valid. The others change nothing (S-34).
 
 mod beside;
+mod life;
 mod others_first;
 mod seat;
 mod ticket;
+mod waiter;
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use self::beside::Place;
+pub(crate) use self::life::{ASLEEP_AFTER, Life, SIGN_OF_LIFE};
 use self::others_first::OthersFirst;
 pub(crate) use self::others_first::head_start;
 pub(crate) use self::seat::Seat;
-pub(crate) use self::ticket::{Ticket, Turn};
+pub(crate) use self::ticket::Ticket;
+pub(crate) use self::waiter::Turn;
+use self::waiter::Waiter;
 use crate::error::{BusyReason, StoreError};
 use crate::options::Lease;
 use crate::store::Target;
@@ -46,12 +55,13 @@ pub(crate) struct Gates<H> {
     shards: Box<[Mutex<Shard<H>>]>,
     waiting: AtomicUsize,
     pub(crate) max_waiting: usize,
-    next_waiter: AtomicU64,
     closed: AtomicBool,
 }
 
 struct Shard<H> {
     gates: HashMap<Arc<Target>, Gate<H>, BuildHasherDefault<Hashed>>,
+    /// Numbers waiters and seats: none is given twice.
+    last_number: u64,
     /// Gates without a seat, kept only for their `others_first`, are swept at this size.
     sweep_at: usize,
 }
@@ -78,8 +88,10 @@ impl Hasher for Hashed {
 }
 
 struct Gate<H> {
-    seat: SeatState,
-    line: BTreeMap<u64, Waiter<H>>,
+    seat: SeatState<H>,
+    /// The number of the valid seat (invariant 5).
+    seat_number: u64,
+    line: BTreeMap<u64, InLine<H>>,
     /// What the last hold leaves to other processes, if they were waiting when it was released.
     others_first: Option<OthersFirst>,
     /// Since when the store has been failing whoever has the seat, and how.
@@ -88,23 +100,37 @@ struct Gate<H> {
     appetite: u32,
     /// Who contends side by side, in no line of ours: the store keeps one (S-26).
     beside: usize,
+    /// Of those, who has a place in the store's line, in the order in which they lined up there.
+    places: BTreeMap<u64, Place>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum SeatState {
+enum SeatState<H> {
     Free,
-    /// Contending or holding.
+    /// A guard has it, or a contender that has not been left alone yet.
     Taken,
-    /// The hold is being given back; whoever asks now can expect an answer in one round trip.
-    Leaving,
+    /// A waiter's turn has come, and perhaps it has not been polled since.
+    Given(Given<H>),
+    /// A contender waits for the store. It was polled then.
+    Contending {
+        polled_at: Instant,
+    },
+    /// The hold is being given back; whoever asks now can expect an answer in one round trip. Somebody
+    /// in line knows of it since then.
+    Leaving {
+        since: Option<Instant>,
+    },
 }
 
-struct Waiter<H> {
-    since: Instant,
-    lease: Lease,
-    /// How many replicas are to know of its hold (S-31).
-    replicas: u32,
-    turn: oneshot::Sender<Turn<H>>,
+struct Given<H> {
+    to: Arc<Waiter<H>>,
+    /// When the waiter last gave a sign of life.
+    polled_at: Instant,
+}
+
+struct InLine<H> {
+    waiter: Arc<Waiter<H>>,
+    /// When it last gave a sign of life.
+    polled_at: Instant,
 }
 
 /// Whom to line up behind.
@@ -130,56 +156,59 @@ pub(crate) enum Entry<H> {
 
 impl<H> Gates<H> {
     pub(crate) fn new(max_waiting: usize) -> Arc<Self> {
-        let shard = || Mutex::new(Shard { gates: HashMap::default(), sweep_at: 64 });
+        let shard =
+            || Mutex::new(Shard { gates: HashMap::default(), last_number: 0, sweep_at: 64 });
         Arc::new(Self {
             shards: std::iter::repeat_with(shard).take(SHARDS).collect(),
             waiting: AtomicUsize::new(0),
             max_waiting,
-            next_waiter: AtomicU64::new(0),
             closed: AtomicBool::new(false),
         })
     }
 
-    /// Takes the free seat, or a place in line behind whom it may be.
+    /// Takes the free seat, or a place in line behind whom it may be. Who was `passed_over` stands where
+    /// it stood before, and was admitted already.
     pub(crate) fn enter(
         self: &Arc<Self>,
         target: &Arc<Target>,
         lease: Lease,
         max_line: usize,
         behind: Behind,
+        passed_over: Option<u64>,
     ) -> Entry<H> {
         let mut shard = self.shard(target);
         // Checked under the lock, so that nobody lines up behind `close`.
         if self.closed.load(Ordering::SeqCst) {
             return Entry::Closed;
         }
-        let Some(gate) = shard.gates.get_mut(&**target) else {
-            shard.sweep();
-            shard.gates.insert(Arc::clone(target), Gate::taken());
-            return Entry::Turn(self.seat(target));
-        };
-        if gate.seat == SeatState::Free {
-            gate.seat = SeatState::Taken;
-            return Entry::Turn(self.seat(target));
+        if let Some(number) = shard.take_free_seat(target) {
+            return Entry::Turn(self.seat(target, number, passed_over.unwrap_or(number)));
         }
+        let number = passed_over.unwrap_or_else(|| shard.next_number());
+        let Some(gate) = shard.gates.get_mut(&**target) else { return Entry::Closed };
         let may_wait = match behind {
             Behind::Anybody => true,
-            Behind::ARelease => gate.line.is_empty() && gate.seat == SeatState::Leaving,
+            Behind::ARelease => {
+                gate.line.is_empty() && matches!(gate.seat, SeatState::Leaving { .. })
+            }
             Behind::Nobody => false,
         };
         if !may_wait {
             return Entry::Busy(BusyReason::Held);
         }
         let full = self.waiting.load(Ordering::Relaxed) >= self.max_waiting;
-        if gate.line.len() >= max_line || full {
+        if passed_over.is_none() && (gate.line.len() >= max_line || full) {
             return Entry::Busy(BusyReason::TooManyWaiters);
         }
-        self.waiting.fetch_add(1, Ordering::Relaxed);
-        let number = self.next_waiter.fetch_add(1, Ordering::Relaxed);
-        let (turn, ticket) = oneshot::channel();
         let replicas = target.replicas().map_or(0, |replicas| replicas.at_least);
-        gate.line.insert(number, Waiter { since: Instant::now(), lease, replicas, turn });
-        Entry::Line(Ticket::new(Arc::clone(self), Arc::clone(target), number, ticket))
+        let waiter = Arc::new(Waiter::new(number, Instant::now(), lease, replicas));
+        self.line_up(gate, &waiter, waiter.since);
+        Entry::Line(Ticket::new(Arc::clone(self), Arc::clone(target), waiter))
+    }
+
+    fn line_up(&self, gate: &mut Gate<H>, waiter: &Arc<Waiter<H>>, now: Instant) {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        gate.line.insert(waiter.number, InLine { waiter: Arc::clone(waiter), polled_at: now });
     }
 
     /// How the store has been failing whoever has the seat, if it has.
@@ -197,19 +226,23 @@ impl<H> Gates<H> {
                 lines.push(std::mem::take(&mut gate.line));
             }
             self.waiting.fetch_sub(lines.iter().map(BTreeMap::len).sum(), Ordering::Relaxed);
+            lines.into_iter().flat_map(BTreeMap::into_values).for_each(|in_line| {
+                in_line.waiter.give(Turn::Closed);
+            });
         }
     }
 
-    fn seat(self: &Arc<Self>, target: &Arc<Target>) -> Seat<H> {
-        Seat { inside: Some((Arc::clone(self), Arc::clone(target))), beside: false, outside: false }
+    /// The seat of that number, for who stands or would stand at that place in line.
+    fn seat(self: &Arc<Self>, target: &Arc<Target>, number: u64, place: u64) -> Seat<H> {
+        Seat::new(Arc::clone(self), Arc::clone(target), number, place)
     }
 
     /// Holds back whoever asks the store next from here (S-14).
     fn let_others_first(&self, target: &Arc<Target>, others_first: OthersFirst) {
         let mut shard = self.shard(target);
         shard.sweep();
-        let free = || Gate { seat: SeatState::Free, ..Gate::taken() };
-        shard.gates.entry(Arc::clone(target)).or_insert_with(free).others_first = Some(others_first);
+        shard.gates.entry(Arc::clone(target)).or_insert_with(Gate::free).others_first =
+            Some(others_first);
     }
 
     fn shard(&self, target: &Target) -> MutexGuard<'_, Shard<H>> {
@@ -224,13 +257,34 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl<H> Shard<H> {
+    fn next_number(&mut self) -> u64 {
+        self.last_number += 1;
+        self.last_number
+    }
+
+    /// The number of the seat, if it was free.
+    fn take_free_seat(&mut self, target: &Arc<Target>) -> Option<u64> {
+        let number = self.next_number();
+        match self.gates.get_mut(&**target) {
+            Some(gate) if !gate.is_free() => return None,
+            Some(gate) => gate.take(number),
+            None => {
+                self.sweep();
+                let mut gate = Gate::free();
+                gate.take(number);
+                self.gates.insert(Arc::clone(target), gate);
+            }
+        }
+        Some(number)
+    }
+
     fn sweep(&mut self) {
         if self.gates.len() < self.sweep_at {
             return;
         }
         let now = Instant::now();
         self.gates.retain(|_, gate| {
-            gate.seat != SeatState::Free
+            !gate.is_free()
                 || gate.beside > 0
                 || gate.others_first.is_some_and(|others| !others.is_over(now))
         });
@@ -239,21 +293,39 @@ impl<H> Shard<H> {
 }
 
 impl<H> Gate<H> {
-    fn taken() -> Self {
+    fn free() -> Self {
         Self {
-            seat: SeatState::Taken,
+            seat: SeatState::Free,
+            seat_number: 0,
             line: BTreeMap::new(),
             others_first: None,
             failing: None,
             appetite: 0,
             beside: 0,
+            places: BTreeMap::new(),
         }
     }
 
-    /// The first in line, if just this lease will do, and so many replicas.
-    fn pop_if(&mut self, lease: Lease, replicas: u32) -> Option<Waiter<H>> {
-        let first = self.line.first_entry()?;
-        let will_do = first.get().lease == lease && first.get().replicas <= replicas;
-        will_do.then(|| first.remove())
+    fn is_free(&self) -> bool {
+        matches!(self.seat, SeatState::Free)
+    }
+
+    fn take(&mut self, number: u64) {
+        self.seat = SeatState::Taken;
+        self.seat_number = number;
+    }
+
+    /// Takes the first out of the line, whose turn it is from now on.
+    fn pop(&mut self) -> Option<Arc<Waiter<H>>> {
+        let (_, InLine { waiter, polled_at }) = self.line.pop_first()?;
+        self.seat = SeatState::Given(Given { to: Arc::clone(&waiter), polled_at });
+        Some(waiter)
+    }
+
+    /// The same, if just this lease will do, and so many replicas.
+    fn pop_if(&mut self, lease: Lease, replicas: u32) -> Option<Arc<Waiter<H>>> {
+        let (_, InLine { waiter, .. }) = self.line.first_key_value()?;
+        let will_do = waiter.lease == lease && waiter.replicas <= replicas;
+        will_do.then(|| self.pop()).flatten()
     }
 }

@@ -7,15 +7,19 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Gate, Gates, MAX_TOKEN_BLOCK, OthersFirst, SeatState, Turn, Waiter};
+use super::waiter::{Turn, Waiter};
+use super::{Gate, Gates, MAX_TOKEN_BLOCK, OthersFirst, SeatState};
 use crate::error::StoreError;
 use crate::options::Lease;
 use crate::store::Target;
 
-/// The place inside a gate. Dropping it lets the next in line in.
+/// The place inside a gate. Dropping it lets the next in line in, if it is valid (invariant 5).
 pub(crate) struct Seat<H> {
     /// Empty once the seat has been passed on, or if there is no gate around it.
     pub(super) inside: Option<(Arc<Gates<H>>, Arc<Target>)>,
+    pub(super) number: u64,
+    /// Where its contender stood in line, or would have stood.
+    place: u64,
     /// True for one of several contenders side by side.
     pub(super) beside: bool,
     /// True once others are let in although the hold goes on.
@@ -23,9 +27,43 @@ pub(crate) struct Seat<H> {
 }
 
 impl<H> Seat<H> {
+    pub(super) fn new(gates: Arc<Gates<H>>, target: Arc<Target>, number: u64, place: u64) -> Self {
+        Self { inside: Some((gates, target)), number, place, beside: false, outside: false }
+    }
+
+    /// One of several side by side.
+    pub(super) fn beside(gates: Arc<Gates<H>>, target: Arc<Target>, number: u64) -> Self {
+        let inside = Some((gates, target));
+        Self { inside, number, place: number, beside: true, outside: false }
+    }
+
     /// A seat at no gate: what it is good for concerns nobody else.
     pub(crate) fn apart() -> Self {
-        Self { inside: None, beside: false, outside: false }
+        Self { inside: None, number: 0, place: 0, beside: false, outside: false }
+    }
+
+    /// Where its contender lines up again if it is passed over.
+    pub(crate) fn place(&self) -> u64 {
+        self.place
+    }
+
+    /// True if others have gone on since, because its contender was not polled (S-34).
+    pub(crate) fn is_passed_over(&self) -> bool {
+        match self.beside {
+            true => self.has_lost_place(),
+            false => self.inside.is_some() && !self.outside && self.with(|_| ()).is_none(),
+        }
+    }
+
+    /// Notes that the store has granted the lock, so that nobody goes by signs of life any more. False
+    /// if the grant was given up meanwhile: it is nobody's.
+    pub(crate) fn granted(&self) -> bool {
+        if self.beside {
+            return self.secure_place();
+        }
+        // One that was passed over has the lock all the same: the store says who has it.
+        self.with(|gate| gate.seat = SeatState::Taken);
+        true
     }
 
     /// Tells those who were in line before `then` that what they wait for has come, for all of them.
@@ -36,11 +74,11 @@ impl<H> Seat<H> {
     /// Takes these out of the line and tells each why.
     fn end_line(&self, which: impl Fn(&Waiter<H>) -> bool, turn: impl Fn() -> Turn<H>) {
         let taken = self
-            .with(|gate| gate.line.extract_if(.., |_, waiter| which(waiter)).collect::<Vec<_>>());
+            .with(|gate| gate.line.extract_if(.., |_, one| which(&one.waiter)).collect::<Vec<_>>());
         let (Some(taken), Some((gates, _))) = (taken, &self.inside) else { return };
         gates.waiting.fetch_sub(taken.len(), Ordering::Relaxed);
-        for (_, waiter) in taken {
-            let _ = waiter.turn.send(turn());
+        for (_, in_line) in taken {
+            in_line.waiter.give(turn());
         }
     }
 
@@ -102,7 +140,10 @@ impl<H> Seat<H> {
 
     /// Tells newcomers that the hold is being given back.
     pub(crate) fn leaving(&self) {
-        self.with(|gate| gate.seat = SeatState::Leaving);
+        self.with(|gate| {
+            let since = (!gate.line.is_empty()).then(Instant::now);
+            gate.seat = SeatState::Leaving { since };
+        });
     }
 
     /// Gives the seat to the first in line who wants just this lease, with what `make` makes of it.
@@ -124,7 +165,7 @@ impl<H> Seat<H> {
         }
         // If the waiter has just gone, the payload is dropped here and finds the next one
         // (invariant 2), as a guard does.
-        let _ = waiter.turn.send(Turn::Handed(make(self)));
+        waiter.give(Turn::Handed(make(self)));
         Ok(())
     }
 
@@ -145,7 +186,7 @@ impl<H> Seat<H> {
     pub(crate) fn step_out(mut self) -> Self {
         let inside = self.inside.clone();
         self.pass();
-        Self { inside, beside: false, outside: true }
+        Self { inside, outside: true, ..Self::apart() }
     }
 
     fn pass(&mut self) {
@@ -154,29 +195,35 @@ impl<H> Seat<H> {
             return;
         }
         if self.beside {
-            return gates.leave_beside(&target);
+            return gates.leave_beside(&target, self.number);
         }
         let next = {
             let mut shard = gates.shard(&target);
-            let Some(gate) = shard.gates.get_mut(&*target) else { return };
-            let next = gate.line.pop_first();
-            gate.seat = if next.is_some() { SeatState::Taken } else { SeatState::Free };
-            if next.is_none() && gate.others_first.is_none_or(|others| others.is_over(Instant::now())) {
-                shard.gates.remove(&*target);
+            let gate = shard.gates.get_mut(&*target).filter(|gate| gate.seat_number == self.number);
+            let Some(gate) = gate else { return };
+            let next = gate.pop();
+            if next.is_none() {
+                gate.seat = SeatState::Free;
+                gate.seat_number = 0;
+                if gate.others_first.is_none_or(|others| others.is_over(Instant::now())) {
+                    shard.gates.remove(&*target);
+                }
             }
             next
         };
-        if let Some((_, waiter)) = next {
+        if let Some(waiter) = next {
             gates.waiting.fetch_sub(1, Ordering::Relaxed);
-            let seat = Self { inside: Some((gates, target)), beside: false, outside: false };
+            let seat = Self::new(gates, target, self.number, waiter.number);
             // Refused by a waiter who has just gone: dropping the seat lets the next one in.
-            let _ = waiter.turn.send(Turn::Contend(seat));
+            waiter.give(Turn::Contend(seat));
         }
     }
 
     fn with<T>(&self, f: impl FnOnce(&mut Gate<H>) -> T) -> Option<T> {
         let (gates, target) = self.inside.as_ref().filter(|_| !self.beside && !self.outside)?;
-        gates.shard(target).gates.get_mut(&**target).map(f)
+        let mut shard = gates.shard(target);
+        let gate = shard.gates.get_mut(&**target).filter(|gate| gate.seat_number == self.number);
+        gate.map(f)
     }
 }
 

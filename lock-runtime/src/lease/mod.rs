@@ -298,7 +298,17 @@ impl Hold {
         !self.count_queued.load(Ordering::SeqCst) && !self.count_queued.swap(true, Ordering::SeqCst)
     }
 
-    /// False while it is only kept for others to join.
+    /// It is handed to a waiter, and is nobody's until that is polled (S-34).
+    pub(crate) fn departs(&self) {
+        self.count.store(0, Ordering::Release);
+    }
+
+    /// A guard stands on it. True if it was on its way to a waiter.
+    pub(crate) fn arrives(&self) -> bool {
+        self.count.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// False while it is only kept for others to join, or on its way to a waiter.
     fn has_guards(&self) -> bool {
         self.count.load(Ordering::Acquire) > 0
     }

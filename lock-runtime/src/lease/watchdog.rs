@@ -203,7 +203,8 @@ impl Watchdog {
             } else if let Some(lease) = hold.renewal(now).filter(|_| !closed) {
                 let retry_at = now.after(lease / 10).min(hold.deadline());
                 queue.put(&hold, retry_at);
-                // Who waits to join one that nobody has may not be polled any more: it ends with its lease.
+                // Who is to have or to join one that nobody has may not be polled any more: it ends with
+                // its lease (S-34).
                 if hold.has_guards() {
                     renewals.entry(lease).or_default().push(hold);
                 }

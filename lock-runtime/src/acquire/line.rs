@@ -1,0 +1,82 @@
+//! Lining up at the gate, before the store is asked (S-14).
+
+use tokio::time::{Instant, timeout_at};
+
+use super::Contention;
+use crate::error::LockError;
+use crate::gate::{Behind, Entry, SIGN_OF_LIFE, Seat, Ticket, Turn};
+use crate::options::Wait;
+use crate::stand::Stand;
+use crate::store::LockKind;
+
+impl Contention {
+    /// Enters the gate, at its `place` if it was passed over, and waits for the turn there; `None` if that
+    /// has not come by then.
+    pub(super) async fn line_up(
+        &self,
+        limit: Option<Instant>,
+        place: Option<u64>,
+    ) -> Result<Option<Turn<Stand>>, LockError> {
+        match self.enter(place) {
+            Entry::Turn(seat) => Ok(Some(Turn::Contend(seat))),
+            Entry::Busy(reason) => Err(self.busy(reason, None)),
+            Entry::Closed => Err(LockError::Closed),
+            Entry::Line(ticket) => {
+                self.seen.waits();
+                Ok(self.wait_in_line(ticket, limit).await)
+            }
+        }
+    }
+
+    fn enter(&self, place: Option<u64>) -> Entry<Stand> {
+        let (gates, options) = (&self.engine.gates, &self.options);
+        if self.writer.is_some() {
+            // Whoever is inside the gate waits for the writer, which is us.
+            return Entry::Turn(Seat::apart());
+        }
+        let may_wait = options.wait() != Wait::Never;
+        let behind = match (may_wait, self.seen.is_enforced()) {
+            (true, _) => Behind::Anybody,
+            (false, true) => Behind::ARelease,
+            (false, false) => Behind::Nobody,
+        };
+        match self.target.kind() {
+            // Who reads is not in the way, and whether a writer is, only the store knows.
+            LockKind::Read if !may_wait => Entry::Turn(Seat::apart()),
+            // Its line is in the store, for all processes; one here would be a second one (S-26).
+            LockKind::Fair => {
+                gates.enter_beside(&self.target, options.max_waiters(), place.is_some())
+            }
+            // Who asks for these inside the gate need not get them, nor all that there are: only
+            // the store knows.
+            LockKind::Latch if !may_wait => Entry::Turn(Seat::apart()),
+            _ if !may_wait && self.target.is_shared() => Entry::Turn(Seat::apart()),
+            _ => {
+                let most = options.max_waiters();
+                gates.enter(&self.target, options.lease(), most, behind, place)
+            }
+        }
+    }
+
+    /// Waits for the turn, with a look at whoever goes before now and then (S-34); `None` if it has not
+    /// come by then.
+    async fn wait_in_line(
+        &self,
+        mut ticket: Ticket<Stand>,
+        limit: Option<Instant>,
+    ) -> Option<Turn<Stand>> {
+        loop {
+            let look_at = Instant::now() + SIGN_OF_LIFE;
+            let until = limit.map_or(look_at, |limit| limit.min(look_at));
+            if let Ok(turn) = timeout_at(until, &mut ticket).await {
+                return Some(turn);
+            }
+            if limit.is_some_and(|limit| Instant::now() >= limit) {
+                return None;
+            }
+            // The runtime that ran the releaser may have gone, with what we wait for in its queue.
+            self.engine.keeper.ensure_running();
+            ticket.look();
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! What a waiter in a local line shares with the gate: its terms, and its turn once that has come.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use tokio::time::Instant;
+
+use super::Seat;
+use crate::error::StoreError;
+use crate::options::Lease;
+
+/// What a waiter gets when it comes to the front.
+pub(crate) enum Turn<H> {
+    /// The right to contend in the store.
+    Contend(Seat<H>),
+    /// A hold, with everything that belongs to it.
+    Handed(H),
+    /// The end of the wait: the store has been failing for as long as is put up with.
+    Failed(StoreError),
+    /// The end of this line: what it waits for can be shared now.
+    Shared,
+    /// The end of every line: the client shuts down.
+    Closed,
+}
+
+pub(super) struct Waiter<H> {
+    /// Its place in line.
+    pub(super) number: u64,
+    pub(super) since: Instant,
+    pub(super) lease: Lease,
+    /// How many replicas are to know of its hold (S-31).
+    pub(super) replicas: u32,
+    slot: Mutex<Slot<H>>,
+}
+
+struct Slot<H> {
+    state: State<H>,
+    waker: Option<Waker>,
+}
+
+/// A turn is in here from when it comes until the waiter is polled, and can be taken back (S-34).
+enum State<H> {
+    Waiting,
+    Given(Turn<H>),
+    /// Its turn was taken back, or it was not polled when that would have come.
+    PassedOver,
+    /// The turn was taken, or the waiter is gone.
+    Over,
+}
+
+impl<H> Waiter<H> {
+    pub(super) fn new(number: u64, since: Instant, lease: Lease, replicas: u32) -> Self {
+        let slot = Mutex::new(Slot { state: State::Waiting, waker: None });
+        Self { number, since, lease, replicas, slot }
+    }
+
+    /// Its turn has come. If the waiter has just gone, the turn is dropped here.
+    pub(super) fn give(&self, turn: Turn<H>) {
+        let (waker, refused) = {
+            let mut slot = self.slot();
+            match slot.state {
+                State::Waiting => {
+                    slot.state = State::Given(turn);
+                    (slot.waker.take(), None)
+                }
+                _ => (None, Some(turn)),
+            }
+        };
+        drop(refused);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// Resolves to the turn, once.
+    pub(super) fn poll(&self, cx: &Context<'_>) -> Poll<Turn<H>> {
+        let _old = {
+            let mut slot = self.slot();
+            if matches!(slot.state, State::Given(_))
+                && let State::Given(turn) = std::mem::replace(&mut slot.state, State::Over)
+            {
+                return Poll::Ready(turn);
+            }
+            match &slot.waker {
+                Some(waker) if waker.will_wake(cx.waker()) => None,
+                _ => slot.waker.replace(cx.waker().clone()),
+            }
+        };
+        Poll::Pending
+    }
+
+    /// Takes back a turn that was not taken; the waiter is then passed over.
+    pub(super) fn take_back(&self) -> TakenBack<H> {
+        let mut slot = self.slot();
+        match std::mem::replace(&mut slot.state, State::PassedOver) {
+            State::Given(turn) => TakenBack::Turn(turn),
+            State::Over => {
+                slot.state = State::Over;
+                TakenBack::Over
+            }
+            other => {
+                slot.state = other;
+                TakenBack::NotYet
+            }
+        }
+    }
+
+    /// Passes over a waiter in line. Its waker stays where it is: wakers are not dropped here.
+    pub(super) fn pass_over(&self) {
+        let mut slot = self.slot();
+        if matches!(slot.state, State::Waiting) {
+            slot.state = State::PassedOver;
+        }
+    }
+
+    /// True if it had been passed over and now waits again.
+    pub(super) fn comes_back(&self) -> bool {
+        let mut slot = self.slot();
+        let comes_back = matches!(slot.state, State::PassedOver);
+        if comes_back {
+            slot.state = State::Waiting;
+        }
+        comes_back
+    }
+
+    /// Ends the wait. The turn is returned, if it had come.
+    pub(super) fn leave(&self) -> Option<Turn<H>> {
+        let (state, _waker) = {
+            let mut slot = self.slot();
+            (std::mem::replace(&mut slot.state, State::Over), slot.waker.take())
+        };
+        match state {
+            State::Given(turn) => Some(turn),
+            _ => None,
+        }
+    }
+
+    fn slot(&self) -> MutexGuard<'_, Slot<H>> {
+        self.slot.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What becomes of a turn that is to be taken back.
+pub(super) enum TakenBack<H> {
+    Turn(Turn<H>),
+    /// It is on its way to the waiter.
+    NotYet,
+    /// The waiter has taken it, or is gone and lets the next one in.
+    Over,
+}
