@@ -229,6 +229,9 @@ impl Stand {
 /// Leaves the gate after a release that was answered, or not.
 fn leave(seat: Option<Seat<Stand>>, handoffs: u32, reply: Option<ReleaseReply>) {
     let Some(seat) = seat else { return };
+    if reply.is_some() {
+        seat.answered(false);
+    }
     seat.note_handoffs(handoffs);
     let others = matches!(reply, Some(ReleaseReply::Released { others_waiting: true }));
     seat.leave(others.then(|| HEAD_START.mul_f64(1.0 + fastrand::f64())));

@@ -28,13 +28,14 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use self::contend::{Contended, Contender};
 use self::enclosing::{Enclosing, enclosing, re_enter};
 pub(crate) use self::handle::Handle;
 use self::share::Joined;
 use self::share::Readers;
+use self::waiting::A_MOMENT;
 use crate::error::{BusyReason, LockError, StoreError, StoreErrorKind};
 use crate::gate::{Behind, Entry, Gates, Seat, Turn};
 use crate::guard::LockGuard;
@@ -250,15 +251,14 @@ impl Contention {
                 Joined::Unknown(_) | Joined::No => {}
             }
             let seat = match self.line_up(limit).await? {
-                None => return Err(self.timed_out_in_line()),
-                Some(Turn::Failed(error)) => return Err(LockError::Store(error)),
-                Some(Turn::Contend(seat)) => seat,
-                Some(Turn::Handed(stand)) => match self.stand_on(stand) {
+                Turn::Failed(error) => return Err(LockError::Store(error)),
+                Turn::Contend(seat) => seat,
+                Turn::Handed(stand) => match self.stand_on(stand) {
                     Some(guard) => return Ok((AcquireOutcome::HandedOver, guard)),
                     // Lost on the way here; line up again.
                     None => continue,
                 },
-                Some(Turn::Shared) => continue,
+                Turn::Shared => continue,
             };
             if self.can_join() {
                 // Somebody has taken it since we looked. The next in line finds the same.
@@ -272,19 +272,31 @@ impl Contention {
         }
     }
 
-    /// Enters the gate and waits for the turn there; `None` if it has not come by then.
-    async fn line_up(&self, limit: Option<Instant>) -> Result<Option<Turn<Stand>>, LockError> {
-        match self.enter() {
-            Entry::Turn(seat) => Ok(Some(Turn::Contend(seat))),
-            Entry::Busy(reason) => Err(self.busy(reason, None)),
-            Entry::Closed => Err(LockError::Closed),
-            Entry::Line(ticket) => {
-                self.seen.waits();
-                match until(limit, ticket).await {
-                    Some(None) => Err(LockError::Closed),
-                    turn => Ok(turn.flatten()),
+    /// Enters the gate and waits for the turn there.
+    async fn line_up(&self, limit: Option<Instant>) -> Result<Turn<Stand>, LockError> {
+        let enough = Instant::now() + A_MOMENT;
+        loop {
+            return match self.enter() {
+                Entry::Turn(seat) => Ok(Turn::Contend(seat)),
+                Entry::Busy(reason) => Err(self.busy(reason, None)),
+                Entry::Failing(error) => Err(LockError::Store(error)),
+                Entry::Closed => Err(LockError::Closed),
+                Entry::Unsaid(word) => match timeout_at(enough, word).await {
+                    Ok(Ok(Ok(()))) => Err(self.busy(BusyReason::Held, None)),
+                    Ok(Ok(Err(error))) => Err(LockError::Store(error)),
+                    // The seat is free.
+                    Ok(Err(_)) => continue,
+                    // The contender may not be polled (S-34), or the store be slow: asked beside it.
+                    Err(_) => Ok(Turn::Contend(Seat::apart())),
+                },
+                Entry::Line(ticket) => {
+                    self.seen.waits();
+                    match until(limit, ticket).await {
+                        Some(turn) => turn.ok_or(LockError::Closed),
+                        None => Err(self.timed_out_in_line().await),
+                    }
                 }
-            }
+            };
         }
     }
 
@@ -363,19 +375,33 @@ impl Contention {
         LockError::Busy { key: self.target.key().to_string(), reason, holder_remaining }
     }
 
-    /// A store that cannot be asked is never taken for a busy lock (S-33).
-    fn timed_out_in_line(&self) -> LockError {
-        match self.engine.gates.failing(&self.target) {
-            Some(error) => LockError::Store(error),
-            None => self.timed_out(None),
+    /// A store that cannot be asked is never taken for a busy lock (S-33). One that has not answered
+    /// since this wait began gets a moment to do so.
+    async fn timed_out_in_line(&self) -> LockError {
+        let gates = &self.engine.gates;
+        if let Some(error) = gates.failing(&self.target) {
+            return LockError::Store(error);
         }
+        let Some(word) = gates.unsaid_since(&self.target, self.started) else {
+            return self.timed_out(None);
+        };
+        match timeout(A_MOMENT, word).await {
+            Ok(Ok(Ok(()))) => self.timed_out(None),
+            Ok(Ok(Err(error))) => LockError::Store(error),
+            Ok(Err(_)) | Err(_) => self.unsaid(),
+        }
+    }
+
+    /// The store has not said whether the lock is free.
+    fn unsaid(&self) -> LockError {
+        let message = "the store did not say in time whether the lock is free";
+        StoreError::new(StoreErrorKind::Unavailable, message).into()
     }
 
     fn timed_out(&self, holder_remaining: Option<Duration>) -> LockError {
         if self.options.wait() == Wait::Never {
             // Nobody is known to hold it; an answer, ours or that to a release before us, is overdue.
-            let message = "the store did not say in time whether the lock is free";
-            return StoreError::new(StoreErrorKind::Unavailable, message).into();
+            return self.unsaid();
         }
         LockError::Timeout {
             key: self.target.key().to_string(),

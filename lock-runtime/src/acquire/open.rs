@@ -65,12 +65,11 @@ impl Contention {
         let limit = self.limit();
         loop {
             match self.line_up(limit).await? {
-                Some(Turn::Contend(seat)) => return self.watch_latch(seat, limit).await,
-                Some(Turn::Shared) => return Ok(()),
-                Some(Turn::Failed(error)) => return Err(self.latch_error(error)),
+                Turn::Contend(seat) => return self.watch_latch(seat, limit).await,
+                Turn::Shared => return Ok(()),
+                Turn::Failed(error) => return Err(self.latch_error(error)),
                 // Nobody holds a latch, so nobody hands one over.
-                Some(Turn::Handed(_)) => {}
-                None => return Err(self.timed_out_in_line()),
+                Turn::Handed(_) => {}
             }
         }
     }
@@ -99,7 +98,7 @@ impl Contention {
                     continue;
                 }
             };
-            waiting.answered(Some(&seat));
+            waiting.answered(Some(&seat), false);
             known = true;
             if count == 0 {
                 seat.share_before(asked_at);
@@ -111,7 +110,7 @@ impl Contention {
             // Register, then check, then wait (S-15).
             let checked = waiting.listens() || !waiting.subscribe(&self.target).await;
             if checked && !waiting.out_of_time() {
-                waiting.nap(waiting.poll_cap()).await;
+                waiting.nap(waiting.poll_cap(), Some(&seat)).await;
             }
             if waiting.out_of_time() {
                 return Err(self.timed_out(None));

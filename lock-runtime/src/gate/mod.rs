@@ -17,6 +17,7 @@
 mod beside;
 mod seat;
 mod ticket;
+mod word;
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -28,6 +29,8 @@ use tokio::time::Instant;
 
 pub(crate) use self::seat::Seat;
 pub(crate) use self::ticket::{Ticket, Turn};
+pub(crate) use self::word::{NextWord, Word};
+use self::word::{Words, wake_up};
 use crate::error::{BusyReason, StoreError};
 use crate::options::Lease;
 use crate::store::Target;
@@ -85,13 +88,16 @@ struct Gate<H> {
     appetite: u32,
     /// Who contends side by side, in no line of ours: the store keeps one (S-26).
     beside: usize,
+    words: Words,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SeatState {
     Free,
-    /// Contending or holding.
+    /// Its task contends in the store, or is about to.
     Taken,
+    /// Its task holds the lock: the store need not be asked who does.
+    Holding,
     /// The hold is being given back; whoever asks now can expect an answer in one round trip.
     Leaving,
 }
@@ -121,6 +127,11 @@ pub(crate) enum Entry<H> {
     Line(Ticket<H>),
     /// Not admitted.
     Busy(BusyReason),
+    /// The store has not said yet whether the lock is free. It says so next to the contender, or to the
+    /// task that releases.
+    Unsaid(NextWord),
+    /// The store is failing the contender.
+    Failing(StoreError),
     /// The client is shut down.
     Closed,
 }
@@ -165,7 +176,10 @@ impl<H> Gates<H> {
             Behind::Nobody => false,
         };
         if !may_wait {
-            return Entry::Busy(BusyReason::Held);
+            let (entry, contender) = gate.refuse(max_line);
+            drop(shard);
+            wake_up(contender);
+            return entry;
         }
         let full = self.waiting.load(Ordering::Relaxed) >= self.max_waiting;
         if gate.line.len() >= max_line || full {
@@ -189,9 +203,10 @@ impl<H> Gates<H> {
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
         for shard in &self.shards {
-            let mut lines = Vec::new();
+            let (mut lines, mut words) = (Vec::new(), Vec::new());
             for gate in lock(shard).gates.values_mut() {
                 lines.push(std::mem::take(&mut gate.line));
+                words.push(std::mem::take(&mut gate.words));
             }
             self.waiting.fetch_sub(lines.iter().map(BTreeMap::len).sum(), Ordering::Relaxed);
         }
@@ -244,6 +259,7 @@ impl<H> Gate<H> {
             failing: None,
             appetite: 0,
             beside: 0,
+            words: Words::default(),
         }
     }
 

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::{Gate, Gates, MAX_TOKEN_BLOCK, SeatState, Turn, Waiter};
+use super::{Gate, Gates, MAX_TOKEN_BLOCK, SeatState, Turn, Waiter, Word};
 use crate::error::StoreError;
 use crate::options::Lease;
 use crate::store::Target;
@@ -64,9 +65,27 @@ impl<H> Seat<H> {
         self.with(|gate| gate.failing.as_ref().map(|(since, _)| *since)).flatten()
     }
 
-    /// Notes that the store has answered.
-    pub(crate) fn answered(&self) {
-        self.with(|gate| gate.failing = None);
+    /// Notes that the store has answered, and that its answer `grants` the lock to this seat's task.
+    pub(crate) fn answered(&self, grants: bool) {
+        let listeners = self.with(|gate| {
+            gate.failing = None;
+            if grants {
+                gate.seat = SeatState::Holding;
+            }
+            gate.words.heard()
+        });
+        tell(listeners, &Ok(()));
+    }
+
+    /// Tells callers that do not wait how the store has failed this seat's task.
+    pub(crate) fn tell_failure(&self, error: &StoreError) {
+        let listeners = self.with(|gate| gate.words.take_listeners());
+        tell(listeners, &Err(error.clone()));
+    }
+
+    /// Resolves when a caller that does not wait wants the store asked; at once if one does already.
+    pub(crate) fn asked_for(&self) -> Option<oneshot::Receiver<()>> {
+        self.with(|gate| gate.words.sleep())
     }
 
     /// Notes that the store has failed, and ends the wait of everybody in line who has put up with
@@ -147,16 +166,18 @@ impl<H> Seat<H> {
         if self.beside {
             return gates.leave_beside(&target);
         }
-        let next = {
+        // Those who listen for a word look for themselves once the seat is free.
+        let (next, _listeners) = {
             let mut shard = gates.shard(&target);
             let Some(gate) = shard.gates.get_mut(&*target) else { return };
             gate.others_first = others_first;
             let next = gate.line.pop_first();
             gate.seat = if next.is_some() { SeatState::Taken } else { SeatState::Free };
+            let listeners = next.is_none().then(|| std::mem::take(&mut gate.words));
             if next.is_none() && others_first.is_none() {
                 shard.gates.remove(&*target);
             }
-            next
+            (next, listeners)
         };
         if let Some((_, waiter)) = next {
             gates.waiting.fetch_sub(1, Ordering::Relaxed);
@@ -169,6 +190,12 @@ impl<H> Seat<H> {
     fn with<T>(&self, f: impl FnOnce(&mut Gate<H>) -> T) -> Option<T> {
         let (gates, target) = self.inside.as_ref().filter(|_| !self.beside && !self.outside)?;
         gates.shard(target).gates.get_mut(&**target).map(f)
+    }
+}
+
+fn tell(listeners: Option<Vec<oneshot::Sender<Word>>>, word: &Word) {
+    for listener in listeners.into_iter().flatten() {
+        let _ = listener.send(word.clone());
     }
 }
 

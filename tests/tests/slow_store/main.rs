@@ -4,6 +4,7 @@
 #[path = "../kinds/mod.rs"]
 mod kinds;
 
+mod late_answers;
 mod outages;
 mod renewals;
 mod tries;

@@ -16,7 +16,7 @@ use crate::store::{LockKind, OnRenewed, Ownership, RenewRequest};
 
 /// After how much of the lease a renewal without an answer has the connection looked at, within
 /// these bounds. The answer still counts until the deadline; a dead connection must be replaced sooner.
-const DOUBT: u32 = 6;
+const DOUBT: u32 = 10;
 const LEAST_DOUBT: Duration = Duration::from_millis(20);
 const MOST_DOUBT: Duration = Duration::from_secs(3);
 
