@@ -98,8 +98,12 @@ enum SeatState {
     Taken,
     /// Its task holds the lock: the store need not be asked who does.
     Holding,
-    /// The hold is being given back; whoever asks now can expect an answer in one round trip.
-    Leaving,
+    /// What its task has, or may have, is being given back; whoever asks now can expect an answer in one
+    /// round trip.
+    Leaving {
+        /// True if that is a hold.
+        held: bool,
+    },
 }
 
 struct Waiter<H> {
@@ -172,11 +176,13 @@ impl<H> Gates<H> {
         }
         let may_wait = match behind {
             Behind::Anybody => true,
-            Behind::ARelease => gate.line.is_empty() && gate.seat == SeatState::Leaving,
+            Behind::ARelease => {
+                gate.line.is_empty() && matches!(gate.seat, SeatState::Leaving { .. })
+            }
             Behind::Nobody => false,
         };
         if !may_wait {
-            let (entry, contender) = gate.refuse(max_line);
+            let (entry, contender) = gate.refuse(max_line, behind);
             drop(shard);
             wake_up(contender);
             return entry;

@@ -114,7 +114,10 @@ impl<H> Seat<H> {
 
     /// Tells newcomers that the hold is being given back.
     pub(crate) fn leaving(&self) {
-        self.with(|gate| gate.seat = SeatState::Leaving);
+        self.with(|gate| {
+            let held = gate.seat == SeatState::Holding;
+            gate.seat = SeatState::Leaving { held };
+        });
     }
 
     /// Gives the seat to the first in line who wants just this lease, with what `make` makes of it.

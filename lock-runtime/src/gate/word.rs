@@ -7,7 +7,7 @@
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::{Entry, Gate, Gates, SeatState};
+use super::{Behind, Entry, Gate, Gates, SeatState};
 use crate::error::{BusyReason, StoreError};
 use crate::store::Target;
 
@@ -71,9 +71,17 @@ pub(super) fn wake_up(contender: Option<oneshot::Sender<()>>) {
 
 impl<H> Gate<H> {
     /// The answer to a caller that does not wait and finds the seat taken, and the contender to wake up.
-    pub(super) fn refuse(&mut self, most: usize) -> (Entry<H>, Option<oneshot::Sender<()>>) {
+    pub(super) fn refuse(
+        &mut self,
+        most: usize,
+        behind: Behind,
+    ) -> (Entry<H>, Option<oneshot::Sender<()>>) {
         let entry = match (self.seat, &self.failing) {
             (SeatState::Holding, _) => Entry::Busy(BusyReason::Held),
+            // A hold of this process until the store has answered, which is not waited for.
+            (SeatState::Leaving { held: true }, _) if behind == Behind::Nobody => {
+                Entry::Busy(BusyReason::Held)
+            }
             (_, Some((_, error))) => Entry::Failing(error.clone()),
             _ if self.words.listeners.len() >= most.max(1) => {
                 Entry::Busy(BusyReason::TooManyWaiters)

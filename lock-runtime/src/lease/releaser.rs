@@ -116,7 +116,8 @@ impl Releaser {
     pub(crate) fn answered(&self, key: &LockKey) -> impl Future<Output = ()> {
         let next = self.queue().next_number;
         let earlier = move || {
-            let oldest = self.queue().unanswered.get(key).and_then(|numbers| numbers.front().copied());
+            let oldest =
+                self.queue().unanswered.get(key).and_then(|numbers| numbers.front().copied());
             oldest.is_some_and(|number| number < next)
         };
         super::told_until(&self.answered, move || !earlier())

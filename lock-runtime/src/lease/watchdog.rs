@@ -237,9 +237,11 @@ impl Watchdog {
         // What is being given back may be kept in the store for a time that is not to be prolonged.
         batch.renewals.retain(|renewal| renewal.hold.is_held());
         let sent_at = self.clock.now();
-        let deadlines = batch.renewals.iter().map(|renewal| renewal.hold.deadline());
-        // An answer is of use until then (S-9); whether it still is for its hold, the hold knows.
-        let Some(timeout) = deadlines.max().map(|latest| latest.since(sent_at)) else { return };
+        if batch.renewals.is_empty() {
+            return;
+        }
+        // Until then an answer moves the deadline, if another renewal keeps the hold that long (S-9).
+        let timeout = batch.lease;
         let requests = batch.renewals.iter().map(|Renewal { hold, .. }| RenewRequest {
             target: Arc::clone(&hold.target),
             owner: hold.owner.clone(),
@@ -267,26 +269,14 @@ impl Watchdog {
         let Renewal { hold, .. } = renewal;
         let is_first = renewal.end();
         match answer {
-            // Given back meanwhile, or lost already. A NotOwner that comes after a later renewal was
-            // confirmed is a loss like any other: one of several servers may have been slow to say so.
-            _ if !hold.is_held() => {}
-            Ownership::NotOwner => {
+            _ if hold.is_released() => {}
+            // A loss also when a later renewal was confirmed before: one of several servers may have been
+            // slow to say so.
+            Ownership::NotOwner if hold.is_held() => {
                 hold.seen.renewed(RenewOutcome::NotOwner);
                 self.not_owner(hold);
             }
-            _ if !is_first => {}
-            // Unknown is not lost (S-9).
-            Ownership::Unknown => {
-                batch.failed.store(true, Ordering::Relaxed);
-                hold.seen.renewed(RenewOutcome::Failed);
-                let again = sent_at.after(batch.lease / 10).max(self.clock.now());
-                let mut queue = self.queue();
-                if hold.is_held() && queue.is_due_after(hold, again) {
-                    queue.put(hold, again);
-                    self.wake_for(&mut queue, again);
-                }
-            }
-            Ownership::Owner => {
+            Ownership::Owner if is_first && hold.is_held() => {
                 hold.seen.renewed(RenewOutcome::Renewed);
                 hold.confirm(sent_at, batch.lease);
                 let mut queue = self.queue();
@@ -295,6 +285,18 @@ impl Watchdog {
                     queue.put(hold, sent_at.after(batch.lease / 3));
                 }
             }
+            // Unknown is not lost (S-9). An answer that comes after the loss is as good as none.
+            _ if is_first => {
+                batch.failed.fetch_or(answer == Ownership::Unknown, Ordering::Relaxed);
+                hold.seen.renewed(RenewOutcome::Failed);
+                let again = sent_at.after(batch.lease / 10).max(self.clock.now());
+                let mut queue = self.queue();
+                if hold.is_held() && queue.is_due_after(hold, again) {
+                    queue.put(hold, again);
+                    self.wake_for(&mut queue, again);
+                }
+            }
+            _ => {}
         }
     }
 }

@@ -174,7 +174,12 @@ async fn a_silent_store_piles_up_nothing() {
     sleep(LEASE).await;
     let state = store.state();
     // Both holds go in one request.
-    assert!(state.most <= 4 && state.under_way == 0, "{} at once, {} left", state.most, state.under_way);
+    assert!(
+        state.most <= 4 && state.under_way == 0,
+        "{} at once, {} left",
+        state.most,
+        state.under_way
+    );
 }
 
 /// S-9: after an error the next attempt comes within a tenth of the lease, and not in a busy loop.
@@ -251,7 +256,11 @@ async fn a_renewal_after_the_release_prolongs_nothing() {
     let at_least = LEASE * 3 / 2;
     let store = Fateful::new([Fate::Delivered(ms(300))], Fate::Answered(Duration::ZERO));
     let client = store.client();
-    let options = LockOptions::builder().at_least(at_least).lease(Lease::Watchdog(LEASE * 2)).build().unwrap();
+    let options = LockOptions::builder()
+        .at_least(at_least)
+        .lease(Lease::Watchdog(LEASE * 2))
+        .build()
+        .unwrap();
     let start = Instant::now();
     let guard = client.mutex("kept").with(options).lock().await.unwrap();
     sleep(LEASE * 7 / 10).await;
@@ -319,7 +328,10 @@ async fn what_is_kept_is_not_renewed() {
             // What is kept can be freed.
             let free = ReleaseRequest { keep: Duration::ZERO, ..release };
             let freed = store.release(free).await.unwrap();
-            assert!(matches!(freed, ReleaseReply::Released { .. }), "{store:?}: {mine:?} {freed:?}");
+            assert!(
+                matches!(freed, ReleaseReply::Released { .. }),
+                "{store:?}: {mine:?} {freed:?}"
+            );
         }
     }
 }

@@ -119,10 +119,9 @@ async fn a_try_beside_a_sleeping_contender_tells_of_the_outage() {
     for outage in OUTAGES {
         let world = World::new().await;
         let other = LockClient::connect(&world.server.url()).await.unwrap();
-        for (kind, channel) in [
-            ("mutex", "redisson_lock__channel:{mutex}"),
-            ("write", "redisson_rwlock:{write}"),
-        ] {
+        for (kind, channel) in
+            [("mutex", "redisson_lock__channel:{mutex}"), ("write", "redisson_rwlock:{write}")]
+        {
             let held = take(&other, kind, kind, LockOptions::default()).await;
             let held = held.unwrap();
             let contender = world.contend(kind);

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lock_runtime::{LockClient, LockGuard, MultiLock, Quorum};
+use lock_runtime::{LockClient, LockError, LockGuard, LossCause, MultiLock, Quorum};
 use lock_tests::{Proxy, RedisServer};
 use tokio::time::{Instant, sleep};
 
 use crate::kinds::{KINDS, take};
-use crate::{far_world, ms, watched};
+use crate::{SOON, far_world, ms, watched};
 
 const LEASE: Duration = Duration::from_secs(1);
 
@@ -85,6 +85,25 @@ async fn compositions_stay(percent: u32) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn holds_on_several_servers_survive_slow_answers() {
     tokio::join!(compositions_stay(40), compositions_stay(90));
+}
+
+/// S-9, S-28: of two servers one hangs, and the other says that the hold is none: that is not kept back
+/// until the first answers or the deadline has passed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_hangs_hides_no_loss() {
+    let (_one, proxy, first) = far_world(SOON).await;
+    let (two, _pass, second) = far_world(SOON).await;
+    let joint = MultiLock::of([first.mutex("a").into(), second.mutex("b").into()]);
+    let lease = LEASE * 4;
+    let guard = joint.with(watched(lease)).lock().await.unwrap();
+    let start = Instant::now();
+    proxy.stall();
+    assert!(two.client().del("b").await);
+    let lost = guard.lost().await;
+    let cause = LossCause::NotOwner;
+    assert!(matches!(lost, LockError::Lost { cause: found, .. } if found == cause), "{lost:?}");
+    assert!(start.elapsed() < lease * 6 / 10, "after {:?}", start.elapsed());
+    proxy.pass();
 }
 
 /// S-9: an answer that is lost now and then, with its connection, costs no hold.

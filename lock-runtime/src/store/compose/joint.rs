@@ -7,8 +7,8 @@
 //! touching the others.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::{join_all, try_join_all};
@@ -18,8 +18,9 @@ use crate::clock::Clock;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
 use crate::store::{
-    AcquireReply, AcquireRequest, CountRequest, LockKind, OnRenewed, OwnerId, Ownership, ReleaseReply,
-    ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription, Target, gather_renewals,
+    AcquireReply, AcquireRequest, CountRequest, LockKind, OnRenewed, OwnerId, Ownership,
+    ReleaseReply, ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription, Target,
+    gather_renewals,
 };
 
 /// How long to wait for a fair lock at a time: only those in its line are told of a release, and

@@ -41,8 +41,8 @@ use self::source::Source;
 pub use self::tls::TlsOptions;
 use super::{
     AcquireReply, AcquireRequest, CountRequest, Inspection, LatchRequest, LockKind, OnRenewed,
-    Ownership, ReleaseReply, ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription, Target,
-    gather_renewals, no_hold,
+    Ownership, ReleaseReply, ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription,
+    Target, gather_renewals, no_hold,
 };
 use crate::clock::Clock;
 use crate::error::{StoreError, StoreErrorKind};

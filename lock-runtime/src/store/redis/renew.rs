@@ -31,7 +31,8 @@ impl RedisStore {
         timeout: Duration,
         on_renewed: &OnRenewed,
     ) -> Result<(), StoreError> {
-        let has_replicas = |(_, request): &(usize, &RenewRequest)| request.target.replicas().is_some();
+        let has_replicas =
+            |(_, request): &(usize, &RenewRequest)| request.target.replicas().is_some();
         let (replicated, plain): (Numbered<'_>, Numbered<'_>) =
             requests.iter().enumerate().partition(has_replicas);
         if replicated.is_empty() {

@@ -17,8 +17,8 @@ use crate::key::LockKey;
 use crate::store::redis::RedisStore;
 use crate::store::{
     AcquireReply, AcquireRequest, CountRequest, Inspection, LatchRequest, LockKind, OnRenewed,
-    Ownership, ReleaseReply, ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription, Target,
-    gather_renewals,
+    Ownership, ReleaseReply, ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription,
+    Target, gather_renewals,
 };
 
 /// The one slot of a lock.
