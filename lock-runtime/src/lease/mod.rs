@@ -254,10 +254,10 @@ impl Hold {
         (lease > 0 && now < until).then(|| Duration::from_nanos(lease))
     }
 
-    /// Counts a renewal in that is sent now. Returns how many were under way, or `None` if `most` are.
-    fn renewal_begins(&self, most: u32) -> Option<u32> {
+    /// Counts a renewal in that is sent now. False if `most` are under way.
+    fn renewal_begins(&self, most: u32) -> bool {
         let one_more = |under_way| (under_way < most).then_some(under_way + 1);
-        self.renewals.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more).ok()
+        self.renewals.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more).is_ok()
     }
 
     /// One renewal less is under way.

@@ -200,21 +200,15 @@ impl Watchdog {
         let mut renewals: HashMap<Duration, Vec<Renewal>> = HashMap::new();
         let mut lost = Vec::new();
         while let Some(hold) = queue.pop_due(now) {
-            if !hold.is_held() {
+            if hold.is_released() {
                 continue;
             }
-            if now >= hold.deadline() {
+            if now >= hold.deadline() || !hold.is_held() {
                 lost.push(hold);
             } else if let Some(lease) = hold.renewal(now).filter(|_| !closed) {
                 queue.put(&hold, now.after(lease / 6).min(hold.deadline()));
                 // Who waits to join one that nobody has may not be polled any more: it ends with its lease.
-                if hold.has_guards()
-                    && let Some(under_way) = hold.renewal_begins(MAX_UNDER_WAY)
-                {
-                    if under_way > 0 {
-                        // The answer to the one before is overdue.
-                        self.last_failed.store(true, Ordering::Relaxed);
-                    }
+                if hold.has_guards() && hold.renewal_begins(MAX_UNDER_WAY) {
                     renewals.entry(lease).or_default().push(Renewal::new(hold));
                 }
             } else {
