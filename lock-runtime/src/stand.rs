@@ -240,6 +240,9 @@ impl Stand {
 /// Leaves the gate after a release that was answered, or not.
 fn leave(seat: Option<Seat<Stand>>, handoffs: u32, reply: Option<ReleaseReply>) {
     let Some(seat) = seat else { return };
+    if reply.is_some() {
+        seat.answered(false);
+    }
     seat.note_handoffs(handoffs);
     seat.leave(match reply {
         Some(ReleaseReply::Released { others }) => others,

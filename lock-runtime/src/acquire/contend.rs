@@ -242,8 +242,8 @@ impl<'a> Contender<'a> {
             self.turn.failed(sent_at, &error);
             return self.failed(error).await;
         }
-        self.answered();
-        if !self.attempt.seat.as_ref().is_none_or(Seat::granted) {
+        self.answered(true);
+        if self.attempt.seat.as_ref().is_some_and(|seat| !seat.secures_grant()) {
             // Not polled when it was granted, and given back since, or about to be (S-34).
             self.attempt.unsettled = true;
             return Next::LineUpAgain;
@@ -287,12 +287,12 @@ impl<'a> Contender<'a> {
         self.waiting.stop_listening();
     }
 
-    fn answered(&mut self) {
-        self.waiting.answered(self.attempt.seat.as_ref());
+    fn answered(&mut self, grants: bool) {
+        self.waiting.answered(self.attempt.seat.as_ref(), grants);
     }
 
     async fn refused(&mut self, remaining: Option<Duration>) -> Next {
-        self.answered();
+        self.answered(false);
         let held = *self.held.insert(Held(remaining));
         if self.contention.options.wait() == Wait::Never {
             return Next::Return(Err(self.contention.busy(BusyReason::Held, remaining)));
@@ -308,7 +308,7 @@ impl<'a> Contender<'a> {
 
     /// Nobody got it because several asked at once (S-29): a random pause breaks the tie.
     async fn split(&mut self) -> Next {
-        self.answered();
+        self.answered(false);
         if self.contention.options.wait() == Wait::Never {
             return Next::Return(Err(self.contention.busy(BusyReason::Held, None)));
         }
@@ -373,7 +373,7 @@ impl<'a> Contender<'a> {
         // A place in the store wants a sign of life, with room for two that are lost.
         let nap =
             if self.attempt.placed { nap.min(self.keeper().timing.waiter_lease / 3) } else { nap };
-        self.waiting.nap(nap).await;
+        self.waiting.nap(nap, self.attempt.seat.as_ref()).await;
         if self.attempt.target.kind() == LockKind::Semaphore {
             // Perhaps this process itself has let go. Whoever did learns in a moment whether others
             // wait elsewhere, and would otherwise always be followed by us.

@@ -3,28 +3,43 @@
 use tokio::time::{Instant, timeout_at};
 
 use super::Contention;
-use crate::error::LockError;
+use super::waiting::A_MOMENT;
+use crate::error::{BusyReason, LockError};
 use crate::gate::{Behind, Entry, SIGN_OF_LIFE, Seat, Ticket, Turn};
 use crate::options::Wait;
 use crate::stand::Stand;
 use crate::store::LockKind;
 
 impl Contention {
-    /// Enters the gate, at its `place` if it was passed over, and waits for the turn there; `None` if that
-    /// has not come by then.
+    /// Enters the gate, at its `place` if it was passed over, and waits for the turn there.
     pub(super) async fn line_up(
         &self,
         limit: Option<Instant>,
         place: Option<u64>,
-    ) -> Result<Option<Turn<Stand>>, LockError> {
-        match self.enter(place) {
-            Entry::Turn(seat) => Ok(Some(Turn::Contend(seat))),
-            Entry::Busy(reason) => Err(self.busy(reason, None)),
-            Entry::Closed => Err(LockError::Closed),
-            Entry::Line(ticket) => {
-                self.seen.waits();
-                Ok(self.wait_in_line(ticket, limit).await)
-            }
+    ) -> Result<Turn<Stand>, LockError> {
+        let enough = Instant::now() + A_MOMENT;
+        loop {
+            return match self.enter(place) {
+                Entry::Turn(seat) => Ok(Turn::Contend(seat)),
+                Entry::Busy(reason) => Err(self.busy(reason, None)),
+                Entry::Failing(error) => Err(LockError::Store(error)),
+                Entry::Closed => Err(LockError::Closed),
+                Entry::Unsaid(word) => match timeout_at(enough, word).await {
+                    Ok(Ok(Ok(()))) => Err(self.busy(BusyReason::Held, None)),
+                    Ok(Ok(Err(error))) => Err(LockError::Store(error)),
+                    // The seat is free.
+                    Ok(Err(_)) => continue,
+                    // The contender may not be polled (S-34), or the store be slow: asked beside it.
+                    Err(_) => Ok(Turn::Contend(Seat::apart())),
+                },
+                Entry::Line(ticket) => {
+                    self.seen.waits();
+                    match self.wait_in_line(ticket, limit).await {
+                        Some(turn) => Ok(turn),
+                        None => Err(self.timed_out_in_line().await),
+                    }
+                }
+            };
         }
     }
 

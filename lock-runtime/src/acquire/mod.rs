@@ -29,13 +29,14 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use self::contend::{Contended, Contender};
 use self::enclosing::{Enclosing, Within, enclosing, enter, re_enter};
 pub(crate) use self::handle::Handle;
 use self::share::Joined;
 use self::share::Readers;
+use self::waiting::A_MOMENT;
 use crate::error::{BusyReason, LockError, StoreError, StoreErrorKind};
 use crate::gate::{Gates, Life, Turn};
 use crate::guard::LockGuard;
@@ -277,16 +278,15 @@ impl Contention {
                 Joined::Unknown(_) | Joined::No => {}
             }
             let seat = match self.line_up(limit, place).await? {
-                None => return Err(self.timed_out_in_line()),
-                Some(Turn::Failed(error)) => return Err(LockError::Store(error)),
-                Some(Turn::Closed) => return Err(LockError::Closed),
-                Some(Turn::Contend(seat)) => seat,
-                Some(Turn::Handed(stand)) => match self.stand_on(stand) {
+                Turn::Failed(error) => return Err(LockError::Store(error)),
+                Turn::Closed => return Err(LockError::Closed),
+                Turn::Contend(seat) => seat,
+                Turn::Handed(stand) => match self.stand_on(stand) {
                     Some(guard) => return Ok((AcquireOutcome::HandedOver, guard)),
                     // Lost on the way here; line up again.
                     None => continue,
                 },
-                Some(Turn::Shared) => continue,
+                Turn::Shared => continue,
             };
             if self.can_join() {
                 // Somebody has taken it since we looked. The next in line finds the same.
@@ -359,19 +359,33 @@ impl Contention {
         LockError::Busy { key: self.target.key().to_string(), reason, holder_remaining }
     }
 
-    /// A store that cannot be asked is never taken for a busy lock (S-33).
-    fn timed_out_in_line(&self) -> LockError {
-        match self.engine.gates.failing(&self.target) {
-            Some(error) => LockError::Store(error),
-            None => self.timed_out(None),
+    /// A store that cannot be asked is never taken for a busy lock (S-33). One that has not answered
+    /// since this wait began gets a moment to do so.
+    async fn timed_out_in_line(&self) -> LockError {
+        let gates = &self.engine.gates;
+        if let Some(error) = gates.failing(&self.target) {
+            return LockError::Store(error);
         }
+        let Some(word) = gates.unsaid_since(&self.target, self.started) else {
+            return self.timed_out(None);
+        };
+        match timeout(A_MOMENT, word).await {
+            Ok(Ok(Ok(()))) => self.timed_out(None),
+            Ok(Ok(Err(error))) => LockError::Store(error),
+            Ok(Err(_)) | Err(_) => self.unsaid(),
+        }
+    }
+
+    /// The store has not said whether the lock is free.
+    fn unsaid(&self) -> LockError {
+        let message = "the store did not say in time whether the lock is free";
+        StoreError::new(StoreErrorKind::Unavailable, message).into()
     }
 
     fn timed_out(&self, holder_remaining: Option<Duration>) -> LockError {
         if self.options.wait() == Wait::Never {
             // Nobody is known to hold it; an answer, ours or that to a release before us, is overdue.
-            let message = "the store did not say in time whether the lock is free";
-            return StoreError::new(StoreErrorKind::Unavailable, message).into();
+            return self.unsaid();
         }
         LockError::Timeout {
             key: self.target.key().to_string(),

@@ -66,7 +66,7 @@ impl Contention {
         let mut place = None;
         loop {
             match self.line_up(limit, place).await? {
-                Some(Turn::Contend(seat)) => {
+                Turn::Contend(seat) => {
                     place = Some(seat.place());
                     let life = Life::of(&seat, &self.engine.gates, &self.target);
                     // None if it was passed over: it lines up again (S-34).
@@ -74,12 +74,11 @@ impl Contention {
                         return opened;
                     }
                 }
-                Some(Turn::Shared) => return Ok(()),
-                Some(Turn::Closed) => return Err(LockError::Closed),
-                Some(Turn::Failed(error)) => return Err(self.latch_error(error)),
+                Turn::Shared => return Ok(()),
+                Turn::Closed => return Err(LockError::Closed),
+                Turn::Failed(error) => return Err(self.latch_error(error)),
                 // Nobody holds a latch, so nobody hands one over.
-                Some(Turn::Handed(_)) => {}
-                None => return Err(self.timed_out_in_line()),
+                Turn::Handed(_) => {}
             }
         }
     }
@@ -108,7 +107,7 @@ impl Contention {
                     continue;
                 }
             };
-            waiting.answered(Some(&seat));
+            waiting.answered(Some(&seat), false);
             known = true;
             if count == 0 {
                 seat.share_before(asked_at);
@@ -120,7 +119,7 @@ impl Contention {
             // Register, then check, then wait (S-15).
             let checked = waiting.listens() || !waiting.subscribe(&self.target).await;
             if checked && !waiting.out_of_time() {
-                waiting.nap(waiting.poll_cap()).await;
+                waiting.nap(waiting.poll_cap(), Some(&seat)).await;
             }
             if waiting.out_of_time() {
                 return Err(self.timed_out(None));

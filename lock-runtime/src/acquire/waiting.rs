@@ -46,12 +46,11 @@ impl<'a> Waiting<'a> {
         &self.contention.engine.keeper.timing
     }
 
-    /// Notes that the store has answered.
-    pub(super) fn answered(&mut self, seat: Option<&Seat<Stand>>) {
-        if self.failing_since.take().is_some()
-            && let Some(seat) = seat
-        {
-            seat.answered();
+    /// Notes that the store has answered, and that its answer `grants` the lock.
+    pub(super) fn answered(&mut self, seat: Option<&Seat<Stand>>, grants: bool) {
+        self.failing_since = None;
+        if let Some(seat) = seat {
+            seat.answered(grants);
         }
     }
 
@@ -61,6 +60,9 @@ impl<'a> Waiting<'a> {
         let out_of_patience = self.failing_for() >= patience;
         if let (true, Some(seat)) = (error.kind().is_transient(), seat) {
             seat.failed(error, patience);
+        }
+        if let Some(seat) = seat {
+            seat.tell_failure(error);
         }
         !error.kind().is_transient()
             || out_of_patience
@@ -129,8 +131,9 @@ impl<'a> Waiting<'a> {
         cap.mul_f64(0.8 + 0.4 * fastrand::f64())
     }
 
-    /// Sleeps until the first of: a notice, so long, our own limit, the client's end (S-15).
-    pub(super) async fn nap(&mut self, most: Duration) {
+    /// Sleeps until the first of: a notice, so long, our own limit, the client's end (S-15), or a caller
+    /// that does not wait and wants the store asked (S-33).
+    pub(super) async fn nap(&mut self, most: Duration, seat: Option<&Seat<Stand>>) {
         self.contention.seen.waits();
         let nap = tokio::time::sleep(self.time_left(most));
         let engine = &self.contention.engine;
@@ -147,10 +150,17 @@ impl<'a> Waiting<'a> {
                 None => std::future::pending().await,
             }
         };
+        let asked_for = async {
+            match seat.and_then(Seat::asked_for) {
+                Some(asked_for) => drop(asked_for.await),
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             () = nap => {}
             () = closing => {}
             () = noticed => {}
+            () = asked_for => {}
         }
     }
 

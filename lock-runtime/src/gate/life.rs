@@ -136,18 +136,19 @@ impl<H> Gate<H> {
     /// Takes the turn or the seat from whoever has it and is asleep.
     fn pass_over(&mut self, now: Instant) -> Option<PassedOver<H>> {
         match &mut self.seat {
-            SeatState::Given(Given { to, polled_at }) if is_asleep(*polled_at, now) => {
+            SeatState::Given(Given { to, held, polled_at }) if is_asleep(*polled_at, now) => {
+                let taken = if *held { SeatState::Holding } else { SeatState::Taken };
                 match to.take_back() {
                     TakenBack::Turn(turn) => return Some(PassedOver::Waiter(turn)),
                     TakenBack::NotYet => {}
-                    TakenBack::Over => self.seat = SeatState::Taken,
+                    TakenBack::Over => self.seat = taken,
                 }
                 None
             }
             SeatState::Contending { polled_at } if is_asleep(*polled_at, now) => {
                 Some(PassedOver::Seat)
             }
-            SeatState::Leaving { since } => {
+            SeatState::Leaving { since, .. } => {
                 is_asleep(*since.get_or_insert(now), now).then_some(PassedOver::Seat)
             }
             _ => None,

@@ -24,6 +24,7 @@ mod others_first;
 mod seat;
 mod ticket;
 mod waiter;
+mod word;
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -40,6 +41,8 @@ pub(crate) use self::seat::Seat;
 pub(crate) use self::ticket::Ticket;
 pub(crate) use self::waiter::Turn;
 use self::waiter::Waiter;
+pub(crate) use self::word::{NextWord, Word};
+use self::word::{Words, wake_up};
 use crate::error::{BusyReason, StoreError};
 use crate::options::Lease;
 use crate::store::Target;
@@ -102,11 +105,12 @@ struct Gate<H> {
     beside: usize,
     /// Of those, who has a place in the store's line, in the order in which they lined up there.
     places: BTreeMap<u64, Place>,
+    words: Words,
 }
 
 enum SeatState<H> {
     Free,
-    /// A guard has it, or a contender that has not been left alone yet.
+    /// A contender has it that has not been left alone yet.
     Taken,
     /// A waiter's turn has come, and perhaps it has not been polled since.
     Given(Given<H>),
@@ -114,15 +118,22 @@ enum SeatState<H> {
     Contending {
         polled_at: Instant,
     },
-    /// The hold is being given back; whoever asks now can expect an answer in one round trip. Somebody
-    /// in line knows of it since then.
+    /// A guard has it: the store need not be asked who holds the lock.
+    Holding,
+    /// What its task has, or may have, is being given back; a caller that asks now can expect an answer in
+    /// one round trip.
     Leaving {
+        /// True if that is a hold.
+        held: bool,
+        /// A waiter in line has known of it since then.
         since: Option<Instant>,
     },
 }
 
 struct Given<H> {
     to: Arc<Waiter<H>>,
+    /// True if a hold comes with the turn.
+    held: bool,
     /// When the waiter last gave a sign of life.
     polled_at: Instant,
 }
@@ -150,6 +161,11 @@ pub(crate) enum Entry<H> {
     Line(Ticket<H>),
     /// Not admitted.
     Busy(BusyReason),
+    /// The store has not said yet whether the lock is free. It says so next to the contender, or to the
+    /// task that releases.
+    Unsaid(NextWord),
+    /// The store is failing the contender.
+    Failing(StoreError),
     /// The client is shut down.
     Closed,
 }
@@ -194,7 +210,10 @@ impl<H> Gates<H> {
             Behind::Nobody => false,
         };
         if !may_wait {
-            return Entry::Busy(BusyReason::Held);
+            let (entry, contender) = gate.refuse(max_line, behind);
+            drop(shard);
+            wake_up(contender);
+            return entry;
         }
         let full = self.waiting.load(Ordering::Relaxed) >= self.max_waiting;
         if passed_over.is_none() && (gate.line.len() >= max_line || full) {
@@ -221,9 +240,10 @@ impl<H> Gates<H> {
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
         for shard in &self.shards {
-            let mut lines = Vec::new();
+            let (mut lines, mut words) = (Vec::new(), Vec::new());
             for gate in lock(shard).gates.values_mut() {
                 lines.push(std::mem::take(&mut gate.line));
+                words.push(std::mem::take(&mut gate.words));
             }
             self.waiting.fetch_sub(lines.iter().map(BTreeMap::len).sum(), Ordering::Relaxed);
             lines.into_iter().flat_map(BTreeMap::into_values).for_each(|in_line| {
@@ -303,6 +323,7 @@ impl<H> Gate<H> {
             appetite: 0,
             beside: 0,
             places: BTreeMap::new(),
+            words: Words::default(),
         }
     }
 
@@ -315,17 +336,22 @@ impl<H> Gate<H> {
         self.seat_number = number;
     }
 
-    /// Takes the first out of the line, whose turn it is from now on.
-    fn pop(&mut self) -> Option<Arc<Waiter<H>>> {
+    /// True if a task of this process holds the lock, or has just been handed it.
+    fn is_held(&self) -> bool {
+        matches!(self.seat, SeatState::Holding | SeatState::Given(Given { held: true, .. }))
+    }
+
+    /// Takes the first out of the line, whose turn it is from now on; with a hold if it is `held`.
+    fn pop(&mut self, held: bool) -> Option<Arc<Waiter<H>>> {
         let (_, InLine { waiter, polled_at }) = self.line.pop_first()?;
-        self.seat = SeatState::Given(Given { to: Arc::clone(&waiter), polled_at });
+        self.seat = SeatState::Given(Given { to: Arc::clone(&waiter), held, polled_at });
         Some(waiter)
     }
 
-    /// The same, if just this lease will do, and so many replicas.
+    /// The same with a hold, if just this lease will do, and so many replicas.
     fn pop_if(&mut self, lease: Lease, replicas: u32) -> Option<Arc<Waiter<H>>> {
         let (_, InLine { waiter, .. }) = self.line.first_key_value()?;
         let will_do = waiter.lease == lease && waiter.replicas <= replicas;
-        will_do.then(|| self.pop()).flatten()
+        will_do.then(|| self.pop(true)).flatten()
     }
 }

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::waiter::{Turn, Waiter};
-use super::{Gate, Gates, MAX_TOKEN_BLOCK, OthersFirst, SeatState};
+use super::{Gate, Gates, MAX_TOKEN_BLOCK, OthersFirst, SeatState, Word};
 use crate::error::StoreError;
 use crate::options::Lease;
 use crate::store::Target;
@@ -55,15 +56,10 @@ impl<H> Seat<H> {
         }
     }
 
-    /// Notes that the store has granted the lock, so that nobody goes by signs of life any more. False
-    /// if the grant was given up meanwhile: it is nobody's.
-    pub(crate) fn granted(&self) -> bool {
-        if self.beside {
-            return self.secure_place();
-        }
-        // One that was passed over has the lock all the same: the store says who has it.
-        self.with(|gate| gate.seat = SeatState::Taken);
-        true
+    /// False if the grant was given up meanwhile, because its contender was not polled: the hold then
+    /// belongs to no task. One with a seat of its own has the lock all the same: the store says who has it.
+    pub(crate) fn secures_grant(&self) -> bool {
+        !self.beside || self.secure_place()
     }
 
     /// Tells those who were in line before `then` that what they wait for has come, for all of them.
@@ -102,9 +98,27 @@ impl<H> Seat<H> {
         self.with(|gate| gate.failing.as_ref().map(|(since, _)| *since)).flatten()
     }
 
-    /// Notes that the store has answered.
-    pub(crate) fn answered(&self) {
-        self.with(|gate| gate.failing = None);
+    /// Notes that the store has answered, and that its answer `grants` the lock to this seat's task.
+    pub(crate) fn answered(&self, grants: bool) {
+        let listeners = self.with(|gate| {
+            gate.failing = None;
+            if grants {
+                gate.seat = SeatState::Holding;
+            }
+            gate.words.heard()
+        });
+        tell(listeners, &Ok(()));
+    }
+
+    /// Tells callers that do not wait how the store has failed this seat's task.
+    pub(crate) fn tell_failure(&self, error: &StoreError) {
+        let listeners = self.with(|gate| gate.words.take_listeners());
+        tell(listeners, &Err(error.clone()));
+    }
+
+    /// Resolves when a caller that does not wait wants the store asked; at once if one does already.
+    pub(crate) fn asked_for(&self) -> Option<oneshot::Receiver<()>> {
+        self.with(|gate| gate.words.sleep())
     }
 
     /// Notes that the store has failed, and ends the wait of everybody in line who has put up with
@@ -141,8 +155,9 @@ impl<H> Seat<H> {
     /// Tells newcomers that the hold is being given back.
     pub(crate) fn leaving(&self) {
         self.with(|gate| {
+            let held = gate.is_held();
             let since = (!gate.line.is_empty()).then(Instant::now);
-            gate.seat = SeatState::Leaving { since };
+            gate.seat = SeatState::Leaving { held, since };
         });
     }
 
@@ -197,11 +212,13 @@ impl<H> Seat<H> {
         if self.beside {
             return gates.leave_beside(&target, self.number);
         }
-        let next = {
+        // Those who listen for a word look for themselves once the seat is free.
+        let (next, _listeners) = {
             let mut shard = gates.shard(&target);
             let gate = shard.gates.get_mut(&*target).filter(|gate| gate.seat_number == self.number);
             let Some(gate) = gate else { return };
-            let next = gate.pop();
+            let next = gate.pop(false);
+            let listeners = next.is_none().then(|| std::mem::take(&mut gate.words));
             if next.is_none() {
                 gate.seat = SeatState::Free;
                 gate.seat_number = 0;
@@ -209,7 +226,7 @@ impl<H> Seat<H> {
                     shard.gates.remove(&*target);
                 }
             }
-            next
+            (next, listeners)
         };
         if let Some(waiter) = next {
             gates.waiting.fetch_sub(1, Ordering::Relaxed);
@@ -224,6 +241,12 @@ impl<H> Seat<H> {
         let mut shard = gates.shard(target);
         let gate = shard.gates.get_mut(&**target).filter(|gate| gate.seat_number == self.number);
         gate.map(f)
+    }
+}
+
+fn tell(listeners: Option<Vec<oneshot::Sender<Word>>>, word: &Word) {
+    for listener in listeners.into_iter().flatten() {
+        let _ = listener.send(word.clone());
     }
 }
 

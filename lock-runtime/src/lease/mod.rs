@@ -79,6 +79,8 @@ pub(crate) struct Hold {
     renewal: AtomicU64,
     /// Leases that nested guards want a fixed hold renewed with.
     renewal_wishes: Mutex<Vec<Duration>>,
+    /// Renewals under way.
+    renewals: AtomicU32,
     /// When renewals end, in nanoseconds of a [`Tick`] (`max_hold`).
     renew_until: AtomicU64,
     /// Guards that stand on this hold at once.
@@ -131,6 +133,7 @@ impl Hold {
             on_lost: Mutex::default(),
             renewal: AtomicU64::new(renewal),
             renewal_wishes: Mutex::default(),
+            renewals: AtomicU32::new(0),
             renew_until: AtomicU64::new(u64::MAX),
             count: AtomicU32::new(1),
             shown_count: AtomicU32::new(1),
@@ -236,6 +239,11 @@ impl Hold {
         Some(meter)
     }
 
+    /// True until it is lost, or given back.
+    fn is_held(&self) -> bool {
+        self.state.load(Ordering::Acquire) == HELD
+    }
+
     pub(crate) fn is_released(&self) -> bool {
         self.state.load(Ordering::Acquire) == RELEASED
     }
@@ -250,6 +258,17 @@ impl Hold {
         let lease = self.renewal.load(Ordering::Acquire);
         let until = Tick::from_nanos(self.renew_until.load(Ordering::Acquire));
         (lease > 0 && now < until).then(|| Duration::from_nanos(lease))
+    }
+
+    /// Counts a renewal in that is sent now. False if `most` are under way.
+    fn renewal_begins(&self, most: u32) -> bool {
+        let one_more = |under_way| (under_way < most).then_some(under_way + 1);
+        self.renewals.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more).is_ok()
+    }
+
+    /// One renewal less is under way.
+    fn renewal_ends(&self) {
+        self.renewals.fetch_sub(1, Ordering::AcqRel);
     }
 
     /// A nested guard wants a fixed hold renewed with this lease, from the next round on.

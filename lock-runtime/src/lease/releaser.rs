@@ -62,7 +62,7 @@ pub(crate) struct Releaser {
     unfinished: AtomicUsize,
     /// Told whenever `unfinished` falls to zero.
     idle: Notify,
-    /// Told whenever the last job of some name has had its first answer.
+    /// Told whenever a job has had its first answer.
     answered: Notify,
     /// How many pending releases the log knows of since a task last ran.
     reported: AtomicUsize,
@@ -71,8 +71,9 @@ pub(crate) struct Releaser {
 #[derive(Default)]
 struct Queue {
     jobs: VecDeque<ReleaseJob>,
-    /// Jobs that have had no answer yet, by name.
-    unanswered: HashMap<LockKey, usize>,
+    /// The numbers of jobs that have had no answer yet, by name, the oldest first.
+    unanswered: HashMap<LockKey, VecDeque<u64>>,
+    next_number: u64,
     closed: bool,
 }
 
@@ -95,8 +96,11 @@ impl Releaser {
         self.unfinished.fetch_add(1, Ordering::AcqRel);
         {
             let mut queue = self.queue();
-            *queue.unanswered.entry(job.target.key().clone()).or_default() += 1;
-            let unanswered = Unanswered(Arc::downgrade(self), job.target.key().clone());
+            let number = queue.next_number;
+            queue.next_number += 1;
+            let key = job.target.key().clone();
+            queue.unanswered.entry(key.clone()).or_default().push_back(number);
+            let unanswered = Unanswered { releaser: Arc::downgrade(self), key, number };
             let after = job.after.take();
             job.after = Some(Box::new(move |reply| {
                 if let Some(after) = after {
@@ -109,11 +113,17 @@ impl Releaser {
         self.wake.notify_one();
     }
 
-    /// Waits until the store has answered for everything of this name that was let go before,
-    /// where no seat at a gate tells. Otherwise who lets go and asks at once would find the lock
-    /// held by itself.
-    pub(crate) async fn answered(&self, key: &LockKey) {
-        super::told_until(&self.answered, || !self.queue().unanswered.contains_key(key)).await;
+    /// Waits until the store has answered the releases of this name that were given here before this
+    /// call, not those that follow. Without it, a task that drops a guard and asks at once would find
+    /// the lock held by its own process, where no seat at a gate tells.
+    pub(crate) fn answered(&self, key: &LockKey) -> impl Future<Output = ()> {
+        let next = self.queue().next_number;
+        let earlier = move || {
+            let oldest =
+                self.queue().unanswered.get(key).and_then(|numbers| numbers.front().copied());
+            oldest.is_some_and(|number| number < next)
+        };
+        super::told_until(&self.answered, move || !earlier())
     }
 
     /// Counts a release that its caller sees to, until what this returns is dropped.
@@ -259,19 +269,24 @@ impl Drop for Elsewhere {
 }
 
 /// A job that has had no answer yet.
-struct Unanswered(Weak<Releaser>, LockKey);
+struct Unanswered {
+    releaser: Weak<Releaser>,
+    key: LockKey,
+    number: u64,
+}
 
 impl Drop for Unanswered {
     fn drop(&mut self) {
-        let Some(releaser) = self.0.upgrade() else { return };
+        let Some(releaser) = self.releaser.upgrade() else { return };
         let mut queue = releaser.queue();
-        if let Some(count) = queue.unanswered.get_mut(&self.1) {
-            *count -= 1;
-            if *count == 0 {
-                queue.unanswered.remove(&self.1);
-                releaser.answered.notify_waiters();
+        if let Some(numbers) = queue.unanswered.get_mut(&self.key) {
+            numbers.retain(|number| *number != self.number);
+            if numbers.is_empty() {
+                queue.unanswered.remove(&self.key);
             }
         }
+        drop(queue);
+        releaser.answered.notify_waiters();
     }
 }
 

@@ -4,8 +4,10 @@
 //! or, for holds that are not renewed, their end. The task looks at least once a second, because
 //! its timers stop with the machine and the deadline clock does not (S-11).
 //!
-//! A renewal never waits for an earlier one: what was sent is due again after a tenth of its lease,
-//! and a confirmation moves that to a third (S-9).
+//! A renewal never waits for an earlier one (S-9). A hold is due again after a third of its lease from
+//! when its last confirmed renewal was sent, after a sixth without an answer, and after a tenth once
+//! there is an error. An answer counts for as long as the deadline has not passed, so several renewals
+//! of one hold may be under way: a few, or a store that is away would pile them up.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,10 +23,13 @@ use super::Hold;
 use crate::clock::{Clock, Tick};
 use crate::error::LossCause;
 use crate::observe::RenewOutcome;
-use crate::store::{CountRequest, Ownership, RenewRequest, Store};
+use crate::store::{CountRequest, OnRenewed, Ownership, RenewRequest, Store};
 
 /// Keys in one renewal: bounds how long the server is busy with it.
 const MAX_BATCH: usize = 256;
+
+/// Renewals of one hold that may be under way at once.
+const MAX_UNDER_WAY: u32 = 4;
 
 /// The longest the task sleeps while there are holds.
 const HEARTBEAT: Duration = Duration::from_secs(1);
@@ -192,21 +197,20 @@ impl Watchdog {
             return None;
         }
         let now = self.clock.now();
-        let mut renewals: HashMap<Duration, Vec<Arc<Hold>>> = HashMap::new();
+        let mut renewals: HashMap<Duration, Vec<Renewal>> = HashMap::new();
         let mut lost = Vec::new();
         while let Some(hold) = queue.pop_due(now) {
             if hold.is_released() {
                 continue;
             }
-            if now >= hold.deadline() {
+            if now >= hold.deadline() || !hold.is_held() {
                 lost.push(hold);
             } else if let Some(lease) = hold.renewal(now).filter(|_| !closed) {
-                let retry_at = now.after(lease / 10).min(hold.deadline());
-                queue.put(&hold, retry_at);
+                queue.put(&hold, now.after(lease / 6).min(hold.deadline()));
                 // Who is to have or to join one that nobody has may not be polled any more: it ends with
                 // its lease (S-34).
-                if hold.has_guards() {
-                    renewals.entry(lease).or_default().push(hold);
+                if hold.has_guards() && hold.renewal_begins(MAX_UNDER_WAY) {
+                    renewals.entry(lease).or_default().push(Renewal::new(hold));
                 }
             } else {
                 queue.put(&hold, hold.deadline());
@@ -226,51 +230,68 @@ impl Watchdog {
 
     async fn renew(self: Arc<Self>, store: Arc<dyn Store>, mut batch: Batch) {
         // What is being given back may be kept in the store for a time that is not to be prolonged.
-        batch.holds.retain(|hold| !hold.is_released());
-        if batch.holds.is_empty() {
+        batch.renewals.retain(|renewal| renewal.hold.is_held());
+        let sent_at = self.clock.now();
+        if batch.renewals.is_empty() {
             return;
         }
-        let sent_at = self.clock.now();
-        let requests = batch.holds.iter().map(|hold| RenewRequest {
+        // Until then an answer moves the deadline, if another renewal keeps the hold that long (S-9).
+        let timeout = batch.lease;
+        let requests = batch.renewals.iter().map(|Renewal { hold, .. }| RenewRequest {
             target: Arc::clone(&hold.target),
             owner: hold.owner.clone(),
             lease: batch.lease,
         });
-        // Three attempts fit between a missed renewal and the deadline, and more.
-        let timeout = (batch.lease / 10).clamp(Duration::from_millis(20), Duration::from_secs(3));
-        let answers = store.renew(requests.collect(), timeout).await;
-        let confirmed = |answers: &Vec<_>| !answers.contains(&Ownership::Unknown);
-        self.last_failed.store(!answers.as_ref().is_ok_and(confirmed), Ordering::Relaxed);
-        match answers {
-            Ok(answers) => self.renewed(&batch, sent_at, &answers),
-            // Unknown is not lost (S-9); the holds are in the queue already for another attempt.
-            Err(error) => {
-                batch.holds.iter().for_each(|hold| hold.seen.renewed(RenewOutcome::Failed));
-                tracing::warn!(holds = batch.holds.len(), %error, "renewal failed");
-            }
+        let requests = requests.collect();
+        let batch = Arc::new(batch);
+        let on_renewed: OnRenewed = Arc::new({
+            let (watchdog, batch) = (Arc::clone(&self), Arc::clone(&batch));
+            move |place, answer| watchdog.renewed(&batch, place, sent_at, answer)
+        });
+        let ended = store.renew_each(requests, timeout, on_renewed).await;
+        if let Err(error) = &ended {
+            tracing::warn!(holds = batch.renewals.len(), %error, "renewal failed");
         }
+        (0..batch.renewals.len())
+            .for_each(|place| self.renewed(&batch, place, sent_at, Ownership::Unknown));
+        let failed = ended.is_err() || batch.failed.load(Ordering::Relaxed);
+        self.last_failed.store(failed, Ordering::Relaxed);
     }
 
-    fn renewed(&self, batch: &Batch, sent_at: Tick, answers: &[Ownership]) {
-        for (hold, answer) in batch.holds.iter().zip(answers) {
-            match answer {
-                // Unknown is not lost (S-9).
-                Ownership::Unknown => hold.seen.renewed(RenewOutcome::Failed),
-                Ownership::NotOwner if hold.is_released() => {}
-                Ownership::NotOwner => {
-                    hold.seen.renewed(RenewOutcome::NotOwner);
-                    self.not_owner(hold);
-                }
-                Ownership::Owner => {
-                    hold.seen.renewed(RenewOutcome::Renewed);
-                    hold.confirm(sent_at, batch.lease);
-                    let mut queue = self.queue();
-                    // A hold that was released meanwhile has left the queue for good.
-                    if !hold.is_released() {
-                        queue.put(hold, sent_at.after(batch.lease / 3));
-                    }
+    /// Acts on an answer: the first, or a later one that declares the hold lost.
+    fn renewed(&self, batch: &Batch, place: usize, sent_at: Tick, answer: Ownership) {
+        let Some(renewal) = batch.renewals.get(place) else { return };
+        let Renewal { hold, .. } = renewal;
+        let is_first = renewal.end();
+        match answer {
+            _ if hold.is_released() => {}
+            // A loss also when a later renewal was confirmed before: one of several servers may have been
+            // slow to say so.
+            Ownership::NotOwner if hold.is_held() => {
+                hold.seen.renewed(RenewOutcome::NotOwner);
+                self.not_owner(hold);
+            }
+            Ownership::Owner if is_first && hold.is_held() => {
+                hold.seen.renewed(RenewOutcome::Renewed);
+                hold.confirm(sent_at, batch.lease);
+                let mut queue = self.queue();
+                // A hold that was released meanwhile has left the queue for good.
+                if hold.is_held() {
+                    queue.put(hold, sent_at.after(batch.lease / 3));
                 }
             }
+            // Unknown is not lost (S-9). An answer that comes after the loss is as good as none.
+            _ if is_first => {
+                batch.failed.fetch_or(answer == Ownership::Unknown, Ordering::Relaxed);
+                hold.seen.renewed(RenewOutcome::Failed);
+                let again = sent_at.after(batch.lease / 10).max(self.clock.now());
+                let mut queue = self.queue();
+                if hold.is_held() && queue.is_due_after(hold, again) {
+                    queue.put(hold, again);
+                    self.wake_for(&mut queue, again);
+                }
+            }
+            _ => {}
         }
     }
 }
@@ -293,15 +314,49 @@ struct Work {
 /// Holds that are renewed with one request.
 struct Batch {
     lease: Duration,
-    holds: Vec<Arc<Hold>>,
+    renewals: Vec<Renewal>,
+    /// True if one of them was not answered, or with an error.
+    failed: AtomicBool,
 }
 
-fn batches(due: HashMap<Duration, Vec<Arc<Hold>>>) -> Vec<Batch> {
-    let chunks = |(lease, holds): (Duration, Vec<Arc<Hold>>)| {
-        let chunks: Vec<_> = holds.chunks(MAX_BATCH).map(<[_]>::to_vec).collect();
-        chunks.into_iter().map(move |holds| Batch { lease, holds })
-    };
-    due.into_iter().flat_map(chunks).collect()
+/// A renewal of one hold under way, counted until it is answered or dropped.
+struct Renewal {
+    hold: Arc<Hold>,
+    open: AtomicBool,
+}
+
+impl Renewal {
+    /// One that the hold has counted in.
+    fn new(hold: Arc<Hold>) -> Self {
+        Self { hold, open: AtomicBool::new(true) }
+    }
+
+    /// True for the first call.
+    fn end(&self) -> bool {
+        let is_first = self.open.swap(false, Ordering::AcqRel);
+        if is_first {
+            self.hold.renewal_ends();
+        }
+        is_first
+    }
+}
+
+impl Drop for Renewal {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn batches(due: HashMap<Duration, Vec<Renewal>>) -> Vec<Batch> {
+    let mut batches = Vec::new();
+    for (lease, renewals) in due {
+        let mut renewals = renewals.into_iter().peekable();
+        while renewals.peek().is_some() {
+            let renewals = renewals.by_ref().take(MAX_BATCH).collect();
+            batches.push(Batch { lease, renewals, failed: AtomicBool::new(false) });
+        }
+    }
+    batches
 }
 
 async fn show_counts(store: Arc<dyn Store>, counts: Vec<CountRequest>) {
@@ -319,6 +374,12 @@ impl Queue {
         let at = at.as_nanos().max(1);
         hold.queued_at.store(at, Ordering::Relaxed);
         self.due.insert((at, address(hold)), Arc::clone(hold));
+    }
+
+    /// True if nothing is to be done about the hold until then.
+    fn is_due_after(&self, hold: &Hold, at: Tick) -> bool {
+        let due = hold.queued_at.load(Ordering::Relaxed);
+        due == 0 || due > at.as_nanos()
     }
 
     fn take(&mut self, hold: &Hold) {

@@ -15,7 +15,7 @@ mod target;
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::clock::Clock;
@@ -25,8 +25,8 @@ use crate::key::LockKey;
 
 pub use self::client_id::client_id;
 pub use self::request::{
-    AcquireReply, AcquireRequest, CountRequest, Inspection, LatchRequest, Ownership, ReleaseReply,
-    ReleaseRequest, RenewRequest, StoredHold,
+    AcquireReply, AcquireRequest, CountRequest, Inspection, LatchRequest, OnRenewed, Ownership,
+    ReleaseReply, ReleaseRequest, RenewRequest, StoredHold,
 };
 pub use self::subscription::Subscription;
 pub use self::target::{LockKind, OwnerId, Target};
@@ -38,6 +38,27 @@ pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>>
 pub(crate) fn unsupported<T: Send + 'static>(what: &str) -> StoreFuture<'static, T> {
     let message = format!("this store does not support {what}");
     Box::pin(std::future::ready(Err(StoreError::new(StoreErrorKind::Config, message))))
+}
+
+/// [`Store::renew`] of a store whose answers come one by one.
+pub(crate) async fn gather_renewals(
+    store: &dyn Store,
+    requests: Vec<RenewRequest>,
+    timeout: Duration,
+) -> Result<Vec<Ownership>, StoreError> {
+    let answers = Arc::new(Mutex::new(vec![Ownership::Unknown; requests.len()]));
+    let on_renewed: OnRenewed = Arc::new({
+        let answers = Arc::clone(&answers);
+        move |place, answer| {
+            let mut answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(known) = answers.get_mut(place) {
+                *known = answer;
+            }
+        }
+    });
+    store.renew_each(requests, timeout, on_renewed).await?;
+    let answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
+    Ok(answers.clone())
 }
 
 /// The answer to whoever would take or release what is not a lock.
@@ -72,6 +93,22 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         requests: Vec<RenewRequest>,
         timeout: Duration,
     ) -> StoreFuture<'_, Vec<Ownership>>;
+
+    /// As [`renew`](Self::renew), and calls `on_renewed` with each answer as soon as it is known, by
+    /// the request's place: a store that asks several servers must not keep the answer of one back
+    /// until a slower one has answered. Requests without a call by the end have no answer.
+    fn renew_each(
+        &self,
+        requests: Vec<RenewRequest>,
+        timeout: Duration,
+        on_renewed: OnRenewed,
+    ) -> StoreFuture<'_, ()> {
+        Box::pin(async move {
+            let answers = self.renew(requests, timeout).await?;
+            answers.into_iter().enumerate().for_each(|(place, answer)| on_renewed(place, answer));
+            Ok(())
+        })
+    }
 
     /// Frees a lock if the owner holds it, at once or later by itself, and tells its waiters.
     fn release(&self, request: ReleaseRequest) -> StoreFuture<'_, ReleaseReply>;

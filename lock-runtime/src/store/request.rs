@@ -68,6 +68,10 @@ pub enum Ownership {
     Unknown,
 }
 
+/// Called with the place of a [`RenewRequest`] among those that were sent together, and its answer.
+/// May be called again for the same request once an [`Unknown`](Ownership::Unknown) turns out.
+pub type OnRenewed = Arc<dyn Fn(usize, Ownership) + Send + Sync>;
+
 /// Give a lock back.
 #[derive(Debug, Clone)]
 pub struct ReleaseRequest {

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lock_runtime::{LockClient, LockError, StoreErrorKind};
+use lock_runtime::{Lease, LockClient, LockError, LockOptions, StoreErrorKind};
 use lock_tests::{Proxy, RedisCluster, eventually};
 
 use super::kinds::until_heard;
@@ -85,6 +85,33 @@ async fn answers_go_to_whoever_asked() {
         over.store(true, Ordering::SeqCst);
     };
     tokio::join!(join_all((0..30).map(ask)), moves);
+}
+
+/// S-9: a node that does not answer costs the holds on its slots, and no others: their answers are not kept
+/// back until its own have come.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_silent_node_costs_only_its_own_holds() {
+    let cluster = RedisCluster::start().await;
+    let proxy = behind_proxy(&cluster).await;
+    let client = LockClient::builder().connect_cluster([cluster.node(1).url()]).await.unwrap();
+    let lease = Duration::from_millis(1_500);
+    let options = LockOptions::builder().lease(Lease::Watchdog(lease)).build().unwrap();
+    let there = name_there(&cluster).await;
+    let mut elsewhere = String::from("elsewhere:0");
+    for n in 1.. {
+        if cluster.slot(&elsewhere).await >= 16_384 / 3 {
+            break;
+        }
+        elsewhere = format!("elsewhere:{n}");
+    }
+    let held = client.mutex(&there).with(options).lock().await.unwrap();
+    let kept = client.mutex(&elsewhere).with(options).lock().await.unwrap();
+    proxy.stall();
+    held.lost().await;
+    tokio::time::sleep(lease * 2).await;
+    assert!(!kept.is_lost());
+    proxy.pass();
+    kept.release().await.unwrap();
 }
 
 /// S-21, S-22: a grant whose answer was lost is ours, or is given back; never is it held by nobody.

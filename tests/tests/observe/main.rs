@@ -8,6 +8,7 @@ mod outcomes;
 mod recorder;
 mod scenario;
 mod shadow;
+mod shadow_contended;
 mod shadow_drops;
 mod shadow_hot;
 mod shadow_layer;

@@ -7,8 +7,8 @@
 //! touching the others.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::{join_all, try_join_all};
@@ -18,8 +18,9 @@ use crate::clock::Clock;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
 use crate::store::{
-    AcquireReply, AcquireRequest, CountRequest, LockKind, OwnerId, Ownership, ReleaseReply,
-    ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription, Target,
+    AcquireReply, AcquireRequest, CountRequest, LockKind, OnRenewed, OwnerId, Ownership,
+    ReleaseReply, ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription, Target,
+    gather_renewals,
 };
 
 /// How long to wait for a fair lock at a time: only those in its line are told of a release, and
@@ -159,37 +160,41 @@ impl JointStore {
         }
     }
 
+    /// Tells of each hold as soon as enough parts have answered: one that hangs hides nothing.
     async fn keep(
         &self,
         requests: Vec<RenewRequest>,
         timeout: Duration,
-    ) -> Result<Vec<Ownership>, StoreError> {
+        on_renewed: OnRenewed,
+    ) -> Result<(), StoreError> {
+        let tally = Arc::new(Tally::new(requests.len(), self.parts.len(), on_renewed));
         let asked = self.parts.iter().map(|part| {
             let requests = requests.iter().map(|request| RenewRequest {
                 target: part.target_like(&request.target),
                 owner: part.owner(&request.owner),
                 lease: request.lease,
             });
-            part.store.renew(requests.collect(), timeout)
+            let counted = Arc::clone(&tally);
+            let on_renewed: OnRenewed = Arc::new(move |place, answer| counted.add(place, answer));
+            let asked = part.store.renew_each(requests.collect(), timeout, on_renewed);
+            let tally = Arc::clone(&tally);
+            async move {
+                let ended = asked.await;
+                if ended.is_err() {
+                    // They are asked for again soon, and not only when the slowest part has answered.
+                    tally.fail();
+                }
+                ended
+            }
         });
-        let answers = join_all(asked).await;
-        let whole = |number| {
-            answers.iter().fold(Ownership::Owner, |whole, part| match (whole, part) {
-                (Ownership::NotOwner, _) => whole,
-                (_, Ok(part)) => match part.get(number).copied().unwrap_or(Ownership::Unknown) {
-                    Ownership::Owner => whole,
-                    worse => worse,
-                },
-                (_, Err(_)) => Ownership::Unknown,
-            })
-        };
-        if let Some(Err(error)) = answers.iter().find(|answer| answer.is_err()) {
-            if answers.iter().all(Result::is_err) {
+        let ended = join_all(asked).await;
+        if let Some(Err(error)) = ended.iter().find(|part| part.is_err()) {
+            if ended.iter().all(Result::is_err) {
                 return Err(error.clone());
             }
             tracing::warn!(%error, "renewal of one of several locks failed");
         }
-        Ok((0..requests.len()).map(whole).collect())
+        Ok(())
     }
 
     async fn free(&self, request: ReleaseRequest) -> Result<ReleaseReply, StoreError> {
@@ -225,6 +230,48 @@ impl JointStore {
     }
 }
 
+/// What the parts have answered so far to renewals.
+struct Tally {
+    /// For each hold: how many parts have still to say that it is one, none once that cannot be.
+    missing: Mutex<Vec<Option<usize>>>,
+    on_renewed: OnRenewed,
+}
+
+impl Tally {
+    fn new(holds: usize, parts: usize, on_renewed: OnRenewed) -> Self {
+        Self { missing: Mutex::new(vec![Some(parts); holds]), on_renewed }
+    }
+
+    fn add(&self, place: usize, answer: Ownership) {
+        let told = {
+            let mut missing = self.missing.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some(missing) = missing.get_mut(place) else { return };
+            match (answer, missing.as_mut()) {
+                (Ownership::Owner, Some(left)) => {
+                    *left -= 1;
+                    (*left == 0).then_some(Ownership::Owner)
+                }
+                // Without one part there is no hold, whatever is known of the others.
+                (Ownership::NotOwner, _) => {
+                    *missing = None;
+                    Some(answer)
+                }
+                (Ownership::Unknown, Some(_)) => missing.take().map(|_| answer),
+                (_, None) => None,
+            }
+        };
+        if let Some(answer) = told {
+            (self.on_renewed)(place, answer);
+        }
+    }
+
+    /// A part has failed.
+    fn fail(&self) {
+        let holds = self.missing.lock().unwrap_or_else(PoisonError::into_inner).len();
+        (0..holds).for_each(|place| self.add(place, Ownership::Unknown));
+    }
+}
+
 /// The answer that one part is held by somebody else.
 fn held(part: &Part, remaining: Option<Duration>) -> AcquireReply {
     AcquireReply::Held(match part.target.kind() {
@@ -243,7 +290,16 @@ impl Store for JointStore {
         requests: Vec<RenewRequest>,
         timeout: Duration,
     ) -> StoreFuture<'_, Vec<Ownership>> {
-        Box::pin(self.keep(requests, timeout))
+        Box::pin(gather_renewals(self, requests, timeout))
+    }
+
+    fn renew_each(
+        &self,
+        requests: Vec<RenewRequest>,
+        timeout: Duration,
+        on_renewed: OnRenewed,
+    ) -> StoreFuture<'_, ()> {
+        Box::pin(self.keep(requests, timeout, on_renewed))
     }
 
     fn release(&self, request: ReleaseRequest) -> StoreFuture<'_, ReleaseReply> {

@@ -11,13 +11,16 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local later = tonumber(ARGV[1])
 local finish = {}
 
-function finish.hold(lock, _, _, _, channel)
+-- Entered no times: let go, and kept until its end, which no renewal that comes late moves (renew.lua).
+function finish.hold(lock, _, field, _, channel)
   redis.call('PEXPIRE', lock, later)
+  redis.call('HSET', lock, field, 0)
   redis.call('PUBLISH', channel, '0')
 end
 
-function finish.fair(lock, queue, _, _, _, prefix)
+function finish.fair(lock, queue, field, _, _, prefix)
   redis.call('PEXPIRE', lock, later)
+  redis.call('HSET', lock, field, 0)
   for _, member in ipairs(redis.call('LRANGE', queue, 0, 31)) do
     if redis.call('PUBLISH', prefix .. ':' .. member, '0') > 0 then
       break
@@ -45,6 +48,8 @@ end
 
 function finish.read(lock, own, _, _, channel, prefix)
   redis.call('PEXPIRE', own, later)
+  -- As the count of the others: the hash's is for writers only.
+  redis.call('SET', own, '0', 'PX', later)
   local ends = longest_reader(lock, prefix)
   -- Who reads inside of a writer does not shorten what that has.
   if redis.call('HGET', lock, 'mode') == 'read' or redis.call('PTTL', lock) < ends then
@@ -73,7 +78,8 @@ function finish.permit(free, permits, field, count, channel)
     end
   end
   for n = 1, count do
-    redis.call('ZADD', permits, 'XX', string.format('%.0f', now + later),
+    -- Half a millisecond more says that it was let go: no other end has a fraction.
+    redis.call('ZADD', permits, 'XX', string.format('%.0f', now + later) .. '.5',
       n == 1 and field or field .. ':' .. n)
   end
   redis.call('PUBLISH', channel, count)

@@ -41,8 +41,9 @@ use self::source::Source;
 #[cfg(feature = "tls-rustls")]
 pub use self::tls::TlsOptions;
 use super::{
-    AcquireReply, AcquireRequest, CountRequest, Inspection, LatchRequest, LockKind, Ownership,
-    ReleaseReply, ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription, Target, no_hold,
+    AcquireReply, AcquireRequest, CountRequest, Inspection, LatchRequest, LockKind, OnRenewed,
+    Ownership, ReleaseReply, ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription,
+    Target, gather_renewals, no_hold,
 };
 use crate::clock::Clock;
 use crate::error::{StoreError, StoreErrorKind};
@@ -223,7 +224,16 @@ impl Store for RedisStore {
         requests: Vec<RenewRequest>,
         timeout: Duration,
     ) -> StoreFuture<'_, Vec<Ownership>> {
-        Box::pin(async move { self.renew_all(&requests, timeout).await })
+        Box::pin(gather_renewals(self, requests, timeout))
+    }
+
+    fn renew_each(
+        &self,
+        requests: Vec<RenewRequest>,
+        timeout: Duration,
+        on_renewed: OnRenewed,
+    ) -> StoreFuture<'_, ()> {
+        Box::pin(async move { self.renew_all(&requests, timeout, &on_renewed).await })
     }
 
     fn release(&self, request: ReleaseRequest) -> StoreFuture<'_, ReleaseReply> {

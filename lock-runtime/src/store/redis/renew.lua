@@ -1,4 +1,5 @@
--- Keep locks that their owners still hold; never create or shorten one (S-9, S-19, S-27, S-30).
+-- Keep locks that their owners still hold; never create or shorten one (S-9, S-19, S-27, S-30). What was
+-- let go and is kept for a while (end_later.lua) is not held: a renewal that comes late leaves its end.
 -- KEYS[2i-1] lock hash   KEYS[2i] where the end of a hold is that is not the hash's: a reader's
 --   time-out, the permits of a semaphore; else the hash once more
 -- ARGV[4i-3] hold, read or permit   ARGV[4i-2] field of the owner   ARGV[4i-1] lease in ms
@@ -19,12 +20,17 @@ function keep.hold(lock, _, field, lease)
   if redis.call('HEXISTS', lock, field) == 0 then
     return 0
   end
+  -- A user who may only take mutexes may not ask.
+  if redis.pcall('HGET', lock, field) == '0' then
+    return 0
+  end
   prolong(lock, lease)
   return 1
 end
 
 function keep.read(lock, own, field, lease)
-  if redis.call('HEXISTS', lock, field) == 0 or redis.call('EXISTS', own) == 0 then
+  local entered = redis.call('GET', own)
+  if redis.call('HEXISTS', lock, field) == 0 or not entered or entered == '0' then
     return 0
   end
   prolong(own, lease)
@@ -34,7 +40,7 @@ end
 
 function keep.permit(free, permits, field, lease, count)
   local score = redis.call('ZSCORE', permits, field)
-  if not score or tonumber(score) <= now then
+  if not score or tonumber(score) <= now or tonumber(score) % 1 > 0 then
     return 0
   end
   -- Removes nothing. A script that has written may write on when memory is short.

@@ -31,8 +31,9 @@ use crate::clock::Clock;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
 use crate::store::{
-    AcquireReply, AcquireRequest, CountRequest, LockKind, Ownership, ReleaseReply, ReleaseRequest,
-    RenewRequest, Store, StoreFuture, Subscription, Target, unsupported,
+    AcquireReply, AcquireRequest, CountRequest, LockKind, OnRenewed, Ownership, ReleaseReply,
+    ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription, Target, gather_renewals,
+    unsupported,
 };
 
 /// How long the servers may take to finish what is under way when the store is closed.
@@ -96,40 +97,49 @@ impl QuorumStore {
         (verdict, answers)
     }
 
+    /// Tells of each hold as soon as a majority has decided, or cannot any more.
     async fn keep(
         &self,
         requests: Vec<RenewRequest>,
         timeout: Duration,
-    ) -> Result<Vec<Ownership>, StoreError> {
-        let (all, mut counts) = (self.servers.len(), vec![Count::default(); requests.len()]);
+        on_renewed: OnRenewed,
+    ) -> Result<(), StoreError> {
+        let all = self.servers.len();
+        let mut open: Vec<_> = requests.iter().map(|_| Some(Count::default())).collect();
         let requests = Arc::new(requests);
         let mut answers = self.each(|server| {
             let requests = Arc::clone(&requests);
             async move { server.store.renew(requests.to_vec(), timeout).await }
         });
-        let mut failed = None;
-        let mut answered = 0;
+        let (mut failed, mut answered, mut left) = (None, 0, all);
         while let Some(answer) = answers.recv().await {
-            match answer {
-                Ok(owned) => {
-                    answered += 1;
-                    for (count, owned) in counts.iter_mut().zip(owned) {
-                        if owned != Ownership::Unknown {
-                            count.add(owned == Ownership::Owner);
-                        }
-                    }
+            left -= 1;
+            let owned = answer.map(|owned| {
+                answered += 1;
+                owned
+            });
+            for (place, hold) in open.iter_mut().enumerate() {
+                let Some(count) = hold else { continue };
+                match owned.as_ref().ok().and_then(|owned| owned.get(place)) {
+                    Some(Ownership::Owner) => count.add(true),
+                    Some(Ownership::NotOwner) => count.add(false),
+                    Some(Ownership::Unknown) | None => {}
                 }
-                Err(error) => failed = failed.or(Some(error)),
+                let known = count.ownership(all);
+                if known != Ownership::Unknown || count.is_undecidable(all, left) {
+                    *hold = None;
+                    on_renewed(place, known);
+                }
             }
-            let decided = |count: &Count| count.ownership(all) != Ownership::Unknown;
-            if answered >= majority(all) && counts.iter().all(decided) {
+            failed = failed.or(owned.err());
+            if open.iter().all(Option::is_none) && (answered >= majority(all) || left == 0) {
                 break;
             }
         }
         match failed {
             Some(error) if all == 1 => Err(error),
             Some(error) if answered < majority(all) => Err(too_few(answered, all, Some(error))),
-            _ => Ok(counts.into_iter().map(|count| count.ownership(all)).collect()),
+            _ => Ok(()),
         }
     }
 
@@ -314,7 +324,16 @@ impl Store for QuorumStore {
         requests: Vec<RenewRequest>,
         timeout: Duration,
     ) -> StoreFuture<'_, Vec<Ownership>> {
-        Box::pin(self.keep(requests, timeout))
+        Box::pin(gather_renewals(self, requests, timeout))
+    }
+
+    fn renew_each(
+        &self,
+        requests: Vec<RenewRequest>,
+        timeout: Duration,
+        on_renewed: OnRenewed,
+    ) -> StoreFuture<'_, ()> {
+        Box::pin(self.keep(requests, timeout, on_renewed))
     }
 
     fn release(&self, request: ReleaseRequest) -> StoreFuture<'_, ReleaseReply> {

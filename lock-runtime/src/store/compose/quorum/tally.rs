@@ -173,6 +173,13 @@ impl Count {
         }
     }
 
+    /// True if no majority is known, and none can be with the answers of so many more.
+    pub(super) fn is_undecidable(self, servers: usize, left: usize) -> bool {
+        let best = |more| Self { yes: self.yes + more, no: self.no }.ownership(servers);
+        let worst = |more| Self { yes: self.yes, no: self.no + more }.ownership(servers);
+        best(left) == Ownership::Unknown && worst(left) == Ownership::Unknown
+    }
+
     pub(super) fn add(&mut self, yes: bool) {
         if yes {
             self.yes += 1;

@@ -1,6 +1,6 @@
 //! Leaving a hold to end by itself, in place of freeing it.
 
-use super::{Mode, Name, Side, Tell, side_of};
+use super::{Mode, Name, Tell, side_of};
 use crate::clock::Tick;
 use crate::store::{LockKind, OwnerId, Target};
 
@@ -37,6 +37,7 @@ impl Name {
         if kind == LockKind::Read {
             let Some(end) = self.reads.get_mut(field) else { return false };
             *end = until;
+            self.kept_reads.insert(owner.shared_field());
         }
         if kind == LockKind::Write {
             // Those inside may have the hash last longer: seen to have let go, and until when it is kept.
@@ -44,7 +45,10 @@ impl Name {
         }
         let longest = self.longest_reader().unwrap_or(until);
         let Ok(Some(hash)) = self.hash() else { return false };
-        if let (LockKind::Write, Some(field)) = (kind, hash.field(field, Side::Write)) {
+        // The count of a reader says nothing: it may be inside of a writer.
+        if kind != LockKind::Read
+            && let Some(field) = hash.field(field, side_of(kind))
+        {
             field.count = 0;
         }
         hash.until = match kind {

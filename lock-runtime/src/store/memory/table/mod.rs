@@ -12,7 +12,7 @@ mod latch;
 mod read_write;
 mod semaphore;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,6 +55,8 @@ struct Name {
     writers_until: Option<Tick>,
     /// When each reader's own lease ends.
     reads: BTreeMap<Arc<str>, Tick>,
+    /// Those of them that were let go and are kept until their end.
+    kept_reads: BTreeSet<Arc<str>>,
     permits: Vec<Permit>,
 }
 
@@ -108,6 +110,8 @@ struct Permit {
     owner: Arc<str>,
     number: u32,
     until: Tick,
+    /// True once it was let go and is kept until its end.
+    kept: bool,
 }
 
 struct Counter {
@@ -267,6 +271,7 @@ impl Name {
             self.writers.clear();
         }
         self.reads.retain(|_, end| *end > now);
+        self.kept_reads.retain(|owner| self.reads.contains_key(owner));
     }
 
     fn has_ended(&self, now: Tick) -> bool {
@@ -304,11 +309,13 @@ impl Name {
             return self.renew_permits(owner, until, now);
         }
         let field = owner.as_field();
-        if kind == LockKind::Read && !self.reads.contains_key(field) {
+        let held = self.reads.contains_key(field) && !self.kept_reads.contains(field);
+        if kind == LockKind::Read && !held {
             return false;
         }
         let Ok(Some(hash)) = self.hash() else { return false };
-        if !hash.has(field, side_of(kind)) {
+        // Entered no times: let go, and kept until its end.
+        if hash.field(field, side_of(kind)).is_none_or(|field| field.count == 0) {
             return false;
         }
         hash.until = hash.until.max(until);

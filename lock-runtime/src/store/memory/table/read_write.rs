@@ -34,6 +34,7 @@ impl Name {
             return Ok(held(last, now));
         }
         let token = self.mint(ask.tokens, now);
+        self.kept_reads.remove(ask.owner.as_field());
         let end = self.reads.entry(ask.owner.shared_field()).or_insert(now);
         *end = now.after(ask.lease).max(*end);
         let end = *end;

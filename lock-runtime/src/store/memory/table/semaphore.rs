@@ -68,7 +68,9 @@ impl Name {
     }
 
     pub(super) fn renew_permits(&mut self, owner: &OwnerId, until: Tick, now: Tick) -> bool {
-        if !self.has_permit(owner, now) {
+        let was_let_go =
+            self.permits.iter().any(|permit| permit.kept && &*permit.owner == owner.as_field());
+        if was_let_go || !self.has_permit(owner, now) {
             return false;
         }
         for permit in &mut self.permits {
@@ -91,7 +93,9 @@ impl Name {
         let ours = |permit: &&mut Permit| {
             &*permit.owner == owner.as_field() && permit.number <= owner.permits()
         };
-        self.permits.iter_mut().filter(ours).for_each(|permit| permit.until = until);
+        for permit in self.permits.iter_mut().filter(ours) {
+            (permit.until, permit.kept) = (until, true);
+        }
         true
     }
 
@@ -107,8 +111,12 @@ impl Name {
         let ours =
             |permit: &&mut Permit| permit.number == number && &*permit.owner == owner.as_field();
         match self.permits.iter_mut().find(ours) {
-            Some(permit) => permit.until = permit.until.max(until),
-            None => self.permits.push(Permit { owner: owner.shared_field(), number, until }),
+            Some(permit) if permit.until >= until => {}
+            Some(permit) => (permit.until, permit.kept) = (until, false),
+            None => {
+                let owner = owner.shared_field();
+                self.permits.push(Permit { owner, number, until, kept: false });
+            }
         }
     }
 }

@@ -16,8 +16,9 @@ use crate::fence::FencingToken;
 use crate::key::LockKey;
 use crate::store::redis::RedisStore;
 use crate::store::{
-    AcquireReply, AcquireRequest, CountRequest, Inspection, LatchRequest, LockKind, Ownership,
-    ReleaseReply, ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription, Target,
+    AcquireReply, AcquireRequest, CountRequest, Inspection, LatchRequest, LockKind, OnRenewed,
+    Ownership, ReleaseReply, ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription,
+    Target, gather_renewals,
 };
 
 /// The one slot of a lock.
@@ -80,43 +81,38 @@ impl ClusterStore {
         self.shared.topology.route(slot, timeout, moving, call).await
     }
 
-    /// Each slot's holds by a call of their own, all under way at once.
+    /// Each slot's holds by a call of their own, all under way at once. A node that does not answer
+    /// keeps no other's answer back.
     async fn renew_by_slot(
         &self,
         requests: Vec<RenewRequest>,
         timeout: Duration,
-    ) -> Result<Vec<Ownership>, StoreError> {
-        let mut answers = vec![Ownership::Unknown; requests.len()];
+        on_renewed: &OnRenewed,
+    ) -> Result<(), StoreError> {
         let groups = by_slot(requests, |request| &request.target)?;
-        let calls =
-            groups.iter().map(|(slot, (_, group))| self.renew_together(*slot, group, timeout));
-        let (mut failed, mut answered) = (None, groups.is_empty());
-        for ((_, (places, _)), answer) in groups.iter().zip(join_all(calls).await) {
-            match answer {
-                Ok(known) => {
-                    answered = true;
-                    for (place, known) in places.iter().zip(known) {
-                        if let Some(answer) = answers.get_mut(*place) {
-                            *answer = known;
-                        }
-                    }
-                }
-                Err(error) => failed = Some(error),
+        let calls = groups.iter().map(|(slot, (places, group))| async move {
+            let answers = self.renew_slot(*slot, group, timeout).await;
+            for (at, place) in places.iter().enumerate() {
+                let known = answers.as_ref().ok().and_then(|answers| answers.get(at).copied());
+                on_renewed(*place, known.unwrap_or(Ownership::Unknown));
             }
-        }
-        match failed {
+            answers.map(drop)
+        });
+        let ended = join_all(calls).await;
+        let answered = ended.iter().any(Result::is_ok);
+        match ended.into_iter().find_map(Result::err) {
             Some(error) if !answered => Err(error),
             Some(error) => {
                 // One node that fails says nothing of the holds at others.
                 tracing::warn!(%error, "renewal failed");
-                Ok(answers)
+                Ok(())
             }
-            None => Ok(answers),
+            None => Ok(()),
         }
     }
 
     /// The holds of one slot. While that moves, some are here and some are there: then one by one.
-    async fn renew_together(
+    async fn renew_slot(
         &self,
         slot: u16,
         holds: &[RenewRequest],
@@ -188,7 +184,16 @@ impl Store for ClusterStore {
         requests: Vec<RenewRequest>,
         timeout: Duration,
     ) -> StoreFuture<'_, Vec<Ownership>> {
-        Box::pin(self.renew_by_slot(requests, timeout))
+        Box::pin(gather_renewals(self, requests, timeout))
+    }
+
+    fn renew_each(
+        &self,
+        requests: Vec<RenewRequest>,
+        timeout: Duration,
+        on_renewed: OnRenewed,
+    ) -> StoreFuture<'_, ()> {
+        Box::pin(async move { self.renew_by_slot(requests, timeout, &on_renewed).await })
     }
 
     fn release(&self, request: ReleaseRequest) -> StoreFuture<'_, ReleaseReply> {

@@ -100,7 +100,10 @@ impl Link {
         }
         *idle_for = Duration::ZERO;
         let answer = timeout(pulse.timeout, live.ask(&redis::cmd("PING"))).await;
-        let silent = answer.is_err();
+        // Over a slow network the answers to what was sent before the PING come first, and are signs of
+        // life as well; but they may be older than the silence of a server that is then replaced.
+        let heard = live.server().is_none() && self.answered.load(Ordering::Relaxed);
+        let silent = answer.is_err() && !heard;
         if self.judge(live, answer).is_err() && silent {
             self.give_up(live);
         }

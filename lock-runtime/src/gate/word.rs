@@ -1,0 +1,114 @@
+//! What the store says of a lock to the task inside its gate, for callers that do not wait there.
+//!
+//! Such a caller must not take a contender for a holder: the store may be away, and the lock free (S-33).
+//! So it listens for the store's next answer to that task, which is woken for it if it sleeps. That
+//! keeps the order of the line, and one question answers for all who listen.
+
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::{Behind, Entry, Gate, Gates, SeatState};
+use crate::error::{BusyReason, StoreError};
+use crate::store::Target;
+
+/// What the store has said: that another task has the lock now, or how it has failed.
+pub(crate) type Word = Result<(), StoreError>;
+
+/// Resolves to the store's next word, or to an error when the seat becomes free without one.
+pub(crate) type NextWord = oneshot::Receiver<Word>;
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Words {
+    /// When the store last answered.
+    heard_at: Option<Instant>,
+    listeners: Vec<oneshot::Sender<Word>>,
+    /// Wakes the contender, if it sleeps.
+    asleep: Option<oneshot::Sender<()>>,
+}
+
+impl Words {
+    /// Notes an answer. Returns who is to be told.
+    pub(super) fn heard(&mut self) -> Vec<oneshot::Sender<Word>> {
+        self.heard_at = Some(Instant::now());
+        self.take_listeners()
+    }
+
+    pub(super) fn take_listeners(&mut self) -> Vec<oneshot::Sender<Word>> {
+        std::mem::take(&mut self.listeners)
+    }
+
+    /// The contender sleeps until what this returns resolves.
+    pub(super) fn sleep(&mut self) -> oneshot::Receiver<()> {
+        let (wake, woken) = oneshot::channel();
+        if self.listeners.is_empty() {
+            self.asleep = Some(wake);
+        } else {
+            // Registered before: nobody else would wake it.
+            let _ = wake.send(());
+        }
+        woken
+    }
+
+    /// Returns what wakes the contender as well, for when the shard is unlocked.
+    fn listen(&mut self) -> (NextWord, Option<oneshot::Sender<()>>) {
+        let (listener, word) = oneshot::channel();
+        // Those who gave up in between go when the list would grow.
+        if self.listeners.len() == self.listeners.capacity() {
+            self.listeners.retain(|listener| !listener.is_closed());
+        }
+        self.listeners.push(listener);
+        (word, self.asleep.take())
+    }
+}
+
+/// Wakes a contender that sleeps. Not under a shard's mutex.
+pub(super) fn wake_up(contender: Option<oneshot::Sender<()>>) {
+    if let Some(wake) = contender {
+        let _ = wake.send(());
+    }
+}
+
+impl<H> Gate<H> {
+    /// The answer to a caller that does not wait and finds the seat taken, and the contender to wake up.
+    pub(super) fn refuse(
+        &mut self,
+        most: usize,
+        behind: Behind,
+    ) -> (Entry<H>, Option<oneshot::Sender<()>>) {
+        let entry = match (&self.seat, &self.failing) {
+            _ if self.is_held() => Entry::Busy(BusyReason::Held),
+            // A hold of this process until the store has answered, which is not waited for.
+            (SeatState::Leaving { held: true, .. }, _) if behind == Behind::Nobody => {
+                Entry::Busy(BusyReason::Held)
+            }
+            (_, Some((_, error))) => Entry::Failing(error.clone()),
+            _ if self.words.listeners.len() >= most.max(1) => {
+                Entry::Busy(BusyReason::TooManyWaiters)
+            }
+            _ => {
+                let (word, wake) = self.words.listen();
+                return (Entry::Unsaid(word), wake);
+            }
+        };
+        (entry, None)
+    }
+}
+
+impl<H> Gates<H> {
+    /// For a caller whose time in line is over: `None` if the store has said since `then` that another
+    /// task has the lock, or a task of this process holds it; else its next word.
+    pub(crate) fn unsaid_since(&self, target: &Target, then: Instant) -> Option<NextWord> {
+        let (word, wake) = {
+            let mut shard = self.shard(target);
+            let gate = shard.gates.get_mut(target)?;
+            let heard = gate.words.heard_at.is_some_and(|at| at >= then);
+            if heard || gate.is_held() {
+                return None;
+            }
+            gate.words.listen()
+        };
+        wake_up(wake);
+        Some(word)
+    }
+}
