@@ -19,6 +19,7 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker, ready};
 use std::time::Duration;
@@ -55,15 +56,26 @@ pub(crate) enum Obstacle {
 }
 
 /// The re-entries inside one hold, and those in line.
+///
+/// One that is alone and takes the whole hold, the usual case, is only in the word: its number less one,
+/// above one of the two marks. Everything else is in the crowd, behind the mutex.
 #[derive(Default)]
-pub(super) struct Reentries(Mutex<State>);
+pub(super) struct Reentries {
+    word: AtomicU64,
+    crowd: Mutex<State>,
+}
+
+/// Mark of a word: one is inside, alone. With neither mark, nobody is.
+const ALONE: u64 = 1;
+/// Mark of a word: look behind the mutex. Set and removed under the mutex only.
+const CROWD: u64 = 2;
+const MARKS: u64 = ALONE | CROWD;
 
 #[derive(Default)]
 struct State {
     last_id: u64,
-    /// Inside, in the order in which they came. The usual case is one at a time, which allocates nothing.
-    first: Option<Inside>,
-    others: Vec<Inside>,
+    /// In the order in which they came.
+    inside: Vec<Inside>,
     line: Vec<Waiter>,
 }
 
@@ -93,8 +105,35 @@ enum Standing {
 }
 
 impl Reentries {
+    /// Goes inside if nobody is there.
+    fn enter_alone(&self) -> Option<u64> {
+        let word = self.word.load(Ordering::Relaxed);
+        (word & MARKS == 0
+            && self
+                .word
+                .compare_exchange(word, word | ALONE, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok())
+        .then_some((word >> 2) + 1)
+    }
+
+    /// True if this one was alone, and has left.
+    fn leave_alone(&self, id: u64) -> bool {
+        let (word, free) = ((id - 1) << 2 | ALONE, id << 2);
+        self.word.compare_exchange(word, free, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// The crowd, with whoever was alone.
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        let mut crowd = self.crowd.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = self.word.fetch_or(CROWD, Ordering::AcqRel);
+        if before & CROWD == 0 {
+            crowd.last_id = before >> 2;
+            if before & ALONE != 0 {
+                let id = crowd.next_id();
+                crowd.inside.push(Inside { id, parent: 0, claim: Claim::Whole });
+            }
+        }
+        crowd
     }
 
     /// Goes inside if that is the waiter's turn; else says when to look again.
@@ -110,7 +149,7 @@ impl Reentries {
         }
         let waiter = state.line.remove(place);
         let parent = state.last_of(&waiter.around);
-        state.take(Inside { id: waiter.id, parent, claim: waiter.claim });
+        state.inside.push(Inside { id: waiter.id, parent, claim: waiter.claim });
         // Others may share with it.
         let called = state.call(now);
         drop(state);
@@ -119,9 +158,15 @@ impl Reentries {
     }
 
     fn leave(&self, id: u64) {
+        if self.leave_alone(id) {
+            return;
+        }
         let mut state = self.lock();
         state.remove(id);
         if state.line.is_empty() {
+            if state.inside.is_empty() {
+                self.word.store(state.last_id << 2, Ordering::Release);
+            }
             return;
         }
         let called = state.call(Instant::now());
@@ -131,23 +176,11 @@ impl Reentries {
 }
 
 impl State {
-    fn inside(&self) -> impl DoubleEndedIterator<Item = &Inside> {
-        self.first.iter().chain(&self.others)
-    }
-
-    fn take(&mut self, inside: Inside) {
-        if self.first.is_none() && self.others.is_empty() {
-            self.first = Some(inside);
-        } else {
-            self.others.push(inside);
-        }
-    }
-
     /// What is around a caller, given those that enclose it.
     fn around(&self, enclosing: &Enclosing<'_>) -> Vec<u64> {
         let mut around = Vec::new();
         let add = |around: &mut Vec<u64>, id| {
-            if !around.contains(&id) && self.inside().any(|it| it.id == id) {
+            if !around.contains(&id) && self.inside.iter().any(|it| it.id == id) {
                 around.push(id);
             }
         };
@@ -157,7 +190,7 @@ impl State {
         });
         let mut next = 0;
         while let Some(id) = around.get(next) {
-            let parent = self.inside().find(|it| it.id == *id).map_or(0, |it| it.parent);
+            let parent = self.inside.iter().find(|it| it.id == *id).map_or(0, |it| it.parent);
             add(&mut around, parent);
             next += 1;
         }
@@ -165,7 +198,7 @@ impl State {
     }
 
     fn last_of(&self, around: &[u64]) -> u64 {
-        self.inside().rev().find(|it| around.contains(&it.id)).map_or(0, |it| it.id)
+        self.inside.iter().rev().find(|it| around.contains(&it.id)).map_or(0, |it| it.id)
     }
 
     /// The parent of a caller that goes inside at once, where that is clear without a list: nobody is
@@ -174,7 +207,7 @@ impl State {
         if !self.line.is_empty() {
             return None;
         }
-        let Some(last) = self.inside().next_back() else { return Some(0) };
+        let Some(last) = self.inside.last() else { return Some(0) };
         let is_last = |id| id == last.id;
         let encloses = matches!(last.claim, Claim::Whole) && is_innermost(enclosing, is_last);
         encloses.then_some(last.id)
@@ -186,14 +219,11 @@ impl State {
     }
 
     fn remove(&mut self, id: u64) {
-        let first = self.first.take_if(|inside| inside.id == id);
-        let gone = match self.others.iter().position(|inside| inside.id == id) {
-            _ if first.is_some() => first,
-            Some(at) => Some(self.others.remove(at)),
-            None => return self.line.retain(|waiter| waiter.id != id),
+        let Some(at) = self.inside.iter().position(|inside| inside.id == id) else {
+            return self.line.retain(|waiter| waiter.id != id);
         };
-        let parent = gone.map_or(0, |gone| gone.parent);
-        for orphan in self.others.iter_mut().filter(|inside| inside.parent == id) {
+        let parent = self.inside.remove(at).parent;
+        for orphan in self.inside.iter_mut().filter(|inside| inside.parent == id) {
             orphan.parent = parent;
         }
     }
@@ -204,12 +234,12 @@ impl State {
         // A waiter does not wait for what is around it. So if all that is around us is around it, too,
         // it does not wait for us.
         let goes_first = |waiter: &Waiter| {
-            let all_around = || self.inside().filter(|it| around.contains(&it.id));
+            let all_around = || self.inside.iter().filter(|it| around.contains(&it.id));
             waiter.standing != Standing::PassedOver
                 && waiter.claim.conflicts(claim)
                 && all_around().all(|it| waiter.around.contains(&it.id))
         };
-        self.inside().any(in_the_way) || self.line[..behind].iter().any(goes_first)
+        self.inside.iter().any(in_the_way) || self.line[..behind].iter().any(goes_first)
     }
 
     fn obstacle(&self, claim: &Claim, around: &[u64]) -> Option<Obstacle> {
@@ -218,7 +248,7 @@ impl State {
         }
         let read = |is_around| {
             let in_the_way = |it: &&Inside| it.claim.reads() && it.claim.conflicts(claim);
-            self.inside().filter(in_the_way).any(|it| around.contains(&it.id) == is_around)
+            self.inside.iter().filter(in_the_way).any(|it| around.contains(&it.id) == is_around)
         };
         Some(if read(true) && read(false) { Obstacle::Reads } else { Obstacle::Others })
     }
@@ -290,7 +320,13 @@ impl ReentryGuard {
             // What is inside of a read can only read.
             return Ok(Self::shared(hold));
         }
-        let mut state = hold.reentries.lock();
+        let reentries = &hold.reentries;
+        if let Claim::Whole = claim
+            && let Some(id) = reentries.enter_alone()
+        {
+            return Ok(Self { hold: Arc::clone(hold), id });
+        }
+        let mut state = reentries.lock();
         let parent = match state.obvious_parent(enclosing) {
             Some(parent) => parent,
             None => {
@@ -302,7 +338,7 @@ impl ReentryGuard {
             }
         };
         let id = state.next_id();
-        state.take(Inside { id, parent, claim });
+        state.inside.push(Inside { id, parent, claim });
         drop(state);
         Ok(Self { hold: Arc::clone(hold), id })
     }
