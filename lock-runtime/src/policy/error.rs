@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_path_to_error::{Path, Segment};
 
-use super::secret::{self, in_address, undrawn, without_secrets};
+use super::secret::{in_address, is_odd_name, undrawn, without_secrets};
 
 /// Why a configuration is refused: every problem that was found, each with the path to it.
 ///
@@ -138,7 +138,7 @@ pub(super) fn join(under: &str, name: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '*');
     let quoted = name.is_empty() || !name.chars().all(plain);
     match (under, quoted) {
-        _ if secret::may_be_secret(name) => format!("{under}.…").trim_start_matches('.').to_owned(),
+        _ if is_odd_name(name) => format!("{under}.…").trim_start_matches('.').to_owned(),
         ("", _) => name.to_owned(),
         (under, true) => format!("{under}.{name:?}"),
         (under, false) => format!("{under}.{name}"),

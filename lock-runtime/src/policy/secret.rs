@@ -12,9 +12,14 @@ pub(super) fn in_address(path: &str) -> bool {
     matches!(field, Some("url" | "cluster" | "sentinel" | "quorum"))
 }
 
-/// True for what may be an address or a part of one: a name or a template has neither `@` nor `//`, and
-/// begins with no colon.
-pub(super) fn may_be_secret(text: &str) -> bool {
+/// True for a name that may be a part of an address.
+pub(super) fn is_odd_name(name: &str) -> bool {
+    !name.chars().all(is_harmless)
+}
+
+/// True for a text with colons and slashes of its own that may be a part of an address: a template has
+/// neither `@` nor `//`, and begins with no colon.
+fn may_be_secret(text: &str) -> bool {
     text.contains(['@', '\\']) || text.contains("//") || text.starts_with(':')
 }
 
@@ -23,9 +28,9 @@ pub(super) fn quoted(text: &str) -> String {
     if may_be_secret(text) { format!("\"{HIDDEN}\"") } else { format!("{text:?}") }
 }
 
-/// The text, or a sign that it is left out.
-pub(super) fn shown(text: &str) -> &str {
-    if may_be_secret(text) { "…" } else { text }
+/// The name, or a sign that it is left out.
+pub(super) fn shown(name: &str) -> &str {
+    if is_odd_name(name) { "…" } else { name }
 }
 
 /// True for what is in no address: a word, a number, a duration, a list.

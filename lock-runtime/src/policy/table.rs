@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde::de::value::{MapAccessDeserializer, MapDeserializer};
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
 
-use super::secret;
+use super::secret::shown;
 
 /// Implements `Deserialize` for a type that derives it with `remote = "Self"`.
 macro_rules! table {
@@ -97,8 +97,8 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for OnceEach<T> {
         let mut found = BTreeMap::new();
         while let Some((name, table)) = tables.next_entry::<String, T>()? {
             if found.contains_key(&name) {
-                let name = secret::quoted(&name);
-                return Err(A::Error::custom(format_args!("{name} is given twice; take one out")));
+                let message = format_args!("{:?} is given twice; take one out", shown(&name));
+                return Err(A::Error::custom(message));
             }
             found.insert(name, table);
         }

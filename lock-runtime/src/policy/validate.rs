@@ -8,7 +8,7 @@ use super::http::HttpPolicy;
 use super::layer::{self, Layer};
 use super::model::{LockPolicy, LockRoute, LockSection};
 use super::resolve::{Policy, Resolved};
-use super::secret::{may_be_secret, quoted, shown};
+use super::secret::{is_odd_name, quoted, shown};
 use super::{LockConfig, pattern, template};
 use crate::key::LockKey;
 use crate::observe::Label;
@@ -229,7 +229,7 @@ impl Check {
             let path = format!("{}.base", last.path);
             let Some(policy) = bases.get(name) else {
                 let message = match nearest(name, bases.keys().map(String::as_str)) {
-                    Some(near) => format!("; did you mean {}?", quoted(near)),
+                    Some(near) => format!("; did you mean {:?}?", shown(near)),
                     None => "; add it, or take this out".to_owned(),
                 };
                 self.report(path, format!("there is no {}{message}", join("lock.base", name)));
@@ -295,7 +295,7 @@ impl Check {
             for method in methods.chain(all) {
                 if let Some(before) = taken.insert((&route.path, method), at) {
                     let what = method.map_or(String::new(), |method| format!("{method} "));
-                    let route = shown(&route.path);
+                    let route = quoted(&route.path);
                     let message =
                         format!("{what}{route} is lock.routes[{before}] already; take one out");
                     self.report(&path, message);
@@ -307,9 +307,9 @@ impl Check {
 
 /// What another part says of these names, unless one of them may be secret.
 fn harmless(message: String, names: &[&str]) -> String {
-    if names.iter().any(|name| may_be_secret(name)) {
+    if names.iter().any(|name| is_odd_name(name)) {
         let kind = message.split(" \"").next().unwrap_or_default();
-        return format!("{kind} \"…\": the name is not shown, as it looks like an address");
+        return format!("{kind} \"…\": the name is not shown, as it may be a part of an address");
     }
     message
 }

@@ -100,7 +100,7 @@ const WRONG_WHOLES: [(&str, &[&str]); 32] = [
     ("[lock.policies.p]\nhttp = { methods = ['post'] }\n[lock.policies.q]\nhttp = { methods = [] }", &["lock.policies.p.http.methods[0]: \"post\" is no method; write them in capitals, such as \"POST\"", "lock.policies.q.http.methods: is empty, so nothing would lock; list methods or leave it out"]),
     ("[[lock.routes]]\npath = '/'\npolicy = 'chekout'\n[lock.policies.checkout]", &["lock.routes[0].policy: no lock policy \"chekout\": did you mean \"checkout\"?"]),
     ("[[lock.routes]]\npath = 'orders'\npolicy = 'p'\nkey = ''\n[lock.policies.p]", &["lock.routes[0].path: \"orders\" does not start with `/`; write it as in the router, such as \"/orders/{id}\"", "lock.routes[0].key: \"\" is empty; give the lock a name, such as \"order:{path.id}\""]),
-    ("[[lock.routes]]\nmethods = ['PUT', 'POST']\npath = '/a'\npolicy = 'p'\n[[lock.routes]]\nmethods = ['POST']\npath = '/a'\npolicy = 'p'\n[lock.policies.p]", &["lock.routes[1]: POST /a is lock.routes[0] already; take one out"]),
+    ("[[lock.routes]]\nmethods = ['PUT', 'POST']\npath = '/a'\npolicy = 'p'\n[[lock.routes]]\nmethods = ['POST']\npath = '/a'\npolicy = 'p'\n[lock.policies.p]", &["lock.routes[1]: POST \"/a\" is lock.routes[0] already; take one out"]),
     ("[lock]\nquorum = ['redis://a']\n[lock.policies.p]\nkind = 'fair'", &["lock.policies.p.kind: \"fair\" is not to be had with lock.quorum, which keeps mutexes only"]),
 ];
 

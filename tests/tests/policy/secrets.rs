@@ -59,6 +59,8 @@ const WRONG: &[(&str, &str)] = &[
     ("[lock]\nurl.\"redis://:s3cr3t@h\" = 1", "lock.url: invalid type: map, expected a string"),
     ("[lock]\nurl = 739184", "lock.url: invalid type: integer, expected a string"),
     ("[lock]\n\"redis://:s3cr3t@h\" = 1", "lock.…: unknown field `…`, expected one of `url`, "),
+    ("[lock.defaults]\n\"wauser:s3cr3tt\" = 1", "lock.defaults.…: unknown field `…`, expected one of `base`, "),
+    ("[lock]\nnamespace = \"user:s3cr3t{\"", "lock.namespace: invalid lock key"),
     ("[lock]\npassword = \"s3cr3t\"", "lock.password: unknown field `password`, expected one of "),
     ("[lock.sentinel]\nmaster = \"m\"\nnodes = []\npassword = \"s3cr3t\"", "lock.sentinel.password: unknown field `password`, expected "),
     ("[lock]\nnamespace = \"redis://:s3cr3t@h\\n\"", "lock.namespace: invalid lock key"),
