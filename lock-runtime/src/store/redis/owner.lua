@@ -28,8 +28,9 @@ end
 
 -- A field that names no owner, if a look at two of them finds one: a user's hash may be long.
 local function stranger(hash)
-  for _, field in ipairs(redis.call('HRANDFIELD', hash, 2)) do
-    if field ~= 'mode' and not owner_of(field) then
+  local fields = redis.call('HRANDFIELD', hash, 2)
+  for _, field in ipairs(fields) do
+    if (field ~= 'mode' or #fields == 1) and not owner_of(field) then
       return field
     end
   end
