@@ -198,7 +198,7 @@ impl Watchdog {
         }
         let now = self.clock.now();
         let mut renewals: HashMap<Duration, Vec<Renewal>> = HashMap::new();
-        let mut lost = Vec::new();
+        let (mut lost, mut overdue) = (Vec::new(), 0_usize);
         while let Some(hold) = queue.pop_due(now) {
             if hold.is_released() {
                 continue;
@@ -208,6 +208,7 @@ impl Watchdog {
             } else if let Some(lease) = hold.renewal(now).filter(|_| !closed) {
                 queue.put(&hold, now.after(lease / 6).min(hold.deadline()));
                 // Who waits to join one that nobody has may not be polled any more: it ends with its lease.
+                overdue += usize::from(hold.has_renewals());
                 if hold.has_guards() && hold.renewal_begins(MAX_UNDER_WAY) {
                     renewals.entry(lease).or_default().push(Renewal::new(hold));
                 }
@@ -221,6 +222,9 @@ impl Watchdog {
             self.emptied.notify_waiters();
         }
         drop(queue);
+        if overdue > 0 {
+            tracing::warn!(holds = overdue, "renewal has no answer yet");
+        }
         for hold in lost {
             hold.lose(LossCause::Deadline);
         }
