@@ -212,7 +212,7 @@ impl<H> Seat<H> {
         if self.beside {
             return gates.leave_beside(&target, self.number);
         }
-        // Those who listen for a word look for themselves once the seat is free.
+        // Callers that listen for a word ask themselves once the seat is free. Dropped after the unlock.
         let (next, _listeners) = {
             let mut shard = gates.shard(&target);
             let gate = shard.gates.get_mut(&*target).filter(|gate| gate.seat_number == self.number);

@@ -28,7 +28,7 @@ pub(super) struct Words {
 }
 
 impl Words {
-    /// Notes an answer. Returns who is to be told.
+    /// Notes an answer. Returns the callers to tell it to.
     pub(super) fn heard(&mut self) -> Vec<oneshot::Sender<Word>> {
         self.heard_at = Some(Instant::now());
         self.take_listeners()
@@ -44,7 +44,7 @@ impl Words {
         if self.listeners.is_empty() {
             self.asleep = Some(wake);
         } else {
-            // Registered before: nobody else would wake it.
+            // A caller came before this: nothing else would wake the contender.
             let _ = wake.send(());
         }
         woken
@@ -53,7 +53,7 @@ impl Words {
     /// Returns what wakes the contender as well, for when the shard is unlocked.
     fn listen(&mut self) -> (NextWord, Option<oneshot::Sender<()>>) {
         let (listener, word) = oneshot::channel();
-        // Those who gave up in between go when the list would grow.
+        // Callers that gave up in between go when the list would grow.
         if self.listeners.len() == self.listeners.capacity() {
             self.listeners.retain(|listener| !listener.is_closed());
         }

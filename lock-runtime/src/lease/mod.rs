@@ -266,6 +266,11 @@ impl Hold {
         self.renewals.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more).is_ok()
     }
 
+    /// True if a renewal is under way.
+    fn has_renewals(&self) -> bool {
+        self.renewals.load(Ordering::Acquire) > 0
+    }
+
     /// One renewal less is under way.
     fn renewal_ends(&self) {
         self.renewals.fetch_sub(1, Ordering::AcqRel);

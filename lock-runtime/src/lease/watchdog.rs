@@ -198,7 +198,7 @@ impl Watchdog {
         }
         let now = self.clock.now();
         let mut renewals: HashMap<Duration, Vec<Renewal>> = HashMap::new();
-        let mut lost = Vec::new();
+        let (mut lost, mut overdue) = (Vec::new(), 0_usize);
         while let Some(hold) = queue.pop_due(now) {
             if hold.is_released() {
                 continue;
@@ -207,6 +207,7 @@ impl Watchdog {
                 lost.push(hold);
             } else if let Some(lease) = hold.renewal(now).filter(|_| !closed) {
                 queue.put(&hold, now.after(lease / 6).min(hold.deadline()));
+                overdue += usize::from(hold.has_renewals());
                 // Who is to have or to join one that nobody has may not be polled any more: it ends with
                 // its lease (S-34).
                 if hold.has_guards() && hold.renewal_begins(MAX_UNDER_WAY) {
@@ -222,6 +223,9 @@ impl Watchdog {
             self.emptied.notify_waiters();
         }
         drop(queue);
+        if overdue > 0 {
+            tracing::warn!(holds = overdue, "renewal has no answer yet");
+        }
         for hold in lost {
             hold.lose(LossCause::Deadline);
         }

@@ -69,7 +69,7 @@ pub enum Ownership {
 }
 
 /// Called with the place of a [`RenewRequest`] among those that were sent together, and its answer.
-/// May be called again for the same request once an [`Unknown`](Ownership::Unknown) turns out.
+/// A request whose answer was [`Unknown`](Ownership::Unknown) may get a second call with another one.
 pub type OnRenewed = Arc<dyn Fn(usize, Ownership) + Send + Sync>;
 
 /// Give a lock back.

@@ -120,9 +120,11 @@ async fn nothing_secret_is_seen() {
     let dropped = pair.other.mutex("dropped").with(brief).lock().await.unwrap();
     let mut known = owners(&server).await;
     assert_eq!(known.len(), 2, "{known:?}");
-    server.client().cmd(&["ACL", "SETUSER", "default", "-hset"]).await;
+    server.client().cmd(&["ACL", "SETUSER", "default", "-hset", "-pexpire"]).await;
     pair.client.mutex("private:denied").lock().await.unwrap_err();
-    server.client().cmd(&["ACL", "SETUSER", "default", "+hset"]).await;
+    let refused = async || log.text().contains("renewal failed");
+    eventually(SOON, "a renewal is refused", refused).await;
+    server.client().cmd(&["ACL", "SETUSER", "default", "+hset", "+pexpire"]).await;
     server.client().cmd(&["SET", "private:text", "1"]).await;
     pair.client.mutex("private:text").lock().await.unwrap_err();
     server.pause();
@@ -136,7 +138,8 @@ async fn nothing_secret_is_seen() {
     pair.client.shutdown(SOON).await;
 
     let (text, metrics) = (log.text(), seen.text());
-    for word in ["lock.acquire", "lock.hold", "lock lost", "renewal failed", "release failed"] {
+    let all = ["lock.acquire", "lock.hold", "lock lost", "renewal failed", "release failed"];
+    for word in all.into_iter().chain(["renewal has no answer yet"]) {
         assert!(text.contains(word), "{word} was not logged");
     }
     for secret in known.iter().map(String::as_str).chain([SECRET]) {

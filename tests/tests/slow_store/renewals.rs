@@ -13,11 +13,11 @@ use crate::{SOON, far_world, ms, watched};
 const LEASE: Duration = Duration::from_secs(1);
 
 /// Sleeps for so many leases, and fails as soon as one of the holds is lost.
-async fn stay(guards: &[(String, LockGuard)], leases: u32, proxy: impl Fn(u32)) {
+async fn stay(guards: &[(String, LockGuard)], lease: Duration, leases: u32, proxy: impl Fn(u32)) {
     let start = Instant::now();
     for tenth in 0..leases * 10 {
         proxy(tenth);
-        sleep((start + LEASE / 10 * tenth).saturating_duration_since(Instant::now())).await;
+        sleep((start + lease / 10 * tenth).saturating_duration_since(Instant::now())).await;
         for (name, guard) in guards {
             assert!(!guard.is_lost(), "{name} is lost after {:?}", start.elapsed());
         }
@@ -25,12 +25,12 @@ async fn stay(guards: &[(String, LockGuard)], leases: u32, proxy: impl Fn(u32)) 
 }
 
 /// One hold of each kind, and one of several names.
-async fn one_of_each(client: &LockClient) -> Vec<(String, LockGuard)> {
+async fn one_of_each(client: &LockClient, lease: Duration) -> Vec<(String, LockGuard)> {
     let mut guards = Vec::new();
     for (kind, _) in KINDS {
-        guards.push((kind.to_owned(), take(client, kind, kind, watched(LEASE)).await.unwrap()));
+        guards.push((kind.to_owned(), take(client, kind, kind, watched(lease)).await.unwrap()));
     }
-    let several = client.multi_lock(["m1", "m2"]).with(watched(LEASE));
+    let several = client.multi_lock(["m1", "m2"]).with(watched(lease));
     guards.push(("several".to_owned(), several.lock().await.unwrap()));
     guards
 }
@@ -42,9 +42,9 @@ fn delay(percent: u32) -> Duration {
 
 async fn every_kind_stays(percent: u32) {
     let (_server, proxy, client) = far_world(LEASE * 2).await;
-    let guards = one_of_each(&client).await;
+    let guards = one_of_each(&client, LEASE).await;
     proxy.delay(delay(percent));
-    stay(&guards, 20, |_| {}).await;
+    stay(&guards, LEASE, 20, |_| {}).await;
     proxy.pass();
     for (name, guard) in guards {
         assert!(guard.release().await.is_ok(), "{name}");
@@ -74,7 +74,7 @@ async fn compositions_stay(percent: u32) {
     // One server out of three that answers at all times too late is not missed.
     proxies[..2].iter().for_each(|proxy| proxy.delay(delay(percent)));
     proxies[2].stall();
-    stay(&guards, 10, |_| {}).await;
+    stay(&guards, LEASE, 10, |_| {}).await;
     proxies.iter().for_each(Proxy::pass);
     for (name, guard) in guards {
         assert!(guard.release().await.is_ok(), "{name}");
@@ -110,9 +110,11 @@ async fn a_server_that_hangs_hides_no_loss() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn holds_survive_lost_answers_between_slow_ones() {
     let (_server, proxy, client) = far_world(LEASE * 2).await;
-    let guards = one_of_each(&client).await;
+    // Connecting anew takes several round trips.
+    let lease = LEASE * 2;
+    let guards = one_of_each(&client, lease).await;
     proxy.delay(delay(20));
-    stay(&guards, 10, |tenth| {
+    stay(&guards, lease, 10, |tenth| {
         if tenth % 20 == 0 {
             // Any name of the batch.
             proxy.drop_next_reply_to("semaphore");
