@@ -64,10 +64,10 @@ impl Channels {
         self.lock().get(name).map(|channel| channel.notices.subscribe())
     }
 
-    /// Notes that the server confirmed the subscription on this connection.
+    /// Notes that the server confirmed the subscription on this connection, unless it did on a later one.
     pub(super) fn confirm(&self, name: &str, connection: u64) {
         if let Some(channel) = self.lock().get_mut(name) {
-            channel.confirmed_on = connection;
+            channel.confirmed_on = channel.confirmed_on.max(connection);
         }
     }
 
@@ -192,6 +192,16 @@ mod tests {
         channels.notice("c");
         assert!(notices.has_changed().unwrap());
         notices.mark_unchanged();
+    }
+
+    /// A confirmation that comes late, on a connection that has been replaced, undoes none of the next.
+    #[tokio::test]
+    async fn a_late_confirmation_of_an_earlier_connection_changes_nothing() {
+        let channels = Arc::new(Channels::default());
+        let (_, _listener) = channels.listen("c");
+        channels.confirm("c", 2);
+        channels.confirm("c", 1);
+        assert!(channels.is_confirmed("c", 2));
     }
 
     #[tokio::test(start_paused = true)]
