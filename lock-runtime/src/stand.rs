@@ -22,10 +22,6 @@ use crate::observe::ReleaseOutcome;
 use crate::options::Lease;
 use crate::store::{ReleaseReply, ReleaseRequest};
 
-/// How long other processes get to go first after a release that told them (S-14): long enough for
-/// one to be woken and to ask, short enough not to be felt when none of them really waits.
-const HEAD_START: Duration = Duration::from_millis(1);
-
 /// Shared with the hold, which lets the next in line in when it is lost: whoever has the guard then
 /// may be hanging (S-12).
 #[derive(Clone)]
@@ -209,7 +205,7 @@ impl Stand {
                 Ok(ReleaseReply::NotOwner)
                     if repeated && self.keeper.clock.now() < self.hold.deadline() =>
                 {
-                    return Ok(ReleaseReply::Released { others_waiting: false });
+                    return Ok(ReleaseReply::Released { others: 0 });
                 }
                 Err(error)
                     if error.kind().is_transient()
@@ -230,8 +226,10 @@ impl Stand {
 fn leave(seat: Option<Seat<Stand>>, handoffs: u32, reply: Option<ReleaseReply>) {
     let Some(seat) = seat else { return };
     seat.note_handoffs(handoffs);
-    let others = matches!(reply, Some(ReleaseReply::Released { others_waiting: true }));
-    seat.leave(others.then(|| HEAD_START.mul_f64(1.0 + fastrand::f64())));
+    seat.leave(match reply {
+        Some(ReleaseReply::Released { others }) => others,
+        _ => 0,
+    });
 }
 
 impl Drop for Stand {

@@ -54,7 +54,7 @@ async fn a_hold_that_too_few_replicas_have_stands_until_released() {
         timeout: MINUTE,
     };
     let reply = store.release(release).await.unwrap();
-    assert_eq!(reply, ReleaseReply::Released { others_waiting: false });
+    assert_eq!(reply, ReleaseReply::Released { others: 0 });
     store.set_replicas(2);
     assert!(granted(store.acquire(ask(&target, 2)).await.unwrap()));
 }

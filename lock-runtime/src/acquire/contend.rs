@@ -13,7 +13,7 @@ use super::waiting::Waiting;
 use crate::clock::Tick;
 use crate::error::{BusyReason, LockError, StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
-use crate::gate::Seat;
+use crate::gate::{Seat, head_start};
 use crate::guard::LockGuard;
 use crate::lease::keeper::Keeper;
 use crate::lease::{Hold, Taken, deadline};
@@ -80,12 +80,8 @@ impl<'a> Contender<'a> {
         }
         if !is_look {
             self.let_others_go_first().await;
-        } else if let Some(until) = self.others_first() {
-            // Whoever has heard of the last release has waited for it, and is as good as inside. Those
-            // who come after us are to let him go first as well.
-            if let Some(seat) = self.attempt.seat.take() {
-                seat.leave(Some(until.saturating_duration_since(Instant::now())));
-            }
+        } else if self.head_start_end().is_some() {
+            // Whoever has heard of the last release has waited for it, and is as good as inside.
             return Err(self.contention.busy(BusyReason::Held, None));
         }
         loop {
@@ -121,14 +117,45 @@ impl<'a> Contender<'a> {
     /// that is not to wait spends these milliseconds: who listens need not wait any more, so "busy"
     /// would be a guess.
     async fn let_others_go_first(&mut self) {
-        let Some(until) = self.others_first() else { return };
-        self.subscribe().await;
-        self.waiting.notified_until(until).await;
+        let Some(until) = self.head_start_end() else { return };
+        if self.subscribe().await {
+            self.leave_to_others(until).await;
+        }
     }
 
-    /// Until when others may go first.
-    fn others_first(&self) -> Option<Instant> {
-        self.attempt.seat.as_ref().and_then(Seat::take_others_first)
+    /// S-14: after a notice, a process that had the lock lately gives a head start to those that did not.
+    /// Otherwise the quickest processes would take it in turn and leave none to slower ones.
+    async fn let_others_have_their_turn(&mut self) {
+        let turns = self.waiting.turns_heard();
+        if turns > 0 && self.note_turns_of_others(turns) {
+            self.leave_to_others(Instant::now() + head_start()).await;
+        }
+    }
+
+    /// Waits until then, or until all others have had their turn. Each release meanwhile gives those
+    /// who have not another head start.
+    async fn leave_to_others(&mut self, mut until: Instant) {
+        while self.waiting.notified_until(until).await {
+            let turns = self.waiting.turns_heard();
+            // One release may be told of by several servers.
+            let all_had_theirs = turns > 0 && !self.note_turns_of_others(turns);
+            if all_had_theirs || self.contention.options.wait() == Wait::Never {
+                return;
+            }
+            if turns > 0 {
+                until = Instant::now() + head_start();
+            }
+        }
+    }
+
+    /// When the head start of others after our last release ends.
+    fn head_start_end(&self) -> Option<Instant> {
+        self.attempt.seat.as_ref().and_then(Seat::head_start_end)
+    }
+
+    /// Notes that others had so many turns. True if some had none since the last hold of this process.
+    fn note_turns_of_others(&self, turns: u32) -> bool {
+        self.attempt.seat.as_ref().is_some_and(|seat| seat.note_turns_of_others(turns))
     }
 
     /// Asks the store and acts on the answer.
@@ -339,6 +366,7 @@ impl<'a> Contender<'a> {
             self.waiting.pause(1..2).await;
             self.let_others_go_first().await;
         }
+        self.let_others_have_their_turn().await;
     }
 }
 

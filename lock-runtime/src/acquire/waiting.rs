@@ -25,6 +25,8 @@ pub(super) struct Waiting<'a> {
     contention: &'a Contention,
     limit: Option<Instant>,
     notices: Option<Subscription>,
+    /// How many turns of others were heard of and looked at.
+    turns_seen: u64,
     /// Since when the store has been failing.
     failing_since: Option<Instant>,
 }
@@ -37,7 +39,7 @@ impl<'a> Waiting<'a> {
         limit: Option<Instant>,
     ) -> Self {
         let failing_since = seat.and_then(Seat::failing_since);
-        Self { contention, limit, notices: None, failing_since }
+        Self { contention, limit, notices: None, turns_seen: 0, failing_since }
     }
 
     fn timing(&self) -> &Timing {
@@ -95,6 +97,7 @@ impl<'a> Waiting<'a> {
         match keeper.store.subscribe(target, timeout).await {
             Ok(notices) => {
                 self.notices = Some(notices);
+                self.turns_seen = 0;
                 true
             }
             Err(error) => {
@@ -104,11 +107,18 @@ impl<'a> Waiting<'a> {
         }
     }
 
-    /// Waits for a notice until then, if any can be heard.
-    pub(super) async fn notified_until(&mut self, until: Instant) {
-        if let Some(notices) = &mut self.notices {
-            let _ = timeout_at(until, notices.notified()).await;
-        }
+    /// Waits for a notice until then, but not past our own limit. True if one came.
+    pub(super) async fn notified_until(&mut self, until: Instant) -> bool {
+        let Some(notices) = &mut self.notices else { return false };
+        let until = self.limit.map_or(until, |limit| limit.min(until));
+        timeout_at(until, notices.notified()).await.is_ok()
+    }
+
+    /// How many turns of others have been heard of since the last look.
+    pub(super) fn turns_heard(&mut self) -> u32 {
+        let heard = self.notices.as_ref().map_or(0, Subscription::heard);
+        let turns = heard.saturating_sub(std::mem::replace(&mut self.turns_seen, heard));
+        u32::try_from(turns).unwrap_or(u32::MAX)
     }
 
     /// The longest sleep between two questions, not quite the same for everybody (S-15). Shorter for who

@@ -15,6 +15,7 @@
 //!    is unlocked, because they come back here.
 
 mod beside;
+mod others_first;
 mod seat;
 mod ticket;
 
@@ -26,6 +27,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use self::others_first::OthersFirst;
+pub(crate) use self::others_first::head_start;
 pub(crate) use self::seat::Seat;
 pub(crate) use self::ticket::{Ticket, Turn};
 use crate::error::{BusyReason, StoreError};
@@ -77,8 +80,8 @@ impl Hasher for Hashed {
 struct Gate<H> {
     seat: SeatState,
     line: BTreeMap<u64, Waiter<H>>,
-    /// Until when other processes may go first, if they were waiting at the last release.
-    others_first: Option<Instant>,
+    /// What the last hold leaves to other processes, if they were waiting when it was released.
+    others_first: Option<OthersFirst>,
     /// Since when the store has been failing whoever has the seat, and how.
     failing: Option<(Instant, StoreError)>,
     /// How many hand-offs the holds of this gate have used of late: what the next may use.
@@ -202,11 +205,12 @@ impl<H> Gates<H> {
     }
 
     /// Holds back whoever asks the store next from here (S-14).
-    fn let_others_first(&self, target: &Arc<Target>, until: Instant) {
+    fn let_others_first(&self, target: &Arc<Target>, others_first: OthersFirst) {
         let mut shard = self.shard(target);
         shard.sweep();
         let free = || Gate { seat: SeatState::Free, ..Gate::taken() };
-        shard.gates.entry(Arc::clone(target)).or_insert_with(free).others_first = Some(until);
+        shard.gates.entry(Arc::clone(target)).or_insert_with(free).others_first =
+            Some(others_first);
     }
 
     fn shard(&self, target: &Target) -> MutexGuard<'_, Shard<H>> {
@@ -229,7 +233,7 @@ impl<H> Shard<H> {
         self.gates.retain(|_, gate| {
             gate.seat != SeatState::Free
                 || gate.beside > 0
-                || gate.others_first.is_some_and(|until| until > now)
+                || gate.others_first.is_some_and(|others| !others.is_over(now))
         });
         self.sweep_at = (self.gates.len() * 2).max(64);
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Gate, Gates, MAX_TOKEN_BLOCK, SeatState, Turn, Waiter};
+use super::{Gate, Gates, MAX_TOKEN_BLOCK, OthersFirst, SeatState, Turn, Waiter};
 use crate::error::StoreError;
 use crate::options::Lease;
 use crate::store::Target;
@@ -88,9 +88,16 @@ impl<H> Seat<H> {
         self.with(|gate| gate.appetite = handoffs);
     }
 
-    /// Until when other processes may go first; asked once.
-    pub(crate) fn take_others_first(&self) -> Option<Instant> {
-        self.with(|gate| gate.others_first.take()).flatten().filter(|until| *until > Instant::now())
+    /// When the head start of other processes after the last release of this one ends.
+    pub(crate) fn head_start_end(&self) -> Option<Instant> {
+        self.with(|gate| gate.others_first?.head_start_end()).flatten()
+    }
+
+    /// Notes that other processes had so many turns. True if some have had none since the last hold of
+    /// this one.
+    pub(crate) fn note_turns_of_others(&self, turns: u32) -> bool {
+        self.with(|gate| gate.others_first.as_mut().is_some_and(|others| others.note_turns(turns)))
+            .unwrap_or(false)
     }
 
     /// Tells newcomers that the hold is being given back.
@@ -121,25 +128,26 @@ impl<H> Seat<H> {
         Ok(())
     }
 
-    /// Leaves. `others_first` gives other processes that long before this one contends again.
-    pub(crate) fn leave(mut self, others_first: Option<Duration>) {
-        let until = others_first.map(|head_start| Instant::now() + head_start);
-        match (&self.inside, until) {
-            (Some((gates, target)), Some(until)) if self.outside => {
-                gates.let_others_first(target, until);
+    /// Leaves after a release that so many `others` heard of: they may go first (S-14).
+    pub(crate) fn leave(self, others: u32) {
+        let others_first = (others > 0).then(|| OthersFirst::from_now(others));
+        match (&self.inside, others_first) {
+            (Some((gates, target)), Some(_)) if self.outside => {
+                // Several hold a semaphore at a time, so a release does not say whose turn it is.
+                gates.let_others_first(target, OthersFirst::from_now(0));
             }
-            _ => self.pass(until),
+            _ => drop(self.with(|gate| gate.others_first = others_first)),
         }
     }
 
     /// Lets the next in line in at once. What is left can [leave](Self::leave) later.
     pub(crate) fn step_out(mut self) -> Self {
         let inside = self.inside.clone();
-        self.pass(None);
+        self.pass();
         Self { inside, beside: false, outside: true }
     }
 
-    fn pass(&mut self, others_first: Option<Instant>) {
+    fn pass(&mut self) {
         let Some((gates, target)) = self.inside.take() else { return };
         if self.outside {
             return;
@@ -150,10 +158,11 @@ impl<H> Seat<H> {
         let next = {
             let mut shard = gates.shard(&target);
             let Some(gate) = shard.gates.get_mut(&*target) else { return };
-            gate.others_first = others_first;
             let next = gate.line.pop_first();
             gate.seat = if next.is_some() { SeatState::Taken } else { SeatState::Free };
-            if next.is_none() && others_first.is_none() {
+            if next.is_none()
+                && gate.others_first.is_none_or(|others| others.is_over(Instant::now()))
+            {
                 shard.gates.remove(&*target);
             }
             next
@@ -174,7 +183,7 @@ impl<H> Seat<H> {
 
 impl<H> Drop for Seat<H> {
     fn drop(&mut self) {
-        self.pass(None);
+        self.pass();
     }
 }
 

@@ -87,8 +87,9 @@ pub struct ReleaseRequest {
 pub enum ReleaseReply {
     /// It is free, or will be by itself when asked to be later, and its waiters have been told.
     Released {
-        /// True if it is free and another process was told, so that it can go first (S-14).
-        others_waiting: bool,
+        /// How many others were told that it is free, so that they can go first (S-14): other processes,
+        /// and tasks of this one that want it as another kind of lock. Zero if it is not free yet.
+        others: u32,
     },
     /// This owner did not hold it; nothing was changed.
     NotOwner,

@@ -12,6 +12,8 @@ pub struct Subscription {
 
 struct Source {
     notices: watch::Receiver<u64>,
+    /// How many notices had come when the subscription was made.
+    before: u64,
     /// Dropped with the subscription: whatever keeps it alive in the store.
     _registration: Box<dyn Send + Sync>,
 }
@@ -19,7 +21,8 @@ struct Source {
 impl Subscription {
     /// Wraps a store's counter of notices, with whatever ends the subscription when dropped.
     pub fn new(notices: watch::Receiver<u64>, registration: impl Send + Sync + 'static) -> Self {
-        Self { sources: vec![Source { notices, _registration: Box::new(registration) }] }
+        let before = *notices.borrow();
+        Self { sources: vec![Source { notices, before, _registration: Box::new(registration) }] }
     }
 
     /// Hears of whatever one of several subscriptions hears of.
@@ -30,6 +33,12 @@ impl Subscription {
     /// Forgets notices that came before now. Call it before the attempt that would act on them.
     pub fn forget_past(&mut self) {
         self.sources.iter_mut().for_each(|source| source.notices.mark_unchanged());
+    }
+
+    /// How many releases it has heard of since it was made. One that several sources told of counts once.
+    pub fn heard(&self) -> u64 {
+        let heard = |one: &Source| one.notices.borrow().wrapping_sub(one.before);
+        self.sources.iter().map(heard).max().unwrap_or(0)
     }
 
     /// Waits for a notice that came since the last [`forget_past`](Self::forget_past).

@@ -7,6 +7,9 @@ mod faults;
 mod kinds;
 mod moving;
 mod permissions;
+#[path = "../rivals/mod.rs"]
+mod rivals;
 #[path = "../kinds/mod.rs"]
 mod taking;
+mod turns;
 mod world;

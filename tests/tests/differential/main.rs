@@ -130,10 +130,10 @@ fn wanted() -> Vec<String> {
                 "takes: a value that is no lock",
                 "renewed: Owner",
                 "renewed: NotOwner",
-                ": Released { others_waiting: true }",
-                ": Released { others_waiting: false }",
+                ": Released { others: 1 }",
+                ": Released { others: 0 }",
                 ": NotOwner",
-                "later: Released { others_waiting: false }",
+                "later: Released { others: 0 }",
                 "later: NotOwner",
             ]
             .map(|answer| format!("{kind} {answer}").replace(" : ", ": ")),

@@ -18,4 +18,5 @@ mod multi;
 mod mutex;
 mod rw;
 mod semaphore;
+mod shares;
 mod world;

@@ -196,11 +196,11 @@ impl JointStore {
         let ReleaseRequest { target, owner, keep, timeout } = &request;
         let asked = self.parts.iter().map(|part| part.release(target, owner, *keep, *timeout));
         let answers = join_all(asked).await;
-        let (mut all, mut others_waiting, mut failed) = (true, false, None);
+        let (mut all, mut told, mut failed) = (true, 0, None);
         for answer in answers {
             match answer {
                 Ok(ReleaseReply::NotOwner) => all = false,
-                Ok(ReleaseReply::Released { others_waiting: others }) => others_waiting |= others,
+                Ok(ReleaseReply::Released { others }) => told = others.max(told),
                 Err(error) => failed = failed.or(Some(error)),
             }
         }
@@ -219,7 +219,7 @@ impl JointStore {
             )
             .with_source(error)),
             Some(error) => Err(error),
-            None if all => Ok(ReleaseReply::Released { others_waiting }),
+            None if all => Ok(ReleaseReply::Released { others: told }),
             None => Ok(ReleaseReply::NotOwner),
         }
     }

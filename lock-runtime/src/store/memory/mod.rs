@@ -112,14 +112,16 @@ impl MemoryStore {
         self.table().holders(key, self.shared.clock.now())
     }
 
-    /// Does something to the table, and then tells whoever is to hear of it. Says as well whether
-    /// anybody was told.
-    fn change<T>(&self, rule: impl FnOnce(&mut Table, Tick, &mut Tell) -> T) -> (T, bool) {
+    /// Does something to the table, and then tells whoever is to hear of it. Says as well how many
+    /// were told.
+    fn change<T>(&self, rule: impl FnOnce(&mut Table, Tick, &mut Tell) -> T) -> (T, u32) {
         let mut tell = Tell::default();
         let reply = rule(&mut self.table(), self.shared.clock.now(), &mut tell);
-        let heard = |channels: &&Vec<String>| channels.iter().any(|channel| self.publish(channel));
-        let told = tell.first_of.iter().filter(heard).count();
-        (reply, told > 0)
+        let tell_first = |channels: &Vec<String>| {
+            channels.iter().map(|channel| self.publish(channel)).find(|told| *told > 0)
+        };
+        let told = tell.first_of.iter().filter_map(tell_first).sum();
+        (reply, told)
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -130,13 +132,13 @@ impl MemoryStore {
         self.shared.channels.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells every listener; says whether there was one. Whoever releases was in front of its own
+    /// Tells every listener; says how many there are. Whoever releases was in front of its own
     /// process's line, and nobody of that listens, so any listener is somebody else (S-14).
-    fn publish(&self, channel: &str) -> bool {
+    fn publish(&self, channel: &str) -> u32 {
         let channels = self.channels();
-        let Some(channel) = channels.get(channel) else { return false };
+        let Some(channel) = channels.get(channel) else { return 0 };
         channel.notices.send_modify(|notices| *notices += 1);
-        true
+        u32::try_from(channel.listeners).unwrap_or(u32::MAX)
     }
 
     fn listen(&self, target: &Target) -> Subscription {
@@ -209,9 +211,11 @@ impl Store for MemoryStore {
         Box::pin(async move {
             let (released, told) =
                 self.change(|table, now, tell| table.release(&request, now, tell));
-            let others_waiting = told && request.keep.is_zero();
+            // Who wants several at once was told of each.
+            let locks = u32::try_from(request.target.locks().count()).unwrap_or(u32::MAX);
+            let others = if request.keep.is_zero() { told.div_ceil(locks) } else { 0 };
             Ok(match released? {
-                Ownership::Owner => ReleaseReply::Released { others_waiting },
+                Ownership::Owner => ReleaseReply::Released { others },
                 Ownership::NotOwner | Ownership::Unknown => ReleaseReply::NotOwner,
             })
         })

@@ -59,6 +59,11 @@ impl Channels {
         self.lock().get(name).is_some_and(|channel| channel.listeners > 0)
     }
 
+    /// Counts the channel's notices from now on, without listening to it.
+    pub(super) fn count(&self, name: &str) -> Option<watch::Receiver<u64>> {
+        self.lock().get(name).map(|channel| channel.notices.subscribe())
+    }
+
     /// Notes that the server confirmed the subscription on this connection.
     pub(super) fn confirm(&self, name: &str, connection: u64) {
         if let Some(channel) = self.lock().get_mut(name) {

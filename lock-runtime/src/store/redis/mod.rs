@@ -21,6 +21,7 @@ mod sentinel;
 mod source;
 #[cfg(feature = "tls-rustls")]
 mod tls;
+mod told;
 
 use std::fmt;
 use std::sync::Arc;
@@ -183,19 +184,6 @@ impl RedisStore {
         self.combiner.run(ask).await
     }
 
-    /// True if a release was heard by anybody but the tasks that line up behind it here (S-14).
-    fn others_wait(&self, target: &Target, told: i64) -> bool {
-        if told == 0 || target.kind() == LockKind::Fair {
-            // A fair mutex tells one waiter, on its own channel.
-            return told > 0;
-        }
-        let heard_here = |lock: &Target| i64::from(self.ears.hears(lock.channel()));
-        // Whoever released was in front of its own line, and nobody of that listens. So a listener
-        // of this process is another kind of lock on the same name, or several locks at once.
-        told > locks(target).map(heard_here).sum()
-            || locks(target).any(|lock| self.ears.channels.has_listeners(lock.channel()))
-    }
-
     async fn run(
         &self,
         script: &Script,
@@ -241,6 +229,7 @@ impl Store for RedisStore {
     fn release(&self, request: ReleaseRequest) -> StoreFuture<'_, ReleaseReply> {
         Box::pin(async move {
             let target = Arc::clone(&request.target);
+            let own_notices = self.own_notices(&target);
             let answer = match request.keep {
                 Duration::ZERO => self.ask(Ask::Release(request)).await,
                 _ => self.end_later(&request).await,
@@ -248,7 +237,11 @@ impl Store for RedisStore {
             match answer {
                 Ok(Value::Int(-1)) => Ok(ReleaseReply::NotOwner),
                 Ok(Value::Int(told)) => {
-                    Ok(ReleaseReply::Released { others_waiting: self.others_wait(&target, told) })
+                    let others = self.others(&target, told);
+                    if others > 0 {
+                        own_notices.heard().await;
+                    }
+                    Ok(ReleaseReply::Released { others })
                 }
                 Ok(other) => Err(surprise(&other)),
                 // Somebody put something else there; it is not ours to remove.

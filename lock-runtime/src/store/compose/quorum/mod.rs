@@ -142,19 +142,19 @@ impl QuorumStore {
             spawn(Arc::clone(server).give_back(turn, request.clone(), answer.clone()));
         }
         drop(answer);
-        let (mut count, mut others_waiting, mut failed) = (Count::default(), false, None);
+        let (mut count, mut told, mut failed) = (Count::default(), 0, None);
         // Those that failed may answer yet.
         while let Ok(Some(answer)) = timeout_at(deadline, answers.recv()).await {
             match answer {
-                Ok(ReleaseReply::Released { others_waiting: others }) => {
-                    others_waiting |= others;
+                Ok(ReleaseReply::Released { others }) => {
+                    told = others.max(told);
                     count.add(true);
                 }
                 Ok(ReleaseReply::NotOwner) => count.add(false),
                 Err(error) if all == 1 => return Err(error),
                 Err(error) => failed = failed.or(Some(error)),
             }
-            if let Some(reply) = count.release(all, others_waiting) {
+            if let Some(reply) = count.release(all, told) {
                 return Ok(reply);
             }
         }

@@ -182,9 +182,9 @@ impl Count {
     }
 
     /// The answer to a release, once it is known.
-    pub(super) fn release(self, servers: usize, others_waiting: bool) -> Option<ReleaseReply> {
+    pub(super) fn release(self, servers: usize, others: u32) -> Option<ReleaseReply> {
         match self.ownership(servers) {
-            Ownership::Owner => Some(ReleaseReply::Released { others_waiting }),
+            Ownership::Owner => Some(ReleaseReply::Released { others }),
             Ownership::NotOwner => Some(ReleaseReply::NotOwner),
             Ownership::Unknown => None,
         }

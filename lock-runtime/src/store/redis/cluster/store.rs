@@ -160,8 +160,9 @@ impl ClusterStore {
         let mut all = Vec::new();
         for lock in target.locks() {
             let ear = self.shared.ears.of(lock.channel());
-            let notices = ear.notices.subscribe();
             ear.follow(&self.shared.topology, deadline).await?;
+            // Only now: following tells all who listen, and that is no release.
+            let notices = ear.notices.subscribe();
             all.push(Subscription::new(notices, ear));
         }
         Ok(Subscription::any_of(all))

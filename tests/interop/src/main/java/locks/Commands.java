@@ -34,6 +34,9 @@ final class Commands {
                 return redisson.getFencedLock(name).lockAndGetToken();
             case "hammer":
                 return new Hammer(redisson, kind, name).run(numbers(words, 5));
+            case "turns":
+                long[] numbers = numbers(words, 5);
+                return new Turns(lockOf(redisson, kind, name), numbers[0]).run(numbers[1], numbers[2]);
             default:
                 return lock(words[2], lockOf(redisson, kind, name), numbers(words, 5));
         }

@@ -1,0 +1,55 @@
+//! What a process leaves to others after a hold that they waited for (S-14).
+//!
+//! A release and the next acquire on one connection would always beat other processes, and processes that
+//! ask quickly when a lock comes free would always beat slower ones. So a process that releases a lock
+//! notes how many others heard of it. Until it has heard of as many turns of others, it gives them a head
+//! start each time that the lock comes free.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// How long other processes may go first: long enough for one to wake up and to ask, short enough not
+/// to be felt when none of them really waits.
+const HEAD_START: Duration = Duration::from_millis(1);
+
+/// How long other processes that have had no turn yet are given a head start at most. Some of them may
+/// listen without waiting, and the gate is kept for as long.
+const LATELY: Duration = Duration::from_secs(60);
+
+/// The length of one head start, with jitter.
+pub(crate) fn head_start() -> Duration {
+    HEAD_START.mul_f64(1.0 + fastrand::f64())
+}
+
+/// See the module.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct OthersFirst {
+    /// When the head start after the release ends.
+    until: Instant,
+    /// How many turns of other processes are still to come.
+    turns: u32,
+}
+
+impl OthersFirst {
+    /// A head start from now on, and one at each release until others have had so many turns.
+    pub(super) fn from_now(turns: u32) -> Self {
+        Self { until: Instant::now() + head_start(), turns }
+    }
+
+    /// When the head start after the release ends, unless it has ended.
+    pub(super) fn head_start_end(self) -> Option<Instant> {
+        (self.until > Instant::now()).then_some(self.until)
+    }
+
+    /// Notes that others had so many turns. True if more are still to come.
+    pub(super) fn note_turns(&mut self, turns: u32) -> bool {
+        self.turns = self.turns.saturating_sub(turns);
+        self.turns > 0 && !self.is_over(Instant::now())
+    }
+
+    /// True if nothing is left to others.
+    pub(super) fn is_over(self, now: Instant) -> bool {
+        now > self.until + if self.turns > 0 { LATELY } else { Duration::ZERO }
+    }
+}
