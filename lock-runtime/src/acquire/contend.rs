@@ -83,7 +83,7 @@ impl<'a> Contender<'a> {
         }
         if !is_look {
             self.let_others_go_first().await;
-        } else if self.others_first().is_some() {
+        } else if self.head_start_end().is_some() {
             // Whoever has heard of the last release has waited for it, and is as good as inside.
             return Err(self.contention.busy(BusyReason::Held, None));
         }
@@ -124,29 +124,29 @@ impl<'a> Contender<'a> {
     /// that is not to wait spends these milliseconds: who listens need not wait any more, so "busy"
     /// would be a guess.
     async fn let_others_go_first(&mut self) {
-        let Some(until) = self.others_first() else { return };
+        let Some(until) = self.head_start_end() else { return };
         if self.subscribe().await {
             self.leave_to_others(until).await;
         }
     }
 
-    /// After a notice: a process that had the lock lately gives those a head start that did not, or the
-    /// quickest few would have it for ever.
+    /// S-14: after a notice, a process that had the lock lately gives a head start to those that did not.
+    /// Otherwise the quickest processes would take it in turn and leave none to slower ones.
     async fn let_others_have_their_turn(&mut self) {
         let turns = self.waiting.turns_heard();
-        if turns > 0 && self.others_had(turns) {
+        if turns > 0 && self.note_turns_of_others(turns) {
             self.leave_to_others(Instant::now() + head_start()).await;
         }
     }
 
-    /// Waits until then, or until all others have had their turn; those who have not get a head start
-    /// each time that the lock comes free meanwhile.
+    /// Waits until then, or until all others have had their turn. Each release meanwhile gives those
+    /// who have not another head start.
     async fn leave_to_others(&mut self, mut until: Instant) {
         while self.waiting.notified_until(until).await {
             let turns = self.waiting.turns_heard();
-            if self.contention.options.wait() == Wait::Never
-                || turns > 0 && !self.others_had(turns)
-            {
+            // One release may be told of by several servers.
+            let all_had_theirs = turns > 0 && !self.note_turns_of_others(turns);
+            if all_had_theirs || self.contention.options.wait() == Wait::Never {
                 return;
             }
             if turns > 0 {
@@ -155,14 +155,14 @@ impl<'a> Contender<'a> {
         }
     }
 
-    /// Until when others may go first.
-    fn others_first(&self) -> Option<Instant> {
-        self.attempt.seat.as_ref().and_then(Seat::others_first)
+    /// When the head start of others after our last release ends.
+    fn head_start_end(&self) -> Option<Instant> {
+        self.attempt.seat.as_ref().and_then(Seat::head_start_end)
     }
 
     /// Notes that others had so many turns. True if some had none since the last hold of this process.
-    fn others_had(&self, turns: u32) -> bool {
-        self.attempt.seat.as_ref().is_some_and(|seat| seat.others_had(turns))
+    fn note_turns_of_others(&self, turns: u32) -> bool {
+        self.attempt.seat.as_ref().is_some_and(|seat| seat.note_turns_of_others(turns))
     }
 
     /// Asks the store and acts on the answer.

@@ -1,23 +1,23 @@
 //! What a process leaves to others after a hold that they waited for (S-14).
 //!
-//! A release and the next acquire on one connection would always beat the others. And a process that
-//! is quick to ask when a lock comes free would beat slower ones for good, also when there are several
-//! quick ones, each with its turn. So who releases counts who else heard of it, and lets others go
-//! first at each later release, until it has heard of as many turns.
+//! A release and the next acquire on one connection would always beat other processes, and processes that
+//! ask quickly when a lock comes free would always beat slower ones. So a process that releases a lock
+//! notes how many others heard of it. Until it has heard of as many turns of others, it gives them a head
+//! start each time that the lock comes free.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How long other processes get to go first: long enough for one to be woken and to ask, short enough
-/// not to be felt when none of them really waits.
+/// How long other processes may go first: long enough for one to wake up and to ask, short enough not
+/// to be felt when none of them really waits.
 const HEAD_START: Duration = Duration::from_millis(1);
 
-/// For how long a hold counts as the last turn of this process at most, however many others have not
-/// had theirs: who listens need not wait, and a gate is kept for as long.
+/// How long other processes that have had no turn yet are given a head start at most. Some of them may
+/// listen without waiting, and the gate is kept for as long.
 const LATELY: Duration = Duration::from_secs(60);
 
-/// A head start, not the same for everybody.
+/// The length of one head start, with jitter.
 pub(crate) fn head_start() -> Duration {
     HEAD_START.mul_f64(1.0 + fastrand::f64())
 }
@@ -25,29 +25,30 @@ pub(crate) fn head_start() -> Duration {
 /// See the module.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OthersFirst {
-    /// Until when they may go first after the release.
+    /// When the head start after the release ends.
     until: Instant,
-    /// How many others have not had their turn since.
+    /// How many turns of other processes are still to come.
     turns: u32,
 }
 
 impl OthersFirst {
-    /// As many others heard of a release just now, and `turns` of them get theirs before us.
+    /// A head start from now on, and one at each release until others have had so many turns.
     pub(super) fn from_now(turns: u32) -> Self {
         Self { until: Instant::now() + head_start(), turns }
     }
 
-    /// Until when others may go first after our own release, unless that has passed.
-    pub(super) fn head_start(self) -> Option<Instant> {
+    /// When the head start after the release ends, unless it has ended.
+    pub(super) fn head_start_end(self) -> Option<Instant> {
         (self.until > Instant::now()).then_some(self.until)
     }
 
-    /// Notes that others had so many turns. True if there are some who had none yet.
-    pub(super) fn had(&mut self, turns: u32) -> bool {
+    /// Notes that others had so many turns. True if more are still to come.
+    pub(super) fn note_turns(&mut self, turns: u32) -> bool {
         self.turns = self.turns.saturating_sub(turns);
         self.turns > 0 && !self.is_over(Instant::now())
     }
 
+    /// True if nothing is left to others.
     pub(super) fn is_over(self, now: Instant) -> bool {
         now > self.until + if self.turns > 0 { LATELY } else { Duration::ZERO }
     }

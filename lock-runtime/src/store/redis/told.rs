@@ -49,10 +49,10 @@ impl RedisStore {
             // A fair mutex tells one waiter, on its own channel.
             return u32::try_from(told).unwrap_or(0);
         }
-        let heard_here = |lock: &Target| i64::from(self.ears.hears(lock.channel()));
-        let elsewhere = told - locks(target).map(heard_here).sum::<i64>();
-        // Who wants several at once was told of each.
-        let elsewhere = (elsewhere.max(0) as u64).div_ceil(locks(target).count() as u64);
+        let heard_here = locks(target).filter(|lock| self.ears.hears(lock.channel())).count();
+        let elsewhere = usize::try_from(told).unwrap_or(0).saturating_sub(heard_here);
+        // A process that wants several at once was told of each.
+        let elsewhere = elsewhere.div_ceil(locks(target).count());
         // Whoever released was in front of its own line, and nobody of that listens. So a listener
         // of this process is another kind of lock on the same name, or several locks at once.
         let here = locks(target).any(|lock| self.ears.channels.has_listeners(lock.channel()));
