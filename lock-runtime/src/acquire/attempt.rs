@@ -7,7 +7,6 @@ use super::Contention;
 use crate::gate::Seat;
 use crate::lease::keeper::Keeper;
 use crate::lease::releaser::ReleaseJob;
-use crate::options::Lease;
 use crate::stand::Stand;
 use crate::store::{LockKind, OwnerId, Target};
 
