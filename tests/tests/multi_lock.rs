@@ -115,7 +115,10 @@ async fn its_locks_are_re_entered_and_more_is_refused() {
     guard
         .run(async {
             for names in [&["a"][..], &["c", "a"], &["a", "b", "c"]] {
-                assert_eq!(client.multi_lock(names).lock().await.unwrap().token(), token);
+                assert_eq!(
+                    client.multi_lock(names.iter().copied()).lock().await.unwrap().token(),
+                    token
+                );
             }
             assert_eq!(client.mutex("a").lock().await.unwrap().token(), token);
             assert!(would_deadlock(client.multi_lock(["a", "d"]).lock().await));
