@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::net::{Shutdown, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{DefaultBodyLimit, Request, State};
@@ -25,7 +25,7 @@ use lock_tower::{HttpLockLayerBuilder, LockLayer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 use tower::ServiceExt;
 
 use crate::world::{SOON, two_clients};
@@ -104,7 +104,7 @@ impl Server {
         let left_at = Instant::now();
         while self.requests() > 0 {
             assert!(left_at.elapsed() < LEFT, "{what}: {} keep their places", self.requests());
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            sleep(Duration::from_millis(5)).await;
         }
         let handlers = self.counts.handlers.clone();
         self.busy.release().await.unwrap();
@@ -140,7 +140,7 @@ async fn leaves_after(what: &str, pieces: Vec<Vec<u8>>, on_disconnect: OnDisconn
     client.set_nodelay(true).unwrap();
     for piece in pieces {
         client.write_all(&piece).await.unwrap();
-        tokio::time::sleep(Duration::from_millis(30)).await;
+        sleep(Duration::from_millis(30)).await;
     }
     server.waiting(1).await;
     drop(client);
@@ -227,7 +227,7 @@ async fn a_stream_that_ends_leaves_the_line() {
                 let call =
                     tokio::spawn(async move { client.send_request(request).await.map(drop) });
                 server.waiting(1).await;
-                tokio::time::sleep(Duration::from_millis(30)).await;
+                sleep(Duration::from_millis(30)).await;
                 if reset {
                     call.abort();
                 } else {
@@ -292,13 +292,13 @@ async fn a_body_over_the_buffer_arrives_whole() {
     };
     let release = async {
         server.waiting(1).await;
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        sleep(Duration::from_millis(100)).await;
         assert_eq!(server.counts.handlers.load(Ordering::SeqCst), 0);
         server.busy.release().await.unwrap();
     };
     let receive = async {
         let mut seen = Vec::new();
-        while !seen.ends_with(body[body.len() - 100..].as_bytes()) {
+        while !seen.ends_with(&body.as_bytes()[body.len() - 100..]) {
             assert_ne!(read.read_buf(&mut seen).await.unwrap(), 0, "the connection ended");
         }
         String::from_utf8(seen).unwrap()
@@ -339,7 +339,7 @@ async fn the_handlers_body_limit_still_counts() {
         let body = Body::from_stream(stream::iter(bytes));
         let request = Request::post("/orders/42/pay").body(body).unwrap();
         let call = tokio::spawn(app.clone().oneshot(request));
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        sleep(Duration::from_millis(100)).await;
         assert!(!call.is_finished());
         busy.release().await.unwrap();
         let response = timeout(SOON, call).await.expect("no answer").unwrap().unwrap();
