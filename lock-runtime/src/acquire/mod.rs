@@ -43,7 +43,7 @@ use crate::lease::keeper::Keeper;
 use crate::observe::{AcquireOutcome, Label, Meter, Seen};
 use crate::options::{LockOptions, Wait};
 use crate::stand::Stand;
-use crate::store::{LockKind, OwnerId, Target};
+use crate::store::{OwnerId, Target};
 
 /// What acquiring needs of a client.
 pub(crate) struct Engine {
