@@ -279,7 +279,7 @@ async fn what_is_kept_is_not_renewed() {
     let redis = RedisStore::connect(&server.url()).await.unwrap();
     let memory = MemoryStore::new();
     let stores: [&dyn Store; 2] = [&redis, &memory];
-    let key = |name: &str| LockKey::new(name.to_owned()).unwrap();
+    let key = |name: &str| LockKey::new(name).unwrap();
     let targets = [
         Target::mutex(key("mutex")),
         Target::fair(key("fair")),

@@ -117,10 +117,11 @@ parts! {
 }
 
 /// Makes a server know what takes and frees locks before the first request finds that it does not:
-/// that one would be overtaken by those behind it. It stays an optimisation, so errors do not matter.
+/// that one would be overtaken by those behind it. And what renews: asked for first, it would take three
+/// round trips, and a slow network has no time for them. It stays an optimisation, so errors do not matter.
 pub(super) async fn load_all(connection: &mut MultiplexedConnection, notices: &Notices) {
     let mut load = redis::pipe();
-    for script in all() {
+    for script in all().chain([&*RENEW]) {
         load.cmd("SCRIPT").arg("LOAD").arg(&script.text(notices).source).ignore();
     }
     let _: RedisResult<()> = load.query_async(connection).await;

@@ -114,13 +114,10 @@ impl QuorumStore {
         let (mut failed, mut answered, mut left) = (None, 0, all);
         while let Some(answer) = answers.recv().await {
             left -= 1;
-            let owned = answer.map(|owned| {
-                answered += 1;
-                owned
-            });
+            answered += usize::from(answer.is_ok());
             for (place, hold) in open.iter_mut().enumerate() {
                 let Some(count) = hold else { continue };
-                match owned.as_ref().ok().and_then(|owned| owned.get(place)) {
+                match answer.as_ref().ok().and_then(|owned| owned.get(place)) {
                     Some(Ownership::Owner) => count.add(true),
                     Some(Ownership::NotOwner) => count.add(false),
                     Some(Ownership::Unknown) | None => {}
@@ -131,7 +128,7 @@ impl QuorumStore {
                     on_renewed(place, known);
                 }
             }
-            failed = failed.or(owned.err());
+            failed = failed.or(answer.err());
             if open.iter().all(Option::is_none) && (answered >= majority(all) || left == 0) {
                 break;
             }
