@@ -31,19 +31,17 @@ impl HttpLockLayerBuilder {
     /// A service for hyper, without axum: the bodies that hyper makes go into a box outside the layer.
     ///
     /// ```
-    /// # async fn serve(
-    /// #     handler: impl tower::Service<
-    /// #         http::Request<RequestBody>, Response = http::Response<Full<Bytes>>,
-    /// #         Error = std::convert::Infallible, Future: Send,
-    /// #     > + Clone + Send + 'static,
-    /// # ) -> Result<(), Box<dyn std::error::Error>> {
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// use std::convert::Infallible;
+    ///
     /// use bytes::Bytes;
-    /// use http::Request;
+    /// use http::{Request, Response};
     /// use http_body::Body;
     /// use http_body_util::combinators::UnsyncBoxBody;
     /// use http_body_util::{BodyExt, Full};
+    /// use lock_runtime::LockClient;
     /// use lock_tower::LockLayer;
-    /// use tower::{BoxError, ServiceBuilder};
+    /// use tower::{BoxError, ServiceBuilder, ServiceExt, service_fn};
     ///
     /// type RequestBody = UnsyncBoxBody<Bytes, BoxError>;
     ///
@@ -55,17 +53,21 @@ impl HttpLockLayerBuilder {
     /// }
     ///
     /// let layer = LockLayer::http()
-    ///     .key("order:{header.x-order}")
+    ///     .key("nightly")
+    ///     .client(LockClient::in_memory())
     ///     .request_body::<RequestBody>(|body| body.boxed_unsync())
     ///     .build()?;
     /// let service = ServiceBuilder::new()
     ///     // With hyper's server: `boxed::<hyper::body::Incoming>`.
     ///     .map_request(boxed::<Full<Bytes>>)
     ///     .layer(layer)
-    ///     .service(handler);
-    /// # tower::ServiceExt::oneshot(service, Request::new(Full::default())).await?;
-    /// # Ok(())
-    /// # }
+    ///     .service(service_fn(|_: Request<RequestBody>| async {
+    ///         Ok::<_, Infallible>(Response::new(Full::<Bytes>::from("done")))
+    ///     }));
+    /// let request = Request::post("/").body(Full::default())?;
+    /// assert_eq!(service.oneshot(request).await?.status(), 200);
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     pub fn request_body<B>(
         mut self,
