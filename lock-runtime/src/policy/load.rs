@@ -1,7 +1,7 @@
 //! Loaders whose errors are ours: those of parsers quote the line that is wrong, with its password.
 
+use super::LockConfig;
 use super::error::ConfigError;
-use super::{LockConfig, LockSection};
 
 impl LockConfig {
     /// Reads a TOML text that has a table `[lock]`; its other tables are not looked at.
@@ -91,7 +91,7 @@ impl LockConfig {
     #[cfg(feature = "figment")]
     pub fn from_figment(figment: &figment::Figment) -> Result<Self, ConfigError> {
         /// Read or not: a failure that figment gets to see would come back as its error.
-        struct Read(Result<LockSection, ConfigError>);
+        struct Read(Result<super::LockSection, ConfigError>);
         impl<'de> serde::Deserialize<'de> for Read {
             fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
                 let read = serde_path_to_error::deserialize(from);
@@ -101,7 +101,7 @@ impl LockConfig {
         let Read(read) = figment
             .extract_inner("lock")
             .map_err(|error| ConfigError::unreadable("the configuration cannot be read", &error))?;
-        read.and_then(LockSection::validate).map_err(|error| {
+        read.and_then(super::LockSection::validate).map_err(|error| {
             error.with_sources(|path| figment.find_metadata(path).map(|data| data.name.to_string()))
         })
     }
