@@ -196,8 +196,10 @@ async fn what_is_enclosed_re_enters() {
         // In `call`, where no future of the handler is polled yet.
         let early = nested.mutex(name).lock().now_or_never().expect("nothing to wait for");
         async move {
-            let late = nested.mutex(name).lock().await?;
-            assert_eq!(early?.token(), late.token());
+            let early = early?;
+            assert!(nested.mutex(name).try_lock().await?.is_none(), "beside it, not inside of it");
+            let late = early.run(nested.mutex(name).lock()).await??;
+            assert_eq!(early.token(), late.token());
             assert!(other.mutex(name).try_lock().await?.is_none(), "others are kept out");
             Ok::<_, LockError>(late.token())
         }
