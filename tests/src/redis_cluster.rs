@@ -31,7 +31,7 @@ impl RedisCluster {
     ///
     /// When it does not come up.
     pub async fn start() -> Self {
-        Self::form(3, 0).await
+        Self::form(3, 0, 0).await
     }
 
     /// Three masters and a replica of each, which takes over when its master dies.
@@ -40,11 +40,20 @@ impl RedisCluster {
     ///
     /// When it does not come up.
     pub async fn with_replicas() -> Self {
-        Self::form(3, 3).await
+        Self::form(3, 3, 0).await
     }
 
-    async fn form(masters: usize, replicas: usize) -> Self {
-        let nodes = join_all((0..masters + replicas).map(|_| node())).await;
+    /// Three masters, and behind them so many that have no slots yet.
+    ///
+    /// # Panics
+    ///
+    /// When it does not come up.
+    pub async fn with_spares(spares: usize) -> Self {
+        Self::form(3, 0, spares).await
+    }
+
+    async fn form(masters: usize, replicas: usize, spares: usize) -> Self {
+        let nodes = join_all((0..masters + replicas + spares).map(|_| node())).await;
         let this = Self { nodes, masters };
         this.assign().await;
         this.meet().await;

@@ -72,6 +72,28 @@ async fn waiters_listen_at_the_new_place() {
     }
 }
 
+/// The slot goes to a node that the waiter's client has had nothing to do with. It connects at once and
+/// listens there, and not at its next look, which is up to a second later.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn waiters_listen_at_a_node_that_is_new() {
+    let cluster = RedisCluster::with_spares(3).await;
+    let (a, b) = (client(&cluster).await, client(&cluster).await);
+    let mut deaf = Vec::new();
+    for (spare, name) in [(3, "{new}"), (4, "{newer}"), (5, "{newest}")] {
+        let guard = a.mutex(name).lock().await.unwrap();
+        let waiting = tokio::spawn(b.mutex(name).lock());
+        until_heard(&cluster, name).await;
+        cluster.move_slot(cluster.slot(name).await, spare, &[], async {}).await;
+        let start = Instant::now();
+        until_heard(&cluster, name).await;
+        deaf.push(start.elapsed());
+        guard.release().await.unwrap();
+        waiting.await.unwrap().unwrap().release().await.unwrap();
+    }
+    // A busy machine may delay any of them; a look once a second is never early three times.
+    assert!(deaf.iter().any(|time| *time < Duration::from_millis(250)), "{deaf:?}");
+}
+
 /// S-15: a release between the end of one subscription and the next is found out by the next, however long
 /// it takes to have.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

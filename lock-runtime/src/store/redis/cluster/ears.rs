@@ -62,12 +62,17 @@ impl Ears {
         ear
     }
 
-    /// Has all follow that are not where their slots are, as far as those nodes can be reached.
+    /// Has all follow that are not where their slots are. A node that there is no connection to yet is
+    /// connected to; it then subscribes by itself whatever listens there, and wakes whoever listens.
     pub(super) async fn follow(&self, topology: &Topology, deadline: Instant) {
         let all: Vec<_> = self.lock().values().filter_map(Weak::upgrade).collect();
         let astray = all.into_iter().filter(|ear| {
-            let owner = topology.owner(ear.slot);
-            owner.is_some_and(|node| node.is_connected() && !ear.hears_at(&node))
+            let Some(node) = topology.owner(ear.slot) else { return false };
+            if !node.is_connected() || !node.store.ears.is_connected() {
+                ear.wait_at(&node);
+                return false;
+            }
+            !ear.hears_at(&node)
         });
         let follow = |ear: Arc<Ear>| async move {
             if let Err(error) = ear.follow(topology, deadline).await {
@@ -120,6 +125,13 @@ impl Ear {
                 return Err(CallError::NotSent.into());
             }
         }
+    }
+
+    /// Has the node subscribe as soon as there is a connection to it.
+    fn wait_at(&self, node: &Arc<Node>) {
+        self.go_to(node);
+        node.store.link.ensure_task();
+        node.store.ears.ensure_task();
     }
 
     fn hears_at(&self, node: &Arc<Node>) -> bool {
