@@ -59,10 +59,10 @@ impl Channels {
         self.lock().get(name).is_some_and(|channel| channel.listeners > 0)
     }
 
-    /// Notes that the server confirmed the subscription on this connection.
+    /// Notes that the server confirmed the subscription on this connection, unless it did on a later one.
     pub(super) fn confirm(&self, name: &str, connection: u64) {
         if let Some(channel) = self.lock().get_mut(name) {
-            channel.confirmed_on = connection;
+            channel.confirmed_on = channel.confirmed_on.max(connection);
         }
     }
 
@@ -187,6 +187,16 @@ mod tests {
         channels.notice("c");
         assert!(notices.has_changed().unwrap());
         notices.mark_unchanged();
+    }
+
+    /// A confirmation that comes late, on a connection that has been replaced, undoes none of the next.
+    #[tokio::test]
+    async fn a_late_confirmation_of_an_earlier_connection_changes_nothing() {
+        let channels = Arc::new(Channels::default());
+        let (_, _listener) = channels.listen("c");
+        channels.confirm("c", 2);
+        channels.confirm("c", 1);
+        assert!(channels.is_confirmed("c", 2));
     }
 
     #[tokio::test(start_paused = true)]

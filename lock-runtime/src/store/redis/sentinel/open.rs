@@ -23,13 +23,15 @@ impl RedisStore {
     ///
     /// All sentinels are asked at once whenever a connection is made, and about once a second while it
     /// lasts; the answer with the highest configuration epoch counts, and the server has to say itself
-    /// that it is a master. They need `+sentinel|master +sentinel|get-master-addr-by-name`, and for quick
+    /// that it is a master. An idle master is asked for a sign of life once a second, or more often if the
+    /// sentinels are set to replace it after less than eight seconds of silence. They need `+sentinel|master +sentinel|get-master-addr-by-name`, and for quick
     /// news `+subscribe` and the channels `+switch-master` and `+promoted-slave`.
     ///
     /// # What a fail-over does to locks
     ///
     /// The connection is given up as soon as a sentinel names another master, also if the old one still
-    /// answers; what was under way on it counts as unknown and is asked for again. Waiters go on at the
+    /// answers, and before that if the master is silent for so long that the sentinels may replace it
+    /// (their `down-after-milliseconds`; give it a second at least); what was under way on it counts as unknown and is asked for again. Waiters go on at the
     /// new master. Callers wait for it as for any store that is away, within
     /// [`store_patience`](crate::LockClientBuilder::store_patience): give it more than a fail-over takes.
     ///
