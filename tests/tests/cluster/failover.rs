@@ -10,10 +10,10 @@ use super::kinds::until_heard;
 use super::world::{End, SOON, client_with};
 
 /// More than a cluster takes to elect, on a busy machine.
-const FAIL_OVER: Duration = Duration::from_secs(30);
+pub(crate) const FAIL_OVER: Duration = Duration::from_secs(30);
 
 /// Names that are at this master.
-async fn names_at(cluster: &RedisCluster, at: usize, count: usize) -> Vec<String> {
+pub(crate) async fn names_at(cluster: &RedisCluster, at: usize, count: usize) -> Vec<String> {
     let mut names = Vec::new();
     for n in 0.. {
         let name = format!("over:{n}");

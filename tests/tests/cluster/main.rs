@@ -4,9 +4,12 @@
 mod connecting;
 mod failover;
 mod faults;
+mod frozen;
 mod kinds;
 mod moving;
 mod permissions;
+#[path = "../takers/mod.rs"]
+mod takers;
 #[path = "../kinds/mod.rs"]
 mod taking;
 mod world;

@@ -5,9 +5,9 @@
 mod authority;
 mod failover;
 mod frozen;
-#[path = "../kinds/mod.rs"]
-mod kinds;
 mod stale;
 mod start;
+#[path = "../takers/mod.rs"]
+mod takers;
 mod tls;
 mod world;
