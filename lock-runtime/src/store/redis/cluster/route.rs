@@ -62,6 +62,16 @@ impl NotRun {
     }
 }
 
+/// Who gave an answer.
+enum AnsweredBy {
+    /// The node that has the slot, and how long it took.
+    Owner(Arc<Node>, Duration),
+    /// A node that had the slot when it was asked.
+    Replaced,
+    /// The node that is about to get the slot.
+    Importer,
+}
+
 /// Longer with each time that a request comes back.
 pub(super) struct Pause(Duration);
 
@@ -88,7 +98,8 @@ impl Pause {
 impl Topology {
     /// Makes a call that may be repeated, as [`route`](Self::route) does, until whoever answers has the
     /// slot when the answer comes. A master that hangs, is replaced and goes on would grant what was sent to
-    /// it before: it does not know yet.
+    /// it before: it does not know yet. Nor may anybody here; so an answer that comes late is asked for once
+    /// more. Before the node reads that, it has looked at its own state and refuses.
     pub(super) async fn settle<T>(
         &self,
         slot: u16,
@@ -97,10 +108,17 @@ impl Topology {
         call: impl for<'n> Fn(&'n RedisStore, Duration) -> StoreFuture<'n, T> + Send + Sync,
     ) -> Result<T, StoreError> {
         let deadline = Instant::now() + timeout;
+        let mut asked_again = false;
         loop {
-            let (answer, replaced) = self.routed(slot, deadline, moving, &call).await?;
-            if !replaced {
-                return Ok(answer);
+            let (answer, by) = self.routed(slot, deadline, moving, &call).await?;
+            match by {
+                AnsweredBy::Importer => return Ok(answer),
+                AnsweredBy::Replaced => {}
+                AnsweredBy::Owner(node, took) if asked_again || !node.is_late(took) => {
+                    node.note(took);
+                    return Ok(answer);
+                }
+                AnsweredBy::Owner(..) => asked_again = true,
             }
         }
     }
@@ -117,14 +135,14 @@ impl Topology {
         Ok(answer)
     }
 
-    /// The answer, and whether another node has got the slot from whoever gave it.
+    /// The answer, and whose it is.
     async fn routed<T>(
         &self,
         slot: u16,
         deadline: Instant,
         moving: Moving,
         call: &(impl for<'n> Fn(&'n RedisStore, Duration) -> StoreFuture<'n, T> + Send + Sync),
-    ) -> Result<(T, bool), StoreError> {
+    ) -> Result<(T, AnsweredBy), StoreError> {
         let mut pause = Pause::new();
         let mut importing = None;
         loop {
@@ -133,17 +151,22 @@ impl Topology {
                 Some(node) => Arc::clone(node),
                 None => self.ready(slot, deadline).await?,
             };
-            let left = deadline.saturating_duration_since(Instant::now());
+            let asked = Instant::now();
+            let left = deadline.saturating_duration_since(asked);
             let answer = match &redirected {
                 Some(_) => asking(call(&node.store, left)).await,
                 None => call(&node.store, left).await,
             };
             let error = match answer {
                 Err(error) => error,
+                Ok(answer) if redirected.is_some() => return Ok((answer, AnsweredBy::Importer)),
                 Ok(answer) => {
-                    let owner = self.owner(slot);
                     let is_other = |owner: Arc<Node>| !Arc::ptr_eq(&owner, &node);
-                    return Ok((answer, redirected.is_none() && owner.is_some_and(is_other)));
+                    let by = match self.owner(slot).is_some_and(is_other) {
+                        true => AnsweredBy::Replaced,
+                        false => AnsweredBy::Owner(node, asked.elapsed()),
+                    };
+                    return Ok((answer, by));
                 }
             };
             if moving == Moving::FollowOrSay && is_divided(&error) {

@@ -3,7 +3,7 @@
 //! A map that is out of date costs a redirection and no more: whoever does not have a slot runs
 //! nothing and says who has it. A node that is not named any more goes when the last call to it ends.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -33,9 +33,31 @@ pub(super) struct Node {
     pub(super) store: RedisStore,
     /// When a redirection last named it.
     named: Mutex<Option<Instant>>,
+    /// How long its answers take of late, on average, in microseconds.
+    usual: AtomicU64,
 }
 
+/// What an answer may take beyond several times the usual before it is late.
+const SLACK: Duration = Duration::from_millis(20);
+
 impl Node {
+    fn new(address: NodeAddress, store: RedisStore) -> Self {
+        Self { address, store, named: Mutex::default(), usual: AtomicU64::new(0) }
+    }
+
+    /// True for an answer that took much longer than usual: the node may have been stopped meanwhile.
+    pub(super) fn is_late(&self, took: Duration) -> bool {
+        took > 4 * Duration::from_micros(self.usual.load(Ordering::Relaxed)) + SLACK
+    }
+
+    /// Notes how long an answer took that counts.
+    pub(super) fn note(&self, took: Duration) {
+        let usual = self.usual.load(Ordering::Relaxed);
+        let took = u64::try_from(took.min(ANSWER).as_micros()).unwrap_or(0);
+        // One that is lost in between does not matter.
+        self.usual.store((7 * usual + took) / 8, Ordering::Relaxed);
+    }
+
     fn was_named(&self) -> bool {
         let named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
         named.is_some_and(|at| at.elapsed() < NAMED)
@@ -207,8 +229,7 @@ impl Topology {
             return Ok(Arc::clone(node));
         }
         let link = Link::to_node(self.origins.client(at)?, Arc::clone(&self.look));
-        let node =
-            Node { address: at.clone(), store: RedisStore::on(link), named: Mutex::default() };
+        let node = Node::new(at.clone(), RedisStore::on(link));
         if self.closed.load(Ordering::Acquire) {
             node.store.close_links();
         }
