@@ -9,5 +9,7 @@ mod stale;
 mod start;
 #[path = "../takers/mod.rs"]
 mod takers;
+#[path = "../kinds/mod.rs"]
+mod taking;
 mod tls;
 mod world;

@@ -1,9 +1,6 @@
 //! Clients that take locks over and over while a server is stopped and replaced, and what their history says.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
-#[path = "../kinds/mod.rs"]
-mod kinds;
-
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +11,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-use kinds::take;
+use crate::taking::take;
 
 /// More than anything here takes on a busy machine.
 const BOUND: Duration = Duration::from_secs(60);
