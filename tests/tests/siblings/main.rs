@@ -197,14 +197,17 @@ async fn a_task_that_outlives_its_re_entry_is_beside_the_others() {
     let inside = async {
         let one = lock.lock().await.unwrap();
         let (go, told) = oneshot::channel::<()>();
-        let late = one.run(async {
+        let mut late = None;
+        one.run(async {
             let lock = lock.clone();
-            tokio::spawn(scope::inherit(async move {
+            late = Some(tokio::spawn(scope::inherit(async move {
                 told.await.unwrap();
                 lock.lock().await.unwrap().release().await
-            }))
-        });
-        let late = late.await.unwrap();
+            })));
+        })
+        .await
+        .unwrap();
+        let late = late.unwrap();
         one.release().await.unwrap();
         let two = lock.lock().await.unwrap();
         go.send(()).unwrap();
