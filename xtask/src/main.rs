@@ -80,7 +80,16 @@ fn test(args: &[String]) -> Result<(), Failure> {
         .any(|arg| arg.starts_with("-p") || arg.starts_with("--package") || arg == "--workspace");
     let scope = if names_package { &[][..] } else { &["--workspace"] };
     let step = Step::new("test").args(scope).arg("--all-features").args(args);
-    step.env("REDIS_SERVER", redis).run()
+    step.env("REDIS_SERVER", redis).env("RUST_TEST_THREADS", test_threads()).run()
+}
+
+/// How many tests of a program run at once: most of them wait for servers and leases, so more than there
+/// are cores.
+fn test_threads() -> String {
+    env::var("RUST_TEST_THREADS").unwrap_or_else(|_| {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        (cores * 3).to_string()
+    })
 }
 
 fn bench(args: &[String]) -> Result<(), Failure> {

@@ -50,6 +50,9 @@ use crate::store::Target;
 /// Number of maps that keys are spread over.
 const SHARDS: usize = 32;
 
+/// Most gates of a shard that are kept only because other processes are still to have their turns (S-14).
+const MOST_UNUSED: usize = 64;
+
 /// Most fencing tokens reserved with one acquire, hence most local hand-offs in a row (S-14).
 pub(crate) const MAX_TOKEN_BLOCK: u32 = 256;
 
@@ -303,11 +306,16 @@ impl<H> Shard<H> {
             return;
         }
         let now = Instant::now();
+        let is_used = |gate: &Gate<H>| !gate.is_free() || gate.beside > 0;
         self.gates.retain(|_, gate| {
-            !gate.is_free()
-                || gate.beside > 0
-                || gate.others_first.is_some_and(|others| !others.is_over(now))
+            is_used(gate) || gate.others_first.is_some_and(|others| !others.is_over(now))
         });
+        if self.gates.values().filter(|gate| !is_used(gate)).count() > MOST_UNUSED {
+            // Turns that others are still to have are not worth more memory than this.
+            self.gates.retain(|_, gate| {
+                is_used(gate) || gate.others_first.is_some_and(|it| it.head_start_end().is_some())
+            });
+        }
         self.sweep_at = (self.gates.len() * 2).max(64);
     }
 }
