@@ -80,8 +80,8 @@ impl Contention {
         mut ticket: Ticket<Stand>,
         limit: Option<Instant>,
     ) -> Option<Turn<Stand>> {
+        let mut look_at = ticket.since() + SIGN_OF_LIFE;
         loop {
-            let look_at = Instant::now() + SIGN_OF_LIFE;
             let until = limit.map_or(look_at, |limit| limit.min(look_at));
             if let Ok(turn) = timeout_at(until, &mut ticket).await {
                 return Some(turn);
@@ -92,6 +92,7 @@ impl Contention {
             // The runtime that ran the releaser may have gone, with what we wait for in its queue.
             self.engine.keeper.ensure_running();
             ticket.look();
+            look_at = Instant::now() + SIGN_OF_LIFE;
         }
     }
 }

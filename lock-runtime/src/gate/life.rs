@@ -95,11 +95,12 @@ impl<H> Ticket<H> {
                 drop(shard);
                 return waiter.give(Turn::Closed);
             }
-            if comes_back && let Some(number) = shard.take_free_seat(target) {
+            let number = shard.next_number();
+            if comes_back && shard.gates.get(&**target).is_none_or(Gate::is_free) {
+                shard.take_seat(target, number);
                 drop(shard);
                 return waiter.give(Turn::Contend(gates.seat(target, number, waiter.number)));
             }
-            let number = shard.next_number();
             let Some(gate) = shard.gates.get_mut(&**target) else { return };
             if comes_back {
                 gates.line_up(gate, waiter, now);

@@ -200,11 +200,15 @@ impl<H> Gates<H> {
         if self.closed.load(Ordering::SeqCst) {
             return Entry::Closed;
         }
-        if let Some(number) = shard.take_free_seat(target) {
-            return Entry::Turn(self.seat(target, number, passed_over.unwrap_or(number)));
-        }
-        let number = passed_over.unwrap_or_else(|| shard.next_number());
-        let Some(gate) = shard.gates.get_mut(&**target) else { return Entry::Closed };
+        let number = shard.next_number();
+        let place = passed_over.unwrap_or(number);
+        let gate = match shard.gates.get_mut(&**target) {
+            Some(gate) if !gate.is_free() => gate,
+            _ => {
+                shard.take_seat(target, number);
+                return Entry::Turn(self.seat(target, number, place));
+            }
+        };
         let may_wait = match behind {
             Behind::Anybody => true,
             Behind::ARelease => {
@@ -223,7 +227,7 @@ impl<H> Gates<H> {
             return Entry::Busy(BusyReason::TooManyWaiters);
         }
         let replicas = target.replicas().map_or(0, |replicas| replicas.at_least);
-        let waiter = Arc::new(Waiter::new(number, Instant::now(), lease, replicas));
+        let waiter = Arc::new(Waiter::new(place, Instant::now(), lease, replicas));
         self.line_up(gate, &waiter, waiter.since);
         Entry::Line(Ticket::new(Arc::clone(self), Arc::clone(target), waiter))
     }
@@ -285,20 +289,12 @@ impl<H> Shard<H> {
         self.last_number
     }
 
-    /// The number of the seat, if it was free.
-    fn take_free_seat(&mut self, target: &Arc<Target>) -> Option<u64> {
-        let number = self.next_number();
-        match self.gates.get_mut(&**target) {
-            Some(gate) if !gate.is_free() => return None,
-            Some(gate) => gate.take(number),
-            None => {
-                self.sweep();
-                let mut gate = Gate::free();
-                gate.take(number);
-                self.gates.insert(Arc::clone(target), gate);
-            }
+    /// Takes the seat, which is free, and gives it that number.
+    fn take_seat(&mut self, target: &Arc<Target>, number: u64) {
+        if !self.gates.contains_key(&**target) {
+            self.sweep();
         }
-        Some(number)
+        self.gates.entry(Arc::clone(target)).or_insert_with(Gate::free).take(number);
     }
 
     fn sweep(&mut self) {

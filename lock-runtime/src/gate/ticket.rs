@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
+use tokio::time::Instant;
+
 use super::Gates;
 use super::waiter::{Turn, Waiter};
 use crate::store::Target;
@@ -21,6 +23,11 @@ pub(crate) struct Ticket<H> {
 impl<H> Ticket<H> {
     pub(super) fn new(gates: Arc<Gates<H>>, target: Arc<Target>, waiter: Arc<Waiter<H>>) -> Self {
         Self { gates, target, waiter }
+    }
+
+    /// When it came into the line.
+    pub(crate) fn since(&self) -> Instant {
+        self.waiter.since
     }
 }
 
