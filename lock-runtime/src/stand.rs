@@ -99,7 +99,9 @@ impl Stand {
         }
         let Ok(now) = self.hold.check() else { return false };
         let Lease::Watchdog(lease) = self.hold.lease else { return false };
-        let allowed = self.keep_until.is_none_or(|until| until <= now)
+        // A task of the last holder may still wait inside the hold; the next would find it there (S-6).
+        let allowed = !self.hold.has_reentries()
+            && self.keep_until.is_none_or(|until| until <= now)
             && now.since(self.hold.taken_at) < self.keeper.timing.handoff_window
             && self.hold.deadline().since(now) >= lease / 2;
         if !allowed {

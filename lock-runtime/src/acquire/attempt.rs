@@ -98,6 +98,14 @@ impl<'a> Attempt<'a> {
     }
 }
 
+impl Contention {
+    /// Gives back what a contender of the same lock may have been granted while it was not polled (S-34).
+    pub(super) fn give_back_of(&self, owner: OwnerId) {
+        let lease = self.options.lease().duration();
+        give_back(&self.engine.keeper, Arc::clone(&self.target), owner, lease, true, None);
+    }
+}
+
 /// Has the releaser undo what an owner that nobody has become may have in the store.
 fn give_back(
     keeper: &Keeper,

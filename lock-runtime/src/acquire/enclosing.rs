@@ -85,12 +85,14 @@ pub(super) fn re_enter(stand: Arc<Stand>, reentry: ReentryGuard, options: &LockO
     };
     // The margin of S-8 is not asked for again, or every equal lease would cost a round trip.
     let is_enough = wanted <= hold.deadline().since(now) + wanted / 20;
-    let guard = LockGuard::nested(stand, reentry, options.on_lost(), renew_as);
     if is_enough {
-        return Ok(Ok(guard));
+        return Ok(Ok(LockGuard::nested(stand, reentry, options.on_lost(), renew_as)));
     }
+    let mut guard = LockGuard::nested(stand, reentry, options.on_lost(), None);
     Err(Box::pin(async move {
         guard.extend(wanted).await?;
+        // Not before: a future that is not polled any more must not have the hold renewed (S-34).
+        guard.renew_as(renew_as);
         Ok(guard)
     }))
 }
@@ -131,7 +133,8 @@ impl Contention {
                 Err(Obstacle::Others) => self.line_up_within(around, limit).await?,
                 Err(Obstacle::Reads) => {
                     return Err(self.would_deadlock(
-                        "the read side is held around it, and beside it inside the same write                          hold; take the write side first, or release the read sides",
+                        "the read side is held around it, and beside it inside the same write hold; \
+                         take the write side first, or release the read sides",
                     ));
                 }
             };

@@ -11,15 +11,15 @@ use crate::stand::Stand;
 use crate::store::LockKind;
 
 impl Contention {
-    /// Enters the gate, at its `place` if it was passed over, and waits for the turn there.
+    /// Enters the gate, at its `place` if it was there before, and waits for the turn there.
     pub(super) async fn line_up(
         &self,
         limit: Option<Instant>,
-        place: Option<u64>,
+        place: &mut Option<u64>,
     ) -> Result<Turn<Stand>, LockError> {
         let enough = Instant::now() + A_MOMENT;
         loop {
-            return match self.enter(place) {
+            return match self.enter(*place) {
                 Entry::Turn(seat) => Ok(Turn::Contend(seat)),
                 Entry::Busy(reason) => Err(self.busy(reason, None)),
                 Entry::Failing(error) => Err(LockError::Store(error)),
@@ -34,6 +34,7 @@ impl Contention {
                 },
                 Entry::Line(ticket) => {
                     self.seen.waits();
+                    *place = Some(ticket.place());
                     match self.wait_in_line(ticket, limit).await {
                         Some(turn) => Ok(turn),
                         None => Err(self.timed_out_in_line().await),
@@ -91,7 +92,9 @@ impl Contention {
             }
             // The runtime that ran the releaser may have gone, with what we wait for in its queue.
             self.engine.keeper.ensure_running();
-            ticket.look();
+            if let Some(owner) = ticket.look() {
+                self.give_back_of(owner);
+            }
             look_at = Instant::now() + SIGN_OF_LIFE;
         }
     }

@@ -269,7 +269,7 @@ impl Contention {
         limit: Option<Instant>,
     ) -> Result<(AcquireOutcome, LockGuard), LockError> {
         let mut to_join = None;
-        // Where it stands in line, once it was passed over.
+        // Where it stood in line, if it has to line up again.
         let mut place = None;
         loop {
             match self.join(limit, to_join.take()).await {
@@ -277,7 +277,7 @@ impl Contention {
                 Joined::Unknown(error) if self.gives_up_on(&error) => return Err(error.into()),
                 Joined::Unknown(_) | Joined::No => {}
             }
-            let seat = match self.line_up(limit, place).await? {
+            let seat = match self.line_up(limit, &mut place).await? {
                 Turn::Failed(error) => return Err(LockError::Store(error)),
                 Turn::Closed => return Err(LockError::Closed),
                 Turn::Contend(seat) => seat,

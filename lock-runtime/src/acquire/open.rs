@@ -65,7 +65,7 @@ impl Contention {
         let limit = self.limit();
         let mut place = None;
         loop {
-            match self.line_up(limit, place).await? {
+            match self.line_up(limit, &mut place).await? {
                 Turn::Contend(seat) => {
                     place = Some(seat.place());
                     let life = Life::of(&seat, &self.engine.gates, &self.target);

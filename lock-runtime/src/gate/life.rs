@@ -18,7 +18,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::waiter::TakenBack;
 use super::{Gate, Gates, Given, Seat, SeatState, Ticket, Turn};
-use crate::store::Target;
+use crate::store::{OwnerId, Target};
 
 /// How often whoever waits or contends proves that it is polled.
 pub(crate) const SIGN_OF_LIFE: Duration = Duration::from_millis(500);
@@ -84,8 +84,10 @@ impl<H> Gates<H> {
 }
 
 impl<H> Ticket<H> {
-    /// A waiter's sign of life, and its look at who goes before.
-    pub(crate) fn look(&self) {
+    /// A waiter's sign of life, and its look at who goes before. Returns as whom a contender that it
+    /// passed over may have been granted the lock.
+    #[must_use = "what it was granted is to be given back"]
+    pub(crate) fn look(&self) -> Option<OwnerId> {
         let Self { gates, target, waiter } = self;
         let now = Instant::now();
         let passed_over = {
@@ -93,37 +95,41 @@ impl<H> Ticket<H> {
             let comes_back = waiter.comes_back();
             if comes_back && gates.closed.load(Ordering::SeqCst) {
                 drop(shard);
-                return waiter.give(Turn::Closed);
+                waiter.give(Turn::Closed);
+                return None;
             }
             let number = shard.next_number();
             if comes_back && shard.gates.get(&**target).is_none_or(Gate::is_free) {
                 shard.take_seat(target, number);
                 drop(shard);
-                return waiter.give(Turn::Contend(gates.seat(target, number, waiter.number)));
+                waiter.give(Turn::Contend(gates.seat(target, number, waiter.number)));
+                return None;
             }
-            let Some(gate) = shard.gates.get_mut(&**target) else { return };
+            let gate = shard.gates.get_mut(&**target)?;
             if comes_back {
                 gates.line_up(gate, waiter, now);
             } else if let Some(in_line) = gate.line.get_mut(&waiter.number) {
                 in_line.polled_at = now;
             } else {
                 // Its turn is on the way.
-                return;
+                return None;
             }
-            let passed_over = match gate.pass_over(now) {
-                None => return,
-                Some(PassedOver::Waiter(turn)) => turn,
-                Some(PassedOver::Seat) => {
+            let passed_over = match gate.pass_over(now)? {
+                PassedOver::Waiter(turn) => (turn, None),
+                PassedOver::Seat => {
+                    let asked = gate.asking.take();
                     gate.take(number);
-                    Turn::Contend(gates.seat(target, number, number))
+                    (Turn::Contend(gates.seat(target, number, number)), asked)
                 }
             };
             let asleep = gate.pass_over_line(now);
             gates.waiting.fetch_sub(asleep, Ordering::Relaxed);
             passed_over
         };
+        let (turn, asked) = passed_over;
         // Lets the next in line in, or first gives back the hold that comes with it (invariant 2).
-        drop(passed_over);
+        drop(turn);
+        asked
     }
 }
 

@@ -45,7 +45,7 @@ pub(crate) use self::word::{NextWord, Word};
 use self::word::{Words, wake_up};
 use crate::error::{BusyReason, StoreError};
 use crate::options::Lease;
-use crate::store::Target;
+use crate::store::{OwnerId, Target};
 
 /// Number of maps that keys are spread over.
 const SHARDS: usize = 32;
@@ -100,6 +100,8 @@ struct Gate<H> {
     line: BTreeMap<u64, InLine<H>>,
     /// What the last hold leaves to other processes, if they were waiting when it was released.
     others_first: Option<OthersFirst>,
+    /// As whom the contender asks the store: what it is granted while it is not polled (S-34).
+    asking: Option<OwnerId>,
     /// Since when the store has been failing whoever has the seat, and how.
     failing: Option<(Instant, StoreError)>,
     /// How many hand-offs the holds of this gate have used of late: what the next may use.
@@ -217,7 +219,7 @@ impl<H> Gates<H> {
             Behind::Nobody => false,
         };
         if !may_wait {
-            let (entry, contender) = gate.refuse(max_line, behind);
+            let (entry, contender) = gate.refuse(behind);
             drop(shard);
             wake_up(contender);
             return entry;
@@ -247,10 +249,14 @@ impl<H> Gates<H> {
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
         for shard in &self.shards {
-            let (mut lines, mut words) = (Vec::new(), Vec::new());
+            let (mut lines, mut words, mut turns) = (Vec::new(), Vec::new(), Vec::new());
             for gate in lock(shard).gates.values_mut() {
                 lines.push(std::mem::take(&mut gate.line));
                 words.push(std::mem::take(&mut gate.words));
+                // A hold on its way to a waiter that is not polled would be kept for its lease.
+                if let SeatState::Given(Given { to, .. }) = &gate.seat {
+                    turns.push(to.take_back());
+                }
             }
             self.waiting.fetch_sub(lines.iter().map(BTreeMap::len).sum(), Ordering::Relaxed);
             lines.into_iter().flat_map(BTreeMap::into_values).for_each(|in_line| {
@@ -323,6 +329,7 @@ impl<H> Gate<H> {
             seat_number: 0,
             line: BTreeMap::new(),
             others_first: None,
+            asking: None,
             failing: None,
             appetite: 0,
             beside: 0,
@@ -338,6 +345,7 @@ impl<H> Gate<H> {
     fn take(&mut self, number: u64) {
         self.seat = SeatState::Taken;
         self.seat_number = number;
+        self.asking = None;
     }
 
     /// True if a task of this process holds the lock, or has just been handed it.
@@ -348,6 +356,7 @@ impl<H> Gate<H> {
     /// Takes the first out of the line, whose turn it is from now on; with a hold if it is `held`.
     fn pop(&mut self, held: bool) -> Option<Arc<Waiter<H>>> {
         let (_, InLine { waiter, polled_at }) = self.line.pop_first()?;
+        self.asking = None;
         self.seat = SeatState::Given(Given { to: Arc::clone(&waiter), held, polled_at });
         Some(waiter)
     }

@@ -12,7 +12,7 @@ use super::waiter::{Turn, Waiter};
 use super::{Gate, Gates, MAX_TOKEN_BLOCK, OthersFirst, SeatState, Word};
 use crate::error::StoreError;
 use crate::options::Lease;
-use crate::store::Target;
+use crate::store::{OwnerId, Target};
 
 /// The place inside a gate. Dropping it lets the next in line in, if it is valid (invariant 5).
 pub(crate) struct Seat<H> {
@@ -56,10 +56,19 @@ impl<H> Seat<H> {
         }
     }
 
+    /// Notes as whom its contender asks the store. If that is then not polled and passed over, what it was
+    /// granted is given back (S-34).
+    pub(crate) fn asks_as(&self, owner: &OwnerId) {
+        self.with(|gate| gate.asking = Some(owner.clone()));
+    }
+
     /// False if the grant was given up meanwhile, because its contender was not polled: the hold then
-    /// belongs to no task. One with a seat of its own has the lock all the same: the store says who has it.
+    /// belongs to no task.
     pub(crate) fn secures_grant(&self) -> bool {
-        !self.beside || self.secure_place()
+        match self.beside {
+            true => self.secure_place(),
+            false => !self.is_passed_over(),
+        }
     }
 
     /// Tells those who were in line before `then` that what they wait for has come, for all of them.
@@ -221,6 +230,8 @@ impl<H> Seat<H> {
             if next.is_none() {
                 gate.seat = SeatState::Free;
                 gate.seat_number = 0;
+                // How the store failed this contender says nothing to one that comes later.
+                gate.failing = None;
                 if gate.others_first.is_none_or(|others| others.is_over(Instant::now())) {
                     shard.gates.remove(&*target);
                 }

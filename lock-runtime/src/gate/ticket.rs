@@ -25,6 +25,11 @@ impl<H> Ticket<H> {
         Self { gates, target, waiter }
     }
 
+    /// Where it stands.
+    pub(crate) fn place(&self) -> u64 {
+        self.waiter.number
+    }
+
     /// When it came into the line.
     pub(crate) fn since(&self) -> Instant {
         self.waiter.since

@@ -71,11 +71,7 @@ pub(super) fn wake_up(contender: Option<oneshot::Sender<()>>) {
 
 impl<H> Gate<H> {
     /// The answer to a caller that does not wait and finds the seat taken, and the contender to wake up.
-    pub(super) fn refuse(
-        &mut self,
-        most: usize,
-        behind: Behind,
-    ) -> (Entry<H>, Option<oneshot::Sender<()>>) {
+    pub(super) fn refuse(&mut self, behind: Behind) -> (Entry<H>, Option<oneshot::Sender<()>>) {
         let entry = match (&self.seat, &self.failing) {
             _ if self.is_held() => Entry::Busy(BusyReason::Held),
             // A hold of this process until the store has answered, which is not waited for.
@@ -83,9 +79,6 @@ impl<H> Gate<H> {
                 Entry::Busy(BusyReason::Held)
             }
             (_, Some((_, error))) => Entry::Failing(error.clone()),
-            _ if self.words.listeners.len() >= most.max(1) => {
-                Entry::Busy(BusyReason::TooManyWaiters)
-            }
             _ => {
                 let (word, wake) = self.words.listen();
                 return (Entry::Unsaid(word), wake);
@@ -103,7 +96,8 @@ impl<H> Gates<H> {
             let mut shard = self.shard(target);
             let gate = shard.gates.get_mut(target)?;
             let heard = gate.words.heard_at.is_some_and(|at| at >= then);
-            if heard || gate.is_held() {
+            // At a free gate no contender would hear another word.
+            if heard || gate.is_held() || gate.is_free() {
                 return None;
             }
             gate.words.listen()

@@ -106,15 +106,22 @@ impl LockGuard {
         renew_as: Option<Duration>,
     ) -> Self {
         let hold = &stand.hold;
-        if let Some(lease) = renew_as {
-            hold.want_renewal(lease);
-            stand.keeper.watchdog.reconsider(hold);
-        }
         if hold.enter() {
             stand.keeper.watchdog.show_count(hold);
         }
-        let nested = Some(Nested { keeper: Arc::clone(&stand.keeper), reentry, renewal: renew_as });
-        Self { nested, stand, on_lost, of_a_look: false }
+        let nested = Some(Nested { keeper: Arc::clone(&stand.keeper), reentry, renewal: None });
+        let mut guard = Self { nested, stand, on_lost, of_a_look: false };
+        guard.renew_as(renew_as);
+        guard
+    }
+
+    /// Makes a fixed hold be renewed with that lease while this guard, a nested one, lives.
+    pub(crate) fn renew_as(&mut self, lease: Option<Duration>) {
+        if let (Some(nested), Some(lease)) = (&mut self.nested, lease) {
+            nested.renewal = Some(lease);
+            self.stand.hold.want_renewal(lease);
+            self.stand.keeper.watchdog.reconsider(&self.stand.hold);
+        }
     }
 
     pub(crate) fn hold(&self) -> &Arc<Hold> {

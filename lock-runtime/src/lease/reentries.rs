@@ -122,6 +122,11 @@ impl Reentries {
         self.word.compare_exchange(word, free, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
+    /// True if a re-entry is inside or in line.
+    fn any(&self) -> bool {
+        self.word.load(Ordering::Acquire) & MARKS != 0
+    }
+
     /// The crowd, with whoever was alone.
     fn lock(&self) -> MutexGuard<'_, State> {
         let mut crowd = self.crowd.lock().unwrap_or_else(PoisonError::into_inner);
