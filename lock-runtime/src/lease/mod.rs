@@ -303,6 +303,11 @@ impl Hold {
         self.renew_until.swap(until, Ordering::AcqRel) != u64::MAX
     }
 
+    /// True if a re-entry is inside it or waits to be (S-6).
+    pub(crate) fn has_reentries(&self) -> bool {
+        self.reentries.any()
+    }
+
     /// One more guard stands on it. True if the store's count is to be brought up to date by
     /// somebody who was not told yet.
     pub(crate) fn enter(&self) -> bool {
