@@ -123,7 +123,7 @@ impl Reentries {
     }
 
     /// True if a re-entry is inside or in line.
-    fn any(&self) -> bool {
+    pub(super) fn any(&self) -> bool {
         self.word.load(Ordering::Acquire) & MARKS != 0
     }
 
