@@ -51,7 +51,7 @@ use crate::store::{OwnerId, Target};
 const SHARDS: usize = 32;
 
 /// Most gates of a shard that are kept only because other processes are still to have their turns (S-14).
-const MOST_UNUSED: usize = 64;
+const MOST_UNUSED: usize = 16;
 
 /// Most fencing tokens reserved with one acquire, hence most local hand-offs in a row (S-14).
 pub(crate) const MAX_TOKEN_BLOCK: u32 = 256;
