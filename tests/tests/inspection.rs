@@ -209,6 +209,23 @@ async fn redissons_holds_are_freed() {
 }
 
 /// A count that nobody has is not counted up to: every script that meets it answers at once.
+/// What somebody keeps where a line would be does not keep a lock from being freed, and is left alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn data_in_place_of_a_line_is_left_alone() {
+    let server = RedisServer::start().await;
+    let (client, raw) = (LockClient::connect(&server.url()).await.unwrap(), server.client());
+    raw.cmd(&["RPUSH", "redisson_lock_queue:{ends}", OWNER]).await;
+    raw.cmd(&["HSET", "redisson_lock_timeout:{ends}", "a", "b"]).await;
+    raw.cmd(&["HSET", "redisson_lock_queue:{line}", "a", "b"]).await;
+    let before = dump(&raw).await;
+    for name in ["ends", "line"] {
+        raw.cmd(&["HSET", name, OWNER, "1"]).await;
+        raw.cmd(&["PEXPIRE", name, "30000"]).await;
+        assert!(client.force_release(name).await.unwrap(), "{name}");
+    }
+    assert_eq!(dump(&raw).await, before);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_huge_count_is_answered_at_once() {
     let server = RedisServer::start().await;
