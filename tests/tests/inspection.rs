@@ -132,12 +132,13 @@ async fn data_is_not_freed() {
     raw.cmd(&["HSET", "bare", OWNER.split(':').next().unwrap(), "1"]).await;
     raw.cmd(&["HSET", "words", OWNER, "once"]).await;
     raw.cmd(&["HSET", "mixed", OWNER, "1", "name", "words"]).await;
+    raw.cmd(&["HSET", "endless", OWNER, &"9".repeat(400)]).await;
     raw.cmd(&["SET", "listed", "3"]).await;
     raw.cmd(&["RPUSH", "{listed}:timeout", "alice"]).await;
     let before = dump(&raw).await;
     for name in [
         "set", "text", "user", "numbers", "moded", "metrics", "read", "short", "bare", "words",
-        "mixed", "listed",
+        "mixed", "endless", "listed",
     ] {
         for error in
             [client.inspect(name).await.unwrap_err(), client.force_release(name).await.unwrap_err()]
@@ -208,7 +209,6 @@ async fn redissons_holds_are_freed() {
     assert_eq!(raw.get::<i64>(&["GET", "permits"]).await, 2);
 }
 
-/// A count that nobody has is not counted up to: every script that meets it answers at once.
 /// What somebody keeps where a line would be does not keep a lock from being freed, and is left alone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn data_in_place_of_a_line_is_left_alone() {
@@ -226,6 +226,7 @@ async fn data_in_place_of_a_line_is_left_alone() {
     assert_eq!(dump(&raw).await, before);
 }
 
+/// A count that nobody has is not counted up to: every script that meets it answers at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_huge_count_is_answered_at_once() {
     let server = RedisServer::start().await;
