@@ -132,12 +132,13 @@ async fn data_is_not_freed() {
     raw.cmd(&["HSET", "bare", OWNER.split(':').next().unwrap(), "1"]).await;
     raw.cmd(&["HSET", "words", OWNER, "once"]).await;
     raw.cmd(&["HSET", "mixed", OWNER, "1", "name", "words"]).await;
+    raw.cmd(&["HSET", "endless", OWNER, &"9".repeat(400)]).await;
     raw.cmd(&["SET", "listed", "3"]).await;
     raw.cmd(&["RPUSH", "{listed}:timeout", "alice"]).await;
     let before = dump(&raw).await;
     for name in [
         "set", "text", "user", "numbers", "moded", "metrics", "read", "short", "bare", "words",
-        "mixed", "listed",
+        "mixed", "endless", "listed",
     ] {
         for error in
             [client.inspect(name).await.unwrap_err(), client.force_release(name).await.unwrap_err()]
@@ -206,6 +207,23 @@ async fn redissons_holds_are_freed() {
     assert_eq!(client.inspect("permits").await.unwrap().kind, Some(LockKind::Semaphore));
     assert!(client.force_release("permits").await.unwrap());
     assert_eq!(raw.get::<i64>(&["GET", "permits"]).await, 2);
+}
+
+/// What somebody keeps where a line would be does not keep a lock from being freed, and is left alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn data_in_place_of_a_line_is_left_alone() {
+    let server = RedisServer::start().await;
+    let (client, raw) = (LockClient::connect(&server.url()).await.unwrap(), server.client());
+    raw.cmd(&["RPUSH", "redisson_lock_queue:{ends}", OWNER]).await;
+    raw.cmd(&["HSET", "redisson_lock_timeout:{ends}", "a", "b"]).await;
+    raw.cmd(&["HSET", "redisson_lock_queue:{line}", "a", "b"]).await;
+    let before = dump(&raw).await;
+    for name in ["ends", "line"] {
+        raw.cmd(&["HSET", name, OWNER, "1"]).await;
+        raw.cmd(&["PEXPIRE", name, "30000"]).await;
+        assert!(client.force_release(name).await.unwrap(), "{name}");
+    }
+    assert_eq!(dump(&raw).await, before);
 }
 
 /// A count that nobody has is not counted up to: every script that meets it answers at once.

@@ -23,10 +23,13 @@ local function free_sides(mode, fields)
 end
 
 local function free_mutex()
+  -- Looked at before anything is deleted: somebody's data at these keys would end the script half way.
+  local queue, ends = redis.call('TYPE', KEYS[2]).ok, redis.call('TYPE', KEYS[3]).ok
+  local in_line = queue == 'list' and (ends == 'zset' or ends == 'none')
   redis.call('DEL', KEYS[1])
   -- Redisson's fair lock looks like its plain one, and so both kinds of waiters may be there.
   redis.call('PUBLISH', ARGV[1], '0')
-  local head = redis.call('TYPE', KEYS[2]).ok == 'list' and redis.call('LINDEX', KEYS[2], 0)
+  local head = in_line and redis.call('LINDEX', KEYS[2], 0)
   while head do
     local score = redis.call('ZSCORE', KEYS[3], head)
     if not score or tonumber(score) > now then

@@ -13,11 +13,16 @@ local function owner_of(field)
   end
 end
 
+-- Nobody counts further. Numbers of more digits are not exact, and overflow what the answer holds.
+local function is_count(value)
+  return #value <= 15 and string.match(value, '^%d+$')
+end
+
 -- Whether a hash with these fields and values is a lock.
 local function is_lock(mode, fields)
   local owners = 0
   for i = 1, #fields, 2 do
-    if owner_of(fields[i]) and string.match(fields[i + 1], '^%d+$') then
+    if owner_of(fields[i]) and is_count(fields[i + 1]) then
       owners = owners + 1
     elseif fields[i] ~= 'mode' then
       return false

@@ -68,9 +68,13 @@ impl Ears {
         let all: Vec<_> = self.lock().values().filter_map(Weak::upgrade).collect();
         let astray = all.into_iter().filter(|ear| {
             let Some(node) = topology.owner(ear.slot) else { return false };
-            if !node.is_connected() || !node.store.ears.is_connected() {
+            let connected = || node.is_connected() && node.store.ears.is_connected();
+            if !connected() {
                 ear.wait_at(&node);
-                return false;
+                // Connected meanwhile, it may have subscribed what it knew of before this one came.
+                if !connected() {
+                    return false;
+                }
             }
             !ear.hears_at(&node)
         });

@@ -12,7 +12,7 @@ use redis::RedisError;
 use tokio::time::{Instant, sleep};
 
 use super::slots::NodeAddress;
-use super::topology::{Node, Topology};
+use super::topology::{Node, SLACK, Topology};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::store::StoreFuture;
 use crate::store::redis::RedisStore;
@@ -98,8 +98,9 @@ impl Pause {
 impl Topology {
     /// Makes a call that may be repeated, as [`route`](Self::route) does, until whoever answers has the
     /// slot when the answer comes. A master that hangs, is replaced and goes on would grant what was sent to
-    /// it before: it does not know yet. Nor may anybody here; so an answer that comes late is asked for once
-    /// more. Before the node reads that, it has looked at its own state and refuses.
+    /// it before: it does not know yet. Nor may anybody here; so an answer that comes late is asked for
+    /// again, until one is not late, or as late as the one before: the node is slow then, not stopped. Before
+    /// a node that was stopped reads that, it has looked at its own state and refuses.
     pub(super) async fn settle<T>(
         &self,
         slot: u16,
@@ -108,17 +109,20 @@ impl Topology {
         call: impl for<'n> Fn(&'n RedisStore, Duration) -> StoreFuture<'n, T> + Send + Sync,
     ) -> Result<T, StoreError> {
         let deadline = Instant::now() + timeout;
-        let mut asked_again = false;
+        let mut earlier = None;
         loop {
             let (answer, by) = self.routed(slot, deadline, moving, &call).await?;
             match by {
                 AnsweredBy::Importer => return Ok(answer),
-                AnsweredBy::Replaced => {}
-                AnsweredBy::Owner(node, took) if asked_again || !node.is_late(took) => {
-                    node.note(took);
-                    return Ok(answer);
+                AnsweredBy::Replaced => earlier = None,
+                AnsweredBy::Owner(node, took) => {
+                    let same = earlier.take().filter(|(late, _)| Arc::ptr_eq(late, &node));
+                    if !node.is_late(took) || same.is_some_and(|(_, late)| is_as_slow(took, late)) {
+                        node.note(took);
+                        return Ok(answer);
+                    }
+                    earlier = Some((node, took));
                 }
-                AnsweredBy::Owner(..) => asked_again = true,
             }
         }
     }
@@ -193,6 +197,11 @@ impl Topology {
     }
 }
 
+/// True if a late answer took about as long as the late one before it, or less.
+fn is_as_slow(took: Duration, earlier: Duration) -> bool {
+    took <= 2 * earlier + SLACK
+}
+
 /// What the server said, if an error is that.
 fn reply(error: &StoreError) -> Option<&RedisError> {
     error.source().and_then(<dyn Error>::downcast_ref)
@@ -210,4 +219,24 @@ fn out_of_time(error: StoreError) -> StoreError {
     }
     let message = "the lock is being moved to another node of the cluster";
     StoreError::new(StoreErrorKind::NotReady, message).with_source(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// That a node is slow throughout explains a second late answer; that it was stopped does not.
+    #[test]
+    fn a_second_answer_is_believed_if_it_is_as_slow() {
+        for (took, earlier, believed) in [
+            (150, 120, true),
+            (2, 4_000, true),
+            (280, 130, true),
+            (300, 130, false),
+            (4_000, 25, false),
+        ] {
+            let [took, earlier] = [took, earlier].map(Duration::from_millis);
+            assert_eq!(is_as_slow(took, earlier), believed, "{took:?} after {earlier:?}");
+        }
+    }
 }

@@ -38,7 +38,7 @@ pub(super) struct Node {
 }
 
 /// What an answer may take beyond several times the usual before it is late.
-const SLACK: Duration = Duration::from_millis(20);
+pub(super) const SLACK: Duration = Duration::from_millis(20);
 
 impl Node {
     fn new(address: NodeAddress, store: RedisStore) -> Self {

@@ -74,10 +74,13 @@ impl Link {
                 let _ = self.subscribe_in_slot(live, &name, Instant::now() + limit).await;
                 return;
             }
-            match timeout(limit, live.subscribe(&name)).await {
-                Ok(Ok(())) => self.channels.confirm(&name, live.number),
-                Ok(Err(_)) => {}
-                Err(_) => self.give_up(live),
+            let answer = timeout(limit, live.subscribe(&name)).await;
+            let silent = answer.is_err();
+            match self.judge(live, answer) {
+                Ok(()) => self.channels.confirm(&name, live.number),
+                Err(_) if silent => self.give_up(live),
+                // A broken connection has been given up; what the server refuses, it refuses again.
+                Err(_) => {}
             }
         };
         let all = stream::iter(self.channels.names()).for_each_concurrent(256, subscribe);
