@@ -16,7 +16,7 @@ use futures_util::stream::{self, StreamExt};
 use http::{HeaderMap, HeaderName, Request, Response, StatusCode};
 use http_body::{Body as _, Frame, SizeHint};
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Full, Limited, StreamBody};
 use lock_runtime::{LockClient, Wait};
 use lock_tower::{HttpLockLayer, HttpLockLayerBuilder};
 use proptest::prelude::*;
@@ -338,4 +338,22 @@ async fn other_errors_are_the_handlers() {
             assert_eq!(answer.status(), status);
         }
     }
+}
+
+/// A server's frames are slices of its read buffers: a frame of one byte must not keep such a buffer.
+#[tokio::test]
+async fn small_frames_do_not_keep_the_buffers_they_are_cut_from() {
+    let (scene, rebuilt) = layer(|builder| builder);
+    let buffers: Arc<Vec<_>> = Arc::new((0..100).map(|_| Bytes::from(vec![b'x'; 8192])).collect());
+    let frames: Vec<_> = buffers.iter().map(|buffer| Ok(Frame::data(buffer.slice(7..8)))).collect();
+    let body = StreamBody::new(stream::iter(frames)).boxed_unsync();
+    let handle = move |body: Boxed| {
+        let shared = buffers.iter().filter(|buffer| !buffer.is_unique()).count();
+        async move {
+            assert_eq!(shared, 0, "buffers that are kept");
+            assert_eq!(body.collect().await.unwrap().to_bytes(), vec![b'x'; 100]);
+        }
+    };
+    scene.send(body, Some(A_WHILE), handle).await;
+    assert_eq!(rebuilt.count(), 1);
 }
