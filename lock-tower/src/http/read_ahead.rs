@@ -111,6 +111,9 @@ fn boxed(error: impl Into<BoxError>) -> BoxError {
 }
 
 /// True if the client has left before its body was complete, by what the server says in the error's chain.
+///
+/// `TimedOut` is not among them: layers that limit the time of a body use it as well, and such a client is
+/// still there.
 fn is_departure(error: &BoxError) -> bool {
     use io::ErrorKind as Kind;
 
@@ -122,8 +125,7 @@ fn is_departure(error: &BoxError) -> bool {
         | Kind::ConnectionReset
         | Kind::ConnectionAborted
         | Kind::BrokenPipe
-        | Kind::NotConnected
-        | Kind::TimedOut = error.kind()
+        | Kind::NotConnected = error.kind()
         {
             return true;
         }

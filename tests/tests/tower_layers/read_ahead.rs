@@ -357,3 +357,16 @@ async fn small_frames_do_not_keep_the_buffers_they_are_cut_from() {
     scene.send(body, Some(A_WHILE), handle).await;
     assert_eq!(rebuilt.count(), 1);
 }
+
+/// A layer that limits the time of a body says so with an error that is no departure.
+#[tokio::test(start_paused = true)]
+async fn a_body_that_times_out_is_the_handlers() {
+    let (scene, rebuilt) = layer(|builder| builder);
+    let error = BoxError::from(io::Error::from(io::ErrorKind::TimedOut));
+    let frames = stream::iter([Ok(Frame::data(Bytes::from_static(b"a part"))), Err(error)]);
+    let body = StreamBody::new(frames).boxed_unsync();
+    let handle = |body: Boxed| async { assert!(body.collect().await.is_err()) };
+    let answer = scene.send(body, Some(A_WHILE), handle).await;
+    assert!(answer.starts_with("200 "), "{answer}");
+    assert_eq!(rebuilt.count(), 1);
+}
