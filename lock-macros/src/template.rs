@@ -192,8 +192,8 @@ fn check_companions(segments: &[Segment]) -> Result<(), String> {
         && let Some(found) = RESERVED_BEGINNINGS.iter().find(|found| text.starts_with(**found))
     {
         return Err(format!(
-            "the key begins with `{found}`, which is reserved for the keys of other locks; put text or \
-             a namespace in front of it"
+            "the key begins with `{found}`, which is reserved for the keys of other locks; put text \
+             in front of it"
         ));
     }
     let tagged =

@@ -17,6 +17,11 @@ pub(crate) const NO_LOCK: &str = "this handler takes a `HeldLock` and no lock is
 /// there is none, because the layer is missing, or the request is one that it does not lock: an outer
 /// layer's lock never stands in for it.
 ///
+/// Two layers and a task between them and the handler (`tower::buffer`) need care: in another task, only the
+/// request's extension tells of a lock, and only an HTTP layer puts it there, if it is told to
+/// ([`held_extension`](crate::HttpLockLayerBuilder::held_extension)). Behind a generic layer
+/// ([`LockLayer::new`](crate::LockLayer::new)) this is then the lock of an HTTP layer around that one.
+///
 /// A layer whose policy is not enforced (`enforce` below 100) also runs the handler without the lock, and
 /// this would be what refuses the request. Until the policy is enforced, take an `Option<HeldLock>`: it is
 /// `None` then, and there is no fencing token.

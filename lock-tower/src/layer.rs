@@ -56,6 +56,11 @@ impl<K> LockLayer<K> {
     ///
     /// Locks are taken with the client's own options unless [`options`](Self::options) says
     /// otherwise. An error of `key` is the call's error, and the inner service is not called.
+    ///
+    /// This layer puts nothing into a request: a handler that a `tower::buffer` runs in another task does not
+    /// find its lock, and the extractor of `axum` finds that of an HTTP layer around it instead, if there is
+    /// one with `held_extension`. Nor does this layer hold a response's body: below an HTTP layer that holds it, what the body asks
+    /// while it is sent, such as [`HeldLock::current`](crate::HeldLock::current), is about the HTTP layer's hold.
     #[must_use = "a layer does nothing until it wraps a service"]
     pub fn new<Req>(client: LockClient, key: K) -> Self
     where

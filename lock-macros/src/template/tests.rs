@@ -50,6 +50,7 @@ fn broken_templates_say_why() {
         ("a{{}}b", "hash tag"),
         ("a}}b", "hash tag"),
         ("redisson_lock_queue:{a}", "begins with `redisson_lock_queue:`, which is reserved"),
+        ("redisson_lock_queue:{a}", "of other locks; put text in front of it"),
         ("redisson_countdownlatch__channel__{{{a}}}", "begins with `redisson_countdownlatch__ch"),
         ("{{{a}}}:timeout", "ends with `:timeout` behind a hash tag"),
         ("{a}{b}", "`{a}` and `{b}` could run together"),

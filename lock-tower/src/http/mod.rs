@@ -107,6 +107,11 @@
 //! its body after 20 ms, and may still be refused when the wait is over. Limits such as axum's
 //! `DefaultBodyLimit` count as they do without a wait.
 //!
+//! What tells of the client is an error of the body, wherever it comes from: one of another layer's body, for
+//! example a decoder's, that has an [`io::Error`](std::io::Error) of kind `UnexpectedEof` or `ConnectionReset`
+//! (or of another that says that a connection is gone) in it counts as an upload that broke off, while the
+//! request waits. Any other error is the handler's, a `TimedOut` too.
+//!
 //! axum's body can be read ahead; other types have to be named with [`request_body`], and are left alone
 //! otherwise. [`on_disconnect`] is about handlers that have their lock already: a request that waits is given
 //! up in any case.

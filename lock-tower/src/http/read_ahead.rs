@@ -18,13 +18,16 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::{fmt, io, mem};
 
-use bytes::Buf as _;
+use bytes::{Buf as _, Bytes};
 use http_body::{Body, Frame, SizeHint};
 
 use super::peek::plus;
 
 /// How much of a body is read ahead, in bytes, unless told otherwise.
 pub(super) const READ_AHEAD: usize = 64 * 1024;
+
+/// Frames below this are kept in memory of their own.
+const SMALL: usize = 4 * 1024;
 
 pub(super) type BoxError = Box<dyn Error + Send + Sync>;
 
@@ -108,6 +111,9 @@ fn boxed(error: impl Into<BoxError>) -> BoxError {
 }
 
 /// True if the client has left before its body was complete, by what the server says in the error's chain.
+///
+/// `TimedOut` is not among them: layers that limit the time of a body use it as well, and such a client is
+/// still there.
 fn is_departure(error: &BoxError) -> bool {
     use io::ErrorKind as Kind;
 
@@ -119,8 +125,7 @@ fn is_departure(error: &BoxError) -> bool {
         | Kind::ConnectionReset
         | Kind::ConnectionAborted
         | Kind::BrokenPipe
-        | Kind::NotConnected
-        | Kind::TimedOut = error.kind()
+        | Kind::NotConnected = error.kind()
         {
             return true;
         }
@@ -128,6 +133,17 @@ fn is_departure(error: &BoxError) -> bool {
         next = error.get_ref().map(|inner| inner as _);
     }
     false
+}
+
+/// Copies a small frame out of the buffer that it is a part of, so that what is counted is what is kept: a
+/// server's frames are slices of what it read at once, and one byte would keep all of that. Data of another
+/// type counts as what it says.
+fn detach<D: 'static>(data: &mut D) {
+    if let Some(data) = (data as &mut dyn Any).downcast_mut::<Bytes>()
+        && data.len() < SMALL
+    {
+        *data = Bytes::copy_from_slice(data);
+    }
 }
 
 /// Reads one body ahead.
@@ -184,13 +200,16 @@ struct Reader<B: Body, F> {
 
 impl<B, F> ReadAhead<B> for Reader<B, F>
 where
-    B: Body<Data: Send, Error: Into<BoxError>> + Unpin + Send,
+    B: Body<Data: Send, Error: Into<BoxError>> + Unpin + Send + 'static,
     F: Fn(ReadAheadBody<B>) -> B + Send + Sync,
 {
     fn poll_departure(&mut self, body: &mut B, cx: &mut Context<'_>) -> Poll<BoxError> {
         while self.left > 0 && !self.ended && self.error.is_none() {
             match ready!(Pin::new(&mut *body).poll_frame(cx)) {
-                Some(Ok(frame)) => {
+                Some(Ok(mut frame)) => {
+                    if let Some(data) = frame.data_mut() {
+                        detach(data);
+                    }
                     let bytes = frame.data_ref().map_or(0, |data| data.remaining());
                     // The frame itself counts: a body may come byte by byte.
                     let cost = bytes.saturating_add(mem::size_of::<Frame<B::Data>>());

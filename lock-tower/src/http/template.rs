@@ -95,6 +95,8 @@ impl Template {
         match LockKey::new(&sample) {
             Ok(_) => Ok(()),
             Err(LockError::InvalidKey { problem, .. }) => {
+                // The client with its namespace comes later, so that is no help here.
+                let problem = problem.replace("put text or a namespace in", "put text in");
                 Err(BuildError::new(format!("the key template makes no valid key: {problem}")))
             }
             Err(error) => Err(BuildError::new(error.to_string())),
@@ -246,6 +248,7 @@ mod tests {
                 "redisson_lock_token:{path.b}",
                 "begins with `redisson_lock_token:`, which is reserved",
             ),
+            ("redisson_lock_token:{path.b}", "of other locks; put text in front of it"),
             ("{{{path.b}}}:timeout", "ends with `:timeout` behind a hash tag"),
             (&"x".repeat(513), "513 bytes"),
         ] {

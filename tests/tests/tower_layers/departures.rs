@@ -285,9 +285,13 @@ async fn a_body_over_the_buffer_arrives_whole() {
     let server = Server::start(|layer| layer).await;
     let body: String = (0..60_000).map(|n| format!("{n:05}")).collect();
     let mut client = server.connect().await;
+    let length = format!("content-length: {}\r\nexpect: 100-continue", body.len());
+    client.write_all(&head(&length)).await.unwrap();
+    // The server says so when the body is polled, so it is read while the request waits.
+    assert_eq!(answer(&mut client, "\r\n\r\n").await, "HTTP/1.1 100 Continue\r\n\r\n");
+    assert_eq!(server.counts.handlers.load(Ordering::SeqCst), 0);
     let (mut read, mut write) = client.split();
     let send = async {
-        write.write_all(&head(&format!("content-length: {}", body.len()))).await.unwrap();
         write.write_all(body.as_bytes()).await.unwrap();
     };
     let release = async {
@@ -335,12 +339,18 @@ async fn the_handlers_body_limit_still_counts() {
         .layer(DefaultBodyLimit::max(10));
     for (length, status) in [(10, StatusCode::OK), (11, StatusCode::PAYLOAD_TOO_LARGE)] {
         let busy = peer.mutex(ORDER).lock().await.unwrap();
-        let bytes = (0..length).map(|_| Ok::<_, Infallible>(Bytes::from_static(b"x")));
+        let read = Arc::<AtomicUsize>::default();
+        let counter = Arc::clone(&read);
+        let bytes = (0..length).map(move |_| {
+            counter.fetch_add(1, Ordering::SeqCst);
+            Ok::<_, Infallible>(Bytes::from_static(b"x"))
+        });
         let body = Body::from_stream(stream::iter(bytes));
         let request = Request::post("/orders/42/pay").body(body).unwrap();
         let call = tokio::spawn(app.clone().oneshot(request));
         sleep(Duration::from_millis(100)).await;
         assert!(!call.is_finished());
+        assert_eq!(read.load(Ordering::SeqCst), length, "frames read while it waited");
         busy.release().await.unwrap();
         let response = timeout(SOON, call).await.expect("no answer").unwrap().unwrap();
         assert_eq!(response.status(), status);

@@ -16,7 +16,7 @@ use futures_util::stream::{self, StreamExt};
 use http::{HeaderMap, HeaderName, Request, Response, StatusCode};
 use http_body::{Body as _, Frame, SizeHint};
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Full, Limited, StreamBody};
 use lock_runtime::{LockClient, Wait};
 use lock_tower::{HttpLockLayer, HttpLockLayerBuilder};
 use proptest::prelude::*;
@@ -338,4 +338,35 @@ async fn other_errors_are_the_handlers() {
             assert_eq!(answer.status(), status);
         }
     }
+}
+
+/// A server's frames are slices of its read buffers: a frame of one byte must not keep such a buffer.
+#[tokio::test]
+async fn small_frames_do_not_keep_the_buffers_they_are_cut_from() {
+    let (scene, rebuilt) = layer(|builder| builder);
+    let buffers: Arc<Vec<_>> = Arc::new((0..100).map(|_| Bytes::from(vec![b'x'; 8192])).collect());
+    let frames: Vec<_> = buffers.iter().map(|buffer| Ok(Frame::data(buffer.slice(7..8)))).collect();
+    let body = StreamBody::new(stream::iter(frames)).boxed_unsync();
+    let handle = move |body: Boxed| {
+        let shared = buffers.iter().filter(|buffer| !buffer.is_unique()).count();
+        async move {
+            assert_eq!(shared, 0, "buffers that are kept");
+            assert_eq!(body.collect().await.unwrap().to_bytes(), vec![b'x'; 100]);
+        }
+    };
+    scene.send(body, Some(A_WHILE), handle).await;
+    assert_eq!(rebuilt.count(), 1);
+}
+
+/// A layer that limits the time of a body says so with an error that is no departure.
+#[tokio::test(start_paused = true)]
+async fn a_body_that_times_out_is_the_handlers() {
+    let (scene, rebuilt) = layer(|builder| builder);
+    let error = BoxError::from(io::Error::from(io::ErrorKind::TimedOut));
+    let frames = stream::iter([Ok(Frame::data(Bytes::from_static(b"a part"))), Err(error)]);
+    let body = StreamBody::new(frames).boxed_unsync();
+    let handle = |body: Boxed| async { assert!(body.collect().await.is_err()) };
+    let answer = scene.send(body, Some(A_WHILE), handle).await;
+    assert!(answer.starts_with("200 "), "{answer}");
+    assert_eq!(rebuilt.count(), 1);
 }
