@@ -252,23 +252,13 @@ async fn a_dead_redisson_client_is_swept_when_its_time_is_over() {
 /// The places that `killed_behind` makes last so long.
 const PLACE: Duration = Duration::from_secs(1);
 
-/// A process of ours that waits, and where it keeps its history.
-async fn process_in_line(world: &World, name: &str) -> (Worker, tempfile::TempDir) {
-    let history = tempfile::tempdir().unwrap();
-    let args = [&world.server.url(), history.path().to_str().unwrap(), "1000"];
-    let before = world.queue(name).await.len();
-    let mut worker = Worker::spawn(env!("CARGO_BIN_EXE_fair_worker"), &args, &[]);
-    assert_eq!(worker.next_line(4 * SOON).await, "ready");
-    worker.send(&format!("queue {name} 1"));
-    eventually(SOON, "in line", async || world.queue(name).await.len() > before).await;
-    (worker, history)
-}
-
 /// Behind each number of Redisson clients lines up a process of ours that is then killed, and last a live
 /// waiter of ours. Returns the live one, once the lock is free and every Redisson client has had it.
 async fn killed_behind(world: &World, name: &str, lease: Duration, peers: &[usize]) -> Waiting {
     let lease = LockOptions::builder().lease(Lease::Watchdog(lease)).build().unwrap();
     let holder = world.client().await.fair_mutex(name).with(lease).lock().await.unwrap();
+    let history = tempfile::tempdir().unwrap();
+    let args = [&world.server.url(), history.path().to_str().unwrap(), "1000"];
     let (mut workers, mut javas) = (Vec::new(), Vec::new());
     for count in peers {
         for _ in 0..*count {
@@ -276,10 +266,15 @@ async fn killed_behind(world: &World, name: &str, lease: Duration, peers: &[usiz
             javas.push(Peer { world, name: name.to_owned().leak(), owner });
             javas.last().unwrap().line_up().await;
         }
-        workers.push(process_in_line(world, name).await);
+        let before = world.queue(name).await.len();
+        let mut worker = Worker::spawn(env!("CARGO_BIN_EXE_fair_worker"), &args, &[]);
+        assert_eq!(worker.next_line(4 * SOON).await, "ready");
+        worker.send(&format!("queue {name} 1"));
+        eventually(SOON, "in line", async || world.queue(name).await.len() > before).await;
+        workers.push(worker);
     }
     let (live, _) = world.waiter(&world.client_with_places(PLACE).await, name).await;
-    workers.iter_mut().for_each(|(worker, _)| worker.sigkill());
+    workers.iter_mut().for_each(Worker::sigkill);
     holder.release().await.unwrap();
     for java in javas {
         eventually(4 * SOON, "its turn", async || java.take().await).await;
@@ -318,31 +313,4 @@ async fn a_waiter_killed_behind_redisson_delays_by_one_place() {
         // Until the live one looks: a third of a place.
         assert!(took < 2 * PLACE + SOON / 2, "{name}: {took:?}, {all:?}");
     }
-}
-
-/// S-26: the same when the last Redisson client found a long lease, and what it found is over since: another
-/// had the lock meanwhile, with a short one.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lease_that_is_over_does_not_delay_either() {
-    let world = World::start().await;
-    let lease = Duration::from_secs(120);
-    let options = LockOptions::builder().lease(Lease::Watchdog(lease)).build().unwrap();
-    let holder = world.client().await.fair_mutex("l").with(options).lock().await.unwrap();
-    let [one, two] = ["java:1", "java:2"].map(|owner| Peer { world: &world, name: "l", owner });
-    one.line_up().await;
-    two.line_up().await;
-    holder.release().await.unwrap();
-    assert!(one.take().await, "not next");
-    let (mut worker, _history) = process_in_line(&world, "l").await;
-    let (live, _) = world.waiter(&world.client_with_places(PLACE).await, "l").await;
-    worker.sigkill();
-    one.unlock().await;
-    assert!(two.take().await, "not next");
-    two.unlock().await;
-    let free = Instant::now();
-    let guard = tokio::time::timeout(4 * SOON, live).await.expect("stuck").unwrap().unwrap();
-    let took = free.elapsed();
-    assert!(took < 2 * PLACE + SOON / 2, "{took:?}");
-    guard.release().await.unwrap();
-    world.nothing_left("l").await;
 }

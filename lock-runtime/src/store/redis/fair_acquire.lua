@@ -101,14 +101,17 @@ local function place_ends(ahead, keep)
   if not last then
     return ends
   end
-  local left, shift = tonumber(redis.call('ZSCORE', KEYS[4], last) or now) - now, peers * 300000
-  -- What the last of them has left is those patiences, less what it has waited, and more by the lease it
-  -- found. The lease must not count: it would keep a dead waiter of ours in line for as long.
-  if left > shift - 240000 then
+  local its = tonumber(redis.call('ZSCORE', KEYS[4], last) or now)
+  local shift = peers * 300000
+  -- Patience of five minutes each explains the score of the last of them: less, by what they have waited; or
+  -- more, by the lease they found, which may have been renewed since. The lease must not count: it would keep a
+  -- dead waiter of ours in line for as long.
+  local waited, lease = shift - (its - now), math.max(60000, 1.5 * ttl)
+  if waited < 240000 and -waited < lease then
     return ends + shift
   end
-  -- It has waited for long or is less patient: they will hardly take away more than it has left.
-  return ends + math.max(0, left)
+  -- Another patience, which nobody can tell from the lease: at least as long as the last of them.
+  return math.max(ends, its)
 end
 
 local keep = tonumber(ARGV[5])
