@@ -45,6 +45,11 @@ impl Peer<'_> {
 
     /// Lines up behind the last waiter, or behind the holder's lease.
     async fn line_up(&self) {
+        self.line_up_for(PATIENCE).await;
+    }
+
+    /// As `tryLock` with a time to wait, in milliseconds, does.
+    async fn line_up_for(&self, patience: f64) {
         self.sweep().await;
         let mut from = self.world.now().await;
         if let Ttl::Left(lease) = self.world.server.client().pttl(self.name).await {
@@ -53,7 +58,7 @@ impl Peer<'_> {
         if let Some(last) = self.world.queue(self.name).await.last() {
             from = self.world.score(self.name, last).await.unwrap_or(from);
         }
-        let ends = (from + PATIENCE).to_string();
+        let ends = (from + patience).to_string();
         self.cmd(&["ZADD", &self.ends(), &ends, self.owner]).await;
         self.cmd(&["RPUSH", &self.queue(), self.owner]).await;
     }
@@ -188,6 +193,38 @@ async fn nobody_loses_its_turn_to_redissons_patience() {
     }
     granted(fourth).await.release().await.unwrap();
     world.nothing_left("t").await;
+}
+
+/// S-26: a place behind a Redisson client has time for what that will take from it, and neither for the lease of
+/// an earlier holder that the client lined up behind, nor for a patience that is not its own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_place_behind_redisson_has_time_for_its_patience_alone() {
+    let world = World::start().await;
+    let lease = Duration::from_secs(20);
+    let client = world.client_with_places(lease).await;
+    let extra = async |name: &str, owner: &str| {
+        world.score(name, owner).await.unwrap() - world.now().await - 20_000.0
+    };
+    let long =
+        LockOptions::builder().lease(Lease::Fixed(Duration::from_secs(120))).build().unwrap();
+    let holder = client.fair_mutex("e").with(long).lock().await.unwrap();
+    let [one, two] = ["java:1", "java:2"].map(|owner| Peer { world: &world, name: "e", owner });
+    one.line_up().await;
+    two.line_up().await;
+    holder.release().await.unwrap();
+    assert!(one.take().await, "not next");
+    let (_waits, owner) = world.waiter(&client, "e").await;
+    let earlier_lease = extra("e", &owner).await;
+    assert!((PATIENCE - 10_000.0..=PATIENCE).contains(&earlier_lease), "{earlier_lease}");
+
+    let [one, two] = ["java:1", "java:2"].map(|owner| Peer { world: &world, name: "p", owner });
+    let holder = Peer { world: &world, name: "p", owner: "java:3" };
+    assert!(holder.take().await);
+    one.line_up().await;
+    two.line_up_for(7_000.0).await;
+    let (_waits, owner) = world.waiter(&client, "p").await;
+    let both = extra("p", &owner).await;
+    assert!((PATIENCE - 3_000.0..=PATIENCE + 7_000.0).contains(&both), "{both}");
 }
 
 /// S-26: when the last of ours leaves, the line stays for as long as Redisson's clients may wait in it.

@@ -80,38 +80,33 @@ if ours or (ttl == -2 and (not head or head == ARGV[1])) then
   return last
 end
 
--- When the place with so many ahead of it ends. A Redisson client that lines up puts its patience, five
--- minutes unless it says otherwise, on top of the last score it finds, or of the holder's lease; when it takes
--- the lock or gives up, it moves all scores behind it back by its patience. A place behind such clients
--- gets as much more as they will take away, or it would count as dead at once.
+-- When the place with so many ahead of it ends. A Redisson client that lines up puts its patience on top of the
+-- last score it finds, or of the holder's lease; when it takes the lock or gives up, it moves all scores behind
+-- it back by its patience. A place behind such clients gets as much more as they will take away: with less it
+-- would count as dead at once, with more a waiter of ours that is killed would hold up the line.
 local function place_ends(ahead, keep)
   local ends = now + keep
   local latest = redis.call('ZREVRANGE', KEYS[4], 0, 0, 'WITHSCORES')
   if not latest[2] or tonumber(latest[2]) <= ends and is_ours(latest[1]) then
     return ends
   end
-  local peers, last = 0, nil
   -- With more of ours in between, it is put right by the next sign of life.
   local before = ahead > 0 and redis.call('LRANGE', KEYS[3], math.max(0, ahead - 64), ahead - 1) or {}
+  local shift, last = 0, nil
   for n = 1, #before do
-    if not is_ours(before[n]) then
-      peers, last = peers + 1, before[n]
+    local its = not is_ours(before[n]) and tonumber(redis.call('ZSCORE', KEYS[4], before[n]) or now)
+    if its and last then
+      shift = shift + math.max(0, its - last)
+    elseif its then
+      -- Behind the lease of a holder that may be gone: its patience is five minutes, unless that leaves little
+      -- of them beyond today's lease. Then it is shorter, or it has waited long: it has no more than what is left.
+      local left = its - now - shift
+      local usual = left - math.max(0, ttl) > 60000
+      shift = shift + (usual and 300000 or math.min(300000, math.max(0, left)))
     end
+    last = its
   end
-  if not last then
-    return ends
-  end
-  local its = tonumber(redis.call('ZSCORE', KEYS[4], last) or now)
-  local shift = peers * 300000
-  -- Patience of five minutes each explains the score of the last of them: less, by what they have waited; or
-  -- more, by the lease they found, which may have been renewed since. The lease must not count: it would keep a
-  -- dead waiter of ours in line for as long.
-  local waited, lease = shift - (its - now), math.max(60000, 1.5 * ttl)
-  if waited < 240000 and -waited < lease then
-    return ends + shift
-  end
-  -- Another patience, which nobody can tell from the lease: at least as long as the last of them.
-  return math.max(ends, its)
+  return ends + shift
 end
 
 local keep = tonumber(ARGV[5])
