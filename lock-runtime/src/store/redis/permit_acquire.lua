@@ -26,8 +26,8 @@ if endless and tonumber(free) + members ~= limit then
     'with another number of permits')
 end
 
-local ours = redis.call('ZSCORE', KEYS[3], ARGV[1])
-ours = ours and tonumber(ours) > now
+local ours = tonumber(redis.call('ZSCORE', KEYS[3], ARGV[1]) or 0)
+ours = ours > now and ours
 local alive = '(' .. string.format('%.0f', now)
 local over = redis.call('ZCOUNT', KEYS[3], alive, '+inf') + wanted - limit
 if not ours and over > 0 then
@@ -43,10 +43,11 @@ if problem then
   return problem
 end
 local ended = redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', string.format('%.0f', now))
-local score = string.format('%.0f', now + tonumber(ARGV[2]))
+-- Asked again for the same owner, it must not shorten an extension. What was let go and kept
+-- (end_later.lua) is held anew.
+local score = string.format('%.0f', math.max(now + tonumber(ARGV[2]), math.floor(ours or 0)))
 for n = 1, wanted do
-  -- Asked again for the same owner, it must not shorten an extension.
-  redis.call('ZADD', KEYS[3], 'GT', score, n == 1 and ARGV[1] or ARGV[1] .. ':' .. n)
+  redis.call('ZADD', KEYS[3], score, n == 1 and ARGV[1] or ARGV[1] .. ':' .. n)
 end
 local rest = limit - redis.call('ZCARD', KEYS[3])
 if endless then

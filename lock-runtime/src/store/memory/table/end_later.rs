@@ -41,7 +41,7 @@ impl Name {
         }
         if kind == LockKind::Write {
             // Those inside may have the hash last longer: seen to have let go, and until when it is kept.
-            self.reads.insert(owner.shared_field(), until);
+            self.kept_writes.insert(owner.shared_field(), until);
         }
         let longest = self.longest_reader().unwrap_or(until);
         let Ok(Some(hash)) = self.hash() else { return false };

@@ -61,15 +61,23 @@ impl Name {
     }
 
     fn force_release(&mut self, key: &LockKey, now: Tick, tell: &mut Tell) -> bool {
-        let Some(Value::Hash(hash)) = &self.value else {
-            return self.free_permits(key, now, tell);
+        let longest = self.longest_reader();
+        let hash = match self.value.take() {
+            Some(Value::Hash(hash)) => hash,
+            other => {
+                self.value = other;
+                return self.free_permits(key, now, tell);
+            }
         };
-        let mode = hash.mode;
-        let held = mode != Mode::Read || self.longest_reader().is_some();
-        self.value = None;
-        match mode {
+        let held = hash.mode != Mode::Read || longest.is_some();
+        match hash.mode {
             Mode::Read | Mode::Write => {
-                self.reads.clear();
+                for field in hash.fields {
+                    match field.side {
+                        Side::Only => self.reads.remove(&field.owner),
+                        Side::Write => self.kept_writes.remove(&field.owner),
+                    };
+                }
                 tell.push(Target::write(key.clone()).channel().to_owned());
             }
             // Plain waiters and those of a fair mutex may wait for the same name.
@@ -106,7 +114,7 @@ impl Name {
     fn live_holders(&self, hash: &Hash, now: Tick) -> Vec<(String, u32, Tick)> {
         let end = |field: &Field| match (hash.mode, field.side) {
             (Mode::Read, _) | (Mode::Write, Side::Only) => {
-                self.reads.get(&field.owner).copied().filter(|end| *end > now)
+                self.own_end(field).filter(|end| *end > now)
             }
             _ => Some(hash.until),
         };

@@ -57,6 +57,8 @@ struct Name {
     reads: BTreeMap<Arc<str>, Tick>,
     /// Those of them that were let go and are kept until their end.
     kept_reads: BTreeSet<Arc<str>>,
+    /// Until when each writer that has let go is kept.
+    kept_writes: BTreeMap<Arc<str>, Tick>,
     permits: Vec<Permit>,
 }
 
@@ -272,6 +274,7 @@ impl Name {
         }
         self.reads.retain(|_, end| *end > now);
         self.kept_reads.retain(|owner| self.reads.contains_key(owner));
+        self.kept_writes.retain(|_, end| *end > now);
     }
 
     fn has_ended(&self, now: Tick) -> bool {
@@ -314,8 +317,9 @@ impl Name {
             return false;
         }
         let Ok(Some(hash)) = self.hash() else { return false };
-        // Entered no times: let go, and kept until its end.
-        if hash.field(field, side_of(kind)).is_none_or(|field| field.count == 0) {
+        // Entered no times: let go, and kept until its end. Of a reader `kept_reads` says so.
+        let kept = |field: &mut Field| kind != LockKind::Read && field.count == 0;
+        if hash.field(field, side_of(kind)).is_none_or(kept) {
             return false;
         }
         hash.until = hash.until.max(until);

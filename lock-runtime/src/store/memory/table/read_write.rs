@@ -85,17 +85,11 @@ impl Name {
         if write && !kept {
             return alive;
         }
-        let longest = self.longest_reader();
-        let Self { value, reads, .. } = self;
-        match (value, longest) {
-            (Some(Value::Hash(hash)), Some(longest)) => {
-                hash.fields.retain(|field| reads.contains_key(&field.owner));
-                hash.until = longest;
-                if hash.fields.iter().all(|field| field.side == Side::Only) {
-                    hash.mode = Mode::Read;
-                }
-            }
-            (value, _) => *value = None,
+        let longest = self.keep_alive();
+        if let Some(Value::Hash(hash)) = &mut self.value
+            && hash.fields.iter().all(|field| field.side == Side::Only)
+        {
+            hash.mode = Mode::Read;
         }
         if kept || longest.is_none() {
             tell.push(lock.channel().to_owned());
@@ -122,15 +116,9 @@ impl Name {
             return false;
         };
         hash.remove(owner.as_field(), Side::Write);
-        let longest = self.longest_reader();
-        let Self { value, reads, .. } = self;
-        match (value, longest) {
-            (Some(Value::Hash(hash)), Some(longest)) => {
-                hash.fields.retain(|field| reads.contains_key(&field.owner));
-                hash.mode = Mode::Read;
-                hash.until = longest;
-            }
-            (value, _) => *value = None,
+        self.keep_alive();
+        if let Some(Value::Hash(hash)) = &mut self.value {
+            hash.mode = Mode::Read;
         }
         tell.push(lock.channel().to_owned());
         true
@@ -149,10 +137,33 @@ impl Name {
         self.writers.iter().map(|place| place.until).filter(|until| *until > now).max()
     }
 
-    /// When the last of the readers in the hash ends, if one is alive.
+    /// When the last of those in the hash ends that have an end of their own, if one is alive.
     pub(super) fn longest_reader(&self) -> Option<Tick> {
         let Some(Value::Hash(hash)) = &self.value else { return None };
-        hash.fields.iter().filter_map(|field| self.reads.get(&field.owner).copied()).max()
+        hash.fields.iter().filter_map(|field| self.own_end(field)).max()
+    }
+
+    /// When a reader ends, or a writer that has let go and is kept.
+    pub(super) fn own_end(&self, field: &Field) -> Option<Tick> {
+        let ends = if field.side == Side::Write { &self.kept_writes } else { &self.reads };
+        ends.get(&field.owner).copied()
+    }
+
+    /// Keeps of the hash those that are alive, for as long as the longest of them; else nothing.
+    fn keep_alive(&mut self) -> Option<Tick> {
+        let longest = self.longest_reader();
+        let Self { value, reads, kept_writes, .. } = self;
+        match (value, longest) {
+            (Some(Value::Hash(hash)), Some(longest)) => {
+                hash.fields.retain(|field| match field.side {
+                    Side::Only => reads.contains_key(&field.owner),
+                    Side::Write => kept_writes.contains_key(&field.owner),
+                });
+                hash.until = longest;
+            }
+            (value, _) => *value = None,
+        }
+        longest
     }
 }
 

@@ -111,8 +111,7 @@ impl Name {
         let ours =
             |permit: &&mut Permit| permit.number == number && &*permit.owner == owner.as_field();
         match self.permits.iter_mut().find(ours) {
-            Some(permit) if permit.until >= until => {}
-            Some(permit) => (permit.until, permit.kept) = (until, false),
+            Some(permit) => (permit.until, permit.kept) = (permit.until.max(until), false),
             None => {
                 let owner = owner.shared_field();
                 self.permits.push(Permit { owner, number, until, kept: false });
