@@ -115,6 +115,18 @@ impl RedisCluster {
         .await;
     }
 
+    /// Waits until all nodes know of all earlier moves, as `redis-cli --cluster reshard` checks.
+    ///
+    /// A target that has not heard of the epoch in which the source got the slot may choose a lower one for
+    /// itself. Redis then takes the slot back from it and deletes the keys that it has just been given.
+    async fn wait_until_agreed(&self) {
+        eventually(FORM_BOUND, "all nodes agree on slots and epochs", async || {
+            let views = join_all(self.nodes.iter().map(view)).await;
+            views.windows(2).all(|pair| pair[0] == pair[1])
+        })
+        .await;
+    }
+
     /// A node: masters come first, each with its replica as many places further on.
     ///
     /// # Panics
@@ -169,11 +181,11 @@ impl RedisCluster {
     }
 
     /// Moves a slot to another master, key by key, as an operator does it; `meanwhile` runs when only the
-    /// keys named `first` have gone.
+    /// keys named `first` have gone. Starts once all nodes agree on who has which slot, and since when.
     ///
     /// # Panics
     ///
-    /// When a node refuses.
+    /// When a node refuses, or the nodes do not come to agree.
     pub async fn move_slot(
         &self,
         slot: u16,
@@ -181,6 +193,7 @@ impl RedisCluster {
         first: &[&str],
         meanwhile: impl Future<Output = ()>,
     ) {
+        self.wait_until_agreed().await;
         let from = self.owner(slot).await;
         let (source, target) = (self.node(from).client(), self.node(to).client());
         let source_id: String = source.get(&["CLUSTER", "MYID"]).await;
@@ -221,6 +234,21 @@ async fn node() -> RedisServer {
         .arg("--cluster-require-full-coverage", "no")
         .arg("--cluster-announce-ip", "127.0.0.1");
     node.start().await
+}
+
+/// What a node knows of each: its id, its epoch and its slots.
+async fn view(node: &RedisServer) -> Vec<String> {
+    let nodes: String = node.client().get(&["CLUSTER", "NODES"]).await;
+    let known = nodes.lines().map(|line| {
+        let fields: Vec<_> = line.split(' ').collect();
+        // In brackets are slots on their way, which only the node itself tells of.
+        let slots = fields.iter().skip(8).filter(|slots| !slots.starts_with('['));
+        let known = [fields.first(), fields.get(6)].into_iter().flatten().chain(slots);
+        known.copied().collect::<Vec<_>>().join(" ")
+    });
+    let mut known: Vec<_> = known.collect();
+    known.sort();
+    known
 }
 
 /// True if that range has the slot and its master has the id.

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests as well")]
 
+mod cluster;
 mod proxy;
 mod server;
 mod worker;

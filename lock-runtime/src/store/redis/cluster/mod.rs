@@ -82,6 +82,12 @@ const FOLLOW: Duration = Duration::from_millis(800);
 /// its lease is lost, and acquires fail after
 /// [`store_patience`](crate::LockClientBuilder::store_patience).
 ///
+/// Move a slot on only when all nodes know of its last move; `redis-cli --cluster check` compares their
+/// slots, and `CLUSTER NODES` shows their epochs. A node that gets a slot before it has heard of the
+/// epoch of the node that gives it may choose a lower one. The servers then take the slot back and delete
+/// its keys, the locks among them. A holder learns of that by
+/// [`LossCause::NotOwner`](crate::LossCause::NotOwner).
+///
 /// # Redisson
 ///
 /// Notices travel by `SPUBLISH`, as with Redisson 3.22 and later on servers of version 7. Older ones,
