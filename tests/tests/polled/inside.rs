@@ -1,5 +1,6 @@
 //! Inside one hold: re-entries that are left alone while they ask the store, or in line (S-6, S-27).
 
+use std::task::Poll;
 use std::time::Duration;
 
 use lock_runtime::{Lease, LockClient, LockGuard, LockOptions, MultiLock, MultiMember};
@@ -245,5 +246,75 @@ async fn dropped_sleepers_leave_nothing() {
         is_free_for(&other, &what).await.release().await.unwrap();
         let report = client.shutdown(Duration::from_secs(5)).await;
         assert!(report.is_clean(), "{what}: {report:?}");
+    }
+}
+
+/// One that reads or writes again and again.
+enum Task {
+    Idle,
+    /// Polled again from then on. True if it writes.
+    Waiting(Acquiring, bool, Instant),
+    /// Released from then on.
+    Inside(LockGuard, bool, Instant),
+}
+
+/// S-6, S-17, S-34: whatever sleeps and for however long, a write inside of a write is alone, and all
+/// get inside in the end.
+#[tokio::test(start_paused = true)]
+async fn random_sleepers_inside_a_write_exclude_each_other_and_all_get_on() {
+    for joint in [false, true] {
+        for seed in 0..12 {
+            let what = format!("joint: {joint}, seed {seed}");
+            let [client, other] = clients("write", LEASE);
+            let outer = write_hold(&client, joint).await;
+            outer.run(at_random(&client, seed, &what)).await.unwrap();
+            outer.release().await.unwrap();
+            is_free_for(&other, &what).await.release().await.unwrap();
+            let report = client.shutdown(Duration::from_secs(5)).await;
+            assert!(report.is_clean(), "{what}: {report:?}");
+        }
+    }
+}
+
+async fn at_random(client: &LockClient, seed: u64, what: &str) {
+    const TASKS: usize = 6;
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut tasks: Vec<Task> = (0..TASKS).map(|_| Task::Idle).collect();
+    let mut grants = [0; TASKS];
+    let start = Instant::now();
+    while grants.iter().any(|grants| *grants < 4) {
+        let now = Instant::now();
+        assert!(start.elapsed() < ms(300_000), "{what}: hangs with {grants:?}");
+        let number = random.usize(..TASKS);
+        let task = std::mem::replace(&mut tasks[number], Task::Idle);
+        tasks[number] = match task {
+            Task::Idle if random.bool() => Task::Waiting(read(client), false, now),
+            Task::Idle => Task::Waiting(write(client), true, now),
+            Task::Waiting(waiting, writes, until) if until > now => {
+                Task::Waiting(waiting, writes, until)
+            }
+            // Some give up.
+            Task::Waiting(..) if random.usize(..200) == 0 => Task::Idle,
+            Task::Waiting(mut waiting, writes, _) => match futures_util::poll!(&mut waiting) {
+                Poll::Ready(guard) => {
+                    let beside = tasks.iter().filter(|task| match task {
+                        Task::Inside(_, other_writes, _) => writes || *other_writes,
+                        _ => false,
+                    });
+                    assert_eq!(beside.count(), 0, "{what}: a write is not alone");
+                    grants[number] += 1;
+                    Task::Inside(guard.unwrap(), writes, now + ms(random.u64(..40)))
+                }
+                Poll::Pending => {
+                    let asleep = if random.usize(..20) == 0 { random.u64(..3_000) } else { 0 };
+                    Task::Waiting(waiting, writes, now + ms(asleep))
+                }
+            },
+            Task::Inside(guard, writes, until) if until > now => Task::Inside(guard, writes, until),
+            Task::Inside(..) => Task::Idle,
+        };
+        if random.usize(..4) == 0 {
+            sleep(ms(random.u64(1..5))).await;
+        }
     }
 }
