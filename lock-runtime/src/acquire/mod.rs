@@ -85,6 +85,7 @@ impl fmt::Debug for Engine {
 /// task that blocks, still stands in line: the hazard is known as *futurelock*. Here it costs the others
 /// a bounded time. A local waiter whose turn has come, or that asks the store for this process, and that
 /// is not polled for a second is passed over by the next in line, and lines up again when it is polled.
+/// Calls beside each other inside of a hold pass each other over in the same way.
 /// What the store granted it meanwhile is not renewed before that, so other processes wait one lease at
 /// most. Spawn a task for an acquire that is to go on while its caller is busy, or drop the future.
 #[must_use = "futures do nothing unless polled"]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use lock_runtime::LockClient;
+use lock_runtime::{LockClient, MultiLock, MultiMember};
 use lock_tests::poll_count::{Polled, poll_then_drop};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -60,6 +60,27 @@ async fn a_sleeper_before_a_free_lock_is_passed_over() {
         }
         assert!(polls > 1, "{kind} had no await point");
     }
+}
+
+/// S-28, S-34: the same before a lock that is made of others, one of them kept by a quorum.
+#[tokio::test(start_paused = true)]
+async fn a_sleeper_before_free_locks_of_two_clients_is_passed_over() {
+    let mut polls = 1;
+    loop {
+        let what = format!("{polls} polls");
+        let ([quorum, _], [client, other]) = (clients("quorum", LEASE), clients("write", LEASE));
+        let write = MultiMember::write(&client.rw_lock("free"));
+        let both = MultiLock::of([quorum.mutex("free").into(), write]);
+        let mut sleeper: Acquiring = Box::pin(both.lock());
+        if polled(&mut sleeper, polls).await {
+            break;
+        }
+        goes_on(Box::pin(both.lock()), sleeper, &what).await;
+        let after = timeout(BOUND, lock(&other, "write", "free")).await;
+        drop(after.unwrap_or_else(|_| panic!("{what}: left held")).unwrap());
+        polls += 1;
+    }
+    assert!(polls > 2, "it had one await point for two locks");
 }
 
 /// S-34: another process held the lock; the sleeper was asking, subscribing, asking again, waiting.

@@ -303,10 +303,10 @@ async fn at_random(client: &LockClient, seed: u64, what: &str) {
                     });
                     assert_eq!(beside.count(), 0, "{what}: a write is not alone");
                     grants[number] += 1;
-                    Task::Inside(guard.unwrap(), writes, now + ms(random.u64(..40)))
+                    Task::Inside(guard.unwrap(), writes, now + ms(random.u64(..800)))
                 }
                 Poll::Pending => {
-                    let asleep = if random.usize(..20) == 0 { random.u64(..3_000) } else { 0 };
+                    let asleep = if random.usize(..6) == 0 { random.u64(..3_000) } else { 0 };
                     Task::Waiting(waiting, writes, now + ms(asleep))
                 }
             },
