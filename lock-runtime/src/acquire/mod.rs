@@ -85,9 +85,10 @@ impl fmt::Debug for Engine {
 /// task that blocks, still stands in line: the hazard is known as *futurelock*. Here it costs the others
 /// a bounded time. A local waiter whose turn has come, or that asks the store for this process, and that
 /// is not polled for a second is passed over by the next in line, and lines up again when it is polled.
-/// Calls beside each other inside of a hold pass each other over in the same way.
 /// What the store granted it meanwhile is not renewed before that, so other processes wait one lease at
-/// most. Spawn a task for an acquire that is to go on while its caller is busy, or drop the future.
+/// most. Acquires beside each other inside of one hold pass each other over in the same way.
+///
+/// Spawn a task for an acquire that is to go on while its caller is busy, or drop the future.
 #[must_use = "futures do nothing unless polled"]
 pub struct Acquire(State);
 
@@ -216,8 +217,8 @@ struct Contention {
     target: Arc<Target>,
     options: LockOptions,
     permits: u32,
-    /// Its place inside of the write hold around it, if it wants the read side (S-27). Keeps that hold
-    /// from nobody: one that has ended meanwhile helps nobody in.
+    /// Its place inside of the write hold around it, if it wants the read side (S-27). Waiting there does
+    /// not keep the write hold: once that has ended, the read waits as any other.
     inside: Option<ReentryGuard>,
     started: Instant,
     seen: Seen,

@@ -15,7 +15,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use super::{Claim, Hold, ReentryGuard, Standing, State, TURN};
 
 /// How often a waiter, or a re-entry that asks the store, proves that it is polled.
-pub(super) const SIGN_OF_LIFE: Duration = Duration::from_millis(500);
+const SIGN_OF_LIFE: Duration = Duration::from_millis(500);
 
 /// Gives back what the store may have granted to a future that is not polled.
 type GiveBack = Box<dyn FnOnce() + Send>;
@@ -166,12 +166,12 @@ impl Asker {
         let Some(inside) = state.inside.iter_mut().find(|inside| inside.id == self.id) else {
             return false;
         };
-        let old = inside.asking.take();
-        let mut old_give_back = old.and_then(|asking| asking.give_back);
+        let mut give_back = inside.asking.take().and_then(|before| before.give_back);
         if asking {
-            let give_back = old_give_back.take();
+            let give_back = give_back.take();
             inside.asking = Some(Asking { polled_at: Instant::now(), give_back });
         }
+        // What is left of it is dropped after the unlock (invariant 4).
         drop(state);
         true
     }
