@@ -37,9 +37,9 @@ pub(super) struct Attempt<'a> {
 
 impl<'a> Attempt<'a> {
     pub(super) fn new(contention: &'a Contention, seat: Option<Seat<Stand>>) -> Self {
-        let Contention { engine, target, permits, writer, .. } = contention;
+        let Contention { engine, target, permits, .. } = contention;
         let owner = engine.next_owner(*permits);
-        let owner = match writer {
+        let owner = match contention.writer() {
             Some(writer) => owner.within(writer),
             None => owner,
         };
@@ -78,6 +78,20 @@ impl<'a> Attempt<'a> {
         let (target, owner, lasts) = (Arc::clone(&self.target), self.owner.clone(), self.lasts());
         // A request of the sleeper may be under way.
         seat.keep_place(move || give_back(&keeper, target, owner, lasts, true, None));
+    }
+
+    /// Notes as whom the store is asked. If its future is then not polled, those who pass it over give back
+    /// what it was granted (S-34).
+    pub(super) fn asks(&self) {
+        if let Some(seat) = &self.seat {
+            seat.asks_as(&self.owner);
+        }
+        if let Some(inside) = &self.contention.inside {
+            let keeper = Arc::clone(&self.contention.engine.keeper);
+            let (target, owner) = (Arc::clone(&self.target), self.owner.clone());
+            let lasts = self.lasts();
+            inside.on_passed_over(move || give_back(&keeper, target, owner, lasts, true, None));
+        }
     }
 
     /// How long the store keeps what this owner may have there without another word: a hold for its lease, a

@@ -215,9 +215,7 @@ impl<'a> Contender<'a> {
             joins: false,
             timeout: self.waiting.time_to_answer(),
         };
-        if let Some(seat) = &self.attempt.seat {
-            seat.asks_as(&self.attempt.owner);
-        }
+        self.attempt.asks();
         let sent_at = self.keeper().clock.now();
         self.attempt.in_flight = true;
         let reply = self.keeper().store.acquire(request).await;

@@ -141,11 +141,15 @@ impl Contention {
             match (reentry, stand.upgrade()) {
                 (Some(reentry), _) if reads => return Ok(Within::Writer(reentry)),
                 (Some(reentry), Some(stand)) => {
+                    let asker = reentry.asker();
                     let reentered = match re_enter(stand, reentry, &self.options) {
-                        Ok(result) => result,
-                        Err(extending) => extending.await,
+                        Ok(result) => Some(result),
+                        Err(extending) => asker.drive(extending).await,
                     };
-                    return reentered.map(Within::Reentered);
+                    // Passed over, it lines up again (S-34).
+                    if let Some(reentered) = reentered {
+                        return reentered.map(Within::Reentered);
+                    }
                 }
                 // The hold has ended, or what runs under it goes on without: look again.
                 (None, _) | (_, None) => {}

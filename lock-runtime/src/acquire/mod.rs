@@ -41,6 +41,7 @@ use crate::error::{BusyReason, LockError, StoreError, StoreErrorKind};
 use crate::gate::{Gates, Life, Turn};
 use crate::guard::LockGuard;
 use crate::lease::keeper::Keeper;
+use crate::lease::reentries::ReentryGuard;
 use crate::observe::{AcquireOutcome, Label, Meter, Seen};
 use crate::options::{LockOptions, Wait};
 use crate::stand::Stand;
@@ -85,7 +86,9 @@ impl fmt::Debug for Engine {
 /// a bounded time. A local waiter whose turn has come, or that asks the store for this process, and that
 /// is not polled for a second is passed over by the next in line, and lines up again when it is polled.
 /// What the store granted it meanwhile is not renewed before that, so other processes wait one lease at
-/// most. Spawn a task for an acquire that is to go on while its caller is busy, or drop the future.
+/// most. Acquires beside each other inside of one hold pass each other over in the same way.
+///
+/// Spawn a task for an acquire that is to go on while its caller is busy, or drop the future.
 #[must_use = "futures do nothing unless polled"]
 pub struct Acquire(State);
 
@@ -168,19 +171,10 @@ fn start(wanted: &mut Wanted) -> Started {
     }
     match enclosing(engine, target) {
         Enclosing::Same(around) if let Ok(reentry) = enter(&around, engine, target) => {
-            return match re_enter(around.stand, reentry, options) {
-                Ok(result) => Ok(ended(&seen, AcquireOutcome::Reentered, result)),
-                Err(extending) => {
-                    let (engine, target) = (Arc::clone(engine), Arc::clone(target));
-                    Err(Box::pin(async move {
-                        let extended = match seen.is_enforced() {
-                            true => extending.await,
-                            false => engine.look(&target, extending).await,
-                        };
-                        ended(&seen, AcquireOutcome::Reentered, extended)
-                    }))
-                }
-            };
+            // What takes a round trip enters again below, where it can be passed over (S-34).
+            if let Ok(result) = re_enter(around.stand, reentry, options) {
+                return Ok(ended(&seen, AcquireOutcome::Reentered, result));
+            }
         }
         Enclosing::InTheWay(detail) => {
             let error = LockError::WouldDeadlock { key: target.key().to_string(), detail };
@@ -193,7 +187,7 @@ fn start(wanted: &mut Wanted) -> Started {
     let started = Instant::now();
     let seen = seen.timed_from(started);
     let span = seen.span();
-    let contention = Contention { engine, target, options, permits, writer: None, started, seen };
+    let contention = Contention { engine, target, options, permits, inside: None, started, seen };
     let enforced = contention.seen.is_enforced();
     Err(match enforced {
         true => Box::pin(span.around(contention.run())),
@@ -223,9 +217,9 @@ struct Contention {
     target: Arc<Target>,
     options: LockOptions,
     permits: u32,
-    /// Who writes around it, if it wants the read side (S-27). By name only, so that waiting keeps no
-    /// write hold alive: one that has ended meanwhile helps nobody in.
-    writer: Option<OwnerId>,
+    /// Its place inside of the write hold around it, if it wants the read side (S-27). Waiting there does
+    /// not keep the write hold: once that has ended, the read waits as any other.
+    inside: Option<ReentryGuard>,
     started: Instant,
     seen: Seen,
 }
@@ -250,17 +244,30 @@ impl Contention {
     async fn take(&mut self) -> Result<(AcquireOutcome, LockGuard), LockError> {
         self.engine.keeper.ensure_running();
         let limit = self.limit();
-        let inside = match self.enter_within(limit).await? {
-            Within::Reentered(guard) => return Ok((AcquireOutcome::Reentered, guard)),
-            Within::Writer(inside) => Some(inside),
-            Within::Nothing => None,
-        };
-        self.writer = inside.as_ref().map(|inside| inside.hold().owner.clone());
-        let (how, mut guard) = self.take_hold(limit).await?;
-        if let Some(inside) = inside {
-            guard.set_inside(inside);
+        loop {
+            let inside = match self.enter_within(limit).await? {
+                Within::Reentered(guard) => return Ok((AcquireOutcome::Reentered, guard)),
+                Within::Writer(inside) => inside,
+                Within::Nothing => return self.take_hold(limit).await,
+            };
+            let asker = inside.asker();
+            self.inside = Some(inside);
+            let taken = asker.drive(self.take_hold(limit)).await;
+            // Passed over, it lines up again inside of the write hold (S-34).
+            let inside = self.inside.take();
+            if let Some(taken) = taken {
+                let (how, mut guard) = taken?;
+                if let Some(inside) = inside {
+                    guard.set_inside(inside);
+                }
+                return Ok((how, guard));
+            }
         }
-        Ok((how, guard))
+    }
+
+    /// The owner of the write hold around it, if it wants the read side inside of that (S-27).
+    fn writer(&self) -> Option<&OwnerId> {
+        self.inside.as_ref().map(|inside| &inside.hold().owner)
     }
 
     /// Takes a hold from the store, or from another task of this process.

@@ -56,7 +56,7 @@ impl Handle {
     fn contention(&self, target: Arc<Target>, options: LockOptions, seen: Seen) -> Contention {
         let (engine, started) = (Arc::clone(self.engine()), Instant::now());
         let seen = seen.timed_from(started);
-        Contention { engine, target, options, permits: 1, writer: None, started, seen }
+        Contention { engine, target, options, permits: 1, inside: None, started, seen }
     }
 }
 

@@ -6,7 +6,8 @@
 //! encloses it, or was around one that does when that went inside.
 //!
 //! A waiter is told that its turn has come, and goes inside when it is polled. One that is not polled
-//! for [`TURN`] is passed over, and lines up again when it is polled (S-34).
+//! for [`TURN`] is passed over, and lines up again when it is polled; so is one that is inside and asks
+//! the store (S-34): see [`life`].
 //!
 //! # Invariants
 //!
@@ -14,7 +15,9 @@
 //! 2. A waiter stands behind every earlier one that it conflicts with, unless that one may be waiting
 //!    for a re-entry around the later one.
 //! 3. Leaving, from inside or from the line, tells the waiters whose turn it then is (S-17).
-//! 4. Wakers are called after the mutex is unlocked: they may come back here.
+//! 4. Wakers and what gives a grant back are called after the mutex is unlocked: they may come back here.
+
+mod life;
 
 use std::fmt;
 use std::future::poll_fn;
@@ -26,11 +29,12 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
+use self::life::{Afterwards, Asking};
 use super::Hold;
 use super::claim::Claim;
 use crate::store::LockKind;
 
-/// How long a turn waits for its waiter to be polled (S-34).
+/// How long a turn waits for its waiter to be polled, and a waiter for one that asks the store (S-34).
 const TURN: Duration = Duration::from_secs(1);
 
 /// Calls the function it is given with the re-entries of the hold that enclose the caller, from the
@@ -84,6 +88,14 @@ struct Inside {
     /// The last that is around it; zero for none.
     parent: u64,
     claim: Claim,
+    /// None once it is a guard, or about to be.
+    asking: Option<Asking>,
+}
+
+impl Inside {
+    fn new(id: u64, parent: u64, claim: Claim) -> Self {
+        Self { id, parent, claim, asking: None }
+    }
 }
 
 struct Waiter {
@@ -92,6 +104,8 @@ struct Waiter {
     /// The re-entries around it.
     around: Vec<u64>,
     standing: Standing,
+    /// When it last gave a sign of life.
+    polled_at: Instant,
     waker: Waker,
 }
 
@@ -135,7 +149,7 @@ impl Reentries {
             crowd.last_id = before >> 2;
             if before & ALONE != 0 {
                 let id = crowd.next_id();
-                crowd.inside.push(Inside { id, parent: 0, claim: Claim::Whole });
+                crowd.inside.push(Inside::new(id, 0, Claim::Whole));
             }
         }
         crowd
@@ -148,16 +162,21 @@ impl Reentries {
         // A waiter that is not in line any more is inside.
         let place = state.line_up_again(id, now)?;
         state.line[place].waker.clone_from(waker);
+        let passed_over = state.pass_over(None, place + 1, now);
         let Waiter { claim, around, .. } = &state.line[place];
         if state.has_to_wait(claim, around, place) {
-            return Some(state.next_look(place, now));
+            let look = state.next_look(place, now);
+            drop(state);
+            passed_over.finish();
+            return Some(look);
         }
         let waiter = state.line.remove(place);
         let parent = state.last_of(&waiter.around);
-        state.inside.push(Inside { id: waiter.id, parent, claim: waiter.claim });
+        state.inside.push(Inside::new(waiter.id, parent, waiter.claim));
         // Others may share with it.
         let called = state.call(now);
         drop(state);
+        passed_over.finish();
         called.into_iter().for_each(Waker::wake);
         None
     }
@@ -167,11 +186,12 @@ impl Reentries {
             return;
         }
         let mut state = self.lock();
-        state.remove(id);
+        let _left = state.remove(id);
         if state.line.is_empty() {
             if state.inside.is_empty() {
                 self.word.store(state.last_id << 2, Ordering::Release);
             }
+            drop(state);
             return;
         }
         let called = state.call(Instant::now());
@@ -223,14 +243,17 @@ impl State {
         self.last_id
     }
 
-    fn remove(&mut self, id: u64) {
+    /// Returns what was inside, to be dropped after the mutex is unlocked (invariant 4).
+    fn remove(&mut self, id: u64) -> Option<Inside> {
         let Some(at) = self.inside.iter().position(|inside| inside.id == id) else {
-            return self.line.retain(|waiter| waiter.id != id);
+            self.line.retain(|waiter| waiter.id != id);
+            return None;
         };
-        let parent = self.inside.remove(at).parent;
+        let left = self.inside.remove(at);
         for orphan in self.inside.iter_mut().filter(|inside| inside.parent == id) {
-            orphan.parent = parent;
+            orphan.parent = left.parent;
         }
+        Some(left)
     }
 
     /// True if it waits for one that is inside, or for one of the first `behind` in line.
@@ -267,21 +290,8 @@ impl State {
             self.line.push(waiter);
         }
         self.line[place].standing = Standing::Waits;
-        for earlier in &mut self.line[..place] {
-            if matches!(earlier.standing, Standing::Called(since) if now >= since + TURN) {
-                earlier.standing = Standing::PassedOver;
-            }
-        }
+        self.line[place].polled_at = now;
         Some(place)
-    }
-
-    /// When a waiter at this place looks for one to pass over.
-    fn next_look(&self, place: usize, now: Instant) -> Instant {
-        let called = self.line[..place].iter().filter_map(|earlier| match earlier.standing {
-            Standing::Called(since) => Some(since),
-            Standing::Waits | Standing::PassedOver => None,
-        });
-        called.min().unwrap_or(now) + TURN
     }
 
     /// Notes whose turn it is, and returns how to tell them.
@@ -332,20 +342,28 @@ impl ReentryGuard {
             return Ok(Self { hold: Arc::clone(hold), id });
         }
         let mut state = reentries.lock();
+        let mut passed_over = Afterwards::default();
         let parent = match state.obvious_parent(enclosing) {
-            Some(parent) => parent,
+            Some(parent) => Ok(parent),
             None => {
                 let around = state.around(enclosing);
-                if let Some(obstacle) = state.obstacle(&claim, &around) {
-                    return Err(obstacle);
+                let mut obstacle = state.obstacle(&claim, &around);
+                if obstacle.is_some() {
+                    let behind = state.line.len();
+                    passed_over = state.pass_over(Some(&claim), behind, Instant::now());
+                    obstacle = state.obstacle(&claim, &around);
                 }
-                state.last_of(&around)
+                obstacle.map_or_else(|| Ok(state.last_of(&around)), Err)
             }
         };
-        let id = state.next_id();
-        state.inside.push(Inside { id, parent, claim });
+        let entered = parent.map(|parent| {
+            let id = state.next_id();
+            state.inside.push(Inside::new(id, parent, claim));
+            id
+        });
         drop(state);
-        Ok(Self { hold: Arc::clone(hold), id })
+        passed_over.finish();
+        entered.map(|id| Self { hold: Arc::clone(hold), id })
     }
 
     /// Lines up; [`turn`](Self::turn) waits. `None` if so many are in line already.
@@ -361,8 +379,9 @@ impl ReentryGuard {
         }
         let id = state.next_id();
         let around = state.around(enclosing);
-        let (standing, waker) = (Standing::Waits, Waker::noop().clone());
-        state.line.push(Waiter { id, claim, around, standing, waker });
+        let (standing, polled_at) = (Standing::Waits, Instant::now());
+        let waker = Waker::noop().clone();
+        state.line.push(Waiter { id, claim, around, standing, polled_at, waker });
         drop(state);
         Some(Self { hold: Arc::clone(hold), id })
     }

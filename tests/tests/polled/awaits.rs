@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use lock_runtime::LockClient;
+use lock_runtime::{LockClient, MultiLock, MultiMember};
 use lock_tests::poll_count::{Polled, poll_then_drop};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -12,19 +12,12 @@ use crate::{Acquiring, KINDS, clients, lock, ms};
 /// The lease of every lock here. A grant that its contender does not read would keep the lock as long.
 const LEASE: Duration = ms(30_000);
 
-/// The lease of a quorum's, where what a sleeper was granted is only over with its lease.
-const QUORUM_LEASE: Duration = ms(300);
-
-fn lease(kind: &str) -> Duration {
-    if kind == "quorum" { QUORUM_LEASE } else { LEASE }
-}
-
 /// A second for the sleeper, a look at it every half second, and some round trips.
 const BOUND: Duration = ms(1_000 + 500 + 200);
 
 /// Polls a future that often, as an executor would, and leaves it where it is then. True if it is
 /// done before.
-async fn polled(acquiring: &mut Acquiring, polls: usize) -> bool {
+pub(crate) async fn polled(acquiring: &mut Acquiring, polls: usize) -> bool {
     let polled = timeout(ms(100), poll_then_drop(acquiring.as_mut(), polls)).await;
     match polled {
         Ok(Polled::Completed(guard)) => {
@@ -54,7 +47,7 @@ async fn goes_on(behind: Acquiring, mut sleeper: Acquiring, what: &str) {
 #[tokio::test(start_paused = true)]
 async fn a_sleeper_before_a_free_lock_is_passed_over() {
     for kind in KINDS {
-        let [client, _] = clients(kind, lease(kind));
+        let [client, _] = clients(kind, LEASE);
         let mut polls = 1;
         loop {
             let what = format!("{kind}, {polls} polls");
@@ -69,13 +62,34 @@ async fn a_sleeper_before_a_free_lock_is_passed_over() {
     }
 }
 
+/// S-28, S-34: the same before a lock that is made of others, one of them kept by a quorum.
+#[tokio::test(start_paused = true)]
+async fn a_sleeper_before_free_locks_of_two_clients_is_passed_over() {
+    let mut polls = 1;
+    loop {
+        let what = format!("{polls} polls");
+        let ([quorum, _], [client, other]) = (clients("quorum", LEASE), clients("write", LEASE));
+        let write = MultiMember::write(&client.rw_lock("free"));
+        let both = MultiLock::of([quorum.mutex("free").into(), write]);
+        let mut sleeper: Acquiring = Box::pin(both.lock());
+        if polled(&mut sleeper, polls).await {
+            break;
+        }
+        goes_on(Box::pin(both.lock()), sleeper, &what).await;
+        let after = timeout(BOUND, lock(&other, "write", "free")).await;
+        drop(after.unwrap_or_else(|_| panic!("{what}: left held")).unwrap());
+        polls += 1;
+    }
+    assert!(polls > 2, "it had one await point for two locks");
+}
+
 /// S-34: another process held the lock; the sleeper was asking, subscribing, asking again, waiting.
 #[tokio::test(start_paused = true)]
 async fn a_sleeper_behind_another_process_is_passed_over() {
     for kind in KINDS {
         for polls in 1..8 {
             let what = format!("{kind}, {polls} polls");
-            let [holder, client] = clients(kind, lease(kind));
+            let [holder, client] = clients(kind, LEASE);
             let held = lock(&holder, kind, "held").await.unwrap();
             let mut sleeper = lock(&client, kind, "held");
             assert!(!polled(&mut sleeper, polls).await, "{what}: took a lock that was held");

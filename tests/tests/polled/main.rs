@@ -4,6 +4,7 @@
 
 mod awaits;
 mod far;
+mod inside;
 mod line;
 mod redis;
 mod runtimes;
@@ -11,6 +12,7 @@ mod stress;
 
 use std::num::NonZeroU32;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use far::Far;
@@ -46,21 +48,27 @@ fn lock(client: &LockClient, kind: &str, name: &str) -> Acquiring {
 
 /// Two processes that share locks in memory, each answer a few milliseconds away.
 fn clients(kind: &str, lease: Duration) -> [LockClient; 2] {
-    let store = MemoryStore::new();
-    [client(kind, store.peer(), lease), client(kind, store, lease)]
+    let servers = servers(kind);
+    [client(kind, &servers, lease), client(kind, &servers, lease)]
 }
 
-fn client(kind: &str, store: MemoryStore, lease: Duration) -> LockClient {
+/// The servers that keep the locks of that kind.
+fn servers(kind: &str) -> Vec<MemoryStore> {
+    let count = if kind == "quorum" { 3 } else { 1 };
+    (0..count).map(|_| MemoryStore::new()).collect()
+}
+
+fn client(kind: &str, servers: &[MemoryStore], lease: Duration) -> LockClient {
     let options = LockOptions::builder().lease(Lease::Watchdog(lease)).build().unwrap();
     // Long enough to hand on what a far store has granted.
     let builder = LockClient::builder().options(options).handoff_window(ms(100));
-    let far = Far::new(store);
     if kind == "quorum" {
-        let stores: [std::sync::Arc<dyn Store>; 1] = [std::sync::Arc::new(far)];
+        let stores =
+            servers.iter().map(|server| Arc::new(Far::new(server.peer())) as Arc<dyn Store>);
         let quorum = lock_runtime::Quorum::builder().client(builder);
         return quorum.stores(stores).unwrap().client().clone();
     }
-    builder.store(far).unwrap()
+    builder.store(Far::new(servers[0].peer())).unwrap()
 }
 
 /// Polls a future once: it lines up, or asks the store, and is then left alone.

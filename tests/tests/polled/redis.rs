@@ -119,3 +119,59 @@ async fn an_unread_grant_lasts_one_lease() {
     theirs.unwrap().release().await.unwrap();
     timeout(SOON, sleeper).await.expect("no turn").unwrap().release().await.unwrap();
 }
+
+/// S-27, S-34: a read that is asked for inside of a write and then not polled. Its grant is given back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sleeping_read_inside_a_write_is_passed_over() {
+    let server = RedisServer::start().await;
+    let other = connect(&server, "write").await;
+    let proxy = Proxy::start(server.port()).await;
+    // Longer than this test takes.
+    let options = LockOptions::builder().lease(Lease::Watchdog(ms(60_000))).build().unwrap();
+    let client = LockClient::builder().options(options).connect(&proxy.url()).await.unwrap();
+    let outer = client.rw_lock("k").write().await.unwrap();
+    let mut sleeper: Acquiring = Box::pin(client.rw_lock("k").read());
+    let inside = async {
+        proxy.delay_replies(ms(100));
+        assert!(futures_util::poll!(&mut sleeper).is_pending());
+        // The mode, the write and the read.
+        let granted = async || server.client().hgetall("k").await.len() == 3;
+        lock_tests::eventually(SOON, "it is granted", granted).await;
+        let start = Instant::now();
+        let next = timeout(Duration::from_secs(20), client.rw_lock("k").write()).await;
+        let next = next.expect("hangs").unwrap();
+        let waited = start.elapsed();
+        assert!(waited <= ms(1_000) + SOON, "waited {waited:?}");
+        next.release().await.unwrap();
+    };
+    outer.run(inside).await.unwrap();
+    outer.release().await.unwrap();
+    let theirs = timeout(SOON, other.rw_lock("k").write()).await.expect("left held").unwrap();
+    theirs.release().await.unwrap();
+    timeout(SOON, sleeper).await.expect("no turn").unwrap().release().await.unwrap();
+}
+
+/// S-29, S-34: what a quorum's contender was granted is given back at all servers as it is passed over.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_grant_of_a_sleeping_quorum_contender_is_given_back() {
+    let servers =
+        [RedisServer::start().await, RedisServer::start().await, RedisServer::start().await];
+    // Longer than this test takes.
+    let options = LockOptions::builder().lease(Lease::Watchdog(ms(60_000))).build().unwrap();
+    let builder = LockClient::builder().options(options);
+    let quorum = Quorum::builder().client(builder);
+    let quorum = quorum.connect(servers.each_ref().map(RedisServer::url)).await.unwrap();
+    let client = quorum.client();
+    let sleeper = polled_once(lock(client, "quorum", "k")).await;
+    for server in &servers {
+        let granted = async || !server.client().hgetall("k").await.is_empty();
+        lock_tests::eventually(SOON, "it is granted", granted).await;
+    }
+    let start = Instant::now();
+    let guard = timeout(Duration::from_secs(20), lock(client, "quorum", "k")).await;
+    let guard = guard.expect("hangs").unwrap();
+    let waited = start.elapsed();
+    assert!(waited <= ms(1_500) + SOON, "waited {waited:?}");
+    guard.release().await.unwrap();
+    timeout(SOON, sleeper).await.expect("no turn").unwrap().release().await.unwrap();
+}

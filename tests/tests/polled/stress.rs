@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_runtime::{LockClient, LockGuard, MemoryStore};
+use lock_runtime::LockGuard;
 use tokio::time::{Instant, sleep};
 
 use crate::{Acquiring, KINDS, lock, ms};
@@ -30,9 +30,7 @@ async fn random_sleepers_exclude_each_other_and_all_get_on() {
 async fn run(kind: &str, seed: u64) {
     const TASKS: usize = 8;
     let mut random = fastrand::Rng::with_seed(seed);
-    let store = MemoryStore::new();
-    let clients: Vec<LockClient> =
-        (0..2).map(|_| crate::client(kind, store.peer(), ms(900))).collect();
+    let clients = crate::clients(kind, ms(900));
     let mut tasks: Vec<Task> = (0..TASKS).map(|_| Task::Idle).collect();
     let mut grants = [0; TASKS];
     let mut last_token = 0;

@@ -49,7 +49,8 @@ struct Lines {
 /// Where the line of one owner ends.
 struct Line {
     last: u64,
-    last_release: u64,
+    /// The number of the last release; told to those ahead of it.
+    last_release: watch::Sender<u64>,
     length: usize,
     end: oneshot::Receiver<()>,
 }
@@ -92,12 +93,18 @@ impl Server {
         let (done, end) = oneshot::channel();
         let before = lines.by_owner.remove(owner);
         let length = before.as_ref().map_or(0, |line| line.length);
-        let earlier_release = before.as_ref().map_or(0, |line| line.last_release);
-        let last_release = if releases { number } else { earlier_release };
+        let (before, last_release) = match before {
+            Some(line) => (Some(line.end), line.last_release),
+            None => (None, watch::Sender::new(0)),
+        };
+        if releases {
+            last_release.send_replace(number);
+        }
+        let releases = last_release.subscribe();
         let line = Line { last: number, last_release, length: length + 1, end };
         lines.by_owner.insert(owner.clone(), line);
-        let before = before.map(|line| line.end);
-        Turn { server: Arc::clone(self), owner: owner.clone(), number, length, before, _done: done }
+        let (server, owner) = (Arc::clone(self), owner.clone());
+        Turn { server, owner, number, length, before, releases, _done: done }
     }
 
     /// True if nothing is under way.
@@ -132,10 +139,14 @@ impl Server {
             Effect::None => false,
             Effect::Taken if !granted => true,
             // With nobody there for the verdict, they release it themselves, behind this (S-21).
-            Effect::Taken | Effect::Unknown => {
-                let verdict = verdict.wait_for(|verdict| *verdict != Verdict::Open).await;
-                verdict.is_ok_and(|verdict| *verdict == Verdict::Lost)
-            }
+            Effect::Taken | Effect::Unknown => tokio::select! {
+                biased;
+                verdict = verdict.wait_for(|verdict| *verdict != Verdict::Open) => {
+                    verdict.is_ok_and(|verdict| *verdict == Verdict::Lost)
+                }
+                // The future that counts the votes is not polled, and the grant was given up (S-34).
+                () = turn.superseded() => false,
+            },
         };
         if undo {
             let answers = granted.then_some(answers);
@@ -302,6 +313,8 @@ pub(super) struct Turn {
     /// How many were ahead.
     length: usize,
     before: Option<oneshot::Receiver<()>>,
+    /// The number of the last release in the line.
+    releases: watch::Receiver<u64>,
     /// Dropped with this: the end for which the next one waits.
     _done: oneshot::Sender<()>,
 }
@@ -316,8 +329,16 @@ impl Turn {
 
     /// True if a release waits behind this, which will see to what is left.
     fn is_superseded(&self) -> bool {
-        let lines = self.server.lines();
-        lines.by_owner.get(&self.owner).is_some_and(|line| line.last_release > self.number)
+        *self.releases.borrow() > self.number
+    }
+
+    /// Resolves once a release waits behind this.
+    async fn superseded(&mut self) {
+        let number = self.number;
+        if self.releases.wait_for(|last| *last > number).await.is_err() {
+            // The line is gone, and no release will come.
+            std::future::pending().await
+        }
     }
 }
 
