@@ -16,9 +16,15 @@ struct Peer<'a> {
     world: &'a World,
     name: &'a str,
     owner: &'a str,
+    /// How long it waits, in milliseconds: a `tryLock` says how long.
+    patience: f64,
 }
 
-impl Peer<'_> {
+impl<'a> Peer<'a> {
+    fn new(world: &'a World, name: &'a str, owner: &'a str) -> Self {
+        Self { world, name, owner, patience: PATIENCE }
+    }
+
     async fn cmd(&self, words: &[&str]) {
         self.world.server.client().cmd(words).await;
     }
@@ -45,11 +51,6 @@ impl Peer<'_> {
 
     /// Lines up behind the last waiter, or behind the holder's lease.
     async fn line_up(&self) {
-        self.line_up_for(PATIENCE).await;
-    }
-
-    /// As `tryLock` with a time to wait, in milliseconds, does.
-    async fn line_up_for(&self, patience: f64) {
         self.sweep().await;
         let mut from = self.world.now().await;
         if let Ttl::Left(lease) = self.world.server.client().pttl(self.name).await {
@@ -58,7 +59,7 @@ impl Peer<'_> {
         if let Some(last) = self.world.queue(self.name).await.last() {
             from = self.world.score(self.name, last).await.unwrap_or(from);
         }
-        let ends = (from + patience).to_string();
+        let ends = (from + self.patience).to_string();
         self.cmd(&["ZADD", &self.ends(), &ends, self.owner]).await;
         self.cmd(&["RPUSH", &self.queue(), self.owner]).await;
     }
@@ -74,7 +75,7 @@ impl Peer<'_> {
         self.cmd(&["LREM", &self.queue(), "1", self.owner]).await;
         self.cmd(&["ZREM", &self.ends(), self.owner]).await;
         for other in self.world.queue(self.name).await {
-            let back = (-PATIENCE).to_string();
+            let back = (-self.patience).to_string();
             self.cmd(&["ZINCRBY", &self.ends(), &back, &other]).await;
         }
         self.cmd(&["HSET", self.name, self.owner, "1"]).await;
@@ -96,7 +97,7 @@ impl Peer<'_> {
 async fn releases_are_told_both_ways() {
     let world = World::start().await;
     let client = world.client_that_only_listens().await;
-    let java = Peer { world: &world, name: "j", owner: "java:1" };
+    let java = Peer::new(&world, "j", "java:1");
     assert!(java.take().await);
     let (first, _) = world.waiter(&client, "j").await;
     let heard = world.server.subscribe_log(&channel("j", java.owner)).await;
@@ -135,7 +136,7 @@ async fn an_unmarked_hold_of_redisson_is_waited_for() {
     .enumerate()
     {
         let name = format!("u{n}");
-        let java = Peer { world: &world, name: &name, owner };
+        let java = Peer::new(&world, &name, owner);
         assert!(java.take().await);
         let (waiting, place) = world.waiter(&client, &name).await;
         assert_eq!(world.queue(&name).await, [place], "{owner}");
@@ -152,7 +153,7 @@ async fn an_unmarked_hold_of_redisson_is_waited_for() {
 async fn a_shifted_place_is_put_right() {
     let world = World::start().await;
     let client = world.client_with_places(Duration::from_millis(600)).await;
-    let java = Peer { world: &world, name: "f", owner: "java:1" };
+    let java = Peer::new(&world, "f", "java:1");
     java.line_up().await;
     let (waiting, owner) = world.waiter(&client, "f").await;
     assert!(java.take().await, "not next");
@@ -175,7 +176,7 @@ async fn nobody_loses_its_turn_to_redissons_patience() {
     // Refreshed too seldom to be put right in time.
     let lease = Duration::from_secs(20);
     let client = world.client_with_places(lease).await;
-    let [one, two] = ["java:1", "java:2"].map(|owner| Peer { world: &world, name: "t", owner });
+    let [one, two] = ["java:1", "java:2"].map(|owner| Peer::new(&world, "t", owner));
     let (first, head) = world.waiter_behind_a_holder(&client, "t").await;
     one.line_up().await;
     let (second, _) = world.waiter(&client, "t").await;
@@ -208,7 +209,7 @@ async fn a_place_behind_redisson_has_time_for_its_patience_alone() {
     let long =
         LockOptions::builder().lease(Lease::Fixed(Duration::from_secs(120))).build().unwrap();
     let holder = client.fair_mutex("e").with(long).lock().await.unwrap();
-    let [one, two] = ["java:1", "java:2"].map(|owner| Peer { world: &world, name: "e", owner });
+    let [one, two] = ["java:1", "java:2"].map(|owner| Peer::new(&world, "e", owner));
     one.line_up().await;
     two.line_up().await;
     holder.release().await.unwrap();
@@ -217,14 +218,51 @@ async fn a_place_behind_redisson_has_time_for_its_patience_alone() {
     let earlier_lease = extra("e", &owner).await;
     assert!((PATIENCE - 10_000.0..=PATIENCE).contains(&earlier_lease), "{earlier_lease}");
 
-    let [one, two] = ["java:1", "java:2"].map(|owner| Peer { world: &world, name: "p", owner });
-    let holder = Peer { world: &world, name: "p", owner: "java:3" };
+    let [one, two] = ["java:1", "java:2"].map(|owner| Peer::new(&world, "p", owner));
+    let holder = Peer::new(&world, "p", "java:3");
     assert!(holder.take().await);
     one.line_up().await;
-    two.line_up_for(7_000.0).await;
+    Peer { patience: 7_000.0, ..two }.line_up().await;
     let (_waits, owner) = world.waiter(&client, "p").await;
     let both = extra("p", &owner).await;
     assert!((PATIENCE - 3_000.0..=PATIENCE + 7_000.0).contains(&both), "{both}");
+}
+
+/// S-26: nobody loses its turn either to a Redisson client with more patience than usual, or with a part of it
+/// left only, whatever the lease of the holder is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_loses_its_turn_to_another_patience() {
+    let world = World::start().await;
+    let client = world.client_with_places(Duration::from_secs(20)).await;
+    for (name, lease, patience, waited, ours_ahead) in [
+        ("more", 30, 2.0 * PATIENCE, 0.0, false),
+        ("behind-a-lease", 300, PATIENCE, 340_000.0, false),
+        ("behind-ours", 300, PATIENCE, 40_000.0, true),
+        ("behind-ours-with-more", 30, 3.0 * PATIENCE, 1_000.0, true),
+    ] {
+        let lease = LockOptions::builder().lease(Lease::Fixed(Duration::from_secs(lease)));
+        let holder = client.fair_mutex(name).with(lease.build().unwrap()).lock().await.unwrap();
+        let ahead = if ours_ahead { Some(world.waiter(&client, name).await.0) } else { None };
+        let java = Peer { patience, ..Peer::new(&world, name, "java:1") };
+        java.line_up().await;
+        let since = (-waited).to_string();
+        java.cmd(&["ZINCRBY", &java.ends(), &since, java.owner]).await;
+        let (first, one) = world.waiter(&client, name).await;
+        let (second, two) = world.waiter(&client, name).await;
+        holder.release().await.unwrap();
+        if let Some(ahead) = ahead {
+            granted(ahead).await.release().await.unwrap();
+        }
+        assert!(java.take().await, "{name}: not next");
+        // Whoever lines up sweeps the line first.
+        let (third, three) = world.waiter(&client, name).await;
+        assert_eq!(world.queue(name).await, [one, two, three], "{name}");
+        java.unlock().await;
+        for ours in [first, second, third] {
+            granted(ours).await.release().await.unwrap();
+        }
+        world.nothing_left(name).await;
+    }
 }
 
 /// S-26: when the last of ours leaves, the line stays for as long as Redisson's clients may wait in it.
@@ -232,7 +270,7 @@ async fn a_place_behind_redisson_has_time_for_its_patience_alone() {
 async fn a_line_outlives_our_waiters() {
     let world = World::start().await;
     let client = world.client().await;
-    let java = Peer { world: &world, name: "o", owner: "java:1" };
+    let java = Peer::new(&world, "o", "java:1");
     let (ours, holder) = world.waiter_behind_a_holder(&client, "o").await;
     java.line_up().await;
     holder.release().await.unwrap();
@@ -254,7 +292,7 @@ async fn a_line_outlives_our_waiters() {
 async fn a_place_that_redisson_swept_is_taken_anew() {
     let world = World::start().await;
     let client = world.client_with_places(Duration::from_millis(900)).await;
-    let [one, two] = ["java:1", "java:2"].map(|owner| Peer { world: &world, name: "x", owner });
+    let [one, two] = ["java:1", "java:2"].map(|owner| Peer::new(&world, "x", owner));
     assert!(one.take().await);
     let (waiting, owner) = world.waiter(&client, "x").await;
     two.line_up().await;
@@ -276,7 +314,7 @@ async fn a_place_that_redisson_swept_is_taken_anew() {
 async fn a_dead_redisson_client_is_swept_when_its_time_is_over() {
     let world = World::start().await;
     let client = world.client_with_places(Duration::from_secs(1)).await;
-    let java = Peer { world: &world, name: "d", owner: "java:1" };
+    let java = Peer::new(&world, "d", "java:1");
     java.line_up().await;
     let (waiting, _) = world.waiter(&client, "d").await;
     assert!(world.holder("d").await.is_none() && !waiting.is_finished(), "overtook");
@@ -300,7 +338,7 @@ async fn killed_behind(world: &World, name: &str, lease: Duration, peers: &[usiz
     for count in peers {
         for _ in 0..*count {
             let owner: &str = format!("java:{}", javas.len()).leak();
-            javas.push(Peer { world, name: name.to_owned().leak(), owner });
+            javas.push(Peer::new(world, name.to_owned().leak(), owner));
             javas.last().unwrap().line_up().await;
         }
         let before = world.queue(name).await.len();
