@@ -1,5 +1,6 @@
 //! Inside one hold: re-entries that are left alone while they ask the store, or in line (S-6, S-27).
 
+use std::cell::RefCell;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -221,6 +222,63 @@ async fn many_sleepers_in_line_cost_a_second_in_all() {
         };
         outer.run(inside).await.unwrap();
     }
+}
+
+/// S-34: also where the first in line is polled and waits for what is around the sleepers.
+#[tokio::test(start_paused = true)]
+async fn many_sleepers_behind_an_outsider_cost_a_second_in_all() {
+    let [client, _] = clients("write", LEASE);
+    let outer = write_hold(&client, false).await;
+    let inside = async {
+        let around = write(&client).await.unwrap();
+        let within = async {
+            let first = write(&client).await.unwrap();
+            let mut sleepers = Vec::new();
+            for _ in 0..5 {
+                sleepers.push(polled_once(write(&client)).await);
+            }
+            first.release().await.unwrap();
+            goes_on(write(&client), "behind an outsider").await.release().await.unwrap();
+        };
+        let around = async {
+            around.run(within).await.unwrap();
+            around.release().await.unwrap();
+        };
+        let (outsider, ()) = tokio::join!(write(&client), around);
+        outsider.unwrap().release().await.unwrap();
+    };
+    outer.run(inside).await.unwrap();
+}
+
+/// S-34: a waiter whose turn has not come keeps its place, though it is not polled, when a sleeper that it has
+/// nothing to do with is passed over.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_whose_turn_has_not_come_keeps_its_place() {
+    let [client, _] = clients("write", LEASE);
+    let outer = write_hold(&client, true).await;
+    let another = || Box::pin(client.mutex("another").lock()) as Acquiring;
+    let order = RefCell::new(Vec::new());
+    let inside = async {
+        let first = another().await.unwrap();
+        let sleeper = polled_once(another()).await;
+        let behind = async {
+            let guard = another().await.unwrap();
+            order.borrow_mut().push("behind");
+            guard.release().await.unwrap();
+        };
+        let beside = async {
+            let _read = polled_once(read(&client)).await;
+            goes_on(write(&client), "beside a sleeping read").await.release().await.unwrap();
+            let mut sleeper = polled_once(sleeper).await;
+            first.release().await.unwrap();
+            let guard = (&mut sleeper).await.unwrap();
+            order.borrow_mut().push("sleeper");
+            guard.release().await.unwrap();
+        };
+        tokio::join!(behind, beside);
+    };
+    outer.run(inside).await.unwrap();
+    assert_eq!(*order.borrow(), ["sleeper", "behind"]);
 }
 
 /// S-17, S-34: sleepers that are dropped leave nothing, whichever state they were in.

@@ -48,7 +48,7 @@ fn is_asleep(polled_at: Instant, now: Instant) -> bool {
 impl State {
     /// Passes over futures that are not polled and that the first `behind` in line wait for, or a caller
     /// with that claim: those who ask the store for longer than a second, and those whose turn has been
-    /// there for as long. Those whose turn would then come and who are asleep as well go with them, so
+    /// there for as long. Those whose turn comes thereby and who are asleep as well go with them, so
     /// that many cost a second in all.
     pub(super) fn pass_over(
         &mut self,
@@ -78,17 +78,16 @@ impl State {
                 place += 1;
             }
         }
-        if any {
+        while any {
+            afterwards.called.extend(self.call(now));
+            any = false;
             for earlier in &mut self.line[..behind] {
-                match earlier.standing {
-                    Standing::PassedOver => {}
-                    Standing::Waits if is_asleep(earlier.polled_at, now) => {
-                        earlier.standing = Standing::PassedOver;
-                    }
-                    Standing::Waits | Standing::Called(_) => break,
+                let called = matches!(earlier.standing, Standing::Called(_));
+                if called && is_asleep(earlier.polled_at, now) {
+                    earlier.standing = Standing::PassedOver;
+                    any = true;
                 }
             }
-            afterwards.called = self.call(now);
         }
         afterwards
     }
