@@ -14,6 +14,7 @@ mod attempt;
 mod contend;
 mod enclosing;
 mod engine;
+mod grace;
 mod handle;
 mod line;
 mod look;
@@ -33,6 +34,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use self::contend::{Contended, Contender};
 use self::enclosing::{Enclosing, Within, enclosing, enter, re_enter};
+use self::grace::Grace;
 pub(crate) use self::handle::Handle;
 use self::share::Joined;
 use self::share::Readers;
@@ -61,6 +63,8 @@ pub(crate) struct Engine {
     /// Told when `contenders` falls to zero.
     pub(crate) no_contenders: Notify,
     pub(crate) readers: Readers,
+    /// Whoever gives locks back when the grace of a shutdown is over.
+    pub(crate) grace: Grace,
     /// Engines of locks over this client and others, which end with it.
     dependents: Mutex<Vec<Arc<Engine>>>,
 }
