@@ -312,6 +312,33 @@ async fn a_body_over_the_buffer_arrives_whole() {
     assert!(seen.ends_with(&format!("\r\n\r\n{body}")), "{} bytes came back", seen.len());
 }
 
+/// An upload that is larger than what is read at once, and stalls: the end of the connection is behind all
+/// that the client has sent, in the buffers of both systems.
+#[tokio::test]
+async fn a_client_that_vanishes_amid_a_large_upload_leaves_the_line() {
+    for sent in [Some(200_000), Some(1_000_000), None] {
+        let server = Server::start(|layer| layer).await;
+        let mut client = server.connect().await;
+        client.write_all(&head("content-length: 100000000")).await.unwrap();
+        let piece = vec![b'x'; 50_000];
+        let mut left = sent.unwrap_or(usize::MAX);
+        while left > 0 {
+            // With `None`, until the server takes no more for a while.
+            let write =
+                timeout(Duration::from_millis(50), client.write(&piece[..left.min(50_000)]));
+            let Ok(written) = write.await else { break };
+            left -= written.unwrap();
+            if sent.is_none() && left < usize::MAX - 20_000_000 {
+                break;
+            }
+        }
+        server.waiting(1).await;
+        sleep(Duration::from_millis(100)).await;
+        drop(client);
+        server.nobody_is_left(&format!("{sent:?}")).await;
+    }
+}
+
 /// The second request of a connection is in the socket while the first one waits.
 #[tokio::test]
 async fn pipelined_requests_are_served_in_their_order() {
