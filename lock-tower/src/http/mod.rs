@@ -298,11 +298,13 @@ mod layer;
 mod peek;
 mod plan;
 mod read_ahead;
+mod reaper;
 mod refusal;
 mod responder;
 mod retry;
 mod route;
 mod route_index;
+mod seen_routes;
 mod service;
 mod serving;
 #[cfg(feature = "tonic")]
@@ -316,7 +318,7 @@ pub use future::HttpLockFuture;
 pub use key::{KeyError, KeyExtractor};
 pub use layer::HttpLockLayer;
 pub use lock_runtime::policy::{
-    BusyStatus, HoldUntil, OnDisconnect, OnMissingKey as OnMissing, SafeMethods,
+    BusyStatus, HoldUntil, Methods, OnDisconnect, OnMissingKey as OnMissing, SafeMethods,
 };
 pub use read_ahead::ReadAheadBody;
 pub use refusal::{Refusal, RefusalKind};
