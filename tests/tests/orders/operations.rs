@@ -163,7 +163,7 @@ async fn a_wrong_configuration_is_no_start() {
         (&directory.path().join("nowhere.toml"), "nowhere.toml"),
     ];
     for (n, (file, reason)) in cases.into_iter().enumerate() {
-        let envs = [("CONFIG", file.to_str().unwrap()), ("LOCK_URL", "memory:")];
+        let envs = [("CONFIG", file.to_str().unwrap()), ("MYAPP_LOCK_URL", "memory:")];
         let mut process = spawn(n, directory.path(), "memory:", &envs);
         assert!(!process.wait(BOUND).await.success());
         let log = fs::read_to_string(log_file(directory.path(), n)).unwrap();
