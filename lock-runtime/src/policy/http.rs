@@ -158,7 +158,7 @@ pub enum HoldUntil {
     Auto,
     /// When the handler returns.
     Response,
-    /// When the body has ended, failed or been dropped.
+    /// When the body has been sent, to within what buffers take, has failed or been dropped.
     Body,
 }
 

@@ -300,7 +300,7 @@ impl HttpLockLayerBuilder {
 impl HttpLockLayerBuilder {
     /// When the lock is released. Default: [`HoldUntil::Auto`], with the answer if its body is there,
     /// else when the body ends. Say `Response` where streams do not need the lock any more, `Body` where
-    /// also a body that is there must have gone out first.
+    /// also a body that is there must have gone out first, to within what is in buffers.
     pub fn hold(mut self, hold: HoldUntil) -> Self {
         self.literals.http.hold = Some(hold);
         self
