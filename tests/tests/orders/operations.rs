@@ -170,3 +170,16 @@ async fn a_wrong_configuration_is_no_start() {
         assert!(log.contains(reason), "{log}");
     }
 }
+
+/// Only variables with the program's own prefix are its configuration: `LOCK_DIR` is another program's.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn variables_of_other_programs_are_left_alone() {
+    let shop = Shop::open(&[("LOCK_DIR", "/var/lock"), ("LOCK_URL", "nonsense")]).await;
+    assert_eq!(shop.send(0, money("pay", 7, 1)).await.0, StatusCode::OK);
+    // With the prefix it is the program's, and a mistake.
+    let directory = TempDir::new().unwrap();
+    let mut process = spawn(0, directory.path(), "memory:", &[("MYAPP_LOCK_DIR", "/var/lock")]);
+    assert!(!process.wait(BOUND).await.success());
+    let log = fs::read_to_string(log_file(directory.path(), 0)).unwrap();
+    assert!(log.contains("lock.dir: unknown field"), "{log}");
+}
