@@ -304,7 +304,7 @@ pub(crate) type Panic = Box<dyn Any + Send>;
 /// Why what ran under a guard has no result.
 pub(crate) enum Stopped {
     Lost(LockError),
-    /// To be resumed when the lock is released, so that whoever makes an answer of it finds the lock free.
+    /// To be resumed when the lock is released, so that the layer that makes an answer of it finds the lock free.
     Panicked(Panic),
 }
 

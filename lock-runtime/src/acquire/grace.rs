@@ -31,7 +31,7 @@ impl Grace {
         told_until(&self.told, || self.over.load(Ordering::SeqCst)).await;
     }
 
-    /// Ends it; true if anybody has waited for that.
+    /// Ends it; true if a task has waited for that.
     pub(crate) fn end(&self) -> bool {
         let listened = self.listeners.load(Ordering::SeqCst) > 0;
         self.over.store(true, Ordering::SeqCst);

@@ -63,7 +63,7 @@ pub(crate) struct Engine {
     /// Told when `contenders` falls to zero.
     pub(crate) no_contenders: Notify,
     pub(crate) readers: Readers,
-    /// Whoever gives locks back when the grace of a shutdown is over.
+    /// Tells tasks that the grace of a shutdown is over, so that they give their locks back.
     pub(crate) grace: Grace,
     /// Engines of locks over this client and others, which end with it.
     dependents: Mutex<Vec<Arc<Engine>>>,

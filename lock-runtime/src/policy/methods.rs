@@ -9,7 +9,7 @@ use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Unexpected, Visitor
 /// handler answer.
 ///
 /// In a file a list, `"all"`, or `"all but GET, OPTIONS"`. The default is all but GET, HEAD, OPTIONS and TRACE,
-/// which only read: a method that nobody has thought of may write, and locks.
+/// which only read: an unknown method may write, and locks.
 ///
 /// # Examples
 ///

@@ -150,7 +150,7 @@
 //! If the hold is lost while the body is sent, or the body is not sent within [`max_body_hold`] or
 //! [`max_hold`], or the grace of [`shutdown`] is over, it ends with a [`LockBodyError`]; a server then cuts the
 //! HTTP/1.1 connection or resets the HTTP/2 stream, so that no client takes a part for the whole. The lock is
-//! given back then also if nobody polls the body, because the client does not read. A fixed lease, which cannot
+//! given back then also if the server does not poll the body, because the client does not read. A fixed lease, which cannot
 //! have a `max_hold`, ends it as well.
 //!
 //! Bodies are not boxed: [`LockBody`] has the inner one as it is, which has to be `Unpin` for that. A

@@ -1,4 +1,4 @@
-//! What ends the hold of a body that is sent, whether or not anybody polls it.
+//! What ends the hold of a body that is sent, whether or not the server polls it.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -82,8 +82,8 @@ impl GripCell {
     }
 }
 
-/// Gives a lock back whose body nobody polls any more, because its client does not read, and that of any
-/// body when the grace of a shutdown is over. Ends with the body.
+/// Gives the lock of a body back that the server does not poll, because its client does not read, and that of
+/// any body when the grace of a shutdown is over. Ends with the body.
 #[derive(Debug)]
 pub(super) struct Reaper(AbortHandle);
 

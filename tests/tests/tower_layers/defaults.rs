@@ -43,7 +43,7 @@ async fn a_request_waits_ten_seconds() {
     }
 }
 
-/// Whoever sets a wait, is heard: also for as long as it takes.
+/// A wait that was set is kept, also one for as long as it takes.
 #[tokio::test(start_paused = true)]
 async fn a_wait_that_was_set_counts() {
     let forever = LockOptions::builder().wait(Wait::Forever).build().unwrap();

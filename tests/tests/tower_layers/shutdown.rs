@@ -72,7 +72,7 @@ async fn held_bodies_end_with_the_grace() {
     }
 }
 
-/// What ends by itself in time is not cut off, and nobody waits for more than that.
+/// A shutdown waits no longer than it has to.
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_without_bodies_takes_no_longer() {
     let (locks, ..) = two_clients();

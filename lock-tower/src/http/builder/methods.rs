@@ -8,7 +8,7 @@ use super::HttpLockLayerBuilder;
 /// Which requests to lock.
 impl HttpLockLayerBuilder {
     /// Which requests to lock; all others pass. Default: [all but](Self::all_methods_but) GET, HEAD, OPTIONS
-    /// and TRACE, so that a method that nobody has thought of locks. With GET goes HEAD, which routers have
+    /// and TRACE, so that an unknown method locks. With GET goes HEAD, which routers have
     /// GET's handler answer.
     pub fn methods(mut self, methods: impl IntoIterator<Item = Method>) -> Self {
         self.literals.http.methods = Some(Methods::These(names(methods)));
