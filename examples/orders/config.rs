@@ -14,14 +14,14 @@ use crate::Failure;
 /// What holds where `CONFIG` names no file.
 const BUILT_IN: &str = include_str!("orders.toml");
 
-/// The file, under `REDIS_URL`, under `LOCK_…`.
+/// The file, under `REDIS_URL`, under `MYAPP_LOCK_…`.
 pub(crate) fn load() -> Result<LockConfig, Failure> {
     let file = match env::var_os("CONFIG") {
         Some(path) => Figment::new().merge(Toml::file_exact(path)),
         None => Figment::new().merge(Toml::string(BUILT_IN)),
     };
     let redis = env::var("REDIS_URL").ok().map(|url| ("lock.url", url));
-    let variables = Env::prefixed("LOCK_")
+    let variables = Env::prefixed("MYAPP_LOCK_")
         .map(|key| format!("lock.{}", key.as_str().replace("__", ".")).into());
     let all = redis.into_iter().fold(file, Figment::merge).merge(variables);
     // Its errors say which file or variable is wrong, and show no password.

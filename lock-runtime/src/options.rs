@@ -1,5 +1,6 @@
 //! How to acquire: how long to wait, how long to hold, what to do when the hold is lost.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::error::LockError;
@@ -12,6 +13,14 @@ pub const MIN_LEASE: Duration = Duration::from_millis(100);
 
 /// Longest lease: the fencing counter outlives any hold only within its own expiry (S-23).
 pub const MAX_LEASE: Duration = Duration::from_secs(60 * 60 * 24);
+
+/// How long a fencing counter outlives its last use unless told otherwise (S-23).
+pub(crate) const DEFAULT_TOKEN_TTL: Duration = Duration::from_secs(60 * 60 * 24);
+
+/// How long a client may have fencing counters outlive their last use: longer than most leases, and than a
+/// clock is set back by.
+pub(crate) const TOKEN_TTL: RangeInclusive<Duration> =
+    Duration::from_secs(60 * 60)..=Duration::from_secs(30 * 24 * 60 * 60);
 
 /// How long an acquire may wait for the lock.
 ///
@@ -132,13 +141,15 @@ pub struct Replicas {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LockOptions {
-    wait: Wait,
+    /// `None` until set: layers for HTTP have a default of their own.
+    wait: Option<Wait>,
     lease: Lease,
     on_lost: OnLost,
     on_release_lost: OnReleaseLost,
     at_least: Option<Duration>,
     max_hold: Option<Duration>,
-    max_waiters: usize,
+    /// `None` until set, likewise.
+    max_waiters: Option<usize>,
     replicas: Option<Replicas>,
 }
 
@@ -148,13 +159,13 @@ const DEFAULT_MAX_WAITERS: usize = 16_384;
 impl Default for LockOptions {
     fn default() -> Self {
         Self {
-            wait: Wait::default(),
+            wait: None,
             lease: Lease::default(),
             on_lost: OnLost::default(),
             on_release_lost: OnReleaseLost::default(),
             at_least: None,
             max_hold: None,
-            max_waiters: DEFAULT_MAX_WAITERS,
+            max_waiters: None,
             replicas: None,
         }
     }
@@ -174,18 +185,18 @@ impl LockOptions {
     /// How long to wait for the lock.
     #[must_use]
     pub fn wait(&self) -> Wait {
-        self.wait
+        self.wait.unwrap_or_default()
     }
 
     /// These options with another wait, which needs no check.
     pub(crate) fn with_wait(self, wait: Wait) -> Self {
-        Self { wait, ..self }
+        Self { wait: Some(wait), ..self }
     }
 
     /// These options for a call that runs in any case: it waits for nobody, also not for replicas, and
     /// no loss concerns it.
     pub(crate) fn for_a_look(self) -> Self {
-        Self { wait: Wait::Never, on_lost: OnLost::Finish, replicas: None, ..self }
+        Self { wait: Some(Wait::Never), on_lost: OnLost::Finish, replicas: None, ..self }
     }
 
     /// How long the store keeps the lock.
@@ -221,7 +232,28 @@ impl LockOptions {
     /// How many tasks may wait for the key in this client.
     #[must_use]
     pub fn max_waiters(&self) -> usize {
-        self.max_waiters
+        self.max_waiters.unwrap_or(DEFAULT_MAX_WAITERS)
+    }
+
+    /// These options with another default wait and line: what was set stays, also where it is what the
+    /// default is.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use lock_runtime::{LockOptions, Wait};
+    /// use std::time::Duration;
+    ///
+    /// let brief = Wait::UpTo(Duration::from_secs(10));
+    /// let set = LockOptions::builder().wait(Wait::Forever).build()?;
+    /// assert_eq!(set.with_fallbacks(brief, 1024).wait(), Wait::Forever);
+    /// assert_eq!(LockOptions::default().with_fallbacks(brief, 1024).wait(), brief);
+    /// # Ok::<_, lock_runtime::LockError>(())
+    /// ```
+    #[must_use]
+    pub fn with_fallbacks(self, wait: Wait, max_waiters: usize) -> Self {
+        let wait = self.wait.or(Some(wait));
+        Self { wait, max_waiters: self.max_waiters.or(Some(max_waiters)), ..self }
     }
 
     /// How many replicas have to know of a hold before it counts, if any.
@@ -241,7 +273,7 @@ pub struct LockOptionsBuilder {
 impl LockOptionsBuilder {
     /// How long to wait for the lock. Default: [`Wait::Forever`].
     pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
-        self.options.wait = wait.into();
+        self.options.wait = Some(wait.into());
         self
     }
 
@@ -310,7 +342,7 @@ impl LockOptionsBuilder {
     /// store, one more than that. Re-entries that wait inside one hold are counted for that hold alone.
     /// More keep a burst waiting, fewer shed it early. Default: 16 384.
     pub fn max_waiters(mut self, max_waiters: usize) -> Self {
-        self.options.max_waiters = max_waiters;
+        self.options.max_waiters = Some(max_waiters);
         self
     }
 
@@ -340,7 +372,7 @@ impl LockOptionsBuilder {
         let LockOptions { wait, lease, max_hold, .. } = self.options;
         let invalid = |problem: String| Err(LockError::InvalidOptions(problem));
         check_lease(lease.duration())?;
-        if wait == Wait::UpTo(Duration::ZERO) {
+        if wait == Some(Wait::UpTo(Duration::ZERO)) {
             return invalid("a wait of zero never waits; use Wait::Never to say so".into());
         }
         if let Some(Replicas { at_least, timeout }) = self.options.replicas

@@ -1,6 +1,7 @@
 //! [`LockFuture`].
 
 use std::fmt;
+use std::panic::resume_unwind;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -8,7 +9,7 @@ use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use crate::error::LockServiceError;
-use crate::held::{Grip, without_lock};
+use crate::held::{Grip, Panic, without_lock};
 use crate::locked::{Call, End, Releasing, Running, Taken, Taking};
 
 pin_project! {
@@ -41,7 +42,7 @@ pin_project! {
         Running { #[pin] running: Running<S, Req>, end: End },
         Releasing {
             #[pin] releasing: Releasing,
-            result: Option<Result<S::Response, S::Error>>,
+            result: Option<Result<Result<S::Response, S::Error>, Panic>>,
         },
     }
 }
@@ -102,6 +103,7 @@ impl<S: Service<Req>, Req> Future for LockFuture<S, Req> {
                 StateProjection::Releasing { releasing, result } => {
                     let released = ready!(releasing.poll(cx));
                     let Some(result) = result.take() else { return Poll::Pending };
+                    let result = result.unwrap_or_else(|panic| resume_unwind(panic));
                     return Poll::Ready(match released {
                         Err(lost) => Err(LockServiceError::Lock(lost)),
                         Ok(()) => result.map_err(LockServiceError::Inner),

@@ -5,9 +5,11 @@
 //! which handler and layer talk. A layer that holds no lock for the call sets [`Current::Hidden`], so
 //! that nothing in it takes an outer layer's hold for its own. A call that never asks costs nothing.
 
+use std::any::Any;
 use std::cell::RefCell;
 use std::fmt;
 use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -296,6 +298,16 @@ pub(crate) fn without_lock<T>(run: impl FnOnce() -> T) -> T {
     run()
 }
 
+/// What code panicked with.
+pub(crate) type Panic = Box<dyn Any + Send>;
+
+/// Why what ran under a guard has no result.
+pub(crate) enum Stopped {
+    Lost(LockError),
+    /// To be resumed when the lock is released, so that the layer that makes an answer of it finds the lock free.
+    Panicked(Panic),
+}
+
 /// The guard of one call, in the hand of its layer.
 pub(crate) struct Grip {
     guard: Option<LockGuard>,
@@ -337,19 +349,25 @@ impl Grip {
         mut run: Pin<&mut Protected<B>>,
         cx: &mut Context<'_>,
         poll: impl FnOnce(Pin<&mut B>, &mut Context<'_>) -> Poll<T>,
-    ) -> Poll<Result<T, LockError>> {
+    ) -> Poll<Result<T, Stopped>> {
         let current = self.current.take().map_or(Current::Hidden, Current::Held);
         let entered = EnterGuard::new(current);
-        let polled = match &self.guard {
+        let guard = &self.guard;
+        // What has panicked is not polled again, so nothing sees what it left half done.
+        let caught = catch_unwind(AssertUnwindSafe(|| match guard {
             Some(guard) => run.poll_with(guard, cx, poll),
             None => match run.as_mut().get_pin_mut() {
                 Some(body) => poll(body, cx).map(Ok),
                 None => Poll::Pending,
             },
-        };
+        }));
         self.current = match entered.leave() {
             Current::Held(current) => Some(current),
             Current::Outside | Current::Hidden => None,
+        };
+        let polled = match caught {
+            Ok(polled) => polled.map_err(Stopped::Lost),
+            Err(panic) => Poll::Ready(Err(Stopped::Panicked(panic))),
         };
         if polled.is_pending() {
             self.serve(cx);

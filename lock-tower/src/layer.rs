@@ -47,7 +47,31 @@ use crate::service::LockService;
 /// ```
 pub struct LockLayer<K = ()> {
     key: Arc<K>,
-    terms: Arc<Terms>,
+    terms: Arc<CallTerms>,
+}
+
+/// On what terms calls are locked.
+#[derive(Debug, Clone)]
+pub(crate) struct CallTerms {
+    client: LockClient,
+    kind: DeclaredKind,
+    /// `None` until set: the client's, as they are at each call.
+    options: Option<LockOptions>,
+    release_timeout: Duration,
+}
+
+impl CallTerms {
+    pub(crate) fn now(&self) -> Terms {
+        Terms {
+            client: self.client.clone(),
+            kind: self.kind,
+            options: self.options.unwrap_or_else(|| self.client.options()),
+            release_timeout: self.release_timeout,
+            enforced: true,
+            #[cfg(feature = "http")]
+            policy: None,
+        }
+    }
 }
 
 impl<K> LockLayer<K> {
@@ -90,14 +114,11 @@ impl<K> LockLayer<K> {
         K: Fn(&Req) -> Result<Option<LockKey>, E>,
         E: Into<Box<dyn Error + Send + Sync>>,
     {
-        let terms = Terms {
-            options: client.options(),
+        let terms = CallTerms {
             client,
             kind: DeclaredKind::default(),
+            options: None,
             release_timeout: RELEASE_TIMEOUT,
-            enforced: true,
-            #[cfg(feature = "http")]
-            policy: None,
         };
         Self { key: Arc::new(key), terms: Arc::new(terms) }
     }
@@ -110,10 +131,11 @@ impl<K> LockLayer<K> {
     }
 
     /// How long to wait for the lock, how long to hold it, what to do when it is lost.
-    /// Default: as the client has it.
+    /// Default: as the client has it at the time of each call, so that a reload of its configuration has
+    /// effect with the next one.
     #[must_use = "a layer does nothing until it wraps a service"]
     pub fn options(mut self, options: LockOptions) -> Self {
-        Arc::make_mut(&mut self.terms).options = options;
+        Arc::make_mut(&mut self.terms).options = Some(options);
         self
     }
 

@@ -38,11 +38,14 @@
 //!
 //! # What it promises
 //!
+//! - Without options every wait ends: a request waits 10 s, at most 1 024 requests line up for a lock in a
+//!   process, and a body holds its lock for 5 min while it is sent. The [options](http#options) change each.
 //! - The lock is taken before the handler reads the request's body. Of a request that waits, at most
-//!   64 KiB are read meanwhile, and handed on unchanged; an upload that is not to wait is refused unread.
-//! - The request of a client that leaves while it waits is given up within 100 ms: it leaves the line, and
-//!   its handler never runs. Two cases go unnoticed, a body larger than those 64 KiB and pipelined requests:
-//!   see [clients that leave](http#clients-that-leave).
+//!   64 KiB are read at once, and more slowly, and handed on unchanged; an upload that is not to wait is
+//!   refused unread.
+//! - The request of a client that leaves while it waits is given up, within 100 ms if all that it has sent is
+//!   read: it leaves the line, and its handler never runs. A few cases go unnoticed: see
+//!   [clients that leave](http#clients-that-leave).
 //! - The handler is dropped at the moment the hold is lost; it never runs on beside a successor.
 //! - When the answer is out, the lock is free: the release is over before the client can see the end
 //!   of the response, unless the store does not answer for
@@ -50,8 +53,9 @@
 //!   never finds its own lock busy.
 //! - A body that is produced while it is sent, as server-sent events are, keeps the lock to its end. If
 //!   the hold is lost on the way, the connection breaks: a part never looks like the whole.
-//! - A handler that panics, a time-out around it, a client that hangs up: the lock is given back in
-//!   the background, within a round trip.
+//! - A handler that panics has its lock released before the panic goes on, so that the 500 finds it free.
+//! - A time-out around the layer, a client that hangs up: the lock is given back in the background, within a
+//!   round trip.
 //! - Nothing runs without its lock because the lock failed. Redis down means 503.
 //! - A lock that the handler takes under the same name with the same client is re-entry: no round
 //!   trip, and no waiting for oneself. Calls side by side inside of a handler exclude each other.
@@ -63,23 +67,44 @@
 //! # Where to put it
 //!
 //! ```text
-//!   tracing, metrics             see the wait, and the answers of the lock
-//!   └─ time-out                  ends a wait or a handler; either way the lock is given back
-//!      └─ limits, load shedding  further in, a request that waits for its lock would keep a permit
-//!         └─ authentication      nobody waits, or makes others wait, who may not be here
+//!   tracing, metrics, CORS       see the wait and the layer's answers, and add their headers to them
+//!   └─ panics become answers     the lock is free before the 500 goes out
+//!      └─ rate limits            who may choose keys, and how many of them
+//!         └─ authentication      only authenticated clients wait, or make others wait
 //!            └─ routing          knows the path parameters
-//!               └─ LockLayer
-//!                  └─ retries, transactions    the commit comes before the lock is let go
-//!                     └─ the handler
+//!               └─ LockLayer     has a time-out of its own for the wait
+//!                  └─ time-out of the handler, limits of concurrency
+//!                     └─ retries, transactions    the commit comes before the release
+//!                        └─ the handler
 //! ```
-//!
-//! A request that waits keeps its place for as long as its client is there. A proxy in front has to pass a
-//! departure on: nginx closes its connection when its client leaves and when `proxy_read_timeout` ends, unless
-//! `proxy_ignore_client_abort` is on. A layer further out that reads the whole body before it goes on covers
-//! bodies of any size.
 //!
 //! With axum that is `Router::route_layer`, which leaves paths alone that match no route, after the
 //! routes and before the layers that go around it: the layer that is added last is the outermost.
+//!
+//! - **Limits of concurrency** (`tower::limit`, load shedding) belong inside. Outside, each request that waits
+//!   for its lock keeps a permit: with a limit of four, four requests for one busy order have a request for
+//!   another order refused with 503. A route of axum asks for the permit when it is called, which is when the
+//!   lock is held; a limit that a `ServiceBuilder` puts directly below the layer gives it in `poll_ready`,
+//!   before the wait. In axum take the `Global` one of tower's limits: the other may be made anew for each
+//!   request. Waiters have a limit of their own, `max_waiters`.
+//! - **What adds headers to every answer**, as CORS does, belongs outside, or a browser shows the script of
+//!   another origin a failed request in place of a 409.
+//! - **Time-outs of handlers** belong inside: what they answer goes out after the release, as every answer
+//!   does. Around the layer, a time-out drops the layer's future, and a future that is dropped can wait for
+//!   nothing. Its release is sent at once then, but the answer does not wait for it: the next request finds the
+//!   lock free in the same process, and may find it busy, for about a round trip, in another one. For the wait
+//!   there is no need of a time-out: `wait` bounds it.
+//! - **What makes answers of panics** may be anywhere. The layer catches a panic of the handler, or of its
+//!   response's body, releases the lock, for which it waits no longer than
+//!   [`release_timeout`](LockLayer::release_timeout), and lets the panic go on. With `panic = "abort"` the
+//!   process ends, and the lock with its lease.
+//! - **A proxy** has to pass a client's departure on: nginx closes its connection when its client leaves and
+//!   when `proxy_read_timeout` ends, unless `proxy_ignore_client_abort` is on. A layer further out that reads the
+//!   whole body before it goes on covers bodies of any size.
+//! - **Locks of two kinds need two names.** A layer with `safe_methods = "shared"` takes a read/write lock. A mutex
+//!   of the same name, in the handler or in another service, is another kind of lock: whichever comes second
+//!   fails at once with [`KeyCollision`](lock_runtime::LockError::KeyCollision), which the layer answers with 500.
+//!   A handler that locks the layer's name again takes the same side of the read/write lock.
 //!
 //! # How it differs from its neighbours
 //!

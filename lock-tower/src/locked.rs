@@ -6,7 +6,7 @@
 //!    future, and a lock that it takes there is re-entry as well (S-6).
 //! 2. The call is dropped before the guard, at the deadline or with the whole future: nothing of it
 //!    runs unprotected (S-13). A dropped guard is given back in the background (S-20).
-//! 3. The release is over before the result is out, so that whoever acts on the result finds the
+//! 3. The release is over before the result is out, be it a panic, so that whoever acts on the result finds the
 //!    lock free. A store that does not answer holds the result up for no longer than
 //!    `release_timeout`; the releaser then goes on alone.
 
@@ -25,7 +25,7 @@ use pin_project_lite::pin_project;
 use tokio::time::{Instant, Sleep, sleep};
 use tower_service::Service;
 
-use crate::held::{Grip, LetGo};
+use crate::held::{Grip, LetGo, Panic, Stopped};
 
 /// How long a result waits for the store to confirm the release, unless told otherwise.
 pub(crate) const RELEASE_TIMEOUT: Duration = Duration::from_millis(250);
@@ -125,7 +125,7 @@ pin_project! {
 
 /// A call that is over, whose lock is still held.
 pub(crate) struct Ran<T> {
-    pub(crate) value: T,
+    pub(crate) value: Result<T, Panic>,
     pub(crate) grip: Grip,
     #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "for `Retry-After`"))]
     pub(crate) taken_at: Instant,
@@ -150,8 +150,12 @@ impl<S: Service<Req>, Req> Running<S, Req> {
         }));
         this.run.clear();
         let Some(grip) = this.grip.take() else { return Poll::Pending };
-        let checked = polled.and_then(|value| grip.check().map(|()| value));
-        Poll::Ready(checked.map(|value| Ran { value, grip, taken_at: *this.taken_at }))
+        let value = match polled {
+            Ok(value) => grip.check().map(|()| Ok(value)),
+            Err(Stopped::Lost(lost)) => Err(lost),
+            Err(Stopped::Panicked(panic)) => Ok(Err(panic)),
+        };
+        Poll::Ready(value.map(|value| Ran { value, grip, taken_at: *this.taken_at }))
     }
 }
 

@@ -12,17 +12,18 @@ use tower_service::Service;
 use crate::error::LockServiceError;
 use crate::future::LockFuture;
 use crate::held::without_lock;
-use crate::locked::{Call, Terms};
+use crate::layer::CallTerms;
+use crate::locked::Call;
 
 /// A service whose calls run under locks: see [`LockLayer`](crate::LockLayer).
 pub struct LockService<S, K> {
     inner: S,
     key: Arc<K>,
-    terms: Arc<Terms>,
+    terms: Arc<CallTerms>,
 }
 
 impl<S, K> LockService<S, K> {
-    pub(crate) fn new(inner: S, key: Arc<K>, terms: Arc<Terms>) -> Self {
+    pub(crate) fn new(inner: S, key: Arc<K>, terms: Arc<CallTerms>) -> Self {
         Self { inner, key, terms }
     }
 
@@ -60,14 +61,19 @@ where
 
     fn call(&mut self, request: Req) -> Self::Future {
         match (self.key)(&request) {
-            Err(error) => LockFuture::failed(LockServiceError::of_key(error.into())),
+            Err(error) => {
+                // What the readiness took, such as a place in a limit, belongs to others now.
+                self.inner = self.inner.clone();
+                LockFuture::failed(LockServiceError::of_key(error.into()))
+            }
             Ok(None) => LockFuture::passing(without_lock(|| self.inner.call(request))),
             Ok(Some(key)) => {
                 // The one that was polled ready is the one to call; its clone may not be.
                 let clone = self.inner.clone();
                 let ready = mem::replace(&mut self.inner, clone);
                 let call = Call::new(ready, request);
-                LockFuture::taking(self.terms.take(key), call, self.terms.end())
+                let terms = self.terms.now();
+                LockFuture::taking(terms.take(key), call, terms.end())
             }
         }
     }

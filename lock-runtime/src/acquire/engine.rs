@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Notify;
 
-use super::{Engine, Readers};
+use super::{Engine, Grace, Readers};
 use crate::clock::Clock;
 use crate::gate::Gates;
 use crate::lease::keeper::{Keeper, Timing};
@@ -31,6 +31,7 @@ impl Engine {
             contenders: AtomicUsize::new(0),
             no_contenders: Notify::new(),
             readers: Readers::default(),
+            grace: Grace::default(),
             dependents: Mutex::default(),
         }
     }

@@ -26,6 +26,8 @@ impl Handle {
         target: Result<Arc<Target>, LockError>,
         options: LockOptions,
     ) -> Self {
+        let token_ttl = engine.keeper.timing.token_ttl;
+        let target = target.map(|target| target.with_token_ttl(token_ttl));
         Self { engine, target, options, permits: 1, label: Label::default() }
     }
 

@@ -14,6 +14,7 @@ mod attempt;
 mod contend;
 mod enclosing;
 mod engine;
+mod grace;
 mod handle;
 mod line;
 mod look;
@@ -33,6 +34,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use self::contend::{Contended, Contender};
 use self::enclosing::{Enclosing, Within, enclosing, enter, re_enter};
+use self::grace::Grace;
 pub(crate) use self::handle::Handle;
 use self::share::Joined;
 use self::share::Readers;
@@ -62,6 +64,8 @@ pub(crate) struct Engine {
     /// Told when `contenders` falls to zero.
     pub(crate) no_contenders: Notify,
     pub(crate) readers: Readers,
+    /// Tells tasks that the grace of a shutdown is over, so that they give their locks back.
+    pub(crate) grace: Grace,
     /// Engines of locks over this client and others, which end with it.
     dependents: Mutex<Vec<Arc<Engine>>>,
 }

@@ -11,7 +11,7 @@ use crate::error::LockError;
 use crate::error::StoreError;
 use crate::key::LockKey;
 use crate::lease::keeper::Timing;
-use crate::options::LockOptions;
+use crate::options::{DEFAULT_TOKEN_TTL, LockOptions, TOKEN_TTL};
 use crate::store::Store;
 use crate::store::memory::MemoryStore;
 #[cfg(feature = "tls-rustls")]
@@ -78,6 +78,7 @@ impl Default for LockClientBuilder {
                 poll_cap: Duration::from_secs(5),
                 handoff_window: Duration::from_millis(5),
                 waiter_lease: Duration::from_secs(5),
+                token_ttl: DEFAULT_TOKEN_TTL,
             },
             max_waiters: 131_072,
             #[cfg(feature = "policy")]
@@ -135,6 +136,27 @@ impl LockClientBuilder {
     /// chance (S-14). Longer is faster here and slower elsewhere; zero ends hand-off. Default: 5 ms.
     pub fn handoff_window(mut self, window: Duration) -> Self {
         self.timing.handoff_window = window;
+        self
+    }
+
+    /// How long the store keeps a name's fencing counter after its last use: an hour at least, 30 days at
+    /// most, and in any case for as long as the lease. A counter takes 100 to 200 bytes, so shorter spares
+    /// memory where there are many names, as with keys that clients choose. Without a counter the server's
+    /// clock keeps later tokens above earlier ones: longer bridges a clock that is set back. All clients of
+    /// a store should have the same. Default: 24 h.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use lock_runtime::LockClient;
+    /// use std::time::Duration;
+    ///
+    /// let hour = Duration::from_secs(60 * 60);
+    /// assert!(LockClient::builder().token_ttl(hour).in_memory().is_ok());
+    /// assert!(LockClient::builder().token_ttl(hour / 2).in_memory().is_err());
+    /// ```
+    pub fn token_ttl(mut self, token_ttl: Duration) -> Self {
+        self.timing.token_ttl = token_ttl;
         self
     }
 
@@ -314,7 +336,13 @@ impl LockClientBuilder {
         if let Some(namespace) = &self.namespace {
             LockKey::check_namespace(namespace)?;
         }
-        let Timing { command_timeout, store_patience, poll_cap, waiter_lease, .. } = self.timing;
+        let Timing { command_timeout, store_patience, poll_cap, waiter_lease, token_ttl, .. } =
+            self.timing;
+        if !TOKEN_TTL.contains(&token_ttl) {
+            return Err(LockError::InvalidOptions(format!(
+                "token_ttl is {token_ttl:?}; give between an hour and 30 days"
+            )));
+        }
         let durations = [
             ("waiter_lease", waiter_lease),
             ("command_timeout", command_timeout),

@@ -46,6 +46,9 @@ impl LockClientBuilder {
         if let Some(namespace) = config.namespace() {
             self.namespace = Some(namespace.to_owned());
         }
+        if let Some(token_ttl) = config.token_ttl() {
+            self = self.token_ttl(token_ttl);
+        }
         self.config = Some(Arc::new(config));
         self
     }
@@ -68,7 +71,7 @@ impl LockClient {
     ///
     /// Locks that are made from here on follow it. What is held keeps its lease, and what waits keeps
     /// waiting as it was told to: a [`Mutex`](crate::Mutex) or [`AnyLock`] has the options of when it
-    /// was made. An address in it is not connected to; a namespace stays what it is.
+    /// was made. An address in it is not connected to; a namespace and `token_ttl` stay what they are.
     ///
     /// # Errors
     ///

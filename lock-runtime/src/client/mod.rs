@@ -14,7 +14,7 @@ use std::num::NonZeroU32;
 use std::sync::{self, Arc, PoisonError};
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 pub use self::builder::LockClientBuilder;
 pub(crate) use self::builder::check_setting;
@@ -280,7 +280,9 @@ impl LockClient {
     /// guards end with the runtime. What the store has not answered within `grace` is logged, too.
     ///
     /// Guards that are still alive afterwards stay valid until their lease ends and are not renewed
-    /// any more; letting them go still frees the lock.
+    /// any more; letting them go still frees the lock. What waits for [`grace_over`](Self::grace_over), as
+    /// the response bodies of the crate `lock-tower` do, ends when the grace is over, and this returns up to
+    /// 250 ms later, when their locks are given back.
     ///
     /// # Cancel safety
     ///
@@ -309,9 +311,17 @@ impl LockClient {
                 engine.settled().await;
             }
         };
-        match Instant::now().checked_add(grace) {
-            Some(limit) => drop(timeout_at(limit, settled).await),
-            None => settled.await,
+        let mut settled = std::pin::pin!(settled);
+        let in_time = match Instant::now().checked_add(grace) {
+            Some(limit) => timeout_at(limit, settled.as_mut()).await.is_ok(),
+            None => {
+                settled.as_mut().await;
+                true
+            }
+        };
+        if self.engine.grace.end() && !in_time {
+            // What has listened gives its locks back now, which takes a round trip.
+            drop(timeout(LAST_RELEASES, settled).await);
         }
         let mut report = Shutdown { still_held: 0, not_given_back: 0 };
         for engine in &engines {
@@ -332,6 +342,41 @@ impl LockClient {
             );
         }
         report
+    }
+}
+
+/// How long a shutdown waits for what is given back when its grace is over.
+const LAST_RELEASES: Duration = Duration::from_millis(250);
+
+impl LockClient {
+    /// Waits until the grace of a [`shutdown`](Self::shutdown) is over, for ever if there is none: for
+    /// what holds a lock for long, such as a stream, to end and give the lock back while the program ends.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// use lock_runtime::LockClient;
+    /// use std::time::Duration;
+    ///
+    /// let client = LockClient::in_memory();
+    /// let (guard, ends) = (client.mutex("feed").lock().await?, client.clone());
+    /// let feed = tokio::spawn(async move {
+    ///     ends.grace_over().await;
+    ///     guard.release().await
+    /// });
+    /// # tokio::task::yield_now().await;
+    /// assert!(client.shutdown(Duration::from_millis(10)).await.is_clean());
+    /// feed.await??;
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub async fn grace_over(&self) {
+        self.engine.grace.over().await;
     }
 }
 

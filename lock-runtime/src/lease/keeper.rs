@@ -29,6 +29,8 @@ pub(crate) struct Timing {
     pub(crate) waiter_lease: Duration,
     /// How long local hand-offs may follow each other before other processes get a chance.
     pub(crate) handoff_window: Duration,
+    /// How long a fencing counter outlives its last use.
+    pub(crate) token_ttl: Duration,
 }
 
 /// Numbers the keepers of this process.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Unexpected, Visitor};
 
+use super::methods::Methods;
 use super::table::table;
 use super::text;
 
@@ -36,8 +37,8 @@ pub struct HttpPolicy {
     pub busy: Option<BusyStatus>,
     /// When the lock is released.
     pub hold: Option<HoldUntil>,
-    /// The methods that lock, in capitals. With GET goes HEAD.
-    pub methods: Option<Vec<String>>,
+    /// The methods that lock.
+    pub methods: Option<Methods>,
     /// What other methods, those that only read, do.
     pub safe_methods: Option<SafeMethods>,
     /// What happens to a request that lacks what its key is made of.
@@ -47,6 +48,10 @@ pub struct HttpPolicy {
     /// For how long an answer waits for the release.
     #[serde(deserialize_with = "text::duration")]
     pub release_timeout: Option<Duration>,
+    /// For how long a body may hold the lock while it is sent; in a file, `"5m"` or `"unlimited"`, which is
+    /// [`Duration::MAX`].
+    #[serde(deserialize_with = "text::limit")]
+    pub max_body_hold: Option<Duration>,
 }
 
 table!(HttpPolicy, "a table such as { busy = 409 }");
@@ -62,6 +67,7 @@ impl HttpPolicy {
             on_missing: self.on_missing.or(lower.on_missing),
             on_disconnect: self.on_disconnect.or(lower.on_disconnect),
             release_timeout: self.release_timeout.or(lower.release_timeout),
+            max_body_hold: self.max_body_hold.or(lower.max_body_hold),
         }
     }
 }
@@ -152,7 +158,7 @@ pub enum HoldUntil {
     Auto,
     /// When the handler returns.
     Response,
-    /// When the body has ended, failed or been dropped.
+    /// When the body has been sent, to within what buffers take, has failed or been dropped.
     Body,
 }
 

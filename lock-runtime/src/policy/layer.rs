@@ -5,6 +5,7 @@ use std::time::Duration;
 use humantime::format_duration;
 
 use super::error::ConfigProblem;
+use super::methods::Methods;
 use super::model::LockPolicy;
 use super::secret::quoted;
 use super::{template, text};
@@ -64,7 +65,11 @@ impl Layer<'_> {
             found.push(self.problem("key", format!("{} {problem}", quoted(key))));
         }
         let http = format!("{}.http", self.path);
-        found.extend(methods(&http, policy.http.methods.as_deref()));
+        found.extend(methods(&http, policy.http.methods.as_ref()));
+        if policy.http.max_body_hold == Some(Duration::ZERO) {
+            let message = r#""0s" sends no body; give it time, or write hold = "response""#;
+            found.push(ConfigProblem::new(format!("{http}.max_body_hold"), message));
+        }
         found
     }
 }
@@ -74,9 +79,12 @@ fn out_of_range(lease: &str) -> String {
     format!("a lease of \"{lease}\" does not work; give between \"{least}\" and \"{most}\"")
 }
 
-/// What is wrong with a list of methods under `path`.
-pub(super) fn methods(path: &str, methods: Option<&[String]>) -> Vec<ConfigProblem> {
-    let Some(methods) = methods else { return Vec::new() };
+/// What is wrong with the methods under `path`.
+pub(super) fn methods(path: &str, methods: Option<&Methods>) -> Vec<ConfigProblem> {
+    let methods = match methods {
+        None | Some(Methods::All) => return Vec::new(),
+        Some(methods) => methods.names(),
+    };
     let path = format!("{path}.methods");
     if methods.is_empty() {
         let message = "is empty, so nothing would lock; list methods or leave it out";

@@ -77,7 +77,7 @@ impl LockConfig {
     /// use figment::providers::{Env, Format, Toml};
     /// use lock_runtime::policy::LockConfig;
     ///
-    /// let variables = Env::prefixed("LOCK_").map(|key| {
+    /// let variables = Env::prefixed("MYAPP_LOCK_").map(|key| {
     ///     format!("lock.{}", key.as_str().replace("__", ".")).into()
     /// });
     /// let text = "[lock]\nurl = 'memory:'\n[lock.defaults]\nwait = 3";

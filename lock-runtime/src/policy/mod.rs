@@ -5,6 +5,7 @@
 //! url = "redis://127.0.0.1:6379"      # or quorum = ["…", "…", "…"], or "memory:"
 //! # sentinel = { master = "locks", nodes = ["redis://one:26379", "…", "…"] }
 //! namespace = "shop"
+//! # token_ttl = "1h"                  # how long fencing counters are kept; 24 h if left out
 //! # override = "config"               # policies win over what the code says
 //!
 //! [lock.defaults]                     # of every lock, also of those without a policy
@@ -73,7 +74,7 @@
 //!
 //! # With variables of the environment
 //!
-//! By figment, with `LOCK_POLICIES__CHECKOUT__WAIT=5s` over what the file says. Such variables are
+//! By figment, with `MYAPP_LOCK_POLICIES__CHECKOUT__WAIT=5s` over what the file says. Such variables are
 //! lower-cased, so they reach only names without capitals and, in most shells, without `-`.
 //!
 //! ```
@@ -83,7 +84,7 @@
 //! use figment::providers::{Env, Format, Toml};
 //! use lock_runtime::policy::LockConfig;
 //!
-//! let variables = Env::prefixed("LOCK_").map(|key| {
+//! let variables = Env::prefixed("MYAPP_LOCK_").map(|key| {
 //!     format!("lock.{}", key.as_str().replace("__", ".")).into()
 //! });
 //! let figment = Figment::new()
@@ -109,10 +110,12 @@ mod http;
 mod layer;
 #[cfg(any(feature = "toml", feature = "figment"))]
 mod load;
+mod methods;
 mod model;
 mod pattern;
 mod resolve;
 mod secret;
+mod shadow;
 mod sites;
 mod table;
 mod template;
@@ -120,6 +123,7 @@ mod text;
 mod validate;
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
@@ -127,6 +131,7 @@ use serde::de::{Deserializer, Error};
 pub use self::address::{Address, LockAddress, Sentinel};
 pub use self::error::{ConfigError, ConfigProblem};
 pub use self::http::{BusyStatus, HoldUntil, HttpPolicy, OnDisconnect, OnMissingKey, SafeMethods};
+pub use self::methods::Methods;
 pub use self::model::{LockPolicy, LockRoute, LockSection, Overrides};
 pub use self::resolve::Policy;
 pub use self::sites::SiteProblem;
@@ -158,6 +163,7 @@ use crate::settings::LockSettings;
 pub struct LockConfig {
     address: Option<LockAddress>,
     namespace: Option<String>,
+    token_ttl: Option<Duration>,
     overrides: Overrides,
     defaults: LockSettings,
     policies: HashMap<String, Policy>,
@@ -293,6 +299,13 @@ impl LockConfig {
     #[must_use]
     pub fn namespace(&self) -> Option<&str> {
         self.namespace.as_deref()
+    }
+
+    /// How long fencing counters are kept after their last use, if the configuration says so: see
+    /// [`LockClientBuilder::token_ttl`](crate::LockClientBuilder::token_ttl).
+    #[must_use]
+    pub fn token_ttl(&self) -> Option<Duration> {
+        self.token_ttl
     }
 
     /// Who wins where a policy and the code disagree.

@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use super::address::{self, Address, Sentinel};
 use super::http::{HoldUntil, HttpPolicy};
+use super::methods::Methods;
 use super::table::{self, table};
 use super::text;
 use crate::options::{Lease, OnLost, OnReleaseLost, Replicas, Wait};
@@ -47,6 +48,9 @@ pub struct LockSection {
     pub quorum: Option<Vec<Address>>,
     /// Put in front of every name.
     pub namespace: Option<String>,
+    /// How long fencing counters are kept after their last use: `"1h"` at least.
+    #[serde(deserialize_with = "text::duration")]
+    pub token_ttl: Option<Duration>,
     /// Who wins where a policy and the code disagree.
     #[serde(rename = "override")]
     pub overrides: Overrides,
@@ -159,9 +163,9 @@ impl LockPolicy {
 #[serde(deny_unknown_fields, remote = "Self")]
 #[non_exhaustive]
 pub struct LockRoute {
-    /// The methods, in capitals; those of the policy if left out.
+    /// The methods; those of the policy if left out.
     #[serde(default)]
-    pub methods: Option<Vec<String>>,
+    pub methods: Option<Methods>,
     /// The route's path, such as `/orders/{id}`, or `/admin/{*rest}` for all that is below `/admin`.
     pub path: String,
     /// The policy's name.

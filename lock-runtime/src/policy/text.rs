@@ -65,6 +65,7 @@ macro_rules! optional {
 
 optional! {
     duration: Duration = Text(span), r#"a duration with its unit, such as "250ms" or "1m 30s""#;
+    limit: Duration = Text(read_limit), r#"a duration such as "5m", or "unlimited""#;
     wait: Wait = Text(read_wait), r#"how long to wait: "3s", "none" or "forever""#;
     lease: Lease = Text(read_lease), r#"a lease: "10s", "watchdog" or "watchdog 30s""#;
     kind: DeclaredKind = Text(read_kind), r#"a kind: "mutex", "fair", "read", "write" or "semaphore(3)""#;
@@ -102,6 +103,13 @@ fn span(text: &str) -> Option<Duration> {
     // `0` alone has no unit.
     let has_unit = text.contains(|c: char| c.is_ascii_alphabetic());
     humantime::parse_duration(text).ok().filter(|_| has_unit)
+}
+
+fn read_limit(text: &str) -> Option<Duration> {
+    match text {
+        "unlimited" => Some(Duration::MAX),
+        text => span(text),
+    }
 }
 
 fn read_wait(text: &str) -> Option<Wait> {

@@ -6,12 +6,15 @@ use super::address::{Address, LockAddress};
 use super::error::{ConfigError, ConfigProblem, join, nearest};
 use super::http::HttpPolicy;
 use super::layer::{self, Layer};
+use super::methods::Methods;
 use super::model::{LockPolicy, LockRoute, LockSection};
 use super::resolve::{Policy, Resolved};
 use super::secret::{is_odd_name, quoted, shown};
+use super::shadow::EarlierRoutes;
 use super::{LockConfig, pattern, template};
 use crate::key::LockKey;
 use crate::observe::Label;
+use crate::options::TOKEN_TTL;
 use crate::settings::LockSettings;
 
 impl LockSection {
@@ -28,11 +31,17 @@ impl LockSection {
         {
             check.report("lock.namespace", harmless(error.to_string(), &[namespace]));
         }
+        if let Some(token_ttl) = self.token_ttl.filter(|it| !TOKEN_TTL.contains(it)) {
+            let given = humantime::format_duration(token_ttl);
+            let message = format!("\"{given}\" does not work; give between \"1h\" and \"30days\"");
+            check.report("lock.token_ttl", message);
+        }
         check.layers(&self);
         let (policies, patterns) = check.policies(&self, address.as_ref());
         let config = LockConfig {
             address,
             namespace: self.namespace,
+            token_ttl: self.token_ttl,
             overrides: self.overrides,
             defaults: self.defaults.settings(),
             policies,
@@ -274,9 +283,11 @@ impl Check {
 
     fn routes(&mut self, routes: &[LockRoute], config: &LockConfig) {
         let mut taken = HashMap::new();
+        let mut earlier = EarlierRoutes::default();
         for (at, route) in routes.iter().enumerate() {
             let path = format!("lock.routes[{at}]");
-            if let Err(error) = config.policy(&route.policy) {
+            let policy = config.policy(&route.policy);
+            if let Err(error) = &policy {
                 let known = config.policies().map(|policy| policy.name());
                 let names: Vec<_> = known.chain([route.policy.as_str()]).collect();
                 self.report(format!("{path}.policy"), harmless(error.to_string(), &names));
@@ -289,17 +300,32 @@ impl Check {
             {
                 self.report(format!("{path}.key"), format!("{} {problem}", quoted(key)));
             }
-            self.report_all(layer::methods(&path, route.methods.as_deref()));
-            let methods = route.methods.iter().flatten().map(|method| Some(method.as_str()));
+            self.report_all(layer::methods(&path, route.methods.as_ref()));
+            let listed = match &route.methods {
+                Some(Methods::These(methods)) => &methods[..],
+                _ => &[],
+            };
+            let listed = listed.iter().map(|method| Some(method.as_str()));
             let all = route.methods.is_none().then_some(None);
-            for method in methods.chain(all) {
+            let mut is_told = false;
+            for method in listed.chain(all) {
                 if let Some(before) = taken.insert((&route.path, method), at) {
                     let what = method.map_or(String::new(), |method| format!("{method} "));
                     let route = quoted(&route.path);
                     let message =
                         format!("{what}{route} is lock.routes[{before}] already; take one out");
                     self.report(&path, message);
+                    is_told = true;
                 }
+            }
+            let Ok(policy) = policy else { continue };
+            if let Some(before) = earlier.add(at, route, &policy).filter(|_| !is_told) {
+                let message = format!(
+                    "locks nothing: lock.routes[{before}], {}, takes all its requests; put this one in \
+                     front of it, or take it out",
+                    quoted(&routes[before].path)
+                );
+                self.report(&path, message);
             }
         }
     }

@@ -5,9 +5,10 @@ use std::fmt;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::num::NonZeroU32;
 use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 
 use crate::key::{LockKey, companion};
-use crate::options::Replicas;
+use crate::options::{DEFAULT_TOKEN_TTL, Replicas};
 
 /// Which kind of lock a name is used as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -73,6 +74,7 @@ pub struct Target {
     home: u64,
     limit: u32,
     replicas: Option<Replicas>,
+    token_ttl: Duration,
     /// Hashed once: the gates look it up several times for each lock.
     hash: u64,
 }
@@ -88,6 +90,7 @@ impl Target {
             home: 0,
             limit: 1,
             replicas: None,
+            token_ttl: DEFAULT_TOKEN_TTL,
             hash: HASHING.hash_one((kind, &key)),
             key,
         }
@@ -238,6 +241,14 @@ impl Target {
         Self { replicas, ..self.clone() }
     }
 
+    /// The same lock with a fencing counter that outlives its last use for so long.
+    pub(crate) fn with_token_ttl(mut self: Arc<Self>, token_ttl: Duration) -> Arc<Self> {
+        if self.token_ttl != token_ttl {
+            Arc::make_mut(&mut self).token_ttl = token_ttl;
+        }
+        self
+    }
+
     /// A hash of kind and key, good for this process.
     pub(crate) fn hashed(&self) -> u64 {
         self.hash
@@ -293,6 +304,12 @@ impl Target {
     #[must_use]
     pub fn limit(&self) -> u32 {
         self.limit
+    }
+
+    /// How long the store keeps the name's fencing counter after its last use.
+    #[must_use]
+    pub fn token_ttl(&self) -> Duration {
+        self.token_ttl
     }
 
     /// How many replicas have to acknowledge a hold before it counts, if any (S-31).

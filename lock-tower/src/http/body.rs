@@ -115,8 +115,12 @@ pub enum LockBodyError<E> {
     Inner(E),
     /// The hold was lost while the body was sent.
     Lost(LockError),
-    /// The body was not sent within `max_hold`, and the lock has been given back.
+    /// The body was not sent within [`max_body_hold`](super::HttpLockLayerBuilder::max_body_hold) or
+    /// [`max_hold`](super::HttpLockLayerBuilder::max_hold), and the lock has been given back.
     TooLong,
+    /// The lock's client was [shut down](lock_runtime::LockClient::shutdown), its grace is over, and the
+    /// lock has been given back.
+    ShutDown,
 }
 
 impl<E: fmt::Display> fmt::Display for LockBodyError<E> {
@@ -124,7 +128,10 @@ impl<E: fmt::Display> fmt::Display for LockBodyError<E> {
         match self {
             Self::Inner(error) => error.fmt(f),
             Self::Lost(_) => f.write_str("the lock was lost while the body was sent"),
-            Self::TooLong => f.write_str("the body was not sent within the lock's `max_hold`"),
+            Self::TooLong => {
+                f.write_str("the body was not sent within the time for which it may hold the lock")
+            }
+            Self::ShutDown => f.write_str("the lock client was shut down while the body was sent"),
         }
     }
 }
@@ -134,7 +141,7 @@ impl<E: fmt::Debug + fmt::Display> Error for LockBodyError<E> {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::Lost(error) => Some(error),
-            Self::Inner(_) | Self::TooLong => None,
+            Self::Inner(_) | Self::TooLong | Self::ShutDown => None,
         }
     }
 }

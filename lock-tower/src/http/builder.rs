@@ -1,5 +1,6 @@
 //! [`HttpLockLayerBuilder`]: everything an HTTP layer can be told, checked once.
 
+mod methods;
 mod request_body;
 #[cfg(test)]
 mod tests;
@@ -8,9 +9,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::Method;
 use http::request::Parts;
-use lock_runtime::policy::{BusyStatus, HoldUntil, OnDisconnect, OnMissingKey, SafeMethods};
+use lock_runtime::policy::{BusyStatus, HoldUntil, OnDisconnect, OnMissingKey};
 use lock_runtime::{DeclaredKind, KeyPart, LockClient, LockKey, LockOptions, LockSettings, Wait};
 
 use super::cache::Cache;
@@ -18,8 +18,9 @@ use super::coverage::Told;
 use super::key::{KeyError, KeyExtractor};
 use super::layer::{HttpLockLayer, Shared, Source};
 use super::plan::{Key, Literals, Plan};
-use super::read_ahead::{READ_AHEAD, RequestBodies};
+use super::read_ahead::{READ_AHEAD, READ_AHEAD_POOL, ReadAheadPool, RequestBodies};
 use super::responder::{BusyResponder, ProblemDetails};
+use super::seen_routes::SeenRoutes;
 
 /// What is wrong with a layer: one sentence that says what to write instead.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -42,6 +43,7 @@ pub struct HttpLockLayerBuilder {
     responder: Arc<dyn BusyResponder>,
     extension: bool,
     read_ahead: usize,
+    read_ahead_pool: usize,
     bodies: RequestBodies,
 }
 
@@ -63,6 +65,7 @@ impl HttpLockLayerBuilder {
             responder: Arc::new(ProblemDetails),
             extension: false,
             read_ahead: READ_AHEAD,
+            read_ahead_pool: READ_AHEAD_POOL,
             bodies: RequestBodies::known(),
         }
     }
@@ -167,23 +170,6 @@ impl HttpLockLayerBuilder {
         self.literals.http.on_missing = Some(on_missing);
         self
     }
-
-    /// Which requests to lock; all others pass. Default: POST, PUT, PATCH and DELETE. With GET goes HEAD,
-    /// which routers have GET's handler answer.
-    pub fn methods(mut self, methods: impl IntoIterator<Item = Method>) -> Self {
-        let methods = methods.into_iter().map(|method| method.to_string());
-        self.literals.http.methods = Some(methods.collect());
-        self
-    }
-
-    /// What GET and HEAD do, where [`methods`](Self::methods) does not name them. Default:
-    /// [`SafeMethods::None`]. With `Shared` they take the read side of a read/write lock and all others
-    /// its write side, so that nobody reads what is being written, at the price of a round trip for each
-    /// read.
-    pub fn safe_methods(mut self, safe_methods: SafeMethods) -> Self {
-        self.literals.http.safe_methods = Some(safe_methods);
-        self
-    }
 }
 
 /// On what terms.
@@ -195,7 +181,8 @@ impl HttpLockLayerBuilder {
         self
     }
 
-    /// Everything about the lock but its kind. With [`Wait::Never`] a busy lock is answered with 409,
+    /// Everything about the lock but its kind; where they set no wait or no number of waiters, the layer's
+    /// defaults count. With [`Wait::Never`] a busy lock is answered with 409,
     /// else with 503 once the wait is over. Default: as the client has it. Beside a policy, say
     /// [`settings`](Self::settings).
     pub fn options(mut self, options: LockOptions) -> Self {
@@ -226,8 +213,9 @@ impl HttpLockLayerBuilder {
         self
     }
 
-    /// How long to wait for the lock. Default: as the client has it. Longer queues more and refuses
-    /// less; [`Wait::Never`] answers at once. A request's own deadline, see
+    /// How long to wait for the lock. Default: 10 s, unless the client's options or its configuration set
+    /// a wait. Longer queues more and refuses less; [`Wait::Never`] answers at once, and [`Wait::Forever`]
+    /// waits for as long as the client of the request does. A request's own deadline, see
     /// [`RequestDeadline`](super::RequestDeadline), shortens it.
     pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
         self.literals.settings.wait = Some(wait.into());
@@ -244,17 +232,26 @@ impl HttpLockLayerBuilder {
     /// How many requests of this process may line up for one lock, behind the one that has it or asks the
     /// store for it, before others are answered with 503 at once: see
     /// [`LockOptionsBuilder::max_waiters`](lock_runtime::LockOptionsBuilder::max_waiters). Default:
-    /// 16 384. Fewer shed load earlier and spare memory, also that for [`read_ahead`](Self::read_ahead).
+    /// 1 024, unless the client's options or its configuration set a number. Fewer shed load earlier and spare memory, also that for [`read_ahead`](Self::read_ahead).
     pub fn max_waiters(mut self, max_waiters: usize) -> Self {
         self.literals.settings.max_waiters = Some(max_waiters);
         self
     }
 
     /// For how long one request may have the lock. A body that is still being sent by then is cut off;
-    /// a handler that still runs loses its lock one lease later, and is dropped. Default: no limit. Set
-    /// it where bodies are held, or a client that does not read keeps the lock.
+    /// a handler that still runs loses its lock one lease later, and is dropped. Default: no limit for
+    /// handlers, and [`max_body_hold`](Self::max_body_hold) for bodies, whose default this replaces.
     pub fn max_hold(mut self, max_hold: Duration) -> Self {
         self.literals.settings.max_hold = Some(max_hold);
+        self
+    }
+
+    /// For how long a body may hold the lock while it is sent, counted from the response's head; then it
+    /// is cut off, and the lock is free. Default: 5 min, or [`max_hold`](Self::max_hold) where that is set.
+    /// Longer lets slow readers and long streams go on, shorter lets others in sooner;
+    /// [`Duration::MAX`] is no limit.
+    pub fn max_body_hold(mut self, max_body_hold: Duration) -> Self {
+        self.literals.http.max_body_hold = Some(max_body_hold);
         self
     }
 
@@ -303,7 +300,7 @@ impl HttpLockLayerBuilder {
 impl HttpLockLayerBuilder {
     /// When the lock is released. Default: [`HoldUntil::Auto`], with the answer if its body is there,
     /// else when the body ends. Say `Response` where streams do not need the lock any more, `Body` where
-    /// also a body that is there must have gone out first.
+    /// also a body that is there must have gone out first, to within what is in buffers.
     pub fn hold(mut self, hold: HoldUntil) -> Self {
         self.literals.http.hold = Some(hold);
         self
@@ -360,7 +357,8 @@ impl HttpLockLayerBuilder {
     /// [`client`](Self::client), also if its configuration has no such policy, or one of which this can
     /// be said; else the log says so with each request.
     pub fn build(self) -> Result<HttpLockLayer, BuildError> {
-        let Self { client, literals, policies, responder, extension, read_ahead, bodies } = self;
+        let Self { client, literals, policies, responder, extension, read_ahead, .. } = self;
+        let (pool, bodies) = (ReadAheadPool::new(self.read_ahead_pool), self.bodies);
         if literals.options.is_some() && !matches!(policies, Policies::None) {
             return Err(BuildError::new(
                 "`options` leaves a policy nothing to say; beside one, say `settings`",
@@ -378,7 +376,9 @@ impl HttpLockLayerBuilder {
         }
         let source = match policies {
             Policies::None => Source::Code(Arc::new(Plan::new(&literals, None, None)?)),
-            Policies::One(name) => Source::Policy { name, plan: Cache::new() },
+            Policies::One(name) => {
+                Source::Policy { name, plan: Cache::new(), seen: SeenRoutes::default() }
+            }
             Policies::Routes if literals.route.is_some() => {
                 return Err(BuildError::new(
                     "the routes are the configuration's; leave `route` out",
@@ -386,7 +386,8 @@ impl HttpLockLayerBuilder {
             }
             Policies::Routes => Source::Routes { plans: Cache::new(), told: Told::default() },
         };
-        let shared = Shared { client, literals, source, responder, extension, read_ahead, bodies };
+        let shared =
+            Shared { client, literals, source, responder, extension, read_ahead, pool, bodies };
         if let Some(client) = &shared.client {
             shared.check(client)?;
         }

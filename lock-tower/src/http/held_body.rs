@@ -5,32 +5,31 @@
 //! 2. What would let the client see the end (the last frame, or the end itself) is kept back until the
 //!    release is over, so that its next request finds the lock free.
 //! 3. A body that must not look complete ends with an error, and nothing that was kept back goes out.
+//! 4. A server takes a frame of any size at once. Where the lock is to be held until the body has been sent,
+//!    a large frame therefore goes out in pieces, each when the server has room for it.
 
+use std::panic::resume_unwind;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use bytes::Buf as _;
+use bytes::{Buf, Bytes};
 use http_body::{Body, Frame, SizeHint};
-use lock_runtime::Protected;
+use lock_runtime::{LockClient, Protected};
 use pin_project_lite::pin_project;
-use tokio::task::AbortHandle;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::body::LockBodyError;
 use super::peek::{Peeked, plus};
+use super::reaper::{GripCell, Reaper};
 use super::retry::HoldTimes;
-use crate::held::Grip;
+use crate::held::{Grip, Panic, Stopped};
 use crate::locked::{End, Releasing};
 
+/// How much of a large frame goes out at once.
+const PIECE: usize = 64 * 1024;
+
 type Item<B> = Result<Frame<<B as Body>::Data>, LockBodyError<<B as Body>::Error>>;
-
-/// The guard, which the reaper may take away.
-type GripCell = Mutex<Option<Grip>>;
-
-fn lock(cell: &GripCell) -> MutexGuard<'_, Option<Grip>> {
-    cell.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 pin_project! {
     pub(super) struct HeldBody<B>
@@ -42,6 +41,9 @@ pin_project! {
         run: Protected<B>,
         // Taken out of it before.
         first: Kept<B>,
+        // What is left of a frame that goes out in pieces.
+        rest: Option<B::Data>,
+        in_pieces: bool,
         // Not to go out before the release.
         last: Kept<B>,
         // What is left of the length that was announced.
@@ -55,6 +57,8 @@ pin_project! {
         taken_at: Instant,
         times: Option<Arc<HoldTimes>>,
         reaper: Option<Reaper>,
+        // What the inner body panicked with; goes on when the lock is released.
+        panic: Option<Panic>,
     }
 }
 
@@ -76,21 +80,27 @@ pub(super) struct Holding {
     pub(super) until: Option<Instant>,
     /// What `Content-Length` says.
     pub(super) announced: Option<u64>,
+    /// Has the body end with the grace of its shutdown.
+    pub(super) client: LockClient,
+    /// True if the lock is held until also a large frame has been sent.
+    pub(super) in_pieces: bool,
     /// Where to note how long it was held.
     pub(super) times: Option<Arc<HoldTimes>>,
 }
 
 impl<B: Body> HeldBody<B> {
     pub(super) fn new(peeked: Peeked<B>, holding: Holding) -> Self {
-        let Holding { grip, end, taken_at, until, announced, times } = holding;
+        let Holding { grip, end, taken_at, until, announced, client, in_pieces, times } = holding;
         let announced = peeked.size_hint().exact().or(announced);
         let (taken, body) = peeked.into_parts();
         let mut first = Kept::default();
         taken.for_each(|item| first.push(item.map_err(LockBodyError::Inner)));
-        let grip = Arc::new(Mutex::new(Some(grip)));
+        let grip = GripCell::new(grip);
         Self {
             run: Protected::new(body),
             first,
+            rest: None,
+            in_pieces,
             last: Kept::default(),
             announced,
             end,
@@ -98,8 +108,9 @@ impl<B: Body> HeldBody<B> {
             limit: until.map(sleep_until),
             taken_at,
             times,
-            reaper: until.map(|until| Reaper::start(&grip, until)),
+            reaper: Some(Reaper::start(&grip, until, client)),
             grip,
+            panic: None,
         }
     }
 
@@ -108,7 +119,8 @@ impl<B: Body> HeldBody<B> {
     }
 
     pub(super) fn size_hint(&self) -> SizeHint {
-        let kept = self.first.bytes() + self.last.bytes();
+        let rest = self.rest.as_ref().map_or(0, |rest| rest.remaining() as u64);
+        let kept = self.first.bytes() + rest + self.last.bytes();
         match (&self.stage, self.run.get_ref()) {
             (Stage::Sending, Some(body)) => plus(body.size_hint(), kept),
             _ if self.last.has_error() => SizeHint::new(),
@@ -117,7 +129,7 @@ impl<B: Body> HeldBody<B> {
     }
 }
 
-impl<B: Body + Unpin> HeldBody<B> {
+impl<B: Body<Data: From<Bytes>> + Unpin> HeldBody<B> {
     pub(super) fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -129,6 +141,10 @@ impl<B: Body + Unpin> HeldBody<B> {
                 StageProjection::Releasing { releasing } => {
                     if let Err(lost) = ready!(releasing.poll(cx)) {
                         this.last.fail(LockBodyError::Lost(lost));
+                    }
+                    if let Some(panic) = this.panic.take() {
+                        this.stage.set(Stage::Over);
+                        resume_unwind(panic);
                     }
                     if let Some(times) = this.times {
                         times.record(this.taken_at.elapsed());
@@ -156,28 +172,43 @@ impl<B: Body + Unpin> HeldBody<B> {
         }
     }
 
-    /// The next of the inner body.
+    /// The next of the inner body, or the next piece.
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Item<B>>> {
-        let mut this = self.project();
+        let this = self.project();
         if let Some(first) = this.first.pop() {
             return Poll::Ready(Some(first));
         }
-        let mut cell = lock(this.grip);
-        let Some(grip) = cell.as_mut() else {
-            return Poll::Ready(Some(Err(LockBodyError::TooLong)));
+        let (run, rest) = (this.run, &mut *this.rest);
+        let poll = |body: Pin<&mut B>, cx: &mut Context<'_>| match rest.take() {
+            Some(data) => Poll::Ready(Some(Ok(Frame::data(data)))),
+            None => body.poll_frame(cx),
         };
-        let poll = |body: Pin<&mut B>, cx: &mut Context<'_>| body.poll_frame(cx);
-        let polled = grip.poll(this.run, cx, poll);
-        if grip.is_given_back() {
+        let sender = cx.waker().clone();
+        let polled =
+            this.grip.with(&sender, |grip| (grip.poll(run, cx, poll), grip.is_given_back()));
+        let (polled, given_back) = match polled {
+            Ok(polled) => polled,
+            Err(cut) => return Poll::Ready(Some(Err(cut))),
+        };
+        if given_back {
             // Nobody waits for it any more.
-            this.limit.set(None);
+            let mut limit = this.limit;
+            limit.set(None);
             *this.reaper = None;
         }
         Poll::Ready(match ready!(polled) {
+            Ok(Some(Ok(frame))) => Some(Ok(match *this.in_pieces {
+                true => first_piece(frame, this.rest),
+                false => frame,
+            })),
             Ok(item) => item.map(|item| item.map_err(LockBodyError::Inner)),
-            Err(lost) => {
-                *cell = None;
+            Err(Stopped::Lost(lost)) => {
+                drop(this.grip.take());
                 Some(Err(LockBodyError::Lost(lost)))
+            }
+            Err(Stopped::Panicked(panic)) => {
+                *this.panic = Some(panic);
+                None
             }
         })
     }
@@ -193,7 +224,8 @@ impl<B: Body + Unpin> HeldBody<B> {
             *announced = announced.saturating_sub(bytes);
         }
         let ended = this.run.get_ref().is_none_or(Body::is_end_stream);
-        let is_last = frame.is_trailers() || (this.first.is_empty() && ended);
+        let nothing_left = this.first.is_empty() && this.rest.is_none();
+        let is_last = frame.is_trailers() || (nothing_left && ended);
         if is_last {
             this.last.push(Ok(frame));
             self.let_go(None);
@@ -218,13 +250,26 @@ impl<B: Body + Unpin> HeldBody<B> {
         if let Some(error) = error {
             this.last.fail(error);
         }
-        let Some(grip) = lock(this.grip).take() else {
+        let Some(grip) = this.grip.take() else {
             return this.stage.set(Stage::Over);
         };
         if let Err(lost) = grip.check() {
             this.last.fail(LockBodyError::Lost(lost));
         }
         this.stage.set(Stage::Releasing { releasing: Releasing::new(grip, *this.end) });
+    }
+}
+
+/// The first piece of a large frame, whose others are kept; any other frame as it is.
+fn first_piece<D: Buf + From<Bytes>>(frame: Frame<D>, rest: &mut Option<D>) -> Frame<D> {
+    match frame.into_data() {
+        Ok(mut data) if data.remaining() > PIECE => {
+            let piece = data.copy_to_bytes(PIECE);
+            *rest = Some(data);
+            Frame::data(piece.into())
+        }
+        Ok(data) => Frame::data(data),
+        Err(frame) => frame,
     }
 }
 
@@ -263,34 +308,5 @@ impl<B: Body> Kept<B> {
     fn bytes(&self) -> u64 {
         let data = self.0.iter().flatten().flatten().filter_map(Frame::data_ref);
         data.map(|data| data.remaining() as u64).sum()
-    }
-}
-
-/// Gives a lock back whose body nobody polls any more: a server does not, while the client does not
-/// read. Ends with the body.
-struct Reaper(AbortHandle);
-
-impl Reaper {
-    fn start(cell: &Arc<GripCell>, until: Instant) -> Self {
-        let cell: Weak<GripCell> = Arc::downgrade(cell);
-        let task = tokio::spawn(async move {
-            sleep_until(until).await;
-            let Some(cell) = cell.upgrade() else { return };
-            // A poll that is under way ends first; from then on there is none without the guard.
-            let grip = lock(&cell).take_if(|grip| !grip.is_given_back());
-            if grip.is_some() {
-                tracing::warn!(
-                    "a response is not sent within its lock's `max_hold` and is cut off: its client reads \
-                     slowly, or its handler writes slowly"
-                );
-            }
-        });
-        Self(task.abort_handle())
-    }
-}
-
-impl Drop for Reaper {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }

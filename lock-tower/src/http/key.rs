@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use http::request::Parts;
-use http::{Extensions, HeaderName};
+use http::{Extensions, HeaderName, Method};
 use lock_runtime::policy::OnMissingKey;
 use lock_runtime::{KeyPart, LockError, LockKey, LockKeyBuilder};
 use percent_encoding::percent_decode_str;
@@ -177,14 +177,24 @@ impl ExtensionParts {
 }
 
 impl KeySource {
+    /// The path parameters that a router has to know.
+    pub(super) fn router_parameters(&self) -> impl Iterator<Item = &str> {
+        let template = match self {
+            Self::Template { template, route: None, .. } => Some(template),
+            Self::Template { .. } | Self::Extractor(_) => None,
+        };
+        template.into_iter().flat_map(Template::path_parameters)
+    }
+
     pub(super) fn key(
         &self,
         parts: &mut Parts,
+        method: &Method,
         on_missing: OnMissingKey,
     ) -> Result<Option<LockKey>, KeyError> {
         let key = match self {
             Self::Template { template, route, extensions } => {
-                fill(template, route.as_ref(), extensions, parts).map(Some)
+                fill(template, route.as_ref(), extensions, method, parts).map(Some)
             }
             Self::Extractor(extractor) => extractor.extract(parts),
         };
@@ -208,6 +218,7 @@ fn fill(
     template: &Template,
     route: Option<&RouteOf>,
     extensions: &ExtensionParts,
+    method: &Method,
     parts: &mut Parts,
 ) -> Result<LockKey, KeyError> {
     let path = match route {
@@ -218,7 +229,7 @@ fn fill(
     let add = |key: LockKeyBuilder, piece: &Piece| {
         Ok::<_, KeyError>(match piece {
             Piece::Text(text) => key.text(text),
-            Piece::Method => key.part(parts.method.as_str()),
+            Piece::Method => key.part(method.as_str()),
             Piece::Route => key.part(route_text(route, parts)?),
             Piece::Path(name) => path.add(key, parts, name)?,
             Piece::Query(name) => key.part(&*query(parts, name)?),

@@ -16,10 +16,11 @@ use super::cache::Cache;
 use super::coverage::{Told, is_covered};
 use super::key::{full_path_of, matched_path};
 use super::plan::{Literals, Plan, Side};
-use super::read_ahead::{ReadsAhead, RequestBodies};
+use super::read_ahead::{ReadAheadPool, ReadsAhead, RequestBodies};
 use super::refusal::Refusal;
 use super::responder::BusyResponder;
 use super::route_index::RouteIndex;
+use super::seen_routes::SeenRoutes;
 use super::service::HttpLockService;
 use crate::layer::LockLayer;
 use crate::locked::unenforced;
@@ -87,6 +88,8 @@ pub(super) struct Shared {
     pub(super) extension: bool,
     /// How much of a waiting request's body is read, in bytes.
     pub(super) read_ahead: usize,
+    /// What such requests read together beyond that.
+    pub(super) pool: Arc<ReadAheadPool>,
     pub(super) bodies: RequestBodies,
 }
 
@@ -94,7 +97,7 @@ pub(super) struct Shared {
 #[derive(Debug)]
 pub(super) enum Source {
     Code(Arc<Plan>),
-    Policy { name: String, plan: Cache<Plan> },
+    Policy { name: String, plan: Cache<Plan>, seen: SeenRoutes },
     Routes { plans: Cache<RouteIndex<Arc<Plan>>>, told: Told },
 }
 
@@ -106,6 +109,9 @@ impl HttpLockLayer {
     /// Refuses a configuration that this layer could not follow with that client: to be asked before
     /// [`LockClient::reload`], which knows of no layers. Not asked, a layer keeps to what it followed
     /// before, and says so in the log with the next request.
+    ///
+    /// Of a layer that follows one policy and asks axum's router for `{path.…}`, a new parameter must be one
+    /// of a route that the layer has had a request of: it knows no others.
     ///
     /// # Errors
     ///
@@ -135,7 +141,11 @@ impl HttpLockLayer {
     pub fn check(&self, client: &LockClient, config: &LockConfig) -> Result<(), BuildError> {
         match &self.shared.source {
             Source::Code(_) => Ok(()),
-            Source::Policy { name, .. } => self.shared.plan_of(name, client, config).map(drop),
+            Source::Policy { name, seen, .. } => {
+                let plan = self.shared.plan_of(name, client, config)?;
+                let now = self.shared.policy_plan(client).ok();
+                seen.check(&plan.key, now.as_ref().map(|plan| &plan.key))
+            }
             Source::Routes { .. } => self.shared.plans_of_routes(client, config).map(drop),
         }
     }
@@ -202,12 +212,15 @@ impl Shared {
         };
         match &self.source {
             Source::Code(plan) => Ok(Arc::clone(plan)),
-            Source::Policy { name, .. } => match self.policy_plan(&client) {
+            Source::Policy { name, seen, .. } => match self.policy_plan(&client) {
                 Err(NoPlan::Failed(error)) if spares(&client, name) => {
                     unenforced(&error);
                     Err(NoPlan::Pass)
                 }
-                plan => plan,
+                plan => {
+                    seen.note(matched_path(extensions));
+                    plan
+                }
             },
             Source::Routes { told, .. } => {
                 let plans = self.route_plans(&client)?;
@@ -236,7 +249,7 @@ impl Shared {
     }
 
     fn policy_plan(&self, client: &LockClient) -> Result<Arc<Plan>, NoPlan> {
-        let Source::Policy { name, plan } = &self.source else { return Err(NoPlan::Pass) };
+        let Source::Policy { name, plan, .. } = &self.source else { return Err(NoPlan::Pass) };
         let Some(config) = client.config() else {
             return Err(client.policy(name).err().map_or(NoPlan::Pass, NoPlan::Failed));
         };

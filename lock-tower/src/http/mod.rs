@@ -54,6 +54,13 @@
 //! | `{header.x-tenant}` | a header |
 //! | `{ext.tenant}` | a request extension that [`extension`] has named |
 //!
+//! In a key `{method}` is GET for a HEAD request where GET locks as well.
+//!
+//! Where clients choose the keys, as with a header, each new name costs the store 100 to 200 bytes for its
+//! fencing counter, for a day: make it less with `LockClientBuilder::token_ttl` or `token_ttl` in `[lock]`, an hour
+//! at least, and limit how often a client may send requests, further out, for example with the crate
+//! `tower_governor`. Add who the client is to the key, by `{ext.…}`, so that clients cannot lock each other out.
+//!
 //! What a template cannot say, a closure ([`key_fn`]) or a [`KeyExtractor`] can. A template that names
 //! what does not exist is an error when the layer is built.
 //!
@@ -61,23 +68,29 @@
 //!
 //! | option | default | change it |
 //! |---|---|---|
-//! | [`wait`] | the client's: as long as it takes | to refuse sooner; [`Wait::Never`] answers 409 at once |
-//! | [`max_waiters`] | 16 384 for each lock and process | to shed a crowd earlier |
-//! | [`read_ahead`] | 64 KiB for each request that waits | to notice more clients that leave, or to save memory |
+//! | [`wait`] | 10 s | to refuse sooner or later; [`Wait::Never`] answers 409 at once, [`Wait::Forever`] never |
+//! | [`max_waiters`] | 1 024 for each lock and process | to shed a crowd earlier, or keep a larger one |
+//! | [`read_ahead`], [`read_ahead_pool`] | 64 KiB for each request that waits; 64 MiB more for all | to notice more clients that leave, or to save memory |
 //! | [`request_body`] | axum's `Body` | for services without axum |
 //! | [`kind`] | a mutex | `Fair` for first come, first served, across processes |
-//! | [`methods`] | POST, PUT, PATCH, DELETE | where others write too, or some of these do not |
+//! | [`methods`], [`all_methods_but`], [`all_methods`] | all but GET, HEAD, OPTIONS, TRACE | where others only read, or some of these write |
 //! | [`safe_methods`] | GET and HEAD pass | `Shared`, to read nothing that is half written |
 //! | [`on_missing`] | 400 | `Skip`, where a key is the client's choice, as an idempotency key |
 //! | [`busy`] | 409 | 423 for locks that clients know of, 429 where the key is who asks, 503 |
 //! | [`hold`] | `Auto` | `Response` for streams that need no lock, `Body` to hold every body |
-//! | [`max_hold`] | none | set it where bodies are held: it ends what a slow reader keeps |
+//! | [`max_body_hold`] | 5 min | shorter ends what a slow reader keeps, longer lets streams go on |
+//! | [`max_hold`] | none | to limit handlers, too |
 //! | [`on_disconnect`] | `Cancel` | `Finish`, for handlers that must not stop half way |
 //! | [`release_timeout`] | 250 ms | longer for a slow store, shorter for quick answers |
 //! | [`responder`] | [`ProblemDetails`] | for an error shape of your own |
 //! | [`settings`], [`options`] | the client's | leases and all else about the lock |
 //! | [`policy`], [`routes`] | none | to have the configuration say all this, with reload |
 //! | [`held_extension`] | no | for handlers in other tasks that want their [`HeldLock`](crate::HeldLock) |
+//!
+//! In a configuration these are `wait`, `max_waiters` and `max_hold` of a policy or of `[lock.defaults]`, and
+//! `http = { methods = "all but GET, OPTIONS", max_body_hold = "1h", … }` of a policy; `wait = "forever"` and
+//! `max_body_hold = "unlimited"` have no end. A wait and a number of waiters that are set for the client, as its
+//! options or in `[lock.defaults]`, count in place of the layer's defaults.
 //!
 //! A request that has its own deadline, as a [`RequestDeadline`] or gRPC's `grpc-timeout`, waits no
 //! longer than that.
@@ -86,8 +99,11 @@
 //!
 //! A server drops the request of a client that has left; the request then leaves the line, and its handler
 //! never runs. But a server of HTTP/1.1 reads the connection only as far as the request's body is polled, and
-//! what it does not read it does not notice. So while a request waits, the layer reads its body, at most
-//! 64 KiB ([`read_ahead`]). The handler gets these bytes, trailers and errors unchanged, and then the rest.
+//! what it does not read it does not notice. So while a request waits, the layer reads its body: 64 KiB at once
+//! ([`read_ahead`]), and then up to 1 MiB every 200 ms, 16 MiB at most, out of the 64 MiB that all waiting
+//! requests of a layer share ([`read_ahead_pool`]). The end of a connection comes behind everything that the
+//! client has sent, so in the middle of an upload it is noticed when the buffers of both systems are read, most
+//! often within 200 ms. The handler gets these bytes, trailers and errors unchanged, and then the rest.
 //! The first 20 ms of a wait leave the body alone: a request whose lock is free or that is refused at once is
 //! handed on, or refused, unread.
 //!
@@ -96,7 +112,7 @@
 //! | its body was read, or it has none | given up within 100 ms |
 //! | before it has sent the whole body | given up; a client that still reads is answered with 400 |
 //! | over HTTP/2, as gRPC clients do | given up, whatever its body |
-//! | its body is larger than the buffer | **unnoticed**: the handler runs in its turn, and finds the body cut off if the rest was still on its way |
+//! | it has sent more than is read, or the shared bytes are used up | **unnoticed**: the handler runs in its turn, and finds the body cut off if the rest was still on its way |
 //! | it has sent its next request already (HTTP/1.1 pipelining) | **unnoticed**: hyper reads no further before the first answer |
 //! | it closes only its sending half | given up: hyper takes it for gone, unless its server is told `half_close` |
 //!
@@ -127,11 +143,15 @@
 //! Either way the release is over before the client can see the end of the answer, unless the store
 //! takes longer than [`release_timeout`]: the last frame, or the end, is kept back for it.
 //!
-//! If the hold is lost while the body is sent, or the body is not sent within [`max_hold`], it ends with
-//! a [`LockBodyError`]; a server then cuts the HTTP/1.1 connection or resets the HTTP/2 stream, so that
-//! no client takes a part for the whole. The lock is given back at `max_hold` also if nobody polls the
-//! body, because the client does not read. With a fixed lease, which cannot have a `max_hold`, it is the
-//! lease that ends it.
+//! With [`HoldUntil::Body`] also a body that is there is held until it has been sent, to within what the server
+//! and the systems of both sides have in their buffers. A large frame goes out in pieces of 64 KiB for that,
+//! since a server takes a frame of any size at once; the last piece goes out when the lock is free.
+//!
+//! If the hold is lost while the body is sent, or the body is not sent within [`max_body_hold`] or
+//! [`max_hold`], or the grace of [`shutdown`] is over, it ends with a [`LockBodyError`]; a server then cuts the
+//! HTTP/1.1 connection or resets the HTTP/2 stream, so that no client takes a part for the whole. The lock is
+//! given back then also if the server does not poll the body, because the client does not read. A fixed lease, which cannot
+//! have a `max_hold`, ends it as well.
 //!
 //! Bodies are not boxed: [`LockBody`] has the inner one as it is, which has to be `Unpin` for that. A
 //! body that is held costs a few allocations, any other none.
@@ -153,7 +173,8 @@
 //! }
 //! ```
 //!
-//! Web sockets begin with a GET, which a layer locks only if [`methods`] names it.
+//! Web sockets begin with a GET, which a layer locks only if [`methods`] names it; over HTTP/2 with CONNECT,
+//! which a layer locks unless it is told otherwise.
 //!
 //! # Policies
 //!
@@ -174,7 +195,9 @@
 //!
 //! A configured route is told by method and path, and of several that fit, the one with the most fixed
 //! text from the left. `{id}` is one segment and `{*rest}`, at the end, all that are left, at least one:
-//! `/admin/{*rest}` is every path below `/admin`, and not `/admin` itself. Fixed text is compared
+//! `/admin/{*rest}` is every path below `/admin`, and not `/admin` itself. Of two routes that match the same
+//! paths the first one that locks the method is taken; a later one that it leaves nothing is an error when the
+//! configuration is loaded. Fixed text is compared
 //! decoded. A thousand routes cost a request no more than a few.
 //!
 //! Where axum's router has matched, nested or not, a route has to speak of the router's as well:
@@ -268,7 +291,12 @@
 //! [`wait`]: HttpLockLayerBuilder::wait
 //! [`max_waiters`]: HttpLockLayerBuilder::max_waiters
 //! [`kind`]: HttpLockLayerBuilder::kind
+//! [`max_body_hold`]: HttpLockLayerBuilder::max_body_hold
+//! [`shutdown`]: lock_runtime::LockClient::shutdown
 //! [`methods`]: HttpLockLayerBuilder::methods
+//! [`all_methods`]: HttpLockLayerBuilder::all_methods
+//! [`all_methods_but`]: HttpLockLayerBuilder::all_methods_but
+//! [`read_ahead_pool`]: HttpLockLayerBuilder::read_ahead_pool
 //! [`safe_methods`]: HttpLockLayerBuilder::safe_methods
 //! [`on_missing`]: HttpLockLayerBuilder::on_missing
 //! [`busy`]: HttpLockLayerBuilder::busy
@@ -285,6 +313,7 @@
 //! [`read_ahead`]: HttpLockLayerBuilder::read_ahead
 //! [`request_body`]: HttpLockLayerBuilder::request_body
 //! [`Wait::Never`]: lock_runtime::Wait::Never
+//! [`Wait::Forever`]: lock_runtime::Wait::Forever
 
 mod body;
 mod builder;
@@ -298,11 +327,13 @@ mod layer;
 mod peek;
 mod plan;
 mod read_ahead;
+mod reaper;
 mod refusal;
 mod responder;
 mod retry;
 mod route;
 mod route_index;
+mod seen_routes;
 mod service;
 mod serving;
 #[cfg(feature = "tonic")]
@@ -316,7 +347,7 @@ pub use future::HttpLockFuture;
 pub use key::{KeyError, KeyExtractor};
 pub use layer::HttpLockLayer;
 pub use lock_runtime::policy::{
-    BusyStatus, HoldUntil, OnDisconnect, OnMissingKey as OnMissing, SafeMethods,
+    BusyStatus, HoldUntil, Methods, OnDisconnect, OnMissingKey as OnMissing, SafeMethods,
 };
 pub use read_ahead::ReadAheadBody;
 pub use refusal::{Refusal, RefusalKind};

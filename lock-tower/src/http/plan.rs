@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use http::Method;
 use lock_runtime::policy::{
-    BusyStatus, HoldUntil, HttpPolicy, LockRoute, OnDisconnect, OnMissingKey, Policy, SafeMethods,
+    BusyStatus, HoldUntil, HttpPolicy, LockRoute, Methods, OnDisconnect, OnMissingKey, Policy,
+    SafeMethods,
 };
-use lock_runtime::{DeclaredKind, LockClient, LockError, LockOptions, LockSettings};
+use lock_runtime::{DeclaredKind, LockClient, LockError, LockOptions, LockSettings, Wait};
+use tokio::time::Instant;
 
 use super::builder::BuildError;
 use super::key::{ExtensionParts, KeyExtractor, KeySource, RouteOf};
@@ -17,9 +19,14 @@ use super::route::Route;
 use super::template::Template;
 use crate::locked::{RELEASE_TIMEOUT, Terms};
 
-/// Those that change something.
-pub(super) const DEFAULT_METHODS: [Method; 4] =
-    [Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
+/// How long a request waits unless told otherwise: less than clients and proxies do before they give up.
+const WAIT: Wait = Wait::UpTo(Duration::from_secs(10));
+
+/// How many requests of a process line up for a lock unless told otherwise.
+const MAX_WAITERS: usize = 1024;
+
+/// For how long a body holds the lock while it is sent, unless told otherwise.
+const MAX_BODY_HOLD: Duration = Duration::from_secs(5 * 60);
 
 /// What the code says of a layer, before any policy.
 #[derive(Clone, Default)]
@@ -36,12 +43,9 @@ pub(super) struct Literals {
 impl Literals {
     /// True if a request of that method may need a lock, whatever a policy that is not known says.
     pub(super) fn may_lock(&self, method: &Method) -> bool {
-        let named = |methods: &Vec<String>| {
-            let named = |method: &Method| methods.iter().any(|named| named == method.as_str());
-            named(method) || (*method == Method::HEAD && named(&Method::GET))
-        };
         let reads = matches!(*method, Method::GET | Method::HEAD);
-        DEFAULT_METHODS.contains(method)
+        let named = |methods: &Methods| methods.contains(method.as_str());
+        named(&Methods::default())
             || self.http.methods.as_ref().is_some_and(named)
             || (reads && self.http.safe_methods == Some(SafeMethods::Shared))
     }
@@ -63,9 +67,10 @@ pub(super) struct Plan {
     pub(super) on_missing: OnMissingKey,
     pub(super) on_disconnect: OnDisconnect,
     pub(super) times: Arc<HoldTimes>,
-    methods: Vec<Method>,
+    methods: Methods,
     safe_methods: SafeMethods,
     release_timeout: Duration,
+    max_body_hold: Option<Duration>,
     settings: LockSettings,
     options: Option<LockOptions>,
     policy: Option<Policy>,
@@ -110,12 +115,10 @@ impl Plan {
             on_missing: http.on_missing.unwrap_or_default(),
             on_disconnect: http.on_disconnect.unwrap_or_default(),
             times: Arc::default(),
-            methods: match methods {
-                Some(methods) => parse_methods(methods)?,
-                None => DEFAULT_METHODS.to_vec(),
-            },
+            methods: methods.cloned().unwrap_or_default(),
             safe_methods: http.safe_methods.unwrap_or_default(),
             release_timeout: http.release_timeout.unwrap_or(RELEASE_TIMEOUT),
+            max_body_hold: http.max_body_hold,
             settings: literals.settings,
             options: literals.options,
             policy,
@@ -125,7 +128,7 @@ impl Plan {
     }
 
     fn check(&self, kind: DeclaredKind) -> Result<(), BuildError> {
-        if self.methods.is_empty() {
+        if self.methods == Methods::These(Vec::new()) {
             return Err(BuildError::new(
                 "the layer locks no method; name some, or leave the layer out",
             ));
@@ -151,13 +154,32 @@ impl Plan {
 
     /// The side that a request of that method takes, if any.
     pub(super) fn side(&self, method: &Method) -> Option<Side> {
-        // Routers have GET's handler answer HEAD.
-        let as_get = *method == Method::HEAD && self.methods.contains(&Method::GET);
-        if as_get || self.methods.contains(method) {
+        if self.methods.contains(method.as_str()) {
             return Some(Side::Main);
         }
         let reads = matches!(*method, Method::GET | Method::HEAD);
         (self.safe_methods == SafeMethods::Shared && reads).then_some(Side::Shared)
+    }
+
+    /// The method as keys have it: GET for HEAD, which is about the same where both lock.
+    pub(super) fn method_of_key(&self, method: &Method) -> Method {
+        match *method {
+            Method::HEAD if self.side(&Method::GET).is_some() => Method::GET,
+            _ => method.clone(),
+        }
+    }
+
+    /// Until when a body may hold the lock that was taken then, if its sending starts now.
+    pub(super) fn body_limit(
+        &self,
+        taken_at: Instant,
+        max_hold: Option<Duration>,
+    ) -> Option<Instant> {
+        // A limit that was set for the whole hold is the body's as well.
+        let default = max_hold.map_or(MAX_BODY_HOLD, |_| Duration::MAX);
+        let body = Instant::now().checked_add(self.max_body_hold.unwrap_or(default));
+        let hold = max_hold.and_then(|max_hold| taken_at.checked_add(max_hold));
+        body.into_iter().chain(hold).min()
     }
 
     /// On what terms the lock is taken now.
@@ -167,6 +189,7 @@ impl Plan {
             (Some(policy), None) => client.options_of(policy, self.settings)?,
             (None, None) => self.settings.apply_to(client.options())?,
         };
+        let options = options.with_fallbacks(WAIT, MAX_WAITERS);
         let kind = match &self.policy {
             Some(policy) => policy.resolve(self.settings).kind,
             None => self.settings.kind,
@@ -236,13 +259,4 @@ fn check_parameters(template: &Template, route: Option<&Route>) -> Result<(), Bu
     Err(BuildError::new(format!(
         "`{{path.{name}}}` is not in the route `{route}`, which has {known}"
     )))
-}
-
-fn parse_methods(methods: &[String]) -> Result<Vec<Method>, BuildError> {
-    let parse = |text: &String| {
-        text.parse().map_err(|_| {
-            BuildError::new(format!("{text:?} is no method; write them in capitals, such as POST"))
-        })
-    };
-    methods.iter().map(parse).collect()
 }

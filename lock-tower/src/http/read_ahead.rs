@@ -7,7 +7,9 @@
 //! 1. The handler's request has the same body type as the layer's. How to make such a body of a
 //!    [`ReadAheadBody`] is registered for each type ([`RequestBodies`]), because only the type's owner
 //!    knows; a body of another type is not read.
-//! 2. A body of which nothing was read is handed on as it is. Nothing is allocated before that.
+//! 2. What one request may read has a limit. One that has reached it reads on slowly, out of what all requests
+//!    of the layer share: a client that has left looks like one that is slow until all that it has sent is read.
+//! 3. A body of which nothing was read is handed on as it is. Nothing is allocated before that.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -15,7 +17,9 @@ use std::error::Error;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 use std::{fmt, io, mem};
 
 use bytes::{Buf as _, Bytes};
@@ -146,8 +150,64 @@ fn detach<D: 'static>(data: &mut D) {
     }
 }
 
+/// How often a waiting request reads on when it has read what is its own, and how much then. An upload that
+/// goes on costs little, and what a departed client has sent is read soon: its end is behind all of it.
+pub(super) const READ_ON_EVERY: Duration = Duration::from_millis(200);
+const READ_ON: usize = 1024 * 1024;
+
+/// The most that one request reads beyond what is its own: more than is on its way when a client leaves.
+const MOST_READ_ON: usize = 16 * 1024 * 1024;
+
+/// What the waiting requests of a layer read together beyond what is their own, unless told otherwise.
+pub(super) const READ_AHEAD_POOL: usize = 64 * 1024 * 1024;
+
+/// The bytes that the waiting requests of a layer may read beyond what is their own.
+#[derive(Debug)]
+pub(super) struct ReadAheadPool(AtomicUsize);
+
+impl ReadAheadPool {
+    pub(super) fn new(bytes: usize) -> Arc<Self> {
+        Arc::new(Self(AtomicUsize::new(bytes)))
+    }
+}
+
+/// What one request has of it, for as long as it waits.
+#[derive(Debug)]
+pub(super) struct PoolShare {
+    pool: Arc<ReadAheadPool>,
+    bytes: usize,
+}
+
+impl PoolShare {
+    pub(super) fn new(pool: &Arc<ReadAheadPool>) -> Self {
+        Self { pool: Arc::clone(pool), bytes: 0 }
+    }
+
+    /// Takes some more, if there is any.
+    pub(super) fn more(&mut self) -> usize {
+        let wanted = READ_ON.min(MOST_READ_ON - self.bytes);
+        let take = |left: usize| Some(left.saturating_sub(wanted));
+        let left = self.pool.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
+        let taken = left.map_or(0, |left| left.min(wanted));
+        self.bytes += taken;
+        taken
+    }
+}
+
+impl Drop for PoolShare {
+    fn drop(&mut self) {
+        self.pool.0.fetch_add(self.bytes, Ordering::Relaxed);
+    }
+}
+
 /// Reads one body ahead.
 pub(super) trait ReadAhead<B>: Send {
+    /// True if it has read all that it may, and the body goes on.
+    fn is_full(&self) -> bool;
+
+    /// Lets it read so many bytes more.
+    fn allow(&mut self, bytes: usize);
+
     /// Reads what is there; ready with the error that says that the client has left.
     fn poll_departure(&mut self, body: &mut B, cx: &mut Context<'_>) -> Poll<BoxError>;
 
@@ -227,6 +287,14 @@ where
             }
         }
         Poll::Pending
+    }
+
+    fn is_full(&self) -> bool {
+        self.left == 0 && !self.ended && self.error.is_none()
+    }
+
+    fn allow(&mut self, bytes: usize) {
+        self.left += bytes;
     }
 
     fn put_back(self: Box<Self>, rest: B) -> B {

@@ -114,7 +114,11 @@ where
         let request = Request::from_parts(parts, body);
         match decision {
             Ok(None) => HttpLockFuture::passing(without_lock(|| self.inner.call(request))),
-            Err(refusal) => HttpLockFuture::refused(self.shared.answer(&refusal)),
+            Err(refusal) => {
+                // What the readiness took, such as a place in a limit, belongs to others now.
+                self.inner = self.inner.clone();
+                HttpLockFuture::refused(self.shared.answer(&refusal))
+            }
             Ok(Some(Lock { key, terms, serving })) => {
                 // The one that was polled ready is the one to call; its clone may not be.
                 let clone = self.inner.clone();
@@ -139,7 +143,8 @@ fn decide(shared: &Arc<Shared>, plan: &Arc<Plan>, parts: &mut Parts) -> Decision
     let Some(side) = plan.side(&parts.method) else { return Ok(None) };
     let circumstances = Circumstances { busy: plan.busy, ..of_nothing(parts, &plan.times) };
     let refuse = |error: &LockError| Err(circumstances.of_lock(error));
-    let key = plan.key.key(parts, plan.on_missing);
+    let method = plan.method_of_key(&parts.method);
+    let key = plan.key.key(parts, &method, plan.on_missing);
     if let Ok(None) = key {
         return Ok(None);
     }
@@ -167,6 +172,8 @@ fn decide(shared: &Arc<Shared>, plan: &Arc<Plan>, parts: &mut Parts) -> Decision
         end: terms.end(),
         lease: terms.options.lease(),
         max_hold: terms.max_hold(),
+        enforced: terms.enforced,
+        client: terms.client.clone(),
         deadline,
         grpc: circumstances.grpc,
         has_body: parts.method != Method::HEAD,

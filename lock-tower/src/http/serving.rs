@@ -1,6 +1,7 @@
 //! A request that has its lock: run, and the lock let go of when its time has come.
 
 use std::error::Error;
+use std::panic::resume_unwind;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -10,7 +11,7 @@ use http::header::CONTENT_LENGTH;
 use http::{Request, Response, StatusCode};
 use http_body::Body;
 use lock_runtime::policy::HoldUntil;
-use lock_runtime::{Lease, LockError, LockGuard};
+use lock_runtime::{Lease, LockClient, LockError, LockGuard};
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
@@ -20,7 +21,7 @@ use super::layer::Shared;
 use super::peek::Peeked;
 use super::plan::Plan;
 use super::refusal::Circumstances;
-use crate::held::Grip;
+use crate::held::{Grip, Panic};
 use crate::locked::{Call, End, Ran, Releasing, Running};
 
 /// What is known of a request before its lock is there.
@@ -30,6 +31,9 @@ pub(super) struct ServingTerms {
     pub(super) end: End,
     pub(super) lease: Lease,
     pub(super) max_hold: Option<Duration>,
+    /// False if nothing is cut off on the lock's account.
+    pub(super) enforced: bool,
+    pub(super) client: LockClient,
     /// The wait is bounded by the request's own deadline.
     pub(super) deadline: bool,
     pub(super) grpc: bool,
@@ -107,7 +111,7 @@ pin_project! {
         Running { #[pin] running: Running<S, Request<ReqBody>> },
         Releasing {
             #[pin] releasing: Releasing,
-            result: Option<Result<Response<LockBody<B>>, E>>,
+            result: Option<Result<Result<Response<LockBody<B>>, E>, Panic>>,
         },
     }
 }
@@ -156,7 +160,7 @@ where
                     };
                     match ready!(running.poll_then(cx, settle)) {
                         Err(lost) => return Poll::Ready(Ok(terms.answer(&lost))),
-                        Ok(Ran { value: Ok((response, false)), grip, taken_at })
+                        Ok(Ran { value: Ok(Ok((response, false))), grip, taken_at })
                             if !grip.is_given_back() =>
                         {
                             let holding = terms.holding(grip, taken_at, &response);
@@ -172,7 +176,8 @@ where
                                 response.map(LockBody::free)
                             };
                             let releasing = Releasing::new(grip, terms.end);
-                            State::Releasing { releasing, result: Some(value.map(free)) }
+                            let result = value.map(|value| value.map(free));
+                            State::Releasing { releasing, result: Some(result) }
                         }
                     }
                 }
@@ -180,6 +185,7 @@ where
                     let released = ready!(releasing.poll(cx));
                     // Polled after completion, which a future may answer as it likes short of a panic.
                     let Some(result) = result.take() else { return Poll::Pending };
+                    let result = result.unwrap_or_else(|panic| resume_unwind(panic));
                     return Poll::Ready(match released {
                         Err(lost) => Ok(terms.answer(&lost)),
                         Ok(()) => result,
@@ -203,7 +209,12 @@ impl ServingTerms {
             grip,
             end: self.end,
             taken_at,
-            until: self.max_hold.and_then(|max_hold| taken_at.checked_add(max_hold)),
+            until: match self.enforced {
+                true => self.plan.body_limit(taken_at, self.max_hold),
+                false => None,
+            },
+            client: self.client.clone(),
+            in_pieces: self.plan.hold == HoldUntil::Body,
             announced: announced.and_then(|length| length.to_str().ok()?.parse().ok()),
             times: (!self.reads).then(|| Arc::clone(&self.plan.times)),
         }

@@ -9,7 +9,7 @@ use pin_project_lite::pin_project;
 use tokio::time::{Sleep, sleep};
 use tower_service::Service;
 
-use super::read_ahead::{BoxError, ReadAhead};
+use super::read_ahead::{BoxError, PoolShare, READ_ON_EVERY, ReadAhead};
 use super::serving::ServingTerms;
 use crate::locked::{Call, Taken, Taking};
 
@@ -25,10 +25,12 @@ pin_project! {
     {
         taking: Taking,
         next: Option<(Call<S, Request<ReqBody>>, ServingTerms)>,
-        // Runs from the first poll that finds the lock busy.
+        // Runs until the body is read, or read on.
         #[pin]
         delay: Option<Sleep>,
         reader: Option<Box<dyn ReadAhead<ReqBody>>>,
+        // What the reader has beyond what is its own.
+        share: Option<PoolShare>,
         // True if the body is complete, or its type unknown to the layer.
         unread: bool,
     }
@@ -60,7 +62,7 @@ where
         terms: ServingTerms,
     ) -> Self {
         let next = Some((call, terms));
-        Self { taking, next, delay: None, reader: None, unread: false }
+        Self { taking, next, delay: None, reader: None, share: None, unread: false }
     }
 }
 
@@ -76,22 +78,43 @@ where
         let Some(request) = call.request_mut().filter(|_| !*this.unread) else {
             return Poll::Pending;
         };
-        if let Some(reader) = this.reader {
-            return reader.poll_departure(request.body_mut(), cx);
+        if this.reader.is_none() {
+            let Some(bodies) = terms.shared.read_ahead_of::<ReqBody>(request.body()) else {
+                *this.unread = true;
+                return Poll::Pending;
+            };
+            ready!(poll_delay(this.delay.as_mut(), READ_AHEAD_AFTER, cx));
+            *this.reader = Some(bodies.start(terms.shared.read_ahead));
         }
-        let Some(bodies) = terms.shared.read_ahead_of::<ReqBody>(request.body()) else {
-            *this.unread = true;
-            return Poll::Pending;
-        };
-        if this.delay.is_none() {
-            this.delay.set(Some(sleep(READ_AHEAD_AFTER)));
+        let Some(reader) = this.reader else { return Poll::Pending };
+        loop {
+            if let Poll::Ready(error) = reader.poll_departure(request.body_mut(), cx) {
+                return Poll::Ready(error);
+            }
+            if !reader.is_full() {
+                return Poll::Pending;
+            }
+            ready!(poll_delay(this.delay.as_mut(), READ_ON_EVERY, cx));
+            let share = this.share.get_or_insert_with(|| PoolShare::new(&terms.shared.pool));
+            reader.allow(share.more());
         }
-        if let Some(delay) = this.delay.as_mut().as_pin_mut() {
-            ready!(delay.poll(cx));
-        }
-        let reader = this.reader.insert(bodies.start(terms.shared.read_ahead));
-        reader.poll_departure(request.body_mut(), cx)
     }
+}
+
+/// Waits so long, and starts anew when polled after that.
+fn poll_delay(
+    mut delay: Pin<&mut Option<Sleep>>,
+    duration: Duration,
+    cx: &mut Context<'_>,
+) -> Poll<()> {
+    if delay.is_none() {
+        delay.set(Some(sleep(duration)));
+    }
+    if let Some(running) = delay.as_mut().as_pin_mut() {
+        ready!(running.poll(cx));
+    }
+    delay.set(None);
+    Poll::Ready(())
 }
 
 impl<S, ReqBody> Future for Waiting<S, ReqBody>

@@ -17,7 +17,7 @@ const WRONG_TYPES: [(&str, &str); 35] = [
     ("[lock]\npolicies = ['p']", "lock.policies: invalid type: sequence, expected tables by name"),
     ("[lock.policies]\np = ['b']", "lock.policies.p: invalid type: sequence, expected a table of lock settings"),
     ("[lock]\nroutes = [['POST', '/', 'p']]", "lock.routes[0]: invalid type: sequence, expected a table with a path and a policy"),
-    ("[lock]\nurll = 'memory:'", "lock.urll: unknown field `urll`, expected one of `url`, `cluster`, `sentinel`, `quorum`, `namespace`, `override`, `defaults`, `base`, `policies`, `routes`; did you mean `url`?"),
+    ("[lock]\nurll = 'memory:'", "lock.urll: unknown field `urll`, expected one of `url`, `cluster`, `sentinel`, `quorum`, `namespace`, `token_ttl`, `override`, `defaults`, `base`, `policies`, `routes`; did you mean `url`?"),
     ("[lock]\nurl = 6379", "lock.url: invalid type: integer, expected a string"),
     ("[lock]\nnamespace = true", "lock.namespace: invalid type: boolean `true`, expected a string"),
     ("[lock]\noverride = 'confg'", "lock.override: unknown variant `confg`, expected `literals` or `config`; did you mean `config`?"),
@@ -41,10 +41,10 @@ const WRONG_TYPES: [(&str, &str); 35] = [
     ("[lock.base.strict]\nreplicas = { at_least = 1, timeout = 200 }", "lock.base.strict.replicas.timeout: invalid type: integer `200`, expected a duration with its unit, such as \"250ms\" or \"1m 30s\""),
     ("[lock.policies.'a.b']\nhttp = { busy = 404 }", "lock.policies.\"a.b\".http.busy: invalid value: integer `404`, expected a status: 409, 423, 429 or 503"),
     ("[lock.policies.checkout]\nhttp = { hold = 'bodi' }", "lock.policies.checkout.http.hold: unknown variant `bodi`, expected one of `auto`, `response`, `body`; did you mean `body`?"),
-    ("[lock.policies.checkout]\nhttp = { bussy = 409 }", "lock.policies.checkout.http.bussy: unknown field `bussy`, expected one of `busy`, `hold`, `methods`, `safe_methods`, `on_missing`, `on_disconnect`, `release_timeout`; did you mean `busy`?"),
+    ("[lock.policies.checkout]\nhttp = { bussy = 409 }", "lock.policies.checkout.http.bussy: unknown field `bussy`, expected one of `busy`, `hold`, `methods`, `safe_methods`, `on_missing`, `on_disconnect`, `release_timeout`, `max_body_hold`; did you mean `busy`?"),
     ("[[lock.routes]]\npath = '/'", "lock.routes[0]: missing field `policy`"),
     ("[[lock.routes]]\npath = '/'\npolicy = 'a'\nmethod = ['POST']", "lock.routes[0].method: unknown field `method`, expected one of `methods`, `path`, `policy`, `key`, `hold`; did you mean `methods`?"),
-    ("[[lock.routes]]\npath = '/'\npolicy = 'a'\nmethods = 'POST'", "lock.routes[0].methods: invalid type: string \"POST\", expected a sequence"),
+    ("[[lock.routes]]\npath = '/'\npolicy = 'a'\nmethods = 'POST'", "lock.routes[0].methods: invalid value: string \"POST\", expected methods: a list such as [\"POST\"], \"all\", or \"all but GET, OPTIONS\""),
 ];
 
 #[test]
@@ -69,7 +69,7 @@ fn an_unknown_name_suggests_the_nearest() {
 
 /// The wrong file, and everything that is wrong with it.
 #[rustfmt::skip]
-const WRONG_WHOLES: [(&str, &[&str]); 32] = [
+const WRONG_WHOLES: [(&str, &[&str]); 36] = [
     ("[lock]\nurl = 'memory:'\nquorum = ['redis://a']", &["lock.url: is given beside lock.quorum; locks live in one place, keep one"]),
     ("[lock]\nurl = 'localhost:6379'", &["lock.url: is no address; write redis://host:port, rediss://host:port or unix:///path, or memory: for locks of this process"]),
     ("[lock]\nquorum = []", &["lock.quorum: is empty; list at least one address"]),
@@ -100,6 +100,11 @@ const WRONG_WHOLES: [(&str, &[&str]); 32] = [
     ("[lock.policies.p]\nhttp = { methods = ['post'] }\n[lock.policies.q]\nhttp = { methods = [] }", &["lock.policies.p.http.methods[0]: \"post\" is no method; write them in capitals, such as \"POST\"", "lock.policies.q.http.methods: is empty, so nothing would lock; list methods or leave it out"]),
     ("[[lock.routes]]\npath = '/'\npolicy = 'chekout'\n[lock.policies.checkout]", &["lock.routes[0].policy: no lock policy \"chekout\": did you mean \"checkout\"?"]),
     ("[[lock.routes]]\npath = 'orders'\npolicy = 'p'\nkey = ''\n[lock.policies.p]", &["lock.routes[0].path: \"orders\" does not start with `/`; write it as in the router, such as \"/orders/{id}\"", "lock.routes[0].key: \"\" is empty; give the lock a name, such as \"order:{path.id}\""]),
+    ("[lock.policies.q]\nhttp = { methods = 'all but PUT, get', max_body_hold = '0s' }", &["lock.policies.q.http.methods[1]: \"get\" is no method; write them in capitals, such as \"POST\"", "lock.policies.q.http.max_body_hold: \"0s\" sends no body; give it time, or write hold = \"response\""]),
+    // A route that an earlier one shadows, by whatever each says of its methods.
+    ("[[lock.routes]]\npath = '/a/{id}'\npolicy = 'p'\n[[lock.routes]]\npath = '/a/{nr}'\npolicy = 'p'\n[lock.policies.p]", &["lock.routes[1]: locks nothing: lock.routes[0], \"/a/{id}\", takes all its requests; put this one in front of it, or take it out"]),
+    ("[[lock.routes]]\npath = '/a b/{*all}'\npolicy = 'p'\n[[lock.routes]]\nmethods = ['POST', 'PUT']\npath = '/a%20b/{*rest}'\npolicy = 'q'\n[lock.policies]\np = {}\nq = {}", &["lock.routes[1]: locks nothing: lock.routes[0], \"/a b/{*all}\", takes all its requests; put this one in front of it, or take it out"]),
+    ("[[lock.routes]]\npath = '/{a}'\npolicy = 'p'\n[[lock.routes]]\nmethods = ['HEAD', 'POST']\npath = '/{b}'\npolicy = 'q'\n[lock.policies]\np = { http = { safe_methods = 'shared' } }\nq = {}", &["lock.routes[1]: locks nothing: lock.routes[0], \"/{a}\", takes all its requests; put this one in front of it, or take it out"]),
     ("[[lock.routes]]\nmethods = ['PUT', 'POST']\npath = '/a'\npolicy = 'p'\n[[lock.routes]]\nmethods = ['POST']\npath = '/a'\npolicy = 'p'\n[lock.policies.p]", &["lock.routes[1]: POST \"/a\" is lock.routes[0] already; take one out"]),
     ("[lock]\nquorum = ['redis://a']\n[lock.policies.p]\nkind = 'fair'", &["lock.policies.p.kind: \"fair\" is not to be had with lock.quorum, which keeps mutexes only"]),
 ];

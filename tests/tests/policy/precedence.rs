@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use super::read;
-use lock_runtime::policy::{BusyStatus, HoldUntil, LockConfig, SafeMethods};
+use lock_runtime::policy::{BusyStatus, HoldUntil, LockConfig, Methods, SafeMethods};
 use lock_runtime::{
     DeclaredKind, Lease, LockClient, LockError, LockOptions, LockSettings, OnLost, OnReleaseLost,
     Policy, Replicas, Wait,
@@ -143,7 +143,7 @@ fn every_field_is_inherited() {
     let http = own.http();
     assert_eq!((http.busy, http.hold), (Some(BusyStatus::Conflict), Some(HoldUntil::Body)));
     assert_eq!(http.safe_methods, Some(SafeMethods::Shared));
-    assert_eq!(http.methods.as_deref(), Some(&["PUT".to_owned()][..]));
+    assert_eq!(http.methods, Some(Methods::These(vec!["PUT".to_owned()])));
 }
 
 /// A policy that says nothing leaves all to others, and is enforced.

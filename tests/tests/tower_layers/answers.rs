@@ -360,7 +360,10 @@ async fn safe_methods_pass_and_the_list_is_the_layers() {
         // Routers have GET's handler answer HEAD.
         (Method::HEAD, passed, locked),
         (Method::OPTIONS, passed, passed),
-        (Method::CONNECT, passed, passed),
+        (Method::TRACE, passed, passed),
+        // What is not known to only read.
+        (Method::CONNECT, locked, passed),
+        (Method::from_bytes(b"PROPFIND").unwrap(), locked, passed),
         (Method::POST, locked, passed),
         (Method::PUT, locked, passed),
         (Method::PATCH, locked, passed),

@@ -101,9 +101,13 @@ impl Server {
 
     /// Requires that nobody waits any more, and that no handler runs when the lock is free.
     async fn nobody_is_left(self, what: &str) {
+        self.nobody_is_left_after(what, LEFT).await;
+    }
+
+    async fn nobody_is_left_after(self, what: &str, limit: Duration) {
         let left_at = Instant::now();
         while self.requests() > 0 {
-            assert!(left_at.elapsed() < LEFT, "{what}: {} keep their places", self.requests());
+            assert!(left_at.elapsed() < limit, "{what}: {} keep their places", self.requests());
             sleep(Duration::from_millis(5)).await;
         }
         let handlers = self.counts.handlers.clone();
@@ -310,6 +314,34 @@ async fn a_body_over_the_buffer_arrives_whole() {
     let all = async { tokio::join!(send, release, receive) };
     let (_, _, seen) = timeout(SOON, all).await.expect("no answer");
     assert!(seen.ends_with(&format!("\r\n\r\n{body}")), "{} bytes came back", seen.len());
+}
+
+/// An upload that is larger than what is read at once, and stalls: the end of the connection is behind all
+/// that the client has sent, in the buffers of both systems.
+#[tokio::test]
+async fn a_client_that_vanishes_amid_a_large_upload_leaves_the_line() {
+    for sent in [Some(200_000), Some(1_000_000), None] {
+        let server = Server::start(|layer| layer).await;
+        let mut client = server.connect().await;
+        client.write_all(&head("content-length: 100000000")).await.unwrap();
+        let piece = vec![b'x'; 50_000];
+        let mut left = sent.unwrap_or(usize::MAX);
+        while left > 0 {
+            // With `None`, until the server takes no more for a while.
+            let write =
+                timeout(Duration::from_millis(50), client.write(&piece[..left.min(50_000)]));
+            let Ok(written) = write.await else { break };
+            left -= written.unwrap();
+            if sent.is_none() && left < usize::MAX - 20_000_000 {
+                break;
+            }
+        }
+        server.waiting(1).await;
+        sleep(Duration::from_millis(100)).await;
+        drop(client);
+        // Far less than the wait, after which it would leave anyway. On one machine megabytes are in buffers.
+        server.nobody_is_left_after(&format!("{sent:?}"), 3 * LEFT).await;
+    }
 }
 
 /// The second request of a connection is in the socket while the first one waits.

@@ -271,7 +271,7 @@ async fn a_body_that_takes_too_long_is_cut_off() {
     let mut body = respond(layer(), pay(), response).await.into_body();
     sender.send(data("ab")).unwrap();
     let cut = text(body.frame().await);
-    assert_eq!(cut, "error: the body was not sent within the lock's `max_hold`");
+    assert_eq!(cut, "error: the body was not sent within the time for which it may hold the lock");
     assert!(start.elapsed().abs_diff(limit) < Duration::from_millis(5), "{:?}", start.elapsed());
     assert_eq!(held(&store, ORDER), 0);
 

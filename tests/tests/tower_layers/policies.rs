@@ -304,3 +304,75 @@ fn a_configuration_is_checked_before_a_reload() {
         "{error}"
     );
 }
+
+/// A parameter that the router does not have: every request would be a 500.
+#[tokio::test]
+async fn a_parameter_that_no_route_has_is_refused_before_a_reload() {
+    let text = |key: &str| config(&format!("[lock.policies.p]\nkey = '{key}'"));
+    let locks = LockClient::builder().config(text("order:{path.id}")).in_memory().unwrap();
+    let layer = LockLayer::http().client(locks.clone()).policy("p").build().unwrap();
+    let done = || post(async || "done");
+    let app: Router = Router::new()
+        .route("/orders/{id}/pay", done())
+        .route("/orders/{id}/lines/{line}", done())
+        .route_layer(layer.clone());
+    let check = |key: &str| layer.check(&locks, &text(key)).map_err(|error| error.to_string());
+    let refused = |key: &str| {
+        let error = check(key).unwrap_err();
+        assert!(error.starts_with("`{path.nr}` is in no route"), "{error}");
+    };
+    // What is in use is known to be there, before there was a request.
+    refused("order:{path.nr}");
+    assert_eq!(check("bill:{path.id}"), Ok(()));
+    assert_eq!(check("bill:{header.x-order}"), Ok(()));
+    for path in ["/orders/42/pay", "/orders/42/lines/7"] {
+        let request = Request::post(path).body(Body::empty()).unwrap();
+        assert_eq!(app.clone().oneshot(request).await.unwrap().status(), StatusCode::OK);
+    }
+    assert_eq!(check("line:{path.line}"), Ok(()), "seen");
+    refused("order:{path.id}:{path.nr}");
+    // A layer that knows of no parameter cannot tell, and one that was told its route can.
+    let locks = LockClient::builder().config(text("all")).in_memory().unwrap();
+    let unknown = LockLayer::http().client(locks.clone()).policy("p").build().unwrap();
+    assert!(unknown.check(&locks, &text("{path.nr}")).is_ok());
+    let told = LockLayer::http().client(locks.clone()).policy("p").route("/{id}").build().unwrap();
+    assert!(told.check(&locks, &text("{path.nr}")).is_err());
+}
+
+const METHODS: [&str; 9] =
+    ["GET", "HEAD", "OPTIONS", "TRACE", "POST", "PUT", "PATCH", "PROPFIND", "CONNECT"];
+
+/// Methods by a word, in a configuration as in code.
+#[tokio::test(start_paused = true)]
+async fn methods_are_listed_or_excluded() {
+    for (methods, locked) in [
+        ("", ["POST", "PUT", "PATCH", "PROPFIND", "CONNECT"].as_slice()),
+        ("methods = 'all'", &METHODS),
+        (
+            "methods = 'all but GET, OPTIONS, POST'",
+            &["TRACE", "PUT", "PATCH", "PROPFIND", "CONNECT"],
+        ),
+        ("methods = ['GET', 'PROPFIND']", &["GET", "HEAD", "PROPFIND"]),
+    ] {
+        let text = format!("[lock.policies.p]\nkey = 'k'\nwait = 'none'\nhttp = {{ {methods} }}");
+        let (locks, peer) = clients(&text);
+        let _other = peer.mutex("k").lock().await.unwrap();
+        let by_policy = LockLayer::http().client(locks.clone()).policy("p").build().unwrap();
+        let code = || LockLayer::http().client(locks.clone()).key("k").wait(Wait::Never);
+        let by_code = match methods {
+            "" => code(),
+            "methods = 'all'" => code().all_methods(),
+            "methods = ['GET', 'PROPFIND']" => {
+                code().methods([Method::GET, Method::from_bytes(b"PROPFIND").unwrap()])
+            }
+            _ => code().all_methods_but([Method::GET, Method::OPTIONS, Method::POST]),
+        };
+        for layer in [by_policy, by_code.build().unwrap()] {
+            for method in METHODS {
+                let expected = if locked.contains(&method) { 409 } else { 200 };
+                let answered = status(&layer, request(method, "/")).await;
+                assert_eq!(answered, expected, "{method} with {methods:?}");
+            }
+        }
+    }
+}

@@ -289,6 +289,39 @@ async fn no_more_is_read_than_the_layer_is_told() {
     }
 }
 
+/// An upload that goes on while it waits takes memory slowly, with an end, and out of what all share.
+#[tokio::test(start_paused = true)]
+async fn a_waiting_upload_is_read_on_slowly() {
+    const FRAME: usize = 100_000;
+    const MIB: usize = 1 << 20;
+    let long = Duration::from_secs(15);
+    for (pool, busy_for, more) in [
+        (None, Duration::from_millis(1_100), 5 * MIB),
+        (None, long, 16 * MIB),
+        (Some(2 * MIB), long, 2 * MIB),
+        (Some(0), long, 0),
+    ] {
+        let (scene, _) = layer(|layer| {
+            let layer = layer.wait(Wait::Forever);
+            pool.map_or(layer.clone(), |bytes| layer.read_ahead_pool(bytes))
+        });
+        // What a request had of the pool is the next one's.
+        for _ in 0..2 {
+            let (body, polls) = Scripted::new(vec![Step::Data(vec![7; FRAME]); 300], false);
+            let handle = move |body: Boxed| {
+                let read = polls.load(Ordering::SeqCst) * FRAME;
+                // Each piece, and the first, may exceed what it is allowed by a frame.
+                let most = more + (more / MIB + 1) * FRAME;
+                assert!((more..=most).contains(&read), "{read} with {pool:?} in {busy_for:?}");
+                async move {
+                    assert_eq!(body.collect().await.unwrap().to_bytes().len(), 300 * FRAME);
+                }
+            };
+            assert!(scene.send(boxed(body), Some(busy_for), handle).await.starts_with("200 "));
+        }
+    }
+}
+
 /// A server that finds its client gone says so by an error of the body.
 #[tokio::test(start_paused = true)]
 async fn an_incomplete_body_ends_the_wait() {

@@ -17,6 +17,7 @@ use http::{Method, StatusCode};
 use http_body_util::BodyExt;
 use lock_runtime::{LockClient, MemoryStore, Wait};
 use lock_tests::{Proxy, RedisServer};
+use lock_tower::http::HoldUntil;
 use lock_tower::{HttpLockLayerBuilder, LockLayer};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
@@ -42,7 +43,12 @@ enum Answer {
     Silence,
     /// More than any buffer takes.
     Flood,
+    /// The same, in one frame of a known length.
+    OneFrame,
 }
+
+/// More than the buffers of both systems and of the server take.
+const LARGE: usize = 24 << 20;
 
 fn events(count: usize, pause: Duration) -> impl Stream<Item = Result<Event, Infallible>> {
     stream::iter(0..count).then(move |n| async move {
@@ -75,6 +81,7 @@ async fn serve(layer: HttpLockLayerBuilder, answer: Answer) -> SocketAddr {
                 let flood = stream::repeat_with(move || Ok::<_, Infallible>(chunk.clone()));
                 Body::from_stream(flood).into_response()
             }
+            Answer::OneFrame => vec![b'x'; LARGE].into_response(),
         }
     };
     let app = Router::new()
@@ -154,6 +161,27 @@ async fn a_slow_reader_is_cut_off() {
             false
         };
         assert!(timeout(SOON, cut).await.unwrap(), "HTTP/{version}: it ended cleanly");
+    }
+}
+
+/// `Body` holds a body that is there in one frame until the client has read it, to within what is in buffers.
+#[tokio::test]
+async fn a_large_frame_is_held_while_it_is_sent() {
+    for version in [1, 2] {
+        let (locks, _, store) = two_clients();
+        let layer = layer(&locks).hold(HoldUntil::Body);
+        let mut client = Client::connect(serve(layer, Answer::OneFrame).await, version).await;
+        let answer = client.send(request(PAY)).await;
+        assert_eq!(answer.headers()["content-length"], LARGE.to_string());
+        let mut body = answer.into_body();
+        let mut read = frame(&mut body).await.unwrap().unwrap().len();
+        // The client reads no more for a while.
+        sleep(Duration::from_millis(300)).await;
+        assert_eq!(held(&store, ORDER), 1, "HTTP/{version}");
+        while let Some(more) = frame(&mut body).await {
+            read += more.unwrap().len();
+        }
+        assert_eq!((read, held(&store, ORDER)), (LARGE, 0), "HTTP/{version}");
     }
 }
 

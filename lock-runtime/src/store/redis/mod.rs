@@ -35,7 +35,7 @@ pub use self::cluster::ClusterStore;
 use self::combine::Combiner;
 use self::link::{CallError, Link};
 use self::replicated::Replicated;
-use self::request::{Ask, COUNTER_EXPIRY, field, locks, millis};
+use self::request::{Ask, field, locks, millis};
 use self::script::{LATCH, RAISE_TOKEN, SHOW_COUNT, Script};
 use self::source::Source;
 #[cfg(feature = "tls-rustls")]
@@ -340,7 +340,7 @@ impl Store for RedisStore {
         let target = Arc::clone(target);
         Box::pin(async move {
             let mut call = RAISE_TOKEN.call(self.link.notices(), 1);
-            call.arg(target.fence_counter()).arg(token.get()).arg(millis(COUNTER_EXPIRY));
+            call.arg(target.fence_counter()).arg(token.get()).arg(millis(target.token_ttl()));
             self.run(&RAISE_TOKEN, &call, timeout).await?;
             Ok(())
         })

@@ -12,9 +12,6 @@ use super::script::{
 };
 use crate::store::{AcquireRequest, LockKind, OwnerId, ReleaseRequest, Target};
 
-/// How long a fencing counter outlives its last use (S-23).
-pub(super) const COUNTER_EXPIRY: Duration = Duration::from_secs(24 * 60 * 60);
-
 /// A request that goes out alone or together with others.
 #[derive(Debug)]
 pub(super) enum Ask {
@@ -104,7 +101,9 @@ impl Ask {
         call.arg(self.owner().as_field());
         match self {
             Self::Acquire(request) => {
-                call.arg(millis(request.lease)).arg(request.tokens).arg(millis(COUNTER_EXPIRY));
+                // Of a long hold, the counter is there at least until it may end.
+                let counter_expiry = target.token_ttl().max(request.lease);
+                call.arg(millis(request.lease)).arg(request.tokens).arg(millis(counter_expiry));
                 let place = request.place.map_or(0, millis);
                 match target.kind() {
                     LockKind::Fair => call.arg(place).arg(&target.companions()[2]),

@@ -19,6 +19,16 @@ impl HttpLockLayerBuilder {
         self
     }
 
+    /// How much the waiting requests of this layer read together beyond what [`read_ahead`](Self::read_ahead)
+    /// gives each, in bytes: 1 MiB every 200 ms for a request, and 16 MiB at most. The end of a client's
+    /// connection is behind all that it has sent, so this is what shows that a client has left in the middle
+    /// of a large upload. Default: 64 MiB. With 0 a client that has sent more than `read_ahead` is noticed
+    /// once its handler reads.
+    pub fn read_ahead_pool(mut self, bytes: usize) -> Self {
+        self.read_ahead_pool = bytes;
+        self
+    }
+
     /// Has bodies of type `B` read while their requests wait. `rebuild` makes such a body of what was read
     /// and of the rest; without a wait it is not called.
     ///

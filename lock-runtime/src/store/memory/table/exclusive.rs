@@ -1,6 +1,6 @@
 //! Mutexes, one or several at once (S-25, S-28).
 
-use super::{Mode, Name, Reply, Side, Table, Tell, another_kind, held};
+use super::{Mode, Name, Reply, Side, Table, Tell, another_kind, counter_expiry, held};
 use crate::clock::Tick;
 use crate::error::StoreError;
 use crate::fence::FencingToken;
@@ -16,7 +16,7 @@ impl Name {
                 _ => Err(another_kind()),
             };
         }
-        let token = self.mint(ask.tokens, now);
+        let token = self.mint(ask, now);
         self.hold(Mode::Plain, Side::Only, &ask.owner, now.after(ask.lease));
         Ok(AcquireReply::Granted(token))
     }
@@ -67,7 +67,8 @@ impl Table {
         }
         for lock in ask.target.locks() {
             let name = self.name(lock.key().as_str(), now);
-            name.set_counter(first.saturating_add(u64::from(ask.tokens.max(1)) - 1), now);
+            let last = first.saturating_add(u64::from(ask.tokens.max(1)) - 1);
+            name.set_counter(last, now.after(counter_expiry(ask)));
             name.hold(Mode::Plain, Side::Only, &ask.owner, now.after(ask.lease));
         }
         Ok(AcquireReply::Granted(FencingToken::new(first)))

@@ -31,7 +31,7 @@ impl Name {
             self.tell_head(target, tell);
         }
         if ours || (ends.is_none() && our_turn) {
-            let token = self.mint(ask.tokens, now);
+            let token = self.mint(ask, now);
             self.hold(Mode::Fair, Side::Only, owner, now.after(ask.lease));
             leave_place(&mut self.queue, owner);
             return Ok(AcquireReply::Granted(token));

@@ -27,9 +27,6 @@ use crate::store::{
 /// How many names the table holds before it looks for those that have ended.
 const FIRST_SWEEP: usize = 1024;
 
-/// How long a name's last token is remembered; the server's time keeps later ones above it (S-23).
-const TOKEN_MEMORY: Duration = Duration::from_secs(24 * 60 * 60);
-
 /// How long a queue outlives its last member, so that whoever is late keeps the place (S-26).
 const QUEUE_MEMORY: Duration = Duration::from_secs(60);
 
@@ -226,7 +223,7 @@ impl Table {
     pub(super) fn raise_token(&mut self, target: &Target, token: FencingToken, now: Tick) {
         let name = self.name(target.key().as_str(), now);
         if name.counter.as_ref().is_none_or(|counter| counter.last < token.get()) {
-            name.set_counter(token.get(), now);
+            name.set_counter(token.get(), now.after(target.token_ttl()));
         }
     }
 
@@ -330,10 +327,10 @@ impl Name {
     }
 
     /// The first of a row of new tokens (S-23).
-    fn mint(&mut self, tokens: u32, now: Tick) -> FencingToken {
-        let more = u64::from(tokens.max(1)) - 1;
+    fn mint(&mut self, ask: &AcquireRequest, now: Tick) -> FencingToken {
+        let more = u64::from(ask.tokens.max(1)) - 1;
         let first = self.next_token(now);
-        self.set_counter(first.saturating_add(more), now);
+        self.set_counter(first.saturating_add(more), now.after(counter_expiry(ask)));
         FencingToken::new(first)
     }
 
@@ -342,9 +339,14 @@ impl Name {
         last.saturating_add(1).max(now.as_nanos() / 1_000)
     }
 
-    fn set_counter(&mut self, last: u64, now: Tick) {
-        self.counter = Some(Counter { last, until: now.after(TOKEN_MEMORY) });
+    fn set_counter(&mut self, last: u64, until: Tick) {
+        self.counter = Some(Counter { last, until });
     }
+}
+
+/// How long a name's last token is remembered; the server's time keeps later ones above it (S-23).
+fn counter_expiry(ask: &AcquireRequest) -> Duration {
+    ask.target.token_ttl().max(ask.lease)
 }
 
 impl Value {

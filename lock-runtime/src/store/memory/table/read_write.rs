@@ -33,7 +33,7 @@ impl Name {
         if let (Some(last), true) = (last, ask.joins || !(ours || writes)) {
             return Ok(held(last, now));
         }
-        let token = self.mint(ask.tokens, now);
+        let token = self.mint(ask, now);
         self.kept_reads.remove(ask.owner.as_field());
         let end = self.reads.entry(ask.owner.shared_field()).or_insert(now);
         *end = now.after(ask.lease).max(*end);
@@ -62,7 +62,7 @@ impl Name {
             }
             return Ok(held(until, now));
         }
-        let token = self.mint(ask.tokens, now);
+        let token = self.mint(ask, now);
         if !ours {
             // Readers that died may still be in it.
             self.value = None;

@@ -1,6 +1,6 @@
 //! Semaphores: permits that come back when their leases end (S-30).
 
-use super::{Name, Number, Permit, Reply, SOON, TOKEN_MEMORY, Tell, Value};
+use super::{Name, Number, Permit, Reply, SOON, Tell, Value, counter_expiry};
 use crate::clock::Tick;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::store::{AcquireReply, AcquireRequest, OwnerId, Target};
@@ -28,7 +28,7 @@ impl Name {
             let last = ends.get(over - 1);
             return Ok(AcquireReply::Held(last.map(|last| last.since(now).max(SOON))));
         }
-        let token = self.mint(ask.tokens, now);
+        let token = self.mint(ask, now);
         let before = self.permits.len();
         self.permits.retain(|permit| permit.until > now);
         let ended = self.permits.len() < before;
@@ -36,7 +36,7 @@ impl Name {
             self.keep_permit(&ask.owner, number, now.after(ask.lease));
         }
         let free = i64::from(limit) - i64::try_from(self.permits.len()).unwrap_or(i64::MAX);
-        let until = Some(now.after(ask.lease).after(TOKEN_MEMORY));
+        let until = Some(now.after(ask.lease).after(counter_expiry(ask)));
         self.value = Some(Value::Number(Number { count: free, until }));
         if ended && free > 0 {
             tell.push(ask.target.channel().to_owned());

@@ -1,0 +1,90 @@
+//! Configured routes that no request can reach, because an earlier one takes them all.
+
+use std::collections::HashMap;
+
+use super::http::SafeMethods;
+use super::methods::Methods;
+use super::model::LockRoute;
+use super::resolve::Policy;
+
+/// The routes that came already, by the paths that they match. Routes of another shape match other paths, or
+/// are asked in an order of their own.
+#[derive(Default)]
+pub(super) struct EarlierRoutes(HashMap<Vec<Segment>, Vec<(usize, Reach)>>);
+
+impl EarlierRoutes {
+    /// Adds a route; the position of an earlier one that takes all its requests, if there is one.
+    pub(super) fn add(&mut self, at: usize, route: &LockRoute, policy: &Policy) -> Option<usize> {
+        let shape = route.path.split('/').map(segment).collect();
+        let (alike, reach) = (self.0.entry(shape).or_default(), Reach::new(route, policy));
+        let before = alike.iter().find(|(_, earlier)| earlier.covers(&reach)).map(|(at, _)| *at);
+        alike.push((at, reach));
+        before
+    }
+}
+
+/// Which requests of its paths a route locks.
+struct Reach {
+    methods: Methods,
+    /// GET and HEAD lock as well, by the read side.
+    shared: bool,
+}
+
+/// What a segment of a route matches; the name of a parameter says nothing of it.
+#[derive(PartialEq, Eq, Hash)]
+enum Segment {
+    Fixed(Vec<u8>),
+    One,
+    Rest,
+}
+
+impl Reach {
+    fn new(route: &LockRoute, policy: &Policy) -> Self {
+        let http = policy.http();
+        let methods = route.methods.as_ref().or(http.methods.as_ref());
+        Self {
+            methods: methods.cloned().unwrap_or_default(),
+            shared: http.safe_methods == Some(SafeMethods::Shared),
+        }
+    }
+
+    fn locks(&self, method: &str) -> bool {
+        self.methods.contains(method) || (self.shared && matches!(method, "GET" | "HEAD"))
+    }
+
+    fn covers(&self, other: &Self) -> bool {
+        // A method that neither names stands for all of those.
+        const UNNAMED: &str = "";
+        let named = self.methods.names().iter().chain(other.methods.names());
+        let mut methods = named.map(String::as_str).chain(["GET", "HEAD", UNNAMED]);
+        methods.all(|method| self.locks(method) || !other.locks(method))
+    }
+}
+
+fn segment(text: &str) -> Segment {
+    match text.strip_prefix('{') {
+        Some(name) if name.starts_with('*') => Segment::Rest,
+        Some(_) => Segment::One,
+        None => Segment::Fixed(decode(text)),
+    }
+}
+
+/// Percent-decodes, as layers do before they compare.
+fn decode(text: &str) -> Vec<u8> {
+    let digit = |byte: Option<&u8>| byte.and_then(|byte| char::from(*byte).to_digit(16));
+    let (bytes, mut decoded, mut at) = (text.as_bytes(), Vec::new(), 0);
+    while let Some(&byte) = bytes.get(at) {
+        let escaped = (byte == b'%').then(|| (digit(bytes.get(at + 1)), digit(bytes.get(at + 2))));
+        match escaped {
+            Some((Some(high), Some(low))) => {
+                decoded.extend(u8::try_from(16 * high + low));
+                at += 3;
+            }
+            _ => {
+                decoded.push(byte);
+                at += 1;
+            }
+        }
+    }
+    decoded
+}

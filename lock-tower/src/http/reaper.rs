@@ -1,0 +1,133 @@
+//! What ends the hold of a body that is sent, whether or not the server polls it.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Poll, Waker};
+
+use lock_runtime::LockClient;
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, sleep_until};
+
+use super::body::LockBodyError;
+use crate::held::Grip;
+
+/// The hold of a body, which the reaper may take away.
+#[derive(Debug)]
+pub(super) struct GripCell(Mutex<Hold>);
+
+#[derive(Debug)]
+struct Hold {
+    grip: Option<Grip>,
+    cut: Cut,
+    /// The task that sends the body.
+    sender: Option<Waker>,
+}
+
+/// Why a hold was taken away from its body.
+#[derive(Debug, Clone, Copy)]
+enum Cut {
+    TooLong,
+    ShutDown,
+}
+
+impl GripCell {
+    pub(super) fn new(grip: Grip) -> Arc<Self> {
+        let hold = Hold { grip: Some(grip), cut: Cut::TooLong, sender: None };
+        Arc::new(Self(Mutex::new(hold)))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Hold> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the hold out, to release it.
+    pub(super) fn take(&self) -> Option<Grip> {
+        self.lock().grip.take()
+    }
+
+    /// Does something with the hold while the reaper cannot take it; an error if it has.
+    pub(super) fn with<T, E>(
+        &self,
+        sender: &Waker,
+        work: impl FnOnce(&mut Grip) -> T,
+    ) -> Result<T, LockBodyError<E>> {
+        let mut hold = self.lock();
+        let Hold { grip, cut, sender: known } = &mut *hold;
+        known.get_or_insert_with(|| sender.clone()).clone_from(sender);
+        match (grip, cut) {
+            (Some(grip), _) => Ok(work(grip)),
+            (None, Cut::TooLong) => Err(LockBodyError::TooLong),
+            (None, Cut::ShutDown) => Err(LockBodyError::ShutDown),
+        }
+    }
+
+    /// Takes the hold from the body. A poll that is under way ends first; from then on there is none without
+    /// the guard.
+    fn cut(&self, cut: Cut) -> bool {
+        let mut hold = self.lock();
+        let grip = hold.grip.take_if(|grip| !grip.is_given_back());
+        if grip.is_none() {
+            return false;
+        }
+        hold.cut = cut;
+        let sender = hold.sender.take();
+        drop(hold);
+        // The release is under way before the client can see the end.
+        drop(grip);
+        if let Some(sender) = sender {
+            sender.wake();
+        }
+        true
+    }
+}
+
+/// Gives the lock of a body back that the server does not poll, because its client does not read, and that of
+/// any body when the grace of a shutdown is over. Ends with the body.
+#[derive(Debug)]
+pub(super) struct Reaper(AbortHandle);
+
+impl Reaper {
+    pub(super) fn start(cell: &Arc<GripCell>, until: Option<Instant>, client: LockClient) -> Self {
+        let cell: Weak<GripCell> = Arc::downgrade(cell);
+        let task = tokio::spawn(async move {
+            let cut = reason_to_cut(until, &client).await;
+            let Some(cell) = cell.upgrade() else { return };
+            match (cell.cut(cut), cut) {
+                (true, Cut::TooLong) => tracing::warn!(
+                    "a response is not sent within the time for which it may hold its lock (`max_body_hold` or \
+                     `max_hold`) and is cut off: its client reads slowly, or its handler writes slowly"
+                ),
+                (true, Cut::ShutDown) => tracing::warn!(
+                    "a response is cut off, because its lock client was shut down and the grace is over"
+                ),
+                (false, _) => {}
+            }
+        });
+        Self(task.abort_handle())
+    }
+}
+
+/// Waits until a body has to end.
+async fn reason_to_cut(until: Option<Instant>, client: &LockClient) -> Cut {
+    let mut shut_down = pin!(client.grace_over());
+    let mut too_long = pin!(async {
+        match until {
+            Some(until) => sleep_until(until).await,
+            None => std::future::pending().await,
+        }
+    });
+    poll_fn(|cx| {
+        if shut_down.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(Cut::ShutDown);
+        }
+        too_long.as_mut().poll(cx).map(|()| Cut::TooLong)
+    })
+    .await
+}
+
+impl Drop for Reaper {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
