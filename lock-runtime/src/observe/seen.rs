@@ -29,9 +29,12 @@ pub(crate) struct Seen {
 
 impl Seen {
     pub(crate) fn new(target: &Target, label: Label, enforced: bool) -> Self {
+        let span = AcquireSpan::new(target, &label);
+        let meter = Meter::new(label, target.kind());
+        meter.register();
         Self {
-            span: AcquireSpan::new(target, &label),
-            meter: Meter::new(label, target.kind()),
+            span,
+            meter,
             enforced,
             started: None,
             waits: AtomicBool::new(false),

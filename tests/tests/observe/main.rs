@@ -16,3 +16,4 @@ mod shadow_nested;
 mod shadow_probes;
 mod spans;
 mod tracer;
+mod zeros;
