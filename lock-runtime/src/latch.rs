@@ -115,8 +115,9 @@ impl CountDownLatch {
     /// # Cancel safety
     ///
     /// Cancel safe: a waiter leaves nothing behind.
-    pub async fn wait(&self) -> Result<(), LockError> {
-        self.handle.until_open().await
+    #[track_caller]
+    pub fn wait(&self) -> impl Future<Output = Result<(), LockError>> + Send {
+        self.handle.until_open()
     }
 
     /// Removes the latch and lets its waiters go on. False if it was open already.

@@ -95,18 +95,11 @@ impl Future for Taking {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Taken> {
         Poll::Ready(match ready!(Pin::new(&mut self.acquire).poll(cx)) {
             Ok(guard) => Taken::Held(guard),
-            Err(error) if !self.enforced => {
-                unenforced(&error);
-                Taken::Excused(error)
-            }
+            // The log has it already.
+            Err(error) if !self.enforced => Taken::Excused(error),
             Err(error) => Taken::Failed(error),
         })
     }
-}
-
-/// Tells of a call that runs without the lock, and why.
-pub(crate) fn unenforced(error: &(dyn std::error::Error + 'static)) {
-    tracing::info!(error, "runs without the lock, which its policy does not enforce");
 }
 
 pin_project! {
@@ -211,7 +204,7 @@ impl Future for Releasing {
             }
             Poll::Pending => {
                 ready!(step.limit.poll(cx));
-                tracing::debug!(lock.key = ?key, "release not confirmed in time");
+                tracing::debug!(lock.name = ?key, "release not confirmed in time");
                 Ok(())
             }
         };
@@ -232,7 +225,7 @@ fn judge(
         Err(error @ LockError::Lost { .. }) if on_lost == OnReleaseLost::Error => Err(error),
         Err(error) => {
             tracing::warn!(
-                lock.key = ?key,
+                lock.name = ?key,
                 error = &error as &dyn std::error::Error,
                 "the call ended, but its release failed"
             );

@@ -7,6 +7,7 @@ use super::Contention;
 use crate::gate::Seat;
 use crate::lease::keeper::Keeper;
 use crate::lease::releaser::ReleaseJob;
+use crate::observe::Label;
 use crate::stand::Stand;
 use crate::store::{LockKind, OwnerId, Target};
 
@@ -39,7 +40,7 @@ impl<'a> Attempt<'a> {
     pub(super) fn new(contention: &'a Contention, seat: Option<Seat<Stand>>) -> Self {
         let Contention { engine, target, permits, writer, .. } = contention;
         let owner = engine.next_owner(*permits);
-        let owner = match writer {
+        let owner = match writer.get() {
             Some(writer) => owner.within(writer),
             None => owner,
         };
@@ -76,8 +77,9 @@ impl<'a> Attempt<'a> {
         let Some(seat) = &self.seat else { return };
         let keeper = Arc::clone(&self.contention.engine.keeper);
         let (target, owner, lasts) = (Arc::clone(&self.target), self.owner.clone(), self.lasts());
+        let label = self.contention.seen.label().clone();
         // A request of the sleeper may be under way.
-        seat.keep_place(move || give_back(&keeper, target, owner, lasts, true, None));
+        seat.keep_place(move || give_back(&keeper, target, owner, label, lasts, true, None));
     }
 
     /// How long the store keeps what this owner may have there without another word: a hold for its lease, a
@@ -94,7 +96,8 @@ impl<'a> Attempt<'a> {
     fn give_back(&self, unsettled: bool, seat: Option<Seat<Stand>>) {
         let keeper = &self.contention.engine.keeper;
         let (target, owner) = (Arc::clone(&self.target), self.owner.clone());
-        give_back(keeper, target, owner, self.lasts(), unsettled, seat);
+        let label = self.contention.seen.label().clone();
+        give_back(keeper, target, owner, label, self.lasts(), unsettled, seat);
     }
 }
 
@@ -102,7 +105,8 @@ impl Contention {
     /// Gives back what a contender of the same lock may have been granted while it was not polled (S-34).
     pub(super) fn give_back_of(&self, owner: OwnerId) {
         let lease = self.options.lease().duration();
-        give_back(&self.engine.keeper, Arc::clone(&self.target), owner, lease, true, None);
+        let (target, label) = (Arc::clone(&self.target), self.seen.label().clone());
+        give_back(&self.engine.keeper, target, owner, label, lease, true, None);
     }
 }
 
@@ -111,6 +115,7 @@ fn give_back(
     keeper: &Keeper,
     target: Arc<Target>,
     owner: OwnerId,
+    label: Label,
     lasts: Duration,
     unsettled: bool,
     seat: Option<Seat<Stand>>,
@@ -123,6 +128,7 @@ fn give_back(
         until: keeper.clock.now().after(lasts),
         unsettled,
         repeated: false,
+        label,
         meter: None,
         after: seat.map(|seat| Box::new(move |_| drop(seat)) as _),
     });

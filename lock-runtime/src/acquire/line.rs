@@ -46,7 +46,7 @@ impl Contention {
 
     fn enter(&self, place: Option<u64>) -> Entry<Stand> {
         let (gates, options) = (&self.engine.gates, &self.options);
-        if self.writer.is_some() {
+        if self.writer.get().is_some() {
             // Whoever is inside the gate waits for the writer, which is us.
             return Entry::Turn(Seat::apart());
         }

@@ -16,6 +16,7 @@ mod enclosing;
 mod engine;
 mod handle;
 mod line;
+mod long_wait;
 mod look;
 mod open;
 mod share;
@@ -24,7 +25,7 @@ mod waiting;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -33,7 +34,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use self::contend::{Contended, Contender};
 use self::enclosing::{Enclosing, Within, enclosing, enter, re_enter};
-pub(crate) use self::handle::Handle;
+pub(crate) use self::handle::{Handle, tried};
 use self::share::Joined;
 use self::share::Readers;
 use self::waiting::A_MOMENT;
@@ -158,6 +159,12 @@ impl Acquire {
     pub(crate) fn failed(error: LockError) -> Self {
         Self(State::Failed(error))
     }
+
+    /// The same of a call that runs in any case.
+    pub(crate) fn not_enforced(label: &Label, error: &LockError) -> Self {
+        label.clone().enforced(false).not_enforced(error.key().unwrap_or_default(), error);
+        Self::failed(error.clone())
+    }
 }
 
 fn start(wanted: &mut Wanted) -> Started {
@@ -193,7 +200,7 @@ fn start(wanted: &mut Wanted) -> Started {
     let started = Instant::now();
     let seen = seen.timed_from(started);
     let span = seen.span();
-    let contention = Contention { engine, target, options, permits, writer: None, started, seen };
+    let contention = Contention::new(engine, target, options, permits, started, seen);
     let enforced = contention.seen.is_enforced();
     Err(match enforced {
         true => Box::pin(span.around(contention.run())),
@@ -225,14 +232,28 @@ struct Contention {
     permits: u32,
     /// Who writes around it, if it wants the read side (S-27). By name only, so that waiting keeps no
     /// write hold alive: one that has ended meanwhile helps nobody in.
-    writer: Option<OwnerId>,
+    writer: OnceLock<OwnerId>,
     started: Instant,
+    /// When the holder's lease ends, as the store last said.
+    holder_ends: Mutex<Option<Instant>>,
     seen: Seen,
 }
 
 impl Contention {
-    async fn run(mut self) -> Result<LockGuard, LockError> {
-        let taken = self.take().await;
+    fn new(
+        engine: Arc<Engine>,
+        target: Arc<Target>,
+        options: LockOptions,
+        permits: u32,
+        started: Instant,
+        seen: Seen,
+    ) -> Self {
+        let (writer, holder_ends) = (OnceLock::new(), Mutex::default());
+        Self { engine, target, options, permits, writer, started, holder_ends, seen }
+    }
+
+    async fn run(self) -> Result<LockGuard, LockError> {
+        let taken = self.log_if_long(self.take()).await;
         self.told(taken)
     }
 
@@ -247,7 +268,7 @@ impl Contention {
         ended(&self.seen, how, result)
     }
 
-    async fn take(&mut self) -> Result<(AcquireOutcome, LockGuard), LockError> {
+    async fn take(&self) -> Result<(AcquireOutcome, LockGuard), LockError> {
         self.engine.keeper.ensure_running();
         let limit = self.limit();
         let inside = match self.enter_within(limit).await? {
@@ -255,7 +276,9 @@ impl Contention {
             Within::Writer(inside) => Some(inside),
             Within::Nothing => None,
         };
-        self.writer = inside.as_ref().map(|inside| inside.hold().owner.clone());
+        if let Some(inside) = &inside {
+            let _ = self.writer.set(inside.hold().owner.clone());
+        }
         let (how, mut guard) = self.take_hold(limit).await?;
         if let Some(inside) = inside {
             guard.set_inside(inside);

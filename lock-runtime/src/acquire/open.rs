@@ -14,6 +14,7 @@ use crate::error::{BusyReason, LockError, StoreError, StoreErrorKind};
 use crate::gate::{Life, Seat, Turn};
 use crate::observe::{AcquireOutcome, Seen};
 use crate::options::{LockOptions, Wait};
+use crate::site::CallSite;
 use crate::stand::Stand;
 use crate::store::{LatchRequest, Target};
 
@@ -40,12 +41,17 @@ impl Handle {
     }
 
     /// Waits until nothing is left to count down.
-    pub(crate) async fn until_open(&self) -> Result<(), LockError> {
+    #[track_caller]
+    pub(crate) fn until_open(&self) -> impl Future<Output = Result<(), LockError>> + Send {
+        self.until_open_for(CallSite::caller())
+    }
+
+    async fn until_open_for(&self, site: CallSite) -> Result<(), LockError> {
         let target = Arc::clone(self.target().map_err(LockError::clone)?);
-        let seen = self.seen(&target);
+        let seen = self.seen(&target, site);
         let span = seen.span();
         let contention = self.contention(target, self.options(), seen);
-        let opened = span.around(contention.opened()).await;
+        let opened = span.around(contention.log_if_long(contention.opened())).await;
         match &opened {
             Ok(()) => contention.seen.over(AcquireOutcome::Acquired, None),
             Err(error) => contention.seen.failed(error),
@@ -56,7 +62,7 @@ impl Handle {
     fn contention(&self, target: Arc<Target>, options: LockOptions, seen: Seen) -> Contention {
         let (engine, started) = (Arc::clone(self.engine()), Instant::now());
         let seen = seen.timed_from(started);
-        Contention { engine, target, options, permits: 1, writer: None, started, seen }
+        Contention::new(engine, target, options, 1, started, seen)
     }
 }
 

@@ -10,6 +10,7 @@ use super::Contention;
 use crate::error::StoreError;
 use crate::gate::Seat;
 use crate::lease::keeper::Timing;
+use crate::observe::log_lock;
 use crate::options::Wait;
 use crate::stand::Stand;
 use crate::store::{Subscription, Target};
@@ -103,7 +104,8 @@ impl<'a> Waiting<'a> {
                 true
             }
             Err(error) => {
-                tracing::debug!(lock.key = ?target.key(), %error, "no subscription");
+                let label = self.contention.seen.label();
+                log_lock!(debug, target.key(), label, %error, "no subscription");
                 false
             }
         }

@@ -73,7 +73,7 @@ impl LockClient {
         let freed = keeper.store.force_release(&key, timeout).await;
         let freed = freed.map_err(|error| found(&key, error))?;
         if freed {
-            tracing::warn!(lock.key = ?key, "lock released by force");
+            tracing::warn!(lock.name = ?key, "lock released by force");
         }
         Ok(freed)
     }

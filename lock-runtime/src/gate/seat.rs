@@ -111,12 +111,19 @@ impl<H> Seat<H> {
     pub(crate) fn answered(&self, grants: bool) {
         let listeners = self.with(|gate| {
             gate.failing = None;
+            gate.holder_ends = None;
             if grants {
                 gate.seat = SeatState::Holding;
             }
             gate.words.heard()
         });
         tell(listeners, &Ok(()));
+    }
+
+    /// Notes what the store has said of the holder's lease, for those in line.
+    pub(crate) fn note_holder(&self, remaining: Option<Duration>) {
+        let ends = remaining.and_then(|remaining| Instant::now().checked_add(remaining));
+        self.with(|gate| gate.holder_ends = ends);
     }
 
     /// Tells callers that do not wait how the store has failed this seat's task.

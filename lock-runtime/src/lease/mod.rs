@@ -29,7 +29,7 @@ use self::reentries::Reentries;
 use crate::clock::{Clock, Tick};
 use crate::error::{LockError, LossCause};
 use crate::fence::FencingToken;
-use crate::observe::{HoldSeen, Meter, ReleaseOutcome};
+use crate::observe::{HoldSeen, Meter, ReleaseOutcome, log_lock};
 use crate::options::Lease;
 use crate::store::{OwnerId, Target};
 
@@ -188,7 +188,7 @@ impl Hold {
                     on_lost();
                 }
                 self.seen.lost(cause, self.clock.now());
-                tracing::warn!(lock.key = ?self.target.key(), %cause, "lock lost");
+                log_lock!(warn, self.target.key(), self.seen.label(), %cause, "lock lost");
                 cause
             }
             Err(LOST_NOT_OWNER) => LossCause::NotOwner,

@@ -6,10 +6,11 @@ use std::task::{Context, Poll, ready};
 use pin_project_lite::pin_project;
 
 use super::body::Ground;
-use super::wanted::{Lock, Wanted};
+use super::wanted::{About, Lock, Wanted};
 use crate::acquire::Acquire;
 use crate::error::LockError;
 use crate::guard::{LockGuard, Release, Started, Watch};
+use crate::observe::log_lock;
 use crate::options::{OnReleaseLost, Wait};
 
 /// A body that can be started.
@@ -36,24 +37,30 @@ pin_project! {
 }
 
 impl Course {
-    pub(super) fn new(wanted: Wanted, unless_said: Option<Wait>, needs_guard: bool) -> Self {
+    /// The course, and what to call its lock in the log.
+    pub(super) fn new(
+        wanted: Wanted,
+        unless_said: Option<Wait>,
+        needs_guard: bool,
+    ) -> (Self, About) {
+        let site = wanted.site();
         // The attribute lets no body name a guard that it may not get.
         if !wanted.is_wanted() && !needs_guard {
-            return Self::Unlocked;
+            return (Self::Unlocked, About::site(site));
         }
         match wanted.lock(unless_said) {
-            Ok(Lock { lock, on_release_lost, enforced }) => {
+            Ok(Lock { lock, on_release_lost, enforced, about }) => {
                 let enforced = enforced || needs_guard;
                 let acquire = if enforced { lock.lock() } else { lock.look() };
                 // Who runs in any case is told of no loss either.
                 let on_release_lost = if enforced { on_release_lost } else { OnReleaseLost::Log };
-                Self::Acquiring { acquire, enforced, on_release_lost }
+                (Self::Acquiring { acquire, enforced, on_release_lost }, about)
             }
-            Err(error) => Self::Acquiring {
-                acquire: Acquire::failed(error),
-                enforced: true,
-                on_release_lost: OnReleaseLost::Log,
-            },
+            Err(error) => {
+                let (acquire, on_release_lost) = (Acquire::failed(error), OnReleaseLost::Log);
+                let course = Self::Acquiring { acquire, enforced: true, on_release_lost };
+                (course, About::site(site))
+            }
         }
     }
 
@@ -65,6 +72,7 @@ impl Course {
     pub(super) fn poll(
         mut self: Pin<&mut Self>,
         mut body: Pin<&mut (dyn Start + '_)>,
+        about: &About,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), LockError>> {
         loop {
@@ -75,7 +83,9 @@ impl Course {
                     let result = ready!(watch.poll(guard, body.as_mut(), cx));
                     self.as_mut().begin_release(result)
                 }
-                CourseProjection::Releasing { .. } => self.as_mut().poll_release(body.as_mut(), cx),
+                CourseProjection::Releasing { .. } => {
+                    self.as_mut().poll_release(body.as_mut(), about, cx)
+                }
                 CourseProjection::Unlocked => self.as_mut().start_unlocked(body.as_mut()),
                 CourseProjection::Free => return body.poll(cx).map(Ok),
             };
@@ -141,6 +151,7 @@ impl Course {
     fn poll_release(
         self: Pin<&mut Self>,
         body: Pin<&mut (dyn Start + '_)>,
+        about: &About,
         cx: &mut Context<'_>,
     ) -> Step {
         let CourseProjection::Releasing { release, result, on_release_lost } = self.project()
@@ -149,7 +160,7 @@ impl Course {
         };
         let Poll::Ready(released) = Pin::new(release).poll(cx) else { return Step::Wait };
         let Some(result) = result.take() else { return Step::Wait };
-        let result = judge(result, released, *on_release_lost);
+        let result = judge(result, released, *on_release_lost, about);
         if result.is_err() {
             body.end();
         }
@@ -172,13 +183,7 @@ fn start(
 ) -> Result<Ground, LockError> {
     let (mut ground, error) = match acquired {
         Ok(guard) => (Ground::Lock(guard), None),
-        Err(error) if !enforced => {
-            tracing::info!(
-                error = &error as &dyn std::error::Error,
-                "runs without the lock, which its policy does not enforce"
-            );
-            (Ground::Nothing, Some(error))
-        }
+        Err(error) if !enforced => (Ground::Nothing, Some(error)),
         Err(error) if error.is_busy() => (Ground::Busy, Some(error)),
         Err(error) => return Err(error),
     };
@@ -195,6 +200,7 @@ fn judge(
     result: Result<(), LockError>,
     released: Result<(), LockError>,
     on_release_lost: OnReleaseLost,
+    about: &About,
 ) -> Result<(), LockError> {
     result?;
     match released {
@@ -202,7 +208,10 @@ fn judge(
             Err(error)
         }
         Err(error) => {
-            tracing::warn!(
+            log_lock!(
+                warn,
+                about.name(),
+                about.label,
                 error = &error as &dyn std::error::Error,
                 "the body ended, but its release failed"
             );

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{Extensions, Method, Response, Uri};
 use http_body::Body;
-use lock_runtime::policy::LockConfig;
+use lock_runtime::policy::{LockConfig, Policy};
 use lock_runtime::{LockClient, LockError};
 use tower_layer::Layer;
 
@@ -22,7 +22,6 @@ use super::responder::BusyResponder;
 use super::route_index::RouteIndex;
 use super::service::HttpLockService;
 use crate::layer::LockLayer;
-use crate::locked::unenforced;
 
 impl LockLayer {
     /// Starts a layer for HTTP services. See the [module documentation](crate::http).
@@ -203,10 +202,13 @@ impl Shared {
         match &self.source {
             Source::Code(plan) => Ok(Arc::clone(plan)),
             Source::Policy { name, .. } => match self.policy_plan(&client) {
-                Err(NoPlan::Failed(error)) if spares(&client, name) => {
-                    unenforced(&error);
-                    Err(NoPlan::Pass)
-                }
+                Err(NoPlan::Failed(error)) => match not_enforced_now(&client, name) {
+                    Some(policy) => {
+                        policy.log_not_enforced(&error);
+                        Err(NoPlan::Pass)
+                    }
+                    None => Err(NoPlan::Failed(error)),
+                },
                 plan => plan,
             },
             Source::Routes { told, .. } => {
@@ -294,9 +296,9 @@ impl Shared {
     }
 }
 
-/// True if that policy lets this request through, whatever is wrong with its lock.
-fn spares(client: &LockClient, policy: &str) -> bool {
-    client.policy(policy).is_ok_and(|policy| !policy.is_enforced_now())
+/// The policy, if it lets this request through, whatever is wrong with its lock.
+fn not_enforced_now(client: &LockClient, policy: &str) -> Option<Policy> {
+    client.policy(policy).ok().filter(|policy| !policy.is_enforced_now())
 }
 
 /// The plan of the closest route that locks that method and is about the router's, which is `matched`.

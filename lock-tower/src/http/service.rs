@@ -24,7 +24,7 @@ use super::refusal::{Circumstances, Refusal};
 use super::retry::HoldTimes;
 use super::serving::ServingTerms;
 use crate::held::{HeldLock, without_lock};
-use crate::locked::{Call, Terms, unenforced};
+use crate::locked::{Call, Terms};
 
 /// Until when an answer is of use: put into a request's extensions by a layer further out, it bounds the
 /// wait for the lock. gRPC's `grpc-timeout` counts as well.
@@ -151,7 +151,7 @@ fn decide(shared: &Arc<Shared>, plan: &Arc<Plan>, parts: &mut Parts) -> Decision
     let key = match key {
         Ok(Some(key)) => key,
         Ok(None) => return Ok(None),
-        Err(error) if !terms.enforced => return excuse(&error),
+        Err(error) if !terms.enforced => return excuse(&terms, &error),
         Err(error) => return Err(circumstances.of_key(&error)),
     };
     let deadline = match bound_wait(&mut terms, parts) {
@@ -177,8 +177,10 @@ fn decide(shared: &Arc<Shared>, plan: &Arc<Plan>, parts: &mut Parts) -> Decision
 }
 
 /// A request that its policy lets through without the key that it lacks.
-fn excuse(error: &KeyError) -> Decision {
-    unenforced(error);
+fn excuse(terms: &Terms, error: &KeyError) -> Decision {
+    if let Some(policy) = &terms.policy {
+        policy.log_not_enforced(error);
+    }
     Ok(None)
 }
 
