@@ -11,7 +11,7 @@ use super::resolve::{Policy, Resolved};
 use super::secret::{is_odd_name, quoted, shown};
 use super::{LockConfig, pattern, template};
 use crate::key::LockKey;
-use crate::observe::Label;
+use crate::observe::{Label, NO_POLICY};
 use crate::settings::LockSettings;
 
 impl LockSection {
@@ -159,7 +159,10 @@ impl Check {
             }
         }
         for name in section.policies.keys() {
-            if let Some(problem) = name_problem(name) {
+            let taken =
+                "has the name that metrics and logs give to locks without a policy; rename it";
+            let taken = || (name == NO_POLICY).then_some(taken);
+            if let Some(problem) = name_problem(name).or_else(taken) {
                 self.report(join("lock.policies", name), problem);
             }
         }
