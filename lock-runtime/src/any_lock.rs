@@ -1,5 +1,7 @@
 //! [`AnyLock`]: a lock whose kind is a value, for what is declared rather than written.
 
+use std::panic::Location;
+
 use crate::acquire::{Acquire, Handle, tried};
 use crate::error::LockError;
 use crate::guard::LockGuard;
@@ -68,6 +70,33 @@ impl AnyLock {
     #[cfg(feature = "policy")]
     pub fn follows(self, policy: &Policy) -> Self {
         self.labelled(policy.label())
+    }
+
+    /// The same lock, which the log says was asked for there, and not where [`lock`](Self::lock) is
+    /// called: for code that takes locks for others.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use lock_runtime::{AnyLock, DeclaredKind, LockClient};
+    /// use std::panic::Location;
+    ///
+    /// #[track_caller]
+    /// fn cart(client: &LockClient, id: u64) -> AnyLock {
+    ///     let key = format!("cart:{id}");
+    ///     client.any_lock(DeclaredKind::Mutex, [key]).asked_at(Location::caller())
+    /// }
+    /// # drop(cart(&LockClient::in_memory(), 7));
+    /// ```
+    pub fn asked_at(self, place: &'static Location<'static>) -> Self {
+        let site = CallSite::Call(place);
+        Self(match self.0 {
+            Ok(handle) => Ok(handle.at(site)),
+            Err(invalid) => {
+                let Invalid { error, label } = *invalid;
+                Err(Box::new(Invalid { error, label: label.at(site) }))
+            }
+        })
     }
 
     pub(crate) fn labelled(self, label: Label) -> Self {

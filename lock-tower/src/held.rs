@@ -325,6 +325,14 @@ impl Grip {
         }
     }
 
+    /// Logs what became of the hold.
+    #[cfg(feature = "http")]
+    pub(crate) fn log_warn(&self, what: &str) {
+        if let Some(guard) = &self.guard {
+            guard.watch().log_warn(None, what);
+        }
+    }
+
     /// True once the guard was given back early: what goes on does so without it.
     #[cfg(feature = "http")]
     pub(crate) fn is_given_back(&self) -> bool {

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::fmt;
+use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -62,6 +63,7 @@ impl<K> LockLayer<K> {
     /// one with `held_extension`. Nor does this layer hold a response's body: below an HTTP layer that holds it, what the body asks
     /// while it is sent, such as [`HeldLock::current`](crate::HeldLock::current), is about the HTTP layer's hold.
     #[must_use = "a layer does nothing until it wraps a service"]
+    #[track_caller]
     pub fn new<Req>(client: LockClient, key: K) -> Self
     where
         K: Fn(&Req) -> Result<Option<LockKey>, LockError>,
@@ -85,6 +87,7 @@ impl<K> LockLayer<K> {
     /// # let _ = layer;
     /// ```
     #[must_use = "a layer does nothing until it wraps a service"]
+    #[track_caller]
     pub fn with_key<Req, E>(client: LockClient, key: K) -> Self
     where
         K: Fn(&Req) -> Result<Option<LockKey>, E>,
@@ -96,6 +99,7 @@ impl<K> LockLayer<K> {
             kind: DeclaredKind::default(),
             release_timeout: RELEASE_TIMEOUT,
             enforced: true,
+            site: Location::caller(),
             #[cfg(feature = "http")]
             policy: None,
         };

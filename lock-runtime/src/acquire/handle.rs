@@ -48,6 +48,11 @@ impl Handle {
         Self { label, ..self }
     }
 
+    /// The same, asked for there.
+    pub(crate) fn at(self, site: CallSite) -> Self {
+        Self { label: self.label.at(site), ..self }
+    }
+
     /// One acquire of it, as it is seen.
     pub(super) fn seen(&self, target: &Target, site: CallSite) -> Seen {
         Seen::new(target, self.label.clone().at(site), true)

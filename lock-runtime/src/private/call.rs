@@ -10,9 +10,9 @@ use std::task::{Context, Poll, ready};
 use pin_project_lite::pin_project;
 
 use super::body::{Body, Ground};
-use super::course::{Course, Start};
+use super::course::{CanSay, Course, Start};
 use super::returns::{ErrorReturn, SkipReturn};
-use super::wanted::{About, Wanted};
+use super::wanted::Wanted;
 use crate::error::LockError;
 use crate::guard::Started;
 use crate::options::Wait;
@@ -23,8 +23,8 @@ pub fn locked<B: Body>(wanted: Wanted, body: B) -> Locked<B>
 where
     B::Output: ErrorReturn,
 {
-    let returns = Returns { failed: B::Output::failed, skipped: None, has_errors: true };
-    Locked::new(wanted, body, B::WAIT, returns)
+    let returns = Returns { failed: B::Output::failed, skipped: None };
+    Locked::new(wanted, body, B::WAIT, returns, true)
 }
 
 /// Runs `body` under the lock, or skips it if another holder has the lock. Does not wait unless told.
@@ -37,11 +37,9 @@ pub fn locked_or_skip<B: Body>(wanted: Wanted, body: B) -> Locked<B>
 where
     B::Output: SkipReturn,
 {
-    let has_errors = B::Output::HAS_ERRORS;
-    let wanted = if has_errors { wanted } else { wanted.require_client() };
-    let skipped = Some(B::Output::skipped as fn() -> B::Output);
-    let returns = Returns { failed: B::Output::failed, skipped, has_errors };
-    Locked::new(wanted, body, Some(Wait::Never), returns)
+    let wanted = if B::Output::HAS_ERRORS { wanted } else { wanted.require_client() };
+    let returns = Returns { failed: B::Output::failed, skipped: Some(B::Output::skipped) };
+    Locked::new(wanted, body, Some(Wait::Never), returns, B::Output::HAS_ERRORS)
 }
 
 /// How failures are put into the return type. Here and not a bound on the future: a bound that fails
@@ -49,23 +47,13 @@ where
 struct Returns<T> {
     failed: fn(LockError) -> T,
     skipped: Option<fn() -> T>,
-    /// False if the return type has no room for an error, so that the log has to tell of it.
-    has_errors: bool,
 }
 
 impl<T> Returns<T> {
-    fn error(&self, error: LockError, about: &About) -> T {
+    fn error(&self, error: LockError) -> T {
         match self.skipped {
-            Some(skipped) if error.is_busy() => {
-                about.skipped();
-                skipped()
-            }
-            _ => {
-                if !self.has_errors {
-                    about.failed(&error);
-                }
-                (self.failed)(error)
-            }
+            Some(skipped) if error.is_busy() => skipped(),
+            _ => (self.failed)(error),
         }
     }
 }
@@ -80,7 +68,6 @@ pin_project! {
         slot: Slot<B>,
         #[pin]
         course: Course,
-        about: About,
         returns: Returns<B::Output>,
     }
 }
@@ -100,9 +87,11 @@ impl<B: Body> Locked<B> {
         body: B,
         unless_said: Option<Wait>,
         returns: Returns<B::Output>,
+        has_errors: bool,
     ) -> Self {
-        let (course, about) = Course::new(wanted, unless_said, B::NEEDS_GUARD);
-        Self { slot: Slot { body, value: None }, course, about, returns }
+        let can_say = CanSay { errors: has_errors, skipped: returns.skipped.is_some() };
+        let course = Course::new(wanted, unless_said, B::NEEDS_GUARD, can_say);
+        Self { slot: Slot { body, value: None }, course, returns }
     }
 }
 
@@ -132,8 +121,8 @@ impl<B: Body> Future for Locked<B> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<B::Output> {
         let this = self.project();
         let mut slot = this.slot;
-        if let Err(error) = ready!(this.course.poll(slot.as_mut(), this.about, cx)) {
-            return Poll::Ready(this.returns.error(error, this.about));
+        if let Err(error) = ready!(this.course.poll(slot.as_mut(), cx)) {
+            return Poll::Ready(this.returns.error(error));
         }
         slot.project().value.take().map_or(Poll::Pending, Poll::Ready)
     }

@@ -4,10 +4,12 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::course::CanSay;
 use crate::any_lock::AnyLock;
 use crate::client::LockClient;
 use crate::error::LockError;
 use crate::key::{IntoLockKey, LockKey};
+use crate::lease::Hold;
 use crate::observe::{Label, log_lock};
 use crate::options::{DEFAULT_LEASE, Lease, LockOptions, OnReleaseLost, Wait};
 use crate::settings::{DeclaredKind, LockSettings};
@@ -222,24 +224,24 @@ impl About {
         Self { name: None, label: Label::default().at(CallSite::Attribute(site)) }
     }
 
-    /// Tells of a call that did not run because another holder has the lock.
-    pub(super) fn skipped(&self) {
-        log_lock!(debug, self.name(), self.label, "skipped: another holder has the lock");
+    pub(super) fn of(hold: &Hold) -> Self {
+        Self { name: Some(hold.target.key().clone()), label: hold.seen.label() }
     }
 
-    /// Tells of a call that did not run because its lock failed, where the caller cannot be told.
-    pub(super) fn failed(&self, error: &LockError) {
-        log_lock!(
-            error,
-            self.name(),
-            self.label,
-            error = error as &dyn std::error::Error,
-            "did not run: the lock failed, and the return type has no room to say so"
-        );
-    }
-
-    pub(super) fn name(&self) -> &str {
-        self.name.as_ref().map_or("", LockKey::as_str)
+    /// Tells of a call that did not run, or not to its end, where the return value does not.
+    pub(super) fn log_failure(&self, error: &LockError, can_say: CanSay) {
+        let name = self.name.as_ref().map_or("", LockKey::as_str);
+        if can_say.skipped && error.is_busy() {
+            log_lock!(debug, name, self.label, "skipped: another holder has the lock");
+        } else if !can_say.errors {
+            log_lock!(
+                error,
+                name,
+                self.label,
+                error = error as &dyn std::error::Error,
+                "the lock failed, and the return type has no room to say so"
+            );
+        }
     }
 }
 

@@ -5,6 +5,7 @@ mod request_body;
 mod tests;
 
 use std::fmt;
+use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,10 +56,11 @@ enum Policies {
 
 /// What to lock.
 impl HttpLockLayerBuilder {
+    #[track_caller]
     pub(crate) fn new() -> Self {
         Self {
             client: None,
-            literals: Literals::default(),
+            literals: Literals::new(Location::caller()),
             policies: Policies::None,
             responder: Arc::new(ProblemDetails),
             extension: false,

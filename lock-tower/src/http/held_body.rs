@@ -278,10 +278,10 @@ impl Reaper {
             let Some(cell) = cell.upgrade() else { return };
             // A poll that is under way ends first; from then on there is none without the guard.
             let grip = lock(&cell).take_if(|grip| !grip.is_given_back());
-            if grip.is_some() {
-                tracing::warn!(
+            if let Some(grip) = grip {
+                grip.log_warn(
                     "a response is not sent within its lock's `max_hold` and is cut off: its client reads \
-                     slowly, or its handler writes slowly"
+                     slowly, or its handler writes slowly",
                 );
             }
         });

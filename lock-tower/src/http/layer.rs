@@ -25,6 +25,7 @@ use crate::layer::LockLayer;
 
 impl LockLayer {
     /// Starts a layer for HTTP services. See the [module documentation](crate::http).
+    #[track_caller]
     pub fn http() -> HttpLockLayerBuilder {
         HttpLockLayerBuilder::new()
     }
@@ -62,6 +63,7 @@ impl LockLayer {
     ///     .layer(LockLayer::routes(&client)?);
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
+    #[track_caller]
     pub fn routes(client: &LockClient) -> Result<HttpLockLayer, BuildError> {
         Self::http().client(client.clone()).routes().build()
     }

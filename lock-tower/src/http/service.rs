@@ -20,7 +20,7 @@ use super::grpc;
 use super::key::KeyError;
 use super::layer::{NoPlan, Shared};
 use super::plan::{Plan, Side};
-use super::refusal::{Circumstances, Refusal};
+use super::refusal::{About, Circumstances, Refusal};
 use super::retry::HoldTimes;
 use super::serving::ServingTerms;
 use crate::held::{HeldLock, without_lock};
@@ -132,12 +132,14 @@ fn of_nothing<'a>(parts: &Parts, times: &'a HoldTimes) -> Circumstances<'a> {
         times,
         deadline: false,
         grpc: grpc::is_spoken(&parts.headers),
+        about: About::default(),
     }
 }
 
 fn decide(shared: &Arc<Shared>, plan: &Arc<Plan>, parts: &mut Parts) -> Decision {
     let Some(side) = plan.side(&parts.method) else { return Ok(None) };
-    let circumstances = Circumstances { busy: plan.busy, ..of_nothing(parts, &plan.times) };
+    let (busy, about) = (plan.busy, plan.about(None));
+    let circumstances = Circumstances { busy, about, ..of_nothing(parts, &plan.times) };
     let refuse = |error: &LockError| Err(circumstances.of_lock(error));
     let key = plan.key.key(parts, plan.on_missing);
     if let Ok(None) = key {
@@ -164,6 +166,7 @@ fn decide(shared: &Arc<Shared>, plan: &Arc<Plan>, parts: &mut Parts) -> Decision
     let serving = ServingTerms {
         shared: Arc::clone(shared),
         plan: Arc::clone(plan),
+        key: key.clone(),
         end: terms.end(),
         lease: terms.options.lease(),
         max_hold: terms.max_hold(),

@@ -3,9 +3,15 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use axum::Router;
+use axum::body::Body;
+use axum::routing::post;
 use futures_util::future::BoxFuture;
+use http::Request;
 use lock_runtime::{Lease, LockClient, LockError, LockGuard, LockOptions, distributed_lock};
 use lock_tests::{RedisServer, eventually};
+use lock_tower::LockLayer;
+use tower::ServiceExt;
 
 use crate::logs::Log;
 use crate::outcomes::memory;
@@ -177,6 +183,22 @@ async fn releases_of_annotated_functions() {
     outlives(&client).await.unwrap();
     is_freed(&client).await.unwrap();
     assert_named(&log, "its release failed", "job", "checkout");
+}
+
+/// A layer's refusals and losses; its site is where it was made.
+#[tokio::test]
+async fn refusals_of_a_layer() {
+    let log = Log::default();
+    let _here = log.start();
+    let server = RedisServer::start().await;
+    let client = builder().connect(&server.url()).await.unwrap();
+    let layer = LockLayer::http().client(client).policy("checkout").key("order:{header.x-order}");
+    let app = Router::new().route("/", post(async || ())).route_layer(layer.build().unwrap());
+    server.kill();
+    let request = Request::post("/").header("x-order", "7").body(Body::empty()).unwrap();
+    let answer = app.oneshot(request).await.unwrap();
+    assert_eq!(answer.status(), 503);
+    assert_named(&log, "request turned away", "order:7", "checkout");
 }
 
 /// What other fields say beside them stays: why, and which lock it is in which policy.
