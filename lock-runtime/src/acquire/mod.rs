@@ -87,6 +87,10 @@ impl fmt::Debug for Engine {
 /// is not polled for a second is passed over by the next in line, and lines up again when it is polled.
 /// What the store granted it meanwhile is not renewed before that, so other processes wait one lease at
 /// most. Spawn a task for an acquire that is to go on while its caller is busy, or drop the future.
+///
+/// # Panics
+///
+/// If it is polled after it has completed.
 #[must_use = "futures do nothing unless polled"]
 pub struct Acquire(State);
 
@@ -134,8 +138,7 @@ impl Future for Acquire {
         }
         match std::mem::replace(&mut self.0, State::Done) {
             State::Failed(error) => Poll::Ready(Err(error)),
-            // A future that is done may answer as it likes, short of a panic.
-            _ => Poll::Pending,
+            _ => panic!("`Acquire` polled after completion"),
         }
     }
 }

@@ -335,12 +335,17 @@ impl fmt::Debug for LockGuard {
         f.debug_struct("LockGuard")
             .field("key", self.key())
             .field("token", &self.token())
-            .field("remaining", &self.remaining())
+            // Printing a hold whose deadline has passed does not declare it lost.
+            .field("remaining", &self.hold().peek_remaining())
             .finish_non_exhaustive()
     }
 }
 
 /// A release under way: see [`LockGuard::release`].
+///
+/// # Panics
+///
+/// If it is polled after it has completed.
 #[must_use = "futures do nothing unless polled; the lock is then given back in the background"]
 pub struct Release(ReleaseState);
 
@@ -377,8 +382,9 @@ impl Future for Release {
                 self.0 = ReleaseState::Done;
                 Poll::Ready(outcome)
             }
-            // Polled after completion, which a future may answer as it likes short of a panic.
-            ReleaseState::Start(_) | ReleaseState::Done => Poll::Pending,
+            ReleaseState::Start(_) | ReleaseState::Done => {
+                panic!("`Release` polled after completion")
+            }
         }
     }
 }

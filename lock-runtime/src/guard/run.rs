@@ -228,6 +228,9 @@ impl<F: Future> Runner<F> {
     ) -> Poll<Result<F::Output, LockError>> {
         let this = self.project();
         let mut body = this.body;
+        if let BodyProjection::Over { value: None } = body.as_mut().project() {
+            panic!("`Run` polled after completion");
+        }
         if let Err(error) = ready!(this.watch.poll(guard, body.as_mut(), cx)) {
             return Poll::Ready(Err(error));
         }
@@ -238,6 +241,10 @@ impl<F: Future> Runner<F> {
 
 pin_project! {
     /// A body that runs under a borrowed guard: see [`LockGuard::run`].
+    ///
+    /// # Panics
+    ///
+    /// If it is polled after it has completed.
     #[must_use = "futures do nothing unless polled"]
     pub struct Run<'a, F: Future> {
         #[pin]
@@ -269,6 +276,10 @@ impl<F: Future> fmt::Debug for Run<'_, F> {
 
 pin_project! {
     /// A body that runs under a guard of its own: see [`LockGuard::run_owned`].
+    ///
+    /// # Panics
+    ///
+    /// If it is polled after it has completed.
     #[must_use = "futures do nothing unless polled"]
     pub struct RunOwned<G, F: Future> {
         // Before the guard: fields are dropped in this order, and the body goes first (S-13).
@@ -289,8 +300,9 @@ impl<G: AsRef<LockGuard>, F: Future> Future for RunOwned<G, F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        // Polled after completion, which a future may answer as it likes short of a panic.
-        let Some(guard) = this.guard.as_ref() else { return Poll::Pending };
+        let Some(guard) = this.guard.as_ref() else {
+            panic!("`RunOwned` polled after completion");
+        };
         let result = ready!(this.runner.poll(guard.as_ref(), cx));
         match this.guard.take() {
             Some(guard) => Poll::Ready((guard, result)),

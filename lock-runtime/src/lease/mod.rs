@@ -161,6 +161,11 @@ impl Hold {
         }
     }
 
+    /// The same, for those who only print it: declares no loss.
+    pub(crate) fn peek_remaining(&self) -> Duration {
+        if self.is_lost() { Duration::ZERO } else { self.deadline().since(self.clock.now()) }
+    }
+
     /// The time now, or why this hold is none any more. Declares the loss if the deadline has
     /// passed: no network is needed for that (S-12).
     pub(crate) fn check(&self) -> Result<Tick, LossCause> {
@@ -301,6 +306,11 @@ impl Hold {
     pub(crate) fn set_renew_until(&self, until: Option<Tick>) -> bool {
         let until = until.map_or(u64::MAX, Tick::as_nanos);
         self.renew_until.swap(until, Ordering::AcqRel) != u64::MAX
+    }
+
+    /// True if the re-entry of that number is inside it; zero stands for those that keep nobody out.
+    pub(crate) fn has_reentry(&self, id: u64) -> bool {
+        id == 0 || self.reentries.is_inside(id)
     }
 
     /// True if a re-entry is inside it or waits to be (S-6).
