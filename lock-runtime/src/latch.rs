@@ -105,8 +105,8 @@ impl CountDownLatch {
     ///
     /// # Errors
     ///
-    /// - [`LockError::Timeout`] if it was still shut when the wait ran out, [`LockError::Busy`] with
-    ///   [`Wait::Never`](crate::Wait::Never) or if too many wait already.
+    /// - [`LockError::LatchClosed`] if it was still shut when the wait ran out or, with
+    ///   [`Wait::Never`](crate::Wait::Never), at once; [`LockError::Busy`] if too many wait already.
     /// - [`LockError::Store`] if the store could not be reached for longer than
     ///   [`store_patience`](crate::LockClientBuilder::store_patience).
     /// - [`LockError::InvalidKey`], [`LockError::KeyCollision`], [`LockError::Closed`] as for

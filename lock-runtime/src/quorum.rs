@@ -187,6 +187,7 @@ impl QuorumBuilder {
     ) -> Result<Quorum, LockError> {
         use std::collections::BTreeSet;
 
+        crate::error::check_runtime()?;
         let urls: Vec<_> = urls.into_iter().collect();
         if urls.iter().map(AsRef::as_ref).collect::<BTreeSet<&str>>().len() < urls.len() {
             let message = "a server of the quorum is named twice; name each once";

@@ -214,7 +214,7 @@ impl<'a> Contender<'a> {
             tokens,
             place: keeps_place.then_some(self.keeper().timing.waiter_lease),
             joins: false,
-            timeout: self.waiting.time_to_answer(),
+            timeout: self.waiting.ask(),
         };
         if let Some(seat) = &self.attempt.seat {
             seat.asks_as(&self.attempt.owner);

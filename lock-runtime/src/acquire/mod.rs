@@ -38,7 +38,7 @@ pub(crate) use self::handle::{Handle, tried};
 use self::share::Joined;
 use self::share::Readers;
 use self::waiting::A_MOMENT;
-use crate::error::{BusyReason, LockError, StoreError, StoreErrorKind};
+use crate::error::{BusyReason, LockError, StoreError, StoreErrorKind, check_runtime};
 use crate::gate::{Gates, Life, Turn};
 use crate::guard::LockGuard;
 use crate::lease::keeper::Keeper;
@@ -121,6 +121,10 @@ impl Future for Acquire {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         if let State::Start(wanted) = &mut self.0 {
+            if let Err(error) = check_runtime() {
+                self.0 = State::Done;
+                return Poll::Ready(Err(error));
+            }
             // Re-entry ends here, so what is wanted is not moved for it: that would be most of its time.
             self.0 = match start(wanted) {
                 Ok(result) => {
@@ -389,7 +393,7 @@ impl Contention {
     /// since this wait began gets a moment to do so.
     async fn timed_out_in_line(&self) -> LockError {
         let gates = &self.engine.gates;
-        if let Some(error) = gates.failing(&self.target) {
+        if let Some((_, error)) = gates.failing(&self.target) {
             return LockError::Store(error);
         }
         let Some(word) = gates.unsaid_since(&self.target, self.started) else {

@@ -8,7 +8,7 @@ use crate::acquire::Engine;
 use crate::clock::Clock;
 use crate::error::LockError;
 #[cfg(feature = "redis")]
-use crate::error::StoreError;
+use crate::error::{StoreError, check_runtime};
 use crate::key::LockKey;
 use crate::lease::keeper::Timing;
 use crate::options::LockOptions;
@@ -109,7 +109,8 @@ impl LockClientBuilder {
     }
 
     /// How long an acquire puts up with a store that cannot be reached, even one that would wait
-    /// for ever. Longer rides out fail-overs, shorter fails requests sooner. Default: 5 s.
+    /// for ever. Longer rides out fail-overs, shorter fails requests sooner. It is over at most 150 ms after
+    /// that, because the last command still gets 100 ms. Default: 5 s.
     pub fn store_patience(mut self, patience: Duration) -> Self {
         self.timing.store_patience = patience;
         self
@@ -184,6 +185,7 @@ impl LockClientBuilder {
     #[cfg(feature = "redis")]
     pub async fn connect(self, url: &str) -> Result<LockClient, LockError> {
         self.check()?;
+        check_runtime()?;
         #[cfg(feature = "tls-rustls")]
         if let Some(tls) = &self.tls {
             let store = RedisStore::connect_with_tls(url, tls).await?;
@@ -225,6 +227,7 @@ impl LockClientBuilder {
         nodes: impl IntoIterator<Item = U>,
     ) -> Result<LockClient, LockError> {
         self.check()?;
+        check_runtime()?;
         #[cfg(feature = "tls-rustls")]
         if let Some(tls) = &self.tls {
             let store = RedisStore::connect_sentinel_with_tls(master, nodes, tls).await?;
@@ -271,6 +274,7 @@ impl LockClientBuilder {
         nodes: impl IntoIterator<Item = U>,
     ) -> Result<LockClient, LockError> {
         self.check()?;
+        check_runtime()?;
         #[cfg(feature = "tls-rustls")]
         if let Some(tls) = &self.tls {
             let store = ClusterStore::connect_with_tls(nodes, tls).await?;

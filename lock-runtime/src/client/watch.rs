@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::LockClient;
-use crate::error::{LockError, StoreError, StoreErrorKind};
+use crate::error::{LockError, StoreError, StoreErrorKind, check_runtime};
 use crate::fence::FencingToken;
 use crate::key::{IntoLockKey, LockKey};
 use crate::lease::Hold;
@@ -35,6 +35,7 @@ impl LockClient {
     /// # }
     /// ```
     pub async fn inspect(&self, name: impl IntoLockKey) -> Result<Inspection, LockError> {
+        check_runtime()?;
         let (key, keeper) = (self.full_name(name.into_lock_key()?)?, &self.engine.keeper);
         let timeout = keeper.timing.command_timeout;
         keeper.store.inspect(&key, timeout).await.map_err(|error| found(&key, error))
@@ -68,6 +69,7 @@ impl LockClient {
     /// # }
     /// ```
     pub async fn force_release(&self, name: impl IntoLockKey) -> Result<bool, LockError> {
+        check_runtime()?;
         let (key, keeper) = (self.full_name(name.into_lock_key()?)?, &self.engine.keeper);
         let timeout = keeper.timing.command_timeout;
         let freed = keeper.store.force_release(&key, timeout).await;

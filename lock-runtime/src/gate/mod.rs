@@ -241,10 +241,9 @@ impl<H> Gates<H> {
         gate.line.insert(waiter.number, InLine { waiter: Arc::clone(waiter), polled_at: now });
     }
 
-    /// How the store has been failing whoever has the seat, if it has.
-    pub(crate) fn failing(&self, target: &Target) -> Option<StoreError> {
-        let shard = self.shard(target);
-        shard.gates.get(target).and_then(|gate| gate.failing.as_ref()).map(|(_, e)| e.clone())
+    /// Since when the store has been failing whoever has the seat, and how, if it has.
+    pub(crate) fn failing(&self, target: &Target) -> Option<(Instant, StoreError)> {
+        self.shard(target).gates.get(target)?.failing.clone()
     }
 
     /// When the lease of the holder ends, as the store last said to the contender here.

@@ -137,12 +137,12 @@ impl<H> Seat<H> {
         self.with(|gate| gate.words.sleep())
     }
 
-    /// Notes that the store has failed, and ends the wait of everybody in line who has put up with
+    /// Notes that the store has failed what it was asked at `asked_at`, and ends the wait of everybody in line who has put up with
     /// that for `patience`: each has its own, not one after the other (S-33).
-    pub(crate) fn failed(&self, error: &StoreError, patience: Duration) {
+    pub(crate) fn failed(&self, error: &StoreError, asked_at: Instant, patience: Duration) {
         let now = Instant::now();
         let since = self.with(|gate| {
-            let since = gate.failing.take().map_or(now, |(since, _)| since);
+            let since = gate.failing.take().map_or(asked_at, |(since, _)| since);
             gate.failing = Some((since, error.clone()));
             since
         });

@@ -15,7 +15,7 @@ pub use self::run::{Run, RunOwned};
 pub(crate) use self::run::{Started, Watch};
 pub use self::watch::LockWatch;
 pub(crate) use self::watch::lost;
-use crate::error::{LockError, StoreError, StoreErrorKind};
+use crate::error::{LockError, StoreError, StoreErrorKind, check_runtime};
 use crate::fence::FencingToken;
 use crate::key::LockKey;
 use crate::lease::Hold;
@@ -259,6 +259,7 @@ impl LockGuard {
     /// says; a release ends it all the same.
     pub async fn extend(&self, lease: Duration) -> Result<(), LockError> {
         check_lease(lease)?;
+        check_runtime()?;
         let hold = self.hold();
         let sent_at = hold.check().map_err(|cause| hold.lost_error(cause))?;
         if crate::lease::deadline(sent_at, lease) <= hold.deadline() {
@@ -364,6 +365,8 @@ impl Future for Release {
             else {
                 return Poll::Pending;
             };
+            // The guard is then dropped, and given back by a task of its runtime.
+            check_runtime()?;
             let of_a_look = guard.of_a_look;
             match guard.into_last() {
                 Ok(stand) if of_a_look => {

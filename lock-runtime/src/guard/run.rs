@@ -10,7 +10,7 @@ use tokio::sync::futures::OwnedNotified;
 use tokio::time::{Sleep, sleep_until};
 
 use super::LockGuard;
-use crate::error::{LockError, LossCause};
+use crate::error::{LockError, LossCause, check_runtime};
 use crate::lease::Hold;
 use crate::observe::{HoldSpan, RunOutcome};
 use crate::options::OnLost;
@@ -133,6 +133,12 @@ impl Watch {
         let hold = guard.hold();
         // The runtime that ran the watchdog may be gone, before or while this runs.
         guard.stand.keeper.ensure_running();
+        if this.link.is_none()
+            && let Err(error) = check_runtime()
+        {
+            body.end();
+            return Poll::Ready(Err(error));
+        }
         let link = this.link.get_or_insert_with(|| guard.link());
         let span = this.span.get_or_insert_with(|| {
             HoldSpan::new(&hold.target, || hold.seen.label(), guard.token())
