@@ -31,6 +31,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout, timeout_at};
+use uuid::Uuid;
 
 use self::contend::{Contended, Contender};
 use self::enclosing::{Enclosing, Within, enclosing, enter, re_enter};
@@ -52,6 +53,8 @@ pub(crate) struct Engine {
     pub(crate) keeper: Arc<Keeper>,
     pub(crate) gates: Arc<Gates<Stand>>,
     /// The client's uuid (S-4).
+    pub(crate) id: Uuid,
+    /// The same as text.
     pub(crate) uuid: Arc<str>,
     pub(crate) holds: AtomicU64,
     pub(crate) closed: AtomicBool,

@@ -3,6 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(feature = "redis")]
+use uuid::Uuid;
+
 use super::{LockClient, Settings};
 use crate::acquire::Engine;
 use crate::clock::Clock;
@@ -14,6 +17,8 @@ use crate::lease::keeper::Timing;
 use crate::options::LockOptions;
 use crate::store::Store;
 use crate::store::memory::MemoryStore;
+#[cfg(feature = "redis")]
+use crate::store::new_id;
 #[cfg(feature = "tls-rustls")]
 use crate::store::redis::TlsOptions;
 #[cfg(feature = "redis")]
@@ -286,12 +291,34 @@ impl LockClientBuilder {
 
     /// A store that is still to be connected, for one of several servers.
     #[cfg(feature = "redis")]
-    pub(crate) fn prepare(&self, url: &str) -> Result<RedisStore, StoreError> {
+    pub(crate) fn prepare(&self, url: &str, id: Uuid) -> Result<RedisStore, StoreError> {
         #[cfg(feature = "tls-rustls")]
         if let Some(tls) = &self.tls {
-            return RedisStore::prepare_with_tls(url, tls);
+            return RedisStore::prepare_with_tls(url, tls, id);
         }
-        RedisStore::prepare(url)
+        RedisStore::prepare(url, id)
+    }
+
+    /// A client of one Redis server that need not be there yet: see [`LockClient::connect_lazy`].
+    ///
+    /// # Errors
+    ///
+    /// As [`LockClient::connect_lazy`], and [`LockError::InvalidOptions`] or [`LockError::InvalidKey`]
+    /// if a setting is wrong.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use lock_runtime::LockClient;
+    ///
+    /// let client = LockClient::builder().namespace("shop").connect_lazy("redis://127.0.0.1:6379")?;
+    /// # Ok::<_, lock_runtime::LockError>(())
+    /// ```
+    #[cfg(feature = "redis")]
+    pub fn connect_lazy(self, url: &str) -> Result<LockClient, LockError> {
+        let store = self.prepare(url, new_id())?;
+        store.connect_soon();
+        self.store(store)
     }
 
     /// A client of its own in-memory store.

@@ -1,5 +1,6 @@
 //! Looking at locks: what the store knows of a name, what this client holds, and how well.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::LockClient;
@@ -78,6 +79,44 @@ impl LockClient {
             tracing::warn!(lock.name = ?key, "lock released by force");
         }
         Ok(freed)
+    }
+
+    /// Asks the store for a sign of life: the readiness check of a service that needs its locks.
+    ///
+    /// One round trip, and no longer than
+    /// [`command_timeout`](crate::LockClientBuilder::command_timeout). In a cluster every master has to
+    /// answer, of a quorum a majority. Not for liveness: a process is not made well by being
+    /// restarted while its store is away. [`health`](Self::health) asks nobody, and says whether holds
+    /// are in danger.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Store`] if the store does not answer, or refuses; [`LockError::Closed`] after the
+    /// client was shut down.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future changes nothing.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn example(client: lock_runtime::LockClient) {
+    /// // GET /ready
+    /// let status = match client.ping().await {
+    ///     Ok(()) => 200,
+    ///     Err(_) => 503,
+    /// };
+    /// # let _ = status;
+    /// # }
+    /// ```
+    pub async fn ping(&self) -> Result<(), LockError> {
+        check_runtime()?;
+        if self.engine.closed.load(Ordering::SeqCst) {
+            return Err(LockError::Closed);
+        }
+        let keeper = &self.engine.keeper;
+        Ok(keeper.store.ping(keeper.timing.command_timeout).await?)
     }
 
     /// What this client holds now, in no order. Several guards on one hold, inside each other or of
