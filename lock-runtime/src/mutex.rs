@@ -8,7 +8,8 @@ use crate::options::LockOptions;
 /// A distributed mutex: one holder at a time across every process that shares the store.
 ///
 /// Waiting tasks of one process are served first in, first out; among processes there is no order.
-/// Redisson's `getLock` and `getFencedLock` of the same name are the same lock.
+/// Redisson's `getLock` and `getFencedLock` of the same name are the same lock, with the same
+/// [fencing tokens](crate::FencingToken), which need 64 bits.
 ///
 /// # Examples
 ///

@@ -102,7 +102,8 @@ impl HeldLock {
         self.0.watch.token()
     }
 
-    /// What is left of the lease if nothing renews it; zero once lost or released.
+    /// What is left of the lease if nothing renews it, less the margin of
+    /// [`LockGuard::remaining`]; zero once lost or released.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         match self.0.is_over() {
