@@ -1,7 +1,7 @@
 //! The annotated function. Its body is left unread, save for what `#[async_trait]` has put there: what
 //! the compiler accepts in it is not our business.
 
-use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Group, Ident, Spacing, TokenStream, TokenTree};
 use quote::{ToTokens as _, quote};
 use syn::ext::IdentExt as _;
 use syn::parse::{ParseStream, Parser as _};
@@ -270,8 +270,16 @@ impl Scope {
 }
 
 fn rename_self(tokens: TokenStream, this: &Ident) -> TokenStream {
-    let renamed = tokens.into_iter().map(|token| match token {
-        TokenTree::Ident(word) if word == "self" => {
+    let mut tokens = tokens.into_iter().peekable();
+    let renamed = std::iter::from_fn(|| {
+        let token = tokens.next()?;
+        // In `self::path` it is a module.
+        let is_module = matches!(tokens.peek(), Some(TokenTree::Punct(colon))
+            if colon.as_char() == ':' && colon.spacing() == Spacing::Joint);
+        Some((token, is_module))
+    });
+    let renamed = renamed.map(|(token, is_module)| match token {
+        TokenTree::Ident(word) if word == "self" && !is_module => {
             let mut this = this.clone();
             this.set_span(this.span().located_at(word.span()));
             this.into()

@@ -1,12 +1,16 @@
 //! [`AnyLock`]: a lock whose kind is a value, for what is declared rather than written.
 
-use crate::acquire::{Acquire, Handle};
+use std::panic::Location;
+
+use crate::acquire::{Acquire, Handle, tried};
 use crate::error::LockError;
 use crate::guard::LockGuard;
+use crate::key::LockKey;
 use crate::observe::Label;
 use crate::options::LockOptions;
 #[cfg(feature = "policy")]
 use crate::policy::Policy;
+use crate::site::CallSite;
 
 /// A lock of a kind that is known when the program runs: what attributes, layers and policies take.
 ///
@@ -28,11 +32,18 @@ use crate::policy::Policy;
 /// ```
 #[derive(Debug, Clone)]
 #[must_use = "a lock does nothing until it is taken"]
-pub struct AnyLock(Result<Handle, LockError>);
+pub struct AnyLock(Result<Handle, Box<Invalid>>);
+
+/// A lock that cannot be taken, of whatever policy.
+#[derive(Debug, Clone)]
+struct Invalid {
+    error: LockError,
+    label: Label,
+}
 
 impl AnyLock {
     pub(crate) fn new(handle: Result<Handle, LockError>) -> Self {
-        Self(handle)
+        Self(handle.map_err(|error| Box::new(Invalid { error, label: Label::default() })))
     }
 
     /// The same lock with other options.
@@ -61,8 +72,43 @@ impl AnyLock {
         self.labelled(policy.label())
     }
 
+    /// The same lock, which the log says was asked for there, and not where [`lock`](Self::lock) is
+    /// called: for code that takes locks for others.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use lock_runtime::{AnyLock, DeclaredKind, LockClient};
+    /// use std::panic::Location;
+    ///
+    /// #[track_caller]
+    /// fn cart(client: &LockClient, id: u64) -> AnyLock {
+    ///     let key = format!("cart:{id}");
+    ///     client.any_lock(DeclaredKind::Mutex, [key]).asked_at(Location::caller())
+    /// }
+    /// # drop(cart(&LockClient::in_memory(), 7));
+    /// ```
+    pub fn asked_at(self, place: &'static Location<'static>) -> Self {
+        let site = CallSite::Call(place);
+        Self(match self.0 {
+            Ok(handle) => Ok(handle.at(site)),
+            Err(invalid) => {
+                let Invalid { error, label } = *invalid;
+                Err(Box::new(Invalid { error, label: label.at(site) }))
+            }
+        })
+    }
+
     pub(crate) fn labelled(self, label: Label) -> Self {
-        Self(self.0.map(|handle| handle.labelled(label)))
+        Self(match self.0 {
+            Ok(handle) => Ok(handle.labelled(label)),
+            Err(invalid) => Err(Box::new(Invalid { label, ..*invalid })),
+        })
+    }
+
+    /// The lock's full name, if that is known.
+    pub(crate) fn name(&self) -> Option<&LockKey> {
+        self.0.as_ref().ok()?.target().ok().map(|target| target.key())
     }
 
     /// Takes the lock, waiting as long as the options allow; by default, as long as it takes.
@@ -75,10 +121,11 @@ impl AnyLock {
     ///
     /// Dropping the future gives up the place in line. A hold that was granted meanwhile is given
     /// back in the background.
+    #[track_caller]
     pub fn lock(&self) -> Acquire {
         match &self.0 {
             Ok(handle) => handle.lock(),
-            Err(error) => Acquire::failed(error.clone()),
+            Err(invalid) => Acquire::failed(invalid.error.clone()),
         }
     }
 
@@ -116,10 +163,14 @@ impl AnyLock {
     /// # Ok::<_, lock_runtime::LockError>(()) })?;
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
+    #[track_caller]
     pub fn look(&self) -> Acquire {
         match &self.0 {
             Ok(handle) => handle.look(),
-            Err(error) => Acquire::failed(error.clone()),
+            Err(invalid) => {
+                let label = invalid.label.clone().at(CallSite::caller());
+                Acquire::not_enforced(&label, &invalid.error)
+            }
         }
     }
 
@@ -132,7 +183,13 @@ impl AnyLock {
     /// # Cancel safety
     ///
     /// As [`lock`](Self::lock).
-    pub async fn try_lock(&self) -> Result<Option<LockGuard>, LockError> {
-        self.0.as_ref().map_err(Clone::clone)?.try_lock().await
+    #[track_caller]
+    pub fn try_lock(
+        &self,
+    ) -> impl Future<Output = Result<Option<LockGuard>, LockError>> + Send + use<> {
+        tried(match &self.0 {
+            Ok(handle) => handle.try_lock(),
+            Err(invalid) => Acquire::failed(invalid.error.clone()),
+        })
     }
 }

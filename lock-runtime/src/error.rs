@@ -54,6 +54,16 @@ pub enum LockError {
         /// What is left of the holder's lease, if the store was asked and the lease has an end.
         holder_remaining: Option<Duration>,
     },
+    /// A wait for a count-down latch ended before the latch was open.
+    #[error("latch {key:?} is still closed after waiting {waited:?}{}", Count(*count))]
+    LatchClosed {
+        /// The latch's full name.
+        key: String,
+        /// How long this call waited; nothing where it was not to wait.
+        waited: Duration,
+        /// What was left to count down when the store was last asked.
+        count: Option<u64>,
+    },
     /// The hold is gone: its lease passed, or the store says that somebody else owns the key
     /// (S-12). What the body did after its last check may be unprotected; fencing tells.
     #[error("the hold on lock {key:?} was lost: {cause}")]
@@ -121,6 +131,12 @@ pub enum LockError {
     /// The client was shut down.
     #[error("the lock client is shut down")]
     Closed,
+    /// The call was polled where no Tokio runtime is, as on a thread of one's own.
+    #[error(
+        "no Tokio runtime on this thread, which locks need for their timers and connections: call this \
+         from a task, or enter a runtime first, with `Handle::enter` or `Handle::block_on`"
+    )]
+    NoRuntime,
     /// The store failed; see the source for how.
     #[error("the lock store {}", .0.kind().in_short())]
     Store(#[source] StoreError),
@@ -130,13 +146,18 @@ impl LockError {
     /// True if the wait ran out.
     #[must_use]
     pub fn is_timeout(&self) -> bool {
-        matches!(self, Self::Timeout { .. })
+        match self {
+            Self::Timeout { .. } => true,
+            Self::LatchClosed { waited, .. } => !waited.is_zero(),
+            _ => false,
+        }
     }
 
-    /// True if somebody else has the lock: [`Timeout`](Self::Timeout) or [`Busy`](Self::Busy).
+    /// True if somebody else has the lock: [`Timeout`](Self::Timeout) or [`Busy`](Self::Busy); of a
+    /// count-down latch, if it is closed.
     #[must_use]
     pub fn is_busy(&self) -> bool {
-        matches!(self, Self::Timeout { .. } | Self::Busy { .. })
+        matches!(self, Self::Timeout { .. } | Self::Busy { .. } | Self::LatchClosed { .. })
     }
 
     /// True if a hold was lost.
@@ -151,7 +172,10 @@ impl LockError {
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
-            Self::Timeout { .. } | Self::Busy { .. } | Self::NotReplicated { .. } => true,
+            Self::Timeout { .. }
+            | Self::Busy { .. }
+            | Self::LatchClosed { .. }
+            | Self::NotReplicated { .. } => true,
             Self::Store(error) => error.kind().is_transient(),
             _ => false,
         }
@@ -174,6 +198,7 @@ impl LockError {
         match self {
             Self::Timeout { key, .. }
             | Self::Busy { key, .. }
+            | Self::LatchClosed { key, .. }
             | Self::Lost { key, .. }
             | Self::WouldDeadlock { key, .. }
             | Self::InvalidKey { key, .. }
@@ -182,6 +207,11 @@ impl LockError {
             _ => None,
         }
     }
+}
+
+/// Refuses to go on where there is no runtime, in which timers and connections would panic.
+pub(crate) fn check_runtime() -> Result<(), LockError> {
+    tokio::runtime::Handle::try_current().map(drop).map_err(|_| LockError::NoRuntime)
 }
 
 impl From<Infallible> for LockError {
@@ -235,6 +265,18 @@ impl fmt::Display for Remaining {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Some(left) => write!(f, " (its holder's lease has {left:?} left)"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Shows what is left to count down, or nothing.
+struct Count(Option<u64>);
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(count) => write!(f, " (its count is {count})"),
             None => Ok(()),
         }
     }

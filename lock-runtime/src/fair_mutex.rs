@@ -1,6 +1,6 @@
 //! [`FairMutex`]: a mutex with one line for all processes (S-26).
 
-use crate::acquire::{Acquire, Handle};
+use crate::acquire::{Acquire, Handle, tried};
 use crate::error::LockError;
 use crate::guard::LockGuard;
 use crate::options::LockOptions;
@@ -59,6 +59,7 @@ impl FairMutex {
     ///
     /// Dropping the future gives up the place in line at once. A lock that was granted meanwhile is
     /// given back in the background.
+    #[track_caller]
     pub fn lock(&self) -> Acquire {
         self.0.lock()
     }
@@ -72,8 +73,11 @@ impl FairMutex {
     /// # Cancel safety
     ///
     /// As [`lock`](Self::lock).
-    pub async fn try_lock(&self) -> Result<Option<LockGuard>, LockError> {
-        self.0.try_lock().await
+    #[track_caller]
+    pub fn try_lock(
+        &self,
+    ) -> impl Future<Output = Result<Option<LockGuard>, LockError>> + Send + use<> {
+        tried(self.0.try_lock())
     }
 
     pub(crate) fn handle(&self) -> &Handle {

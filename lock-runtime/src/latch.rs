@@ -105,8 +105,8 @@ impl CountDownLatch {
     ///
     /// # Errors
     ///
-    /// - [`LockError::Timeout`] if it was still shut when the wait ran out, [`LockError::Busy`] with
-    ///   [`Wait::Never`](crate::Wait::Never) or if too many wait already.
+    /// - [`LockError::LatchClosed`] if it was still shut when the wait ran out or, with
+    ///   [`Wait::Never`](crate::Wait::Never), at once; [`LockError::Busy`] if too many wait already.
     /// - [`LockError::Store`] if the store could not be reached for longer than
     ///   [`store_patience`](crate::LockClientBuilder::store_patience).
     /// - [`LockError::InvalidKey`], [`LockError::KeyCollision`], [`LockError::Closed`] as for
@@ -115,8 +115,9 @@ impl CountDownLatch {
     /// # Cancel safety
     ///
     /// Cancel safe: a waiter leaves nothing behind.
-    pub async fn wait(&self) -> Result<(), LockError> {
-        self.handle.until_open().await
+    #[track_caller]
+    pub fn wait(&self) -> impl Future<Output = Result<(), LockError>> + Send {
+        self.handle.until_open()
     }
 
     /// Removes the latch and lets its waiters go on. False if it was open already.

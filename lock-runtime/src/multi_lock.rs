@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use crate::acquire::{Acquire, Engine, Handle};
+use crate::acquire::{Acquire, Engine, Handle, tried};
 use crate::error::LockError;
 use crate::fair_mutex::FairMutex;
 use crate::guard::LockGuard;
@@ -125,6 +125,7 @@ impl MultiLock {
     ///
     /// Dropping the future gives up the place in line. Locks that were granted meanwhile are given
     /// back in the background.
+    #[track_caller]
     pub fn lock(&self) -> Acquire {
         match &self.0 {
             Ok(handle) => handle.lock(),
@@ -141,8 +142,14 @@ impl MultiLock {
     /// # Cancel safety
     ///
     /// As [`lock`](Self::lock).
-    pub async fn try_lock(&self) -> Result<Option<LockGuard>, LockError> {
-        self.0.as_ref().map_err(Clone::clone)?.try_lock().await
+    #[track_caller]
+    pub fn try_lock(
+        &self,
+    ) -> impl Future<Output = Result<Option<LockGuard>, LockError>> + Send + use<> {
+        tried(match &self.0 {
+            Ok(handle) => handle.try_lock(),
+            Err(error) => Acquire::failed(error.clone()),
+        })
     }
 }
 

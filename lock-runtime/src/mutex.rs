@@ -1,6 +1,6 @@
 //! [`Mutex`]: exclusive, re-entrant by call path, kept alive by the watchdog (S-25).
 
-use crate::acquire::{Acquire, Handle};
+use crate::acquire::{Acquire, Handle, tried};
 use crate::error::LockError;
 use crate::guard::LockGuard;
 use crate::options::LockOptions;
@@ -8,7 +8,8 @@ use crate::options::LockOptions;
 /// A distributed mutex: one holder at a time across every process that shares the store.
 ///
 /// Waiting tasks of one process are served first in, first out; among processes there is no order.
-/// Redisson's `getLock` and `getFencedLock` of the same name are the same lock.
+/// Redisson's `getLock` and `getFencedLock` of the same name are the same lock, with the same
+/// [fencing tokens](crate::FencingToken), which need 64 bits.
 ///
 /// # Examples
 ///
@@ -59,6 +60,7 @@ impl Mutex {
     ///
     /// Dropping the future gives up the place in line. A lock that was granted meanwhile is given
     /// back in the background, at the latest when its lease ends.
+    #[track_caller]
     pub fn lock(&self) -> Acquire {
         self.0.lock()
     }
@@ -76,8 +78,11 @@ impl Mutex {
     /// # Cancel safety
     ///
     /// As [`lock`](Self::lock).
-    pub async fn try_lock(&self) -> Result<Option<LockGuard>, LockError> {
-        self.0.try_lock().await
+    #[track_caller]
+    pub fn try_lock(
+        &self,
+    ) -> impl Future<Output = Result<Option<LockGuard>, LockError>> + Send + use<> {
+        tried(self.0.try_lock())
     }
 
     pub(crate) fn handle(&self) -> &Handle {

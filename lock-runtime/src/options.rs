@@ -53,6 +53,11 @@ impl From<Duration> for Wait {
 
 /// How long the store keeps the lock for us.
 ///
+/// A holder stops before the store does: its deadline is the lease less 1 % and 2 ms, counted from before
+/// the request was sent, because the two clocks may run at different speeds. A body under a lease of 2 s
+/// that is not renewed is cut off after 1.978 s, one under 10 s after 9.898 s. Give a fixed lease that much
+/// more than the work takes.
+///
 /// # Examples
 ///
 /// ```

@@ -187,13 +187,16 @@ impl QuorumBuilder {
     ) -> Result<Quorum, LockError> {
         use std::collections::BTreeSet;
 
+        crate::error::check_runtime()?;
         let urls: Vec<_> = urls.into_iter().collect();
         if urls.iter().map(AsRef::as_ref).collect::<BTreeSet<&str>>().len() < urls.len() {
             let message = "a server of the quorum is named twice; name each once";
             return Err(LockError::InvalidOptions(message.to_owned()));
         }
         self.check(urls.len())?;
-        let stores = urls.iter().map(|url| self.client.prepare(url.as_ref()).map(Arc::new));
+        // One for all servers, so that the client has it, too.
+        let id = crate::store::new_id();
+        let stores = urls.iter().map(|url| self.client.prepare(url.as_ref(), id).map(Arc::new));
         let stores = stores.collect::<Result<Vec<_>, _>>()?;
         connect_to_majority(&stores, self.server_timeout).await?;
         self.stores(stores.into_iter().map(|store| store as Arc<dyn Store>))

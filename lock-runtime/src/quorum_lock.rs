@@ -1,6 +1,6 @@
 //! [`QuorumLock`]: one lock on a majority of independent servers (S-29).
 
-use crate::acquire::{Acquire, Handle};
+use crate::acquire::{Acquire, Handle, tried};
 use crate::error::LockError;
 use crate::guard::LockGuard;
 use crate::options::LockOptions;
@@ -48,6 +48,7 @@ impl QuorumLock {
     ///
     /// Dropping the future gives up the place in line. What servers granted meanwhile or grant late is
     /// given back in the background.
+    #[track_caller]
     pub fn lock(&self) -> Acquire {
         self.0.lock()
     }
@@ -62,7 +63,10 @@ impl QuorumLock {
     /// # Cancel safety
     ///
     /// As [`lock`](Self::lock).
-    pub async fn try_lock(&self) -> Result<Option<LockGuard>, LockError> {
-        self.0.try_lock().await
+    #[track_caller]
+    pub fn try_lock(
+        &self,
+    ) -> impl Future<Output = Result<Option<LockGuard>, LockError>> + Send + use<> {
+        tried(self.0.try_lock())
     }
 }

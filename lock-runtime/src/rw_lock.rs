@@ -1,6 +1,6 @@
 //! [`RwLock`]: many readers or one writer (S-27).
 
-use crate::acquire::{Acquire, Handle};
+use crate::acquire::{Acquire, Handle, tried};
 use crate::error::LockError;
 use crate::guard::LockGuard;
 use crate::options::LockOptions;
@@ -74,6 +74,7 @@ impl RwLock {
     ///
     /// Dropping the future gives up the place in line. A hold that was granted meanwhile is given
     /// back in the background.
+    #[track_caller]
     pub fn read(&self) -> Acquire {
         self.read.lock()
     }
@@ -87,8 +88,11 @@ impl RwLock {
     /// # Cancel safety
     ///
     /// As [`read`](Self::read).
-    pub async fn try_read(&self) -> Result<Option<LockGuard>, LockError> {
-        self.read.try_lock().await
+    #[track_caller]
+    pub fn try_read(
+        &self,
+    ) -> impl Future<Output = Result<Option<LockGuard>, LockError>> + Send + use<> {
+        tried(self.read.try_lock())
     }
 
     /// Takes the write side once nobody reads or writes; new readers wait for it meanwhile.
@@ -101,6 +105,7 @@ impl RwLock {
     /// # Cancel safety
     ///
     /// As [`read`](Self::read); readers need not wait for it any more.
+    #[track_caller]
     pub fn write(&self) -> Acquire {
         self.write.lock()
     }
@@ -114,7 +119,10 @@ impl RwLock {
     /// # Cancel safety
     ///
     /// As [`write`](Self::write).
-    pub async fn try_write(&self) -> Result<Option<LockGuard>, LockError> {
-        self.write.try_lock().await
+    #[track_caller]
+    pub fn try_write(
+        &self,
+    ) -> impl Future<Output = Result<Option<LockGuard>, LockError>> + Send + use<> {
+        tried(self.write.try_lock())
     }
 }

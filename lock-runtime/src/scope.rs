@@ -28,6 +28,7 @@ pub(crate) struct Link {
     outer: Option<Arc<Link>>,
 }
 
+#[derive(Clone)]
 enum Enclosing {
     /// Weak, so that a chain that was carried into another task does not keep the lock.
     Hold {
@@ -64,12 +65,52 @@ impl Link {
 
     /// A client, inside of whatever encloses the caller now.
     pub(crate) fn client(client: Arc<dyn Any + Send + Sync>) -> Arc<Self> {
-        Arc::new(Self { what: Enclosing::Client(client), outer: innermost() })
+        Arc::new(Self { what: Enclosing::Client(client), outer: inheritable() })
     }
 }
 
 fn innermost() -> Option<Arc<Link>> {
     INNERMOST.with_borrow(Clone::clone)
+}
+
+impl Enclosing {
+    /// True if what runs in a chain with `inner` links inside of this one can still tell it from nothing.
+    fn matters(&self, inner: &[&Arc<Link>]) -> bool {
+        match self {
+            Self::Client(_) => !inner.iter().any(|link| matches!(link.what, Enclosing::Client(_))),
+            Self::Hold { stand, hold, reentry, of_a_look, .. } => {
+                let same = |link: &&Arc<Link>| match &link.what {
+                    Self::Hold { stand: its, reentry: number, of_a_look: look, .. } => {
+                        Weak::ptr_eq(its, stand) && number == reentry && look == of_a_look
+                    }
+                    Self::Client(_) => false,
+                };
+                stand.strong_count() > 0 && hold.has_reentry(*reentry) && !inner.iter().any(same)
+            }
+        }
+    }
+}
+
+/// The caller's chain, for what may outlive the caller. Links that have ended, or that an inner one
+/// hides, are left out: else a task that starts its successor would hand on one more each time.
+fn inheritable() -> Option<Arc<Link>> {
+    let innermost = innermost();
+    let (mut kept, mut links) = (Vec::new(), 0);
+    let mut next = innermost.as_ref();
+    while let Some(link) = next {
+        links += 1;
+        if link.what.matters(&kept) {
+            kept.push(link);
+        }
+        next = link.outer.as_ref();
+    }
+    if kept.len() == links {
+        return innermost;
+    }
+    kept.into_iter().rev().fold(None, |outer, link| {
+        let what = link.what.clone();
+        Some(Arc::new(Link { what, outer }))
+    })
 }
 
 /// A hold around the caller.
@@ -170,7 +211,7 @@ impl Drop for Entered {
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
 pub fn inherit<F: Future>(future: F) -> Inherit<F> {
-    Inherit { future, link: innermost() }
+    Inherit { future, link: inheritable() }
 }
 
 /// Runs `future` with `link` around it.

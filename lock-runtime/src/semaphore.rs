@@ -3,7 +3,7 @@
 use std::fmt;
 use std::num::NonZeroU32;
 
-use crate::acquire::Handle;
+use crate::acquire::{Acquire, Handle, tried};
 use crate::error::LockError;
 use crate::guard::LockGuard;
 use crate::options::LockOptions;
@@ -83,8 +83,11 @@ impl Semaphore {
     ///
     /// Dropping the future gives up the place in line. Permits that were granted meanwhile are given
     /// back in the background.
-    pub async fn acquire(&self) -> Result<SemaphorePermit, LockError> {
-        self.acquire_many(NonZeroU32::MIN).await
+    #[track_caller]
+    pub fn acquire(
+        &self,
+    ) -> impl Future<Output = Result<SemaphorePermit, LockError>> + Send + use<> {
+        self.acquire_many(NonZeroU32::MIN)
     }
 
     /// Takes `permits` permits once so many are free at once. They end and are given back together.
@@ -97,9 +100,16 @@ impl Semaphore {
     /// # Cancel safety
     ///
     /// As [`acquire`](Self::acquire).
-    pub async fn acquire_many(&self, permits: NonZeroU32) -> Result<SemaphorePermit, LockError> {
-        let guard = self.check(permits)?.lock().await?;
-        Ok(SemaphorePermit { guard, permits })
+    #[track_caller]
+    pub fn acquire_many(
+        &self,
+        permits: NonZeroU32,
+    ) -> impl Future<Output = Result<SemaphorePermit, LockError>> + Send + use<> {
+        let acquire = match self.check(permits) {
+            Ok(handle) => handle.lock(),
+            Err(error) => Acquire::failed(error),
+        };
+        async move { Ok(SemaphorePermit { guard: acquire.await?, permits }) }
     }
 
     /// Takes one permit if one is free. `Ok(None)` if not.
@@ -111,8 +121,11 @@ impl Semaphore {
     /// # Cancel safety
     ///
     /// As [`acquire`](Self::acquire).
-    pub async fn try_acquire(&self) -> Result<Option<SemaphorePermit>, LockError> {
-        self.try_acquire_many(NonZeroU32::MIN).await
+    #[track_caller]
+    pub fn try_acquire(
+        &self,
+    ) -> impl Future<Output = Result<Option<SemaphorePermit>, LockError>> + Send + use<> {
+        self.try_acquire_many(NonZeroU32::MIN)
     }
 
     /// Takes `permits` permits if so many are free. `Ok(None)` if not.
@@ -124,12 +137,16 @@ impl Semaphore {
     /// # Cancel safety
     ///
     /// As [`acquire`](Self::acquire).
-    pub async fn try_acquire_many(
+    #[track_caller]
+    pub fn try_acquire_many(
         &self,
         permits: NonZeroU32,
-    ) -> Result<Option<SemaphorePermit>, LockError> {
-        let guard = self.check(permits)?.try_lock().await?;
-        Ok(guard.map(|guard| SemaphorePermit { guard, permits }))
+    ) -> impl Future<Output = Result<Option<SemaphorePermit>, LockError>> + Send + use<> {
+        let acquire = match self.check(permits) {
+            Ok(handle) => handle.try_lock(),
+            Err(error) => Acquire::failed(error),
+        };
+        async move { Ok(tried(acquire).await?.map(|guard| SemaphorePermit { guard, permits })) }
     }
 
     /// A way to take so many permits.

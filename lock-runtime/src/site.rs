@@ -1,8 +1,9 @@
-//! [`LockSite`]: where a `#[distributed_lock]` stands and what it says.
+//! [`LockSite`]: where a `#[distributed_lock]` stands and what it says. [`CallSite`]: where any lock is asked for.
 
 use crate::options::{Lease, OnLost, OnReleaseLost, Wait};
 use crate::settings::{DeclaredKind, LockSettings};
 use std::fmt;
+use std::panic::Location;
 use std::time::Duration;
 
 /// Where a `#[distributed_lock]` stands and what it says, as far as the compiler knows it.
@@ -64,6 +65,30 @@ impl LockSite {
 impl fmt::Display for LockSite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({}:{})", self.name, self.file, self.line)
+    }
+}
+
+/// Where a lock is asked for: an annotated function, or the line of a call.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum CallSite {
+    Attribute(&'static LockSite),
+    Call(&'static Location<'static>),
+}
+
+impl CallSite {
+    /// The line that calls the function that calls this, and so on as `#[track_caller]` has it.
+    #[track_caller]
+    pub(crate) fn caller() -> Self {
+        Self::Call(Location::caller())
+    }
+}
+
+impl fmt::Display for CallSite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Attribute(site) => fmt::Display::fmt(site, f),
+            Self::Call(location) => fmt::Display::fmt(location, f),
+        }
     }
 }
 

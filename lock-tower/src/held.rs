@@ -104,7 +104,8 @@ impl HeldLock {
         self.0.watch.token()
     }
 
-    /// What is left of the lease if nothing renews it; zero once lost or released.
+    /// What is left of the lease if nothing renews it, less the margin of
+    /// [`LockGuard::remaining`]; zero once lost or released.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         match self.0.is_over() {
@@ -334,6 +335,14 @@ impl Grip {
         match (&self.guard, &self.current) {
             (Some(_), Some(current)) if self.reports_loss => current.watch.check(),
             _ => Ok(()),
+        }
+    }
+
+    /// Logs what became of the hold.
+    #[cfg(feature = "http")]
+    pub(crate) fn log_warn(&self, what: &str) {
+        if let Some(guard) = &self.guard {
+            guard.watch().log_warn(None, what);
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::fmt;
+use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -58,6 +59,8 @@ pub(crate) struct CallTerms {
     /// `None` until set: the client's, as they are at each call.
     options: Option<LockOptions>,
     release_timeout: Duration,
+    /// Where the layer was made.
+    site: &'static Location<'static>,
 }
 
 impl CallTerms {
@@ -68,6 +71,7 @@ impl CallTerms {
             options: self.options.unwrap_or_else(|| self.client.options()),
             release_timeout: self.release_timeout,
             enforced: true,
+            site: self.site,
             #[cfg(feature = "http")]
             policy: None,
         }
@@ -86,6 +90,7 @@ impl<K> LockLayer<K> {
     /// one with `held_extension`. Nor does this layer hold a response's body: below an HTTP layer that holds it, what the body asks
     /// while it is sent, such as [`HeldLock::current`](crate::HeldLock::current), is about the HTTP layer's hold.
     #[must_use = "a layer does nothing until it wraps a service"]
+    #[track_caller]
     pub fn new<Req>(client: LockClient, key: K) -> Self
     where
         K: Fn(&Req) -> Result<Option<LockKey>, LockError>,
@@ -109,6 +114,7 @@ impl<K> LockLayer<K> {
     /// # let _ = layer;
     /// ```
     #[must_use = "a layer does nothing until it wraps a service"]
+    #[track_caller]
     pub fn with_key<Req, E>(client: LockClient, key: K) -> Self
     where
         K: Fn(&Req) -> Result<Option<LockKey>, E>,
@@ -119,6 +125,7 @@ impl<K> LockLayer<K> {
             kind: DeclaredKind::default(),
             options: None,
             release_timeout: RELEASE_TIMEOUT,
+            site: Location::caller(),
         };
         Self { key: Arc::new(key), terms: Arc::new(terms) }
     }

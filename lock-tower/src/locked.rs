@@ -11,6 +11,7 @@
 //!    `release_timeout`; the releaser then goes on alone.
 
 use std::fmt;
+use std::panic::Location;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -18,8 +19,8 @@ use std::time::Duration;
 #[cfg(feature = "http")]
 use lock_runtime::policy::Policy;
 use lock_runtime::{
-    Acquire, DeclaredKind, LockClient, LockError, LockGuard, LockKey, LockOptions, OnLost,
-    OnReleaseLost, Protected, Release,
+    Acquire, DeclaredKind, LockClient, LockError, LockGuard, LockKey, LockOptions, LockWatch,
+    OnLost, OnReleaseLost, Protected, Release,
 };
 use pin_project_lite::pin_project;
 use tokio::time::{Instant, Sleep, sleep};
@@ -39,6 +40,8 @@ pub(crate) struct Terms {
     pub(crate) release_timeout: Duration,
     /// False if the call runs in any case, and only what would have held it up is to be told.
     pub(crate) enforced: bool,
+    /// Where the layer was made.
+    pub(crate) site: &'static Location<'static>,
     /// Under which metrics and spans have it.
     #[cfg(feature = "http")]
     pub(crate) policy: Option<Policy>,
@@ -53,7 +56,7 @@ impl Terms {
             Some(policy) => lock.follows(policy),
             None => lock,
         };
-        let lock = lock.with(self.options);
+        let lock = lock.asked_at(self.site).with(self.options);
         let acquire = if self.enforced { lock.lock() } else { lock.look() };
         Taking { acquire, enforced: self.enforced }
     }
@@ -95,18 +98,11 @@ impl Future for Taking {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Taken> {
         Poll::Ready(match ready!(Pin::new(&mut self.acquire).poll(cx)) {
             Ok(guard) => Taken::Held(guard),
-            Err(error) if !self.enforced => {
-                unenforced(&error);
-                Taken::Excused(error)
-            }
+            // The log has it already.
+            Err(error) if !self.enforced => Taken::Excused(error),
             Err(error) => Taken::Failed(error),
         })
     }
-}
-
-/// Tells of a call that runs without the lock, and why.
-pub(crate) fn unenforced(error: &(dyn std::error::Error + 'static)) {
-    tracing::info!(error, "runs without the lock, which its policy does not enforce");
 }
 
 pin_project! {
@@ -207,15 +203,15 @@ impl Future for Releasing {
             return Poll::Ready(Ok(()));
         };
         let step = under_way.project();
-        let key = step.let_go.watch().key();
+        let watch = step.let_go.watch();
         let outcome = match Pin::new(step.release).poll(cx) {
             Poll::Ready(released) => {
                 step.let_go.end(released.clone());
-                judge(key, released, this.end.on_release_lost)
+                judge(watch, released, this.end.on_release_lost)
             }
             Poll::Pending => {
                 ready!(step.limit.poll(cx));
-                tracing::debug!(lock.key = ?key, "release not confirmed in time");
+                watch.log_debug("release not confirmed in time");
                 Ok(())
             }
         };
@@ -228,18 +224,14 @@ impl Future for Releasing {
 /// S-13: a call that ended in time keeps its result, whatever its release finds, unless it is to
 /// hear of a loss.
 fn judge(
-    key: &LockKey,
+    watch: &LockWatch,
     released: Result<(), LockError>,
     on_lost: OnReleaseLost,
 ) -> Result<(), LockError> {
     match released {
         Err(error @ LockError::Lost { .. }) if on_lost == OnReleaseLost::Error => Err(error),
         Err(error) => {
-            tracing::warn!(
-                lock.key = ?key,
-                error = &error as &dyn std::error::Error,
-                "the call ended, but its release failed"
-            );
+            watch.log_warn(Some(&error), "the call ended, but its release failed");
             Ok(())
         }
         Ok(()) => Ok(()),

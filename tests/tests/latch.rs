@@ -202,12 +202,17 @@ async fn a_wait_ends_as_the_options_say() {
     let (first, in_line) = (latch.clone().with(brief), latch.clone().with(brief));
     for outcome in join_all([spawn(&first), spawn(&in_line)]).await {
         let error = outcome.unwrap().unwrap_err();
-        let LockError::Timeout { key, waited, .. } = &error else { panic!("{error:?}") };
+        let LockError::LatchClosed { key, waited, count } = &error else { panic!("{error:?}") };
         assert_eq!(key, "limits");
+        assert!(count.is_none_or(|count| count == 1), "{error:?}");
+        let text = error.to_string();
+        assert!(text.starts_with("latch \"limits\" is still closed after waiting 2"), "{text}");
+        assert!(!text.contains("held") && error.is_timeout(), "{text}");
         assert!((Duration::from_millis(200)..BY_MESSAGE).contains(waited), "{waited:?}");
     }
     let error = latch.clone().with(never).wait().await.unwrap_err();
-    assert!(matches!(error, LockError::Busy { reason: BusyReason::Held, .. }), "{error:?}");
+    assert!(matches!(error, LockError::LatchClosed { count: Some(1), .. }), "{error:?}");
+    assert!(error.is_busy() && !error.is_timeout(), "{error:?}");
     // Also beside somebody who waits, once it is open.
     let beside = client.latch("beside");
     beside.try_set_count(1).await.unwrap();

@@ -20,7 +20,7 @@ async fn option() -> Option<u32> {
 
 type Alias = Option<u32>;
 
-#[distributed_lock(keys = ["nightly", "hourly"], on_busy = skip, policy = "none", wait = "1s")]
+#[distributed_lock(keys = ["nightly", "hourly"], on_busy = skip, policy = "nights", wait = "1s")]
 async fn with_everything() -> Alias {
     Some(1)
 }

@@ -129,6 +129,18 @@ fn files_are_of_readable_length() {
     }
 }
 
+/// One name for the field, in every event and span.
+#[test]
+fn events_name_locks_by_one_field() {
+    for folder in ["lock-macros", "lock-runtime", "lock-tower"] {
+        for file in files(&root().join(folder).join("src"), "rs") {
+            let text = fs::read_to_string(&file).unwrap();
+            let wrong = text.lines().find(|line| line.contains("lock.key ="));
+            assert!(wrong.is_none(), "{}: {wrong:?} instead of `lock.name`", file.display());
+        }
+    }
+}
+
 #[test]
 fn every_script_states_its_contract() {
     let scripts = files(&root().join("lock-runtime/src/store/redis"), "lua");

@@ -234,6 +234,13 @@ fn unknown(name: &Ident) -> syn::Error {
 
 fn policy(value: &Expr) -> syn::Result<LitStr> {
     match value {
+        Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(name), .. }) if name.value() == "none" => {
+            Err(syn::Error::new_spanned(
+                name,
+                "no policy can have the name `none`, which metrics and logs give to locks without one; omit \
+                 `policy`, or name a policy of the configuration",
+            ))
+        }
         Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(name), .. }) if !name.value().is_empty() => {
             Ok(name.clone())
         }

@@ -163,8 +163,15 @@ impl<'a> Lock<'a> {
                 ("with_guard_or", body)
             }
             (_, Some(name)) => {
+                // By the user's name, so that the compiler speaks of that where the hold would outlive the
+                // call, as in a spawned task.
+                let owned = Ident::new(&name.to_string(), self.here.located_at(name.span()));
                 let body = quote_spanned! {self.here=>
-                    move |__lock_guard| async move { #anchor match &*__lock_guard { #name => #block } }
+                    move |__lock_guard| async move {
+                        #anchor
+                        let #owned = __lock_guard;
+                        match &*#owned { #name => #block }
+                    }
                 };
                 ("with_guard", body)
             }

@@ -7,6 +7,7 @@ use super::Contention;
 use crate::gate::Seat;
 use crate::lease::keeper::Keeper;
 use crate::lease::releaser::ReleaseJob;
+use crate::observe::Label;
 use crate::stand::Stand;
 use crate::store::{LockKind, OwnerId, Target};
 
@@ -39,8 +40,8 @@ impl<'a> Attempt<'a> {
     pub(super) fn new(contention: &'a Contention, seat: Option<Seat<Stand>>) -> Self {
         let Contention { engine, target, permits, .. } = contention;
         let owner = engine.next_owner(*permits);
-        let owner = match contention.writer() {
-            Some(writer) => owner.within(writer),
+        let owner = match contention.inside(|inside| inside.hold().owner.clone()) {
+            Some(writer) => owner.within(&writer),
             None => owner,
         };
         let target = known_as(target, &owner);
@@ -76,8 +77,9 @@ impl<'a> Attempt<'a> {
         let Some(seat) = &self.seat else { return };
         let keeper = Arc::clone(&self.contention.engine.keeper);
         let (target, owner, lasts) = (Arc::clone(&self.target), self.owner.clone(), self.lasts());
+        let label = self.contention.seen.label().clone();
         // A request of the sleeper may be under way.
-        seat.keep_place(move || give_back(&keeper, target, owner, lasts, true, None));
+        seat.keep_place(move || give_back(&keeper, target, owner, label, lasts, true, None));
     }
 
     /// Notes as whom the store is asked. If its future is then not polled, those who pass it over give back
@@ -86,12 +88,15 @@ impl<'a> Attempt<'a> {
         if let Some(seat) = &self.seat {
             seat.asks_as(&self.owner);
         }
-        if let Some(inside) = &self.contention.inside {
+        self.contention.inside(|inside| {
             let keeper = Arc::clone(&self.contention.engine.keeper);
-            let (target, owner) = (Arc::clone(&self.target), self.owner.clone());
-            let lasts = self.lasts();
-            inside.on_passed_over(move || give_back(&keeper, target, owner, lasts, true, None));
-        }
+            let (target, owner, lasts) =
+                (Arc::clone(&self.target), self.owner.clone(), self.lasts());
+            let label = self.contention.seen.label().clone();
+            inside.on_passed_over(move || {
+                give_back(&keeper, target, owner, label, lasts, true, None)
+            });
+        });
     }
 
     /// How long the store keeps what this owner may have there without another word: a hold for its lease, a
@@ -108,7 +113,8 @@ impl<'a> Attempt<'a> {
     fn give_back(&self, unsettled: bool, seat: Option<Seat<Stand>>) {
         let keeper = &self.contention.engine.keeper;
         let (target, owner) = (Arc::clone(&self.target), self.owner.clone());
-        give_back(keeper, target, owner, self.lasts(), unsettled, seat);
+        let label = self.contention.seen.label().clone();
+        give_back(keeper, target, owner, label, self.lasts(), unsettled, seat);
     }
 }
 
@@ -116,7 +122,8 @@ impl Contention {
     /// Gives back what a contender of the same lock may have been granted while it was not polled (S-34).
     pub(super) fn give_back_of(&self, owner: OwnerId) {
         let lease = self.options.lease().duration();
-        give_back(&self.engine.keeper, Arc::clone(&self.target), owner, lease, true, None);
+        let (target, label) = (Arc::clone(&self.target), self.seen.label().clone());
+        give_back(&self.engine.keeper, target, owner, label, lease, true, None);
     }
 }
 
@@ -125,6 +132,7 @@ fn give_back(
     keeper: &Keeper,
     target: Arc<Target>,
     owner: OwnerId,
+    label: Label,
     lasts: Duration,
     unsettled: bool,
     seat: Option<Seat<Stand>>,
@@ -137,6 +145,7 @@ fn give_back(
         until: keeper.clock.now().after(lasts),
         unsettled,
         repeated: false,
+        label,
         meter: None,
         after: seat.map(|seat| Box::new(move |_| drop(seat)) as _),
     });

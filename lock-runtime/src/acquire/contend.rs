@@ -17,6 +17,7 @@ use crate::gate::{Seat, head_start};
 use crate::guard::LockGuard;
 use crate::lease::keeper::Keeper;
 use crate::lease::{Hold, Taken, deadline};
+use crate::observe::log_lock;
 use crate::options::{Lease, Wait};
 use crate::stand::Stand;
 use crate::store::{AcquireReply, AcquireRequest, LockKind};
@@ -213,7 +214,7 @@ impl<'a> Contender<'a> {
             tokens,
             place: keeps_place.then_some(self.keeper().timing.waiter_lease),
             joins: false,
-            timeout: self.waiting.time_to_answer(),
+            timeout: self.waiting.ask(),
         };
         self.attempt.asks();
         let sent_at = self.keeper().clock.now();
@@ -236,7 +237,8 @@ impl<'a> Contender<'a> {
         }
         if engine.keeper.clock.now() >= deadline(sent_at, lease.duration()) {
             let key = self.attempt.target.key();
-            tracing::warn!(lock.key = ?key, "granted too late, given back");
+            let label = self.contention.seen.label();
+            log_lock!(warn, key, label, "granted too late, given back");
             self.start_over();
             let message = "the store takes longer to answer than the lease lasts";
             let error = StoreError::new(StoreErrorKind::NotReady, message);
@@ -294,6 +296,10 @@ impl<'a> Contender<'a> {
 
     async fn refused(&mut self, remaining: Option<Duration>) -> Next {
         self.answered(false);
+        self.contention.note_holder(remaining);
+        if let Some(seat) = &self.attempt.seat {
+            seat.note_holder(remaining);
+        }
         let held = *self.held.insert(Held(remaining));
         if self.contention.options.wait() == Wait::Never {
             return Next::Return(Err(self.contention.busy(BusyReason::Held, remaining)));

@@ -11,7 +11,7 @@ use crate::gate::Gates;
 use crate::lease::keeper::{Keeper, Timing};
 use crate::lease::sight::Sight;
 use crate::lease::told_until;
-use crate::store::{OwnerId, Store, client_id};
+use crate::store::{OwnerId, Store, new_id};
 
 impl Engine {
     pub(crate) fn new(
@@ -21,10 +21,12 @@ impl Engine {
         max_waiters: usize,
         sight: Arc<Sight>,
     ) -> Self {
+        let id = store.claim_id().unwrap_or_else(new_id);
         Self {
+            id,
             keeper: Arc::new(Keeper::new(store, clock, timing, sight)),
             gates: Gates::new(max_waiters),
-            uuid: Arc::from(client_id()),
+            uuid: Arc::from(id.to_string()),
             holds: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             closing: Notify::new(),

@@ -7,7 +7,17 @@ use crate::error::LockError;
 use crate::guard::LockGuard;
 use crate::observe::{Label, Seen};
 use crate::options::{LockOptions, Wait};
+use crate::site::CallSite;
 use crate::store::Target;
+
+/// What a try came to: `None` if another holder has the lock, or goes first.
+pub(crate) async fn tried(acquire: Acquire) -> Result<Option<LockGuard>, LockError> {
+    match acquire.await {
+        Ok(guard) => Ok(Some(guard)),
+        Err(LockError::Busy { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
 
 /// A way to take one lock, behind each of the kinds.
 #[derive(Debug, Clone)]
@@ -40,9 +50,14 @@ impl Handle {
         Self { label, ..self }
     }
 
+    /// The same, asked for there.
+    pub(crate) fn at(self, site: CallSite) -> Self {
+        Self { label: self.label.at(site), ..self }
+    }
+
     /// One acquire of it, as it is seen.
-    pub(super) fn seen(&self, target: &Target) -> Seen {
-        Seen::new(target, self.label.clone(), true)
+    pub(super) fn seen(&self, target: &Target, site: CallSite) -> Seen {
+        Seen::new(target, self.label.clone().at(site), true)
     }
 
     /// The same for several permits of a semaphore.
@@ -67,34 +82,37 @@ impl Handle {
         self.options
     }
 
+    #[track_caller]
     pub(crate) fn lock(&self) -> Acquire {
         self.acquire(self.options, true)
     }
 
     /// For a call that runs in any case.
+    #[track_caller]
     pub(crate) fn look(&self) -> Acquire {
         self.acquire(self.options.for_a_look(), false)
     }
 
-    pub(crate) async fn try_lock(&self) -> Result<Option<LockGuard>, LockError> {
-        match self.acquire(self.options.with_wait(Wait::Never), true).await {
-            Ok(guard) => Ok(Some(guard)),
-            Err(LockError::Busy { .. }) => Ok(None),
-            Err(error) => Err(error),
-        }
+    /// For [`tried`].
+    #[track_caller]
+    pub(crate) fn try_lock(&self) -> Acquire {
+        self.acquire(self.options.with_wait(Wait::Never), true)
     }
 
+    #[track_caller]
     fn acquire(&self, options: LockOptions, enforced: bool) -> Acquire {
+        let label = self.label.clone().at(CallSite::caller()).enforced(enforced);
         match &self.target {
             Ok(target) => Acquire::new(Wanted {
                 engine: Arc::clone(&self.engine),
                 target: Arc::clone(target),
                 options,
                 permits: self.permits,
-                label: self.label.clone(),
+                label,
                 enforced,
             }),
-            Err(error) => Acquire::failed(error.clone()),
+            Err(error) if enforced => Acquire::failed(error.clone()),
+            Err(error) => Acquire::not_enforced(&label, error),
         }
     }
 }

@@ -46,7 +46,7 @@ impl Contention {
 
     fn enter(&self, place: Option<u64>) -> Entry<Stand> {
         let (gates, options) = (&self.engine.gates, &self.options);
-        if self.inside.is_some() {
+        if self.is_inside() {
             // Whoever is inside the gate waits for the writer, which is us.
             return Entry::Turn(Seat::apart());
         }
@@ -96,6 +96,15 @@ impl Contention {
                 self.give_back_of(owner);
             }
             look_at = Instant::now() + SIGN_OF_LIFE;
+            // The contender may be asking for longer than this waiter's patience lasts (S-33).
+            if let Some((since, error)) = self.engine.gates.failing(&self.target) {
+                let patience = self.engine.keeper.timing.store_patience;
+                let enough = since.max(ticket.since()) + patience;
+                if Instant::now() >= enough {
+                    return Some(Turn::Failed(error));
+                }
+                look_at = look_at.min(enough);
+            }
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::store::{ReleaseRequest, Target};
 
 impl Contention {
     /// As [`run`](Self::run), for a call that is not to wait.
-    pub(super) async fn look(mut self) -> Result<LockGuard, LockError> {
+    pub(super) async fn look(self) -> Result<LockGuard, LockError> {
         let (engine, target) = (Arc::clone(&self.engine), Arc::clone(&self.target));
         let taken = engine.look(&target, self.take()).await;
         self.told(taken)

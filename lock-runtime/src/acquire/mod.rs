@@ -17,6 +17,7 @@ mod engine;
 mod grace;
 mod handle;
 mod line;
+mod long_wait;
 mod look;
 mod open;
 mod share;
@@ -25,21 +26,22 @@ mod waiting;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout, timeout_at};
+use uuid::Uuid;
 
 use self::contend::{Contended, Contender};
 use self::enclosing::{Enclosing, Within, enclosing, enter, re_enter};
 use self::grace::Grace;
-pub(crate) use self::handle::Handle;
+pub(crate) use self::handle::{Handle, tried};
 use self::share::Joined;
 use self::share::Readers;
 use self::waiting::A_MOMENT;
-use crate::error::{BusyReason, LockError, StoreError, StoreErrorKind};
+use crate::error::{BusyReason, LockError, StoreError, StoreErrorKind, check_runtime};
 use crate::gate::{Gates, Life, Turn};
 use crate::guard::LockGuard;
 use crate::lease::keeper::Keeper;
@@ -47,13 +49,15 @@ use crate::lease::reentries::ReentryGuard;
 use crate::observe::{AcquireOutcome, Label, Meter, Seen};
 use crate::options::{LockOptions, Wait};
 use crate::stand::Stand;
-use crate::store::{OwnerId, Target};
+use crate::store::Target;
 
 /// What acquiring needs of a client.
 pub(crate) struct Engine {
     pub(crate) keeper: Arc<Keeper>,
     pub(crate) gates: Arc<Gates<Stand>>,
     /// The client's uuid (S-4).
+    pub(crate) id: Uuid,
+    /// The same as text.
     pub(crate) uuid: Arc<str>,
     pub(crate) holds: AtomicU64,
     pub(crate) closed: AtomicBool,
@@ -93,6 +97,10 @@ impl fmt::Debug for Engine {
 /// most. Acquires beside each other inside of one hold pass each other over in the same way.
 ///
 /// Spawn a task for an acquire that is to go on while its caller is busy, or drop the future.
+///
+/// # Panics
+///
+/// If it is polled after it has completed.
 #[must_use = "futures do nothing unless polled"]
 pub struct Acquire(State);
 
@@ -123,6 +131,10 @@ impl Future for Acquire {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         if let State::Start(wanted) = &mut self.0 {
+            if let Err(error) = check_runtime() {
+                self.0 = State::Done;
+                return Poll::Ready(Err(error));
+            }
             // Re-entry ends here, so what is wanted is not moved for it: that would be most of its time.
             self.0 = match start(wanted) {
                 Ok(result) => {
@@ -140,8 +152,7 @@ impl Future for Acquire {
         }
         match std::mem::replace(&mut self.0, State::Done) {
             State::Failed(error) => Poll::Ready(Err(error)),
-            // A future that is done may answer as it likes, short of a panic.
-            _ => Poll::Pending,
+            _ => panic!("`Acquire` polled after completion"),
         }
     }
 }
@@ -164,6 +175,12 @@ impl Acquire {
     /// An acquisition that has failed already.
     pub(crate) fn failed(error: LockError) -> Self {
         Self(State::Failed(error))
+    }
+
+    /// The same of a call that runs in any case.
+    pub(crate) fn not_enforced(label: &Label, error: &LockError) -> Self {
+        label.clone().enforced(false).not_enforced(error.key().unwrap_or_default(), error);
+        Self::failed(error.clone())
     }
 }
 
@@ -191,7 +208,7 @@ fn start(wanted: &mut Wanted) -> Started {
     let started = Instant::now();
     let seen = seen.timed_from(started);
     let span = seen.span();
-    let contention = Contention { engine, target, options, permits, inside: None, started, seen };
+    let contention = Contention::new(engine, target, options, permits, started, seen);
     let enforced = contention.seen.is_enforced();
     Err(match enforced {
         true => Box::pin(span.around(contention.run())),
@@ -223,14 +240,28 @@ struct Contention {
     permits: u32,
     /// Its place inside of the write hold around it, if it wants the read side (S-27). Waiting there does
     /// not keep the write hold: once that has ended, the read waits as any other.
-    inside: Option<ReentryGuard>,
+    inside: Mutex<Option<ReentryGuard>>,
     started: Instant,
+    /// When the holder's lease ends, as the store last said.
+    holder_ends: Mutex<Option<Instant>>,
     seen: Seen,
 }
 
 impl Contention {
-    async fn run(mut self) -> Result<LockGuard, LockError> {
-        let taken = self.take().await;
+    fn new(
+        engine: Arc<Engine>,
+        target: Arc<Target>,
+        options: LockOptions,
+        permits: u32,
+        started: Instant,
+        seen: Seen,
+    ) -> Self {
+        let (inside, holder_ends) = (Mutex::default(), Mutex::default());
+        Self { engine, target, options, permits, inside, started, holder_ends, seen }
+    }
+
+    async fn run(self) -> Result<LockGuard, LockError> {
+        let taken = self.log_if_long(self.take()).await;
         self.told(taken)
     }
 
@@ -245,7 +276,7 @@ impl Contention {
         ended(&self.seen, how, result)
     }
 
-    async fn take(&mut self) -> Result<(AcquireOutcome, LockGuard), LockError> {
+    async fn take(&self) -> Result<(AcquireOutcome, LockGuard), LockError> {
         self.engine.keeper.ensure_running();
         let limit = self.limit();
         loop {
@@ -255,10 +286,10 @@ impl Contention {
                 Within::Nothing => return self.take_hold(limit).await,
             };
             let asker = inside.asker();
-            self.inside = Some(inside);
+            *self.inside_cell() = Some(inside);
             let taken = asker.drive(self.take_hold(limit)).await;
             // Passed over, it lines up again inside of the write hold (S-34).
-            let inside = self.inside.take();
+            let inside = self.inside_cell().take();
             if let Some(taken) = taken {
                 let (how, mut guard) = taken?;
                 if let Some(inside) = inside {
@@ -269,9 +300,17 @@ impl Contention {
         }
     }
 
-    /// The owner of the write hold around it, if it wants the read side inside of that (S-27).
-    fn writer(&self) -> Option<&OwnerId> {
-        self.inside.as_ref().map(|inside| &inside.hold().owner)
+    /// What `look` says of its place inside of the write hold around it, if it has one (S-27).
+    fn inside<T>(&self, look: impl FnOnce(&ReentryGuard) -> T) -> Option<T> {
+        self.inside_cell().as_ref().map(look)
+    }
+
+    fn is_inside(&self) -> bool {
+        self.inside_cell().is_some()
+    }
+
+    fn inside_cell(&self) -> MutexGuard<'_, Option<ReentryGuard>> {
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes a hold from the store, or from another task of this process.
@@ -374,7 +413,7 @@ impl Contention {
     /// since this wait began gets a moment to do so.
     async fn timed_out_in_line(&self) -> LockError {
         let gates = &self.engine.gates;
-        if let Some(error) = gates.failing(&self.target) {
+        if let Some((_, error)) = gates.failing(&self.target) {
             return LockError::Store(error);
         }
         let Some(word) = gates.unsaid_since(&self.target, self.started) else {

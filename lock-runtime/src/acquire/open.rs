@@ -5,28 +5,31 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::waiting::Waiting;
 use super::{Contention, Handle};
-use crate::error::{BusyReason, LockError, StoreError, StoreErrorKind};
+use crate::error::{LockError, StoreError, StoreErrorKind, check_runtime};
 use crate::gate::{Life, Seat, Turn};
 use crate::observe::{AcquireOutcome, Seen};
 use crate::options::{LockOptions, Wait};
+use crate::site::CallSite;
 use crate::stand::Stand;
 use crate::store::{LatchRequest, Target};
 
 impl Handle {
     /// Works the latch of this name. Only what cannot have run is sent again.
     pub(crate) async fn work_latch(&self, request: LatchRequest) -> Result<u64, LockError> {
+        check_runtime()?;
         // This is no wait: how long it may take is the store's matter alone.
         let target = Arc::clone(self.target().map_err(LockError::clone)?);
         let seen = Seen::nothing(&target);
         let contention = self.contention(target, self.options().with_wait(Wait::Forever), seen);
         let mut waiting = Waiting::new(&contention, None, None);
         loop {
-            let error = match contention.ask_latch(request, &waiting).await? {
+            let error = match contention.ask_latch(request, waiting.ask()).await? {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
@@ -40,12 +43,18 @@ impl Handle {
     }
 
     /// Waits until nothing is left to count down.
-    pub(crate) async fn until_open(&self) -> Result<(), LockError> {
+    #[track_caller]
+    pub(crate) fn until_open(&self) -> impl Future<Output = Result<(), LockError>> + Send {
+        self.until_open_for(CallSite::caller())
+    }
+
+    async fn until_open_for(&self, site: CallSite) -> Result<(), LockError> {
+        check_runtime()?;
         let target = Arc::clone(self.target().map_err(LockError::clone)?);
-        let seen = self.seen(&target);
+        let seen = self.seen(&target, site);
         let span = seen.span();
         let contention = self.contention(target, self.options(), seen);
-        let opened = span.around(contention.opened()).await;
+        let opened = span.around(contention.log_if_long(contention.opened())).await;
         match &opened {
             Ok(()) => contention.seen.over(AcquireOutcome::Acquired, None),
             Err(error) => contention.seen.failed(error),
@@ -56,7 +65,7 @@ impl Handle {
     fn contention(&self, target: Arc<Target>, options: LockOptions, seen: Seen) -> Contention {
         let (engine, started) = (Arc::clone(self.engine()), Instant::now());
         let seen = seen.timed_from(started);
-        Contention { engine, target, options, permits: 1, inside: None, started, seen }
+        Contention::new(engine, target, options, 1, started, seen)
     }
 }
 
@@ -65,7 +74,11 @@ impl Contention {
         let limit = self.limit();
         let mut place = None;
         loop {
-            match self.line_up(limit, &mut place).await? {
+            let turn = self.line_up(limit, &mut place).await.map_err(|error| match error {
+                LockError::Timeout { .. } => self.latch_closed(None),
+                error => error,
+            })?;
+            match turn {
                 Turn::Contend(seat) => {
                     place = Some(seat.place());
                     let life = Life::of(&seat, &self.engine.gates, &self.target);
@@ -89,32 +102,33 @@ impl Contention {
         limit: Option<Instant>,
     ) -> Result<(), LockError> {
         let mut waiting = Waiting::new(self, Some(&seat), limit);
-        let mut known = false;
+        let mut known = None;
         loop {
             waiting.forget_past();
             let asked_at = Instant::now();
-            let count = match self.ask_latch(LatchRequest::Count, &waiting).await? {
+            let count = match self.ask_latch(LatchRequest::Count, waiting.ask()).await? {
                 Ok(count) => count,
                 // The store is well and the latch was shut; it was our own limit that cut this short.
-                Err(_) if std::mem::take(&mut known) && waiting.out_of_time() => {
-                    return Err(self.timed_out(None));
+                Err(_) if known.is_some() && waiting.out_of_time() => {
+                    return Err(self.latch_closed(known));
                 }
                 Err(error) if waiting.failed(&error, Some(&seat)) => {
                     return Err(self.latch_error(error));
                 }
                 Err(_) => {
+                    known = None;
                     waiting.pause(10..50).await;
                     continue;
                 }
             };
             waiting.answered(Some(&seat), false);
-            known = true;
+            known = Some(count);
             if count == 0 {
                 seat.share_before(asked_at);
                 return Ok(());
             }
             if self.options.wait() == Wait::Never {
-                return Err(self.busy(BusyReason::Held, None));
+                return Err(self.latch_closed(known));
             }
             // Register, then check, then wait (S-15).
             let checked = waiting.listens() || !waiting.subscribe(&self.target).await;
@@ -122,7 +136,7 @@ impl Contention {
                 waiting.nap(waiting.poll_cap(), Some(&seat)).await;
             }
             if waiting.out_of_time() {
-                return Err(self.timed_out(None));
+                return Err(self.latch_closed(known));
             }
         }
     }
@@ -130,13 +144,22 @@ impl Contention {
     async fn ask_latch(
         &self,
         request: LatchRequest,
-        waiting: &Waiting<'_>,
+        timeout: Duration,
     ) -> Result<Result<u64, StoreError>, LockError> {
         if self.engine.closed.load(Ordering::SeqCst) {
             return Err(LockError::Closed);
         }
         let store = &self.engine.keeper.store;
-        Ok(store.latch(&self.target, request, waiting.time_to_answer()).await)
+        Ok(store.latch(&self.target, request, timeout).await)
+    }
+
+    /// Of a wait that is over, with what the store last said is left to count down.
+    fn latch_closed(&self, count: Option<u64>) -> LockError {
+        let waited = match self.options.wait() {
+            Wait::Never => Duration::ZERO,
+            _ => self.started.elapsed(),
+        };
+        LockError::LatchClosed { key: self.target.key().to_string(), waited, count }
     }
 
     fn latch_error(&self, error: StoreError) -> LockError {

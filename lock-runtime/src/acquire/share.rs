@@ -196,7 +196,7 @@ impl Contention {
         match self.options.lease() {
             Lease::Watchdog(lease)
                 if self.target.kind() == LockKind::Read
-                    && self.inside.is_none()
+                    && !self.is_inside()
                     && self.options.max_hold().is_none()
                     && self.options.at_least().is_none()
                     // A hold that others have taken may be known to fewer (S-31).

@@ -10,6 +10,7 @@ use super::Contention;
 use crate::error::StoreError;
 use crate::gate::Seat;
 use crate::lease::keeper::Timing;
+use crate::observe::log_lock;
 use crate::options::Wait;
 use crate::stand::Stand;
 use crate::store::{Subscription, Target};
@@ -27,6 +28,8 @@ pub(super) struct Waiting<'a> {
     notices: Option<Subscription>,
     /// How many turns of others were heard of and looked at.
     turns_seen: u64,
+    /// When the store was asked last.
+    asked_at: Instant,
     /// Since when the store has been failing.
     failing_since: Option<Instant>,
 }
@@ -39,7 +42,8 @@ impl<'a> Waiting<'a> {
         limit: Option<Instant>,
     ) -> Self {
         let failing_since = seat.and_then(Seat::failing_since);
-        Self { contention, limit, notices: None, turns_seen: 0, failing_since }
+        let asked_at = Instant::now();
+        Self { contention, limit, notices: None, turns_seen: 0, asked_at, failing_since }
     }
 
     fn timing(&self) -> &Timing {
@@ -59,7 +63,7 @@ impl<'a> Waiting<'a> {
         let patience = self.timing().store_patience;
         let out_of_patience = self.failing_for() >= patience;
         if let (true, Some(seat)) = (error.kind().is_transient(), seat) {
-            seat.failed(error, patience);
+            seat.failed(error, self.asked_at, patience);
         }
         if let Some(seat) = seat {
             seat.tell_failure(error);
@@ -70,9 +74,9 @@ impl<'a> Waiting<'a> {
             || self.contention.options.wait() == Wait::Never
     }
 
-    /// For how much of this wait the store has been failing, from now on at the latest.
+    /// For how much of this wait the store has been failing, from the last question on at the latest.
     pub(super) fn failing_for(&mut self) -> Duration {
-        let since = *self.failing_since.get_or_insert_with(Instant::now);
+        let since = *self.failing_since.get_or_insert(self.asked_at);
         since.max(self.contention.started).elapsed()
     }
 
@@ -103,7 +107,8 @@ impl<'a> Waiting<'a> {
                 true
             }
             Err(error) => {
-                tracing::debug!(lock.key = ?target.key(), %error, "no subscription");
+                let label = self.contention.seen.label();
+                log_lock!(debug, target.key(), label, %error, "no subscription");
                 false
             }
         }
@@ -176,13 +181,18 @@ impl<'a> Waiting<'a> {
         let _ = timeout_at(Instant::now() + self.time_left(most), something).await;
     }
 
-    /// How long the store may take: as long as we wait, but an answer always gets a moment, or a
-    /// short wait over a slow network could never succeed.
-    pub(super) fn time_to_answer(&self) -> Duration {
+    /// The store is asked now. How long it may take: as long as we wait, and as patience lasts, but an
+    /// answer always gets a moment, or a short wait over a slow network could never succeed.
+    pub(super) fn ask(&mut self) -> Duration {
+        self.asked_at = Instant::now();
         let replicas = self.contention.options.replicas();
         let command_timeout = self.timing().command_timeout
             + replicas.map_or(Duration::ZERO, |replicas| replicas.timeout);
-        self.time_left(command_timeout).max(A_MOMENT.min(command_timeout))
+        let patience = match self.failing_since {
+            Some(_) => self.timing().store_patience.saturating_sub(self.failing_for()),
+            None => self.timing().store_patience,
+        };
+        self.time_left(command_timeout.min(patience)).max(A_MOMENT.min(command_timeout))
     }
 
     fn time_left(&self, most: Duration) -> Duration {

@@ -3,17 +3,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(feature = "redis")]
+use uuid::Uuid;
+
 use super::{LockClient, Settings};
 use crate::acquire::Engine;
 use crate::clock::Clock;
 use crate::error::LockError;
 #[cfg(feature = "redis")]
-use crate::error::StoreError;
+use crate::error::{StoreError, check_runtime};
 use crate::key::LockKey;
 use crate::lease::keeper::Timing;
 use crate::options::{DEFAULT_TOKEN_TTL, LockOptions, TOKEN_TTL};
 use crate::store::Store;
 use crate::store::memory::MemoryStore;
+#[cfg(feature = "redis")]
+use crate::store::new_id;
 #[cfg(feature = "tls-rustls")]
 use crate::store::redis::TlsOptions;
 #[cfg(feature = "redis")]
@@ -110,7 +115,8 @@ impl LockClientBuilder {
     }
 
     /// How long an acquire puts up with a store that cannot be reached, even one that would wait
-    /// for ever. Longer rides out fail-overs, shorter fails requests sooner. Default: 5 s.
+    /// for ever. Longer rides out fail-overs, shorter fails requests sooner. It is over at most 150 ms after
+    /// that, because the last command still gets 100 ms. Default: 5 s.
     pub fn store_patience(mut self, patience: Duration) -> Self {
         self.timing.store_patience = patience;
         self
@@ -206,6 +212,7 @@ impl LockClientBuilder {
     #[cfg(feature = "redis")]
     pub async fn connect(self, url: &str) -> Result<LockClient, LockError> {
         self.check()?;
+        check_runtime()?;
         #[cfg(feature = "tls-rustls")]
         if let Some(tls) = &self.tls {
             let store = RedisStore::connect_with_tls(url, tls).await?;
@@ -247,6 +254,7 @@ impl LockClientBuilder {
         nodes: impl IntoIterator<Item = U>,
     ) -> Result<LockClient, LockError> {
         self.check()?;
+        check_runtime()?;
         #[cfg(feature = "tls-rustls")]
         if let Some(tls) = &self.tls {
             let store = RedisStore::connect_sentinel_with_tls(master, nodes, tls).await?;
@@ -293,6 +301,7 @@ impl LockClientBuilder {
         nodes: impl IntoIterator<Item = U>,
     ) -> Result<LockClient, LockError> {
         self.check()?;
+        check_runtime()?;
         #[cfg(feature = "tls-rustls")]
         if let Some(tls) = &self.tls {
             let store = ClusterStore::connect_with_tls(nodes, tls).await?;
@@ -304,12 +313,34 @@ impl LockClientBuilder {
 
     /// A store that is still to be connected, for one of several servers.
     #[cfg(feature = "redis")]
-    pub(crate) fn prepare(&self, url: &str) -> Result<RedisStore, StoreError> {
+    pub(crate) fn prepare(&self, url: &str, id: Uuid) -> Result<RedisStore, StoreError> {
         #[cfg(feature = "tls-rustls")]
         if let Some(tls) = &self.tls {
-            return RedisStore::prepare_with_tls(url, tls);
+            return RedisStore::prepare_with_tls(url, tls, id);
         }
-        RedisStore::prepare(url)
+        RedisStore::prepare(url, id)
+    }
+
+    /// A client of one Redis server that need not be there yet: see [`LockClient::connect_lazy`].
+    ///
+    /// # Errors
+    ///
+    /// As [`LockClient::connect_lazy`], and [`LockError::InvalidOptions`] or [`LockError::InvalidKey`]
+    /// if a setting is wrong.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use lock_runtime::LockClient;
+    ///
+    /// let client = LockClient::builder().namespace("shop").connect_lazy("redis://127.0.0.1:6379")?;
+    /// # Ok::<_, lock_runtime::LockError>(())
+    /// ```
+    #[cfg(feature = "redis")]
+    pub fn connect_lazy(self, url: &str) -> Result<LockClient, LockError> {
+        let store = self.prepare(url, new_id())?;
+        store.connect_soon();
+        self.store(store)
     }
 
     /// A client of its own in-memory store.

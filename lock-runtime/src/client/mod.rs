@@ -94,6 +94,33 @@ impl LockClient {
         Self::builder().connect(url).await
     }
 
+    /// A client of one Redis server that need not be there yet: for services that start before it, and
+    /// for clients that are made where there is no runtime.
+    ///
+    /// It connects in the background, from now on or, without a runtime, from its first use on, and for as
+    /// long as it takes. Until then acquires fail after
+    /// [`store_patience`](LockClientBuilder::store_patience), and [`ping`](Self::ping) does, so that the
+    /// service is not ready; `connect` says at once what is wrong with an address, a certificate or a
+    /// password, and this logs it.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Store`] if the address is none.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use lock_runtime::LockClient;
+    ///
+    /// let client = LockClient::connect_lazy("redis://127.0.0.1:6379")?;
+    /// client.install();
+    /// # Ok::<_, lock_runtime::LockError>(())
+    /// ```
+    #[cfg(feature = "redis")]
+    pub fn connect_lazy(url: &str) -> Result<Self, LockError> {
+        Self::builder().connect_lazy(url)
+    }
+
     /// Connects to the master that Redis Sentinel names, and follows it through fail-overs.
     ///
     /// `master` is its name or, with credentials, a database or TLS, `redis://user:password@name/2`;

@@ -1,9 +1,10 @@
 //! Looking at locks: what the store knows of a name, what this client holds, and how well.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::LockClient;
-use crate::error::{LockError, StoreError, StoreErrorKind};
+use crate::error::{LockError, StoreError, StoreErrorKind, check_runtime};
 use crate::fence::FencingToken;
 use crate::key::{IntoLockKey, LockKey};
 use crate::lease::Hold;
@@ -35,6 +36,7 @@ impl LockClient {
     /// # }
     /// ```
     pub async fn inspect(&self, name: impl IntoLockKey) -> Result<Inspection, LockError> {
+        check_runtime()?;
         let (key, keeper) = (self.full_name(name.into_lock_key()?)?, &self.engine.keeper);
         let timeout = keeper.timing.command_timeout;
         keeper.store.inspect(&key, timeout).await.map_err(|error| found(&key, error))
@@ -68,14 +70,53 @@ impl LockClient {
     /// # }
     /// ```
     pub async fn force_release(&self, name: impl IntoLockKey) -> Result<bool, LockError> {
+        check_runtime()?;
         let (key, keeper) = (self.full_name(name.into_lock_key()?)?, &self.engine.keeper);
         let timeout = keeper.timing.command_timeout;
         let freed = keeper.store.force_release(&key, timeout).await;
         let freed = freed.map_err(|error| found(&key, error))?;
         if freed {
-            tracing::warn!(lock.key = ?key, "lock released by force");
+            tracing::warn!(lock.name = ?key, "lock released by force");
         }
         Ok(freed)
+    }
+
+    /// Asks the store for a sign of life: the readiness check of a service that needs its locks.
+    ///
+    /// One round trip, and no longer than
+    /// [`command_timeout`](crate::LockClientBuilder::command_timeout). In a cluster every master has to
+    /// answer, of a quorum a majority. Not for liveness: a process is not made well by being
+    /// restarted while its store is away. [`health`](Self::health) asks nobody, and says whether holds
+    /// are in danger.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Store`] if the store does not answer, or refuses; [`LockError::Closed`] after the
+    /// client was shut down.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future changes nothing.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn example(client: lock_runtime::LockClient) {
+    /// // GET /ready
+    /// let status = match client.ping().await {
+    ///     Ok(()) => 200,
+    ///     Err(_) => 503,
+    /// };
+    /// # let _ = status;
+    /// # }
+    /// ```
+    pub async fn ping(&self) -> Result<(), LockError> {
+        check_runtime()?;
+        if self.engine.closed.load(Ordering::SeqCst) {
+            return Err(LockError::Closed);
+        }
+        let keeper = &self.engine.keeper;
+        Ok(keeper.store.ping(keeper.timing.command_timeout).await?)
     }
 
     /// What this client holds now, in no order. Several guards on one hold, inside each other or of

@@ -104,6 +104,8 @@ struct Gate<H> {
     asking: Option<OwnerId>,
     /// Since when the store has been failing whoever has the seat, and how.
     failing: Option<(Instant, StoreError)>,
+    /// When the lease of the holder ends, as the store last said to the contender.
+    holder_ends: Option<Instant>,
     /// How many hand-offs the holds of this gate have used of late: what the next may use.
     appetite: u32,
     /// Who contends side by side, in no line of ours: the store keeps one (S-26).
@@ -239,10 +241,14 @@ impl<H> Gates<H> {
         gate.line.insert(waiter.number, InLine { waiter: Arc::clone(waiter), polled_at: now });
     }
 
-    /// How the store has been failing whoever has the seat, if it has.
-    pub(crate) fn failing(&self, target: &Target) -> Option<StoreError> {
-        let shard = self.shard(target);
-        shard.gates.get(target).and_then(|gate| gate.failing.as_ref()).map(|(_, e)| e.clone())
+    /// Since when the store has been failing whoever has the seat, and how, if it has.
+    pub(crate) fn failing(&self, target: &Target) -> Option<(Instant, StoreError)> {
+        self.shard(target).gates.get(target)?.failing.clone()
+    }
+
+    /// When the lease of the holder ends, as the store last said to the contender here.
+    pub(crate) fn holder_ends(&self, target: &Target) -> Option<Instant> {
+        self.shard(target).gates.get(target)?.holder_ends
     }
 
     /// Sends everybody in line away; whoever comes later is sent away too.
@@ -331,6 +337,7 @@ impl<H> Gate<H> {
             others_first: None,
             asking: None,
             failing: None,
+            holder_ends: None,
             appetite: 0,
             beside: 0,
             places: BTreeMap::new(),

@@ -111,12 +111,19 @@ impl<H> Seat<H> {
     pub(crate) fn answered(&self, grants: bool) {
         let listeners = self.with(|gate| {
             gate.failing = None;
+            gate.holder_ends = None;
             if grants {
                 gate.seat = SeatState::Holding;
             }
             gate.words.heard()
         });
         tell(listeners, &Ok(()));
+    }
+
+    /// Notes what the store has said of the holder's lease, for those in line.
+    pub(crate) fn note_holder(&self, remaining: Option<Duration>) {
+        let ends = remaining.and_then(|remaining| Instant::now().checked_add(remaining));
+        self.with(|gate| gate.holder_ends = ends);
     }
 
     /// Tells callers that do not wait how the store has failed this seat's task.
@@ -130,12 +137,12 @@ impl<H> Seat<H> {
         self.with(|gate| gate.words.sleep())
     }
 
-    /// Notes that the store has failed, and ends the wait of everybody in line who has put up with
+    /// Notes that the store has failed what it was asked at `asked_at`, and ends the wait of everybody in line who has put up with
     /// that for `patience`: each has its own, not one after the other (S-33).
-    pub(crate) fn failed(&self, error: &StoreError, patience: Duration) {
+    pub(crate) fn failed(&self, error: &StoreError, asked_at: Instant, patience: Duration) {
         let now = Instant::now();
         let since = self.with(|gate| {
-            let since = gate.failing.take().map_or(now, |(since, _)| since);
+            let since = gate.failing.take().map_or(asked_at, |(since, _)| since);
             gate.failing = Some((since, error.clone()));
             since
         });

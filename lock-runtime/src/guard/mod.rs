@@ -15,7 +15,7 @@ pub use self::run::{Run, RunOwned};
 pub(crate) use self::run::{Started, Watch};
 pub use self::watch::LockWatch;
 pub(crate) use self::watch::lost;
-use crate::error::{LockError, StoreError, StoreErrorKind};
+use crate::error::{LockError, StoreError, StoreErrorKind, check_runtime};
 use crate::fence::FencingToken;
 use crate::key::LockKey;
 use crate::lease::Hold;
@@ -155,7 +155,24 @@ impl LockGuard {
     }
 
     /// What is left of the lease if nothing renews it; zero once lost. Measured on this process's
-    /// clock from before the request was sent, so the store keeps the lock at least as long (S-8).
+    /// clock from before the request was sent, so the store keeps the lock at least as long.
+    ///
+    /// It is the lease less a margin of 1 % and 2 ms for clocks of different speeds: right after a grant
+    /// with a lease of 2 s less than 1.978 s are left, and then [`run`](Self::run) ends.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// use lock_runtime::{Lease, LockClient, LockOptions};
+    /// use std::time::Duration;
+    ///
+    /// let options = LockOptions::builder().lease(Lease::Fixed(Duration::from_secs(2))).build()?;
+    /// let guard = LockClient::in_memory().mutex("order:42").with(options).lock().await?;
+    /// assert!(guard.remaining() <= Duration::from_millis(1_978));
+    /// # Ok::<_, lock_runtime::LockError>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.hold().remaining()
@@ -259,6 +276,7 @@ impl LockGuard {
     /// says; a release ends it all the same.
     pub async fn extend(&self, lease: Duration) -> Result<(), LockError> {
         check_lease(lease)?;
+        check_runtime()?;
         let hold = self.hold();
         let sent_at = hold.check().map_err(|cause| hold.lost_error(cause))?;
         if crate::lease::deadline(sent_at, lease) <= hold.deadline() {
@@ -335,12 +353,17 @@ impl fmt::Debug for LockGuard {
         f.debug_struct("LockGuard")
             .field("key", self.key())
             .field("token", &self.token())
-            .field("remaining", &self.remaining())
+            // Printing a hold whose deadline has passed does not declare it lost.
+            .field("remaining", &self.hold().peek_remaining())
             .finish_non_exhaustive()
     }
 }
 
 /// A release under way: see [`LockGuard::release`].
+///
+/// # Panics
+///
+/// If it is polled after it has completed.
 #[must_use = "futures do nothing unless polled; the lock is then given back in the background"]
 pub struct Release(ReleaseState);
 
@@ -359,6 +382,8 @@ impl Future for Release {
             else {
                 return Poll::Pending;
             };
+            // The guard is then dropped, and given back by a task of its runtime.
+            check_runtime()?;
             let of_a_look = guard.of_a_look;
             match guard.into_last() {
                 Ok(stand) if of_a_look => {
@@ -377,8 +402,9 @@ impl Future for Release {
                 self.0 = ReleaseState::Done;
                 Poll::Ready(outcome)
             }
-            // Polled after completion, which a future may answer as it likes short of a panic.
-            ReleaseState::Start(_) | ReleaseState::Done => Poll::Pending,
+            ReleaseState::Start(_) | ReleaseState::Done => {
+                panic!("`Release` polled after completion")
+            }
         }
     }
 }

@@ -10,7 +10,7 @@ use tokio::sync::futures::OwnedNotified;
 use tokio::time::{Sleep, sleep_until};
 
 use super::LockGuard;
-use crate::error::{LockError, LossCause};
+use crate::error::{LockError, LossCause, check_runtime};
 use crate::lease::Hold;
 use crate::observe::{HoldSpan, RunOutcome};
 use crate::options::OnLost;
@@ -133,6 +133,12 @@ impl Watch {
         let hold = guard.hold();
         // The runtime that ran the watchdog may be gone, before or while this runs.
         guard.stand.keeper.ensure_running();
+        if this.link.is_none()
+            && let Err(error) = check_runtime()
+        {
+            body.end();
+            return Poll::Ready(Err(error));
+        }
         let link = this.link.get_or_insert_with(|| guard.link());
         let span = this.span.get_or_insert_with(|| {
             HoldSpan::new(&hold.target, || hold.seen.label(), guard.token())
@@ -228,6 +234,9 @@ impl<F: Future> Runner<F> {
     ) -> Poll<Result<F::Output, LockError>> {
         let this = self.project();
         let mut body = this.body;
+        if let BodyProjection::Over { value: None } = body.as_mut().project() {
+            panic!("`Run` polled after completion");
+        }
         if let Err(error) = ready!(this.watch.poll(guard, body.as_mut(), cx)) {
             return Poll::Ready(Err(error));
         }
@@ -238,6 +247,10 @@ impl<F: Future> Runner<F> {
 
 pin_project! {
     /// A body that runs under a borrowed guard: see [`LockGuard::run`].
+    ///
+    /// # Panics
+    ///
+    /// If it is polled after it has completed.
     #[must_use = "futures do nothing unless polled"]
     pub struct Run<'a, F: Future> {
         #[pin]
@@ -269,6 +282,10 @@ impl<F: Future> fmt::Debug for Run<'_, F> {
 
 pin_project! {
     /// A body that runs under a guard of its own: see [`LockGuard::run_owned`].
+    ///
+    /// # Panics
+    ///
+    /// If it is polled after it has completed.
     #[must_use = "futures do nothing unless polled"]
     pub struct RunOwned<G, F: Future> {
         // Before the guard: fields are dropped in this order, and the body goes first (S-13).
@@ -289,8 +306,9 @@ impl<G: AsRef<LockGuard>, F: Future> Future for RunOwned<G, F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        // Polled after completion, which a future may answer as it likes short of a panic.
-        let Some(guard) = this.guard.as_ref() else { return Poll::Pending };
+        let Some(guard) = this.guard.as_ref() else {
+            panic!("`RunOwned` polled after completion");
+        };
         let result = ready!(this.runner.poll(guard.as_ref(), cx));
         match this.guard.take() {
             Some(guard) => Poll::Ready((guard, result)),

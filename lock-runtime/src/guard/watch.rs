@@ -1,5 +1,6 @@
 //! [`LockWatch`]: a look at a hold that does not keep it.
 
+use std::error::Error;
 use std::fmt;
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use crate::error::LockError;
 use crate::fence::FencingToken;
 use crate::key::LockKey;
 use crate::lease::Hold;
+use crate::observe::log_lock;
 
 /// Looks at the hold of a guard without keeping it: made by [`LockGuard::watch`].
 ///
@@ -80,6 +82,18 @@ impl LockWatch {
     /// Cancel safe.
     pub async fn lost(&self) -> LockError {
         lost(&self.hold).await
+    }
+}
+
+/// For the crate `lock-tower`: what becomes of the hold, with the fields that every such line has.
+#[doc(hidden)]
+impl LockWatch {
+    pub fn log_warn(&self, error: Option<&(dyn Error + 'static)>, what: &str) {
+        log_lock!(warn, self.key(), self.hold.seen.label(), error, "{what}");
+    }
+
+    pub fn log_debug(&self, what: &str) {
+        log_lock!(debug, self.key(), self.hold.seen.label(), "{what}");
     }
 }
 

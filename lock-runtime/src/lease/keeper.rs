@@ -126,6 +126,7 @@ impl Keeper {
             until: hold.deadline().after(hold.lease.duration()),
             unsettled: hold.unsettled,
             repeated,
+            label: hold.seen.label(),
             meter: hold.release_meter(),
             after,
         });

@@ -29,7 +29,7 @@ use self::reentries::Reentries;
 use crate::clock::{Clock, Tick};
 use crate::error::{LockError, LossCause};
 use crate::fence::FencingToken;
-use crate::observe::{HoldSeen, Meter, ReleaseOutcome};
+use crate::observe::{HoldSeen, Meter, ReleaseOutcome, log_lock};
 use crate::options::Lease;
 use crate::store::{OwnerId, Target};
 
@@ -161,6 +161,11 @@ impl Hold {
         }
     }
 
+    /// The same, for those who only print it: declares no loss.
+    pub(crate) fn peek_remaining(&self) -> Duration {
+        if self.is_lost() { Duration::ZERO } else { self.deadline().since(self.clock.now()) }
+    }
+
     /// The time now, or why this hold is none any more. Declares the loss if the deadline has
     /// passed: no network is needed for that (S-12).
     pub(crate) fn check(&self) -> Result<Tick, LossCause> {
@@ -188,7 +193,7 @@ impl Hold {
                     on_lost();
                 }
                 self.seen.lost(cause, self.clock.now());
-                tracing::warn!(lock.key = ?self.target.key(), %cause, "lock lost");
+                log_lock!(warn, self.target.key(), self.seen.label(), %cause, "lock lost");
                 cause
             }
             Err(LOST_NOT_OWNER) => LossCause::NotOwner,
@@ -301,6 +306,11 @@ impl Hold {
     pub(crate) fn set_renew_until(&self, until: Option<Tick>) -> bool {
         let until = until.map_or(u64::MAX, Tick::as_nanos);
         self.renew_until.swap(until, Ordering::AcqRel) != u64::MAX
+    }
+
+    /// True if the re-entry of that number is inside it; zero stands for those that keep nobody out.
+    pub(crate) fn has_reentry(&self, id: u64) -> bool {
+        id == 0 || self.reentries.is_inside(id)
     }
 
     /// True if a re-entry is inside it or waits to be (S-6).

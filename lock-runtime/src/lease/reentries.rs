@@ -136,6 +136,19 @@ impl Reentries {
         self.word.compare_exchange(word, free, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
+    /// True if the re-entry of that number is inside.
+    pub(super) fn is_inside(&self, id: u64) -> bool {
+        let word = self.word.load(Ordering::Acquire);
+        match word & MARKS {
+            0 => false,
+            ALONE => (word >> 2) + 1 == id,
+            _ => {
+                let crowd = self.crowd.lock().unwrap_or_else(PoisonError::into_inner);
+                crowd.inside.iter().any(|inside| inside.id == id)
+            }
+        }
+    }
+
     /// True if a re-entry is inside or in line.
     pub(super) fn any(&self) -> bool {
         self.word.load(Ordering::Acquire) & MARKS != 0

@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 
 use crate::clock::{Clock, Tick};
 use crate::key::LockKey;
-use crate::observe::{Meter, ReleaseOutcome};
+use crate::observe::{Label, Meter, ReleaseOutcome, log_lock};
 use crate::store::{OwnerId, ReleaseReply, ReleaseRequest, Store, Target};
 
 /// First and longest pause between attempts.
@@ -40,6 +40,8 @@ pub(crate) struct ReleaseJob {
     pub(crate) unsettled: bool,
     /// True if it was asked for before, so that "not the owner" may be our own doing.
     pub(crate) repeated: bool,
+    /// Whose it was or was to be, for the log.
+    pub(crate) label: Label,
     /// Counts what it comes to, if somebody had it.
     pub(crate) meter: Option<Meter>,
     /// What becomes of the seat.
@@ -237,12 +239,12 @@ impl Releaser {
                     continue;
                 }
                 Ok(_) => return work.done(),
-                Err(error) => tracing::debug!(
-                    lock.key = ?job.target.key(), %error, "release failed, trying again"
+                Err(error) => log_lock!(
+                    debug, job.target.key(), job.label, %error, "release failed, trying again"
                 ),
             }
             if self.clock.now() >= job.until {
-                tracing::warn!(lock.key = ?job.target.key(), "release given up, its lease is over");
+                log_lock!(warn, job.target.key(), job.label, "release given up, its lease is over");
                 if let Some(meter) = &job.meter {
                     meter.released(ReleaseOutcome::Failed);
                 }

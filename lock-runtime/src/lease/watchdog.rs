@@ -21,8 +21,8 @@ use tokio::time::Instant;
 
 use super::Hold;
 use crate::clock::{Clock, Tick};
-use crate::error::LossCause;
-use crate::observe::RenewOutcome;
+use crate::error::{LossCause, StoreError};
+use crate::observe::{RenewOutcome, log_lock};
 use crate::store::{CountRequest, OnRenewed, Ownership, RenewRequest, Store};
 
 /// Keys in one renewal: bounds how long the server is busy with it.
@@ -198,7 +198,7 @@ impl Watchdog {
         }
         let now = self.clock.now();
         let mut renewals: HashMap<Duration, Vec<Renewal>> = HashMap::new();
-        let (mut lost, mut overdue) = (Vec::new(), 0_usize);
+        let (mut lost, mut overdue) = (Vec::new(), Vec::new());
         while let Some(hold) = queue.pop_due(now) {
             if hold.is_released() {
                 continue;
@@ -207,7 +207,9 @@ impl Watchdog {
                 lost.push(hold);
             } else if let Some(lease) = hold.renewal(now).filter(|_| !closed) {
                 queue.put(&hold, now.after(lease / 6).min(hold.deadline()));
-                overdue += usize::from(hold.has_renewals());
+                if hold.has_renewals() {
+                    overdue.push(Arc::clone(&hold));
+                }
                 // Who is to have or to join one that nobody has may not be polled any more: it ends with
                 // its lease (S-34).
                 if hold.has_guards() && hold.renewal_begins(MAX_UNDER_WAY) {
@@ -223,9 +225,7 @@ impl Watchdog {
             self.emptied.notify_waiters();
         }
         drop(queue);
-        if overdue > 0 {
-            tracing::warn!(holds = overdue, "renewal has no answer yet");
-        }
+        log_first(&overdue, None, "renewal has no answer yet");
         for hold in lost {
             hold.lose(LossCause::Deadline);
         }
@@ -254,7 +254,9 @@ impl Watchdog {
         });
         let ended = store.renew_each(requests, timeout, on_renewed).await;
         if let Err(error) = &ended {
-            tracing::warn!(holds = batch.renewals.len(), %error, "renewal failed");
+            let holds: Vec<_> =
+                batch.renewals.iter().map(|renewal| Arc::clone(&renewal.hold)).collect();
+            log_first(&holds, Some(error), "renewal failed");
         }
         (0..batch.renewals.len())
             .for_each(|place| self.renewed(&batch, place, sent_at, Ownership::Unknown));
@@ -367,6 +369,20 @@ async fn show_counts(store: Arc<dyn Store>, counts: Vec<CountRequest>) {
     if let Err(error) = store.show_counts(counts, Duration::from_secs(1)).await {
         tracing::debug!(%error, "could not show hold counts");
     }
+}
+
+/// Tells what is wrong with so many holds, of which it names the first: a batch has hundreds.
+fn log_first(holds: &[Arc<Hold>], error: Option<&StoreError>, what: &'static str) {
+    let Some(first) = holds.first() else { return };
+    let error = error.map(tracing::field::display);
+    log_lock!(
+        warn,
+        first.target.key(),
+        first.seen.label(),
+        lock.holds = holds.len(),
+        error,
+        "{what}"
+    );
 }
 
 impl Queue {

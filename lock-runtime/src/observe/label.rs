@@ -1,45 +1,142 @@
-//! Whose a lock is, for those who look: its policy and its kind.
+//! Whose a lock is, for those who look: its policy, where it was asked for, and its kind.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 #[cfg(feature = "metrics")]
 use super::meter::Keys;
 use super::{NO_POLICY, ReleaseOutcome};
 use crate::error::LossCause;
+use crate::site::CallSite;
 use crate::store::{LockKind, ReleaseReply};
 
-/// The policy that a lock follows, if it does. Cheap to clone.
+/// Logs what became of a lock, with the fields that every such line has: name, policy and site.
+macro_rules! log_lock {
+    ($level:ident, $key:expr, $label:expr, $($rest:tt)+) => {
+        if let Some(turn) = $label.log_turn() {
+            tracing::$level!(
+                lock.name = ?$key,
+                lock.policy = ?$label,
+                lock.site = %$label.site(),
+                lock.unlogged = turn.unlogged,
+                $($rest)+
+            );
+        }
+    };
+}
+pub(crate) use log_lock;
+
+/// How long a policy that is not enforced is silent after a line of the log.
+const SHADOW_SILENCE: Duration = Duration::from_secs(1);
+
+/// The policy that a lock follows, if it does, and where the lock was asked for. Cheap to clone.
 #[derive(Clone, Default)]
-pub(crate) struct Label(Option<Arc<Named>>);
+pub(crate) struct Label {
+    policy: Option<Arc<Named>>,
+    site: Option<CallSite>,
+    /// True if the body runs in any case: what becomes of the lock is then logged once a second at most.
+    shadow: bool,
+}
 
 /// A policy's name, with the keys of its metrics.
 pub(super) struct Named {
     pub(super) name: Arc<str>,
+    shadow_log: Mutex<ShadowLog>,
     #[cfg(feature = "metrics")]
     pub(super) keys: Keys,
+}
+
+/// What a policy that is not enforced has logged.
+#[derive(Default)]
+struct ShadowLog {
+    last_line: Option<Instant>,
+    /// How many lines were left out since.
+    unlogged: u64,
+}
+
+/// The right to write one line of the log.
+pub(crate) struct LogTurn {
+    /// How many lines this one stands for beside itself; none where all are written.
+    pub(crate) unlogged: Option<u64>,
 }
 
 impl Label {
     #[cfg(feature = "policy")]
     pub(crate) fn new(policy: &str) -> Self {
-        Self(Some(Arc::new(Named {
+        let policy = Some(Arc::new(Named {
             name: Arc::from(policy),
+            shadow_log: Mutex::default(),
             #[cfg(feature = "metrics")]
             keys: Keys::default(),
-        })))
+        }));
+        Self { policy, ..Self::default() }
+    }
+
+    /// The same, asked for there, unless it is known where.
+    pub(crate) fn at(mut self, site: CallSite) -> Self {
+        self.site.get_or_insert(site);
+        self
+    }
+
+    /// The same, for a body that runs in any case unless `enforced`.
+    pub(crate) fn enforced(mut self, enforced: bool) -> Self {
+        self.shadow = !enforced;
+        self
     }
 
     pub(crate) fn as_str(&self) -> &str {
-        self.0.as_ref().map_or(NO_POLICY, |named| &named.name)
+        self.policy.as_ref().map_or(NO_POLICY, |named| &named.name)
+    }
+
+    /// Where the lock was asked for, for the log.
+    pub(crate) fn site(&self) -> impl fmt::Display {
+        struct Site(Option<CallSite>);
+        impl fmt::Display for Site {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match &self.0 {
+                    Some(site) => fmt::Display::fmt(site, f),
+                    None => f.write_str("unknown"),
+                }
+            }
+        }
+        Site(self.site)
+    }
+
+    /// Whether to log what became of the lock now.
+    pub(crate) fn log_turn(&self) -> Option<LogTurn> {
+        let shadow = self.policy.as_ref().filter(|_| self.shadow);
+        let Some(policy) = shadow else { return Some(LogTurn { unlogged: None }) };
+        let now = Instant::now();
+        let mut log = policy.shadow_log.lock().unwrap_or_else(PoisonError::into_inner);
+        if log.last_line.is_some_and(|last| now < last + SHADOW_SILENCE) {
+            log.unlogged += 1;
+            return None;
+        }
+        log.last_line = Some(now);
+        Some(LogTurn { unlogged: Some(std::mem::take(&mut log.unlogged)) })
+    }
+
+    /// Tells of a body that runs although the lock of that name could not be had.
+    pub(crate) fn not_enforced(&self, name: &str, error: &(dyn std::error::Error + 'static)) {
+        log_lock!(
+            info,
+            name,
+            self,
+            error,
+            "runs without the lock, which its policy does not enforce"
+        );
     }
 
     #[cfg(feature = "metrics")]
     pub(super) fn named(&self) -> Option<&Named> {
-        self.0.as_deref()
+        self.policy.as_deref()
     }
 }
 
+/// Two labels are equal if they name the same policy.
 impl PartialEq for Label {
     fn eq(&self, other: &Self) -> bool {
         self.as_str() == other.as_str()
@@ -57,7 +154,7 @@ impl fmt::Debug for Label {
 /// What counts for one policy and kind.
 #[derive(Debug, Clone)]
 pub(crate) struct Meter {
-    pub(super) label: Label,
+    pub(crate) label: Label,
     #[cfg_attr(not(feature = "metrics"), expect(dead_code, reason = "for metrics"))]
     pub(super) kind: LockKind,
 }

@@ -3,6 +3,7 @@
 //! Keys are made once for each policy and kind: after that, counting allocates nothing here. Handles are
 //! not kept, because a program may install its recorder after its first lock.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -62,6 +63,8 @@ struct OfKind {
     held: Key,
     waiting: Key,
     handed_on: Key,
+    /// The address of the recorder that has had all of them registered; zero for none.
+    registered_with: AtomicUsize,
 }
 
 impl OfKind {
@@ -94,7 +97,19 @@ impl OfKind {
             held: plain(HELD),
             waiting: plain(WAITING),
             handed_on: plain(HANDOFF_TOTAL),
+            registered_with: AtomicUsize::new(0),
         }
+    }
+
+    /// The counters that this kind can count, and its gauges.
+    fn series(&self, kind: LockKind) -> (impl Iterator<Item = &Key>, impl Iterator<Item = &Key>) {
+        // Nobody holds a latch.
+        let holds = kind != LockKind::Latch;
+        let of_holds = [&self.lost_by_deadline, &self.lost_by_answer, &self.handed_on];
+        let of_holds = of_holds.into_iter().chain(&self.renewed).chain(&self.released);
+        let counters = self.acquired.iter().chain(of_holds.filter(move |_| holds));
+        let gauges = std::iter::once(&self.waiting).chain(holds.then_some(&self.held));
+        (counters, gauges)
     }
 }
 
@@ -121,6 +136,23 @@ impl Meter {
             let name = named.map(|named| SharedString::from(Arc::clone(&named.name)));
             Box::new(OfKind::new(name.unwrap_or(SharedString::const_str(NO_POLICY)), self.kind))
         })
+    }
+
+    /// Registers what this policy and kind count, at zero, once with each recorder: a counter whose first
+    /// sample is 1 shows no increase.
+    pub(super) fn register(&self) {
+        let keys = self.keys();
+        with_recorder(|recorder| {
+            // A program may install its recorder after its first lock, and tests have one each.
+            let address = std::ptr::from_ref(recorder).addr();
+            if keys.registered_with.load(Ordering::Relaxed) == address {
+                return;
+            }
+            keys.registered_with.store(address, Ordering::Relaxed);
+            let (counters, gauges) = keys.series(self.kind);
+            counters.for_each(|key| recorder.register_counter(key, &METADATA).increment(0));
+            gauges.for_each(|key| recorder.register_gauge(key, &METADATA).increment(0.0));
+        });
     }
 
     /// An acquire came to an end, after so long if it was timed.

@@ -37,7 +37,7 @@ mod seen;
 mod span;
 mod words;
 
-pub(crate) use self::label::{Label, Meter};
+pub(crate) use self::label::{Label, Meter, log_lock};
 #[cfg(feature = "metrics")]
 pub use self::meter::describe;
 pub(crate) use self::seen::{HoldSeen, Seen};

@@ -6,6 +6,7 @@ use super::{AcquireOutcome, Meter, ReleaseOutcome, RenewOutcome};
 use crate::error::LossCause;
 
 impl Meter {
+    pub(super) fn register(&self) {}
     pub(super) fn acquired(&self, _: AcquireOutcome, _: Option<Duration>) {}
     pub(super) fn waits(&self, _: bool) {}
     pub(super) fn holds(&self) {}

@@ -12,12 +12,14 @@ use super::{AcquireOutcome, Label, Meter, RenewOutcome};
 use crate::clock::Tick;
 use crate::error::{LockError, LossCause};
 use crate::fence::FencingToken;
+use crate::key::LockKey;
 use crate::store::Target;
 
 /// One acquire, from its first poll on. Dropped before its end it was cancelled.
 pub(crate) struct Seen {
     meter: Meter,
     span: AcquireSpan,
+    name: LockKey,
     /// False if the body runs in any case, and failures are counted as what they mean for that.
     enforced: bool,
     /// None until it is clear that it takes time.
@@ -29,9 +31,13 @@ pub(crate) struct Seen {
 
 impl Seen {
     pub(crate) fn new(target: &Target, label: Label, enforced: bool) -> Self {
+        let span = AcquireSpan::new(target, &label);
+        let meter = Meter::new(label, target.kind());
+        meter.register();
         Self {
-            span: AcquireSpan::new(target, &label),
-            meter: Meter::new(label, target.kind()),
+            span,
+            meter,
+            name: target.key().clone(),
             enforced,
             started: None,
             waits: AtomicBool::new(false),
@@ -57,6 +63,7 @@ impl Seen {
         Self {
             span: AcquireSpan::none(),
             meter: Meter::new(Label::default(), target.kind()),
+            name: target.key().clone(),
             enforced: true,
             started: None,
             waits: AtomicBool::new(true),
@@ -74,6 +81,11 @@ impl Seen {
             self.waits.store(true, Ordering::Relaxed);
             self.meter.waits(true);
         }
+    }
+
+    /// True once it waits.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.waits.load(Ordering::Relaxed)
     }
 
     /// It came to an end, with that token if it was taken.
@@ -99,6 +111,9 @@ impl Seen {
             (false, _) => AcquireOutcome::NotEnforced,
         };
         self.over(outcome, None);
+        if !self.enforced {
+            self.label().not_enforced(self.name.as_str(), error);
+        }
     }
 }
 

@@ -68,8 +68,8 @@ words! {
 impl AcquireOutcome {
     pub(crate) fn of(error: &LockError) -> Self {
         match error {
-            LockError::Timeout { .. } => Self::Timeout,
-            LockError::Busy { .. } => Self::Busy,
+            error if error.is_timeout() => Self::Timeout,
+            error if error.is_busy() => Self::Busy,
             LockError::Lost { .. } => Self::Lost,
             LockError::WouldDeadlock { .. } => Self::WouldDeadlock,
             LockError::KeyCollision { .. } => Self::Collision,

@@ -7,6 +7,7 @@ use super::http::HttpPolicy;
 use super::model::Overrides;
 use crate::observe::Label;
 use crate::settings::LockSettings;
+use crate::site::CallSite;
 
 /// A policy of a [`LockConfig`](super::LockConfig), with what it inherits. Cheap to clone.
 ///
@@ -67,6 +68,14 @@ impl Policy {
     #[must_use]
     pub fn name(&self) -> &str {
         self.0.name.as_str()
+    }
+
+    /// Logs that a body runs without its lock, once a second at most.
+    #[doc(hidden)]
+    #[track_caller]
+    pub fn log_not_enforced(&self, error: &(dyn std::error::Error + 'static)) {
+        let label = self.label().at(CallSite::caller()).enforced(false);
+        label.not_enforced("", error);
     }
 
     pub(crate) fn label(&self) -> Label {

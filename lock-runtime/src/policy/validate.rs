@@ -13,7 +13,7 @@ use super::secret::{is_odd_name, quoted, shown};
 use super::shadow::EarlierRoutes;
 use super::{LockConfig, pattern, template};
 use crate::key::LockKey;
-use crate::observe::Label;
+use crate::observe::{Label, NO_POLICY};
 use crate::options::TOKEN_TTL;
 use crate::settings::LockSettings;
 
@@ -168,7 +168,10 @@ impl Check {
             }
         }
         for name in section.policies.keys() {
-            if let Some(problem) = name_problem(name) {
+            let taken =
+                "has the name that metrics and logs give to locks without a policy; rename it";
+            let taken = || (name == NO_POLICY).then_some(taken);
+            if let Some(problem) = name_problem(name).or_else(taken) {
                 self.report(join("lock.policies", name), problem);
             }
         }

@@ -10,7 +10,7 @@ use std::task::{Context, Poll, ready};
 use pin_project_lite::pin_project;
 
 use super::body::{Body, Ground};
-use super::course::{Course, Start};
+use super::course::{CanSay, Course, Start};
 use super::returns::{ErrorReturn, SkipReturn};
 use super::wanted::Wanted;
 use crate::error::LockError;
@@ -24,7 +24,7 @@ where
     B::Output: ErrorReturn,
 {
     let returns = Returns { failed: B::Output::failed, skipped: None };
-    Locked::new(wanted, body, B::WAIT, returns)
+    Locked::new(wanted, body, B::WAIT, returns, true)
 }
 
 /// Runs `body` under the lock, or skips it if another holder has the lock. Does not wait unless told.
@@ -39,7 +39,7 @@ where
 {
     let wanted = if B::Output::HAS_ERRORS { wanted } else { wanted.require_client() };
     let returns = Returns { failed: B::Output::failed, skipped: Some(B::Output::skipped) };
-    Locked::new(wanted, body, Some(Wait::Never), returns)
+    Locked::new(wanted, body, Some(Wait::Never), returns, B::Output::HAS_ERRORS)
 }
 
 /// How failures are put into the return type. Here and not a bound on the future: a bound that fails
@@ -87,8 +87,10 @@ impl<B: Body> Locked<B> {
         body: B,
         unless_said: Option<Wait>,
         returns: Returns<B::Output>,
+        has_errors: bool,
     ) -> Self {
-        let course = Course::new(wanted, unless_said, B::NEEDS_GUARD);
+        let can_say = CanSay { errors: has_errors, skipped: returns.skipped.is_some() };
+        let course = Course::new(wanted, unless_said, B::NEEDS_GUARD, can_say);
         Self { slot: Slot { body, value: None }, course, returns }
     }
 }

@@ -1,15 +1,18 @@
 //! The course of an annotated call, whatever its body is: acquire, run, release.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
 
 use super::body::Ground;
-use super::wanted::{Lock, Wanted};
+use super::wanted::{About, Lock, Wanted};
 use crate::acquire::Acquire;
 use crate::error::LockError;
 use crate::guard::{LockGuard, Release, Started, Watch};
+use crate::lease::Hold;
+use crate::observe::log_lock;
 use crate::options::{OnReleaseLost, Wait};
 
 /// A body that can be started.
@@ -21,12 +24,13 @@ pub(super) trait Start: Started {
 pin_project! {
     #[project = CourseProjection]
     pub(super) enum Course {
-        Acquiring { acquire: Acquire, enforced: bool, on_release_lost: OnReleaseLost },
-        Running { #[pin] watch: Watch, ground: Ground, on_release_lost: OnReleaseLost },
+        Acquiring { acquire: Acquire, enforced: bool, about: About, telling: Telling },
+        Running { #[pin] watch: Watch, ground: Ground, telling: Telling },
         Releasing {
             release: Release,
             result: Option<Result<(), LockError>>,
-            on_release_lost: OnReleaseLost,
+            hold: Arc<Hold>,
+            telling: Telling,
         },
         /// The lock is not wanted; the body has not been started.
         Unlocked,
@@ -35,24 +39,46 @@ pin_project! {
     }
 }
 
+/// What a function's return type can say.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CanSay {
+    pub(super) errors: bool,
+    pub(super) skipped: bool,
+}
+
+/// What is told to the caller, and what to the log.
+#[derive(Clone, Copy)]
+struct Telling {
+    on_release_lost: OnReleaseLost,
+    can_say: CanSay,
+}
+
 impl Course {
-    pub(super) fn new(wanted: Wanted, unless_said: Option<Wait>, needs_guard: bool) -> Self {
+    pub(super) fn new(
+        wanted: Wanted,
+        unless_said: Option<Wait>,
+        needs_guard: bool,
+        can_say: CanSay,
+    ) -> Self {
         // The attribute lets no body name a guard that it may not get.
         if !wanted.is_wanted() && !needs_guard {
             return Self::Unlocked;
         }
+        let site = wanted.site();
         match wanted.lock(unless_said) {
-            Ok(Lock { lock, on_release_lost, enforced }) => {
+            Ok(Lock { lock, on_release_lost, enforced, about }) => {
                 let enforced = enforced || needs_guard;
                 let acquire = if enforced { lock.lock() } else { lock.look() };
                 // Who runs in any case is told of no loss either.
                 let on_release_lost = if enforced { on_release_lost } else { OnReleaseLost::Log };
-                Self::Acquiring { acquire, enforced, on_release_lost }
+                let telling = Telling { on_release_lost, can_say };
+                Self::Acquiring { acquire, enforced, about, telling }
             }
             Err(error) => Self::Acquiring {
                 acquire: Acquire::failed(error),
                 enforced: true,
-                on_release_lost: OnReleaseLost::Log,
+                about: About::site(site),
+                telling: Telling { on_release_lost: OnReleaseLost::Log, can_say },
             },
         }
     }
@@ -93,7 +119,7 @@ impl Course {
         mut body: Pin<&mut (dyn Start + '_)>,
         cx: &mut Context<'_>,
     ) -> Step {
-        let CourseProjection::Acquiring { acquire, enforced, on_release_lost } =
+        let CourseProjection::Acquiring { acquire, enforced, about, telling } =
             self.as_mut().project()
         else {
             return Step::Wait;
@@ -103,10 +129,11 @@ impl Course {
             Ok(Ground::Nothing | Ground::Busy) => Self::Free,
             Ok(ground) => {
                 let watch = if *enforced { Watch::default() } else { Watch::unheeded() };
-                Self::Running { watch, ground, on_release_lost: *on_release_lost }
+                Self::Running { watch, ground, telling: *telling }
             }
             Err(error) => {
                 body.end();
+                about.log_failure(&error, telling.can_say);
                 return Step::End(Err(error));
             }
         };
@@ -125,15 +152,14 @@ impl Course {
 
     #[inline(never)]
     fn begin_release(mut self: Pin<&mut Self>, result: Result<(), LockError>) -> Step {
-        let CourseProjection::Running { ground, on_release_lost, .. } = self.as_mut().project()
-        else {
+        let CourseProjection::Running { ground, telling, .. } = self.as_mut().project() else {
             return Step::Wait;
         };
-        let (ground, on_release_lost) =
-            (std::mem::replace(ground, Ground::Nothing), *on_release_lost);
+        let (ground, telling) = (std::mem::replace(ground, Ground::Nothing), *telling);
         let Some(guard) = ground.into_guard() else { return Step::End(result) };
+        let hold = Arc::clone(guard.hold());
         let (release, result) = (guard.release(), Some(result));
-        self.set(Self::Releasing { release, result, on_release_lost });
+        self.set(Self::Releasing { release, result, hold, telling });
         Step::Next
     }
 
@@ -143,15 +169,15 @@ impl Course {
         body: Pin<&mut (dyn Start + '_)>,
         cx: &mut Context<'_>,
     ) -> Step {
-        let CourseProjection::Releasing { release, result, on_release_lost } = self.project()
-        else {
+        let CourseProjection::Releasing { release, result, hold, telling } = self.project() else {
             return Step::Wait;
         };
         let Poll::Ready(released) = Pin::new(release).poll(cx) else { return Step::Wait };
         let Some(result) = result.take() else { return Step::Wait };
-        let result = judge(result, released, *on_release_lost);
-        if result.is_err() {
+        let result = judge(result, released, telling.on_release_lost, hold);
+        if let Err(error) = &result {
             body.end();
+            About::of(hold).log_failure(error, telling.can_say);
         }
         Step::End(result)
     }
@@ -172,13 +198,7 @@ fn start(
 ) -> Result<Ground, LockError> {
     let (mut ground, error) = match acquired {
         Ok(guard) => (Ground::Lock(guard), None),
-        Err(error) if !enforced => {
-            tracing::info!(
-                error = &error as &dyn std::error::Error,
-                "runs without the lock, which its policy does not enforce"
-            );
-            (Ground::Nothing, Some(error))
-        }
+        Err(error) if !enforced => (Ground::Nothing, Some(error)),
         Err(error) if error.is_busy() => (Ground::Busy, Some(error)),
         Err(error) => return Err(error),
     };
@@ -195,6 +215,7 @@ fn judge(
     result: Result<(), LockError>,
     released: Result<(), LockError>,
     on_release_lost: OnReleaseLost,
+    hold: &Hold,
 ) -> Result<(), LockError> {
     result?;
     match released {
@@ -202,7 +223,10 @@ fn judge(
             Err(error)
         }
         Err(error) => {
-            tracing::warn!(
+            log_lock!(
+                warn,
+                hold.target.key(),
+                hold.seen.label(),
                 error = &error as &dyn std::error::Error,
                 "the body ended, but its release failed"
             );

@@ -34,7 +34,7 @@ pub trait SkipReturn {
     const HAS_ERRORS: bool;
     /// The value that says that somebody else had the lock.
     fn skipped() -> Self;
-    /// The value that says that the lock failed. Types without room for an error log it.
+    /// The value that says that the lock failed. Where that has no room for the error, the log has it.
     fn failed(error: LockError) -> Self;
 }
 
@@ -43,9 +43,7 @@ impl SkipReturn for () {
 
     fn skipped() {}
 
-    fn failed(error: LockError) {
-        log_failure(&error);
-    }
+    fn failed(_: LockError) {}
 }
 
 impl<T> SkipReturn for Option<T> {
@@ -55,8 +53,7 @@ impl<T> SkipReturn for Option<T> {
         None
     }
 
-    fn failed(error: LockError) -> Self {
-        log_failure(&error);
+    fn failed(_: LockError) -> Self {
         None
     }
 }
@@ -71,13 +68,6 @@ impl<T: SkippedValue, E: From<LockError>> SkipReturn for Result<T, E> {
     fn failed(error: LockError) -> Self {
         Err(E::from(error))
     }
-}
-
-fn log_failure(error: &LockError) {
-    tracing::error!(
-        error = error as &dyn std::error::Error,
-        "the lock failed, and the return type has no room to say so"
-    );
 }
 
 /// The `T` of a `Result<T, E>` that can say "skipped".

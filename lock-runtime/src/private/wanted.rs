@@ -4,14 +4,16 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::course::CanSay;
 use crate::any_lock::AnyLock;
 use crate::client::LockClient;
 use crate::error::LockError;
 use crate::key::{IntoLockKey, LockKey};
-use crate::observe::Label;
+use crate::lease::Hold;
+use crate::observe::{Label, log_lock};
 use crate::options::{DEFAULT_LEASE, Lease, LockOptions, OnReleaseLost, Wait};
 use crate::settings::{DeclaredKind, LockSettings};
-use crate::site::LockSite;
+use crate::site::{CallSite, LockSite};
 
 /// `lease = watchdog`
 pub const WATCHDOG: Lease = Lease::Watchdog(DEFAULT_LEASE);
@@ -143,6 +145,11 @@ impl Wanted {
         self
     }
 
+    /// Where the attribute stands.
+    pub(super) fn site(&self) -> &'static LockSite {
+        self.site
+    }
+
     /// Whether the lock is wanted at all.
     pub(super) fn is_wanted(&self) -> bool {
         self.when
@@ -185,23 +192,62 @@ impl Wanted {
             (Err(error), Ok(_)) => return Err(error),
         };
         let Resolved { settings, over, label, enforced } = resolved;
-        let locked = self.keys.and_then(|keys| {
+        let (site, keys) = (self.site, self.keys);
+        let locked = keys.and_then(|keys| {
             let options = settings.apply_to(over)?;
             let kind = settings.kind.unwrap_or_default();
             let lock = match keys {
                 Keys::One(key) => client.any_lock(kind, [key]),
                 Keys::Many(keys) => client.any_lock_of_all(kind, keys),
             };
-            Ok((lock.with(options).labelled(label), options.on_release_lost()))
+            Ok((lock.with(options), options.on_release_lost()))
         });
         let (lock, on_release_lost) =
             locked.unwrap_or_else(|error| (AnyLock::new(Err(error)), OnReleaseLost::Log));
-        Ok(Lock { lock, on_release_lost, enforced })
+        let label = label.at(CallSite::Attribute(site)).enforced(enforced);
+        let about = About { name: lock.name().cloned(), label: label.clone() };
+        Ok(Lock { lock: lock.labelled(label), on_release_lost, enforced, about })
+    }
+}
+
+/// Which lock a call asks for, for the log.
+#[derive(Debug, Clone)]
+pub(super) struct About {
+    /// None if the name is not valid.
+    pub(super) name: Option<LockKey>,
+    pub(super) label: Label,
+}
+
+impl About {
+    /// What is known of a lock that could not even be made.
+    pub(super) fn site(site: &'static LockSite) -> Self {
+        Self { name: None, label: Label::default().at(CallSite::Attribute(site)) }
+    }
+
+    pub(super) fn of(hold: &Hold) -> Self {
+        Self { name: Some(hold.target.key().clone()), label: hold.seen.label() }
+    }
+
+    /// Tells of a call that did not run, or not to its end, where the return value does not.
+    pub(super) fn log_failure(&self, error: &LockError, can_say: CanSay) {
+        let name = self.name.as_ref().map_or("", LockKey::as_str);
+        if can_say.skipped && error.is_busy() {
+            log_lock!(debug, name, self.label, "skipped: another holder has the lock");
+        } else if !can_say.errors {
+            log_lock!(
+                error,
+                name,
+                self.label,
+                error = error as &dyn std::error::Error,
+                "the lock failed, and the return type has no room to say so"
+            );
+        }
     }
 }
 
 /// A lock that one call asks for.
 pub(super) struct Lock {
+    pub(super) about: About,
     pub(super) lock: AnyLock,
     pub(super) on_release_lost: OnReleaseLost,
     /// False if the body runs in any case, and only what would have held it up is to be told.

@@ -1,5 +1,7 @@
 //! How a client is named in the store (S-4).
 
+use uuid::Uuid;
+
 /// A new name for a client, for [`OwnerId::new`](super::OwnerId::new): a random uuid, version 4, whose
 /// last eight digits are its first eight read backwards.
 ///
@@ -18,11 +20,16 @@
 /// ```
 #[must_use]
 pub fn client_id() -> String {
-    let mut bytes = uuid::Uuid::new_v4().into_bytes();
+    new_id().to_string()
+}
+
+/// The same, as a number.
+pub(crate) fn new_id() -> Uuid {
+    let mut bytes = Uuid::new_v4().into_bytes();
     for digits in 0..4 {
         bytes[15 - digits] = bytes[digits].rotate_left(4);
     }
-    uuid::Uuid::from_bytes(bytes).to_string()
+    Uuid::from_bytes(bytes)
 }
 
 #[cfg(test)]

@@ -18,12 +18,15 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use uuid::Uuid;
+
 use crate::clock::Clock;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
 use crate::key::LockKey;
 
 pub use self::client_id::client_id;
+pub(crate) use self::client_id::new_id;
 pub use self::request::{
     AcquireReply, AcquireRequest, CountRequest, Inspection, LatchRequest, OnRenewed, Ownership,
     ReleaseReply, ReleaseRequest, RenewRequest, StoredHold,
@@ -159,6 +162,19 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     fn age(&self, timeout: Duration) -> StoreFuture<'_, Option<Duration>> {
         let _ = timeout;
         Box::pin(std::future::ready(Ok(None)))
+    }
+
+    /// Asks for a sign of life: `Ok` if the store would answer requests for locks now.
+    fn ping(&self, timeout: Duration) -> StoreFuture<'_, ()> {
+        let _ = timeout;
+        unsupported("signs of life")
+    }
+
+    /// The uuid under which the connections of this store are known to its servers: the client that the
+    /// store is given to takes it as its own. `None` for one without connections, and from the second
+    /// call on: two clients must not have the same.
+    fn claim_id(&self) -> Option<Uuid> {
+        None
     }
 
     /// The clock by which this store's leases pass.

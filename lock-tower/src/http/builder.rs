@@ -6,6 +6,7 @@ mod request_body;
 mod tests;
 
 use std::fmt;
+use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -57,10 +58,11 @@ enum Policies {
 
 /// What to lock.
 impl HttpLockLayerBuilder {
+    #[track_caller]
     pub(crate) fn new() -> Self {
         Self {
             client: None,
-            literals: Literals::default(),
+            literals: Literals::new(Location::caller()),
             policies: Policies::None,
             responder: Arc::new(ProblemDetails),
             extension: false,

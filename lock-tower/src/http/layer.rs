@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{Extensions, Method, Response, Uri};
 use http_body::Body;
-use lock_runtime::policy::LockConfig;
+use lock_runtime::policy::{LockConfig, Policy};
 use lock_runtime::{LockClient, LockError};
 use tower_layer::Layer;
 
@@ -23,10 +23,10 @@ use super::route_index::RouteIndex;
 use super::seen_routes::SeenRoutes;
 use super::service::HttpLockService;
 use crate::layer::LockLayer;
-use crate::locked::unenforced;
 
 impl LockLayer {
     /// Starts a layer for HTTP services. See the [module documentation](crate::http).
+    #[track_caller]
     pub fn http() -> HttpLockLayerBuilder {
         HttpLockLayerBuilder::new()
     }
@@ -64,6 +64,7 @@ impl LockLayer {
     ///     .layer(LockLayer::routes(&client)?);
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
+    #[track_caller]
     pub fn routes(client: &LockClient) -> Result<HttpLockLayer, BuildError> {
         Self::http().client(client.clone()).routes().build()
     }
@@ -213,10 +214,13 @@ impl Shared {
         match &self.source {
             Source::Code(plan) => Ok(Arc::clone(plan)),
             Source::Policy { name, seen, .. } => match self.policy_plan(&client) {
-                Err(NoPlan::Failed(error)) if spares(&client, name) => {
-                    unenforced(&error);
-                    Err(NoPlan::Pass)
-                }
+                Err(NoPlan::Failed(error)) => match not_enforced_now(&client, name) {
+                    Some(policy) => {
+                        policy.log_not_enforced(&error);
+                        Err(NoPlan::Pass)
+                    }
+                    None => Err(NoPlan::Failed(error)),
+                },
                 plan => {
                     seen.note(matched_path(extensions));
                     plan
@@ -307,9 +311,9 @@ impl Shared {
     }
 }
 
-/// True if that policy lets this request through, whatever is wrong with its lock.
-fn spares(client: &LockClient, policy: &str) -> bool {
-    client.policy(policy).is_ok_and(|policy| !policy.is_enforced_now())
+/// The policy, if it lets this request through, whatever is wrong with its lock.
+fn not_enforced_now(client: &LockClient, policy: &str) -> Option<Policy> {
+    client.policy(policy).ok().filter(|policy| !policy.is_enforced_now())
 }
 
 /// The plan of the closest route that locks that method and is about the router's, which is `matched`.

@@ -1,19 +1,22 @@
 //! What a layer does with a request: what the code says and, where it names policies, what the
 //! configuration says now.
 
+use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
+use lock_runtime::observe::NO_POLICY;
 use lock_runtime::policy::{
     BusyStatus, HoldUntil, HttpPolicy, LockRoute, Methods, OnDisconnect, OnMissingKey, Policy,
     SafeMethods,
 };
-use lock_runtime::{DeclaredKind, LockClient, LockError, LockOptions, LockSettings, Wait};
+use lock_runtime::{DeclaredKind, LockClient, LockError, LockKey, LockOptions, LockSettings, Wait};
 use tokio::time::Instant;
 
 use super::builder::BuildError;
 use super::key::{ExtensionParts, KeyExtractor, KeySource, RouteOf};
+use super::refusal::About;
 use super::retry::HoldTimes;
 use super::route::Route;
 use super::template::Template;
@@ -29,7 +32,7 @@ const MAX_WAITERS: usize = 1024;
 const MAX_BODY_HOLD: Duration = Duration::from_secs(5 * 60);
 
 /// What the code says of a layer, before any policy.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(super) struct Literals {
     pub(super) settings: LockSettings,
     /// All that there is to say about the lock, in place of settings.
@@ -38,9 +41,23 @@ pub(super) struct Literals {
     pub(super) key: Option<Key>,
     pub(super) route: Option<String>,
     pub(super) extensions: Arc<ExtensionParts>,
+    /// Where the layer was made.
+    site: &'static Location<'static>,
 }
 
 impl Literals {
+    pub(super) fn new(site: &'static Location<'static>) -> Self {
+        Self {
+            settings: LockSettings::default(),
+            options: None,
+            http: HttpPolicy::default(),
+            key: None,
+            route: None,
+            extensions: Arc::default(),
+            site,
+        }
+    }
+
     /// True if a request of that method may need a lock, whatever a policy that is not known says.
     pub(super) fn may_lock(&self, method: &Method) -> bool {
         let reads = matches!(*method, Method::GET | Method::HEAD);
@@ -74,6 +91,7 @@ pub(super) struct Plan {
     settings: LockSettings,
     options: Option<LockOptions>,
     policy: Option<Policy>,
+    site: &'static Location<'static>,
 }
 
 /// Which side of a lock a request takes.
@@ -122,9 +140,16 @@ impl Plan {
             settings: literals.settings,
             options: literals.options,
             policy,
+            site: literals.site,
         };
         plan.check(settings.kind.unwrap_or_default())?;
         Ok(plan)
+    }
+
+    /// What to call a request's lock in the log.
+    pub(super) fn about<'a>(&'a self, key: Option<&'a LockKey>) -> About<'a> {
+        let policy = self.policy.as_ref().map_or(NO_POLICY, Policy::name);
+        About { name: key.map(LockKey::as_str), policy, site: Some(self.site) }
     }
 
     fn check(&self, kind: DeclaredKind) -> Result<(), BuildError> {
@@ -202,7 +227,7 @@ impl Plan {
         };
         let enforced = self.policy.as_ref().is_none_or(Policy::is_enforced_now);
         let (release_timeout, policy) = (self.release_timeout, self.policy.clone());
-        Ok(Terms { client, kind, options, release_timeout, enforced, policy })
+        Ok(Terms { client, kind, options, release_timeout, enforced, site: self.site, policy })
     }
 }
 

@@ -31,6 +31,20 @@ enum Cut {
     ShutDown,
 }
 
+impl Cut {
+    fn message(self) -> &'static str {
+        match self {
+            Self::TooLong => {
+                "a response is not sent within the time for which it may hold its lock (`max_body_hold` or \
+                 `max_hold`) and is cut off: its client reads slowly, or its handler writes slowly"
+            }
+            Self::ShutDown => {
+                "a response is cut off, because its lock client was shut down and the grace is over"
+            }
+        }
+    }
+}
+
 impl GripCell {
     pub(super) fn new(grip: Grip) -> Arc<Self> {
         let hold = Hold { grip: Some(grip), cut: Cut::TooLong, sender: None };
@@ -64,21 +78,18 @@ impl GripCell {
 
     /// Takes the hold from the body. A poll that is under way ends first; from then on there is none without
     /// the guard.
-    fn cut(&self, cut: Cut) -> bool {
+    fn cut(&self, cut: Cut) {
         let mut hold = self.lock();
-        let grip = hold.grip.take_if(|grip| !grip.is_given_back());
-        if grip.is_none() {
-            return false;
-        }
+        let Some(grip) = hold.grip.take_if(|grip| !grip.is_given_back()) else { return };
         hold.cut = cut;
         let sender = hold.sender.take();
         drop(hold);
+        grip.log_warn(cut.message());
         // The release is under way before the client can see the end.
         drop(grip);
         if let Some(sender) = sender {
             sender.wake();
         }
-        true
     }
 }
 
@@ -93,16 +104,7 @@ impl Reaper {
         let task = tokio::spawn(async move {
             let cut = reason_to_cut(until, &client).await;
             let Some(cell) = cell.upgrade() else { return };
-            match (cell.cut(cut), cut) {
-                (true, Cut::TooLong) => tracing::warn!(
-                    "a response is not sent within the time for which it may hold its lock (`max_body_hold` or \
-                     `max_hold`) and is cut off: its client reads slowly, or its handler writes slowly"
-                ),
-                (true, Cut::ShutDown) => tracing::warn!(
-                    "a response is cut off, because its lock client was shut down and the grace is over"
-                ),
-                (false, _) => {}
-            }
+            cell.cut(cut);
         });
         Self(task.abort_handle())
     }

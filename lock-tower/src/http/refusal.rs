@@ -3,9 +3,11 @@
 //! Never the key, the owner or the token, which may be made of names, addresses and secrets; those
 //! are in the log, where the operator needs them.
 
+use std::panic::Location;
 use std::time::Duration;
 
 use http::StatusCode;
+use lock_runtime::observe::NO_POLICY;
 use lock_runtime::policy::BusyStatus;
 use lock_runtime::{BusyReason, Lease, LockError, StoreErrorKind};
 
@@ -173,6 +175,35 @@ pub(super) struct Circumstances<'a> {
     /// The wait was the request's own.
     pub(super) deadline: bool,
     pub(super) grpc: bool,
+    pub(super) about: About<'a>,
+}
+
+/// What to call the lock in the log.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct About<'a> {
+    /// None as long as the request has no key.
+    pub(super) name: Option<&'a str>,
+    pub(super) policy: &'a str,
+    /// Where the layer was made; none where a handler locks by itself.
+    pub(super) site: Option<&'static Location<'static>>,
+}
+
+impl Default for About<'_> {
+    fn default() -> Self {
+        Self { name: None, policy: NO_POLICY, site: None }
+    }
+}
+
+/// Logs what became of a request, with the fields that every such line has.
+macro_rules! log_request {
+    ($level:ident, $about:expr, $($rest:tt)+) => {
+        tracing::$level!(
+            lock.name = ?$about.name.unwrap_or_default(),
+            lock.policy = ?$about.policy,
+            lock.site = $about.site.map(tracing::field::display),
+            $($rest)+
+        )
+    };
 }
 
 impl Circumstances<'_> {
@@ -182,7 +213,7 @@ impl Circumstances<'_> {
             RefusalKind::Timeout if self.deadline => RefusalKind::Deadline,
             kind => kind,
         };
-        log(kind, error);
+        log(kind, self.about, error);
         let expected = match (error, self.lease, error.holder_remaining()) {
             (LockError::Store(_) | LockError::NotReplicated { .. } | LockError::Closed, ..) => {
                 STORE_OUTAGE
@@ -201,17 +232,20 @@ impl Circumstances<'_> {
             KeyError::Missing(_) => RefusalKind::KeyMissing,
             KeyError::Malformed { .. } => RefusalKind::KeyInvalid,
             KeyError::Misplaced(_) => {
-                tracing::error!(error = error as &dyn std::error::Error, "request turned away");
+                let error = error as &dyn std::error::Error;
+                log_request!(error, self.about, error, "request turned away");
                 return self.refusal(RefusalKind::Misconfigured, None, Duration::ZERO);
             }
         };
-        tracing::debug!(error = error as &dyn std::error::Error, "request turned away");
+        let cause = error as &dyn std::error::Error;
+        log_request!(debug, self.about, error = cause, "request turned away");
         self.refusal(kind, Some(error.to_string()), Duration::ZERO)
     }
 
     /// A request that is given up because its body ended too early.
     pub(super) fn of_body(self, error: &(dyn std::error::Error + 'static)) -> Refusal {
-        tracing::debug!(error, "request given up: its client left while it waited for its lock");
+        let what = "request given up: its client left while it waited for its lock";
+        log_request!(debug, self.about, error, "{what}");
         self.refusal(RefusalKind::BodyIncomplete, None, Duration::ZERO)
     }
 
@@ -223,7 +257,8 @@ impl Circumstances<'_> {
     }
 }
 
-fn log(kind: RefusalKind, error: &LockError) {
+fn log(kind: RefusalKind, about: About<'_>, error: &LockError) {
+    let about = About { name: about.name.or(error.key()), ..about };
     let cause = error as &dyn std::error::Error;
     match (kind, needs_an_operator(error)) {
         (
@@ -233,13 +268,14 @@ fn log(kind: RefusalKind, error: &LockError) {
             | RefusalKind::KeyInvalid,
             _,
         ) => {
-            tracing::debug!(error = cause, "request turned away");
+            log_request!(debug, about, error = cause, "request turned away");
         }
         (RefusalKind::Misconfigured, _) | (_, true) => {
-            tracing::error!(error = cause, "request turned away: the lock cannot be taken");
+            let what = "request turned away: the lock cannot be taken";
+            log_request!(error, about, error = cause, "{what}");
         }
-        (RefusalKind::Lost, _) => tracing::warn!(error = cause, "request cut off"),
-        _ => tracing::warn!(error = cause, "request turned away"),
+        (RefusalKind::Lost, _) => log_request!(warn, about, error = cause, "request cut off"),
+        _ => log_request!(warn, about, error = cause, "request turned away"),
     }
 }
 

@@ -20,11 +20,11 @@ use super::grpc;
 use super::key::KeyError;
 use super::layer::{NoPlan, Shared};
 use super::plan::{Plan, Side};
-use super::refusal::{Circumstances, Refusal};
+use super::refusal::{About, Circumstances, Refusal};
 use super::retry::HoldTimes;
 use super::serving::ServingTerms;
 use crate::held::{HeldLock, without_lock};
-use crate::locked::{Call, Terms, unenforced};
+use crate::locked::{Call, Terms};
 
 /// Until when an answer is of use: put into a request's extensions by a layer further out, it bounds the
 /// wait for the lock. gRPC's `grpc-timeout` counts as well.
@@ -136,12 +136,14 @@ fn of_nothing<'a>(parts: &Parts, times: &'a HoldTimes) -> Circumstances<'a> {
         times,
         deadline: false,
         grpc: grpc::is_spoken(&parts.headers),
+        about: About::default(),
     }
 }
 
 fn decide(shared: &Arc<Shared>, plan: &Arc<Plan>, parts: &mut Parts) -> Decision {
     let Some(side) = plan.side(&parts.method) else { return Ok(None) };
-    let circumstances = Circumstances { busy: plan.busy, ..of_nothing(parts, &plan.times) };
+    let (busy, about) = (plan.busy, plan.about(None));
+    let circumstances = Circumstances { busy, about, ..of_nothing(parts, &plan.times) };
     let refuse = |error: &LockError| Err(circumstances.of_lock(error));
     let method = plan.method_of_key(&parts.method);
     let key = plan.key.key(parts, &method, plan.on_missing);
@@ -156,7 +158,7 @@ fn decide(shared: &Arc<Shared>, plan: &Arc<Plan>, parts: &mut Parts) -> Decision
     let key = match key {
         Ok(Some(key)) => key,
         Ok(None) => return Ok(None),
-        Err(error) if !terms.enforced => return excuse(&error),
+        Err(error) if !terms.enforced => return excuse(&terms, &error),
         Err(error) => return Err(circumstances.of_key(&error)),
     };
     let deadline = match bound_wait(&mut terms, parts) {
@@ -169,6 +171,7 @@ fn decide(shared: &Arc<Shared>, plan: &Arc<Plan>, parts: &mut Parts) -> Decision
     let serving = ServingTerms {
         shared: Arc::clone(shared),
         plan: Arc::clone(plan),
+        key: key.clone(),
         end: terms.end(),
         lease: terms.options.lease(),
         max_hold: terms.max_hold(),
@@ -184,8 +187,10 @@ fn decide(shared: &Arc<Shared>, plan: &Arc<Plan>, parts: &mut Parts) -> Decision
 }
 
 /// A request that its policy lets through without the key that it lacks.
-fn excuse(error: &KeyError) -> Decision {
-    unenforced(error);
+fn excuse(terms: &Terms, error: &KeyError) -> Decision {
+    if let Some(policy) = &terms.policy {
+        policy.log_not_enforced(error);
+    }
     Ok(None)
 }
 

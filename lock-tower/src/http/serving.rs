@@ -11,7 +11,7 @@ use http::header::CONTENT_LENGTH;
 use http::{Request, Response, StatusCode};
 use http_body::Body;
 use lock_runtime::policy::HoldUntil;
-use lock_runtime::{Lease, LockClient, LockError, LockGuard};
+use lock_runtime::{Lease, LockClient, LockError, LockGuard, LockKey};
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
@@ -28,6 +28,7 @@ use crate::locked::{Call, End, Ran, Releasing, Running};
 pub(super) struct ServingTerms {
     pub(super) shared: Arc<Shared>,
     pub(super) plan: Arc<Plan>,
+    pub(super) key: LockKey,
     pub(super) end: End,
     pub(super) lease: Lease,
     pub(super) max_hold: Option<Duration>,
@@ -53,6 +54,7 @@ impl ServingTerms {
             times: &self.plan.times,
             deadline: self.deadline,
             grpc: self.grpc,
+            about: self.plan.about(Some(&self.key)),
         }
     }
 

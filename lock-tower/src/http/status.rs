@@ -8,7 +8,7 @@ use lock_runtime::policy::BusyStatus;
 use tonic::{Code, Status};
 
 use super::grpc;
-use super::refusal::{Circumstances, Refusal};
+use super::refusal::{About, Circumstances, Refusal};
 use super::retry::HoldTimes;
 
 /// The status with which the layer answers gRPC requests: its code, its message, and
@@ -96,6 +96,7 @@ pub fn status_of(error: impl Borrow<LockError>) -> Status {
         times: &HoldTimes::default(),
         deadline: false,
         grpc: true,
+        about: About::default(),
     };
     Status::from(&circumstances.of_lock(error.borrow()))
 }

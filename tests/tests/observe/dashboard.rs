@@ -163,6 +163,14 @@ fn the_page_lists_what_there_is() {
         let row = fields.map(|field| format!("`{field}`")).join(", ");
         assert!(page.contains(&format!("| {row} |")), "{row} is not in docs/metrics.md");
     }
+    for field in ["name", "policy", "site", "holder", "holds", "unlogged"] {
+        assert!(
+            page.contains(&format!("| `lock.{field}` | ")),
+            "lock.{field} is not in docs/metrics.md"
+        );
+    }
+    // Without it the spans are in no line.
+    assert!(page.contains("FmtSpan::CLOSE"));
     let rows = page.lines().filter(|line| line.starts_with("| `lock_")).count();
     assert_eq!(rows, METRICS.len());
     let alerts: Vec<_> =

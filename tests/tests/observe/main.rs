@@ -2,8 +2,10 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 mod dashboard;
+mod failures;
 mod gauges;
 mod logs;
+mod long_waits;
 mod outcomes;
 mod recorder;
 mod scenario;
@@ -12,7 +14,9 @@ mod shadow_contended;
 mod shadow_drops;
 mod shadow_hot;
 mod shadow_layer;
+mod shadow_logs;
 mod shadow_nested;
 mod shadow_probes;
 mod spans;
 mod tracer;
+mod zeros;

@@ -23,7 +23,7 @@ fn all_outcomes() -> BTreeSet<String> {
     words(AcquireOutcome::ALL, AcquireOutcome::as_str)
 }
 
-async fn memory() -> Pair {
+pub(crate) async fn memory() -> Pair {
     let store = MemoryStore::new();
     let client = builder().store(store.clone()).unwrap();
     Pair { client, other: builder().store(store.peer()).unwrap() }

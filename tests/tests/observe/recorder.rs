@@ -68,11 +68,12 @@ impl Kept {
         names
     }
 
-    /// The values that a label has.
+    /// The values that a label has where something was counted.
     pub(crate) fn values(&self, name: &str, label: &str) -> BTreeSet<String> {
         let all = self.all();
-        let of_name = all.series.keys().filter(|(its, _)| its == name);
-        of_name.filter_map(|(_, labels)| labels.get(label).cloned()).collect()
+        let counted = |value: &Value| value.number > 0.5 || !value.samples.is_empty();
+        let of_name = all.series.iter().filter(|((its, _), value)| its == name && counted(value));
+        of_name.filter_map(|((_, labels), _)| labels.get(label).cloned()).collect()
     }
 
     pub(crate) fn described(&self) -> BTreeMap<String, (&'static str, Option<Unit>, String)> {

@@ -69,7 +69,7 @@ fn an_unknown_name_suggests_the_nearest() {
 
 /// The wrong file, and everything that is wrong with it.
 #[rustfmt::skip]
-const WRONG_WHOLES: [(&str, &[&str]); 36] = [
+const WRONG_WHOLES: [(&str, &[&str]); 37] = [
     ("[lock]\nurl = 'memory:'\nquorum = ['redis://a']", &["lock.url: is given beside lock.quorum; locks live in one place, keep one"]),
     ("[lock]\nurl = 'localhost:6379'", &["lock.url: is no address; write redis://host:port, rediss://host:port or unix:///path, or memory: for locks of this process"]),
     ("[lock]\nquorum = []", &["lock.quorum: is empty; list at least one address"]),
@@ -94,6 +94,7 @@ const WRONG_WHOLES: [(&str, &[&str]); 36] = [
     ("[lock.base.me]\nbase = 'me'", &["lock.base.me.base: bases go round in a circle: me → me; break it"]),
     ("[lock.policies.'tenant-*']\n[lock.policies.'*-tenant']", &["lock.policies.*-tenant: fits some names as closely as lock.policies.tenant-*; make one of them longer"]),
     ("[lock.policies.'a**b']", &["lock.policies.a**b: has two `*` side by side, which says no more than one; write one"]),
+    ("[lock.policies.none]\n[lock.base.none]", &["lock.policies.none: has the name that metrics and logs give to locks without a policy; rename it"]),
     ("[lock.policies.'']\n[lock.base.'x*']", &["lock.base.x*: is a pattern, and bases are named; take the `*` out", "lock.policies.\"\": has no name; give it one"]),
     ("[lock.policies.p]\nkey = 'cart:{id'", &["lock.policies.p.key: \"cart:{id\" has a `{` that is never closed; write `{{` for a brace of the key"]),
     ("[lock.policies.p]\nkey = 'cart:}'\n[lock.base.b]\nkey = 'a:{}'", &["lock.base.b.key: \"a:{}\" has a `{}` that names nothing; write `{path.id}` or the like", "lock.policies.p.key: \"cart:}\" has a `}` that closes nothing; write `}}` for a brace of the key"]),

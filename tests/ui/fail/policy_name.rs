@@ -10,6 +10,11 @@ async fn empty() -> Result<(), LockError> {
     Ok(())
 }
 
+#[distributed_lock(key = "nightly", policy = "none")]
+async fn none() -> Result<(), LockError> {
+    Ok(())
+}
+
 #[distributed_lock(key = "nightly", config = "checkout")]
 async fn by_another_name() -> Result<(), LockError> {
     Ok(())

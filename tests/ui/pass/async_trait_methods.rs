@@ -28,6 +28,8 @@ trait Till: Sync {
         Self: Sized;
     async fn skipped(&self) -> Option<u64>;
     async fn nothing(&self);
+    async fn by_path(&self, id: u64) -> Result<u64, LockError>;
+    async fn by_type(&self, id: u64) -> Result<u64, LockError>;
     async fn hidden(&self, id: impl KeyPart + Send + Sync + 'static) -> Result<String, LockError>
     where
         Self: Sized;
@@ -102,9 +104,35 @@ impl Till for Shop {
         tokio::task::yield_now().await;
     }
 
+    #[distributed_lock(key = "{id}", on_busy = fallback(self::elsewhere::instead))]
+    async fn by_path(&self, id: u64) -> Result<u64, LockError> {
+        Ok(id + self.sold)
+    }
+
+    #[distributed_lock(key = key("{}:{}", self::elsewhere::PREFIX, self.tenant), on_busy = fallback(Self::other))]
+    async fn by_type(&self, id: u64) -> Result<u64, LockError> {
+        Ok(id)
+    }
+
     #[distributed_lock(key = "{id}", guard = hold)]
     async fn hidden(&self, id: impl KeyPart + Send + Sync + 'static) -> Result<String, LockError> {
         Ok(hold.key().to_string())
+    }
+}
+
+mod elsewhere {
+    use super::{LockError, Shop};
+
+    pub const PREFIX: &str = "tenant";
+
+    pub async fn instead(shop: &Shop, id: u64) -> Result<u64, LockError> {
+        Ok(id * 100 + shop.sold)
+    }
+}
+
+impl Shop {
+    async fn other(&self, id: u64) -> Result<u64, LockError> {
+        Ok(id * 1000 + self.sold)
     }
 }
 
@@ -144,6 +172,13 @@ async fn main() -> Result<(), LockError> {
 
     let held = client.mutex("owned").lock().await?;
     assert_eq!(shop().owned(1).await?, 1);
+    held.release().await?;
+    assert_eq!(shop().by_path(3).await?, 5);
+    let held = client.mutex("3").lock().await?;
+    assert_eq!(shop().by_path(3).await?, 302);
+    held.release().await?;
+    let held = client.mutex("tenant:7").lock().await?;
+    assert_eq!(shop().by_type(3).await?, 3002);
     held.release().await?;
     let held = client.mutex("job").lock().await?;
     assert_eq!(shop().skipped().await, None);

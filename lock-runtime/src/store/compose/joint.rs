@@ -281,6 +281,13 @@ fn held(part: &Part, remaining: Option<Duration>) -> AcquireReply {
 }
 
 impl Store for JointStore {
+    fn ping(&self, timeout: Duration) -> StoreFuture<'_, ()> {
+        Box::pin(async move {
+            let asked = join_all(self.parts.iter().map(|part| part.store.ping(timeout))).await;
+            asked.into_iter().collect()
+        })
+    }
+
     fn acquire(&self, request: AcquireRequest) -> StoreFuture<'_, AcquireReply> {
         Box::pin(self.take(request))
     }

@@ -183,6 +183,10 @@ impl Drop for Listener {
 }
 
 impl Store for MemoryStore {
+    fn ping(&self, _: Duration) -> StoreFuture<'_, ()> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
     fn acquire(&self, request: AcquireRequest) -> StoreFuture<'_, AcquireReply> {
         Box::pin(async move {
             let (reply, _) = self.change(|table, now, tell| table.acquire(&request, now, tell));

@@ -18,6 +18,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::task::coop::unconstrained;
 use tokio::time::{Instant, timeout, timeout_at};
+use uuid::Uuid;
 
 mod in_cluster;
 mod upkeep;
@@ -26,9 +27,10 @@ pub(super) use self::in_cluster::{Notices, asking, transmit};
 use super::channels::Channels;
 pub(super) use super::errors::CallError;
 pub(super) use super::live::Live;
-use super::script::load_all;
+use super::script::prepare;
 use super::source::Source;
 use crate::error::StoreError;
+use crate::store::new_id;
 
 /// How long a connection may take to be made.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -43,6 +45,8 @@ const PING_TIMEOUT: Duration = Duration::from_secs(1);
 /// See the module.
 pub(super) struct Link {
     source: Source,
+    /// What its connections are called by, beside those of other clients.
+    id: Uuid,
     /// Empty while there is no connection.
     live: ArcSwapOption<Live>,
     connections: AtomicU64,
@@ -66,7 +70,17 @@ pub(super) struct Link {
 impl Link {
     /// A link that is not connected yet.
     pub(super) fn new(source: impl Into<Source>) -> Arc<Self> {
-        Self::made(source.into(), false, Notices::Everywhere)
+        Self::named(source, new_id())
+    }
+
+    /// The same for a store whose connections have that id.
+    pub(super) fn named(source: impl Into<Source>, id: Uuid) -> Arc<Self> {
+        Self::made(source.into(), false, Notices::Everywhere, id)
+    }
+
+    /// The id that its connections are called by.
+    pub(super) fn id(&self) -> Uuid {
+        self.id
     }
 
     /// Connects for the first time.
@@ -81,12 +95,13 @@ impl Link {
     /// started.
     pub(super) fn another(&self) -> Arc<Self> {
         let closed = self.closed.load(Ordering::Acquire);
-        Self::made(self.source.clone(), closed, self.notices.clone())
+        Self::made(self.source.clone(), closed, self.notices.clone(), self.id)
     }
 
-    fn made(source: Source, closed: bool, notices: Notices) -> Arc<Self> {
+    fn made(source: Source, closed: bool, notices: Notices, id: Uuid) -> Arc<Self> {
         Arc::new(Self {
             source,
+            id,
             live: ArcSwapOption::empty(),
             connections: AtomicU64::new(0),
             changed: Notify::new(),
@@ -258,7 +273,9 @@ impl Link {
                 Ok::<_, redis::aio::SendError>(())
             });
         let (mut connection, server) = self.source.connect(&config, CONNECT_TIMEOUT).await?;
-        let loaded = timeout(PING_TIMEOUT, load_all(&mut connection, &self.notices)).await;
+        let name = format!("lock-runtime:{}", self.id);
+        let prepared = prepare(&mut connection, &self.notices, &name);
+        let loaded = timeout(PING_TIMEOUT, prepared).await;
         self.suspicious.store(loaded.is_err(), Ordering::Relaxed);
         let live = Arc::new(Live::new(number, connection, server));
         self.live.store(Some(Arc::clone(&live)));

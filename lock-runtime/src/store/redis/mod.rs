@@ -25,10 +25,13 @@ mod told;
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use redis::Value;
+use tokio::runtime::Handle;
 use tokio::time::Instant;
+use uuid::Uuid;
 
 use self::age::Age;
 pub use self::cluster::ClusterStore;
@@ -73,6 +76,7 @@ use crate::key::LockKey;
 /// get set incrby` are enough. `wait` is for locks that ask for replicas, `type` for
 /// [`inspect`](crate::LockClient::inspect) and
 /// [`force_release`](crate::LockClient::force_release).
+/// With `+client|setname` connections have the name of [`LockClient::id`](crate::LockClient::id) in `CLIENT LIST`.
 /// With a [restart guard](crate::QuorumBuilder::restart_guard), `+info` as well; with
 /// [sentinels](Self::connect_sentinel), `+role`.
 ///
@@ -87,6 +91,8 @@ pub struct RedisStore {
     combiner: Arc<Combiner>,
     age: Age,
     replicated: Replicated,
+    /// True once a client has its id.
+    is_claimed: AtomicBool,
 }
 
 impl RedisStore {
@@ -146,6 +152,7 @@ impl RedisStore {
             ears: link.for_notices(),
             link,
             age: Age::default(),
+            is_claimed: AtomicBool::new(false),
         }
     }
 
@@ -156,14 +163,25 @@ impl RedisStore {
     }
 
     /// A store that is still to be [connected](Self::connect_now), for one of several servers.
-    pub(crate) fn prepare(url: &str) -> Result<Self, StoreError> {
-        Ok(Self::on(Link::new(address::client(url)?)))
+    pub(crate) fn prepare(url: &str, id: Uuid) -> Result<Self, StoreError> {
+        Ok(Self::on(Link::named(address::client(url)?, id)))
     }
 
     /// As [`prepare`](Self::prepare), with TLS options.
     #[cfg(feature = "tls-rustls")]
-    pub(crate) fn prepare_with_tls(url: &str, tls: &TlsOptions) -> Result<Self, StoreError> {
-        Ok(Self::on(Link::new(address::client_with_tls(url, tls)?)))
+    pub(crate) fn prepare_with_tls(
+        url: &str,
+        tls: &TlsOptions,
+        id: Uuid,
+    ) -> Result<Self, StoreError> {
+        Ok(Self::on(Link::named(address::client_with_tls(url, tls)?, id)))
+    }
+
+    /// Has a prepared store connect in the background, if there is a runtime; else its first use does.
+    pub(crate) fn connect_soon(&self) {
+        if Handle::try_current().is_ok() {
+            self.link.ensure_task();
+        }
     }
 
     /// Connects a prepared store. If that fails it goes on in the background, and is logged.
@@ -209,6 +227,18 @@ fn surprise(answer: &Value) -> StoreError {
 }
 
 impl Store for RedisStore {
+    fn ping(&self, timeout: Duration) -> StoreFuture<'_, ()> {
+        Box::pin(async move {
+            self.link.ensure_task();
+            let asked = self.link.call(&redis::cmd("PING"), Instant::now() + timeout).await;
+            Ok(asked.map(drop)?)
+        })
+    }
+
+    fn claim_id(&self) -> Option<Uuid> {
+        (!self.is_claimed.swap(true, Ordering::Relaxed)).then(|| self.link.id())
+    }
+
     fn acquire(&self, request: AcquireRequest) -> StoreFuture<'_, AcquireReply> {
         Box::pin(async move {
             if let Some(replicas) = request.target.replicas() {

@@ -90,7 +90,7 @@ async fn renew_over(
     {
         Ok(answer) => answer.first().copied().unwrap_or(Ownership::Unknown),
         Err(error) => {
-            tracing::warn!(lock.key = ?request.target.key(), %error, "renewal failed");
+            tracing::warn!(lock.name = ?request.target.key(), %error, "renewal failed");
             Ownership::Unknown
         }
     };

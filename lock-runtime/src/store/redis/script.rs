@@ -119,8 +119,10 @@ parts! {
 /// Makes a server know what takes and frees locks before the first request finds that it does not:
 /// that one would be overtaken by those behind it. And what renews: asked for first, it would take three
 /// round trips, and a slow network has no time for them. It stays an optimisation, so errors do not matter.
-pub(super) async fn load_all(connection: &mut MultiplexedConnection, notices: &Notices) {
+pub(super) async fn prepare(connection: &mut MultiplexedConnection, notices: &Notices, name: &str) {
     let mut load = redis::pipe();
+    // A user who may not do that takes locks all the same.
+    load.cmd("CLIENT").arg("SETNAME").arg(name).ignore();
     for script in all().chain([&*RENEW]) {
         load.cmd("SCRIPT").arg("LOAD").arg(&script.text(notices).source).ignore();
     }

@@ -23,6 +23,7 @@ use futures_util::stream::FuturesUnordered;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+use uuid::Uuid;
 
 use self::server::{Answer, Server, Verdict};
 pub(crate) use self::tally::majority;
@@ -309,6 +310,25 @@ fn spawn(task: impl Future<Output = ()> + Send + 'static) {
 }
 
 impl Store for QuorumStore {
+    fn ping(&self, _: Duration) -> StoreFuture<'_, ()> {
+        Box::pin(async move {
+            let asked = self.servers.iter().map(|server| server.store.ping(server.timeout));
+            let (well, mut failed): (Vec<_>, Vec<_>) =
+                join_all(asked).await.into_iter().partition(Result::is_ok);
+            match failed.pop() {
+                Some(Err(error)) if well.len() < majority(self.servers.len()) => Err(error),
+                _ => Ok(()),
+            }
+        })
+    }
+
+    /// That of all servers, if they have the same.
+    fn claim_id(&self) -> Option<Uuid> {
+        let mut ids = self.servers.iter().map(|server| server.store.claim_id());
+        let first = ids.next()??;
+        ids.all(|id| id == Some(first)).then_some(first)
+    }
+
     fn acquire(&self, request: AcquireRequest) -> StoreFuture<'_, AcquireReply> {
         if request.target.kind() != LockKind::Mutex {
             return unsupported(&format!("a {} on a quorum of servers", request.target.kind()));

@@ -15,6 +15,7 @@ mod store;
 mod topology;
 
 use std::fmt;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
@@ -116,6 +117,8 @@ const FOLLOW: Duration = Duration::from_millis(800);
 pub struct ClusterStore {
     shared: Arc<Shared>,
     task: Mutex<Option<JoinHandle<()>>>,
+    /// True once a client has its id.
+    is_claimed: AtomicBool,
 }
 
 struct Shared {
@@ -179,7 +182,8 @@ impl ClusterStore {
         let topology = Topology::new(Origins::new(origins)?);
         let shared = Arc::new(Shared { topology, ears: Arc::default() });
         // Owns what is opened from here on.
-        let store = Self { shared, task: Mutex::default() };
+        let is_claimed = AtomicBool::new(false);
+        let store = Self { shared, task: Mutex::default(), is_claimed };
         store.shared.topology.refresh().await?;
         let map = store.shared.topology.map();
         let connecting = map.nodes.iter().map(|node| node.store.connect_now());

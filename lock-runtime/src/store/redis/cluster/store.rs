@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::future::{join_all, try_join_all};
 use tokio::time::Instant;
+use uuid::Uuid;
 
 use super::ClusterStore;
 use super::route::{Moving, is_divided};
@@ -166,6 +168,20 @@ impl ClusterStore {
 }
 
 impl Store for ClusterStore {
+    /// All masters are asked: a slot without one is a lock that nobody gets.
+    fn ping(&self, timeout: Duration) -> StoreFuture<'_, ()> {
+        Box::pin(async move {
+            self.ensure_task();
+            let map = self.shared.topology.map();
+            let asked = join_all(map.nodes.iter().map(|node| node.store.ping(timeout))).await;
+            asked.into_iter().collect()
+        })
+    }
+
+    fn claim_id(&self) -> Option<Uuid> {
+        (!self.is_claimed.swap(true, Ordering::Relaxed)).then_some(self.shared.topology.id)
+    }
+
     fn acquire(&self, request: AcquireRequest) -> StoreFuture<'_, AcquireReply> {
         Box::pin(async move {
             self.ensure_task();

@@ -11,10 +11,12 @@ use arc_swap::ArcSwap;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, timeout_at};
+use uuid::Uuid;
 
 use super::origin::{Origins, cluster_slots, read};
 use super::slots::{NodeAddress, Range, SLOTS};
 use crate::error::{StoreError, StoreErrorKind};
+use crate::store::new_id;
 use crate::store::redis::RedisStore;
 use crate::store::redis::link::{CallError, Link};
 
@@ -109,6 +111,8 @@ impl Map {
 /// See the module.
 pub(super) struct Topology {
     origins: Origins,
+    /// What all connections to the nodes are called by.
+    pub(super) id: Uuid,
     map: ArcSwap<Map>,
     /// Held while the map is replaced.
     changing: Mutex<()>,
@@ -123,6 +127,7 @@ impl Topology {
     pub(super) fn new(origins: Origins) -> Self {
         Self {
             origins,
+            id: new_id(),
             map: ArcSwap::from_pointee(Map::empty()),
             changing: Mutex::default(),
             changes: watch::Sender::new(0),
@@ -228,7 +233,7 @@ impl Topology {
         if let Some(node) = known.find(|node| node.address == *at) {
             return Ok(Arc::clone(node));
         }
-        let link = Link::to_node(self.origins.client(at)?, Arc::clone(&self.look));
+        let link = Link::to_node(self.origins.client(at)?, Arc::clone(&self.look), self.id);
         let node = Node::new(at.clone(), RedisStore::on(link));
         if self.closed.load(Ordering::Acquire) {
             node.store.close_links();

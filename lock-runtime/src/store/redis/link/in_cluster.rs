@@ -14,6 +14,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{Cmd, PushKind, RedisResult, Value};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout_at};
+use uuid::Uuid;
 
 use super::{CallError, Link, Live};
 
@@ -61,8 +62,12 @@ pub(in crate::store::redis) async fn transmit(
 
 impl Link {
     /// A link to a node of a cluster.
-    pub(in crate::store::redis) fn to_node(client: redis::Client, told: Arc<Notify>) -> Arc<Self> {
-        Self::made(client.into(), false, Notices::InSlot(told))
+    pub(in crate::store::redis) fn to_node(
+        client: redis::Client,
+        told: Arc<Notify>,
+        id: Uuid,
+    ) -> Arc<Self> {
+        Self::made(client.into(), false, Notices::InSlot(told), id)
     }
 
     pub(in crate::store::redis) fn notices(&self) -> &Notices {

@@ -1,0 +1,96 @@
+//! A wait that lasts is logged (S-36): it may be two locks in opposite orders, or a task that waits for
+//! itself, which no error ends.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::{Arc, PoisonError};
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until};
+
+use super::Contention;
+use crate::lease::Hold;
+use crate::observe::log_lock;
+use crate::store::{LockKind, Target};
+
+/// How long a wait lasts before it is logged.
+const LONG: Duration = Duration::from_secs(10);
+
+/// What ends most waits for a lock that this process holds itself.
+const HINT: &str = "a task that is spawned inside of a guard's `run` re-enters its lock only if it is \
+                    wrapped in `scope::inherit`; a second `lock()` beside a plain guard, which nothing is \
+                    run under, waits for that guard; two tasks that take two locks in opposite orders wait \
+                    for each other";
+
+impl Contention {
+    /// Drives `taking`, and logs once that it waits for long. What does not wait has no timer.
+    pub(super) async fn log_if_long<F: Future>(&self, taking: F) -> F::Output {
+        let mut taking = pin!(taking);
+        let (mut timer, mut is_logged) = (None, false);
+        poll_fn(|cx| {
+            if let Poll::Ready(taken) = taking.as_mut().poll(cx) {
+                return Poll::Ready(taken);
+            }
+            if !is_logged && self.seen.is_waiting() {
+                let timer = timer.get_or_insert_with(|| Box::pin(sleep_until(self.started + LONG)));
+                if timer.as_mut().poll(cx).is_ready() {
+                    is_logged = true;
+                    self.log_long_wait();
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    fn log_long_wait(&self) {
+        let (key, label) = (self.target.key(), self.seen.label());
+        let holder = self.holder();
+        log_lock!(warn, key, label, lock.holder = %holder, "has waited {LONG:?} for the lock");
+    }
+
+    /// Who has the lock, as far as this process knows.
+    fn holder(&self) -> String {
+        if self.target.kind() == LockKind::Latch {
+            return "none: the latch is not counted down to zero".to_owned();
+        }
+        if let Some(hold) = self.hold_of_this_process() {
+            let held = hold.clock().now().since(hold.taken_at);
+            return format!(
+                "this process, taken {held:.1?} ago by {}; {HINT}",
+                hold.seen.label().site()
+            );
+        }
+        let own = *self.holder_ends.lock().unwrap_or_else(PoisonError::into_inner);
+        match own.or_else(|| self.engine.gates.holder_ends(&self.target)) {
+            Some(ends) => format!(
+                "another process, whose lease has {:.1?} left unless it is renewed",
+                ends.saturating_duration_since(Instant::now())
+            ),
+            None => "another process, or unknown to this one".to_owned(),
+        }
+    }
+
+    /// A hold of this client that has one of the wanted locks.
+    fn hold_of_this_process(&self) -> Option<Arc<Hold>> {
+        let mine = self.engine.keeper.id;
+        let is_wanted = |(home, lock): (u64, &Target)| {
+            let wanted = |(by, it): (u64, &Target)| by == home && it.key() == lock.key();
+            self.target.locks_at_home(mine).any(wanted)
+        };
+        let family = self.engine.family();
+        let holds = family.iter().flat_map(|engine| {
+            let id = engine.keeper.id;
+            engine.keeper.watchdog.all().into_iter().map(move |hold| (id, hold))
+        });
+        let mut held = holds.filter(|(_, hold)| hold.check().is_ok() && !hold.is_released());
+        held.find(|(id, hold)| hold.target.locks_at_home(*id).any(is_wanted)).map(|(_, hold)| hold)
+    }
+
+    /// Notes what the store has said of the holder's lease.
+    pub(super) fn note_holder(&self, remaining: Option<Duration>) {
+        let ends = remaining.and_then(|remaining| Instant::now().checked_add(remaining));
+        *self.holder_ends.lock().unwrap_or_else(PoisonError::into_inner) = ends;
+    }
+}
