@@ -1,4 +1,4 @@
-//! Which re-entries are inside one hold (S-6): side by side one at a time, in order.
+//! Which re-entries are inside one hold: side by side one at a time, in order.
 //!
 //! A re-entry is a guard on a hold that encloses the caller. Re-entries exclude each other inside the
 //! hold as they would without it: one is *inside*, the others wait in line. Reads share, and so do
@@ -6,15 +6,16 @@
 //! encloses it, or was around one that does when that went inside.
 //!
 //! A waiter is told that its turn has come, and goes inside when it is polled. One that is not polled
-//! for [`TURN`] is passed over, and lines up again when it is polled (S-34).
+//! for [`TURN`] is passed over, and lines up again when it is polled.
 //!
 //! # Invariants
 //!
 //! 1. Of two re-entries inside that conflict, one is around the other.
 //! 2. A waiter stands behind every earlier one that it conflicts with, unless that one may be waiting
 //!    for a re-entry around the later one.
-//! 3. Leaving, from inside or from the line, tells the waiters whose turn it then is (S-17).
+//! 3. Leaving, from inside or from the line, tells the waiters whose turn it then is.
 //! 4. Wakers are called after the mutex is unlocked: they may come back here.
+// S-6, S-34, S-17.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -30,7 +31,8 @@ use super::Hold;
 use super::claim::Claim;
 use crate::store::LockKind;
 
-/// How long a turn waits for its waiter to be polled (S-34).
+/// How long a turn waits for its waiter to be polled.
+// S-34.
 const TURN: Duration = Duration::from_secs(1);
 
 /// Calls the function it is given with the re-entries of the hold that enclose the caller, from the

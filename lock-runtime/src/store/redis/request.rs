@@ -12,7 +12,8 @@ use super::script::{
 };
 use crate::store::{AcquireRequest, LockKind, OwnerId, ReleaseRequest, Target};
 
-/// How long a fencing counter outlives its last use (S-23).
+/// How long a fencing counter outlives its last use.
+// S-23.
 pub(super) const COUNTER_EXPIRY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A request that goes out alone or together with others.
@@ -145,7 +146,8 @@ pub(super) fn locks(target: &Target) -> impl Iterator<Item = &Target> {
     target.locks()
 }
 
-/// The key whose expiry is that of one hold of the read side (S-27).
+/// The key whose expiry is that of one hold of the read side.
+// S-27.
 fn read_timeout(target: &Target, owner: &OwnerId) -> String {
     let prefix = target.companions().last().map_or("", String::as_str);
     [prefix, ":", owner.as_field(), ":rwlock_timeout:1"].concat()
