@@ -376,15 +376,8 @@ async fn show_counts(store: Arc<dyn Store>, counts: Vec<CountRequest>) {
 /// Tells what is wrong with so many holds, of which it names the first: a batch has hundreds.
 fn log_first(holds: &[Arc<Hold>], error: Option<&StoreError>, what: &'static str) {
     let Some(first) = holds.first() else { return };
-    let error = error.map(tracing::field::display);
-    log_lock!(
-        warn,
-        first.target.key(),
-        first.seen.label(),
-        lock.holds = holds.len(),
-        error,
-        "{what}"
-    );
+    let (label, error) = (first.seen.label(), error.map(tracing::field::display));
+    log_lock!(warn, first.target.key(), label, lock.holds = holds.len(), error, "{what}");
 }
 
 impl Queue {
