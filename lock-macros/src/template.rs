@@ -1,8 +1,9 @@
 //! Key templates: literal text with `{placeholders}`, taken apart and checked when compiled.
 //!
-//! What is checked here are the rules S-1 to S-3 as far as they can be known without the values:
+//! What is checked here are the rules of keys as far as they can be known without the values:
 //! the text has no control characters, is not too long, its braces form one hash tag, and no two
 //! different lists of values can make the same key.
+// S-1, S-2, S-3.
 
 use proc_macro2::{Delimiter, Group, Ident, Literal, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
@@ -12,7 +13,8 @@ use crate::args::KeyForm;
 use crate::errors::nearest;
 use crate::item::Scope;
 
-/// Longest literal text: the longest key (S-1).
+/// Longest literal text: the longest key.
+// S-1.
 const MAX_TEXT_BYTES: usize = 512;
 
 /// One piece of a key, ready to be built.
@@ -171,7 +173,8 @@ fn check(segments: &[Segment]) -> Result<(), String> {
     check_separators(segments)
 }
 
-/// What the keys that belong to other locks begin with (S-2), as in `lock_runtime`'s `key::companion`.
+/// What the keys that belong to other locks begin with, as in `lock_runtime`'s `key::companion`.
+// S-2.
 const RESERVED_BEGINNINGS: [&str; 10] = [
     "redisson_lock_token:",
     "redisson_lock_queue:",
@@ -185,8 +188,9 @@ const RESERVED_BEGINNINGS: [&str; 10] = [
     "redisson_countdownlatch__channel__{",
 ];
 
-/// A lock must not have the name of a key that belongs to another lock (S-2). What values add is checked
+/// A lock must not have the name of a key that belongs to another lock. What values add is checked
 /// when they are known.
+// S-2.
 fn check_companions(segments: &[Segment]) -> Result<(), String> {
     if let Some(Segment::Text(text)) = segments.first()
         && let Some(found) = RESERVED_BEGINNINGS.iter().find(|found| text.starts_with(**found))
@@ -208,7 +212,8 @@ fn check_companions(segments: &[Segment]) -> Result<(), String> {
     }
 }
 
-/// Braces must form a hash tag as Redis Cluster finds it (S-2).
+/// Braces must form a hash tag as Redis Cluster finds it.
+// S-2.
 fn check_hash_tag(segments: &[Segment]) -> Result<(), String> {
     let mut shape = String::new();
     for segment in segments {
@@ -230,7 +235,8 @@ fn check_hash_tag(segments: &[Segment]) -> Result<(), String> {
 }
 
 /// Two neighbouring values need text between them that an escaped value never contains, else
-/// `("ab", "c")` and `("a", "bc")` would be one key (S-3).
+/// `("ab", "c")` and `("a", "bc")` would be one key.
+// S-3.
 fn check_separators(segments: &[Segment]) -> Result<(), String> {
     let mut before: Option<&str> = None;
     let mut separated = false;

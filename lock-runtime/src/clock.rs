@@ -1,9 +1,10 @@
-//! The deadline clock (S-11).
+//! The deadline clock.
 //!
 //! A lease is measured on a clock that keeps counting while the machine sleeps, because the
 //! server's does. `std::time::Instant` is `CLOCK_MONOTONIC` on Linux and stops in suspend, so
 //! deadlines use `CLOCK_BOOTTIME` there. Timers still come from tokio, whose clock stops; therefore
 //! a timer only ever *suggests* to look, and this clock decides.
+// S-11.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

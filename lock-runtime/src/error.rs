@@ -1,7 +1,8 @@
 //! What can go wrong: one [`LockError`] for callers to match, one opaque [`StoreError`] beneath it.
 //!
 //! One type serves every operation because the bodies of annotated functions need a single
-//! `From<LockError>`. Messages are lower-case fragments that never repeat their `source()` (S-32).
+//! `From<LockError>`. Messages are lower-case fragments that never repeat their `source()`.
+// S-32.
 
 use std::convert::Infallible;
 use std::error::Error as StdError;
@@ -44,7 +45,8 @@ pub enum LockError {
         /// What was left of the holder's lease when the store was last asked.
         holder_remaining: Option<Duration>,
     },
-    /// The lock is held and the call was not to wait, or too many are waiting already (S-18).
+    /// The lock is held and the call was not to wait, or too many are waiting already.
+    // S-18.
     #[error("lock {key:?} is busy: {reason}")]
     Busy {
         /// The lock's full name.
@@ -64,8 +66,9 @@ pub enum LockError {
         /// What was left to count down when the store was last asked.
         count: Option<u64>,
     },
-    /// The hold is gone: its lease passed, or the store says that somebody else owns the key
-    /// (S-12). What the body did after its last check may be unprotected; fencing tells.
+    /// The hold is gone: its lease passed, or the store says that somebody else owns the key.
+    /// What the body did after its last check may be unprotected; fencing tells.
+    // S-12.
     #[error("the hold on lock {key:?} was lost: {cause}")]
     Lost {
         /// The lock's full name.
@@ -81,7 +84,8 @@ pub enum LockError {
         /// Which holds are in each other's way.
         detail: &'static str,
     },
-    /// The name is no valid lock name (S-1, S-2, S-3); nothing was sent.
+    /// The name is no valid lock name; nothing was sent.
+    // S-1, S-2, S-3.
     #[error("invalid lock key {key:?}: {problem}")]
     InvalidKey {
         /// The offending name, shortened.
@@ -89,7 +93,8 @@ pub enum LockError {
         /// What is wrong with it and what to do.
         problem: String,
     },
-    /// The options contradict each other or cannot work (S-10); nothing was sent.
+    /// The options contradict each other or cannot work; nothing was sent.
+    // S-10.
     #[error("invalid lock options: {0}")]
     InvalidOptions(String),
     /// The key holds something that is not a lock of this kind; nothing was changed.
@@ -226,7 +231,8 @@ impl From<Infallible> for LockError {
 pub enum BusyReason {
     /// Somebody holds it, or is ahead in line, and the call was not to wait.
     Held,
-    /// `max_waiters` tasks wait for it already (S-18).
+    /// `max_waiters` tasks wait for it already.
+    // S-18.
     TooManyWaiters,
 }
 
@@ -282,10 +288,11 @@ impl fmt::Display for Count {
     }
 }
 
-/// A failure of the store, classified by what a caller can do about it (S-33).
+/// A failure of the store, classified by what a caller can do about it.
 ///
 /// Opaque on purpose: the Redis client library is not part of this crate's API. The cause is in
 /// [`source`](StdError::source).
+// S-33.
 #[derive(Clone)]
 pub struct StoreError {
     kind: StoreErrorKind,

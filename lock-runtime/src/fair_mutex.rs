@@ -1,4 +1,5 @@
-//! [`FairMutex`]: a mutex with one line for all processes (S-26).
+//! [`FairMutex`]: a mutex with one line for all processes.
+// S-26.
 
 use crate::acquire::{Acquire, Handle, tried};
 use crate::error::LockError;

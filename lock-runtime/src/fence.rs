@@ -1,4 +1,5 @@
-//! Fencing: the order of holds, and the gate that a protected resource keeps (S-23, S-24).
+//! Fencing: the order of holds, and the gate that a protected resource keeps.
+// S-23, S-24.
 
 use std::fmt;
 use std::num::ParseIntError;
@@ -8,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// A number that grows with every outermost hold of one name, whoever takes it.
 ///
 /// It is minted in the script that takes the lock, as `max(previous + 1, server time in µs)`, so it
-/// keeps growing when the store lost its data (S-23). Hand it to the resource with every write; the
+/// keeps growing when the store lost its data. Hand it to the resource with every write; the
 /// resource refuses anything below the highest it has seen ([`FenceGate`], or in SQL
 /// `UPDATE … SET fence = $1 WHERE id = $2 AND fence <= $1`). That, and not the lease, is what stops
 /// the late write of a process that was paused past its lease (Kleppmann, *How to do distributed
@@ -33,6 +34,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// assert_eq!(i64::try_from(newer.get())?, 8);
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
+// S-23.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FencingToken(u64);
 

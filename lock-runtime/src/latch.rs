@@ -1,4 +1,5 @@
-//! [`CountDownLatch`]: a count that processes wait for (S-30).
+//! [`CountDownLatch`]: a count that processes wait for.
+// S-30.
 
 use crate::acquire::Handle;
 use crate::error::LockError;

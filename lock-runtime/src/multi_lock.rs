@@ -1,4 +1,5 @@
-//! [`MultiLock`]: several locks at once, all or none (S-28).
+//! [`MultiLock`]: several locks at once, all or none.
+// S-28.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;

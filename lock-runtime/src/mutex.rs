@@ -1,4 +1,5 @@
-//! [`Mutex`]: exclusive, re-entrant by call path, kept alive by the watchdog (S-25).
+//! [`Mutex`]: exclusive, re-entrant by call path, kept alive by the watchdog.
+// S-25.
 
 use crate::acquire::{Acquire, Handle, tried};
 use crate::error::LockError;
@@ -43,7 +44,7 @@ impl Mutex {
     /// Takes the lock, waiting as long as the options allow; by default, as long as it takes.
     ///
     /// Inside [`LockGuard::run`] of the same lock this is re-entry: no round trip, the same token,
-    /// and a release that only steps back (S-6). Beside another re-entry it waits for that one first.
+    /// and a release that only steps back. Beside another re-entry it waits for that one first.
     ///
     /// # Errors
     ///
@@ -60,6 +61,7 @@ impl Mutex {
     ///
     /// Dropping the future gives up the place in line. A lock that was granted meanwhile is given
     /// back in the background, at the latest when its lease ends.
+    // S-6.
     #[track_caller]
     pub fn lock(&self) -> Acquire {
         self.0.lock()

@@ -8,13 +8,15 @@ use crate::error::LockError;
 /// The lease of [`LockOptions::default`]: Redisson's watchdog time-out.
 pub const DEFAULT_LEASE: Duration = Duration::from_secs(30);
 
-/// Shortest lease that renewals and network delays fit into (S-10).
+/// Shortest lease that renewals and network delays fit into.
+// S-10.
 pub const MIN_LEASE: Duration = Duration::from_millis(100);
 
-/// Longest lease: the fencing counter outlives any hold only within its own expiry (S-23).
+/// Longest lease: the fencing counter outlives any hold only within its own expiry.
+// S-23.
 pub const MAX_LEASE: Duration = Duration::from_secs(60 * 60 * 24);
 
-/// How long a fencing counter outlives its last use unless told otherwise (S-23).
+/// How long a fencing counter outlives its last use unless told otherwise.
 pub(crate) const DEFAULT_TOKEN_TTL: Duration = Duration::from_secs(60 * 60 * 24);
 
 /// How long a client may have fencing counters outlive their last use: longer than most leases, and than a
@@ -100,7 +102,8 @@ impl Default for Lease {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum OnLost {
-    /// Drop the body at once and report the loss (S-13). The safe choice.
+    /// Drop the body at once and report the loss. The safe choice.
+    // S-13.
     #[default]
     Cancel,
     /// Let the body finish, then report the loss. For bodies that must not stop half way and whose
@@ -108,11 +111,12 @@ pub enum OnLost {
     Finish,
 }
 
-/// What happens when a body has ended in time, but its release finds the hold gone (S-13): what it did
+/// What happens when a body has ended in time, but its release finds the hold gone: what it did
 /// may have overlapped with another holder.
 ///
 /// A guard's [`release`](crate::LockGuard::release) tells its caller in any case; this is for where
 /// an attribute or a layer releases.
+// S-13.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum OnReleaseLost {
@@ -123,7 +127,8 @@ pub enum OnReleaseLost {
     Error,
 }
 
-/// How many replicas have to know of a hold before it counts (S-31).
+/// How many replicas have to know of a hold before it counts.
+// S-31.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Replicas {
     /// At least so many.
@@ -158,7 +163,8 @@ pub struct LockOptions {
     replicas: Option<Replicas>,
 }
 
-/// How many tasks may wait for one key in one client unless told otherwise (S-18).
+/// How many tasks may wait for one key in one client unless told otherwise.
+// S-18.
 const DEFAULT_MAX_WAITERS: usize = 16_384;
 
 impl Default for LockOptions {
@@ -343,15 +349,16 @@ impl LockOptionsBuilder {
     }
 
     /// How many tasks of this client may line up for the key, behind the one that has it or asks the
-    /// store for it, before others get [`LockError::Busy`] (S-18). Of a fair mutex, where all ask the
+    /// store for it, before others get [`LockError::Busy`]. Of a fair mutex, where all ask the
     /// store, one more than that. Re-entries that wait inside one hold are counted for that hold alone.
     /// More keep a burst waiting, fewer shed it early. Default: 16 384.
+    // S-18.
     pub fn max_waiters(mut self, max_waiters: usize) -> Self {
         self.options.max_waiters = Some(max_waiters);
         self
     }
 
-    /// Counts a hold only once `at_least` replicas have acknowledged it, within `timeout` (S-31).
+    /// Counts a hold only once `at_least` replicas have acknowledged it, within `timeout`.
     ///
     /// Fewer, and it is given back and asked for again until `wait` ends, which is then
     /// [`LockError::NotReplicated`]. A failover to one of the replicas that acknowledged keeps the
@@ -360,6 +367,7 @@ impl LockOptionsBuilder {
     /// two thirds of its lease can be lost with the failover. A re-entry stands on the hold around it,
     /// however many know of that. Costs a round trip between the servers, and a second connection for
     /// all locks of the client that ask for replicas. Default: none.
+    // S-31.
     pub fn replicas(mut self, at_least: u32, timeout: Duration) -> Self {
         self.options.replicas = Some(Replicas { at_least, timeout });
         self

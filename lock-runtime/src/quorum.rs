@@ -11,7 +11,7 @@ use crate::quorum_lock::QuorumLock;
 use crate::store::Store;
 use crate::store::compose::quorum::QuorumStore;
 
-/// Independent servers, a majority of which keeps each lock (S-29).
+/// Independent servers, a majority of which keeps each lock.
 ///
 /// # What it adds
 ///
@@ -54,6 +54,7 @@ use crate::store::compose::quorum::QuorumStore;
 /// # Ok(())
 /// # }
 /// ```
+// S-29.
 #[derive(Debug, Clone)]
 pub struct Quorum {
     client: LockClient,
@@ -233,7 +234,8 @@ fn no_servers() -> LockError {
 }
 
 /// Connects to all; returns once a majority is there, or cannot be. The others then have `patience` to
-/// say that they refuse us, which no waiting mends (S-33).
+/// say that they refuse us, which no waiting mends.
+// S-33.
 #[cfg(feature = "redis")]
 async fn connect_to_majority(
     stores: &[Arc<crate::store::redis::RedisStore>],

@@ -1,4 +1,5 @@
-//! [`QuorumLock`]: one lock on a majority of independent servers (S-29).
+//! [`QuorumLock`]: one lock on a majority of independent servers.
+// S-29.
 
 use crate::acquire::{Acquire, Handle, tried};
 use crate::error::LockError;

@@ -1,4 +1,5 @@
-//! [`RwLock`]: many readers or one writer (S-27).
+//! [`RwLock`]: many readers or one writer.
+// S-27.
 
 use crate::acquire::{Acquire, Handle, tried};
 use crate::error::LockError;

@@ -1,8 +1,9 @@
-//! Who encloses me: the chain of holds and clients around the code that runs (S-6).
+//! Who encloses me: the chain of holds and clients around the code that runs.
 //!
 //! The chain follows the call path, not the task: a future that is run inside a hold puts a link on
 //! the thread for the time of each poll, so whatever it calls sees it, and a sibling future does
 //! not. A spawned task sees nothing unless wrapped by [`inherit`].
+// S-6.
 
 use std::any::Any;
 use std::cell::RefCell;

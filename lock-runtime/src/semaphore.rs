@@ -1,4 +1,5 @@
-//! [`Semaphore`]: a limited number of leased permits (S-30).
+//! [`Semaphore`]: a limited number of leased permits.
+// S-30.
 
 use std::fmt;
 use std::num::NonZeroU32;

@@ -1,9 +1,10 @@
 //! What guards stand on: a hold together with the seat at the gate and a fencing token.
 //!
 //! Nested guards share one stand; the last to go ends it. Ending it hands the hold to the next in
-//! the local line where S-14 allows, and gives it back to the store otherwise, to be freed at once or,
+//! the local line where the rules allow, and gives it back to the store otherwise, to be freed at once or,
 //! by the store alone, when `at_least` has passed. Dropping a stand does
-//! either without waiting (S-20); [`Stand::release`] waits for the store's word.
+//! either without waiting; [`Stand::release`] waits for the store's word.
+// S-14, S-20.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,7 +25,8 @@ use crate::options::Lease;
 use crate::store::{ReleaseReply, ReleaseRequest};
 
 /// Shared with the hold, which lets the next in line in when it is lost: whoever has the guard then
-/// may be hanging (S-12).
+/// may be hanging.
+// S-12.
 #[derive(Clone)]
 struct SharedSeat(Arc<Mutex<Option<Seat<Stand>>>>);
 
@@ -58,7 +60,8 @@ pub(crate) struct Stand {
     /// The store keeps the hold until then at least, however soon the stand ends (`at_least`). Each
     /// guard that has the hold sets it for itself.
     pub(crate) keep_until: Option<Tick>,
-    /// Keeps writers of the enclosing write hold out, for a read hold inside of one (S-27).
+    /// Keeps writers of the enclosing write hold out, for a read hold inside of one.
+    // S-27.
     pub(crate) inside: Option<ReentryGuard>,
     /// Gone once the stand has ended or the hold is lost, and from the start where the next in line
     /// need not wait for that.
@@ -90,7 +93,8 @@ impl Stand {
         }
     }
 
-    /// Passes the hold to the next in the local line, if S-14 allows it and somebody is there.
+    /// Passes the hold to the next in the local line, if the rules allow it and somebody is there.
+    // S-14.
     fn hand_off(&mut self) -> bool {
         // Without a token to spare nobody was in line when the hold was taken: the usual case, told
         // without a look at the clock. And a hold that is being released is nobody's to pass on.
@@ -205,7 +209,8 @@ impl Stand {
         Instant::now() + self.keeper.timing.store_patience.min(left)
     }
 
-    /// Asks until there is an answer, for as long as the lease and the patience last (S-19).
+    /// Asks until there is an answer, for as long as the lease and the patience last.
+    // S-19.
     async fn ask_release(&self) -> Result<ReleaseReply, StoreError> {
         let timing = self.keeper.timing;
         let mut give_up = None;

@@ -3,12 +3,13 @@
 //! What makes it right:
 //!
 //! 1. The inner service is called *inside* the run of the guard: its `call` may do more than make a
-//!    future, and a lock that it takes there is re-entry as well (S-6).
+//!    future, and a lock that it takes there is re-entry as well.
 //! 2. The call is dropped before the guard, at the deadline or with the whole future: nothing of it
-//!    runs unprotected (S-13). A dropped guard is given back in the background (S-20).
+//!    runs unprotected. A dropped guard is given back in the background.
 //! 3. The release is over before the result is out, be it a panic, so that whoever acts on the result finds the
 //!    lock free. A store that does not answer holds the result up for no longer than
 //!    `release_timeout`; the releaser then goes on alone.
+// S-6, S-13, S-20.
 
 use std::fmt;
 use std::panic::Location;
@@ -221,8 +222,9 @@ impl Future for Releasing {
     }
 }
 
-/// S-13: a call that ended in time keeps its result, whatever its release finds, unless it is to
+/// A call that ended in time keeps its result, whatever its release finds, unless it is to
 /// hear of a loss.
+// S-13.
 fn judge(
     watch: &LockWatch,
     released: Result<(), LockError>,

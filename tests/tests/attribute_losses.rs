@@ -92,7 +92,8 @@ async fn what_is_not_enforced_needs_no_name() {
     assert_eq!(counted(&client, 0).await.unwrap(), 0);
     assert_eq!(contradicts(&client).await.unwrap(), 0);
     let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
-    assert_eq!(text.matches("runs without the lock").count(), 3, "{text}");
+    // One line a second for each of the two policies.
+    assert_eq!(text.matches("runs without the lock").count(), 2, "{text}");
     assert!(text.contains("empty") && text.contains("max_hold"), "{text}");
 
     let refused = |error: LockError| matches!(error, LockError::InvalidKey { .. });

@@ -129,6 +129,36 @@ fn files_are_of_readable_length() {
     }
 }
 
+/// The number of a rule (`S-14`) tells a reader of the code where to look, and a user nothing: it stands in
+/// comments and tests, and in no documentation.
+#[test]
+fn documentation_has_no_numbers_of_rules() {
+    let is_number = |text: &str| {
+        text.match_indices("S-").any(|(at, _)| {
+            let (before, after) = (text[..at].chars().next_back(), text[at + 2..].chars().next());
+            !before.is_some_and(char::is_alphanumeric) && after.is_some_and(|c| c.is_ascii_digit())
+        })
+    };
+    let mut lines_read = 0;
+    for folder in ["lock-macros", "lock-runtime", "lock-tower"] {
+        let src = root().join(folder).join("src");
+        let code = files(&src, "rs").into_iter().map(|file| (file, true));
+        let pages = files(&src, "md").into_iter().map(|file| (file, false));
+        for (file, is_code) in code.chain(pages) {
+            for (number, line) in fs::read_to_string(&file).unwrap().lines().enumerate() {
+                let line = line.trim_start();
+                let is_documentation =
+                    !is_code || line.starts_with("///") || line.starts_with("//!");
+                lines_read += usize::from(is_documentation);
+                let wrong = is_documentation && is_number(line);
+                assert!(!wrong, "{}:{}: {line}", file.display(), number + 1);
+            }
+        }
+    }
+    assert!(lines_read > 4_000, "only {lines_read} lines of documentation found");
+    assert!(is_number("/// Passed on (S-14).") && !is_number("/// an RS-232 port, S-curves"));
+}
+
 /// One name for the field, in every event and span.
 #[test]
 fn events_name_locks_by_one_field() {

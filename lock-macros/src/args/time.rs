@@ -7,8 +7,9 @@ use syn::{Expr, ExprLit, Lit};
 
 use super::{ungrouped, word};
 
-/// Shortest lease that renewals fit into, and the longest that the fencing counter outlives
-/// (S-10, S-23); the runtime refuses the same for leases it is given.
+/// Shortest lease that renewals fit into, and the longest that the fencing counter outlives;
+/// the runtime refuses the same for leases it is given.
+// S-10, S-23.
 const LEASES: std::ops::RangeInclusive<Duration> =
     Duration::from_millis(100)..=Duration::from_secs(24 * 60 * 60);
 

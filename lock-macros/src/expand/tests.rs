@@ -60,7 +60,7 @@ fn other_settings_are_other_arguments() {
         ",with_on_lost(crate::locks::OnLost::Finish)",
         "crate::locks::private::locked_or_skip(__lock_wanted,\
          crate::locks::private::with_guard(move|__lock_guard|asyncmove{",
-        "match&*__lock_guard{hold=>{hold.token();}}",
+        "lethold=__lock_guard;match&*hold{hold=>{hold.token();}}",
         "private::never::<()>()",
     ] {
         assert!(found.contains(part), "{part}\n{found}");

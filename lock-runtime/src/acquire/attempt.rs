@@ -20,8 +20,9 @@ pub(super) fn known_as(target: &Arc<Target>, owner: &OwnerId) -> Arc<Target> {
 }
 
 /// What was sent on behalf of one owner and what is known of its effect. Cleaned up unsettled, it has
-/// the releaser undo whatever took effect (S-21), and keeps the seat until that was sent: the next
+/// the releaser undo whatever took effect, and keeps the seat until that was sent: the next
 /// in line must not run into our own leftover.
+// S-21.
 pub(super) struct Attempt<'a> {
     contention: &'a Contention,
     /// The contention's target, as this owner knows it.
@@ -31,8 +32,9 @@ pub(super) struct Attempt<'a> {
     pub(super) in_flight: bool,
     /// A request's outcome is unknown, and it may take effect late.
     pub(super) unsettled: bool,
-    /// The owner has something in the store that has to be given up: a place (S-17), or a lock that
-    /// too few replicas know of (S-31).
+    /// The owner has something in the store that has to be given up: a place, or a lock that
+    /// too few replicas know of.
+    // S-17, S-31.
     pub(super) placed: bool,
 }
 
@@ -69,7 +71,8 @@ impl<'a> Attempt<'a> {
     }
 
     /// The owner has a place in the store from the next request on. If its future is then not polled, the
-    /// contenders beside it give that up (S-34).
+    /// contenders beside it give that up.
+    // S-34.
     pub(super) fn keep_place(&mut self) {
         if std::mem::replace(&mut self.placed, true) || self.target.kind() != LockKind::Fair {
             return;
@@ -83,7 +86,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// Notes as whom the store is asked. If its future is then not polled, those who pass it over give back
-    /// what it was granted (S-34).
+    /// what it was granted.
     pub(super) fn asks(&self) {
         if let Some(seat) = &self.seat {
             seat.asks_as(&self.owner);
@@ -119,7 +122,8 @@ impl<'a> Attempt<'a> {
 }
 
 impl Contention {
-    /// Gives back what a contender of the same lock may have been granted while it was not polled (S-34).
+    /// Gives back what a contender of the same lock may have been granted while it was not polled.
+    // S-34.
     pub(super) fn give_back_of(&self, owner: OwnerId) {
         let lease = self.options.lease().duration();
         let (target, label) = (Arc::clone(&self.target), self.seen.label().clone());

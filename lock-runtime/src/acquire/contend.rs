@@ -27,7 +27,8 @@ pub(super) struct Contender<'a> {
     contention: &'a Contention,
     attempt: Attempt<'a>,
     waiting: Waiting<'a>,
-    /// Kept while a reader asks, and until its hold is there to be joined (S-27).
+    /// Kept while a reader asks, and until its hold is there to be joined.
+    // S-27.
     turn: AskTurn,
     /// What the store last said of the holder, unless it has failed since.
     held: Option<Held>,
@@ -40,9 +41,11 @@ struct Held(Option<Duration>);
 /// What contending comes to.
 pub(super) enum Contended {
     Taken(LockGuard),
-    /// Another reader of this process has it now (S-27).
+    /// Another reader of this process has it now.
+    // S-27.
     ToJoin(ToJoin),
-    /// It was not polled, and others have gone on: line up again (S-34).
+    /// It was not polled, and others have gone on: line up again.
+    // S-34.
     PassedOver,
 }
 
@@ -121,9 +124,10 @@ impl<'a> Contender<'a> {
         }
     }
 
-    /// S-14: after a release that other processes heard of, one of them may go first. Also a caller
+    /// After a release that other processes heard of, one of them may go first. Also a caller
     /// that is not to wait spends these milliseconds: who listens need not wait any more, so "busy"
     /// would be a guess.
+    // S-14.
     async fn let_others_go_first(&mut self) {
         let Some(until) = self.head_start_end() else { return };
         if self.subscribe().await {
@@ -131,8 +135,9 @@ impl<'a> Contender<'a> {
         }
     }
 
-    /// S-14: after a notice, a process that had the lock lately gives a head start to those that did not.
+    /// After a notice, a process that had the lock lately gives a head start to those that did not.
     /// Otherwise the quickest processes would take it in turn and leave none to slower ones.
+    // S-14.
     async fn let_others_have_their_turn(&mut self) {
         let turns = self.waiting.turns_heard();
         if turns > 0 && self.note_turns_of_others(turns) {
@@ -194,7 +199,8 @@ impl<'a> Contender<'a> {
         }
     }
 
-    /// One request. `sent_at` is read before anything is written (S-8).
+    /// One request. `sent_at` is read before anything is written.
+    // S-8.
     async fn send(&mut self) -> (Result<AcquireReply, StoreError>, u32, Tick) {
         let options = &self.contention.options;
         let keeps_place = self.attempt.target.kind().has_places() && options.wait() != Wait::Never;
@@ -224,7 +230,8 @@ impl<'a> Contender<'a> {
         (reply, tokens, sent_at)
     }
 
-    /// A granted lock becomes a guard, unless the answer came after its own deadline (S-8).
+    /// A granted lock becomes a guard, unless the answer came after its own deadline.
+    // S-8.
     async fn granted(&mut self, token: FencingToken, tokens: u32, sent_at: Tick) -> Next {
         let Contention { engine, options, .. } = self.contention;
         let lease = options.lease();
@@ -284,7 +291,8 @@ impl<'a> Contender<'a> {
         }))
     }
 
-    /// Goes on as another owner, who may have to listen elsewhere (S-26).
+    /// Goes on as another owner, who may have to listen elsewhere.
+    // S-26.
     fn start_over(&mut self) {
         self.attempt.start_over();
         self.waiting.stop_listening();
@@ -313,7 +321,8 @@ impl<'a> Contender<'a> {
         Next::WaitForHolder(held)
     }
 
-    /// Nobody got it because several asked at once (S-29): a random pause breaks the tie.
+    /// Nobody got it because several asked at once: a random pause breaks the tie.
+    // S-29.
     async fn split(&mut self) -> Next {
         self.answered(false);
         if self.contention.options.wait() == Wait::Never {
@@ -326,7 +335,8 @@ impl<'a> Contender<'a> {
         Next::TryAgain
     }
 
-    /// Taken, but too few replicas know (S-31): given back and tried again while the wait lasts.
+    /// Taken, but too few replicas know: given back and tried again while the wait lasts.
+    // S-31.
     async fn not_replicated(&mut self, acked: u32) -> Next {
         // Whatever ends us gives it back before the next in line goes on.
         self.attempt.placed = true;
@@ -345,7 +355,8 @@ impl<'a> Contender<'a> {
         Next::TryAgain
     }
 
-    /// S-33: what may pass is tried again while patience and wait last; the rest is returned.
+    /// What may pass is tried again while patience and wait last; the rest is returned.
+    // S-33.
     async fn failed(&mut self, error: StoreError) -> Next {
         if error.kind() == StoreErrorKind::WrongType {
             let key = self.contention.target.key().to_string();
@@ -371,7 +382,8 @@ impl<'a> Contender<'a> {
         self.waiting.subscribe(&self.attempt.target).await
     }
 
-    /// Sleeps until the first of: a notice, the holder's end, the poll cap, our own limit (S-15).
+    /// Sleeps until the first of: a notice, the holder's end, the poll cap, our own limit.
+    // S-15.
     async fn wait(&mut self, Held(remaining): Held) {
         let cap = self.waiting.poll_cap();
         // A few milliseconds late on purpose: at the very end the key may still be there.

@@ -1,4 +1,5 @@
-//! Re-entry: what encloses the caller, and what that means for the lock that it wants (S-6, S-27).
+//! Re-entry: what encloses the caller, and what that means for the lock that it wants.
+// S-6, S-27.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -17,12 +18,14 @@ use crate::scope::{self, Around};
 use crate::stand::Stand;
 use crate::store::{LockKind, Target};
 
-/// What around the caller concerns a lock that it wants (S-6).
+/// What around the caller concerns a lock that it wants.
+// S-6.
 pub(super) enum Enclosing {
     Nothing,
     /// A hold that covers it.
     Same(Around),
-    /// The write side, where the read side is wanted (S-27).
+    /// The write side, where the read side is wanted.
+    // S-27.
     Writer(Around),
     /// A hold that it would wait for.
     InTheWay(&'static str),
@@ -69,8 +72,9 @@ pub(super) fn enclosing(engine: &Engine, target: &Arc<Target>) -> Enclosing {
     }
 }
 
-/// S-6: a count in memory and no round trip, unless a fixed lease has to be made longer first. Looks at
+/// A count in memory and no round trip, unless a fixed lease has to be made longer first. Looks at
 /// the clock once: that is a fifth of its time.
+// S-6.
 pub(super) fn re_enter(stand: Arc<Stand>, reentry: ReentryGuard, options: &LockOptions) -> Started {
     let hold = &stand.hold;
     let now = match hold.check() {
@@ -97,7 +101,8 @@ pub(super) fn re_enter(stand: Arc<Stand>, reentry: ReentryGuard, options: &LockO
     }))
 }
 
-/// Goes inside of the hold around the caller, if that is free for `wanted` (S-6).
+/// Goes inside of the hold around the caller, if that is free for `wanted`.
+// S-6.
 pub(super) fn enter(
     around: &Around,
     engine: &Engine,

@@ -1,4 +1,5 @@
-//! Lining up at the gate, before the store is asked (S-14).
+//! Lining up at the gate, before the store is asked.
+// S-14.
 
 use tokio::time::{Instant, timeout_at};
 
@@ -74,8 +75,9 @@ impl Contention {
         }
     }
 
-    /// Waits for the turn, with a look at whoever goes before now and then (S-34); `None` if it has not
+    /// Waits for the turn, with a look at whoever goes before now and then; `None` if it has not
     /// come by then.
+    // S-34.
     async fn wait_in_line(
         &self,
         mut ticket: Ticket<Stand>,

@@ -1,5 +1,6 @@
-//! A wait that lasts is logged (S-36): it may be two locks in opposite orders, or a task that waits for
+//! A wait that lasts is logged: it may be two locks in opposite orders, or a task that waits for
 //! itself, which no error ends.
+// S-36.
 
 use std::future::poll_fn;
 use std::pin::pin;

@@ -24,7 +24,8 @@ impl Contention {
 
 impl Engine {
     /// What `asking` the store about this lock comes to, unless it would take time. Given up half way,
-    /// what it took is given back (S-21).
+    /// what it took is given back.
+    // S-21.
     pub(super) async fn look<T>(
         &self,
         target: &Arc<Target>,

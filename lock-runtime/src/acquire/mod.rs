@@ -2,13 +2,14 @@
 //!
 //! Every kind goes through [`Acquire`]. The order at each joint is what makes it right:
 //!
-//! - The seat at the gate comes first: one task per key and process talks to the store (S-14).
-//! - The first try never subscribes: an uncontended lock costs one round trip (S-16).
-//! - Then register, check, wait (S-15): a release between the refusal and the subscription is
+//! - The seat at the gate comes first: one task per key and process talks to the store.
+//! - The first try never subscribes: an uncontended lock costs one round trip.
+//! - Then register, check, wait: a release between the refusal and the subscription is
 //!   found by the second try, one after it is found by the subscription. A notice is a hint; the
 //!   store is asked again. Every sleep is bounded by the holder's lease and the poll cap, so a lost
 //!   notice costs time and nothing else.
-//! - What was sent and not answered is undone ([`Attempt`], S-21), whatever makes us stop.
+//! - What was sent and not answered is undone ([`Attempt`]), whatever makes us stop.
+// S-14, S-16, S-15, S-21.
 
 mod attempt;
 mod contend;
@@ -55,7 +56,8 @@ use crate::store::Target;
 pub(crate) struct Engine {
     pub(crate) keeper: Arc<Keeper>,
     pub(crate) gates: Arc<Gates<Stand>>,
-    /// The client's uuid (S-4).
+    /// The client's uuid.
+    // S-4.
     pub(crate) id: Uuid,
     /// The same as text.
     pub(crate) uuid: Arc<str>,
@@ -85,7 +87,7 @@ impl fmt::Debug for Engine {
 /// # Cancel safety
 ///
 /// Dropping it gives up the place in line and leaves nothing in the store longer than one round
-/// trip: a lock that was granted meanwhile is given back in the background (S-21).
+/// trip: a lock that was granted meanwhile is given back in the background.
 ///
 /// # Futures that are not polled
 ///
@@ -101,11 +103,13 @@ impl fmt::Debug for Engine {
 /// # Panics
 ///
 /// If it is polled after it has completed.
+// S-21.
 #[must_use = "futures do nothing unless polled"]
 pub struct Acquire(State);
 
 enum State {
-    /// Not polled yet. Whether it is re-entry depends on where it is polled (S-6).
+    /// Not polled yet. Whether it is re-entry depends on where it is polled.
+    // S-6.
     Start(Wanted),
     Failed(LockError),
     UnderWay(Acquiring),
@@ -238,7 +242,7 @@ struct Contention {
     target: Arc<Target>,
     options: LockOptions,
     permits: u32,
-    /// Its place inside of the write hold around it, if it wants the read side (S-27). Waiting there does
+    /// Its place inside of the write hold around it, if it wants the read side. Waiting there does
     /// not keep the write hold: once that has ended, the read waits as any other.
     inside: Mutex<Option<ReentryGuard>>,
     started: Instant,
@@ -300,7 +304,7 @@ impl Contention {
         }
     }
 
-    /// What `look` says of its place inside of the write hold around it, if it has one (S-27).
+    /// What `look` says of its place inside of the write hold around it, if it has one.
     fn inside<T>(&self, look: impl FnOnce(&ReentryGuard) -> T) -> Option<T> {
         self.inside_cell().as_ref().map(look)
     }
@@ -353,7 +357,8 @@ impl Contention {
         }
     }
 
-    /// True if this failure ends the acquisition (S-33).
+    /// True if this failure ends the acquisition.
+    // S-33.
     fn gives_up_on(&self, error: &StoreError) -> bool {
         !error.kind().is_transient() || self.is_out_of_patience()
     }
@@ -409,8 +414,9 @@ impl Contention {
         LockError::Busy { key: self.target.key().to_string(), reason, holder_remaining }
     }
 
-    /// A store that cannot be asked is never taken for a busy lock (S-33). One that has not answered
+    /// A store that cannot be asked is never taken for a busy lock. One that has not answered
     /// since this wait began gets a moment to do so.
+    // S-33.
     async fn timed_out_in_line(&self) -> LockError {
         let gates = &self.engine.gates;
         if let Some((_, error)) = gates.failing(&self.target) {

@@ -1,7 +1,8 @@
-//! Working a count-down latch, and waiting for it to open (S-30).
+//! Working a count-down latch, and waiting for it to open.
 //!
 //! Nothing is held, so nothing has to be undone. Waiting tasks line up at the gate as for a lock;
 //! the first asks for all of them, and whoever was in line before it asked may believe its answer.
+// S-30.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

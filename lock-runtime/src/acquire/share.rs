@@ -1,4 +1,4 @@
-//! Readers of one process share one hold of the read side (S-27).
+//! Readers of one process share one hold of the read side.
 //!
 //! Joining a hold that was taken or asked about a moment ago costs nothing. After that, one of those
 //! who want to join asks the store whether a writer waits, for all of them: otherwise a stream of
@@ -16,8 +16,9 @@
 //! 3. Whoever waits for somebody else's answer takes it as his own if it was asked for after he
 //!    came: nobody waits for more than two answers.
 //! 4. A turn to ask lasts for one request. Whoever sleeps in between, or is gone, is in nobody's way;
-//!    one that takes a second is left to who has it, and the next in line asks (S-34). Who has waited for
+//!    one that takes a second is left to who has it, and the next in line asks. Who has waited for
 //!    turns for longer than answers take asks without one.
+// S-27, S-34.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -148,7 +149,8 @@ impl Readers {
         told
     }
 
-    /// Leaves the turn to whoever has it: he is asleep, or the store is slow (S-34). The others start anew.
+    /// Leaves the turn to whoever has it: he is asleep, or the store is slow. The others start anew.
+    // S-34.
     fn pass_over(&self, terms: &Terms, asleep: &Arc<tokio::sync::Mutex<Told>>) {
         let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
         if turns.get(terms).is_some_and(|told| told.as_ptr() == Arc::as_ptr(asleep)) {

@@ -58,7 +58,8 @@ impl<'a> Waiting<'a> {
         }
     }
 
-    /// Notes that the store has failed. True if that ends the wait (S-33).
+    /// Notes that the store has failed. True if that ends the wait.
+    // S-33.
     pub(super) fn failed(&mut self, error: &StoreError, seat: Option<&Seat<Stand>>) -> bool {
         let patience = self.timing().store_patience;
         let out_of_patience = self.failing_for() >= patience;
@@ -128,16 +129,18 @@ impl<'a> Waiting<'a> {
         u32::try_from(turns).unwrap_or(u32::MAX)
     }
 
-    /// The longest sleep between two questions, not quite the same for everybody (S-15). Shorter for who
+    /// The longest sleep between two questions, not quite the same for everybody. Shorter for who
     /// hears nothing: a subscription that failed is tried again with the next question.
+    // S-15.
     pub(super) fn poll_cap(&self) -> Duration {
         let cap = self.timing().poll_cap;
         let cap = if self.listens() { cap } else { cap.min(UNHEARD) };
         cap.mul_f64(0.8 + 0.4 * fastrand::f64())
     }
 
-    /// Sleeps until the first of: a notice, so long, our own limit, the client's end (S-15), or a caller
-    /// that does not wait and wants the store asked (S-33).
+    /// Sleeps until the first of: a notice, so long, our own limit, the client's end, or a caller
+    /// that does not wait and wants the store asked.
+    // S-15, S-33.
     pub(super) async fn nap(&mut self, most: Duration, seat: Option<&Seat<Stand>>) {
         self.contention.seen.waits();
         let nap = tokio::time::sleep(self.time_left(most));

@@ -95,7 +95,8 @@ impl Default for LockClientBuilder {
 }
 
 impl LockClientBuilder {
-    /// Put in front of every name: `shop` makes `order:42` the lock `shop:order:42` (S-2).
+    /// Put in front of every name: `shop` makes `order:42` the lock `shop:order:42`.
+    // S-2.
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = Some(namespace.into());
         self
@@ -123,23 +124,26 @@ impl LockClientBuilder {
     }
 
     /// The longest sleep of a waiter between two attempts, jittered by a fifth. It bounds what a
-    /// lost notice costs (S-15); shorter asks the store more often. Default: 5 s.
+    /// lost notice costs; shorter asks the store more often. Default: 5 s.
     /// A waiter that could not subscribe asks about once a second.
+    // S-15.
     pub fn poll_cap(mut self, cap: Duration) -> Self {
         self.timing.poll_cap = cap;
         self
     }
 
     /// How long the store keeps the place of a waiter who gives no sign of life: in the queue of a
-    /// fair lock, among announced writers (S-26, S-27). Refreshed at a third. It is how long dead
+    /// fair lock, among announced writers. Refreshed at a third. It is how long dead
     /// waiters hold up a line, all together. Default: 5 s.
+    // S-26, S-27.
     pub fn waiter_lease(mut self, lease: Duration) -> Self {
         self.timing.waiter_lease = lease;
         self
     }
 
     /// How long tasks of this process may pass a hold among themselves before other processes get a
-    /// chance (S-14). Longer is faster here and slower elsewhere; zero ends hand-off. Default: 5 ms.
+    /// chance. Longer is faster here and slower elsewhere; zero ends hand-off. Default: 5 ms.
+    // S-14.
     pub fn handoff_window(mut self, window: Duration) -> Self {
         self.timing.handoff_window = window;
         self
@@ -167,13 +171,15 @@ impl LockClientBuilder {
     }
 
     /// How many tasks may wait for locks in this client before others get
-    /// [`LockError::Busy`] (S-18). Default: 131 072.
+    /// [`LockError::Busy`]. Default: 131 072.
+    // S-18.
     pub fn max_waiters(mut self, max_waiters: usize) -> Self {
         self.max_waiters = max_waiters;
         self
     }
 
-    /// The clock that leases are measured on, in place of the store's; for tests (S-11).
+    /// The clock that leases are measured on, in place of the store's; for tests.
+    // S-11.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = Some(clock);
         self

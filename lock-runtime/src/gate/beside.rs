@@ -1,7 +1,8 @@
-//! Contenders side by side: their line is in the store, and a gate only counts them (S-18, S-26).
+//! Contenders side by side: their line is in the store, and a gate only counts them.
 //!
 //! Of those that have a place in that line it knows how to give it up, so that the place of one that
-//! nobody polls does not keep the others (S-34).
+//! nobody polls does not keep the others.
+// S-18, S-26, S-34.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -24,8 +25,9 @@ pub(super) struct Place {
 type GiveUp = Box<dyn FnOnce() + Send>;
 
 impl<H> Gates<H> {
-    /// Lets in a contender who lines up in the store and not here, if there is room (S-18) or it was
+    /// Lets in a contender who lines up in the store and not here, if there is room or it was
     /// admitted already.
+    // S-18.
     pub(crate) fn enter_beside(
         self: &Arc<Self>,
         target: &Arc<Target>,

@@ -1,4 +1,4 @@
-//! Signs of life: what keeps a future that nobody polls from holding up the others (S-34).
+//! Signs of life: what keeps a future that nobody polls from holding up the others.
 //!
 //! Whoever waits here or contends proves every [`SIGN_OF_LIFE`] that it is polled, by a timer of its
 //! own. Who stands in line looks at the seat with the same timer: one whose turn has come, one that
@@ -7,6 +7,7 @@
 //!
 //! A turn that was not taken is taken back. A seat that is in use becomes void and the next gets a new
 //! one: exclusion is the store's matter, so two contenders of one process cost a request and nothing else.
+// S-34.
 
 use std::future::poll_fn;
 use std::pin::pin;

@@ -1,22 +1,23 @@
-//! Who in this process waits for which key (S-14).
+//! Who in this process waits for which key.
 //!
 //! A key has one gate per client. Whoever is inside owns its [`Seat`]: the right to contend for the
 //! key in the store, and later the place of the holder. Everybody else lines up outside, first in
 //! first out, so that one contender per key and process goes to the store, however many tasks wait.
 //!
-//! A future that nobody polls keeps the others for a second (S-34): see [`life`].
+//! A future that nobody polls keeps the others for a second: see [`life`].
 //!
 //! # Invariants
 //!
 //! 1. A gate is in the map exactly while its seat exists or others are to go first; a line forms
 //!    only behind an existing seat.
 //! 2. A seat is never lost: dropping it, wherever it is, lets the next in line in. A turn that was
-//!    given to a waiter who is gone comes back as a dropped seat or payload (S-17).
+//!    given to a waiter who is gone comes back as a dropped seat or payload.
 //! 3. A line is served from the front, and leaving it takes effect at once. A waiter that was passed
-//!    over stands in no line until it is polled, and then where it stood before (S-34).
+//!    over stands in no line until it is polled, and then where it stood before.
 //! 4. Nothing foreign runs under a shard's mutex: payloads and wakers are dropped or called after it
 //!    is unlocked, because they come back here.
-//! 5. Of the seats that a gate has had, one is valid. The others change nothing (S-34).
+//! 5. Of the seats that a gate has had, one is valid. The others change nothing.
+// S-14, S-34, S-17.
 
 mod beside;
 mod life;
@@ -50,10 +51,12 @@ use crate::store::{OwnerId, Target};
 /// Number of maps that keys are spread over.
 const SHARDS: usize = 32;
 
-/// Most gates of a shard that are kept only because other processes are still to have their turns (S-14).
+/// Most gates of a shard that are kept only because other processes are still to have their turns.
+// S-14.
 const MOST_UNUSED: usize = 16;
 
-/// Most fencing tokens reserved with one acquire, hence most local hand-offs in a row (S-14).
+/// Most fencing tokens reserved with one acquire, hence most local hand-offs in a row.
+// S-14.
 pub(crate) const MAX_TOKEN_BLOCK: u32 = 256;
 
 /// All gates of one client. `H` is what is handed over with a hold.
@@ -100,7 +103,8 @@ struct Gate<H> {
     line: BTreeMap<u64, InLine<H>>,
     /// What the last hold leaves to other processes, if they were waiting when it was released.
     others_first: Option<OthersFirst>,
-    /// As whom the contender asks the store: what it is granted while it is not polled (S-34).
+    /// As whom the contender asks the store: what it is granted while it is not polled.
+    // S-34.
     asking: Option<OwnerId>,
     /// Since when the store has been failing whoever has the seat, and how.
     failing: Option<(Instant, StoreError)>,
@@ -108,7 +112,8 @@ struct Gate<H> {
     holder_ends: Option<Instant>,
     /// How many hand-offs the holds of this gate have used of late: what the next may use.
     appetite: u32,
-    /// Who contends side by side, in no line of ours: the store keeps one (S-26).
+    /// Who contends side by side, in no line of ours: the store keeps one.
+    // S-26.
     beside: usize,
     /// Of those, who has a place in the store's line, in the order in which they lined up there.
     places: BTreeMap<u64, Place>,
@@ -276,7 +281,8 @@ impl<H> Gates<H> {
         Seat::new(Arc::clone(self), Arc::clone(target), number, place)
     }
 
-    /// Holds back whoever asks the store next from here (S-14).
+    /// Holds back whoever asks the store next from here.
+    // S-14.
     fn let_others_first(&self, target: &Arc<Target>, others_first: OthersFirst) {
         let mut shard = self.shard(target);
         shard.sweep();

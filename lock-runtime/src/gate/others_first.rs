@@ -1,9 +1,10 @@
-//! What a process leaves to others after a hold that they waited for (S-14).
+//! What a process leaves to others after a hold that they waited for.
 //!
 //! A release and the next acquire on one connection would always beat other processes, and processes that
 //! ask quickly when a lock comes free would always beat slower ones. So a process that releases a lock
 //! notes how many others heard of it. Until it has heard of as many turns of others, it gives them a head
 //! start each time that the lock comes free.
+// S-14.
 
 use std::time::Duration;
 

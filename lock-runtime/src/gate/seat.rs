@@ -48,7 +48,8 @@ impl<H> Seat<H> {
         self.place
     }
 
-    /// True if others have gone on since, because its contender was not polled (S-34).
+    /// True if others have gone on since, because its contender was not polled.
+    // S-34.
     pub(crate) fn is_passed_over(&self) -> bool {
         match self.beside {
             true => self.has_lost_place(),
@@ -57,7 +58,8 @@ impl<H> Seat<H> {
     }
 
     /// Notes as whom its contender asks the store. If that is then not polled and passed over, what it was
-    /// granted is given back (S-34).
+    /// granted is given back.
+    // S-34.
     pub(crate) fn asks_as(&self, owner: &OwnerId) {
         self.with(|gate| gate.asking = Some(owner.clone()));
     }
@@ -87,10 +89,11 @@ impl<H> Seat<H> {
         }
     }
 
-    /// How many fencing tokens to reserve: what the line can use (S-23).
+    /// How many fencing tokens to reserve: what the line can use.
     ///
     /// The line's length alone says too little when the same tasks come back at once, so a gate
     /// whose last holds were handed on more often gets twice that.
+    // S-23.
     pub(crate) fn tokens_wanted(&self) -> u32 {
         self.with(|gate| {
             let line = u32::try_from(gate.line.len()).unwrap_or(MAX_TOKEN_BLOCK);
@@ -138,7 +141,8 @@ impl<H> Seat<H> {
     }
 
     /// Notes that the store has failed what it was asked at `asked_at`, and ends the wait of everybody in line who has put up with
-    /// that for `patience`: each has its own, not one after the other (S-33).
+    /// that for `patience`: each has its own, not one after the other.
+    // S-33.
     pub(crate) fn failed(&self, error: &StoreError, asked_at: Instant, patience: Duration) {
         let now = Instant::now();
         let since = self.with(|gate| {
@@ -200,7 +204,8 @@ impl<H> Seat<H> {
         Ok(())
     }
 
-    /// Leaves after a release that so many `others` heard of: they may go first (S-14).
+    /// Leaves after a release that so many `others` heard of: they may go first.
+    // S-14.
     pub(crate) fn leave(self, others: u32) {
         let others_first = (others > 0).then(|| OthersFirst::from_now(others));
         match (&self.inside, others_first) {

@@ -28,7 +28,8 @@ pub(super) struct Waiter<H> {
     pub(super) number: u64,
     pub(super) since: Instant,
     pub(super) lease: Lease,
-    /// How many replicas are to know of its hold (S-31).
+    /// How many replicas are to know of its hold.
+    // S-31.
     pub(super) replicas: u32,
     slot: Mutex<Slot<H>>,
 }
@@ -38,7 +39,8 @@ struct Slot<H> {
     waker: Option<Waker>,
 }
 
-/// A turn is in here from when it comes until the waiter is polled, and can be taken back (S-34).
+/// A turn is in here from when it comes until the waiter is polled, and can be taken back.
+// S-34.
 enum State<H> {
     Waiting,
     Given(Turn<H>),

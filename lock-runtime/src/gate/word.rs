@@ -1,8 +1,9 @@
 //! What the store says of a lock to the task inside its gate, for callers that do not wait there.
 //!
-//! Such a caller must not take a contender for a holder: the store may be away, and the lock free (S-33).
+//! Such a caller must not take a contender for a holder: the store may be away, and the lock free.
 //! So it listens for the store's next answer to that task, which is woken for it if it sleeps. That
 //! keeps the order of the line, and one question answers for all who listen.
+// S-33.
 
 use tokio::sync::oneshot;
 use tokio::time::Instant;

@@ -30,7 +30,7 @@ use crate::store::{Ownership, RenewRequest};
 ///
 /// The store keeps the lock for a *lease*; the watchdog renews it while the guard lives, unless the
 /// lease is fixed. When the lease passes without a confirmed renewal, or the store says that
-/// somebody else owns the key, the hold is *lost* (S-12): from then on the guard protects nothing.
+/// somebody else owns the key, the hold is *lost*: from then on the guard protects nothing.
 /// [`run`](Self::run) is the way to work under it, because it stops the work at that moment.
 ///
 /// Dropping the guard gives the lock back in the background, without blocking;
@@ -52,6 +52,7 @@ use crate::store::{Ownership, RenewRequest};
 /// # Ok::<_, lock_runtime::LockError>(()) })?;
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
+// S-12.
 #[must_use = "the lock is given back as soon as the guard is dropped"]
 #[clippy::has_significant_drop]
 pub struct LockGuard {
@@ -64,7 +65,8 @@ pub struct LockGuard {
     pub(crate) of_a_look: bool,
 }
 
-/// A re-entry (S-6). Dropping it steps back.
+/// A re-entry. Dropping it steps back.
+// S-6.
 struct Nested {
     keeper: Arc<Keeper>,
     /// Dropped after the count is right: the next in line may then be inside.
@@ -128,8 +130,9 @@ impl LockGuard {
         &self.stand.hold
     }
 
-    /// Notes for a read hold that it is inside of a write hold (S-27). Only for a guard that is alone on
+    /// Notes for a read hold that it is inside of a write hold. Only for a guard that is alone on
     /// its hold, as a read inside of a write is.
+    // S-27.
     pub(crate) fn set_inside(&mut self, inside: ReentryGuard) {
         if let Some(stand) = Arc::get_mut(&mut self.stand) {
             stand.inside = Some(inside);
@@ -148,7 +151,8 @@ impl LockGuard {
         self.hold().target.key()
     }
 
-    /// The fencing token of this hold; the same for every nested guard (S-23).
+    /// The fencing token of this hold; the same for every nested guard.
+    // S-23.
     #[must_use]
     pub fn token(&self) -> FencingToken {
         self.stand.token
@@ -191,7 +195,7 @@ impl LockGuard {
 
     /// Waits until the hold is lost, and says how.
     ///
-    /// Needs no network: the deadline is watched here (S-12).
+    /// Needs no network: the deadline is watched here.
     ///
     /// # Cancel safety
     ///
@@ -207,6 +211,7 @@ impl LockGuard {
     /// }
     /// # }
     /// ```
+    // S-12.
     pub async fn lost(&self) -> LockError {
         self.watch().lost().await
     }
@@ -214,12 +219,12 @@ impl LockGuard {
     /// Runs `future` for as long as the hold is valid.
     ///
     /// Every poll checks the deadline, before and after. Once the hold is lost, `future` is dropped, at
-    /// the deadline and without help from the store, and the result is [`LockError::Lost`] (S-13). So it
+    /// the deadline and without help from the store, and the result is [`LockError::Lost`]. So it
     /// is when the last poll blocks past the deadline: the value comes too late, and is dropped. With
     /// [`OnLost::Finish`] it is let finish, and the loss is reported in place of its value.
     ///
     /// An acquire of the same lock by anything that `future` calls is re-entry: no round trip, the
-    /// same fencing token (S-6). Re-entries side by side, as in `join!`, wait for each other within
+    /// same fencing token. Re-entries side by side, as in `join!`, wait for each other within
     /// their own `wait`, in order; only reads share. What runs under a re-entry may re-enter in turn
     /// without waiting. A guard that nothing is run under does not count as enclosing: after
     /// `let a = lock.lock().await?`, a second `lock.lock()` beside it waits until `a` is gone.
@@ -248,6 +253,7 @@ impl LockGuard {
     /// # Ok::<_, lock_runtime::LockError>(()) })?;
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
+    // S-13, S-6.
     pub fn run<F: Future>(&self, future: F) -> Run<'_, F> {
         Run::new(self, future)
     }
@@ -268,12 +274,13 @@ impl LockGuard {
     ///
     /// - [`LockError::InvalidOptions`] if `lease` is below 100 ms or above 24 h.
     /// - [`LockError::Lost`] if the hold is lost.
-    /// - [`LockError::Store`] if the store did not answer; the deadline is then what it was (S-9).
+    /// - [`LockError::Store`] if the store did not answer; the deadline is then what it was.
     ///
     /// # Cancel safety
     ///
     /// Dropped half way, the store may keep the lock longer than [`remaining`](Self::remaining)
     /// says; a release ends it all the same.
+    // S-9.
     pub async fn extend(&self, lease: Duration) -> Result<(), LockError> {
         check_lease(lease)?;
         check_runtime()?;
@@ -303,7 +310,7 @@ impl LockGuard {
     /// Gives the lock back and waits for the store's word.
     ///
     /// Where tasks of this process wait in line, the hold may pass to the first of them without a
-    /// round trip (S-14). A nested guard only steps back to the one around it. If the store does not
+    /// round trip. A nested guard only steps back to the one around it. If the store does not
     /// answer, the releaser goes on trying after this returns. Before
     /// [`at_least`](crate::LockOptionsBuilder::at_least) has passed, the lock is not freed but left to
     /// end by then.
@@ -329,6 +336,7 @@ impl LockGuard {
     /// # Ok::<_, lock_runtime::LockError>(()) })?;
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
+    // S-14.
     pub fn release(self) -> Release {
         Release(ReleaseState::Start(self))
     }

@@ -11,7 +11,7 @@ use super::run::{Started, Watch};
 use crate::error::LockError;
 
 pin_project! {
-    /// Something that is polled only while a hold is valid, and dropped when it is lost (S-13): what
+    /// Something that is polled only while a hold is valid, and dropped when it is lost: what
     /// [`LockGuard::run`] is made of, for hand-written futures and streams that keep their guard apart.
     ///
     /// # Examples
@@ -31,6 +31,7 @@ pin_project! {
     ///     lookup.as_mut().poll_with(guard, cx, |lookup, cx| lookup.poll(cx))
     /// }
     /// ```
+    // S-13.
     pub struct Protected<B> {
         #[pin]
         body: Option<B>,
@@ -63,7 +64,7 @@ impl<B> Protected<B> {
 
     /// Polls the body under `guard`, which has to be the same each time.
     ///
-    /// Inside, an acquire of the guard's lock is re-entry (S-6). If nothing comes of it, the task is
+    /// Inside, an acquire of the guard's lock is re-entry. If nothing comes of it, the task is
     /// also woken when the hold is lost. Polled on after the body is gone it stays pending.
     ///
     /// # Errors
@@ -76,6 +77,7 @@ impl<B> Protected<B> {
     /// # Cancel safety
     ///
     /// It is a poll: nothing is under way between two of them but the body itself.
+    // S-6.
     pub fn poll_with<T>(
         self: Pin<&mut Self>,
         guard: &LockGuard,

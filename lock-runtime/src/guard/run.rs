@@ -1,4 +1,5 @@
-//! Running a body under a guard: polled while the hold is valid, dropped when it is lost (S-13).
+//! Running a body under a guard: polled while the hold is valid, dropped when it is lost.
+// S-13.
 
 use std::fmt;
 use std::pin::Pin;

@@ -1,4 +1,5 @@
-//! The keys and channels that belong to a lock's name, and the names that they leave to other locks (S-2).
+//! The keys and channels that belong to a lock's name, and the names that they leave to other locks.
+// S-2.
 
 use super::LockKey;
 
@@ -32,7 +33,8 @@ const PERMITS: &str = ":timeout";
 const READER: &str = ":rwlock_timeout:";
 
 impl LockKey {
-    /// The companion key `prefix:{name}`, in the same cluster slot as the name itself (S-2).
+    /// The companion key `prefix:{name}`, in the same cluster slot as the name itself.
+    // S-2.
     pub(crate) fn companion(&self, prefix: &str) -> String {
         let (open, close) = if self.0.contains('{') { ("", "") } else { ("{", "}") };
         [prefix, ":", open, &self.0, close].concat()

@@ -10,10 +10,11 @@ pub use self::part::{KeyPart, KeyPartWriter};
 use self::part::{MAX_PART_BYTES, shorten};
 use crate::error::LockError;
 
-/// Longest lock name in bytes, namespace included (S-1).
+/// Longest lock name in bytes, namespace included.
+// S-1.
 pub const MAX_KEY_BYTES: usize = 512;
 
-/// A checked lock name (S-1): UTF-8, 1 to 512 bytes, no control characters, and with braces only
+/// A checked lock name: UTF-8, 1 to 512 bytes, no control characters, and with braces only
 /// as one valid Redis hash tag. No name is what another lock calls a key of its own: names do not begin
 /// with `redisson_lock_token:` and the like, nor end with `:timeout` behind a hash tag.
 ///
@@ -29,6 +30,7 @@ pub const MAX_KEY_BYTES: usize = 512;
 /// assert_eq!(key.as_str(), "order:4%3A2");
 /// # Ok::<_, lock_runtime::LockError>(())
 /// ```
+// S-1.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LockKey(Arc<str>);
 
@@ -42,8 +44,9 @@ impl LockKey {
         Self::in_part(name.as_ref())?.whole()
     }
 
-    /// A name that a namespace may be put in front of, which makes some names good (S-2): to be checked
+    /// A name that a namespace may be put in front of, which makes some names good: to be checked
     /// as a [`whole`](Self::whole).
+    // S-2.
     fn in_part(name: &str) -> Result<Self, LockError> {
         check(name).map_err(|problem| invalid(name, problem))?;
         Ok(Self(Arc::from(name)))
@@ -75,7 +78,8 @@ impl LockKey {
         &self.0
     }
 
-    /// Puts a namespace in front: `shop` and `order:42` make `shop:order:42` (S-2).
+    /// Puts a namespace in front: `shop` and `order:42` make `shop:order:42`.
+    // S-2.
     pub(crate) fn in_namespace(&self, namespace: &str) -> Result<Self, LockError> {
         Self::new(format!("{namespace}:{}", self.0))
     }
@@ -200,13 +204,15 @@ pub struct LockKeyBuilder {
 
 impl LockKeyBuilder {
     /// Adds text as it is. Put a `:` between two parts: it is what escaped parts never contain,
-    /// so that different values cannot make the same key (S-3).
+    /// so that different values cannot make the same key.
+    // S-3.
     pub fn text(mut self, text: &str) -> Self {
         self.text.push_str(text);
         self
     }
 
-    /// Adds a value, escaped (S-3).
+    /// Adds a value, escaped.
+    // S-3.
     pub fn part<P: KeyPart + ?Sized>(mut self, part: &P) -> Self {
         let start = self.text.len();
         part.write_key_part(&mut KeyPartWriter::escaping(&mut self.text));
@@ -307,7 +313,8 @@ mod tests {
     }
 
     proptest! {
-        /// S-3: different values never make the same key, and every value makes a valid one.
+        /// Different values never make the same key, and every value makes a valid one.
+        // S-3.
         #[test]
         fn keys_are_injective(a in value(), b in value(), c in value(), d in value()) {
             let (left, right) = (pair(&a, &b).unwrap(), pair(&c, &d).unwrap());

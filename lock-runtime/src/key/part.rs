@@ -1,11 +1,13 @@
-//! Values in lock names: written as text, escaped, and shortened where they are long (S-3).
+//! Values in lock names: written as text, escaped, and shortened where they are long.
+// S-3.
 
 use std::fmt;
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
-/// Longest text that one [`KeyPart`] puts into a key before it is shortened to a hash (S-3).
+/// Longest text that one [`KeyPart`] puts into a key before it is shortened to a hash.
+// S-3.
 pub(super) const MAX_PART_BYTES: usize = 128;
 
 /// Replaces what was written since `start` by a readable prefix and a 128-bit hash.
@@ -78,7 +80,8 @@ pub trait KeyPart {
     fn write_key_part(&self, out: &mut KeyPartWriter<'_>);
 }
 
-/// Where a [`KeyPart`] writes its text. What is written gets escaped (S-3).
+/// Where a [`KeyPart`] writes its text. What is written gets escaped.
+// S-3.
 #[derive(Debug)]
 pub struct KeyPartWriter<'a> {
     out: &'a mut String,
@@ -127,7 +130,8 @@ impl fmt::Write for KeyPartWriter<'_> {
 }
 
 /// The characters that structure keys, hash tags and glob patterns, and whatever would be
-/// invisible in a log (S-3).
+/// invisible in a log.
+// S-3.
 fn needs_escape(c: char) -> bool {
     matches!(c, ':' | '{' | '}' | '%' | '*' | '?' | '[' | ']' | '\\')
         || c.is_whitespace()

@@ -6,10 +6,11 @@
 //!
 //! # Invariants
 //!
-//! 1. The deadline comes from before a request was sent, never from its reply (S-8), and moves
-//!    only forward and only on a confirmed success (S-9).
+//! 1. The deadline comes from before a request was sent, never from its reply, and moves
+//!    only forward and only on a confirmed success.
 //! 2. A hold that was seen lost stays lost, whatever a late reply says.
-//! 3. Unknown is not lost: only the passed deadline or a NotOwner answer is (S-9).
+//! 3. Unknown is not lost: only the passed deadline or a NotOwner answer is.
+// S-8, S-9.
 
 pub(crate) mod claim;
 pub(crate) mod keeper;
@@ -34,7 +35,8 @@ use crate::options::Lease;
 use crate::store::{OwnerId, Target};
 
 /// The end of a lease that was asked for at `sent_at`, with a margin for clocks that run at
-/// different speeds (S-8).
+/// different speeds.
+// S-8.
 pub(crate) fn deadline(sent_at: Tick, lease: Duration) -> Tick {
     let margin = lease / 100 + Duration::from_millis(2);
     sent_at.after(lease.saturating_sub(margin))
@@ -67,7 +69,8 @@ pub(crate) struct Hold {
     pub(crate) lease: Lease,
     /// Before the request that took it was sent.
     pub(crate) taken_at: Tick,
-    /// True if an earlier request for this owner may still take effect late (S-21).
+    /// True if an earlier request for this owner may still take effect late.
+    // S-21.
     pub(crate) unsettled: bool,
     clock: Clock,
     /// Nanoseconds of a [`Tick`].
@@ -167,7 +170,8 @@ impl Hold {
     }
 
     /// The time now, or why this hold is none any more. Declares the loss if the deadline has
-    /// passed: no network is needed for that (S-12).
+    /// passed: no network is needed for that.
+    // S-12.
     pub(crate) fn check(&self) -> Result<Tick, LossCause> {
         match self.state.load(Ordering::Acquire) {
             LOST_DEADLINE => Err(LossCause::Deadline),
@@ -313,7 +317,8 @@ impl Hold {
         id == 0 || self.reentries.is_inside(id)
     }
 
-    /// True if a re-entry is inside it or waits to be (S-6).
+    /// True if a re-entry is inside it or waits to be.
+    // S-6.
     pub(crate) fn has_reentries(&self) -> bool {
         self.reentries.any()
     }
@@ -337,7 +342,8 @@ impl Hold {
         !self.count_queued.load(Ordering::SeqCst) && !self.count_queued.swap(true, Ordering::SeqCst)
     }
 
-    /// It is handed to a waiter, and is nobody's until that is polled (S-34).
+    /// It is handed to a waiter, and is nobody's until that is polled.
+    // S-34.
     pub(crate) fn departs(&self) {
         self.count.store(0, Ordering::Release);
     }

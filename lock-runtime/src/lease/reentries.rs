@@ -1,4 +1,4 @@
-//! Which re-entries are inside one hold (S-6): side by side one at a time, in order.
+//! Which re-entries are inside one hold: side by side one at a time, in order.
 //!
 //! A re-entry is a guard on a hold that encloses the caller. Re-entries exclude each other inside the
 //! hold as they would without it: one is *inside*, the others wait in line. Reads share, and so do
@@ -7,14 +7,14 @@
 //!
 //! A waiter is told that its turn has come, and goes inside when it is polled. One that is not polled
 //! for [`TURN`] is passed over, and lines up again when it is polled; so is one that is inside and asks
-//! the store (S-34): see [`life`].
+//! the store: see [`life`].
 //!
 //! # Invariants
 //!
 //! 1. Of two re-entries inside that conflict, one is around the other.
 //! 2. A waiter stands behind every earlier one that it conflicts with, unless that one may be waiting
 //!    for a re-entry around the later one.
-//! 3. Leaving, from inside or from the line, tells the waiters whose turn it then is (S-17).
+//! 3. Leaving, from inside or from the line, tells the waiters whose turn it then is.
 //! 4. Wakers and what gives a grant back are called after the mutex is unlocked: they may come back here.
 
 mod life;
@@ -34,7 +34,7 @@ use super::Hold;
 use super::claim::Claim;
 use crate::store::LockKind;
 
-/// How long a turn waits for its waiter to be polled, and a waiter for one that asks the store (S-34).
+/// How long a turn waits for its waiter to be polled, and a waiter for one that asks the store.
 const TURN: Duration = Duration::from_secs(1);
 
 /// Calls the function it is given with the re-entries of the hold that enclose the caller, from the

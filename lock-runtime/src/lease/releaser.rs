@@ -1,9 +1,9 @@
-//! Gives back what was dropped: the one task that guards and cancelled acquires hand their holds to
-//! (S-20, S-21).
+//! Gives back what was dropped: the one task that guards and cancelled acquires hand their holds to.
 //!
 //! A job is repeated until the store has answered or the lease has passed by itself. Jobs go out
 //! at once and side by side, in the order in which they came, on the connection that carried the
 //! requests they undo.
+// S-20, S-21.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -36,7 +36,8 @@ pub(crate) struct ReleaseJob {
     /// When the store forgets the hold by itself.
     pub(crate) until: Tick,
     /// True if a request that takes this hold may still be under way on another connection: then
-    /// "not the owner" may only mean "not yet", and the release is sent once more later (S-21).
+    /// "not the owner" may only mean "not yet", and the release is sent once more later.
+    // S-21.
     pub(crate) unsettled: bool,
     /// True if it was asked for before, so that "not the owner" may be our own doing.
     pub(crate) repeated: bool,

@@ -1,13 +1,14 @@
-//! Keeps holds alive: one task for all of a client's holds, renewing what is due in batches (S-10).
+//! Keeps holds alive: one task for all of a client's holds, renewing what is due in batches.
 //!
 //! Every live hold is in one queue, ordered by when something is to be done about it: a renewal,
 //! or, for holds that are not renewed, their end. The task looks at least once a second, because
-//! its timers stop with the machine and the deadline clock does not (S-11).
+//! its timers stop with the machine and the deadline clock does not.
 //!
-//! A renewal never waits for an earlier one (S-9). A hold is due again after a third of its lease from
+//! A renewal never waits for an earlier one. A hold is due again after a third of its lease from
 //! when its last confirmed renewal was sent, after a sixth without an answer, and after a tenth once
 //! there is an error. An answer counts for as long as the deadline has not passed, so several renewals
 //! of one hold may be under way: a few, or a store that is away would pile them up.
+// S-10, S-11, S-9.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,7 +38,8 @@ const HEARTBEAT: Duration = Duration::from_secs(1);
 /// The shortest, so that holds which fall due one by one are renewed together.
 const GATHER: Duration = Duration::from_millis(5);
 
-/// How long a changed hold count may stand before it is shown; shorter nesting costs nothing (S-6).
+/// How long a changed hold count may stand before it is shown; shorter nesting costs nothing.
+// S-6.
 const SHOW_COUNT_AFTER: Duration = Duration::from_millis(50);
 
 /// The queue of holds that the task works through.
@@ -374,15 +376,8 @@ async fn show_counts(store: Arc<dyn Store>, counts: Vec<CountRequest>) {
 /// Tells what is wrong with so many holds, of which it names the first: a batch has hundreds.
 fn log_first(holds: &[Arc<Hold>], error: Option<&StoreError>, what: &'static str) {
     let Some(first) = holds.first() else { return };
-    let error = error.map(tracing::field::display);
-    log_lock!(
-        warn,
-        first.target.key(),
-        first.seen.label(),
-        lock.holds = holds.len(),
-        error,
-        "{what}"
-    );
+    let (label, error) = (first.seen.label(), error.map(tracing::field::display));
+    log_lock!(warn, first.target.key(), label, lock.holds = holds.len(), error, "{what}");
 }
 
 impl Queue {

@@ -33,11 +33,14 @@ words! {
     AcquireOutcome {
         /// The store granted it. Of a count-down latch: it opened.
         Acquired = "acquired",
-        /// A task of this process passed its hold on; the store was not asked (S-14).
+        /// A task of this process passed its hold on; the store was not asked.
+        // S-14.
         HandedOver = "handed_over",
-        /// A reader joined the hold that readers of this process share (S-27).
+        /// A reader joined the hold that readers of this process share.
+        // S-27.
         Joined = "joined",
-        /// A hold around the caller was entered again (S-6).
+        /// A hold around the caller was entered again.
+        // S-6.
         Reentered = "reentered",
         /// The wait ran out.
         Timeout = "timeout",
@@ -56,7 +59,8 @@ words! {
         WouldDeadlock = "would_deadlock",
         /// The name is in use as something else.
         Collision = "collision",
-        /// Too few replicas knew of it (S-31).
+        /// Too few replicas knew of it.
+        // S-31.
         NotReplicated = "not_replicated",
         /// The client was shut down.
         Closed = "closed",
@@ -87,7 +91,8 @@ words! {
         Renewed = "renewed",
         /// The store does not know the hold any more: it is lost.
         NotOwner = "not_owner",
-        /// The store failed, or did not say. The hold is not lost by that (S-9).
+        /// The store failed, or did not say. The hold is not lost by that.
+        // S-9.
         Failed = "failed",
     }
 }

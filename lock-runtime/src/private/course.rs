@@ -209,8 +209,9 @@ fn start(
     }
 }
 
-/// S-13: a body that ended in time keeps its value, unless it is to hear of a loss that only the
+/// A body that ended in time keeps its value, unless it is to hear of a loss that only the
 /// release found. A loss that stopped it is in the result already.
+// S-13.
 fn judge(
     result: Result<(), LockError>,
     released: Result<(), LockError>,

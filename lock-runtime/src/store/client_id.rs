@@ -1,4 +1,5 @@
-//! How a client is named in the store (S-4).
+//! How a client is named in the store.
+// S-4.
 
 use uuid::Uuid;
 

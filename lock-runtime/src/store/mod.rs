@@ -77,15 +77,16 @@ pub(crate) fn no_hold() -> StoreError {
 /// - Each request is atomic: nothing else happens to the lock between its check and its change.
 /// - A store may keep only some kinds; it answers the others with `Config`.
 /// - `acquire` sets the hold for its owner and never adds to it, so a repeated request changes
-///   nothing (S-22). It mints tokens above every earlier one of that name (S-23).
-/// - `renew` and `release` compare the owner and never create anything (S-19). `renew` answers its
-///   requests in order. `release` also gives up the owner's place, if it has one (S-17).
-/// - `subscribe` resolves only when a release that happens from then on is noticed (S-15).
-/// - A dropped future may still take effect; whoever drops it must clean up (S-21). A request made
+///   nothing. It mints tokens above every earlier one of that name.
+/// - `renew` and `release` compare the owner and never create anything. `renew` answers its
+///   requests in order. `release` also gives up the owner's place, if it has one.
+/// - `subscribe` resolves only when a release that happens from then on is noticed.
+/// - A dropped future may still take effect; whoever drops it must clean up. A request made
 ///   after it on the same store takes effect after it, unless a connection broke in between.
 /// - Every future ends within the request's time-out; `timeout` for the others.
 ///
 /// The contract suite in `tests/src/contract` holds for every implementation.
+// S-22, S-23, S-19, S-17, S-15, S-21.
 pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Takes a lock if it is free or the same owner's.
     fn acquire(&self, request: AcquireRequest) -> StoreFuture<'_, AcquireReply>;
@@ -147,7 +148,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         unsupported("forced release")
     }
 
-    /// Raises the fencing counter of a name to `token` if it is below (S-29).
+    /// Raises the fencing counter of a name to `token` if it is below.
+    // S-29.
     fn raise_token(
         &self,
         target: &Arc<Target>,
@@ -158,7 +160,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         unsupported("quorums")
     }
 
-    /// How long ago the server started, if it is one that forgets locks when it restarts (S-29).
+    /// How long ago the server started, if it is one that forgets locks when it restarts.
+    // S-29.
     fn age(&self, timeout: Duration) -> StoreFuture<'_, Option<Duration>> {
         let _ = timeout;
         Box::pin(std::future::ready(Ok(None)))

@@ -11,17 +11,20 @@ use crate::fence::FencingToken;
 pub struct AcquireRequest {
     /// Which lock.
     pub target: Arc<Target>,
-    /// For whom. Asking again for the same owner is not re-entry but the same request (S-22).
+    /// For whom. Asking again for the same owner is not re-entry but the same request.
+    // S-22.
     pub owner: OwnerId,
     /// How long the store keeps it without another word.
     pub lease: Duration,
-    /// How many fencing tokens to reserve: one, and one for each local hand-off to come (S-23).
+    /// How many fencing tokens to reserve: one, and one for each local hand-off to come.
+    // S-23.
     pub tokens: u32,
     /// For a kind that [has places](LockKind::has_places): keep one, for so long without another
     /// word. `None` asks without waiting and leaves nothing behind.
     pub place: Option<Duration>,
     /// For a hold of the read side that stands already: may another reader join it? Refused where a
-    /// writer waits (S-27).
+    /// writer waits.
+    // S-27.
     pub joins: bool,
     /// How long to wait for the answer.
     pub timeout: Duration,
@@ -36,10 +39,12 @@ pub enum AcquireReply {
     /// Somebody else has it or is to have it first; for so long if nothing happens, `None` if that
     /// has no end.
     Held(Option<Duration>),
-    /// Nobody got it, because several asked a quorum of servers at once (S-29): ask again after a
+    /// Nobody got it, because several asked a quorum of servers at once: ask again after a
     /// random pause.
+    // S-29.
     Split,
-    /// It was taken, but only so many replicas acknowledged that (S-31): undo it.
+    /// It was taken, but only so many replicas acknowledged that: undo it.
+    // S-31.
     NotReplicated {
         /// How many did.
         acked: u32,
@@ -64,7 +69,8 @@ pub enum Ownership {
     Owner,
     /// It does not, whoever else may.
     NotOwner,
-    /// Too few servers of a quorum answered to tell (S-29).
+    /// Too few servers of a quorum answered to tell.
+    // S-29.
     Unknown,
 }
 
@@ -91,15 +97,17 @@ pub struct ReleaseRequest {
 pub enum ReleaseReply {
     /// It is free, or will be by itself when asked to be later, and its waiters have been told.
     Released {
-        /// How many others were told that it is free, so that they can go first (S-14): other processes,
+        /// How many others were told that it is free, so that they can go first: other processes,
         /// and tasks of this one that want it as another kind of lock. Zero if it is not free yet.
+        // S-14.
         others: u32,
     },
     /// This owner did not hold it; nothing was changed.
     NotOwner,
 }
 
-/// Show how often a hold has been entered (S-6). Nothing depends on it.
+/// Show how often a hold has been entered. Nothing depends on it.
+// S-6.
 #[derive(Debug, Clone)]
 pub struct CountRequest {
     /// Which lock.
@@ -110,7 +118,8 @@ pub struct CountRequest {
     pub count: u32,
 }
 
-/// What to do with a count-down latch (S-30).
+/// What to do with a count-down latch.
+// S-30.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LatchRequest {

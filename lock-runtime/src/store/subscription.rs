@@ -5,7 +5,8 @@ use std::fmt;
 use futures_util::future::select_all;
 use tokio::sync::watch;
 
-/// Hears of releases of one lock until dropped. A notice is a hint, never a grant (S-15).
+/// Hears of releases of one lock until dropped. A notice is a hint, never a grant.
+// S-15.
 pub struct Subscription {
     sources: Vec<Source>,
 }

@@ -14,32 +14,39 @@ use crate::options::{DEFAULT_TOKEN_TTL, Replicas};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LockKind {
-    /// Exclusive and re-entrant; Redisson's `getLock` and `getFencedLock` (S-25).
+    /// Exclusive and re-entrant; Redisson's `getLock` and `getFencedLock`.
+    // S-25.
     Mutex,
-    /// A mutex that waiters of all processes get in the order in which they came; `getFairLock`
-    /// (S-26).
+    /// A mutex that waiters of all processes get in the order in which they came; `getFairLock`.
+    // S-26.
     Fair,
-    /// The shared side of a read/write lock; `getReadWriteLock` (S-27).
+    /// The shared side of a read/write lock; `getReadWriteLock`.
+    // S-27.
     Read,
     /// Its exclusive side.
     Write,
-    /// One of a limited number of permits; `getPermitExpirableSemaphore` (S-30).
+    /// One of a limited number of permits; `getPermitExpirableSemaphore`.
+    // S-30.
     Semaphore,
-    /// Several locks at once, all or none (S-28).
+    /// Several locks at once, all or none.
+    // S-28.
     Multi,
-    /// Not a lock but a count that is waited for; `getCountDownLatch` (S-30).
+    /// Not a lock but a count that is waited for; `getCountDownLatch`.
+    // S-30.
     Latch,
 }
 
 impl LockKind {
     /// True if a waiter has a place in the store that it must refresh and leave: in the queue of a
-    /// fair lock (S-26), among the writers that readers let pass (S-27).
+    /// fair lock, among the writers that readers let pass.
+    // S-26, S-27.
     #[must_use]
     pub fn has_places(self) -> bool {
         matches!(self, Self::Fair | Self::Write)
     }
 
-    /// True if a re-entry stands on the hold around it (S-6). Permits are counted instead.
+    /// True if a re-entry stands on the hold around it. Permits are counted instead.
+    // S-6.
     pub(crate) fn is_reentrant(self) -> bool {
         self != Self::Semaphore
     }
@@ -172,7 +179,8 @@ impl Target {
         Arc::new(Self::new(LockKind::Latch, key, channel, companions))
     }
 
-    /// The same latch, told of on a channel that is in the slot of its name whatever that is (S-2).
+    /// The same latch, told of on a channel that is in the slot of its name whatever that is.
+    // S-2.
     #[cfg(feature = "redis")]
     pub(crate) fn with_own_channel(&self) -> Self {
         let channel = self.key.companion(companion::LATCH_CHANNEL);
@@ -199,8 +207,9 @@ impl Target {
         locks.map(move |lock| (if lock.home == 0 { mine } else { lock.home }, lock))
     }
 
-    /// True if a hold may pass from one local task to the next (S-14). Not a fair one, whose line is
-    /// in the store (S-26), nor a write hold: a reader may stand on the same owner (S-27).
+    /// True if a hold may pass from one local task to the next. Not a fair one, whose line is
+    /// in the store, nor a write hold: a reader may stand on the same owner.
+    // S-14, S-26, S-27.
     pub(crate) fn is_handed_on(&self) -> bool {
         self.locks().all(|lock| lock.kind == LockKind::Mutex)
     }
@@ -217,14 +226,16 @@ impl Target {
     }
 
     /// The mutexes of these names at once, or none if there are no names. Twice the same name is
-    /// once (S-28).
+    /// once.
+    // S-28.
     pub fn several(keys: impl IntoIterator<Item = LockKey>) -> Option<Arc<Self>> {
         let keys: BTreeSet<LockKey> = keys.into_iter().collect();
         keys.first()?;
         Some(Self::multi(keys.into_iter().map(Self::mutex).collect()))
     }
 
-    /// The same lock as one waiter of a fair lock knows it: it hears of its own turn only (S-26).
+    /// The same lock as one waiter of a fair lock knows it: it hears of its own turn only.
+    // S-26.
     #[must_use]
     pub fn for_waiter(&self, owner: &OwnerId) -> Self {
         match self.kind {
@@ -235,7 +246,8 @@ impl Target {
         }
     }
 
-    /// The same lock, taken only if replicas have it as well (S-31).
+    /// The same lock, taken only if replicas have it as well.
+    // S-31.
     #[must_use]
     pub fn with_replicas(&self, replicas: Option<Replicas>) -> Self {
         Self { replicas, ..self.clone() }
@@ -312,7 +324,7 @@ impl Target {
         self.token_ttl
     }
 
-    /// How many replicas have to acknowledge a hold before it counts, if any (S-31).
+    /// How many replicas have to acknowledge a hold before it counts, if any.
     #[must_use]
     pub fn replicas(&self) -> Option<Replicas> {
         self.replicas
@@ -353,9 +365,10 @@ impl Hash for Target {
 /// Seeded anew in each process, so that nobody can choose names that collide.
 static HASHING: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
-/// Who holds a lock in the store: one client's uuid and the number of the hold (S-4).
+/// Who holds a lock in the store: one client's uuid and the number of the hold.
 ///
 /// Shown nowhere: whoever knows it can release the lock.
+// S-4.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct OwnerId {
     field: Arc<str>,
@@ -378,7 +391,8 @@ impl OwnerId {
     }
 
     /// The owner of the write side around a hold of the read side, if there is one: it does not
-    /// keep that out, and neither do writers who wait (S-27).
+    /// keep that out, and neither do writers who wait.
+    // S-27.
     #[must_use]
     pub fn writer(&self) -> Option<&str> {
         self.within.as_deref()

@@ -168,8 +168,9 @@ impl Plan {
         Ok(())
     }
 
-    /// Refuses what could not be taken with that client (S-10): the code and a policy may be sound each by
+    /// Refuses what could not be taken with that client: the code and a policy may be sound each by
     /// itself, and contradict each other.
+    // S-10.
     pub(super) fn checked(self, client: &LockClient) -> Result<Self, BuildError> {
         match self.terms(client.clone(), Side::Main) {
             Ok(_) => Ok(self),

@@ -63,7 +63,8 @@ impl Template {
     }
 
     /// Two neighbouring values need text between them that an escaped value never contains, else
-    /// `("ab", "c")` and `("a", "bc")` would be one key (S-3).
+    /// `("ab", "c")` and `("a", "bc")` would be one key.
+    // S-3.
     fn check_separators(&self) -> Result<(), BuildError> {
         let mut before: Option<&Piece> = None;
         let mut separated = false;
@@ -85,7 +86,8 @@ impl Template {
         Ok(())
     }
 
-    /// What is wrong with every key of this shape is wrong with the template (S-1, S-2).
+    /// What is wrong with every key of this shape is wrong with the template.
+    // S-1, S-2.
     fn check_shape(&self) -> Result<(), BuildError> {
         let sample: String = self
             .pieces

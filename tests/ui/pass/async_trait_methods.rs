@@ -109,7 +109,7 @@ impl Till for Shop {
         Ok(id + self.sold)
     }
 
-    #[distributed_lock(key = key("{}:{}", self::elsewhere::PREFIX, self.tenant), on_busy = fallback(Self::other))]
+    #[distributed_lock(key("{}:{}", self::elsewhere::PREFIX, self.tenant), on_busy = fallback(Self::other))]
     async fn by_type(&self, id: u64) -> Result<u64, LockError> {
         Ok(id)
     }

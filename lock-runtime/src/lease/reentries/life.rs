@@ -1,4 +1,4 @@
-//! Signs of life of re-entries: one that nobody polls holds up those beside it for a second (S-34).
+//! Signs of life of re-entries: one that nobody polls holds up those beside it for a second.
 //!
 //! A re-entry that is inside and still asks the store, and a waiter in line, prove every
 //! [`SIGN_OF_LIFE`] that they are polled, by timers of their own. Those who wait measure: see

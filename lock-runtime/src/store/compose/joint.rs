@@ -1,10 +1,11 @@
-//! Several locks of any kind, on any stores, as one (S-28).
+//! Several locks of any kind, on any stores, as one.
 //!
 //! Nobody waits while holding: the parts are asked one after the other, and the first refusal gives
 //! everything back. So there is no deadlock, whatever the order. Two who keep refusing each other are
 //! parted by [`AcquireReply::Split`], which makes the loop pause at random; and who was refused asks
 //! that part first the next time, so that a part which is held for long is waited for without
 //! touching the others.
+// S-28.
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};

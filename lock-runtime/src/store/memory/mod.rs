@@ -80,8 +80,8 @@ impl MemoryStore {
         self.clone()
     }
 
-    /// Pretends that so many replicas acknowledge each hold, to test what happens when too few do
-    /// (S-31). A store in memory has no replicas and nothing to fail over to: without this, any
+    /// Pretends that so many replicas acknowledge each hold, to test what happens when too few do.
+    /// A store in memory has no replicas and nothing to fail over to: without this, any
     /// number counts as reached.
     ///
     /// # Examples
@@ -100,6 +100,7 @@ impl MemoryStore {
     /// # Ok::<_, lock_runtime::LockError>(()) })?;
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
+    // S-31.
     pub fn set_replicas(&self, replicas: u32) {
         self.shared.replicas.store(replicas, Ordering::Relaxed);
     }
@@ -133,7 +134,8 @@ impl MemoryStore {
     }
 
     /// Tells every listener; says how many there are. Whoever releases was in front of its own
-    /// process's line, and nobody of that listens, so any listener is somebody else (S-14).
+    /// process's line, and nobody of that listens, so any listener is somebody else.
+    // S-14.
     fn publish(&self, channel: &str) -> u32 {
         let channels = self.channels();
         let Some(channel) = channels.get(channel) else { return 0 };

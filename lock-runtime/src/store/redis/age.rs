@@ -1,4 +1,5 @@
-//! How long ago the server started (S-29).
+//! How long ago the server started.
+// S-29.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;

@@ -91,7 +91,8 @@ impl Channels {
         }
     }
 
-    /// Tells everybody: what happened while there was no connection is unknown (S-15).
+    /// Tells everybody: what happened while there was no connection is unknown.
+    // S-15.
     pub(super) fn notice_all(&self) {
         for channel in self.lock().values() {
             channel.notices.send_modify(|notices| *notices += 1);
@@ -173,7 +174,8 @@ impl Drop for Listener {
 mod tests {
     use super::*;
 
-    /// S-15: a subscription that crosses with the end of an earlier one on its way is not trusted.
+    /// A subscription that crosses with the end of an earlier one on its way is not trusted.
+    // S-15.
     #[tokio::test(start_paused = true)]
     async fn a_crossing_subscription_counts_as_unconfirmed() {
         let channels = Arc::new(Channels::default());

@@ -7,7 +7,7 @@
 //!
 //! # Order
 //!
-//! A request made after another was dropped takes effect after it (S-21). Therefore nothing goes out
+//! A request made after another was dropped takes effect after it. Therefore nothing goes out
 //! alone while others queue, the queue is sent from the front, and what is taken from it is handed to
 //! the connection under the queue's mutex.
 //!
@@ -21,6 +21,7 @@
 //! Whoever is to free a place may be unable to: a future that nobody polls, a runtime that shuts
 //! down, a connection that went silent. So whoever queues looks after the queue now and then, and
 //! what is overdue goes out whoever has the places.
+// S-21.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;

@@ -1,4 +1,5 @@
-//! What the server's and the client library's errors mean (S-33).
+//! What the server's and the client library's errors mean.
+// S-33.
 
 use redis::RedisError;
 
@@ -161,7 +162,8 @@ mod tests {
         Config, Denied, NotReady, OutOfMemory, OutcomeUnknown, Protocol, WrongType,
     };
 
-    /// S-33, by the server's own codes.
+    /// By the server's own codes.
+    // S-33.
     #[test]
     fn replies_are_classified_by_code() {
         let denied = "The user executing the script can't run this command or subcommand";

@@ -3,10 +3,11 @@
 //! In place of the client library's connection manager, which does not reconnect after a time-out,
 //! gives up after its retries, and never recovers from a refused password. Here one task reconnects
 //! on any error, with random pauses so that a fleet does not come back in lock-step, subscribes every
-//! channel anew and wakes every listener (S-15).
+//! channel anew and wakes every listener.
 //!
 //! A call says what is known of its effect: nothing was sent, the outcome is unknown, or the server
 //! has answered. Only the first may be repeated blindly.
+// S-15.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -196,7 +197,8 @@ impl Link {
     }
 
     /// What an error reply says about the connection: whoever answers at this address may not be
-    /// whom we connected to any more, and is looked for anew (S-33).
+    /// whom we connected to any more, and is looked for anew.
+    // S-33.
     pub(super) fn heed(&self, live: &Live, error: &RedisError) {
         if matches!(error.code(), Some("READONLY" | "MASTERDOWN")) {
             self.give_up(live);

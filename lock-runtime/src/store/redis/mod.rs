@@ -1,7 +1,8 @@
-//! A store on one Redis server, on Redisson's keys, fields and channels (S-2, S-25).
+//! A store on one Redis server, on Redisson's keys, fields and channels.
 //!
 //! Each request is one script, so the server makes it atomic. The only place that names the client
 //! library, none of whose types are public.
+// S-2, S-25.
 
 mod address;
 mod age;

@@ -24,7 +24,8 @@ const MOST_DOUBT: Duration = Duration::from_secs(3);
 type Numbered<'a> = Vec<(usize, &'a RenewRequest)>;
 
 impl RedisStore {
-    /// Each hold over the connection that took it, so that the same server answers for it (S-31).
+    /// Each hold over the connection that took it, so that the same server answers for it.
+    // S-31.
     pub(super) async fn renew_all(
         &self,
         requests: &[RenewRequest],

@@ -1,7 +1,7 @@
-//! Locks that replicas have to know of, on a connection of their own (S-31).
+//! Locks that replicas have to know of, on a connection of their own.
 //!
 //! WAIT answers for what was written before it on its own connection, and holds up whatever comes
-//! behind it there. So everything about these locks goes over one connection, in its order (S-21) and to
+//! behind it there. So everything about these locks goes over one connection, in its order and to
 //! one server, and all else over another. A lock is refused as fast as any other; a grant counts once enough
 //! replicas have acknowledged it.
 //!
@@ -18,6 +18,7 @@
 //! failover the key outlives the next renewal; and were acknowledgements asked for, every lock would
 //! be lost one lease after a failover to the last replica. One that has lagged behind for longer than
 //! that is found out by the next renewal, as "not the owner".
+// S-31, S-21.
 
 use std::convert::Infallible;
 use std::pin::{Pin, pin};

@@ -144,7 +144,8 @@ pub(super) fn locks(target: &Target) -> impl Iterator<Item = &Target> {
     target.locks()
 }
 
-/// The key whose expiry is that of one hold of the read side (S-27).
+/// The key whose expiry is that of one hold of the read side.
+// S-27.
 fn read_timeout(target: &Target, owner: &OwnerId) -> String {
     let prefix = target.companions().last().map_or("", String::as_str);
     [prefix, ":", owner.as_field(), ":rwlock_timeout:1"].concat()

@@ -1,4 +1,5 @@
-//! What `rediss://` trusts and shows, and what a refused handshake means (S-33).
+//! What `rediss://` trusts and shows, and what a refused handshake means.
+// S-33.
 
 use std::error::Error as StdError;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! Who heard of a release beside the process that made it (S-14).
+//! Who heard of a release beside the process that made it.
+// S-14.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! One lock on several independent servers: whoever has a majority has it (S-29).
+//! One lock on several independent servers: whoever has a majority has it.
 //!
 //! All servers are asked at once, each in a task of its own, and whoever asked goes on as soon as a
 //! majority has decided. A grant that comes to nothing, late ones included, is given back by the task
@@ -8,7 +8,8 @@
 //!
 //! Servers count by clocks of their own, so a majority's highest token M is written to a majority
 //! before it counts. A later majority has a server in common with that one, whose tokens are above M;
-//! and M is above earlier tokens for the same reason (S-23).
+//! and M is above earlier tokens for the same reason.
+// S-29, S-23.
 
 mod server;
 mod tally;

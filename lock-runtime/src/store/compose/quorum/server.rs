@@ -1,8 +1,9 @@
 //! One server of a quorum, and the requests to it that outlive whoever made them.
 //!
-//! Requests for one owner take effect in the order in which they were made (S-21): each waits for the
+//! Requests for one owner take effect in the order in which they were made: each waits for the
 //! end of the one before, in a line of their own, so that a release never overtakes the acquire that
 //! it undoes. Requests for different owners have nothing to do with each other.
+// S-21.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -186,7 +187,8 @@ impl Server {
         }
     }
 
-    /// A majority goes on without a server that refuses; somebody has to hear of it, once (S-33).
+    /// A majority goes on without a server that refuses; somebody has to hear of it, once.
+    // S-33.
     fn note_refusal(&self, number: usize, error: Option<&StoreError>) {
         // A key of another type is about one name, and its asker's to report.
         let refusal = error.filter(|error| {
@@ -199,8 +201,9 @@ impl Server {
         }
     }
 
-    /// Refuses a server that may have forgotten locks in a restart (S-29). Asked after the grant: a
+    /// Refuses a server that may have forgotten locks in a restart. Asked after the grant: a
     /// server that restarts between the two has forgotten the grant as well.
+    // S-29.
     async fn check_age(&self) -> Result<(), StoreError> {
         let Some(guard) = self.restart_guard else { return Ok(()) };
         match self.store.age(self.timeout).await? {
@@ -213,7 +216,8 @@ impl Server {
     }
 
     /// Releases until that is answered or the lease is over. What may take effect late is released
-    /// once more (S-21).
+    /// once more.
+    // S-21.
     async fn undo(
         &self,
         turn: &Turn,

@@ -47,7 +47,8 @@ impl Votes {
     }
 
     /// The highest token, once a majority has granted. Above those of all earlier holds: each of them
-    /// had a majority that knew its token, and one of that is in this one (S-23).
+    /// had a majority that knew its token, and one of that is in this one.
+    // S-23.
     pub(super) fn token(&self) -> Option<FencingToken> {
         let granted = self.0.iter().filter_map(|vote| match vote {
             Vote::Granted(token) => Some(*token),
@@ -66,7 +67,8 @@ impl Votes {
         granted.collect()
     }
 
-    /// True once a majority has confirmed, so that later majorities get higher tokens (S-23).
+    /// True once a majority has confirmed, so that later majorities get higher tokens.
+    // S-23.
     pub(super) fn is_won(&self) -> bool {
         self.count(|vote| matches!(vote, Vote::Confirmed)) >= self.majority()
     }

@@ -1,4 +1,5 @@
-//! Mutexes, one or several at once (S-25, S-28).
+//! Mutexes, one or several at once.
+// S-25, S-28.
 
 use super::{Mode, Name, Reply, Side, Table, Tell, another_kind, counter_expiry, held};
 use crate::clock::Tick;

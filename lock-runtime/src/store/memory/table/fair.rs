@@ -1,4 +1,5 @@
-//! Fair mutexes: a queue whose members give signs of life (S-26).
+//! Fair mutexes: a queue whose members give signs of life.
+// S-26.
 
 use super::{Mode, Name, Reply, SOON, Side, Tell, another_kind, held, keep_place, leave_place};
 use crate::clock::Tick;

@@ -1,4 +1,5 @@
-//! Count-down latches (S-30).
+//! Count-down latches.
+// S-30.
 
 use super::{Name, Number, Tell, Value, no_lock};
 use crate::error::{StoreError, StoreErrorKind};

@@ -27,7 +27,7 @@ use crate::store::{
 /// How many names the table holds before it looks for those that have ended.
 const FIRST_SWEEP: usize = 1024;
 
-/// How long a queue outlives its last member, so that whoever is late keeps the place (S-26).
+/// How long a queue outlives its last member, so that whoever is late keeps the place.
 const QUEUE_MEMORY: Duration = Duration::from_secs(60);
 
 /// The least that a refused caller is told to wait for something that has not ended yet.
@@ -86,7 +86,8 @@ struct Field {
     count: u32,
 }
 
-/// Which hold of an owner: who writes may read as well (S-27).
+/// Which hold of an owner: who writes may read as well.
+// S-27.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
     Only,
@@ -219,7 +220,8 @@ impl Table {
         self.name(target.key().as_str(), now).latch(target, request, tell)
     }
 
-    /// S-29: a token that another store handed out.
+    /// A token that another store handed out.
+    // S-29.
     pub(super) fn raise_token(&mut self, target: &Target, token: FencingToken, now: Tick) {
         let name = self.name(target.key().as_str(), now);
         if name.counter.as_ref().is_none_or(|counter| counter.last < token.get()) {
@@ -290,7 +292,8 @@ impl Name {
         }
     }
 
-    /// Enters a hold. One that stands already is never made shorter (S-22).
+    /// Enters a hold. One that stands already is never made shorter.
+    // S-22.
     fn hold(&mut self, mode: Mode, side: Side, owner: &OwnerId, until: Tick) {
         let field = || Field { owner: owner.shared_field(), side, count: 1 };
         match &mut self.value {
@@ -326,7 +329,7 @@ impl Name {
         true
     }
 
-    /// The first of a row of new tokens (S-23).
+    /// The first of a row of new tokens.
     fn mint(&mut self, ask: &AcquireRequest, now: Tick) -> FencingToken {
         let more = u64::from(ask.tokens.max(1)) - 1;
         let first = self.next_token(now);
@@ -344,7 +347,7 @@ impl Name {
     }
 }
 
-/// How long a name's last token is remembered; the server's time keeps later ones above it (S-23).
+/// How long a name's last token is remembered; the server's time keeps later ones above it.
 fn counter_expiry(ask: &AcquireRequest) -> Duration {
     ask.target.token_ttl().max(ask.lease)
 }

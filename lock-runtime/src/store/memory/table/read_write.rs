@@ -1,6 +1,7 @@
-//! Read/write locks (S-27).
+//! Read/write locks.
 //!
 //! A read hold ends by its own time, in `reads`; the hash lives as long as the longest.
+// S-27.
 
 use super::{
     Field, Hash, Mode, Name, Reply, SOON, Side, Tell, Value, another_kind, held, keep_place,

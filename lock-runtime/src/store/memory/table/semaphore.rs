@@ -1,4 +1,5 @@
-//! Semaphores: permits that come back when their leases end (S-30).
+//! Semaphores: permits that come back when their leases end.
+// S-30.
 
 use super::{Name, Number, Permit, Reply, SOON, Tell, Value, counter_expiry};
 use crate::clock::Tick;
@@ -106,7 +107,8 @@ impl Name {
         })
     }
 
-    /// Enters a permit. One that is there already is never made shorter (S-22).
+    /// Enters a permit. One that is there already is never made shorter.
+    // S-22.
     fn keep_permit(&mut self, owner: &OwnerId, number: u32, until: Tick) {
         let ours =
             |permit: &&mut Permit| permit.number == number && &*permit.owner == owner.as_field();

@@ -1,7 +1,8 @@
 //! Listening where notices are published: at the node that has the slot of the channel.
 //!
 //! Whoever listens keeps what it was given, an [`Ear`], wherever the slot goes: the ear follows. What was
-//! published on the way is not heard, so each time whoever listens is told to ask again (S-15).
+//! published on the way is not heard, so each time whoever listens is told to ask again.
+// S-15.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};

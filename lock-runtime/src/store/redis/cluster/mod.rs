@@ -4,8 +4,9 @@
 //! loses subscriptions when slots move. Here `topology` knows which node has which slot, `route`
 //! takes a request there and follows redirections, `ears` listen where notices are published.
 //!
-//! A lock is in one slot with all that belongs to it (S-2), so each request is one script at one node,
+//! A lock is in one slot with all that belongs to it, so each request is one script at one node,
 //! as atomic as on one server.
+// S-2.
 
 mod ears;
 mod origin;

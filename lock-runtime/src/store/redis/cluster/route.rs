@@ -1,8 +1,9 @@
 //! A request on its way to the node that has its slot.
 //!
 //! Repeated is only what a node says it has not run: it does not have the slot, or not all keys of it,
-//! or serves nobody now. Whatever may have run goes back to whoever asked, who knows how to find out
-//! (S-21). And what may be repeated is, if another node has got the slot before the answer came.
+//! or serves nobody now. Whatever may have run goes back to whoever asked, who knows how to find out.
+//! And what may be repeated is, if another node has got the slot before the answer came.
+// S-21.
 
 use std::error::Error;
 use std::sync::Arc;
