@@ -37,6 +37,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::errors::server_error;
 use super::link::{CallError, Link, Live, Notices};
+use super::numbered::NumberedCall;
 use super::request::Ask;
 use super::script::{BATCH, is_noperm, is_noscript};
 use crate::error::{StoreError, StoreErrorKind};
@@ -119,7 +120,7 @@ impl Combiner {
 
     async fn run_alone(&self, ask: &Ask, deadline: Instant) -> Answer {
         let (script, call) = ask.alone(self.link.notices());
-        Ok(script.run(&self.link, &call, deadline).await?)
+        Ok(script.run(&self.link, call, deadline).await?)
     }
 
     fn take_slot(self: &Arc<Self>, state: &mut State, now: Instant, sees_to_queue: bool) -> Slot {
@@ -205,11 +206,11 @@ impl Combiner {
                     continue;
                 }
             };
-            let Some(Batch { entries, until, sending }) = self.send_batch(&live).await else {
+            let Some(Batch { entries, call, until, sending }) = self.send_batch(&live).await else {
                 return;
             };
             let answer = self.link.judge(&live, timeout_at(until, sending).await);
-            match answer {
+            match answer.and_then(|reply| self.link.answer_of(&live, &call, reply)) {
                 Ok(Value::Array(answers)) if answers.len() == entries.len() => {
                     for (entry, answer) in entries.into_iter().zip(answers) {
                         let answer = answer.extract_error().map_err(|error| {
@@ -250,12 +251,13 @@ impl Combiner {
             };
             state.moved = Some(Instant::now());
             // The first poll puts it in line for the connection, however much this task has done.
-            let mut sending: Sending = Box::pin(unconstrained(live.send(write_batch(&entries))));
+            let call = write_batch(&entries);
+            let mut sending: Sending = Box::pin(unconstrained(live.send(call.cmd().clone())));
             let sending = match sending.as_mut().poll(cx) {
                 Poll::Pending => sending,
                 Poll::Ready(answer) => Box::pin(std::future::ready(answer)),
             };
-            Poll::Ready(Some(Batch { entries, until, sending }))
+            Poll::Ready(Some(Batch { entries, call, until, sending }))
         })
         .await
     }
@@ -270,6 +272,7 @@ type Sending = Pin<Box<dyn Future<Output = RedisResult<Value>> + Send>>;
 /// Requests on their way in one script.
 struct Batch {
     entries: Vec<Entry>,
+    call: NumberedCall,
     /// The latest of their deadlines.
     until: Instant,
     sending: Sending,
@@ -316,7 +319,7 @@ impl State {
     }
 }
 
-fn write_batch(entries: &[Entry]) -> redis::Cmd {
+fn write_batch(entries: &[Entry]) -> NumberedCall {
     let parts = || entries.iter().filter_map(|entry| Some((entry.ask.part()?, &entry.ask)));
     let mut call = BATCH.call(&Notices::Everywhere, parts().map(|(part, _)| part.keys()).sum());
     for (_, ask) in parts() {
@@ -326,7 +329,7 @@ fn write_batch(entries: &[Entry]) -> redis::Cmd {
         part.write_number(&mut call);
         ask.write_args(&mut call);
     }
-    call
+    NumberedCall::new(call)
 }
 
 fn answer_all(entries: impl IntoIterator<Item = Entry>, error: &StoreError) {

@@ -13,6 +13,8 @@ pub(super) enum CallError {
     TimedOut,
     /// The connection broke before the answer: it may have run.
     Broken(RedisError),
+    /// The answer was another request's: it may have run.
+    MixedUp,
     /// The server answered with an error.
     Server(RedisError),
     /// The server refuses new connections for a reason that waiting does not mend: nothing ran.
@@ -23,7 +25,7 @@ impl CallError {
     /// For a preparatory call: whatever became of it, the call it prepares has not run.
     pub(super) fn nothing_ran(self) -> Self {
         match self {
-            Self::TimedOut | Self::Broken(_) => Self::NotSent,
+            Self::TimedOut | Self::Broken(_) | Self::MixedUp => Self::NotSent,
             other => other,
         }
     }
@@ -44,6 +46,10 @@ impl From<CallError> for StoreError {
                 "the connection broke; the command may or may not have run",
             )
             .with_source(error),
+            CallError::MixedUp => Self::new(
+                StoreErrorKind::OutcomeUnknown,
+                "the answer belonged to another request; the command may or may not have run",
+            ),
             CallError::Server(error) => server_error(error),
             CallError::Refused(error) => error,
         }

@@ -26,6 +26,8 @@ pub(super) use self::in_cluster::{Notices, asking, transmit};
 use super::channels::Channels;
 pub(super) use super::errors::CallError;
 pub(super) use super::live::Live;
+use super::live::unless_refused;
+use super::numbered::NumberedCall;
 use super::script::load_all;
 use super::source::Source;
 use crate::error::StoreError;
@@ -112,6 +114,44 @@ impl Link {
         // In line for the connection at the first poll, however much this task has done (S-21).
         let answer = timeout_at(deadline, unconstrained(live.ask(cmd))).await;
         self.judge(&live, answer)
+    }
+
+    /// Runs a script and waits for its answer.
+    pub(super) async fn run(
+        &self,
+        call: &NumberedCall,
+        deadline: Instant,
+    ) -> Result<Value, CallError> {
+        let live = self.connected(deadline).await?;
+        // As in `call`.
+        let reply = timeout_at(deadline, unconstrained(live.ask(call.cmd()))).await;
+        self.answer_of(&live, call, self.judge(&live, reply)?)
+    }
+
+    /// What a reply says to the call of a script. If it is another request's, so is every later one on this
+    /// connection.
+    pub(super) fn answer_of(
+        &self,
+        live: &Live,
+        call: &NumberedCall,
+        reply: Value,
+    ) -> Result<Value, CallError> {
+        let Some(answer) = call.answer_of(reply) else {
+            self.mixed_up(live);
+            return Err(CallError::MixedUp);
+        };
+        unless_refused(answer).map_err(|error| {
+            self.heed(live, &error);
+            CallError::Server(error)
+        })
+    }
+
+    /// Gives up a connection on which answers do not belong to the requests that get them.
+    fn mixed_up(&self, live: &Live) {
+        if !live.is_retired() {
+            tracing::warn!("the lock store answered another request; its connection is dropped");
+        }
+        self.give_up(live);
     }
 
     /// Subscribes a channel and waits for the confirmation.

@@ -13,6 +13,7 @@ mod errors;
 mod inspect;
 mod link;
 mod live;
+mod numbered;
 mod renew;
 mod replicated;
 mod request;
@@ -188,7 +189,7 @@ impl RedisStore {
     async fn run(
         &self,
         script: &Script,
-        call: &redis::Cmd,
+        call: redis::Cmd,
         timeout: Duration,
     ) -> Result<Value, CallError> {
         self.link.ensure_task();
@@ -277,7 +278,7 @@ impl Store for RedisStore {
             for (lock, owner, count) in shown() {
                 call.arg(field(lock, owner)).arg(count);
             }
-            self.run(&SHOW_COUNT, &call, timeout).await?;
+            self.run(&SHOW_COUNT, call, timeout).await?;
             Ok(())
         })
     }
@@ -314,7 +315,7 @@ impl Store for RedisStore {
                 LatchRequest::Count => call.arg("count").arg(""),
                 LatchRequest::Remove => call.arg("remove").arg(""),
             };
-            match self.run(&LATCH, &call, timeout).await? {
+            match self.run(&LATCH, call, timeout).await? {
                 Value::Int(count) => Ok(u64::try_from(count).unwrap_or(0)),
                 other => Err(surprise(&other)),
             }
@@ -341,7 +342,7 @@ impl Store for RedisStore {
         Box::pin(async move {
             let mut call = RAISE_TOKEN.call(self.link.notices(), 1);
             call.arg(target.fence_counter()).arg(token.get()).arg(millis(COUNTER_EXPIRY));
-            self.run(&RAISE_TOKEN, &call, timeout).await?;
+            self.run(&RAISE_TOKEN, call, timeout).await?;
             Ok(())
         })
     }

@@ -119,7 +119,7 @@ async fn renew_together(
         };
         call.arg(manner).arg(field(lock, owner)).arg(millis(lease)).arg(owner.permits());
     }
-    let answer = RENEW.run(link, &call, Instant::now() + timeout);
+    let answer = RENEW.run(link, call, Instant::now() + timeout);
     match doubting(link, requests, answer).await? {
         Value::Array(held) if held.len() == holds().count() => {
             let mut held = held.iter().map(ownership);

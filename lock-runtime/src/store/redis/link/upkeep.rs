@@ -13,6 +13,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt};
+use redis::Value;
 use tokio::time::{Instant, timeout};
 
 use super::{CONNECT_TIMEOUT, Link, Live, PING_TIMEOUT};
@@ -107,8 +108,10 @@ impl Link {
         // life as well; but they may be older than the silence of a server that is then replaced.
         let heard = live.server().is_none() && self.answered.load(Ordering::Relaxed);
         let silent = answer.is_err() && !heard;
-        if self.judge(live, answer).is_err() && silent {
-            self.give_up(live);
+        match self.judge(live, answer) {
+            Err(_) if silent => self.give_up(live),
+            Ok(answer) if answer != Value::SimpleString("PONG".to_owned()) => self.mixed_up(live),
+            _ => {}
         }
     }
 
