@@ -13,6 +13,10 @@ pub const MIN_LEASE: Duration = Duration::from_millis(100);
 /// Longest lease: the fencing counter outlives any hold only within its own expiry (S-23).
 pub const MAX_LEASE: Duration = Duration::from_secs(60 * 60 * 24);
 
+/// Most locks of one [`MultiLock`](crate::MultiLock): one command takes, renews or releases all of them, and
+/// every other client waits while the server runs it.
+pub const MAX_MULTI_NAMES: usize = 128;
+
 /// How long an acquire may wait for the lock.
 ///
 /// # Examples

@@ -39,14 +39,14 @@ use super::errors::server_error;
 use super::link::{CallError, Link, Live, Notices};
 use super::numbered::NumberedCall;
 use super::request::Ask;
-use super::script::{BATCH, is_noperm, is_noscript};
+use super::script::{BATCH, MAX_KEYS, is_noperm, is_noscript};
 use crate::error::{StoreError, StoreErrorKind};
 
 /// Scripts under way at once, as long as that holds nobody up. More would make batches smaller.
 const SIDE_BY_SIDE: usize = 2;
 
-/// Requests in one script: bounds how long the server is busy with it.
-const MAX_BATCH: usize = 64;
+/// Requests in one script. Each has four keys at most.
+const MAX_BATCH: usize = MAX_KEYS / 4;
 
 /// For how long the scripts under way may keep others from going out.
 const OVERDUE: Duration = Duration::from_millis(1);

@@ -28,6 +28,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::try_join_all;
 use redis::Value;
 use tokio::time::Instant;
 
@@ -37,7 +38,7 @@ use self::combine::Combiner;
 use self::link::{CallError, Link};
 use self::replicated::Replicated;
 use self::request::{Ask, COUNTER_EXPIRY, field, locks, millis};
-use self::script::{LATCH, RAISE_TOKEN, SHOW_COUNT, Script};
+use self::script::{LATCH, MAX_KEYS, RAISE_TOKEN, SHOW_COUNT, Script};
 use self::source::Source;
 #[cfg(feature = "tls-rustls")]
 pub use self::tls::TlsOptions;
@@ -266,19 +267,23 @@ impl Store for RedisStore {
 
     fn show_counts(&self, requests: Vec<CountRequest>, timeout: Duration) -> StoreFuture<'_, ()> {
         Box::pin(async move {
-            let shown = || {
-                requests.iter().flat_map(|request| {
+            let shown: Vec<_> = requests
+                .iter()
+                .flat_map(|request| {
                     locks(&request.target).map(move |lock| (lock, &request.owner, request.count))
                 })
-            };
-            let mut call = SHOW_COUNT.call(self.link.notices(), shown().count());
-            for (lock, ..) in shown() {
-                call.arg(lock.key().as_str());
-            }
-            for (lock, owner, count) in shown() {
-                call.arg(field(lock, owner)).arg(count);
-            }
-            self.run(&SHOW_COUNT, call, timeout).await?;
+                .collect();
+            let scripts = shown.chunks(MAX_KEYS).map(|shown| async move {
+                let mut call = SHOW_COUNT.call(self.link.notices(), shown.len());
+                for (lock, ..) in shown {
+                    call.arg(lock.key().as_str());
+                }
+                for (lock, owner, count) in shown {
+                    call.arg(field(lock, owner)).arg(*count);
+                }
+                self.run(&SHOW_COUNT, call, timeout).await
+            });
+            try_join_all(scripts).await?;
             Ok(())
         })
     }

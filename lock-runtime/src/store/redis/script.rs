@@ -9,6 +9,12 @@ use tokio::time::Instant;
 
 use super::link::{CallError, Link, Notices};
 use super::numbered::NumberedCall;
+use crate::options::MAX_MULTI_NAMES;
+
+/// The most keys of one script: bounds how long the server is busy with it. A lock of several names has to fit,
+/// with two keys for each name.
+pub(super) const MAX_KEYS: usize = 256;
+const _: () = assert!(2 * MAX_MULTI_NAMES <= MAX_KEYS);
 
 /// The functions that scripts which take a lock begin with.
 const FUNCTIONS: &str = concat!(
