@@ -5,9 +5,10 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use lock_runtime::store::{AcquireRequest, OwnerId, Ownership, RenewRequest, Target, client_id};
 use lock_runtime::{
     Lease, LockClient, LockError, LockGuard, LockKey, LockOptions, MAX_MULTI_NAMES, MultiLock,
-    MultiMember, distributed_lock,
+    MultiMember, RedisStore, Store, distributed_lock,
 };
 use lock_tests::{RawClient, RedisServer, eventually};
 
@@ -47,15 +48,37 @@ async fn most_keys(take: impl AsyncFnOnce(&LockClient, LockOptions) -> Vec<LockG
     keys_of_scripts(&raw).await.into_iter().max().unwrap()
 }
 
+/// Asked of the store at once; each hold gets its own answer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_holds_are_renewed_by_several_scripts() {
-    let most = most_keys(async |client, options| {
-        let all = names("one", 300);
-        let taken = all.iter().map(|name| client.mutex(name).with(options).lock());
-        join_all(taken).await.into_iter().map(Result::unwrap).collect()
-    });
-    let most = most.await;
-    assert!(most <= MAX_KEYS, "a script has {most} keys");
+    let server = RedisServer::start().await;
+    let store = RedisStore::connect(&server.url()).await.unwrap();
+    let client = client_id();
+    let hold = |number: u64| {
+        let target = Target::mutex(LockKey::new(format!("hold:{number}")).unwrap());
+        RenewRequest { target, owner: OwnerId::new(&client, number, 1), lease: SOON }
+    };
+    let holds: Vec<_> = (1..=300).map(hold).collect();
+    for RenewRequest { target, owner, lease } in holds.iter().cloned() {
+        let (tokens, place, joins, timeout) = (1, None, false, SOON);
+        let request = AcquireRequest { target, owner, lease, tokens, place, joins, timeout };
+        store.acquire(request).await.unwrap();
+    }
+    let raw = server.client();
+    for gone in ["hold:1", "hold:129", "hold:300"] {
+        assert!(raw.del(gone).await);
+    }
+    raw.cmd(&["CONFIG", "SET", "slowlog-max-len", "100000"]).await;
+    raw.cmd(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]).await;
+    let answers = store.renew(holds, SOON).await.unwrap();
+    for (at, answer) in answers.iter().enumerate() {
+        let is_gone = [1, 129, 300].contains(&(at + 1));
+        let expected = if is_gone { Ownership::NotOwner } else { Ownership::Owner };
+        assert_eq!(*answer, expected, "{at}");
+    }
+    let keys = keys_of_scripts(&raw).await;
+    assert!(keys.iter().all(|keys| *keys <= MAX_KEYS), "{keys:?}");
+    assert_eq!(keys.iter().sum::<usize>(), 600);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -98,11 +98,15 @@ local function place_ends(ahead, keep)
     if its and last then
       shift = shift + math.max(0, its - last)
     elseif its then
-      -- Behind the lease of a holder that may be gone: its patience is five minutes, unless that leaves little
-      -- of them beyond today's lease. Then it is shorter, or it has waited long: it has no more than what is left.
+      -- Behind one of ours, or the lease of a holder that may be gone: what is left of its patience, and
+      -- perhaps of that lease. It is taken for the usual five minutes unless it is much more, or less by more than
+      -- it is likely to have waited.
       local left = its - now - shift
-      local usual = left - math.max(0, ttl) > 60000
-      shift = shift + (usual and 300000 or math.min(300000, math.max(0, left)))
+      local beyond = left - (n == 1 and math.max(0, ttl) or 0)
+      if beyond < 480000 and (beyond > 60000 or left > 240000) then
+        left = 300000
+      end
+      shift = shift + math.max(0, left)
     end
     last = its
   end
