@@ -311,6 +311,11 @@ impl StoreError {
         self
     }
 
+    /// The same failure as one of another kind.
+    pub(crate) fn as_kind(self, kind: StoreErrorKind) -> Self {
+        Self { kind, ..self }
+    }
+
     /// What the failure means for the caller.
     #[must_use]
     pub fn kind(&self) -> StoreErrorKind {

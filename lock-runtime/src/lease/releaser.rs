@@ -242,9 +242,14 @@ impl Releaser {
                 ),
             }
             if self.clock.now() >= job.until {
-                tracing::warn!(lock.key = ?job.target.key(), "release given up, its lease is over");
-                if let Some(meter) = &job.meter {
-                    meter.released(ReleaseOutcome::Failed);
+                let key = job.target.key();
+                match &job.meter {
+                    Some(meter) => {
+                        tracing::warn!(lock.key = ?key, "release given up, its lease is over");
+                        meter.released(ReleaseOutcome::Failed);
+                    }
+                    // Nobody has had it.
+                    None => tracing::debug!(lock.key = ?key, "release given up, its lease is over"),
                 }
                 return work.done();
             }

@@ -162,7 +162,7 @@ impl Combiner {
         let mut state = self.state();
         let queued = state.queue.iter().position(|entry| entry.number == number);
         match queued.and_then(|at| state.queue.remove(at)) {
-            Some(_) => CallError::NotSent,
+            Some(_) => self.link.away(),
             None => CallError::TimedOut,
         }
     }

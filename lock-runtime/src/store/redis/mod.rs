@@ -10,6 +10,7 @@ mod cluster;
 mod combine;
 mod end_later;
 mod errors;
+mod eviction;
 mod inspect;
 mod link;
 mod live;
@@ -35,6 +36,7 @@ use tokio::time::Instant;
 use self::age::Age;
 pub use self::cluster::ClusterStore;
 use self::combine::Combiner;
+use self::eviction::warn_of_eviction;
 use self::link::{CallError, Link};
 use self::replicated::Replicated;
 use self::request::{Ask, COUNTER_EXPIRY, field, locks, millis};
@@ -80,7 +82,8 @@ use crate::key::LockKey;
 ///
 /// # Servers for locks
 ///
-/// Use `maxmemory-policy noeviction`: an evicted lock is a lost one. Each name leaves one small
+/// Use `maxmemory-policy noeviction`: an evicted lock is a lost one. A connection to a server that evicts is warned
+/// of in the log, if the user may ask (`+info`). Each name leaves one small
 /// counter behind that expires a day after its last use; it keeps fencing tokens growing.
 pub struct RedisStore {
     link: Arc<Link>,
@@ -138,7 +141,9 @@ impl RedisStore {
     }
 
     async fn open(source: impl Into<Source>) -> Result<Self, StoreError> {
-        Ok(Self::on(Link::connect(source).await?))
+        let link = Link::connect(source).await?;
+        warn_of_eviction(&link).await;
+        Ok(Self::on(link))
     }
 
     fn on(link: Arc<Link>) -> Self {
@@ -170,8 +175,11 @@ impl RedisStore {
 
     /// Connects a prepared store. If that fails it goes on in the background, and is logged.
     pub(crate) async fn connect_now(&self) -> Result<(), StoreError> {
-        let connected = self.link.open().await;
+        let connected = self.link.open_first().await;
         self.link.ensure_task();
+        if connected.is_ok() {
+            warn_of_eviction(&self.link).await;
+        }
         connected
     }
 

@@ -16,6 +16,7 @@ use futures_util::stream::{self, StreamExt};
 use redis::Value;
 use tokio::time::{Instant, timeout};
 
+use super::backoff::Backoff;
 use super::{CONNECT_TIMEOUT, Link, Live, PING_TIMEOUT};
 use crate::store::redis::source::Source;
 
@@ -25,6 +26,9 @@ const TICK: Duration = Duration::from_secs(1);
 /// After how long without an answer a connection that carries subscriptions is asked for a sign of
 /// life.
 const IDLE: Duration = Duration::from_secs(5);
+
+/// The same where nothing is subscribed: only the next call would find out that the connection is dead.
+const IDLE_ALONE: Duration = Duration::from_secs(15);
 
 /// The same at a node of a cluster, which may be replaced: nodes wait for 15 s unless told otherwise.
 const IDLE_IN_CLUSTER: Duration = Duration::from_secs(2);
@@ -61,7 +65,7 @@ impl Link {
         let idle = match () {
             () if self.channels.any() => IDLE,
             () if self.notices.are_in_slot() => IDLE_IN_CLUSTER,
-            () => Duration::MAX,
+            () => IDLE_ALONE,
         };
         Pulse { every: TICK, idle, timeout: PING_TIMEOUT }
     }
@@ -153,10 +157,11 @@ pub(super) async fn attend(link: Weak<Link>, source: Source) {
 
 /// Reconnects, looks after the connection, and ends with the link.
 async fn supervise(link: Weak<Link>) {
-    let mut idle_for = Duration::ZERO;
+    let (mut idle_for, mut backoff) = (Duration::ZERO, Backoff::default());
+    backoff.connected();
     loop {
         let Some(link) = link.upgrade() else { return };
-        link.reconnect().await;
+        link.reconnect(&mut backoff).await;
         if link.closed.load(Ordering::Acquire) {
             return;
         }
