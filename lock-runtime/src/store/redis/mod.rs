@@ -382,6 +382,12 @@ fn acquired(answer: &Value, tokens: u32) -> Result<AcquireReply, StoreError> {
         Value::Int(pttl) => {
             Ok(AcquireReply::Held(u64::try_from(*pttl).ok().map(Duration::from_millis)))
         }
+        Value::Array(first) => match first[..] {
+            [Value::Int(left)] => {
+                Ok(AcquireReply::Behind(u64::try_from(left).ok().map(Duration::from_millis)))
+            }
+            _ => Err(surprise(answer)),
+        },
         Value::BulkString(text) => first_token(text, tokens).map(AcquireReply::Granted),
         other => Err(surprise(other)),
     }
