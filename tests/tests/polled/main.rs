@@ -57,7 +57,7 @@ fn client(kind: &str, store: MemoryStore, lease: Duration) -> LockClient {
     let far = Far::new(store);
     if kind == "quorum" {
         let stores: [std::sync::Arc<dyn Store>; 1] = [std::sync::Arc::new(far)];
-        let quorum = lock_runtime::Quorum::builder().client(builder);
+        let quorum = lock_runtime::Quorum::builder().without_restart_guard().client(builder);
         return quorum.stores(stores).unwrap().client().clone();
     }
     builder.store(far).unwrap()
