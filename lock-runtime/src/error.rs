@@ -41,7 +41,8 @@ pub enum LockError {
         key: String,
         /// How long this call waited.
         waited: Duration,
-        /// What was left of the holder's lease when the store was last asked.
+        /// What was left of the holder's lease when the store was last asked. `None` if it has no end, or if no
+        /// holder was in the way but a waiter that goes first.
         holder_remaining: Option<Duration>,
     },
     /// The lock is held and the call was not to wait, or too many are waiting already (S-18).
@@ -51,7 +52,8 @@ pub enum LockError {
         key: String,
         /// Which of the two it was.
         reason: BusyReason,
-        /// What is left of the holder's lease, if the store was asked and the lease has an end.
+        /// What is left of the holder's lease, if the store was asked, a holder is in the way, and the lease has an
+        /// end.
         holder_remaining: Option<Duration>,
     },
     /// The hold is gone: its lease passed, or the store says that somebody else owns the key

@@ -77,13 +77,13 @@ use crate::key::LockKey;
 /// get set incrby` are enough. `wait` is for locks that ask for replicas, `type` for
 /// [`inspect`](crate::LockClient::inspect) and
 /// [`force_release`](crate::LockClient::force_release).
-/// With a [restart guard](crate::QuorumBuilder::restart_guard), `+info` as well; with
+/// With a [restart guard](crate::QuorumBuilder::restart_guard), `+info` as well, which also has
+/// `connect` warn of a server that evicts keys; with
 /// [sentinels](Self::connect_sentinel), `+role`.
 ///
 /// # Servers for locks
 ///
-/// Use `maxmemory-policy noeviction`: an evicted lock is a lost one. A connection to a server that evicts is warned
-/// of in the log, if the user may ask (`+info`). Each name leaves one small
+/// Use `maxmemory-policy noeviction`: an evicted lock is a lost one. Each name leaves one small
 /// counter behind that expires a day after its last use; it keeps fencing tokens growing.
 pub struct RedisStore {
     link: Arc<Link>,
