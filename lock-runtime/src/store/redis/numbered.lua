@@ -1,5 +1,6 @@
--- Answer with the number of the request, by which the client knows the answer from another request's.
+-- Answer with the number of the request, by which the client knows the answer from another request's (S-21).
 -- `script` is the script, as a function.
+-- KEYS[..] those of the script
 -- ARGV[#ARGV] number of the request, which the script does not see
 -- returns the number, and the script's answer or error.
 local number = table.remove(ARGV)
