@@ -86,7 +86,13 @@ impl LockClientBuilder {
             #[cfg(feature = "redis")]
             Some(LockAddress::Quorum(nodes)) => {
                 let urls = nodes.iter().map(crate::policy::Address::as_str);
-                let quorum = crate::quorum::Quorum::builder().client(builder).connect(urls).await?;
+                // A configuration has no key for it.
+                tracing::warn!(
+                    "lock.quorum has no restart guard: a server that restarts without its data may help a \
+                     second client to a held lock"
+                );
+                let quorum = crate::quorum::Quorum::builder().without_restart_guard();
+                let quorum = quorum.client(builder).connect(urls).await?;
                 Ok(quorum.client().clone())
             }
             #[cfg(feature = "redis")]

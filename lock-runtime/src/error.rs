@@ -42,7 +42,8 @@ pub enum LockError {
         key: String,
         /// How long this call waited.
         waited: Duration,
-        /// What was left of the holder's lease when the store was last asked.
+        /// What was left of the holder's lease when the store was last asked. `None` if it has no end, or if no
+        /// holder was in the way but a waiter that goes first.
         holder_remaining: Option<Duration>,
     },
     /// The lock is held and the call was not to wait, or too many are waiting already.
@@ -53,7 +54,8 @@ pub enum LockError {
         key: String,
         /// Which of the two it was.
         reason: BusyReason,
-        /// What is left of the holder's lease, if the store was asked and the lease has an end.
+        /// What is left of the holder's lease, if the store was asked, a holder is in the way, and the lease has an
+        /// end.
         holder_remaining: Option<Duration>,
     },
     /// A wait for a count-down latch ended before the latch was open.
@@ -358,6 +360,11 @@ impl StoreError {
     pub fn with_source(mut self, source: impl StdError + Send + Sync + 'static) -> Self {
         self.source = Some(Arc::new(source));
         self
+    }
+
+    /// The same failure as one of another kind.
+    pub(crate) fn as_kind(self, kind: StoreErrorKind) -> Self {
+        Self { kind, ..self }
     }
 
     /// What the failure means for the caller.

@@ -126,8 +126,8 @@ pub use lock_macros::{KeyPart, distributed_lock};
 pub use multi_lock::{MultiLock, MultiMember};
 pub use mutex::Mutex;
 pub use options::{
-    DEFAULT_LEASE, Lease, LockOptions, LockOptionsBuilder, MAX_LEASE, MIN_LEASE, OnLost,
-    OnReleaseLost, Replicas, Wait,
+    DEFAULT_LEASE, Lease, LockOptions, LockOptionsBuilder, MAX_LEASE, MAX_MULTI_NAMES, MIN_LEASE,
+    OnLost, OnReleaseLost, Replicas, Wait,
 };
 #[cfg(feature = "policy")]
 pub use policy::{ConfigError, LockConfig, LockPolicy, Policy};

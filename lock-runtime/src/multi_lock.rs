@@ -11,7 +11,7 @@ use crate::fair_mutex::FairMutex;
 use crate::guard::LockGuard;
 use crate::key::LockKey;
 use crate::mutex::Mutex;
-use crate::options::LockOptions;
+use crate::options::{LockOptions, MAX_MULTI_NAMES};
 use crate::rw_lock::RwLock;
 use crate::semaphore::Semaphore;
 use crate::store::compose::joint::{JointStore, Part};
@@ -31,6 +31,9 @@ use crate::store::{LockKind, Target};
 /// permits are counted, and more of them are taken or waited for. Two re-entries side by side wait for
 /// each other if they name the same lock. A call that takes its locks one inside the other needs the same
 /// order as the calls beside it, or they wait for each other for as long as their `wait` allows.
+///
+/// It has at most [`MAX_MULTI_NAMES`] locks: one command takes, renews or releases all of them, and every other
+/// client waits while the server runs it.
 ///
 /// The other way round, wanting more than what is held around the caller would wait for itself, and
 /// is [`LockError::WouldDeadlock`].
@@ -60,6 +63,7 @@ impl MultiLock {
         let target = names.and_then(|mut names| {
             names.sort_unstable();
             names.dedup();
+            check_count(names.len())?;
             let mut mutexes: Vec<_> = names.into_iter().map(Target::mutex).collect();
             match mutexes.len() {
                 0 => Err(no_locks()),
@@ -118,7 +122,7 @@ impl MultiLock {
     ///
     /// As [`Mutex::lock`](crate::Mutex::lock), and
     ///
-    /// - [`LockError::InvalidOptions`] if it is made of no locks, of two kinds of the same name, or of
+    /// - [`LockError::InvalidOptions`] if it is made of no locks, of more than [`MAX_MULTI_NAMES`], of two kinds of the same name, or of
     ///   differing permits of one semaphore.
     /// - [`LockError::WouldDeadlock`] inside [`run`](LockGuard::run) of only some of its locks.
     ///
@@ -228,6 +232,7 @@ fn checked(members: impl IntoIterator<Item = MultiMember>) -> Result<Vec<Member>
     let permits = |member: &Member| (member.handle.wanted_permits(), member.target.limit());
     members
         .dedup_by(|a, b| a.home() == b.home() && a.target == b.target && permits(a) == permits(b));
+    check_count(members.len())?;
     for pair in members.windows(2) {
         if let [a, b] = pair
             && a.home() == b.home()
@@ -300,6 +305,17 @@ fn parts(members: &[Member]) -> Vec<Part> {
         parts.push(Part { store, target, permits: member.handle.wanted_permits() });
     }
     parts
+}
+
+/// Refuses more locks than one script may have.
+fn check_count(count: usize) -> Result<(), LockError> {
+    if count <= MAX_MULTI_NAMES {
+        return Ok(());
+    }
+    Err(LockError::InvalidOptions(format!(
+        "a multi lock of {count} locks; it can have {MAX_MULTI_NAMES} at most, so lock something that \
+         stands for all of them"
+    )))
 }
 
 fn no_locks() -> LockError {

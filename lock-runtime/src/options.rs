@@ -24,6 +24,10 @@ pub(crate) const DEFAULT_TOKEN_TTL: Duration = Duration::from_secs(60 * 60 * 24)
 pub(crate) const TOKEN_TTL: RangeInclusive<Duration> =
     Duration::from_secs(60 * 60)..=Duration::from_secs(30 * 24 * 60 * 60);
 
+/// Most locks of one [`MultiLock`](crate::MultiLock): one command takes, renews or releases all of them, and
+/// every other client waits while the server runs it.
+pub const MAX_MULTI_NAMES: usize = 128;
+
 /// How long an acquire may wait for the lock.
 ///
 /// # Examples

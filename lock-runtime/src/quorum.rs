@@ -28,7 +28,7 @@ use crate::store::compose::quorum::QuorumStore;
 /// needs [fencing](crate::FencingToken). Servers must be independent, never replicas of each other. And
 /// a server that restarts without what it had granted can make a second majority: keep them on disk
 /// with `appendonly yes` and `appendfsync always`, or set a
-/// [`restart_guard`](QuorumBuilder::restart_guard).
+/// [`restart_guard`](QuorumBuilder::restart_guard). The builder asks which of the two it is.
 ///
 /// Each acquire costs two round trips to all servers, the second for the fencing token, and each
 /// release one; many who want the same lock at once refuse each other now and then and try again. Only
@@ -61,49 +61,8 @@ pub struct Quorum {
 }
 
 impl Quorum {
-    /// Connects to all servers, and is content with a majority: the others are connected to in the
-    /// background.
-    ///
-    /// # Errors
-    ///
-    /// As [`QuorumBuilder::connect`].
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future closes what was opened.
-    #[cfg(feature = "redis")]
-    pub async fn connect<U: AsRef<str>>(
-        urls: impl IntoIterator<Item = U>,
-    ) -> Result<Self, LockError> {
-        Self::builder().connect(urls).await
-    }
-
-    /// A quorum of these stores, one for each server.
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::InvalidOptions`] if there are none.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-    /// use lock_runtime::{MemoryStore, Quorum, Store};
-    /// use std::sync::Arc;
-    ///
-    /// // Of one, for a test: a mutex in memory.
-    /// let quorum = Quorum::of([Arc::new(MemoryStore::new()) as Arc<dyn Store>])?;
-    /// let guard = quorum.lock("leader").lock().await?;
-    /// assert!(quorum.lock("leader").try_lock().await?.is_none());
-    /// guard.release().await?;
-    /// # Ok::<_, lock_runtime::LockError>(()) })?;
-    /// # Ok::<_, Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn of(stores: impl IntoIterator<Item = Arc<dyn Store>>) -> Result<Self, LockError> {
-        Self::builder().stores(stores)
-    }
-
-    /// Starts a quorum with settings of its own.
+    /// Starts a quorum. It asks for a choice: [`restart_guard`](QuorumBuilder::restart_guard) or
+    /// [`without_restart_guard`](QuorumBuilder::without_restart_guard).
     pub fn builder() -> QuorumBuilder {
         QuorumBuilder::default()
     }
@@ -130,12 +89,21 @@ const SERVER_TIMEOUT: Duration = Duration::from_millis(250);
 pub struct QuorumBuilder {
     client: LockClientBuilder,
     server_timeout: Duration,
-    restart_guard: Option<Duration>,
+    restart_guard: RestartGuard,
+}
+
+/// What is done about servers that restarted.
+#[derive(Debug, Clone, Copy)]
+enum RestartGuard {
+    NotChosen,
+    Off,
+    For(Duration),
 }
 
 impl Default for QuorumBuilder {
     fn default() -> Self {
-        Self { client: LockClient::builder(), server_timeout: SERVER_TIMEOUT, restart_guard: None }
+        let restart_guard = RestartGuard::NotChosen;
+        Self { client: LockClient::builder(), server_timeout: SERVER_TIMEOUT, restart_guard }
     }
 }
 
@@ -150,9 +118,17 @@ impl QuorumBuilder {
 
     /// Leaves servers out of grants that started less than this ago: give the longest lease in use,
     /// and what a server forgot in a restart has ended before it counts again. Nothing can be locked
-    /// for so long after a majority has restarted. Default: none.
+    /// for so long after a majority has restarted, nor after it was started for the first time.
     pub fn restart_guard(mut self, guard: Duration) -> Self {
-        self.restart_guard = Some(guard);
+        self.restart_guard = RestartGuard::For(guard);
+        self
+    }
+
+    /// Has a server that restarted count at once. Two clients can then hold one lock if a server forgets what it has
+    /// granted: choose this only where no restart loses a write, as with `appendonly yes` and `appendfsync always`
+    /// on every server.
+    pub fn without_restart_guard(mut self) -> Self {
+        self.restart_guard = RestartGuard::Off;
         self
     }
 
@@ -173,7 +149,9 @@ impl QuorumBuilder {
     ///
     /// # Errors
     ///
-    /// - [`LockError::InvalidOptions`] if a setting is wrong, or an address is given twice.
+    /// - [`LockError::InvalidOptions`] if a setting is wrong, an address is given twice, or neither
+    ///   [`restart_guard`](Self::restart_guard) nor [`without_restart_guard`](Self::without_restart_guard) was
+    ///   chosen.
     /// - [`LockError::Store`] at once if an address cannot be used, a server refuses the password, or
     ///   so many cannot be reached that the rest is no majority. A server that takes longer to refuse
     ///   than a majority and the [`server_timeout`](Self::server_timeout) is logged instead.
@@ -207,14 +185,33 @@ impl QuorumBuilder {
     ///
     /// # Errors
     ///
-    /// [`LockError::InvalidOptions`] if a setting is wrong or there are no stores.
+    /// [`LockError::InvalidOptions`] if a setting is wrong, there are no stores, or neither
+    /// [`restart_guard`](Self::restart_guard) nor [`without_restart_guard`](Self::without_restart_guard) was
+    /// chosen.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// use lock_runtime::{MemoryStore, Quorum, Store};
+    /// use std::sync::Arc;
+    ///
+    /// // Of one, for a test: a mutex in memory.
+    /// let store = Arc::new(MemoryStore::new()) as Arc<dyn Store>;
+    /// let quorum = Quorum::builder().without_restart_guard().stores([store])?;
+    /// let guard = quorum.lock("leader").lock().await?;
+    /// assert!(quorum.lock("leader").try_lock().await?.is_none());
+    /// guard.release().await?;
+    /// # Ok::<_, lock_runtime::LockError>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
     pub fn stores(
         self,
         stores: impl IntoIterator<Item = Arc<dyn Store>>,
     ) -> Result<Quorum, LockError> {
         let stores: Vec<_> = stores.into_iter().collect();
         self.check(stores.len())?;
-        let store = QuorumStore::new(stores, self.server_timeout, self.restart_guard);
+        let store = QuorumStore::new(stores, self.server_timeout, self.restart_guard.duration());
         let store = store.ok_or_else(no_servers)?;
         Ok(Quorum { client: self.client.store(store)? })
     }
@@ -225,7 +222,24 @@ impl QuorumBuilder {
         }
         self.client.check()?;
         check_setting("server_timeout", self.server_timeout)?;
-        self.restart_guard.map_or(Ok(()), |guard| check_setting("restart_guard", guard))
+        match self.restart_guard {
+            RestartGuard::For(guard) => check_setting("restart_guard", guard),
+            RestartGuard::Off => Ok(()),
+            RestartGuard::NotChosen => Err(LockError::InvalidOptions(
+                "a quorum needs a choice: `restart_guard` with the longest lease in use, or \
+                 `without_restart_guard` where no server forgets anything in a restart"
+                    .to_owned(),
+            )),
+        }
+    }
+}
+
+impl RestartGuard {
+    fn duration(self) -> Option<Duration> {
+        match self {
+            Self::For(guard) => Some(guard),
+            Self::Off | Self::NotChosen => None,
+        }
     }
 }
 

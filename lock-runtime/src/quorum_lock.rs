@@ -15,8 +15,12 @@ use crate::options::LockOptions;
 /// ```no_run
 /// # async fn example() -> Result<(), lock_runtime::LockError> {
 /// use lock_runtime::Quorum;
+/// use std::time::Duration;
 ///
-/// let quorum = Quorum::connect(["redis://one", "redis://two", "redis://three"]).await?;
+/// let quorum = Quorum::builder()
+///     .restart_guard(Duration::from_secs(30))
+///     .connect(["redis://one", "redis://two", "redis://three"])
+///     .await?;
 /// let guard = quorum.lock("leader").lock().await?;
 /// guard.run(async { /* the work */ }).await?;
 /// guard.release().await?;

@@ -157,7 +157,13 @@ async fn what_replicas_know_is_kept() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_quorum_keeps_it() {
     let servers = join_all((0..3).map(|_| RedisServer::start())).await;
-    let connect = async || Quorum::connect(servers.iter().map(RedisServer::url)).await.unwrap();
+    let connect = async || {
+        Quorum::builder()
+            .without_restart_guard()
+            .connect(servers.iter().map(RedisServer::url))
+            .await
+            .unwrap()
+    };
     let (one, other) = (connect().await, connect().await);
     let start = Instant::now();
     let guard = one.lock("q").with(kept()).lock().await.unwrap();

@@ -24,7 +24,11 @@ async fn servers(count: usize) -> Vec<RedisServer> {
 }
 
 async fn connect(servers: &[RedisServer]) -> Quorum {
-    Quorum::connect(servers.iter().map(RedisServer::url)).await.unwrap()
+    Quorum::builder()
+        .without_restart_guard()
+        .connect(servers.iter().map(RedisServer::url))
+        .await
+        .unwrap()
 }
 
 /// On how many servers the key is.
@@ -88,7 +92,7 @@ async fn a_quorum_of_one_is_a_mutex() {
     let server = RedisServer::start().await;
     let redis: Arc<dyn Store> = Arc::new(RedisStore::connect(&server.url()).await.unwrap());
     for store in [redis, Arc::new(MemoryStore::new())] {
-        let quorum = Quorum::of([store]).unwrap();
+        let quorum = Quorum::builder().without_restart_guard().stores([store]).unwrap();
         let guard = quorum.lock("one").lock().await.unwrap();
         let waits = quorum.lock("one");
         assert!(waits.try_lock().await.unwrap().is_none());
@@ -102,7 +106,7 @@ async fn a_quorum_of_one_is_a_mutex() {
         assert!(matches!(quorum.lock("one").lock().await, Err(LockError::Closed)));
     }
     // A plain mutex of that server is in the way, and the other way round.
-    let quorum = Quorum::connect([server.url()]).await.unwrap();
+    let quorum = Quorum::builder().without_restart_guard().connect([server.url()]).await.unwrap();
     let client = LockClient::connect(&server.url()).await.unwrap();
     let guard = client.mutex("one").lock().await.unwrap();
     assert!(quorum.lock("one").try_lock().await.unwrap().is_none());
@@ -193,30 +197,50 @@ async fn a_bad_start_fails_at_once_and_clearly() {
     ];
     for (urls, kind, says) in cases {
         let start = Instant::now();
-        let error = Quorum::connect(&urls).await.unwrap_err();
+        let error = Quorum::builder().without_restart_guard().connect(&urls).await.unwrap_err();
         assert!(start.elapsed() < Duration::from_secs(1), "{urls:?}: {:?}", start.elapsed());
         assert_eq!(store_kind(&error), Some(kind), "{urls:?}: {error:?}");
         let source = error.source().expect("a cause").to_string();
         assert!(source.contains(says) && !source.contains("wrong-one"), "{urls:?}: {source}");
     }
     for urls in [vec![], vec![away.clone(), away]] {
-        let error = Quorum::connect(urls).await.unwrap_err();
+        let error = Quorum::builder().without_restart_guard().connect(urls).await.unwrap_err();
         assert!(matches!(error, LockError::InvalidOptions(_)), "{error:?}");
     }
     let none: [Arc<dyn Store>; 0] = [];
-    assert!(matches!(Quorum::of(none), Err(LockError::InvalidOptions(_))));
+    assert!(matches!(
+        Quorum::builder().without_restart_guard().stores(none),
+        Err(LockError::InvalidOptions(_))
+    ));
     for wrong in [Duration::ZERO, Duration::from_secs(60 * 60 * 25)] {
         let of_one = |builder: lock_runtime::QuorumBuilder| {
             builder.stores([Arc::new(MemoryStore::new()) as Arc<dyn Store>])
         };
         for (outcome, name) in [
-            (of_one(Quorum::builder().server_timeout(wrong)), "server_timeout"),
-            (of_one(Quorum::builder().restart_guard(wrong)), "restart_guard"),
+            (
+                of_one(Quorum::builder().without_restart_guard().server_timeout(wrong)),
+                "server_timeout",
+            ),
+            (
+                of_one(Quorum::builder().without_restart_guard().restart_guard(wrong)),
+                "restart_guard",
+            ),
         ] {
             let error = outcome.unwrap_err();
             assert!(error.to_string().contains(&format!("{name} is {wrong:?}")), "{error}");
         }
     }
+}
+
+/// What a restart makes of the locks is a choice that has to be made.
+#[tokio::test]
+async fn a_quorum_asks_for_a_restart_guard() {
+    let store = || [Arc::new(MemoryStore::new()) as Arc<dyn Store>];
+    let error = Quorum::builder().stores(store()).unwrap_err();
+    assert!(matches!(&error, LockError::InvalidOptions(_)), "{error:?}");
+    assert!(error.to_string().contains("`restart_guard`"), "{error}");
+    Quorum::builder().without_restart_guard().stores(store()).unwrap();
+    Quorum::builder().restart_guard(Duration::from_secs(30)).stores(store()).unwrap();
 }
 
 /// S-29: only mutexes are kept so; anything else is refused, and says why.
@@ -245,7 +269,10 @@ async fn other_kinds_are_refused() {
 async fn settings_are_those_of_a_client() {
     let servers = servers(2).await;
     let wait = LockOptions::builder().wait(Duration::from_millis(50)).build().unwrap();
-    let builder = Quorum::builder().client(LockClient::builder().namespace("shop")).options(wait);
+    let builder = Quorum::builder()
+        .without_restart_guard()
+        .client(LockClient::builder().namespace("shop"))
+        .options(wait);
     let quorum = builder.connect(servers.iter().map(RedisServer::url)).await.unwrap();
     let guard = quorum.lock("order").lock().await.unwrap();
     assert_eq!(guard.key().as_str(), "shop:order");

@@ -31,7 +31,7 @@ async fn proxies(servers: &[RedisServer]) -> Vec<Proxy> {
 /// A builder whose clients give up soon.
 fn impatient(server_timeout: Duration) -> QuorumBuilder {
     let client = LockClient::builder().store_patience(ms(500));
-    Quorum::builder().client(client).server_timeout(server_timeout)
+    Quorum::builder().without_restart_guard().client(client).server_timeout(server_timeout)
 }
 
 async fn connect(builder: QuorumBuilder, servers: &[RedisServer]) -> Quorum {
@@ -69,7 +69,8 @@ async fn rounds(quorum: &Quorum, count: u32) -> Duration {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_of_five_dead_are_not_missed() {
     let servers = servers(5).await;
-    let quorum = connect(Quorum::builder().server_timeout(LONG), &servers).await;
+    let quorum =
+        connect(Quorum::builder().without_restart_guard().server_timeout(LONG), &servers).await;
     rounds(&quorum, 1).await;
     let healthy = rounds(&quorum, 20).await;
     servers[1].kill();
@@ -113,8 +114,10 @@ async fn three_of_five_dead_fail_cleanly() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hanging_server_slows_nobody_down() {
     let servers = servers(3).await;
-    let quorum = connect(Quorum::builder().server_timeout(LONG), &servers).await;
-    let other = connect(Quorum::builder().server_timeout(LONG), &servers).await;
+    let quorum =
+        connect(Quorum::builder().without_restart_guard().server_timeout(LONG), &servers).await;
+    let other =
+        connect(Quorum::builder().without_restart_guard().server_timeout(LONG), &servers).await;
     rounds(&other, 1).await;
     rounds(&quorum, 1).await;
     let healthy = rounds(&quorum, 20).await;
@@ -179,7 +182,8 @@ async fn late_grants_are_given_back() {
 async fn a_dropped_acquire_leaves_nothing() {
     let servers = servers(3).await;
     let proxies = proxies(&servers).await;
-    let quorum = through(Quorum::builder().server_timeout(LONG), &proxies).await;
+    let quorum =
+        through(Quorum::builder().without_restart_guard().server_timeout(LONG), &proxies).await;
     rounds(&quorum, 1).await;
     proxies.iter().for_each(|proxy| proxy.delay_requests(ms(100)));
     for patience in [1, 20, 90, 105, 150, 205, 250] {
@@ -200,7 +204,11 @@ async fn a_release_never_overtakes_its_acquire() {
     let proxies = proxies(&servers).await;
     // A second release, which would hide the matter, comes after so long.
     let client = LockClient::builder().command_timeout(SOON);
-    let quorum = through(Quorum::builder().client(client).server_timeout(LONG), &proxies).await;
+    let quorum = through(
+        Quorum::builder().without_restart_guard().client(client).server_timeout(LONG),
+        &proxies,
+    )
+    .await;
     let guard = quorum.lock("other").lock().await.unwrap();
     join_all(servers.iter().map(async |s| s.client().cmd(&["SCRIPT", "FLUSH"]).await)).await;
     guard.release().await.unwrap();
@@ -240,7 +248,7 @@ async fn a_renewal_on_a_minority_is_none() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_majority_that_forgot_is_a_loss() {
     let servers = servers(3).await;
-    let quorum = connect(Quorum::builder(), &servers).await;
+    let quorum = connect(Quorum::builder().without_restart_guard(), &servers).await;
     let lease = ms(1_500);
     let guard = quorum.lock("f").with(watched(lease)).lock().await.unwrap();
     eventually(SOON, "it is on all", async || on(&servers, "f").await == 3).await;

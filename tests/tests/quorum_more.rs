@@ -27,7 +27,11 @@ async fn proxies(servers: &[RedisServer]) -> Vec<Proxy> {
 }
 
 async fn connect(servers: &[RedisServer]) -> Quorum {
-    Quorum::connect(servers.iter().map(RedisServer::url)).await.unwrap()
+    Quorum::builder()
+        .without_restart_guard()
+        .connect(servers.iter().map(RedisServer::url))
+        .await
+        .unwrap()
 }
 
 async fn through(builder: QuorumBuilder, proxies: &[Proxy]) -> Quorum {
@@ -66,7 +70,7 @@ async fn lost_answers_to_a_release_are_no_votes() {
     let servers = servers(3).await;
     let proxies = proxies(&servers).await;
     let client = LockClient::builder().command_timeout(ms(300));
-    let quorum = through(Quorum::builder().client(client), &proxies).await;
+    let quorum = through(Quorum::builder().without_restart_guard().client(client), &proxies).await;
     // Whose answer is lost, where the lock is gone before, and whether that is a loss.
     let cases: [(&[usize], &[usize], bool); 6] = [
         (&[0], &[], false),
@@ -107,7 +111,7 @@ async fn one_server_does_not_make_the_whole_late() {
     for hangs in [true, false] {
         // A fresh one each time: who has been late before is not waited for at all.
         let client = LockClient::builder().command_timeout(ms(400));
-        let builder = Quorum::builder().client(client).server_timeout(SOON);
+        let builder = Quorum::builder().without_restart_guard().client(client).server_timeout(SOON);
         let quorum = through(builder, &proxies).await;
         quorum.lock("t").lock().await.unwrap().release().await.unwrap();
         gone(&servers, "t").await;

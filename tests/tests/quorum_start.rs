@@ -75,7 +75,12 @@ async fn a_minority_that_refuses_the_password_is_said_at_once() {
             let mut urls = vec![one.clone(), two.clone()];
             urls.insert(place, refused.clone());
             let start = Instant::now();
-            let error = Quorum::connect(&urls).await.map(drop).unwrap_err();
+            let error = Quorum::builder()
+                .without_restart_guard()
+                .connect(&urls)
+                .await
+                .map(drop)
+                .unwrap_err();
             assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
             let shown = format!("{error:?}");
             let (kind, sentence) = kind_and_sentence(error);
@@ -92,7 +97,11 @@ async fn a_minority_that_refuses_the_password_is_said_at_once() {
 async fn a_minority_that_refuses_later_is_logged() {
     Log::start();
     let servers = join_all((0..3).map(|_| RedisServer::start())).await;
-    let quorum = Quorum::connect(servers.iter().map(RedisServer::url)).await.unwrap();
+    let quorum = Quorum::builder()
+        .without_restart_guard()
+        .connect(servers.iter().map(RedisServer::url))
+        .await
+        .unwrap();
     let round = async |quorum: &Quorum| {
         let guard = quorum.lock("n").lock().await.unwrap();
         eventually(SOON, "a majority", async || on(&servers, "n").await >= 2).await;
@@ -119,7 +128,8 @@ async fn a_minority_that_refuses_later_is_logged() {
     let proxy = Proxy::start(locked.port()).await;
     proxy.delay(Duration::from_millis(300));
     let urls = [servers[0].url(), servers[1].url(), proxy.url()];
-    let builder = Quorum::builder().server_timeout(Duration::from_millis(50));
+    let builder =
+        Quorum::builder().without_restart_guard().server_timeout(Duration::from_millis(50));
     let quorum = builder.connect(urls).await.unwrap();
     let says = "the server wants a password";
     eventually(SOON, "it is logged", async || Log::count(says) > 0).await;
@@ -133,7 +143,9 @@ async fn a_quorum_of_tls_servers_needs_their_authority() {
     let identity = authority.issue_for("127.0.0.1");
     let servers = join_all((0..3).map(|_| identity.server().password("secret").start())).await;
     let urls: Vec<_> = servers.iter().map(RedisServer::url).collect();
-    let with = |tls: TlsOptions| Quorum::builder().client(LockClient::builder().tls(tls));
+    let with = |tls: TlsOptions| {
+        Quorum::builder().without_restart_guard().client(LockClient::builder().tls(tls))
+    };
     let quorum = with(authority.trusted()).connect(&urls).await.unwrap();
     let guard = quorum.lock("t").lock().await.unwrap();
     eventually(SOON, "it is on all", async || on(&servers, "t").await == 3).await;
@@ -152,7 +164,10 @@ async fn a_quorum_of_tls_servers_needs_their_authority() {
     let plain = RedisServer::start().await;
     let mixed = [urls[0].clone(), urls[1].clone(), plain.url()];
     for (outcome, says) in [
-        (Quorum::connect(&urls).await, "`TlsOptions::root_certificate`"),
+        (
+            Quorum::builder().without_restart_guard().connect(&urls).await,
+            "`TlsOptions::root_certificate`",
+        ),
         (with(Authority::new("other").trusted()).connect(&urls).await, "root_certificate"),
         (with(authority.trusted()).connect(&mixed).await, "write rediss://host:port"),
     ] {

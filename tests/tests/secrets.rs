@@ -128,7 +128,7 @@ async fn neither_owners_nor_passwords_show() {
     }
     let two = NonZeroU32::new(2).unwrap();
     let permits = client.semaphore("permits", two).acquire_many(two).await.unwrap();
-    let quorum = Quorum::connect([server.url()]).await.unwrap();
+    let quorum = Quorum::builder().without_restart_guard().connect([server.url()]).await.unwrap();
     let majority = quorum.lock("quorum").lock().await.unwrap();
     let lock = client.rw_lock("together");
     let joint = MultiLock::of([other.mutex("both").into(), MultiMember::write(&lock)]);
@@ -250,8 +250,13 @@ async fn no_address_shows_its_password() {
         for outcome in [
             LockClient::connect(address).await.map(drop),
             tls.clone().connect(address).await.map(drop),
-            Quorum::connect([address]).await.map(drop),
-            Quorum::builder().client(tls.clone()).connect([address, "x"]).await.map(drop),
+            Quorum::builder().without_restart_guard().connect([address]).await.map(drop),
+            Quorum::builder()
+                .without_restart_guard()
+                .client(tls.clone())
+                .connect([address, "x"])
+                .await
+                .map(drop),
             LockClient::connect_sentinel(address, ["redis://127.0.0.1:1"]).await.map(drop),
             LockClient::connect_sentinel("locks", [address]).await.map(drop),
             tls.connect_sentinel(address, [address]).await.map(drop),

@@ -133,7 +133,11 @@ async fn quorum_locks_go_round_as_well() {
     let order_of = std::sync::Mutex::new(&mut order);
     let until = Instant::now() + Duration::from_secs(3);
     let one = async |number: usize| {
-        let quorum = Quorum::connect(servers.iter().map(RedisServer::url)).await.unwrap();
+        let quorum = Quorum::builder()
+            .without_restart_guard()
+            .connect(servers.iter().map(RedisServer::url))
+            .await
+            .unwrap();
         while Instant::now() < until {
             let guard = quorum.lock("turns").lock().await.unwrap();
             order_of.lock().unwrap().push(number);

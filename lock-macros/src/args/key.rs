@@ -8,6 +8,9 @@ use syn::{Expr, ExprLit, Lit, LitStr, Token};
 use super::{ungrouped, word};
 use crate::errors::Errors;
 
+/// As `lock_runtime::MAX_MULTI_NAMES`.
+const MAX_NAMES: usize = 128;
+
 /// What `key` or `keys` says.
 pub(crate) enum KeyArg {
     One(KeyForm),
@@ -56,6 +59,13 @@ pub(super) fn all(value: Expr) -> syn::Result<KeyArg> {
             list,
             "`keys` is empty; name at least one lock, such as `keys = [\"order:{id}\"]`",
         ));
+    }
+    if list.elems.len() > MAX_NAMES {
+        let message = format!(
+            "`keys` names {} locks; it can name {MAX_NAMES} at most, so lock something that stands for all",
+            list.elems.len()
+        );
+        return Err(syn::Error::new_spanned(list, message));
     }
     let mut forms = Vec::new();
     let mut errors = Errors::default();

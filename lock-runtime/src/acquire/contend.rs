@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout};
 
 use super::Contention;
 use super::attempt::Attempt;
-use super::share::{AskTurn, Before, ToJoin};
+use super::share::{AskTurn, Before, Refusal, ToJoin};
 use super::waiting::Waiting;
 use crate::clock::Tick;
 use crate::error::{BusyReason, LockError, StoreError, StoreErrorKind};
@@ -30,13 +30,9 @@ pub(super) struct Contender<'a> {
     /// Kept while a reader asks, and until its hold is there to be joined.
     // S-27.
     turn: AskTurn,
-    /// What the store last said of the holder, unless it has failed since.
-    held: Option<Held>,
+    /// Why the store last refused the lock, unless it has failed since.
+    refusal: Option<Refusal>,
 }
-
-/// The answer that somebody else holds the lock, with what is left of the lease.
-#[derive(Clone, Copy)]
-struct Held(Option<Duration>);
 
 /// What contending comes to.
 pub(super) enum Contended {
@@ -54,7 +50,7 @@ enum Next {
     Return(Result<LockGuard, LockError>),
     Join(ToJoin),
     TryAgain,
-    WaitForHolder(Held),
+    Wait(Refusal),
     LineUpAgain,
 }
 
@@ -67,7 +63,7 @@ impl<'a> Contender<'a> {
         let attempt = Attempt::new(contention, Some(seat));
         contention.engine.contenders.fetch_add(1, Ordering::SeqCst);
         let waiting = Waiting::new(contention, attempt.seat.as_ref(), limit);
-        Self { contention, attempt, waiting, turn: AskTurn::default(), held: None }
+        Self { contention, attempt, waiting, turn: AskTurn::default(), refusal: None }
     }
 
     fn keeper(&self) -> &'a Arc<Keeper> {
@@ -103,7 +99,7 @@ impl<'a> Contender<'a> {
                     self.ask().await
                 }
                 Before::Join(hold) => Next::Join(hold),
-                Before::Held(remaining) => self.refused(remaining).await,
+                Before::Refused(refusal) => self.refused(refusal).await,
                 Before::Failed(error) => self.failed(error).await,
             };
             match next {
@@ -111,10 +107,10 @@ impl<'a> Contender<'a> {
                 Next::Join(hold) => return Ok(Contended::ToJoin(hold)),
                 Next::LineUpAgain => return Ok(Contended::PassedOver),
                 Next::TryAgain => {}
-                Next::WaitForHolder(held) => {
-                    self.wait(held).await;
+                Next::Wait(refusal) => {
+                    self.wait(refusal).await;
                     if self.waiting.out_of_time() {
-                        return Err(self.contention.timed_out(held.0));
+                        return Err(self.contention.timed_out(refusal.holder_remaining()));
                     }
                 }
             }
@@ -176,9 +172,11 @@ impl<'a> Contender<'a> {
         let (reply, tokens, sent_at) = self.send().await;
         match reply {
             Ok(AcquireReply::Granted(token)) => self.granted(token, tokens, sent_at).await,
-            Ok(AcquireReply::Held(remaining)) => {
-                self.turn.held(sent_at, remaining);
-                self.refused(remaining).await
+            Ok(AcquireReply::Held(changes_in)) => {
+                self.refused_by_store(sent_at, Refusal { changes_in, is_held: true }).await
+            }
+            Ok(AcquireReply::Behind(changes_in)) => {
+                self.refused_by_store(sent_at, Refusal { changes_in, is_held: false }).await
             }
             Ok(AcquireReply::Split) => {
                 self.turn.pass();
@@ -302,13 +300,19 @@ impl<'a> Contender<'a> {
         self.waiting.answered(self.attempt.seat.as_ref(), grants);
     }
 
-    async fn refused(&mut self, remaining: Option<Duration>) -> Next {
+    async fn refused_by_store(&mut self, sent_at: Tick, refusal: Refusal) -> Next {
+        self.turn.refused(sent_at, refusal);
+        self.refused(refusal).await
+    }
+
+    async fn refused(&mut self, refusal: Refusal) -> Next {
         self.answered(false);
+        let remaining = refusal.holder_remaining();
         self.contention.note_holder(remaining);
         if let Some(seat) = &self.attempt.seat {
             seat.note_holder(remaining);
         }
-        let held = *self.held.insert(Held(remaining));
+        self.refusal = Some(refusal);
         if self.contention.options.wait() == Wait::Never {
             return Next::Return(Err(self.contention.busy(BusyReason::Held, remaining)));
         }
@@ -318,7 +322,7 @@ impl<'a> Contender<'a> {
         if !self.waiting.listens() && self.subscribe().await {
             return Next::TryAgain;
         }
-        Next::WaitForHolder(held)
+        Next::Wait(refusal)
     }
 
     /// Nobody got it because several asked at once: a random pause breaks the tie.
@@ -362,9 +366,9 @@ impl<'a> Contender<'a> {
             let key = self.contention.target.key().to_string();
             return Next::Return(Err(LockError::KeyCollision { key, found: error.to_string() }));
         }
-        if let (Some(held), true) = (self.held.take(), self.waiting.out_of_time()) {
+        if let (Some(refusal), true) = (self.refusal.take(), self.waiting.out_of_time()) {
             // The store is well and the lock was held; it was our own limit that cut this short.
-            return Next::Return(Err(self.contention.timed_out(held.0)));
+            return Next::Return(Err(self.contention.timed_out(refusal.holder_remaining())));
         }
         if self.attempt.unsettled && self.attempt.target.kind() == LockKind::Multi {
             // Some of several may be ours by now. Nobody waits for one while holding another (S-28).
@@ -384,11 +388,11 @@ impl<'a> Contender<'a> {
 
     /// Sleeps until the first of: a notice, the holder's end, the poll cap, our own limit.
     // S-15.
-    async fn wait(&mut self, Held(remaining): Held) {
+    async fn wait(&mut self, refusal: Refusal) {
         let cap = self.waiting.poll_cap();
         // A few milliseconds late on purpose: at the very end the key may still be there.
         let jitter = Duration::from_millis(fastrand::u64(1..5));
-        let nap = remaining.map_or(cap, |remaining| cap.min(remaining.saturating_add(jitter)));
+        let nap = refusal.changes_in.map_or(cap, |left| cap.min(left.saturating_add(jitter)));
         // A place in the store wants a sign of life, with room for two that are lost.
         let nap =
             if self.attempt.placed { nap.min(self.keeper().timing.waiter_lease / 3) } else { nap };

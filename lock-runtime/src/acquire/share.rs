@@ -82,7 +82,7 @@ struct Told {
 enum Answer {
     #[default]
     Nothing,
-    Held(Option<Duration>),
+    Refused(Refusal),
     Failed(StoreError),
     /// Kept for those who wait for a turn, who would otherwise have to ask one after the other where
     /// readers are quickly done.
@@ -97,8 +97,8 @@ impl AskTurn {
         self.0 = None;
     }
 
-    pub(super) fn held(&mut self, asked_at: Tick, remaining: Option<Duration>) {
-        self.tell(asked_at, Answer::Held(remaining));
+    pub(super) fn refused(&mut self, asked_at: Tick, refusal: Refusal) {
+        self.tell(asked_at, Answer::Refused(refusal));
     }
 
     pub(super) fn failed(&mut self, asked_at: Tick, error: &StoreError) {
@@ -124,12 +124,28 @@ pub(super) struct ToJoin {
     came_at: Tick,
 }
 
+/// The store's answer that the lock is not to be had now.
+#[derive(Clone, Copy)]
+pub(super) struct Refusal {
+    /// After so long something changes by itself.
+    pub(super) changes_in: Option<Duration>,
+    /// True if a holder is in the way, whose lease ends then; false if a waiter is, whose place does.
+    pub(super) is_held: bool,
+}
+
+impl Refusal {
+    /// What is left of the holder's lease, if a holder is in the way.
+    pub(super) fn holder_remaining(self) -> Option<Duration> {
+        self.changes_in.filter(|_| self.is_held)
+    }
+}
+
 /// What there is to do for whoever wants to ask for a lock.
 pub(super) enum Before {
     Ask(AskTurn),
     Join(ToJoin),
     /// To take the refusal that another reader got.
-    Held(Option<Duration>),
+    Refused(Refusal),
     /// To take the failure that another reader met.
     Failed(StoreError),
 }
@@ -247,7 +263,7 @@ impl Contention {
             return Before::Join(ToJoin { _kept: stand, came_at });
         }
         match &told.answer {
-            Answer::Held(remaining) if told.asked_at >= Some(came_at) => Before::Held(*remaining),
+            Answer::Refused(refusal) if told.asked_at >= Some(came_at) => Before::Refused(*refusal),
             Answer::Failed(error) if told.asked_at >= Some(came_at) => {
                 Before::Failed(error.clone())
             }

@@ -245,9 +245,14 @@ impl Releaser {
                 ),
             }
             if self.clock.now() >= job.until {
-                log_lock!(warn, job.target.key(), job.label, "release given up, its lease is over");
-                if let Some(meter) = &job.meter {
-                    meter.released(ReleaseOutcome::Failed);
+                let key = job.target.key();
+                match &job.meter {
+                    Some(meter) => {
+                        log_lock!(warn, key, job.label, "release given up, its lease is over");
+                        meter.released(ReleaseOutcome::Failed);
+                    }
+                    // Nobody has had it.
+                    None => log_lock!(debug, key, job.label, "release given up, its lease is over"),
                 }
                 return work.done();
             }

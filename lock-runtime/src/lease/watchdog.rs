@@ -26,7 +26,7 @@ use crate::error::{LossCause, StoreError};
 use crate::observe::{RenewOutcome, log_lock};
 use crate::store::{CountRequest, OnRenewed, Ownership, RenewRequest, Store};
 
-/// Keys in one renewal: bounds how long the server is busy with it.
+/// Holds in one request of the store, which may make several of it.
 const MAX_BATCH: usize = 256;
 
 /// Renewals of one hold that may be under way at once.

@@ -36,9 +36,11 @@ pub struct AcquireRequest {
 pub enum AcquireReply {
     /// It is ours; the reserved tokens are this one and those that follow it.
     Granted(FencingToken),
-    /// Somebody else has it or is to have it first; for so long if nothing happens, `None` if that
-    /// has no end.
+    /// Another owner has it; for so long if nothing happens, `None` if that has no end.
     Held(Option<Duration>),
+    /// A waiter is to have it first, and no holder is in the way: for so long if that waiter gives no further sign
+    /// of life.
+    Behind(Option<Duration>),
     /// Nobody got it, because several asked a quorum of servers at once: ask again after a
     /// random pause.
     // S-29.

@@ -26,6 +26,8 @@ pub(super) struct Link {
     severed: AtomicBool,
     /// The client is to be cut off when the next reply comes.
     drop_reply: AtomicBool,
+    /// The next reply is to be swallowed, and the connection goes on.
+    swallow_reply: AtomicBool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +55,8 @@ enum End {
 impl Link {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
         let resets = shared.resets.subscribe();
-        Self { shared, resets, severed: AtomicBool::new(false), drop_reply: AtomicBool::new(false) }
+        let [severed, drop_reply, swallow_reply] = std::array::from_fn(|_| AtomicBool::new(false));
+        Self { shared, resets, severed, drop_reply, swallow_reply }
     }
 
     /// Serves one client until one side closes, the proxy resets it, or the proxy ends.
@@ -165,6 +168,10 @@ impl Link {
                 Direction::ToClient if self.drop_reply.load(Ordering::SeqCst) => {
                     return Err(End::ReplyDropped);
                 }
+                Direction::ToClient if self.swallow_reply.swap(false, Ordering::SeqCst) => {
+                    self.shared.replies_swallowed.fetch_add(1, Ordering::SeqCst);
+                    continue;
+                }
                 Direction::ToClient => {}
             }
             if bytes.is_empty()
@@ -211,6 +218,7 @@ impl Link {
         match self.shared.mishap_for(request) {
             None => {}
             Some(MishapKind::DropReply) => self.drop_reply.store(true, Ordering::SeqCst),
+            Some(MishapKind::SwallowReply) => self.swallow_reply.store(true, Ordering::SeqCst),
             Some(MishapKind::Duplicate) => {
                 tokio::spawn(send_aside(self.shared.clone(), request.to_vec()));
             }

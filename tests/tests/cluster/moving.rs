@@ -1,12 +1,19 @@
 //! Slots that move while locks in them are held and waited for.
 
+use std::error::Error;
 use std::num::NonZeroU32;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lock_runtime::{FencingToken, Lease, LockClient, LockGuard, LockOptions};
+use lock_runtime::store::{
+    AcquireReply, AcquireRequest, OwnerId, ReleaseRequest, Target, client_id,
+};
+use lock_runtime::{
+    ClusterStore, FencingToken, Lease, LockClient, LockGuard, LockKey, LockOptions, Store,
+    StoreErrorKind,
+};
 use lock_tests::RedisCluster;
 use tokio::time::{Instant, timeout};
 
@@ -188,6 +195,42 @@ async fn a_reader_on_its_way_keeps_writers_out() {
     assert!(!reader.is_lost());
     reader.release().await.unwrap();
     writer.await.unwrap().unwrap().release().await.unwrap();
+}
+
+/// A release that has to wait for the rest of the slot tells its caller so, and not to connect to a cluster.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_in_a_divided_slot_says_so() {
+    let cluster = RedisCluster::start().await;
+    let store = ClusterStore::connect(cluster.urls()).await.unwrap();
+    let target = Target::read(LockKey::new("{rw}").unwrap());
+    let owner = OwnerId::new(&client_id(), 1, 1);
+    let request = AcquireRequest {
+        target: Arc::clone(&target),
+        owner: owner.clone(),
+        lease: SOON,
+        tokens: 1,
+        place: None,
+        joins: false,
+        timeout: SOON,
+    };
+    assert!(matches!(store.acquire(request).await, Ok(AcquireReply::Granted(_))));
+    let half_way = async {
+        let (keep, timeout) = (Duration::ZERO, Duration::from_millis(300));
+        let error =
+            store.release(ReleaseRequest { target, owner, keep, timeout }).await.unwrap_err();
+        let first: &(dyn Error + 'static) = &error;
+        let chain = std::iter::successors(Some(first), |&error| error.source());
+        let texts: Vec<_> = chain.map(ToString::to_string).collect();
+        assert!(texts.iter().all(|text| !text.contains("connect_cluster")), "{texts:?}");
+        assert_eq!(error.kind(), StoreErrorKind::NotReady, "{texts:?}");
+    };
+    let readers: Vec<String> = {
+        let keys = cluster.owner_of("{rw}").await.client().keys().await;
+        keys.into_iter().filter(|key| key.contains("rwlock_timeout")).collect()
+    };
+    let all = ["{rw}".to_owned()].into_iter().chain(readers).collect::<Vec<_>>();
+    let all: Vec<_> = all.iter().map(String::as_str).collect();
+    move_on(&cluster, "{rw}", &all, half_way).await;
 }
 
 /// A mutex, a fair mutex, a reader, a writer and a permit, of one slot; at once, so that they are renewed

@@ -136,7 +136,13 @@ impl World for Memory {
         let client = match self.1 {
             Kind::OneServer => {
                 let store: Arc<dyn Store> = Arc::new(self.0.peer());
-                Quorum::builder().client(builder).stores([store]).unwrap().client().clone()
+                Quorum::builder()
+                    .without_restart_guard()
+                    .client(builder)
+                    .stores([store])
+                    .unwrap()
+                    .client()
+                    .clone()
             }
             _ => builder.store(self.0.peer()).unwrap(),
         };
@@ -165,7 +171,12 @@ impl World for Redis {
         let url = self.server.url();
         let client = match self.kind {
             Kind::OneServer => {
-                let quorum = Quorum::builder().client(builder).connect([url]).await.unwrap();
+                let quorum = Quorum::builder()
+                    .without_restart_guard()
+                    .client(builder)
+                    .connect([url])
+                    .await
+                    .unwrap();
                 quorum.client().clone()
             }
             _ => builder.connect(&url).await.unwrap(),
@@ -206,7 +217,8 @@ impl Three {
 impl World for Three {
     async fn client_with(&self, builder: LockClientBuilder) -> Peer {
         let urls = self.servers.iter().map(RedisServer::url);
-        let quorum = Quorum::builder().client(builder).connect(urls).await.unwrap();
+        let quorum =
+            Quorum::builder().without_restart_guard().client(builder).connect(urls).await.unwrap();
         Peer { client: quorum.client().clone(), kind: self.kind }
     }
 

@@ -72,6 +72,7 @@ impl Run<'_> {
         let answer = match answer {
             Ok(Answer::Taken(AcquireReply::Granted(_))) => "Granted".to_owned(),
             Ok(Answer::Taken(AcquireReply::Held(left))) if left.is_some() => "Held".to_owned(),
+            Ok(Answer::Taken(AcquireReply::Behind(left))) if left.is_some() => "Behind".to_owned(),
             Ok(Answer::Taken(reply)) => format!("{reply:?}"),
             Ok(Answer::Released(reply)) => format!("{:?}", any_told(*reply)),
             Ok(Answer::Inspected(one)) => format!("inspected {:?}", one.kind),
@@ -98,7 +99,10 @@ impl Run<'_> {
         let Op::Acquire { what, tokens, .. } = op else { return Ok(false) };
         let (memory, redis) = match (memory, redis) {
             (AcquireReply::Granted(memory), AcquireReply::Granted(redis)) => (memory, redis),
-            (AcquireReply::Held(one), AcquireReply::Held(other)) => return Ok(near(one, other)),
+            (AcquireReply::Held(one), AcquireReply::Held(other))
+            | (AcquireReply::Behind(one), AcquireReply::Behind(other)) => {
+                return Ok(near(one, other));
+            }
             _ => return Ok(false),
         };
         let target = what.target(&self.sequence.themes, &self.keys);

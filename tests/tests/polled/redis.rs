@@ -18,7 +18,11 @@ async fn connect(server: &RedisServer, kind: &str) -> LockClient {
     let builder = LockClient::builder().options(options).handoff_window(Duration::from_secs(5));
     match kind {
         "quorum" => {
-            let quorum = Quorum::builder().client(builder).connect([server.url()]).await;
+            let quorum = Quorum::builder()
+                .without_restart_guard()
+                .client(builder)
+                .connect([server.url()])
+                .await;
             quorum.unwrap().client().clone()
         }
         _ => builder.connect(&server.url()).await.unwrap(),

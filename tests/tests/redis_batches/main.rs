@@ -100,9 +100,10 @@ async fn all_places_are_free(server: &RedisServer, client: &LockClient) {
         let guards = lock_all(client, PLACES).await;
         let log: Vec<SlowLogEntry> = raw.get(&["SLOWLOG", "GET", "128"]).await;
         release_all(guards.into_iter().map(Result::unwrap).collect()).await;
-        // EVALSHA, hash, count, 2 keys, 4 arguments. In a batch, the number of the script as well.
+        // EVALSHA, hash, count, 2 keys, 4 arguments, the number of the request. In a batch, the number of
+        // the script as well.
         let alone =
-            log.iter().filter(|(_, _, _, words, ..)| words[0] == "EVALSHA" && words.len() == 9);
+            log.iter().filter(|(_, _, _, words, ..)| words[0] == "EVALSHA" && words.len() == 10);
         alone.count() == PLACES
     })
     .await;

@@ -201,3 +201,23 @@ async fn a_server_that_is_no_master_is_not_used() {
     let client = LockClient::connect_sentinel(NAME, world.sentinels.urls()).await.unwrap();
     takes(&client, "again", world.master()).await;
 }
+
+/// Once connected: a caller reads that no sentinel answers, which is why nobody says where the master is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_sentinels_the_caller_reads_so() {
+    let world = World::new(0).await;
+    let builder = LockClient::builder().store_patience(Duration::from_secs(2));
+    let client = builder.connect_sentinel(NAME, world.sentinels.urls()).await.unwrap();
+    takes(&client, "before", world.master()).await;
+    for node in 0..3 {
+        world.sentinels.kill(node);
+    }
+    world.master().kill();
+    let told = async || match client.mutex("after").try_lock().await {
+        Err(LockError::Store(error)) => {
+            error.kind() == StoreErrorKind::Unavailable && error.to_string().contains("no sentinel")
+        }
+        other => panic!("{other:?}"),
+    };
+    eventually(SOON, "it says so", told).await;
+}

@@ -62,7 +62,8 @@ async fn compositions_stay(percent: u32) {
     let servers = join_all((0..3).map(|_| RedisServer::start())).await;
     let proxies = join_all(servers.iter().map(|server| Proxy::start(server.port()))).await;
     let builder = LockClient::builder().command_timeout(LEASE * 2);
-    let quorum = Quorum::builder().client(builder.clone()).server_timeout(LEASE);
+    let quorum =
+        Quorum::builder().without_restart_guard().client(builder.clone()).server_timeout(LEASE);
     let quorum = quorum.connect(proxies.iter().map(Proxy::url)).await.unwrap();
     let one = builder.clone().connect(&proxies[0].url()).await.unwrap();
     let two = builder.connect(&proxies[1].url()).await.unwrap();

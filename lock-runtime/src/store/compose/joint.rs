@@ -113,7 +113,7 @@ impl JointStore {
                 taken.push((part, token));
                 continue;
             }
-            if let Ok(AcquireReply::Held(_)) = answer {
+            if is_refused(&answer) {
                 self.refuser.store(number, Ordering::Relaxed);
             }
             return self.undo(&request, &taken, Some((part, answer))).await;
@@ -137,7 +137,7 @@ impl JointStore {
         taken: &[(&Part, FencingToken)],
         last: Option<(&Part, Result<AcquireReply, StoreError>)>,
     ) -> Result<AcquireReply, StoreError> {
-        let open = last.as_ref().filter(|(_, answer)| !matches!(answer, Ok(AcquireReply::Held(_))));
+        let open = last.as_ref().filter(|(_, answer)| !is_refused(answer));
         let parts = taken.iter().map(|(part, _)| *part).chain(open.map(|(part, _)| *part));
         let undone = parts.map(|part| {
             part.release(&request.target, &request.owner, Duration::ZERO, request.timeout)
@@ -152,9 +152,9 @@ impl JointStore {
             Some((_, Err(error))) if error.kind() == StoreErrorKind::OutcomeUnknown => Err(error),
             Some((_, Err(error))) if given_back.is_err() => Err(unanswered(error)),
             Some((_, Err(error))) => Err(error),
-            Some((part, Ok(AcquireReply::Held(remaining)))) => {
+            Some((part, Ok(reply))) if is_refused(&Ok(reply)) => {
                 given_back.map_err(unanswered)?;
-                Ok(if taken.is_empty() { held(part, remaining) } else { AcquireReply::Split })
+                Ok(if taken.is_empty() { refused(part, reply) } else { AcquireReply::Split })
             }
             Some((_, Ok(other))) => given_back.map(|_| other).map_err(unanswered),
             None => given_back.map(|_| AcquireReply::Split).map_err(unanswered),
@@ -273,12 +273,23 @@ impl Tally {
     }
 }
 
-/// The answer that one part is held by somebody else.
-fn held(part: &Part, remaining: Option<Duration>) -> AcquireReply {
-    AcquireReply::Held(match part.target.kind() {
-        LockKind::Fair => Some(remaining.map_or(LOOK_AGAIN, |left| left.min(LOOK_AGAIN))),
-        _ => remaining,
-    })
+/// True for the answer that another owner has the lock or goes first: nothing was taken.
+fn is_refused(answer: &Result<AcquireReply, StoreError>) -> bool {
+    matches!(answer, Ok(AcquireReply::Held(_) | AcquireReply::Behind(_)))
+}
+
+/// The answer to all of it where the first part asked has given that one.
+fn refused(part: &Part, reply: AcquireReply) -> AcquireReply {
+    match reply {
+        AcquireReply::Held(left) | AcquireReply::Behind(left)
+            if part.target.kind() == LockKind::Fair
+                && left.is_none_or(|left| left > LOOK_AGAIN) =>
+        {
+            // Not how long the holder has it.
+            AcquireReply::Behind(Some(LOOK_AGAIN))
+        }
+        reply => reply,
+    }
 }
 
 impl Store for JointStore {

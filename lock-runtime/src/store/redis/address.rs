@@ -7,6 +7,7 @@ use redis::{
     Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion, RedisResult,
 };
 
+use super::errors::Cause;
 #[cfg(feature = "tls-rustls")]
 use super::tls::TlsOptions;
 use crate::error::{StoreError, StoreErrorKind};
@@ -17,7 +18,7 @@ const KEEPALIVE: TcpKeepalive = TcpKeepalive::new().with_time(Duration::from_sec
 
 /// A client for `url`; nothing is sent yet.
 pub(super) fn client(url: &str) -> Result<Client, StoreError> {
-    Client::open(parse(url)?).map_err(|error| unusable(url).with_source(error))
+    Client::open(parse(url)?).map_err(|error| unusable(url).with_source(Cause(error)))
 }
 
 /// As [`client`], with `tls` in force; never without TLS.
@@ -32,7 +33,8 @@ pub(super) fn client_with_tls(url: &str, tls: &TlsOptions) -> Result<Client, Sto
         return Err(StoreError::new(StoreErrorKind::Config, message));
     }
     let certificates = tls.checked()?;
-    Client::build_with_tls(info, certificates).map_err(|error| unusable(url).with_source(error))
+    Client::build_with_tls(info, certificates)
+        .map_err(|error| unusable(url).with_source(Cause(error)))
 }
 
 /// A client that differs from `model` in the address alone: credentials, database and TLS are its.
@@ -47,11 +49,15 @@ pub(super) fn elsewhere(model: &ConnectionInfo, host: String, port: u16) -> Redi
 }
 
 fn parse(url: &str) -> Result<ConnectionInfo, StoreError> {
-    let info = url.into_connection_info().map_err(|error| unusable(url).with_source(error))?;
+    let info =
+        url.into_connection_info().map_err(|error| unusable(url).with_source(Cause(error)))?;
     let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
     let tcp = info.tcp_settings().clone().set_nodelay(true).set_keepalive(KEEPALIVE);
-    if uses_tls(&info) {
-        prepare_tls()?;
+    if uses_tls(&info) && cfg!(not(feature = "tls-rustls")) {
+        // Refused also if another crate has switched on the client library's TLS: without a crypto
+        // provider it would panic.
+        let message = "`rediss://` needs the feature `tls-rustls` of lock-runtime";
+        return Err(StoreError::new(StoreErrorKind::Config, message));
     }
     Ok(info.set_redis_settings(settings).set_tcp_settings(tcp))
 }
@@ -70,19 +76,16 @@ fn unusable(url: &str) -> StoreError {
     StoreError::new(StoreErrorKind::Config, message)
 }
 
-#[cfg(feature = "tls-rustls")]
-fn prepare_tls() -> Result<(), StoreError> {
-    // Already installed by the program: its choice stands.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    Ok(())
-}
-
-/// Refused here even if another crate has switched on the client library's TLS: without a crypto
-/// provider it would panic.
-#[cfg(not(feature = "tls-rustls"))]
-fn prepare_tls() -> Result<(), StoreError> {
-    let message = "`rediss://` needs the feature `tls-rustls` of lock-runtime";
-    Err(StoreError::new(StoreErrorKind::Config, message))
+/// Gives rustls a crypto provider if the program has not: the client library takes the process's when it connects,
+/// and panics without one. Not before it connects, or an address that is only read would choose for the program.
+pub(super) fn prepare_to_connect(client: &Client) {
+    #[cfg(feature = "tls-rustls")]
+    if uses_tls(client.get_connection_info()) {
+        // Already installed by the program: its choice stands.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    }
+    #[cfg(not(feature = "tls-rustls"))]
+    let _ = client;
 }
 
 /// True if a port is said in `url`, which can be used.
@@ -132,4 +135,17 @@ fn is_host_and_port(text: &str) -> bool {
     let (name, port) = text.split_at(name.unwrap_or(text.len()));
     let is_port = |port: &str| port.strip_prefix(':').is_some_and(is_number);
     text.is_empty() || !name.is_empty() && (port.is_empty() || is_port(port))
+}
+
+#[cfg(all(test, feature = "tls-rustls"))]
+mod tests {
+    use super::*;
+
+    /// The choice is the program's for as long as it has only read its configuration.
+    #[test]
+    fn reading_an_address_installs_no_crypto_provider() {
+        client("rediss://localhost:6380").unwrap();
+        client_with_tls("rediss://localhost:6380", &TlsOptions::new()).unwrap();
+        assert!(rustls::crypto::CryptoProvider::get_default().is_none());
+    }
 }

@@ -38,15 +38,16 @@ use tokio::time::{Instant, timeout_at};
 
 use super::errors::server_error;
 use super::link::{CallError, Link, Live, Notices};
+use super::numbered::NumberedCall;
 use super::request::Ask;
-use super::script::{BATCH, is_noperm, is_noscript};
+use super::script::{BATCH, MAX_KEYS, is_noperm, is_noscript};
 use crate::error::{StoreError, StoreErrorKind};
 
 /// Scripts under way at once, as long as that holds nobody up. More would make batches smaller.
 const SIDE_BY_SIDE: usize = 2;
 
-/// Requests in one script: bounds how long the server is busy with it.
-const MAX_BATCH: usize = 64;
+/// Requests in one script. Each has four keys at most.
+const MAX_BATCH: usize = MAX_KEYS / 4;
 
 /// For how long the scripts under way may keep others from going out.
 const OVERDUE: Duration = Duration::from_millis(1);
@@ -120,7 +121,7 @@ impl Combiner {
 
     async fn run_alone(&self, ask: &Ask, deadline: Instant) -> Answer {
         let (script, call) = ask.alone(self.link.notices());
-        Ok(script.run(&self.link, &call, deadline).await?)
+        Ok(script.run(&self.link, call, deadline).await?)
     }
 
     fn take_slot(self: &Arc<Self>, state: &mut State, now: Instant, sees_to_queue: bool) -> Slot {
@@ -162,7 +163,7 @@ impl Combiner {
         let mut state = self.state();
         let queued = state.queue.iter().position(|entry| entry.number == number);
         match queued.and_then(|at| state.queue.remove(at)) {
-            Some(_) => CallError::NotSent,
+            Some(_) => self.link.away(),
             None => CallError::TimedOut,
         }
     }
@@ -206,11 +207,11 @@ impl Combiner {
                     continue;
                 }
             };
-            let Some(Batch { entries, until, sending }) = self.send_batch(&live).await else {
+            let Some(Batch { entries, call, until, sending }) = self.send_batch(&live).await else {
                 return;
             };
             let answer = self.link.judge(&live, timeout_at(until, sending).await);
-            match answer {
+            match answer.and_then(|reply| self.link.answer_of(&live, &call, reply)) {
                 Ok(Value::Array(answers)) if answers.len() == entries.len() => {
                     for (entry, answer) in entries.into_iter().zip(answers) {
                         let answer = answer.extract_error().map_err(|error| {
@@ -251,12 +252,13 @@ impl Combiner {
             };
             state.moved = Some(Instant::now());
             // The first poll puts it in line for the connection, however much this task has done.
-            let mut sending: Sending = Box::pin(unconstrained(live.send(write_batch(&entries))));
+            let call = write_batch(&entries);
+            let mut sending: Sending = Box::pin(unconstrained(live.send(call.cmd().clone())));
             let sending = match sending.as_mut().poll(cx) {
                 Poll::Pending => sending,
                 Poll::Ready(answer) => Box::pin(std::future::ready(answer)),
             };
-            Poll::Ready(Some(Batch { entries, until, sending }))
+            Poll::Ready(Some(Batch { entries, call, until, sending }))
         })
         .await
     }
@@ -271,6 +273,7 @@ type Sending = Pin<Box<dyn Future<Output = RedisResult<Value>> + Send>>;
 /// Requests on their way in one script.
 struct Batch {
     entries: Vec<Entry>,
+    call: NumberedCall,
     /// The latest of their deadlines.
     until: Instant,
     sending: Sending,
@@ -317,7 +320,7 @@ impl State {
     }
 }
 
-fn write_batch(entries: &[Entry]) -> redis::Cmd {
+fn write_batch(entries: &[Entry]) -> NumberedCall {
     let parts = || entries.iter().filter_map(|entry| Some((entry.ask.part()?, &entry.ask)));
     let mut call = BATCH.call(&Notices::Everywhere, parts().map(|(part, _)| part.keys()).sum());
     for (_, ask) in parts() {
@@ -327,7 +330,7 @@ fn write_batch(entries: &[Entry]) -> redis::Cmd {
         part.write_number(&mut call);
         ask.write_args(&mut call);
     }
-    call
+    NumberedCall::new(call)
 }
 
 fn answer_all(entries: impl IntoIterator<Item = Entry>, error: &StoreError) {

@@ -42,7 +42,7 @@ impl RedisStore {
                 &self.link
             }
         };
-        Ok(END_LATER.run(link, &call, Instant::now() + *timeout).await?)
+        Ok(END_LATER.run(link, call, Instant::now() + *timeout).await?)
     }
 }
 

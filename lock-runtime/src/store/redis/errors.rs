@@ -1,6 +1,9 @@
 //! What the server's and the client library's errors mean.
 // S-33.
 
+use std::error::Error;
+use std::fmt;
+
 use redis::RedisError;
 
 use crate::error::{StoreError, StoreErrorKind};
@@ -10,21 +13,44 @@ use crate::error::{StoreError, StoreErrorKind};
 pub(super) enum CallError {
     /// There was no connection before the deadline: nothing ran.
     NotSent,
+    /// The same, and why the last attempt to connect failed.
+    Away(StoreError),
     /// There was no answer before the deadline: it may have run.
     TimedOut,
     /// The connection broke before the answer: it may have run.
     Broken(RedisError),
+    /// The answer was another request's: it may have run.
+    MixedUp,
     /// The server answered with an error.
     Server(RedisError),
     /// The server refuses new connections for a reason that waiting does not mend: nothing ran.
     Refused(StoreError),
 }
 
+/// An error of the client library, as the cause of one of ours. Its own text has that of its source in it, so that
+/// it has no source here, or a reader of the chain would read that twice.
+#[derive(Debug)]
+pub(super) struct Cause(pub(super) RedisError);
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Error for Cause {}
+
+/// What the client library said, if that is why.
+pub(super) fn cause(error: &StoreError) -> Option<&RedisError> {
+    let causes = std::iter::successors(error.source(), |&error| error.source());
+    causes.filter_map(|error| error.downcast_ref::<Cause>()).map(|cause| &cause.0).next()
+}
+
 impl CallError {
     /// For a preparatory call: whatever became of it, the call it prepares has not run.
     pub(super) fn nothing_ran(self) -> Self {
         match self {
-            Self::TimedOut | Self::Broken(_) => Self::NotSent,
+            Self::TimedOut | Self::Broken(_) | Self::MixedUp => Self::NotSent,
             other => other,
         }
     }
@@ -44,8 +70,13 @@ impl From<CallError> for StoreError {
                 StoreErrorKind::OutcomeUnknown,
                 "the connection broke; the command may or may not have run",
             )
-            .with_source(error),
+            .with_source(Cause(error)),
+            CallError::MixedUp => Self::new(
+                StoreErrorKind::OutcomeUnknown,
+                "the answer belonged to another request; the command may or may not have run",
+            ),
             CallError::Server(error) => server_error(error),
+            CallError::Away(error) => error.as_kind(StoreErrorKind::Unavailable),
             CallError::Refused(error) => error,
         }
     }
@@ -110,7 +141,7 @@ pub(super) fn server_error(error: RedisError) -> StoreError {
             "the server answered with an error that this version does not know".to_owned(),
         ),
     };
-    StoreError::new(kind, message).with_source(error)
+    StoreError::new(kind, message).with_source(Cause(error))
 }
 
 fn not_allowed() -> String {
@@ -129,30 +160,50 @@ fn own_words(detail: &str) -> String {
 pub(super) fn connect_error(error: RedisError) -> StoreError {
     #[cfg(feature = "tls-rustls")]
     if let Some((kind, message)) = super::tls::refusal(&error) {
-        return StoreError::new(kind, message).with_source(error);
+        return StoreError::new(kind, message).with_source(Cause(error));
     }
     if error.is_io_error() {
         let message = if error.is_timeout() {
             "the server did not answer in time while connecting; check the address, and whether the \
              server wants TLS (rediss://) or not (redis://)"
-        } else if error.is_connection_dropped() && !error.is_connection_refusal() {
-            "the server closed the connection at once; check whether it wants TLS (rediss://) or not \
-             (redis://)"
+        } else if is_closed(&error) {
+            "the server closed the connection at once; check whether it has too many connections, or wants \
+             TLS (rediss://) or not (redis://)"
         } else {
             "the server cannot be reached; check the address and that it runs"
         };
-        return StoreError::new(StoreErrorKind::Unavailable, message).with_source(error);
+        return StoreError::new(StoreErrorKind::Unavailable, message).with_source(Cause(error));
     }
     match error.kind() {
+        redis::ErrorKind::Parse => StoreError::new(
+            StoreErrorKind::Config,
+            "what answers there is not Redis; check host and port of the address",
+        )
+        .with_source(Cause(error)),
         redis::ErrorKind::InvalidClientConfig => {
-            StoreError::new(StoreErrorKind::Config, "the address cannot be used").with_source(error)
+            StoreError::new(StoreErrorKind::Config, "the address cannot be used")
+                .with_source(Cause(error))
         }
         redis::ErrorKind::AuthenticationFailed => {
             StoreError::new(StoreErrorKind::Denied, "the server refuses the user name or password")
-                .with_source(error)
+                .with_source(Cause(error))
         }
         _ => server_error(error),
     }
+}
+
+/// True if no connection was made at all: none accepts one there, or none in time.
+pub(super) fn was_unreached(error: &StoreError) -> bool {
+    error.kind() == StoreErrorKind::Unavailable && !was_closed(error)
+}
+
+/// True if a connection was made, and closed at once.
+pub(super) fn was_closed(error: &StoreError) -> bool {
+    cause(error).is_some_and(is_closed)
+}
+
+fn is_closed(error: &RedisError) -> bool {
+    error.is_connection_dropped() && !error.is_connection_refusal()
 }
 
 #[cfg(test)]

@@ -5,7 +5,8 @@
 -- ARGV[1] owner   ARGV[2] lease in ms   ARGV[3] tokens to reserve   ARGV[4] counter expiry in ms
 -- ARGV[5] how long the place is kept in ms, 0 for none   ARGV[6] prefix of the waiters' channels
 -- returns the last reserved token as a string: taken;
---         an integer: not yet; after so many ms something changes by itself, -1 if nothing does.
+--         an integer: held by another owner, for so many ms if nothing happens, -1 if that has no end;
+--         a list of one integer: not held, but the head of the queue goes first, for so many ms.
 
 -- The uuids of our clients end as they begin, backwards; one in 2^32 of Redisson's does so by chance.
 local function is_ours(owner)
@@ -126,4 +127,4 @@ end
 if ttl ~= -2 then
   return ttl
 end
-return math.max(1, tonumber(redis.call('ZSCORE', KEYS[4], head)) - now)
+return {math.max(1, tonumber(redis.call('ZSCORE', KEYS[4], head)) - now)}

@@ -52,7 +52,7 @@ impl RedisStore {
         let mut call = INSPECT.call(self.link.notices(), 5);
         call.arg(key.as_str()).arg(name.fair.fence_counter()).arg(&name.queue()[1]);
         call.arg(&name.sides.companions()[0]).arg(name.permits()).arg(name.read_timeouts());
-        let answer = self.run(&INSPECT, &call, timeout).await?;
+        let answer = self.run(&INSPECT, call, timeout).await?;
         match &answer {
             Value::Array(parts) => inspection(parts).ok_or_else(|| surprise(&answer)),
             other => Err(surprise(other)),
@@ -65,7 +65,7 @@ impl RedisStore {
         call.arg(key.as_str()).arg(name.queue()).arg(name.permits());
         call.arg(name.fair.channel()).arg(name.sides.channel()).arg(name.semaphore.channel());
         call.arg(name.read_timeouts());
-        match self.run(&FORCE_RELEASE, &call, timeout).await? {
+        match self.run(&FORCE_RELEASE, call, timeout).await? {
             Value::Int(freed) => Ok(freed == 1),
             other => Err(surprise(&other)),
         }

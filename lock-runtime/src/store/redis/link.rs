@@ -21,13 +21,18 @@ use tokio::task::coop::unconstrained;
 use tokio::time::{Instant, timeout, timeout_at};
 use uuid::Uuid;
 
+mod backoff;
 mod in_cluster;
 mod upkeep;
 
+use self::backoff::Backoff;
 pub(super) use self::in_cluster::{Notices, asking, transmit};
 use super::channels::Channels;
 pub(super) use super::errors::CallError;
+use super::errors::was_unreached;
 pub(super) use super::live::Live;
+use super::live::unless_refused;
+use super::numbered::NumberedCall;
 use super::script::prepare;
 use super::source::Source;
 use crate::error::StoreError;
@@ -35,10 +40,6 @@ use crate::store::new_id;
 
 /// How long a connection may take to be made.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// First and longest pause between two attempts to connect.
-const FIRST_PAUSE: Duration = Duration::from_millis(10);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// How long a connection may take to give a sign of life.
 const PING_TIMEOUT: Duration = Duration::from_secs(1);
@@ -61,8 +62,8 @@ pub(super) struct Link {
     /// True if an answer has come since the task last looked.
     answered: AtomicBool,
     closed: AtomicBool,
-    /// Why the server refused the last attempt to connect, if it was more than being away.
-    refused: Mutex<Option<StoreError>>,
+    /// Why the last attempt to connect failed, if it did.
+    failed: Mutex<Option<StoreError>>,
     notices: Notices,
     pub(super) channels: Arc<Channels>,
     task: Mutex<Option<JoinHandle<()>>>,
@@ -87,7 +88,7 @@ impl Link {
     /// Connects for the first time.
     pub(super) async fn connect(source: impl Into<Source>) -> Result<Arc<Self>, StoreError> {
         let link = Self::new(source);
-        link.open().await?;
+        link.open_first().await?;
         link.ensure_task();
         Ok(link)
     }
@@ -110,7 +111,7 @@ impl Link {
             suspicious: AtomicBool::new(false),
             answered: AtomicBool::new(false),
             closed: AtomicBool::new(closed),
-            refused: Mutex::default(),
+            failed: Mutex::default(),
             notices,
             channels: Arc::default(),
             task: Mutex::default(),
@@ -128,6 +129,44 @@ impl Link {
         // In line for the connection at the first poll, however much this task has done (S-21).
         let answer = timeout_at(deadline, unconstrained(live.ask(cmd))).await;
         self.judge(&live, answer)
+    }
+
+    /// Runs a script and waits for its answer.
+    pub(super) async fn run(
+        &self,
+        call: &NumberedCall,
+        deadline: Instant,
+    ) -> Result<Value, CallError> {
+        let live = self.connected(deadline).await?;
+        // As in `call`.
+        let reply = timeout_at(deadline, unconstrained(live.ask(call.cmd()))).await;
+        self.answer_of(&live, call, self.judge(&live, reply)?)
+    }
+
+    /// What a reply says to the call of a script. If it is another request's, so is every later one on this
+    /// connection.
+    pub(super) fn answer_of(
+        &self,
+        live: &Live,
+        call: &NumberedCall,
+        reply: Value,
+    ) -> Result<Value, CallError> {
+        let Some(answer) = call.answer_of(reply) else {
+            self.mixed_up(live);
+            return Err(CallError::MixedUp);
+        };
+        unless_refused(answer).map_err(|error| {
+            self.heed(live, &error);
+            CallError::Server(error)
+        })
+    }
+
+    /// Gives up a connection on which answers do not belong to the requests that get them.
+    fn mixed_up(&self, live: &Live) {
+        if !live.is_retired() {
+            tracing::warn!("the lock store answered another request; its connection is dropped");
+        }
+        self.give_up(live);
     }
 
     /// Subscribes a channel and waits for the confirmation.
@@ -253,16 +292,24 @@ impl Link {
             if self.closed.load(Ordering::Acquire) {
                 return Err(CallError::NotSent);
             }
-            if let Some(refused) = self.refused().clone() {
+            if let Some(refused) = self.failed().clone().filter(|why| !why.kind().is_transient()) {
                 return Err(CallError::Refused(refused));
             }
             if self.live.load().is_none() && timeout_at(deadline, changed).await.is_err() {
-                return Err(CallError::NotSent);
+                return Err(self.away());
             }
         }
     }
 
-    pub(super) async fn open(self: &Arc<Self>) -> Result<(), StoreError> {
+    /// Connects for the first time, and says what is wrong in the words that the server has for it.
+    pub(super) async fn open_first(self: &Arc<Self>) -> Result<(), StoreError> {
+        let opened = self.open().await;
+        let opened = self.source.explained(opened).await;
+        self.failed().clone_from(&opened.as_ref().err().cloned());
+        opened
+    }
+
+    async fn open(self: &Arc<Self>) -> Result<(), StoreError> {
         let number = self.connections.fetch_add(1, Ordering::Relaxed) + 1;
         let link = Arc::downgrade(self);
         let config = AsyncConnectionConfig::new()
@@ -304,23 +351,35 @@ impl Link {
     }
 
     /// Makes a connection, however long it takes; returns once there is one or none is wanted.
-    async fn reconnect(self: &Arc<Self>) {
-        let mut pause = FIRST_PAUSE;
+    async fn reconnect(self: &Arc<Self>, backoff: &mut Backoff) {
         while self.live.load().is_none() && !self.closed.load(Ordering::Acquire) {
-            self.source.pause(pause.mul_f64(0.5 + fastrand::f64())).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            backoff.gone();
+            self.source.pause(backoff.pause(), backoff.ends_when_reached()).await;
             let error = self.open().await.err();
-            if let Some(error) = &error {
-                tracing::warn!(%error, "cannot connect to the lock store yet");
+            match &error {
+                None => backoff.connected(),
+                Some(error) => {
+                    backoff.failed(was_unreached(error));
+                    // A server may be away for good.
+                    match backoff.warns() {
+                        true => tracing::warn!(%error, "cannot connect to the lock store yet"),
+                        false => tracing::debug!(%error, "cannot connect to the lock store yet"),
+                    }
+                }
             }
-            *self.refused() = error.filter(|error| !error.kind().is_transient());
+            *self.failed() = error;
             // Whoever waits for a connection learns of a refusal at once.
             self.changed.notify_waiters();
         }
     }
 
-    fn refused(&self) -> MutexGuard<'_, Option<StoreError>> {
-        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Why a call is not sent: there is no connection.
+    pub(super) fn away(&self) -> CallError {
+        self.failed().clone().map_or(CallError::NotSent, CallError::Away)
+    }
+
+    fn failed(&self) -> MutexGuard<'_, Option<StoreError>> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -69,18 +69,13 @@ impl Live {
     pub(super) fn send(&self, cmd: Cmd) -> impl Future<Output = RedisResult<Value>> + Send + use<> {
         let mut connection = self.connection.clone();
         let retirement = Arc::clone(&self.retirement);
-        async move {
-            match retirement.before(transmit(&mut connection, &cmd)).await? {
-                Value::ServerError(error) => Err(error.into()),
-                answer => Ok(answer),
-            }
-        }
+        async move { unless_refused(retirement.before(transmit(&mut connection, &cmd)).await?) }
     }
 
-    /// Sends one command; any error inside its answer is one of the command.
+    /// As [`send`](Self::send), for a command that is lent.
     pub(super) async fn ask(&self, cmd: &Cmd) -> RedisResult<Value> {
         let mut connection = self.connection.clone();
-        self.retirement.before(transmit(&mut connection, cmd)).await?.extract_error()
+        unless_refused(self.retirement.before(transmit(&mut connection, cmd)).await?)
     }
 
     /// Subscribes a channel, which is done once the server has confirmed it.
@@ -113,6 +108,14 @@ impl Retirement {
             Either::Left((answer, _)) if !self.is_over() => answer,
             _ => Err(given_up()),
         }
+    }
+}
+
+/// The answer to a command, or the error that the server answered with.
+pub(super) fn unless_refused(answer: Value) -> RedisResult<Value> {
+    match answer {
+        Value::ServerError(error) => Err(error.into()),
+        answer => Ok(answer),
     }
 }
 

@@ -11,9 +11,11 @@ mod cluster;
 mod combine;
 mod end_later;
 mod errors;
+mod eviction;
 mod inspect;
 mod link;
 mod live;
+mod numbered;
 mod renew;
 mod replicated;
 mod request;
@@ -29,6 +31,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use futures_util::future::try_join_all;
 use redis::Value;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
@@ -37,10 +40,11 @@ use uuid::Uuid;
 use self::age::Age;
 pub use self::cluster::ClusterStore;
 use self::combine::Combiner;
+use self::eviction::warn_of_eviction;
 use self::link::{CallError, Link};
 use self::replicated::Replicated;
 use self::request::{Ask, field, locks, millis};
-use self::script::{LATCH, RAISE_TOKEN, SHOW_COUNT, Script};
+use self::script::{LATCH, MAX_KEYS, RAISE_TOKEN, SHOW_COUNT, Script};
 use self::source::Source;
 #[cfg(feature = "tls-rustls")]
 pub use self::tls::TlsOptions;
@@ -78,7 +82,8 @@ use crate::key::LockKey;
 /// [`inspect`](crate::LockClient::inspect) and
 /// [`force_release`](crate::LockClient::force_release).
 /// With `+client|setname` connections have the name of [`LockClient::id`](crate::LockClient::id) in `CLIENT LIST`.
-/// With a [restart guard](crate::QuorumBuilder::restart_guard), `+info` as well; with
+/// With a [restart guard](crate::QuorumBuilder::restart_guard), `+info` as well, which also has
+/// `connect` warn of a server that evicts keys; with
 /// [sentinels](Self::connect_sentinel), `+role`.
 ///
 /// # Servers for locks
@@ -143,7 +148,9 @@ impl RedisStore {
     }
 
     async fn open(source: impl Into<Source>) -> Result<Self, StoreError> {
-        Ok(Self::on(Link::connect(source).await?))
+        let link = Link::connect(source).await?;
+        warn_of_eviction(&link).await;
+        Ok(Self::on(link))
     }
 
     fn on(link: Arc<Link>) -> Self {
@@ -187,8 +194,11 @@ impl RedisStore {
 
     /// Connects a prepared store. If that fails it goes on in the background, and is logged.
     pub(crate) async fn connect_now(&self) -> Result<(), StoreError> {
-        let connected = self.link.open().await;
+        let connected = self.link.open_first().await;
         self.link.ensure_task();
+        if connected.is_ok() {
+            warn_of_eviction(&self.link).await;
+        }
         connected
     }
 
@@ -207,7 +217,7 @@ impl RedisStore {
     async fn run(
         &self,
         script: &Script,
-        call: &redis::Cmd,
+        call: redis::Cmd,
         timeout: Duration,
     ) -> Result<Value, CallError> {
         self.link.ensure_task();
@@ -296,19 +306,23 @@ impl Store for RedisStore {
 
     fn show_counts(&self, requests: Vec<CountRequest>, timeout: Duration) -> StoreFuture<'_, ()> {
         Box::pin(async move {
-            let shown = || {
-                requests.iter().flat_map(|request| {
+            let shown: Vec<_> = requests
+                .iter()
+                .flat_map(|request| {
                     locks(&request.target).map(move |lock| (lock, &request.owner, request.count))
                 })
-            };
-            let mut call = SHOW_COUNT.call(self.link.notices(), shown().count());
-            for (lock, ..) in shown() {
-                call.arg(lock.key().as_str());
-            }
-            for (lock, owner, count) in shown() {
-                call.arg(field(lock, owner)).arg(count);
-            }
-            self.run(&SHOW_COUNT, &call, timeout).await?;
+                .collect();
+            let scripts = shown.chunks(MAX_KEYS).map(|shown| async move {
+                let mut call = SHOW_COUNT.call(self.link.notices(), shown.len());
+                for (lock, ..) in shown {
+                    call.arg(lock.key().as_str());
+                }
+                for (lock, owner, count) in shown {
+                    call.arg(field(lock, owner)).arg(*count);
+                }
+                self.run(&SHOW_COUNT, call, timeout).await
+            });
+            try_join_all(scripts).await?;
             Ok(())
         })
     }
@@ -345,7 +359,7 @@ impl Store for RedisStore {
                 LatchRequest::Count => call.arg("count").arg(""),
                 LatchRequest::Remove => call.arg("remove").arg(""),
             };
-            match self.run(&LATCH, &call, timeout).await? {
+            match self.run(&LATCH, call, timeout).await? {
                 Value::Int(count) => Ok(u64::try_from(count).unwrap_or(0)),
                 other => Err(surprise(&other)),
             }
@@ -372,7 +386,7 @@ impl Store for RedisStore {
         Box::pin(async move {
             let mut call = RAISE_TOKEN.call(self.link.notices(), 1);
             call.arg(target.fence_counter()).arg(token.get()).arg(millis(target.token_ttl()));
-            self.run(&RAISE_TOKEN, &call, timeout).await?;
+            self.run(&RAISE_TOKEN, call, timeout).await?;
             Ok(())
         })
     }
@@ -399,6 +413,12 @@ fn acquired(answer: &Value, tokens: u32) -> Result<AcquireReply, StoreError> {
         Value::Int(pttl) => {
             Ok(AcquireReply::Held(u64::try_from(*pttl).ok().map(Duration::from_millis)))
         }
+        Value::Array(first) => match first[..] {
+            [Value::Int(left)] => {
+                Ok(AcquireReply::Behind(u64::try_from(left).ok().map(Duration::from_millis)))
+            }
+            _ => Err(surprise(answer)),
+        },
         Value::BulkString(text) => first_token(text, tokens).map(AcquireReply::Granted),
         other => Err(surprise(other)),
     }

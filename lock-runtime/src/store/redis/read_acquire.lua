@@ -5,7 +5,8 @@
 -- ARGV[1] owner   ARGV[2] lease in ms   ARGV[3] tokens to reserve   ARGV[4] counter expiry in ms
 -- ARGV[5] 1 = this hold stands; may another reader join it?   ARGV[6] owner that writes around it
 -- returns the last reserved token as a string: taken;
---         an integer: not yet; after so many ms something changes by itself, -1 if nothing does.
+--         an integer: a writer holds it, for so many ms if nothing happens, -1 if that has no end;
+--         a list of one integer: a writer that waits goes first, for so many ms, or ask again then.
 local mode = redis.call('HGET', KEYS[1], 'mode')
 if mode ~= 'read' and mode ~= 'write' and (mode or redis.call('EXISTS', KEYS[1]) == 1) then
   return redis.error_reply('WRONGTYPE the key holds another kind of lock')
@@ -19,7 +20,7 @@ if mode == 'write' and not (writes or ours) then
 end
 if ARGV[5] == '1' and not ours then
   -- It has ended meanwhile, and joining never creates one.
-  return 1
+  return {1}
 end
 -- Who writes may read; who reads already goes on. Everybody else lets writers go first.
 if ARGV[5] == '1' or not (ours or writes) then
@@ -27,7 +28,7 @@ if ARGV[5] == '1' or not (ours or writes) then
   local now = time[1] * 1000 + math.floor(time[2] / 1000)
   local last = redis.call('ZREVRANGE', KEYS[3], 0, 0, 'WITHSCORES')
   if last[2] and tonumber(last[2]) > now then
-    return tonumber(last[2]) - now
+    return {tonumber(last[2]) - now}
   end
 end
 

@@ -1,4 +1,4 @@
-//! Renewing many holds with one script on each connection.
+//! Renewing many holds with few scripts on each connection.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::link::Link;
 use super::request::{end_of_hold, field, locks, millis};
-use super::script::RENEW;
+use super::script::{MAX_KEYS, RENEW};
 use super::{RedisStore, ownership, surprise};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::store::{LockKind, OnRenewed, Ownership, RenewRequest};
@@ -36,31 +36,48 @@ impl RedisStore {
             |(_, request): &(usize, &RenewRequest)| request.target.replicas().is_some();
         let (replicated, plain): (Numbered<'_>, Numbered<'_>) =
             requests.iter().enumerate().partition(has_replicas);
-        if replicated.is_empty() {
+        if !plain.is_empty() {
             self.link.ensure_task();
-            return renew_part(&self.link, &plain, timeout, on_renewed).await;
         }
-        if plain.is_empty() {
-            return renew_part(self.replicated.link(), &replicated, timeout, on_renewed).await;
-        }
-        self.link.ensure_task();
-        let (replicated, plain) = tokio::join!(
-            renew_part(self.replicated.link(), &replicated, timeout, on_renewed),
-            renew_part(&self.link, &plain, timeout, on_renewed)
-        );
-        match (replicated, plain) {
-            (Err(error), Err(_)) => Err(error),
-            (Err(error), Ok(())) | (Ok(()), Err(error)) => {
-                // One connection that fails says nothing of the holds of the other.
+        let plain = by_keys(&plain).into_iter().map(|part| (&self.link, part));
+        let replicated =
+            by_keys(&replicated).into_iter().map(|part| (self.replicated.link(), part));
+        let scripts =
+            plain.chain(replicated).map(|(link, part)| renew_part(link, part, timeout, on_renewed));
+        let ended = join_all(scripts).await;
+        let answered = ended.iter().any(Result::is_ok);
+        match ended.into_iter().find_map(Result::err) {
+            Some(error) if !answered => Err(error),
+            Some(error) => {
+                // One script that fails says nothing of the holds of another.
                 tracing::warn!(%error, "renewal failed");
                 Ok(())
             }
-            (Ok(()), Ok(())) => Ok(()),
+            None => Ok(()),
         }
     }
 }
 
-/// Renews over one connection, and tells the answers as soon as that has given them.
+/// In parts, in order, each of as many requests as one script has room for.
+fn by_keys<'a, 'r>(
+    requests: &'a [(usize, &'r RenewRequest)],
+) -> Vec<&'a [(usize, &'r RenewRequest)]> {
+    let (mut parts, mut start, mut keys) = (Vec::new(), 0, 0);
+    for (at, (_, request)) in requests.iter().enumerate() {
+        let more = 2 * locks(&request.target).count();
+        if keys + more > MAX_KEYS && at > start {
+            parts.push(&requests[start..at]);
+            (start, keys) = (at, 0);
+        }
+        keys += more;
+    }
+    if start < requests.len() {
+        parts.push(&requests[start..]);
+    }
+    parts
+}
+
+/// Renews with one script, and tells the answers as soon as it has given them.
 async fn renew_part(
     link: &Link,
     part: &[(usize, &RenewRequest)],
@@ -120,7 +137,7 @@ async fn renew_together(
         };
         call.arg(manner).arg(field(lock, owner)).arg(millis(lease)).arg(owner.permits());
     }
-    let answer = RENEW.run(link, &call, Instant::now() + timeout);
+    let answer = RENEW.run(link, call, Instant::now() + timeout);
     match doubting(link, requests, answer).await? {
         Value::Array(held) if held.len() == holds().count() => {
             let mut held = held.iter().map(ownership);

@@ -32,6 +32,7 @@ use tokio::task::coop::unconstrained;
 use tokio::time::{Instant, timeout_at};
 
 use super::link::{CallError, Link, Live};
+use super::numbered::NumberedCall;
 use super::request::{Ask, millis};
 use super::script::is_noscript;
 use super::{acquired, surprise};
@@ -77,7 +78,7 @@ impl Replicated {
     /// Runs a request that need not be acknowledged.
     pub(super) async fn run(&self, ask: &Ask) -> Result<Value, StoreError> {
         let (script, call) = ask.alone(self.main.notices());
-        Ok(script.run(self.link(), &call, Instant::now() + ask.timeout()).await?)
+        Ok(script.run(self.link(), call, Instant::now() + ask.timeout()).await?)
     }
 
     /// Takes a lock and waits for the replicas.
@@ -93,13 +94,17 @@ impl Replicated {
         let link = self.link();
         let ask = Ask::Acquire(request);
         let (script, call) = ask.alone(self.main.notices());
+        let call = NumberedCall::new(call);
         let (live, turn, answer, behind) = loop {
             let live = link.connected(deadline).await?;
             let turn = self.turn.try_lock().ok();
             let wait = turn.is_some().then(|| wait(replicas.at_least, until, SLICE));
-            let taken = timeout_at(deadline, take(&live, &call, wait)).await;
+            let taken = timeout_at(deadline, take(&live, call.cmd(), wait)).await;
             match link.judge(&live, taken) {
-                Ok((answer, behind)) => break (live, turn, answer, behind),
+                Ok((reply, behind)) => {
+                    let answer = link.answer_of(&live, &call, reply)?;
+                    break (live, turn, answer, behind);
+                }
                 // Nothing ran.
                 Err(CallError::Server(error)) if is_noscript(&error) => {
                     script.load(link, deadline).await?;

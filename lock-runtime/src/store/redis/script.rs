@@ -8,6 +8,13 @@ use redis::{Cmd, RedisError, RedisResult, Value};
 use tokio::time::Instant;
 
 use super::link::{CallError, Link, Notices};
+use super::numbered::NumberedCall;
+use crate::options::MAX_MULTI_NAMES;
+
+/// The most keys of one script: bounds how long the server is busy with it. A lock of several names has to fit,
+/// with two keys for each name.
+pub(super) const MAX_KEYS: usize = 256;
+const _: () = assert!(2 * MAX_MULTI_NAMES <= MAX_KEYS);
 
 /// The functions that scripts which take a lock begin with.
 const FUNCTIONS: &str = concat!(
@@ -19,6 +26,9 @@ const FUNCTIONS: &str = concat!(
 
 /// What scripts that count permits or latches begin with.
 const NUMBER: &str = include_str!("number.lua");
+
+/// What all scripts end with.
+const NUMBERED: &str = include_str!("numbered.lua");
 
 /// What scripts that tell a lock from a user's data begin with.
 const OWNER: &str = include_str!("owner.lua");
@@ -157,6 +167,7 @@ impl Part {
 
 impl Script {
     fn new(source: String) -> Self {
+        let source = ["local function script()\n", &source, "\nend\n", NUMBERED].concat();
         // Not an argument of the scripts: whoever has one server pays nothing for clusters.
         let in_slot = source.replace("redis.call('PUBLISH'", "redis.call('SPUBLISH'");
         Self { everywhere: Text::new(source), in_slot: Text::new(in_slot) }
@@ -177,18 +188,19 @@ impl Script {
         cmd
     }
 
-    /// Runs a call of this script.
+    /// Runs a call of this script, which has all keys and arguments.
     ///
     /// NOSCRIPT says that nothing ran, so loading and asking again is safe at any time. It can come
     /// again if somebody flushes the scripts in between.
     pub(super) async fn run(
         &self,
         link: &Link,
-        call: &Cmd,
+        call: Cmd,
         deadline: Instant,
     ) -> Result<Value, CallError> {
+        let call = NumberedCall::new(call);
         loop {
-            match link.call(call, deadline).await {
+            match link.run(&call, deadline).await {
                 Err(CallError::Server(error)) if is_noscript(&error) => {
                     self.load(link, deadline).await?;
                 }

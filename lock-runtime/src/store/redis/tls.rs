@@ -110,10 +110,9 @@ impl ClientCertificate {
                 "the client certificate's key is not a private key in PEM, without a passphrase",
             ));
         };
-        let Some(provider) = CryptoProvider::get_default() else {
-            return Err(wrong("rustls has no crypto provider"));
-        };
-        match CertifiedKey::from_der(chain, key, provider) {
+        let ours = rustls::crypto::ring::default_provider;
+        let provider = CryptoProvider::get_default().cloned().unwrap_or_else(|| Arc::new(ours()));
+        match CertifiedKey::from_der(chain, key, &provider) {
             Ok(_) => Ok(()),
             Err(rustls::Error::InconsistentKeys(_)) => {
                 Err(wrong("the client certificate and its private key do not belong together"))

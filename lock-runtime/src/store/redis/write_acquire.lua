@@ -4,7 +4,7 @@
 -- ARGV[1] owner   ARGV[2] lease in ms   ARGV[3] tokens to reserve   ARGV[4] counter expiry in ms
 -- ARGV[5] how long it is announced in ms, 0 for not at all   ARGV[6] prefix of the readers' time-outs
 -- returns the last reserved token as a string: taken;
---         an integer: not yet; after so many ms something changes by itself, -1 if nothing does.
+--         an integer: held by others, for so many ms if nothing happens, -1 if that has no end.
 local field = ARGV[1] .. ':write'
 local mode = redis.call('HGET', KEYS[1], 'mode')
 if mode ~= 'read' and mode ~= 'write' and (mode or redis.call('EXISTS', KEYS[1]) == 1) then

@@ -44,7 +44,7 @@ impl Name {
             (Some(ends), _) => Ok(held(ends, now)),
             (None, head) => {
                 let left = head.map(|head| head.until.since(now).max(SOON));
-                Ok(AcquireReply::Held(left))
+                Ok(AcquireReply::Behind(left))
             }
         }
     }

@@ -27,12 +27,12 @@ impl Name {
         }
         if ask.joins && !ours {
             // It has ended meanwhile, and joining never creates one.
-            return Ok(AcquireReply::Held(Some(SOON)));
+            return Ok(AcquireReply::Behind(Some(SOON)));
         }
         // Who writes may read; who reads already goes on. Everybody else lets writers go first.
         let last = self.last_writer(now);
         if let (Some(last), true) = (last, ask.joins || !(ours || writes)) {
-            return Ok(held(last, now));
+            return Ok(AcquireReply::Behind(Some(last.since(now))));
         }
         let token = self.mint(ask, now);
         self.kept_reads.remove(ask.owner.as_field());

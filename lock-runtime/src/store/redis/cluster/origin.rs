@@ -1,14 +1,16 @@
 //! The addresses that a cluster is found by, and how they say that nodes are to be talked to.
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use redis::{AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, RedisError, Value};
+use redis::{
+    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, ErrorKind, RedisError, Value,
+};
 use tokio::time::timeout;
 
 use super::slots::{NodeAddress, Range, ranges};
 use crate::error::{StoreError, StoreErrorKind};
-use crate::store::redis::errors::{connect_error, server_error};
+use crate::store::redis::errors::{Cause, connect_error, server_error};
 use crate::store::redis::link::CONNECT_TIMEOUT;
-use crate::store::redis::source::connect;
+use crate::store::redis::source::{connect, explained};
 #[cfg(feature = "tls-rustls")]
 use crate::store::redis::tls::TlsOptions;
 use crate::store::redis::{address, surprise};
@@ -58,7 +60,8 @@ impl Origin {
             .set_response_timeout(Some(CONNECT_TIMEOUT));
         let asking = async {
             let client = self.client(&self.at)?;
-            let mut connection = connect(&client, &config, CONNECT_TIMEOUT).await?;
+            let connected = connect(&client, &config, CONNECT_TIMEOUT).await;
+            let mut connection = explained(&client, connected).await?;
             let answer = connection.send_packed_command(&cluster_slots()).await;
             read(answer.and_then(Value::extract_error), &self.at)
         };
@@ -125,9 +128,10 @@ pub(super) fn read(
     let answer = answer.map_err(|error| {
         if error.detail().is_some_and(|detail| detail.contains("cluster support disabled")) {
             let message = "the server is not in cluster mode; connect to it as to one server";
-            return unusable(message).with_source(error);
+            return unusable(message).with_source(Cause(error));
         }
-        if error.is_io_error() { connect_error(error) } else { server_error(error) }
+        let is_answer = !error.is_io_error() && error.kind() != ErrorKind::Parse;
+        if is_answer { server_error(error) } else { connect_error(error) }
     })?;
     let read = ranges(&answer, asked).ok_or_else(|| surprise(&answer))?;
     if read.is_empty() {

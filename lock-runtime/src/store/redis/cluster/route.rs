@@ -5,7 +5,6 @@
 //! And what may be repeated is, if another node has got the slot before the answer came.
 // S-21.
 
-use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +16,7 @@ use super::topology::{Node, SLACK, Topology};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::store::StoreFuture;
 use crate::store::redis::RedisStore;
+use crate::store::redis::errors::{Cause, cause};
 use crate::store::redis::link::asking;
 
 /// First and longest pause before a request is sent once more.
@@ -205,7 +205,7 @@ fn is_as_slow(took: Duration, earlier: Duration) -> bool {
 
 /// What the server said, if an error is that.
 fn reply(error: &StoreError) -> Option<&RedisError> {
-    error.source().and_then(<dyn Error>::downcast_ref)
+    cause(error)
 }
 
 /// True if some keys of the request were there and some were not, so that nothing ran.
@@ -219,7 +219,12 @@ fn out_of_time(error: StoreError) -> StoreError {
         return error;
     }
     let message = "the lock is being moved to another node of the cluster";
-    StoreError::new(StoreErrorKind::NotReady, message).with_source(error)
+    let moving = StoreError::new(StoreErrorKind::NotReady, message);
+    // The words of one server for it, which would advise to connect to a cluster, are left out.
+    match reply(&error) {
+        Some(reply) => moving.with_source(Cause(reply.clone())),
+        None => moving.with_source(error),
+    }
 }
 
 #[cfg(test)]

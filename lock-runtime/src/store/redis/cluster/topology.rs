@@ -276,8 +276,10 @@ impl Topology {
             match timeout_at(deadline, first).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => return Err(error.into()),
-                Err(_) if node.is_some() => return Err(CallError::NotSent.into()),
                 Err(_) => {
+                    if let Some(node) = node {
+                        return Err(node.store.link.away().into());
+                    }
                     let message = "no node of the cluster has the slot of this lock now";
                     return Err(StoreError::new(StoreErrorKind::NotReady, message));
                 }

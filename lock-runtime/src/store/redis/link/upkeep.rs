@@ -13,8 +13,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt};
+use redis::Value;
 use tokio::time::{Instant, timeout};
 
+use super::backoff::Backoff;
 use super::{CONNECT_TIMEOUT, Link, Live, PING_TIMEOUT};
 use crate::store::redis::source::Source;
 
@@ -24,6 +26,9 @@ const TICK: Duration = Duration::from_secs(1);
 /// After how long without an answer a connection that carries subscriptions is asked for a sign of
 /// life.
 const IDLE: Duration = Duration::from_secs(5);
+
+/// The same where nothing is subscribed: only the next call would find out that the connection is dead.
+const IDLE_ALONE: Duration = Duration::from_secs(15);
 
 /// The same at a node of a cluster, which may be replaced: nodes wait for 15 s unless told otherwise.
 const IDLE_IN_CLUSTER: Duration = Duration::from_secs(2);
@@ -60,7 +65,7 @@ impl Link {
         let idle = match () {
             () if self.channels.any() => IDLE,
             () if self.notices.are_in_slot() => IDLE_IN_CLUSTER,
-            () => Duration::MAX,
+            () => IDLE_ALONE,
         };
         Pulse { every: TICK, idle, timeout: PING_TIMEOUT }
     }
@@ -107,8 +112,10 @@ impl Link {
         // life as well; but they may be older than the silence of a server that is then replaced.
         let heard = live.server().is_none() && self.answered.load(Ordering::Relaxed);
         let silent = answer.is_err() && !heard;
-        if self.judge(live, answer).is_err() && silent {
-            self.give_up(live);
+        match self.judge(live, answer) {
+            Err(_) if silent => self.give_up(live),
+            Ok(answer) if answer != Value::SimpleString("PONG".to_owned()) => self.mixed_up(live),
+            _ => {}
         }
     }
 
@@ -150,10 +157,11 @@ pub(super) async fn attend(link: Weak<Link>, source: Source) {
 
 /// Reconnects, looks after the connection, and ends with the link.
 async fn supervise(link: Weak<Link>) {
-    let mut idle_for = Duration::ZERO;
+    let (mut idle_for, mut backoff) = (Duration::ZERO, Backoff::default());
+    backoff.connected();
     loop {
         let Some(link) = link.upgrade() else { return };
-        link.reconnect().await;
+        link.reconnect(&mut backoff).await;
         if link.closed.load(Ordering::Acquire) {
             return;
         }

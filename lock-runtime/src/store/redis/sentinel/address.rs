@@ -3,6 +3,7 @@
 use redis::{Client, ConnectionAddr, ConnectionInfo};
 
 use super::super::address::{elsewhere, has_port};
+use super::super::errors::Cause;
 use super::node::Node;
 use crate::error::{StoreError, StoreErrorKind};
 
@@ -93,7 +94,7 @@ fn node(url: &str, to_client: ToClient<'_>) -> Result<Client, StoreError> {
 fn at(model: &ConnectionInfo, host: String, port: u16) -> Result<Client, StoreError> {
     elsewhere(model, host, port).map_err(|error| {
         let message = "the address of a sentinel, or of the server that it names, cannot be used";
-        StoreError::new(StoreErrorKind::Config, message).with_source(error)
+        StoreError::new(StoreErrorKind::Config, message).with_source(Cause(error))
     })
 }
 

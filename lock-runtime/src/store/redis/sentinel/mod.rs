@@ -38,7 +38,7 @@ const GRACE: Duration = Duration::from_millis(200);
 const EVERY: Duration = Duration::from_secs(1);
 
 /// See the module.
-pub(super) struct Sentinels {
+pub(in crate::store::redis) struct Sentinels {
     master: Master,
     nodes: Vec<Node>,
     seen: Mutex<Seen>,

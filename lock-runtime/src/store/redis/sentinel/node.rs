@@ -13,7 +13,7 @@ use redis::{
 };
 use tokio::sync::Notify;
 
-use super::super::errors::server_error;
+use super::super::errors::{Cause, server_error};
 use super::super::source::connect;
 use super::named::Named;
 use super::{NODE_TIMEOUT, not_understood};
@@ -127,14 +127,14 @@ fn refusal(error: RedisError) -> StoreError {
     if error.detail().is_some_and(|detail| detail.contains("unknown command")) {
         let message = "what answers there is no sentinel; give the address of one, whose port is \
                        26379 unless it was told another";
-        return StoreError::new(StoreErrorKind::Config, message).with_source(error);
+        return StoreError::new(StoreErrorKind::Config, message).with_source(Cause(error));
     }
     if error.is_io_error() || error.is_timeout() {
         let message = "a sentinel did not answer in time";
-        return StoreError::new(StoreErrorKind::Unavailable, message).with_source(error);
+        return StoreError::new(StoreErrorKind::Unavailable, message).with_source(Cause(error));
     }
     if error.code().is_none() {
-        return not_understood().with_source(error);
+        return not_understood().with_source(Cause(error));
     }
     server_error(error)
 }

@@ -1,7 +1,5 @@
 //! Stores on the master that sentinels name.
 
-use std::sync::Arc;
-
 use super::super::source::Source;
 use super::super::{RedisStore, address};
 use super::Sentinels;
@@ -120,5 +118,5 @@ fn source<U: AsRef<str>>(
 ) -> Result<Source, StoreError> {
     let master = Master::parse(master, to_client)?;
     let nodes = names::nodes(nodes, to_client)?;
-    Ok(Source::Sentinels(Arc::new(Sentinels::new(master, nodes))))
+    Ok(Sentinels::new(master, nodes).into())
 }
