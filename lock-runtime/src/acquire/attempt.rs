@@ -70,10 +70,10 @@ impl<'a> Attempt<'a> {
     /// The owner has a place in the store from the next request on. If its future is then not polled, the
     /// contenders beside it give that up (S-34).
     pub(super) fn keep_place(&mut self) {
-        if std::mem::replace(&mut self.placed, true) || self.target.kind() != LockKind::Fair {
+        if std::mem::replace(&mut self.placed, true) {
             return;
         }
-        let Some(seat) = &self.seat else { return };
+        let Some(seat) = self.seat.as_ref().filter(|seat| seat.is_beside()) else { return };
         let keeper = Arc::clone(&self.contention.engine.keeper);
         let (target, owner, lasts) = (Arc::clone(&self.target), self.owner.clone(), self.lasts());
         // A request of the sleeper may be under way.

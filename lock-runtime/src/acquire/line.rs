@@ -63,6 +63,11 @@ impl Contention {
             LockKind::Fair => {
                 gates.enter_beside(&self.target, options.max_waiters(), place.is_some())
             }
+            // Each has a hold and a place of its own. In line, only the first would wait in the store, and
+            // one reader would have the lock after each write (S-27).
+            LockKind::Read if !self.shares() => {
+                gates.enter_beside(&self.target, options.max_waiters(), place.is_some())
+            }
             // Who asks for these inside the gate need not get them, nor all that there are: only
             // the store knows.
             LockKind::Latch if !may_wait => Entry::Turn(Seat::apart()),

@@ -3,8 +3,8 @@
 //! A read hold ends by its own time, in `reads`; the hash lives as long as the longest.
 
 use super::{
-    Field, Hash, Mode, Name, Reply, SOON, Side, Tell, Value, another_kind, held, keep_place,
-    leave_place,
+    Field, Hash, Mode, Name, Place, Reply, SOON, Side, Tell, Value, WaitingReader, another_kind,
+    held, keep_place, leave_place,
 };
 use crate::clock::Tick;
 use crate::error::StoreError;
@@ -21,7 +21,8 @@ impl Name {
             let entered = |writer| hash.fields.iter().any(|field| field.writes(writer));
             writes = hash.mode == Mode::Write && ask.owner.writer().is_some_and(entered);
             if hash.mode == Mode::Write && !(writes || ours) {
-                return Ok(held(hash.until, now));
+                let until = hash.until;
+                return Ok(self.turn_away(ask, until, true, now));
             }
         }
         if ask.joins && !ours {
@@ -29,11 +30,14 @@ impl Name {
             return Ok(AcquireReply::Held(Some(SOON)));
         }
         // Who writes may read; who reads already goes on. Everybody else lets writers go first.
-        let last = self.last_writer(now);
+        let is_due = |reader: &WaitingReader| reader.due && &*reader.place.owner == owner;
+        let due = !ask.joins && self.readers.iter().any(is_due);
+        let last = self.last_writer(now).filter(|_| !due);
         if let (Some(last), true) = (last, ask.joins || !(ours || writes)) {
-            return Ok(held(last, now));
+            return Ok(self.turn_away(ask, last, false, now));
         }
         let token = self.mint(ask.tokens, now);
+        self.readers.retain(|reader| &*reader.place.owner != owner);
         self.kept_reads.remove(ask.owner.as_field());
         let end = self.reads.entry(ask.owner.shared_field()).or_insert(now);
         *end = now.after(ask.lease).max(*end);
@@ -46,6 +50,22 @@ impl Name {
         Ok(AcquireReply::Granted(token))
     }
 
+    /// Refuses a reader, which is due after a write that it waits for. A waiting reader gets a place.
+    fn turn_away(
+        &mut self,
+        ask: &AcquireRequest,
+        until: Tick,
+        due: bool,
+        now: Tick,
+    ) -> AcquireReply {
+        if let Some(keep) = ask.place.filter(|_| !ask.joins) {
+            let place = Place { owner: ask.owner.shared_field(), until: now.after(keep) };
+            self.readers.retain(|reader| reader.place.owner != place.owner);
+            self.readers.push(WaitingReader { place, due });
+        }
+        held(until, now)
+    }
+
     pub(super) fn acquire_write(&mut self, ask: &AcquireRequest, now: Tick) -> Reply {
         let mut ours = false;
         let mut in_the_way = None;
@@ -54,6 +74,9 @@ impl Name {
             in_the_way =
                 if hash.mode == Mode::Write { Some(hash.until) } else { self.longest_reader() };
         }
+        // A reader that has waited through a write goes first.
+        let due = self.readers.iter().filter(|reader| reader.due).map(|reader| reader.place.until);
+        let in_the_way = in_the_way.or(due.max());
         if let (false, Some(until)) = (ours, in_the_way) {
             if let Some(keep) = ask.place {
                 self.writers.retain(|place| place.until > now);
@@ -66,6 +89,7 @@ impl Name {
         if !ours {
             // Readers that died may still be in it.
             self.value = None;
+            self.readers.iter_mut().for_each(|reader| reader.due = true);
         }
         self.hold(Mode::Write, Side::Write, &ask.owner, now.after(ask.lease));
         leave_place(&mut self.writers, &ask.owner);
@@ -75,11 +99,16 @@ impl Name {
     /// Frees the lock with its last reader. Readers that died are swept on the way, and so is a writer
     /// around them that has let go and is kept for a while: then they are readers like others.
     pub(super) fn release_read(&mut self, lock: &Target, owner: &OwnerId, tell: &mut Tell) -> bool {
-        let Ok(Some(hash)) = self.hash() else { return false };
-        if !hash.remove(owner.as_field(), Side::Only) {
+        let Ok(hash) = self.hash() else { return false };
+        let write = hash.as_ref().is_some_and(|hash| hash.mode == Mode::Write);
+        let Some(hash) = hash.filter(|hash| hash.has(owner.as_field(), Side::Only)) else {
+            if self.leave_readers(owner) && !write {
+                // A writer may have waited for this reader, and need not any more.
+                tell.push(lock.channel().to_owned());
+            }
             return false;
-        }
-        let write = hash.mode == Mode::Write;
+        };
+        hash.remove(owner.as_field(), Side::Only);
         let kept = hash.fields.iter().any(|field| field.side == Side::Write && field.count == 0);
         let alive = self.reads.remove(owner.as_field()).is_some();
         if write && !kept {
@@ -95,6 +124,12 @@ impl Name {
             tell.push(lock.channel().to_owned());
         }
         alive
+    }
+
+    /// True if the reader had a place, and was due.
+    fn leave_readers(&mut self, owner: &OwnerId) -> bool {
+        let place = self.readers.iter().position(|it| &*it.place.owner == owner.as_field());
+        place.is_some_and(|place| self.readers.swap_remove(place).due)
     }
 
     /// Gives back the write side, and the announcement in any case. What is read inside it stays.
