@@ -5,7 +5,7 @@ use tokio::time::{Instant, timeout_at};
 use super::Contention;
 use super::waiting::A_MOMENT;
 use crate::error::{BusyReason, LockError};
-use crate::gate::{Behind, Entry, SIGN_OF_LIFE, Seat, Ticket, Turn};
+use crate::gate::{Behind, Entry, Seat, Ticket, Turn};
 use crate::options::Wait;
 use crate::stand::Stand;
 use crate::store::LockKind;
@@ -86,7 +86,7 @@ impl Contention {
         mut ticket: Ticket<Stand>,
         limit: Option<Instant>,
     ) -> Option<Turn<Stand>> {
-        let mut look_at = ticket.since() + SIGN_OF_LIFE;
+        let mut look_at = ticket.since() + self.look_every();
         loop {
             let until = limit.map_or(look_at, |limit| limit.min(look_at));
             if let Ok(turn) = timeout_at(until, &mut ticket).await {
@@ -95,12 +95,11 @@ impl Contention {
             if limit.is_some_and(|limit| Instant::now() >= limit) {
                 return None;
             }
-            // The runtime that ran the releaser may have gone, with what we wait for in its queue.
-            self.engine.keeper.ensure_running();
+            self.restart_tasks();
             if let Some(owner) = ticket.look() {
                 self.give_back_of(owner);
             }
-            look_at = Instant::now() + SIGN_OF_LIFE;
+            look_at = Instant::now() + self.look_every();
         }
     }
 }
