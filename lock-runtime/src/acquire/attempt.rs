@@ -98,7 +98,7 @@ impl<'a> Attempt<'a> {
     /// place for its own, which may be the longer one.
     fn lasts(&self) -> Duration {
         let Contention { engine, options, .. } = self.contention;
-        let lease = options.lease().duration();
+        let lease = options.stored_lease().duration();
         match self.target.kind().has_places() {
             true => lease.max(engine.keeper.timing.waiter_lease),
             false => lease,
@@ -115,7 +115,7 @@ impl<'a> Attempt<'a> {
 impl Contention {
     /// Gives back what a contender of the same lock may have been granted while it was not polled (S-34).
     pub(super) fn give_back_of(&self, owner: OwnerId) {
-        let lease = self.options.lease().duration();
+        let lease = self.options.stored_lease().duration();
         give_back(&self.engine.keeper, Arc::clone(&self.target), owner, lease, true, None);
     }
 }

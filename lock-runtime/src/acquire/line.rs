@@ -74,7 +74,8 @@ impl Contention {
             _ if !may_wait && self.target.is_shared() => Entry::Turn(Seat::apart()),
             _ => {
                 let most = options.max_waiters();
-                gates.enter(&self.target, options.lease(), most, behind, place)
+                // What is handed on has the store's lease of the hold before.
+                gates.enter(&self.target, options.stored_lease(), most, behind, place)
             }
         }
     }
