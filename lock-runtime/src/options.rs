@@ -238,6 +238,15 @@ impl LockOptions {
         self.at_least
     }
 
+    /// The lease that the store is asked for: a process that dies early keeps its lock for `at_least`.
+    pub(crate) fn stored_lease(&self) -> Lease {
+        match (self.lease, self.at_least) {
+            (Lease::Watchdog(lease), Some(at_least)) => Lease::Watchdog(lease.max(at_least)),
+            // A fixed one is as long already.
+            (lease, _) => lease,
+        }
+    }
+
     /// After how long the watchdog stops renewing, if ever.
     #[must_use]
     pub fn max_hold(&self) -> Option<Duration> {
@@ -320,8 +329,9 @@ impl LockOptionsBuilder {
     /// that: a release that was waited for counts even if the process exits right after. Until then
     /// tasks of this process wait like everybody else, and only
     /// [`force_release`](crate::LockClient::force_release) frees it sooner. A process that dies before
-    /// it lets go keeps the lock for its lease: make that as long if it matters. What is lost is not
-    /// kept, nor is what was granted to a caller that had gone.
+    /// it lets go keeps the lock as long, too: the store's lease is the longer of the lease and `at_least`, while
+    /// renewals and losses go by the lease. What is lost is not kept, nor is what was granted to a caller that
+    /// had gone.
     ///
     /// Counts for the guard that takes the lock: a re-entry joins its hold, and its own `at_least` is
     /// ignored. Readers who ask for this share a hold with nobody.

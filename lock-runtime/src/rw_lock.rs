@@ -8,8 +8,9 @@ use crate::options::LockOptions;
 
 /// A distributed read/write lock: readers share it, a writer has it alone.
 ///
-/// A waiting writer goes first: readers who come after it wait until it is done or gives up. So
-/// writers that come without a pause leave nothing to readers.
+/// Readers and writers take turns. A waiting writer goes first: readers that come after it wait until it is
+/// done or gives up. After a write, the readers that waited for it go before the next writer, so steady
+/// writers do not starve readers and steady readers do not starve writers.
 ///
 /// Readers of one client share one hold in the store, and its token and its loss, where they have
 /// a watchdog lease of the same length and neither `max_hold` nor `replicas`; others have one each.
@@ -23,7 +24,7 @@ use crate::options::LockOptions;
 /// write side is held around it and no other read is inside.
 ///
 /// Redisson's `getReadWriteLock` of the same name is the same lock; its readers do not let our
-/// writers go first.
+/// writers go first, and its writers do not wait for our waiting readers.
 ///
 /// # Examples
 ///
@@ -65,7 +66,7 @@ impl RwLock {
         Self { read: self.read.with(options), write: self.write.with(options) }
     }
 
-    /// Takes the read side once nobody writes or waits to write.
+    /// Takes the read side once no writer holds the lock or goes first.
     ///
     /// # Errors
     ///

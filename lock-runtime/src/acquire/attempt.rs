@@ -74,10 +74,10 @@ impl<'a> Attempt<'a> {
     /// contenders beside it give that up.
     // S-34.
     pub(super) fn keep_place(&mut self) {
-        if std::mem::replace(&mut self.placed, true) || self.target.kind() != LockKind::Fair {
+        if std::mem::replace(&mut self.placed, true) {
             return;
         }
-        let Some(seat) = &self.seat else { return };
+        let Some(seat) = self.seat.as_ref().filter(|seat| seat.is_beside()) else { return };
         let keeper = Arc::clone(&self.contention.engine.keeper);
         let (target, owner, lasts) = (Arc::clone(&self.target), self.owner.clone(), self.lasts());
         let label = self.contention.seen.label().clone();
@@ -106,7 +106,7 @@ impl<'a> Attempt<'a> {
     /// place for its own, which may be the longer one.
     fn lasts(&self) -> Duration {
         let Contention { engine, options, .. } = self.contention;
-        let lease = options.lease().duration();
+        let lease = options.stored_lease().duration();
         match self.target.kind().has_places() {
             true => lease.max(engine.keeper.timing.waiter_lease),
             false => lease,
@@ -125,7 +125,7 @@ impl Contention {
     /// Gives back what a contender of the same lock may have been granted while it was not polled.
     // S-34.
     pub(super) fn give_back_of(&self, owner: OwnerId) {
-        let lease = self.options.lease().duration();
+        let lease = self.options.stored_lease().duration();
         let (target, label) = (Arc::clone(&self.target), self.seen.label().clone());
         give_back(&self.engine.keeper, target, owner, label, lease, true, None);
     }

@@ -214,7 +214,7 @@ impl<'a> Contender<'a> {
         let request = AcquireRequest {
             target: Arc::clone(target),
             owner: self.attempt.owner.clone(),
-            lease: options.lease().duration(),
+            lease: options.stored_lease().duration(),
             tokens,
             place: keeps_place.then_some(self.keeper().timing.waiter_lease),
             joins: false,

@@ -6,7 +6,7 @@ use tokio::time::{Instant, timeout_at};
 use super::Contention;
 use super::waiting::A_MOMENT;
 use crate::error::{BusyReason, LockError};
-use crate::gate::{Behind, Entry, SIGN_OF_LIFE, Seat, Ticket, Turn};
+use crate::gate::{Behind, Entry, Seat, Ticket, Turn};
 use crate::options::Wait;
 use crate::stand::Stand;
 use crate::store::LockKind;
@@ -64,13 +64,19 @@ impl Contention {
             LockKind::Fair => {
                 gates.enter_beside(&self.target, options.max_waiters(), place.is_some())
             }
+            // Each has a hold and a place of its own. In line, only the first would wait in the store, and
+            // one reader would have the lock after each write (S-27).
+            LockKind::Read if !self.shares() => {
+                gates.enter_beside(&self.target, options.max_waiters(), place.is_some())
+            }
             // Who asks for these inside the gate need not get them, nor all that there are: only
             // the store knows.
             LockKind::Latch if !may_wait => Entry::Turn(Seat::apart()),
             _ if !may_wait && self.target.is_shared() => Entry::Turn(Seat::apart()),
             _ => {
                 let most = options.max_waiters();
-                gates.enter(&self.target, options.lease(), most, behind, place)
+                // What is handed on has the store's lease of the hold before.
+                gates.enter(&self.target, options.stored_lease(), most, behind, place)
             }
         }
     }
@@ -83,7 +89,7 @@ impl Contention {
         mut ticket: Ticket<Stand>,
         limit: Option<Instant>,
     ) -> Option<Turn<Stand>> {
-        let mut look_at = ticket.since() + SIGN_OF_LIFE;
+        let mut look_at = ticket.since() + self.look_every();
         loop {
             let until = limit.map_or(look_at, |limit| limit.min(look_at));
             if let Ok(turn) = timeout_at(until, &mut ticket).await {
@@ -92,12 +98,11 @@ impl Contention {
             if limit.is_some_and(|limit| Instant::now() >= limit) {
                 return None;
             }
-            // The runtime that ran the releaser may have gone, with what we wait for in its queue.
-            self.engine.keeper.ensure_running();
+            self.restart_tasks();
             if let Some(owner) = ticket.look() {
                 self.give_back_of(owner);
             }
-            look_at = Instant::now() + SIGN_OF_LIFE;
+            look_at = Instant::now() + self.look_every();
             // The contender may be asking for longer than this waiter's patience lasts (S-33).
             if let Some((since, error)) = self.engine.gates.failing(&self.target) {
                 let patience = self.engine.keeper.timing.store_patience;

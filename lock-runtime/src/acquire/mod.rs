@@ -43,7 +43,7 @@ use self::share::Joined;
 use self::share::Readers;
 use self::waiting::A_MOMENT;
 use crate::error::{BusyReason, LockError, StoreError, StoreErrorKind, check_runtime};
-use crate::gate::{Gates, Life, Turn};
+use crate::gate::{Gates, Life, SIGN_OF_LIFE, Turn};
 use crate::guard::LockGuard;
 use crate::lease::keeper::Keeper;
 use crate::lease::reentries::ReentryGuard;
@@ -349,7 +349,12 @@ impl Contention {
             }
             let here = seat.place();
             let life = Life::of(&seat, &self.engine.gates, &self.target);
-            match life.drive(Contender::new(self, seat, limit).contend()).await.transpose()? {
+            let contending = Contender::new(self, seat, limit).contend();
+            match life
+                .drive(self.look_every(), || self.restart_tasks(), contending)
+                .await
+                .transpose()?
+            {
                 Some(Contended::Taken(guard)) => return Ok((AcquireOutcome::Acquired, guard)),
                 Some(Contended::ToJoin(hold)) => to_join = Some(hold),
                 Some(Contended::PassedOver) | None => place = Some(here),
@@ -367,6 +372,17 @@ impl Contention {
     fn is_out_of_patience(&self) -> bool {
         self.options.wait() == Wait::Never
             || self.started.elapsed() >= self.engine.keeper.timing.store_patience
+    }
+
+    /// How often a waiter sees to the client's tasks: often enough for the renewals of leases like its own.
+    fn look_every(&self) -> Duration {
+        SIGN_OF_LIFE.min(self.options.lease().duration() / 3)
+    }
+
+    /// Starts the client's tasks anew if the runtime that ran them has ended: they renew and release what this
+    /// process waits for.
+    fn restart_tasks(&self) {
+        self.engine.keeper.ensure_running();
     }
 
     fn limit(&self) -> Option<Instant> {

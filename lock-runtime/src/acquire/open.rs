@@ -84,7 +84,10 @@ impl Contention {
                     place = Some(seat.place());
                     let life = Life::of(&seat, &self.engine.gates, &self.target);
                     // None if it was passed over: it lines up again (S-34).
-                    if let Some(opened) = life.drive(self.watch_latch(seat, limit)).await {
+                    let watching = self.watch_latch(seat, limit);
+                    if let Some(opened) =
+                        life.drive(self.look_every(), || self.restart_tasks(), watching).await
+                    {
                         return opened;
                     }
                 }

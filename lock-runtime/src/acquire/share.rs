@@ -14,7 +14,8 @@
 //! 2. A hold that a reader was refused to join is joined by nobody any more. It ends with the guards
 //!    that it has; those who come later cannot keep it alive by asking.
 //! 3. Whoever waits for somebody else's answer takes it as his own if it was asked for after he
-//!    came: nobody waits for more than two answers.
+//!    came: nobody waits for more than two answers. A reader that waits for the lock is refused in person,
+//!    because a refusal enters it among the waiting readers.
 //! 4. A turn to ask lasts for one request. Whoever sleeps in between, or is gone, is in nobody's way;
 //!    one that takes a second is left to who has it, and the next in line asks. Who has waited for
 //!    turns for longer than answers take asks without one.
@@ -36,7 +37,7 @@ use crate::error::{LockError, StoreError, StoreErrorKind};
 use crate::gate::ASLEEP_AFTER;
 use crate::guard::LockGuard;
 use crate::lease::reentries::ReentryGuard;
-use crate::options::Lease;
+use crate::options::{Lease, Wait};
 use crate::stand::Stand;
 use crate::store::{AcquireReply, AcquireRequest, LockKind, Target};
 
@@ -120,8 +121,6 @@ impl AskTurn {
 /// A hold that cannot end before it is joined.
 pub(super) struct ToJoin {
     _kept: Arc<Stand>,
-    /// Since when whoever is to join it waits for an answer.
-    came_at: Tick,
 }
 
 /// The store's answer that the lock is not to be had now.
@@ -260,10 +259,14 @@ impl Contention {
             look_at = Instant::now() + ASLEEP_AFTER;
         };
         if let Some(stand) = readers.find(&terms).and_then(|shared| shared.stand.upgrade()) {
-            return Before::Join(ToJoin { _kept: stand, came_at });
+            return Before::Join(ToJoin { _kept: stand });
         }
         match &told.answer {
-            Answer::Refused(refusal) if told.asked_at >= Some(came_at) => Before::Refused(*refusal),
+            Answer::Refused(refusal)
+                if told.asked_at >= Some(came_at) && self.options.wait() == Wait::Never =>
+            {
+                Before::Refused(*refusal)
+            }
             Answer::Failed(error) if told.asked_at >= Some(came_at) => {
                 Before::Failed(error.clone())
             }
@@ -289,8 +292,8 @@ impl Contention {
     }
 
     /// Joins the read hold of this process, if there is one and no writer waits. If that does not
-    /// come to a guard, the hold is there to be joined no more.
-    pub(super) async fn join(&self, limit: Option<Instant>, sure: Option<ToJoin>) -> Joined {
+    /// come to a guard, the hold is there to be joined no more. `_kept` cannot end before.
+    pub(super) async fn join(&self, limit: Option<Instant>, _kept: Option<ToJoin>) -> Joined {
         let readers = &self.engine.readers;
         let Some(terms) = self.terms() else { return Joined::No };
         let Some(shared) = readers.find(&terms) else { return Joined::No };
@@ -298,9 +301,7 @@ impl Contention {
         let Some(stand) = shared.stand.upgrade() else { return Joined::No };
         // As every question, it gets a moment, or a short wait over a slow network could never succeed.
         let answer_by = limit.map(|limit| limit.max(Instant::now() + A_MOMENT));
-        // Whoever waits already may find that another has asked whether they all may join.
-        let came_at = sure.as_ref().map_or_else(|| self.engine.keeper.clock.now(), |s| s.came_at);
-        let answer = match until(answer_by, self.may_join(&shared, &stand, came_at)).await {
+        let answer = match until(answer_by, self.may_join(&shared, &stand)).await {
             // Nobody is known to be in the way (S-33).
             None => return Joined::Yes(Err(silence().into())),
             Some(answer) => answer,
@@ -323,12 +324,7 @@ impl Contention {
     }
 
     /// Whether readers may go on, by the store's last word if that is fresh.
-    async fn may_join(
-        &self,
-        shared: &Shared,
-        stand: &Stand,
-        came_at: Tick,
-    ) -> Result<bool, StoreError> {
+    async fn may_join(&self, shared: &Shared, stand: &Stand) -> Result<bool, StoreError> {
         let Stand { hold, .. } = stand;
         let timing = self.engine.keeper.timing;
         // Whoever asks and is not polled any more is not waited for (invariant 3, S-34).
@@ -336,8 +332,10 @@ impl Contention {
         let Ok(mut said) = timeout(enough, shared.said.lock()).await else { return Ok(false) };
         let Ok(asked_at) = hold.check() else { return Ok(false) };
         let fresh = asked_at.since(said.asked_at) < timing.handoff_window;
-        // Also a refusal or a failure (invariant 3).
-        if said.asked_at >= came_at || (fresh && said.answer.is_ok()) {
+        // Asked after this reader came, the answer is for all of the line, also a refusal or a failure
+        // (invariant 3): the line has waited through a write as long as the reader at its head.
+        let waited = asked_at.since(said.asked_at) <= self.started.elapsed();
+        if waited || (fresh && said.answer.is_ok()) {
             return said.answer.clone();
         }
         let request = AcquireRequest {

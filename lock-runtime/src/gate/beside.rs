@@ -91,6 +91,11 @@ impl<H> Gates<H> {
 }
 
 impl<H> Seat<H> {
+    /// True for one of several contenders side by side.
+    pub(crate) fn is_beside(&self) -> bool {
+        self.beside
+    }
+
     /// From now on its contender has a place in the store's line, and this is how to give it up.
     pub(crate) fn keep_place(&self, give_up: impl FnOnce() + Send + 'static) {
         let Some((gates, target)) = self.inside.as_ref().filter(|_| self.beside) else { return };

@@ -45,8 +45,14 @@ impl<'a, H> Life<'a, H> {
         Self { inside, seat: seat.number, beside: seat.beside }
     }
 
-    /// Drives `contending`. None once its seat was given to another: it is to line up again.
-    pub(crate) async fn drive<F: Future>(self, contending: F) -> Option<F::Output> {
+    /// Drives `contending`, and calls `look` every so often, at least with each sign of life. None once its
+    /// seat was given to another: it is to line up again.
+    pub(crate) async fn drive<F: Future>(
+        self,
+        every: Duration,
+        look: impl Fn(),
+        contending: F,
+    ) -> Option<F::Output> {
         let mut contending = pin!(contending);
         let mut timer = pin!(None::<Sleep>);
         poll_fn(|cx| {
@@ -56,6 +62,9 @@ impl<'a, H> Life<'a, H> {
             let Some((gates, target)) = self.inside else { return Poll::Pending };
             while timer.as_mut().as_pin_mut().is_none_or(|timer| timer.poll(cx).is_ready()) {
                 let now = Instant::now();
+                if timer.is_some() {
+                    look();
+                }
                 let valid = match self.beside {
                     true => gates.lives_beside(target, self.seat, now),
                     false => gates.contends(target, self.seat, now),
@@ -63,7 +72,7 @@ impl<'a, H> Life<'a, H> {
                 if !valid {
                     return Poll::Ready(None);
                 }
-                timer.set(Some(sleep_until(now + SIGN_OF_LIFE)));
+                timer.set(Some(sleep_until(now + every.min(SIGN_OF_LIFE))));
             }
             Poll::Pending
         })

@@ -11,10 +11,11 @@ pub(crate) const MUTEX_CHANNEL: &str = "redisson_lock__channel";
 pub(crate) const UNLOCK_MEMORY: &str = "redisson_unlock_latch";
 pub(crate) const SIDES_CHANNEL: &str = "redisson_rwlock";
 pub(crate) const WRITERS: &str = "redisson_rwlock_writers";
+pub(crate) const READERS: &str = "redisson_rwlock_readers";
 pub(crate) const SEMAPHORE_CHANNEL: &str = "redisson_sc";
 pub(crate) const LATCH_CHANNEL: &str = "redisson_countdownlatch__channel";
 
-const PREFIXES: [&str; 9] = [
+const PREFIXES: [&str; 10] = [
     FENCE_COUNTER,
     FAIR_QUEUE,
     FAIR_TIMEOUTS,
@@ -22,6 +23,7 @@ const PREFIXES: [&str; 9] = [
     UNLOCK_MEMORY,
     SIDES_CHANNEL,
     WRITERS,
+    READERS,
     SEMAPHORE_CHANNEL,
     LATCH_CHANNEL,
 ];

@@ -38,11 +38,11 @@ pub enum LockKind {
 
 impl LockKind {
     /// True if a waiter has a place in the store that it must refresh and leave: in the queue of a
-    /// fair lock, among the writers that readers let pass.
+    /// fair lock, among the waiting writers and the waiting readers.
     // S-26, S-27.
     #[must_use]
     pub fn has_places(self) -> bool {
-        matches!(self, Self::Fair | Self::Write)
+        matches!(self, Self::Fair | Self::Read | Self::Write)
     }
 
     /// True if a re-entry stands on the hold around it. Permits are counted instead.
@@ -160,7 +160,11 @@ impl Target {
     /// One side of a read/write lock: [`LockKind::Read`] or [`LockKind::Write`].
     pub(crate) fn side(kind: LockKind, key: LockKey) -> Arc<Self> {
         let channel = key.companion(companion::SIDES_CHANNEL);
-        let companions = vec![key.companion(companion::WRITERS), key.hash_tag()];
+        let companions = vec![
+            key.companion(companion::WRITERS),
+            key.companion(companion::READERS),
+            key.hash_tag(),
+        ];
         Arc::new(Self::new(kind, key, channel, companions))
     }
 
@@ -292,8 +296,8 @@ impl Target {
     }
 
     /// Further keys and prefixes that belong to the name, by kind. Fair: the queue, the time-outs of
-    /// its members, the prefix of their channels. Read and write: the waiting writers, the prefix of
-    /// the readers' time-outs. Semaphore, and latch, to tell it from one: the time-outs of its permits.
+    /// its members, the prefix of their channels. Read and write: the waiting writers, the waiting readers,
+    /// the prefix of the readers' time-outs. Semaphore, and latch, to tell it from one: the time-outs of its permits.
     #[must_use]
     pub fn companions(&self) -> &[String] {
         &self.companions

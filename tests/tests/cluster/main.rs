@@ -16,3 +16,5 @@ mod takers;
 mod taking;
 mod turns;
 mod world;
+#[path = "../writers/mod.rs"]
+mod writers;

@@ -7,6 +7,7 @@ use lock_tests::RedisServer;
 
 use crate::rivals::{Rivalry, Turns, compete};
 use crate::world::{client, shared};
+use crate::writers::reads_beside_writers;
 
 fn rivalry(kind: &'static str, name: &'static str) -> Rivalry {
     let (hold, time) = (Duration::from_millis(2), Duration::from_secs(3));
@@ -60,4 +61,12 @@ async fn a_permit_goes_round() {
             );
         }
     }
+}
+
+/// S-27: readers that waited for a write go before the next writer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn readers_have_their_turns_beside_steady_writers() {
+    let cluster = shared().await;
+    let writers = [client(cluster).await, client(cluster).await];
+    reads_beside_writers(&writers, &[client(cluster).await, writers[0].clone()], "phases").await;
 }

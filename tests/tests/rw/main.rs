@@ -7,11 +7,14 @@ mod kept;
 mod order;
 mod outage;
 mod peers;
+mod phases;
 mod processes;
 mod sharing;
 mod tries;
 mod turns;
 mod wire;
+#[path = "../writers/mod.rs"]
+mod writers;
 
 use std::time::Duration;
 

@@ -170,9 +170,9 @@ async fn a_dead_announcement_does_not_keep_readers_asleep() {
     reader.release().await.unwrap();
 }
 
-/// S-27: one writer after the other, then the readers; no reader in between.
+/// S-27: the first writer goes before readers who came after it, and the second after them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_writers_queue_before_new_readers() {
+async fn readers_who_waited_for_a_writer_go_before_the_next() {
     let (server, client) = world().await;
     let (other, third) = (connect(&server).await, connect(&server).await);
     let reader = client.rw_lock("q").read().await.unwrap();
@@ -183,23 +183,25 @@ async fn two_writers_queue_before_new_readers() {
     let late = [reading(&client, "q"), reading(&other, "q")];
     listening(&server, "q", 3).await;
     reader.release().await.unwrap();
-    let mut last = None;
-    for _ in 0..2 {
-        eventually(SOON, "a writer has it", async || writers.iter().any(JoinHandle::is_finished))
-            .await;
-        let first = writers.iter().position(JoinHandle::is_finished).unwrap();
-        let guard = got(writers.remove(first), SOON).await;
-        assert!(Some(guard.token()) > last);
-        last = Some(guard.token());
-        assert!(!writers.iter().any(JoinHandle::is_finished), "two writers at once");
-        assert!(late.iter().all(|reader| !reader.is_finished()), "a reader came in between");
-        guard.release().await.unwrap();
-    }
+    eventually(SOON, "a writer has it", async || writers.iter().any(JoinHandle::is_finished)).await;
+    let first = writers.iter().position(JoinHandle::is_finished).unwrap();
+    let guard = got(writers.remove(first), SOON).await;
+    let first = guard.token();
+    assert!(!writers.iter().any(JoinHandle::is_finished), "two writers at once");
+    assert!(late.iter().all(|reader| !reader.is_finished()), "a reader overtook the writer");
+    guard.release().await.unwrap();
     let released = Instant::now();
+    let mut reads = Vec::new();
     for reader in late {
-        drop(got(reader, SOON).await);
+        reads.push(got(reader, SOON).await);
     }
     assert!(released.elapsed() < AT_ONCE, "readers waited {:?}", released.elapsed());
+    assert!(!writers[0].is_finished(), "the second writer overtook readers");
+    let read = reads.iter().map(lock_runtime::LockGuard::token).max().unwrap();
+    drop(reads);
+    let second = got(writers.remove(0), SOON).await;
+    assert!(first < read && read < second.token(), "{first}, {read}, {second:?}");
+    second.release().await.unwrap();
     nothing_left(&server, "q").await;
 }
 

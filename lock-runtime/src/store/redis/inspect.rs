@@ -34,7 +34,7 @@ impl Name {
     }
 
     fn read_timeouts(&self) -> &str {
-        &self.sides.companions()[1]
+        &self.sides.companions()[2]
     }
 
     fn permits(&self) -> &str {

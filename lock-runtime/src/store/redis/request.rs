@@ -85,13 +85,15 @@ impl Ask {
         match target.kind() {
             LockKind::Fair => call.arg(&target.companions()[..2]),
             LockKind::Semaphore => call.arg(&target.companions()[..1]),
+            // The waiting writers and the waiting readers.
             LockKind::Read => {
-                if let Self::Acquire(_) = self {
-                    call.arg(&target.companions()[..1]);
-                }
-                call.arg(read_timeout(target, self.owner()))
+                let waiting = if let Self::Acquire(_) = self { 0..2 } else { 1..2 };
+                call.arg(&target.companions()[waiting]).arg(read_timeout(target, self.owner()))
             }
-            LockKind::Write => call.arg(&target.companions()[..1]),
+            LockKind::Write => {
+                let waiting = if let Self::Acquire(_) = self { 0..2 } else { 0..1 };
+                call.arg(&target.companions()[waiting])
+            }
             LockKind::Mutex | LockKind::Multi | LockKind::Latch => call,
         };
     }
@@ -109,9 +111,9 @@ impl Ask {
                     LockKind::Fair => call.arg(place).arg(&target.companions()[2]),
                     LockKind::Read => {
                         let writer = request.owner.writer().unwrap_or_default();
-                        call.arg(u8::from(request.joins)).arg(writer)
+                        call.arg(u8::from(request.joins)).arg(writer).arg(place)
                     }
-                    LockKind::Write => call.arg(place).arg(&target.companions()[1]),
+                    LockKind::Write => call.arg(place).arg(&target.companions()[2]),
                     LockKind::Semaphore => {
                         let permits = request.owner.permits();
                         call.arg(permits).arg(target.limit()).arg(target.channel())
@@ -124,7 +126,7 @@ impl Ask {
                     LockKind::Mutex | LockKind::Latch => call.arg(target.channel()),
                     LockKind::Fair => call.arg(&target.companions()[2]),
                     LockKind::Read | LockKind::Write => {
-                        call.arg(target.channel()).arg(&target.companions()[1])
+                        call.arg(target.channel()).arg(&target.companions()[2])
                     }
                     LockKind::Semaphore => call.arg(request.owner.permits()).arg(target.channel()),
                     LockKind::Multi => {

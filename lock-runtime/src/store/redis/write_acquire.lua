@@ -1,10 +1,11 @@
--- Take the write side for one owner if nobody else reads or writes; else announce it, so that new
--- readers let it go first (S-22, S-23, S-27).
--- KEYS[1] lock hash   KEYS[2] fencing counter   KEYS[3] waiting writers
+-- Take the write side for one owner if nobody else reads or writes and no waiting reader is due; else announce
+-- it, so that new readers let it go first (S-22, S-23, S-27).
+-- KEYS[1] lock hash   KEYS[2] fencing counter   KEYS[3] waiting writers   KEYS[4] waiting readers
 -- ARGV[1] owner   ARGV[2] lease in ms   ARGV[3] tokens to reserve   ARGV[4] counter expiry in ms
 -- ARGV[5] how long it is announced in ms, 0 for not at all   ARGV[6] prefix of the readers' time-outs
 -- returns the last reserved token as a string: taken;
---         an integer: held by others, for so many ms if nothing happens, -1 if that has no end.
+--         an integer: held by others, for so many ms if nothing happens, -1 if that has no end;
+--         a list of one integer: a reader that is due goes first, for so many ms if nothing happens.
 local field = ARGV[1] .. ':write'
 local mode = redis.call('HGET', KEYS[1], 'mode')
 if mode ~= 'read' and mode ~= 'write' and (mode or redis.call('EXISTS', KEYS[1]) == 1) then
@@ -33,7 +34,17 @@ if mode == 'read' then
   end
 end
 
-if mode and not ours and left ~= -2 then
+local waiting, held = {}, left ~= -2
+if not ours and not held and redis.call('EXISTS', KEYS[4]) == 1 then
+  local time = redis.call('TIME')
+  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  waiting = redis.call('ZRANGEBYSCORE', KEYS[4], '(' .. string.format('%.0f', now), '+inf', 'WITHSCORES')
+  for i = 2, #waiting, 2 do
+    -- A reader that is due goes first (read_acquire.lua).
+    left = waiting[i] % 1 > 0 and math.max(left, math.ceil(waiting[i] - now)) or left
+  end
+end
+if not ours and left ~= -2 then
   local keep = tonumber(ARGV[5])
   if keep > 0 then
     local time = redis.call('TIME')
@@ -43,7 +54,7 @@ if mode and not ours and left ~= -2 then
     local latest = redis.call('ZREVRANGE', KEYS[3], 0, 0, 'WITHSCORES')
     redis.call('PEXPIRE', KEYS[3], string.format('%.0f', tonumber(latest[2]) - now))
   end
-  return left
+  return held and left or {left}
 end
 
 local token, problem = mint(KEYS[2], ARGV[3], ARGV[4])
@@ -61,4 +72,8 @@ if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then
   end
 end
 redis.call('ZREM', KEYS[3], ARGV[1])
+for i = 1, #waiting, 2 do
+  -- Readers that waited for this writer go before the next one.
+  redis.call('ZADD', KEYS[4], 'XX', waiting[i + 1] .. '.5', waiting[i])
+end
 return token

@@ -50,6 +50,8 @@ struct Name {
     /// Announced writers. They are forgotten together, at `writers_until`.
     writers: VecDeque<Place>,
     writers_until: Option<Tick>,
+    /// Readers that were turned away and wait.
+    readers: Vec<WaitingReader>,
     /// When each reader's own lease ends.
     reads: BTreeMap<Arc<str>, Tick>,
     /// Those of them that were let go and are kept until their end.
@@ -103,6 +105,12 @@ struct Number {
 struct Place {
     owner: Arc<str>,
     until: Tick,
+}
+
+struct WaitingReader {
+    place: Place,
+    /// True once it has waited through a write, or through its rest: then it goes before the next writer.
+    due: bool,
 }
 
 /// One permit; an owner's are numbered from one.
@@ -271,6 +279,7 @@ impl Name {
         if self.writers_until.is_some_and(|end| end <= now) {
             self.writers.clear();
         }
+        self.readers.retain(|reader| reader.place.until > now);
         self.reads.retain(|_, end| *end > now);
         self.kept_reads.retain(|owner| self.reads.contains_key(owner));
         self.kept_writes.retain(|_, end| *end > now);
@@ -281,6 +290,7 @@ impl Name {
             && self.counter.is_none()
             && self.queue.is_empty()
             && self.writers.is_empty()
+            && self.readers.is_empty()
             && self.permits.iter().all(|permit| permit.until <= now)
     }
 

@@ -4,8 +4,8 @@
 // S-27.
 
 use super::{
-    Field, Hash, Mode, Name, Reply, SOON, Side, Tell, Value, another_kind, held, keep_place,
-    leave_place,
+    Field, Hash, Mode, Name, Place, Reply, SOON, Side, Tell, Value, WaitingReader, another_kind,
+    held, keep_place, leave_place,
 };
 use crate::clock::Tick;
 use crate::error::StoreError;
@@ -22,7 +22,8 @@ impl Name {
             let entered = |writer| hash.fields.iter().any(|field| field.writes(writer));
             writes = hash.mode == Mode::Write && ask.owner.writer().is_some_and(entered);
             if hash.mode == Mode::Write && !(writes || ours) {
-                return Ok(held(hash.until, now));
+                let until = hash.until;
+                return Ok(self.turn_away(ask, until, true, now));
             }
         }
         if ask.joins && !ours {
@@ -30,11 +31,14 @@ impl Name {
             return Ok(AcquireReply::Behind(Some(SOON)));
         }
         // Who writes may read; who reads already goes on. Everybody else lets writers go first.
-        let last = self.last_writer(now);
+        let is_due = |reader: &WaitingReader| reader.due && &*reader.place.owner == owner;
+        let due = !ask.joins && self.readers.iter().any(is_due);
+        let last = self.last_writer(now).filter(|_| !due);
         if let (Some(last), true) = (last, ask.joins || !(ours || writes)) {
-            return Ok(AcquireReply::Behind(Some(last.since(now))));
+            return Ok(self.turn_away(ask, last, false, now));
         }
         let token = self.mint(ask, now);
+        self.readers.retain(|reader| &*reader.place.owner != owner);
         self.kept_reads.remove(ask.owner.as_field());
         let end = self.reads.entry(ask.owner.shared_field()).or_insert(now);
         *end = now.after(ask.lease).max(*end);
@@ -47,6 +51,23 @@ impl Name {
         Ok(AcquireReply::Granted(token))
     }
 
+    /// Refuses a reader, which is due after a write that it waits for. A waiting reader gets a place.
+    fn turn_away(
+        &mut self,
+        ask: &AcquireRequest,
+        until: Tick,
+        due: bool,
+        now: Tick,
+    ) -> AcquireReply {
+        if let Some(keep) = ask.place.filter(|_| !ask.joins) {
+            let place = Place { owner: ask.owner.shared_field(), until: now.after(keep) };
+            self.readers.retain(|reader| reader.place.owner != place.owner);
+            self.readers.push(WaitingReader { place, due });
+        }
+        // It waits for a writer that holds the lock, or for one that is to have it first.
+        if due { held(until, now) } else { AcquireReply::Behind(Some(until.since(now))) }
+    }
+
     pub(super) fn acquire_write(&mut self, ask: &AcquireRequest, now: Tick) -> Reply {
         let mut ours = false;
         let mut in_the_way = None;
@@ -55,18 +76,25 @@ impl Name {
             in_the_way =
                 if hash.mode == Mode::Write { Some(hash.until) } else { self.longest_reader() };
         }
-        if let (false, Some(until)) = (ours, in_the_way) {
+        // A reader that has waited through a write goes first.
+        let due = self.readers.iter().filter(|reader| reader.due).map(|reader| reader.place.until);
+        let due = due.max();
+        if let (false, Some(until)) = (ours, in_the_way.or(due)) {
             if let Some(keep) = ask.place {
                 self.writers.retain(|place| place.until > now);
                 keep_place(&mut self.writers, &ask.owner, now.after(keep));
                 self.writers_until = self.last_writer(now);
             }
-            return Ok(held(until, now));
+            return Ok(match in_the_way {
+                Some(_) => held(until, now),
+                None => AcquireReply::Behind(Some(until.since(now))),
+            });
         }
         let token = self.mint(ask, now);
         if !ours {
             // Readers that died may still be in it.
             self.value = None;
+            self.readers.iter_mut().for_each(|reader| reader.due = true);
         }
         self.hold(Mode::Write, Side::Write, &ask.owner, now.after(ask.lease));
         leave_place(&mut self.writers, &ask.owner);
@@ -76,11 +104,16 @@ impl Name {
     /// Frees the lock with its last reader. Readers that died are swept on the way, and so is a writer
     /// around them that has let go and is kept for a while: then they are readers like others.
     pub(super) fn release_read(&mut self, lock: &Target, owner: &OwnerId, tell: &mut Tell) -> bool {
-        let Ok(Some(hash)) = self.hash() else { return false };
-        if !hash.remove(owner.as_field(), Side::Only) {
+        let Ok(hash) = self.hash() else { return false };
+        let write = hash.as_ref().is_some_and(|hash| hash.mode == Mode::Write);
+        let Some(hash) = hash.filter(|hash| hash.has(owner.as_field(), Side::Only)) else {
+            if self.leave_readers(owner) && !write {
+                // A writer may have waited for this reader, and need not any more.
+                tell.push(lock.channel().to_owned());
+            }
             return false;
-        }
-        let write = hash.mode == Mode::Write;
+        };
+        hash.remove(owner.as_field(), Side::Only);
         let kept = hash.fields.iter().any(|field| field.side == Side::Write && field.count == 0);
         let alive = self.reads.remove(owner.as_field()).is_some();
         if write && !kept {
@@ -96,6 +129,12 @@ impl Name {
             tell.push(lock.channel().to_owned());
         }
         alive
+    }
+
+    /// True if the reader had a place, and was due.
+    fn leave_readers(&mut self, owner: &OwnerId) -> bool {
+        let place = self.readers.iter().position(|it| &*it.place.owner == owner.as_field());
+        place.is_some_and(|place| self.readers.swap_remove(place).due)
     }
 
     /// Gives back the write side, and the announcement in any case. What is read inside it stays.
