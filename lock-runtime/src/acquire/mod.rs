@@ -33,6 +33,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use self::contend::{Contended, Contender};
 use self::enclosing::{Enclosing, Within, enclosing, enter, re_enter};
+use self::engine::Dependent;
 pub(crate) use self::handle::Handle;
 use self::share::Joined;
 use self::share::Readers;
@@ -62,8 +63,8 @@ pub(crate) struct Engine {
     /// Told when `contenders` falls to zero.
     pub(crate) no_contenders: Notify,
     pub(crate) readers: Readers,
-    /// Engines of locks over this client and others, which end with it.
-    dependents: Mutex<Vec<Arc<Engine>>>,
+    /// Engines of several locks of this client, and of others, which end with it.
+    dependents: Mutex<Vec<Dependent>>,
 }
 
 impl fmt::Debug for Engine {
