@@ -80,7 +80,11 @@ async fn a_process_that_dies_early_keeps_it() {
         let rivals = if kind == "read" { "write" } else { kind };
         let next = timeout(SOON, take(&peer, rivals, kind, LockOptions::default())).await;
         let kept = start.elapsed();
-        next.unwrap_or_else(|_| panic!("{place}, {kind}: never free")).unwrap();
+        next.unwrap_or_else(|_| panic!("{place}, {kind}: never free"))
+            .unwrap()
+            .release()
+            .await
+            .unwrap();
         assert!(kept >= lasting, "{place}, {kind}: free after {kept:?}");
     };
     for kind in KINDS {
