@@ -1,7 +1,6 @@
 //! [`MultiLock`]: several locks at once, all or none.
 // S-28.
 
-use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
@@ -14,8 +13,7 @@ use crate::mutex::Mutex;
 use crate::options::{LockOptions, MAX_MULTI_NAMES};
 use crate::rw_lock::RwLock;
 use crate::semaphore::Semaphore;
-use crate::store::compose::joint::{JointStore, Part};
-use crate::store::{LockKind, Target};
+use crate::store::{JointPart, LockKind, Target};
 
 /// Several locks as one: taken all together or not at all, released all together.
 ///
@@ -82,7 +80,8 @@ impl MultiLock {
     /// stands in line for it at a fair mutex or announces it as a writer: those who do go first.
     ///
     /// Fencing tokens grow for each of the locks. Shutting one of the clients down ends the multi
-    /// lock. Making one costs a few allocations and, on first use, two tasks; keep it.
+    /// lock. Making one costs a few allocations. Tasks of this process that want the same locks line up, however many
+    /// times they are named, and all locks over the same clients share two background tasks.
     ///
     /// Two clients of one server are two clients: do not name the same lock of both.
     ///
@@ -275,20 +274,13 @@ fn joined(members: Vec<Member>) -> Handle {
         return Handle::new(Arc::clone(engine), Ok(Target::multi(mutexes)), options);
     }
     let targets = members.iter().map(|member| member.target.at_home(member.home()));
-    let target = Target::multi(targets.collect());
-    let keeper = &engine.keeper;
-    let store = Arc::new(JointStore::new(parts(&members), keeper.clock.clone()));
-    let (clock, sight) = (keeper.clock.clone(), Arc::clone(&keeper.sight));
-    let joint = Engine::new(store, clock, keeper.timing, engine.gates.max_waiting, sight);
-    let joint = Arc::new(joint);
-    let clients: BTreeMap<u64, _> =
-        members.iter().map(|member| (member.home(), member.handle.engine())).collect();
-    clients.into_values().for_each(|engine| engine.add_dependent(&joint));
-    Handle::new(joint, Ok(target), options)
+    let target = Target::joint(targets.collect(), parts(&members));
+    let clients = members.iter().map(|member| (member.home(), member.handle.engine())).collect();
+    Handle::new(engine.joint(&clients), Ok(target), options)
 }
 
 /// What is asked one by one: the mutexes of one client are one part.
-fn parts(members: &[Member]) -> Vec<Part> {
+fn parts(members: &[Member]) -> Vec<JointPart> {
     let mut parts = Vec::new();
     for (number, member) in members.iter().enumerate() {
         let together = |other: &&Member| {
@@ -301,8 +293,8 @@ fn parts(members: &[Member]) -> Vec<Part> {
         }
         let mutexes: Vec<_> = members.iter().filter(together).map(|m| m.target.clone()).collect();
         let target = if mutexes.len() > 1 { Target::multi(mutexes) } else { member.target.clone() };
-        let store = Arc::clone(&member.handle.engine().keeper.store);
-        parts.push(Part { store, target, permits: member.handle.wanted_permits() });
+        let (home, permits) = (member.home(), member.handle.wanted_permits());
+        parts.push(JointPart { home, target, permits });
     }
     parts
 }

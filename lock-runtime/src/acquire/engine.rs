@@ -1,7 +1,8 @@
 //! The life of an [`Engine`]: made, counted, ended, alone or with those that depend on it.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
@@ -11,7 +12,23 @@ use crate::gate::Gates;
 use crate::lease::keeper::{Keeper, Timing};
 use crate::lease::sight::Sight;
 use crate::lease::told_until;
+use crate::stand::Stand;
+use crate::store::compose::joint::JointStore;
 use crate::store::{OwnerId, Store, new_id};
+
+/// An engine of several locks.
+pub(super) struct Dependent {
+    of: Clients,
+    engine: Arc<Engine>,
+}
+
+/// Whose locks an engine takes, by the ids of their keepers.
+#[derive(Clone, PartialEq, Eq)]
+struct Clients {
+    /// The one whose settings it has.
+    settings: u64,
+    all: Vec<u64>,
+}
 
 impl Engine {
     pub(crate) fn new(
@@ -21,11 +38,15 @@ impl Engine {
         max_waiters: usize,
         sight: Arc<Sight>,
     ) -> Self {
-        let id = store.claim_id().unwrap_or_else(new_id);
+        Self::on(Keeper::new(store, clock, timing, sight), Gates::new(max_waiters))
+    }
+
+    fn on(keeper: Keeper, gates: Arc<Gates<Stand>>) -> Self {
+        let id = keeper.store.claim_id().unwrap_or_else(new_id);
         Self {
             id,
-            keeper: Arc::new(Keeper::new(store, clock, timing, sight)),
-            gates: Gates::new(max_waiters),
+            keeper: Arc::new(keeper),
+            gates,
             uuid: Arc::from(id.to_string()),
             holds: AtomicU64::new(0),
             closed: AtomicBool::new(false),
@@ -38,23 +59,48 @@ impl Engine {
         }
     }
 
-    /// Has `engine`, whose store is made of this one's and others, end with this one.
-    pub(crate) fn add_dependent(&self, engine: &Arc<Self>) {
-        let mut dependents = self.dependents.lock().unwrap_or_else(PoisonError::into_inner);
+    /// The engine of several locks of these clients, of which this is one: made once, with this one's
+    /// settings. It ends with any of them.
+    pub(crate) fn joint(self: &Arc<Self>, clients: &BTreeMap<u64, &Arc<Self>>) -> Arc<Self> {
+        let of = Clients { settings: self.keeper.id, all: clients.keys().copied().collect() };
+        let mut dependents = self.dependents();
+        if let Some(known) = dependents.iter().find(|one| one.of == of) {
+            return Arc::clone(&known.engine);
+        }
+        let Keeper { clock, timing, sight, .. } = &*self.keeper;
+        let stores = clients.iter().map(|(id, engine)| (*id, Arc::clone(&engine.keeper.store)));
+        let store = Arc::new(JointStore::new(stores.collect(), clock.clone()));
+        let keeper = Keeper::new(store, clock.clone(), *timing, Arc::clone(sight));
+        let joint = Arc::new(Self::on(keeper, self.gates.more()));
+        self.add(&mut dependents, of.clone(), &joint);
+        drop(dependents);
+        let others = clients.values().filter(|engine| !Arc::ptr_eq(engine, self));
+        others.for_each(|engine| engine.add(&mut engine.dependents(), of.clone(), &joint));
+        joint
+    }
+
+    /// Has `engine` end with this one.
+    fn add(&self, dependents: &mut Vec<Dependent>, of: Clients, engine: &Arc<Self>) {
         // Those that nobody can use any more go when the list would grow.
         if dependents.len() == dependents.capacity() {
-            dependents.retain(|one| Arc::strong_count(one) > 1 || one.left_behind() != (0, 0));
+            dependents.retain(|one| {
+                Arc::strong_count(&one.engine) > 1 || one.engine.left_behind() != (0, 0)
+            });
         }
         if self.closed.load(Ordering::SeqCst) {
             engine.close();
         }
-        dependents.push(Arc::clone(engine));
+        dependents.push(Dependent { of, engine: Arc::clone(engine) });
+    }
+
+    fn dependents(&self) -> MutexGuard<'_, Vec<Dependent>> {
+        self.dependents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// This engine and those that end with it.
     pub(crate) fn family(self: &Arc<Self>) -> Vec<Arc<Self>> {
         let mut family = vec![Arc::clone(self)];
-        family.extend(self.dependents.lock().unwrap_or_else(PoisonError::into_inner).clone());
+        family.extend(self.dependents().iter().map(|one| Arc::clone(&one.engine)));
         family
     }
 

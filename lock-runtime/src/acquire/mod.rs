@@ -37,6 +37,7 @@ use uuid::Uuid;
 
 use self::contend::{Contended, Contender};
 use self::enclosing::{Enclosing, Within, enclosing, enter, re_enter};
+use self::engine::Dependent;
 use self::grace::Grace;
 pub(crate) use self::handle::{Handle, tried};
 use self::share::Joined;
@@ -72,8 +73,8 @@ pub(crate) struct Engine {
     pub(crate) readers: Readers,
     /// Tells tasks that the grace of a shutdown is over, so that they give their locks back.
     pub(crate) grace: Grace,
-    /// Engines of locks over this client and others, which end with it.
-    dependents: Mutex<Vec<Arc<Engine>>>,
+    /// Engines of several locks of this client, and of others, which end with it.
+    dependents: Mutex<Vec<Dependent>>,
 }
 
 impl fmt::Debug for Engine {

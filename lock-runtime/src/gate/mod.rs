@@ -62,8 +62,9 @@ pub(crate) const MAX_TOKEN_BLOCK: u32 = 256;
 /// All gates of one client. `H` is what is handed over with a hold.
 pub(crate) struct Gates<H> {
     shards: Box<[Mutex<Shard<H>>]>,
-    waiting: AtomicUsize,
-    pub(crate) max_waiting: usize,
+    /// Shared with the gates of locks over this client and others.
+    waiting: Arc<AtomicUsize>,
+    max_waiting: usize,
     closed: AtomicBool,
 }
 
@@ -184,11 +185,20 @@ pub(crate) enum Entry<H> {
 
 impl<H> Gates<H> {
     pub(crate) fn new(max_waiting: usize) -> Arc<Self> {
+        Self::counting(max_waiting, Arc::default())
+    }
+
+    /// Other gates of the same client: their waiters count together.
+    pub(crate) fn more(&self) -> Arc<Self> {
+        Self::counting(self.max_waiting, Arc::clone(&self.waiting))
+    }
+
+    fn counting(max_waiting: usize, waiting: Arc<AtomicUsize>) -> Arc<Self> {
         let shard =
             || Mutex::new(Shard { gates: HashMap::default(), last_number: 0, sweep_at: 64 });
         Arc::new(Self {
             shards: std::iter::repeat_with(shard).take(SHARDS).collect(),
-            waiting: AtomicUsize::new(0),
+            waiting,
             max_waiting,
             closed: AtomicBool::new(false),
         })

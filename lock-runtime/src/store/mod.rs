@@ -32,6 +32,7 @@ pub use self::request::{
     ReleaseReply, ReleaseRequest, RenewRequest, StoredHold,
 };
 pub use self::subscription::Subscription;
+pub(crate) use self::target::JointPart;
 pub use self::target::{LockKind, OwnerId, Target};
 
 /// What a [`Store`] method returns.

@@ -79,11 +79,22 @@ pub struct Target {
     members: Vec<Arc<Target>>,
     /// Whose it is, for a member of a lock over several clients: the id of a keeper. Else zero.
     home: u64,
+    /// What several locks of any kind are asked for in turn; empty for every other lock.
+    parts: Arc<[JointPart]>,
     limit: u32,
     replicas: Option<Replicas>,
     token_ttl: Duration,
     /// Hashed once: the gates look it up several times for each lock.
     hash: u64,
+}
+
+/// What is asked for with one request, of several locks as one: a lock of one client, or its mutexes.
+#[derive(Clone)]
+pub(crate) struct JointPart {
+    /// The id of the client's keeper.
+    pub(crate) home: u64,
+    pub(crate) target: Arc<Target>,
+    pub(crate) permits: u32,
 }
 
 impl Target {
@@ -95,6 +106,7 @@ impl Target {
             companions,
             members: Vec::new(),
             home: 0,
+            parts: Arc::default(),
             limit: 1,
             replicas: None,
             token_ttl: DEFAULT_TOKEN_TTL,
@@ -196,6 +208,21 @@ impl Target {
         let key = LockKey::joined(members.iter().map(|member| member.key()));
         let target = Self::new(LockKind::Multi, key, String::new(), Vec::new());
         Arc::new(Self { members, ..target })
+    }
+
+    /// Several locks of any kind and client as one, made of these parts. The same names as other kinds, or of
+    /// other clients, are another lock.
+    pub(crate) fn joint(members: Vec<Arc<Target>>, parts: Vec<JointPart>) -> Arc<Self> {
+        let key = LockKey::joined(members.iter().map(|member| member.key()));
+        let target = Self::new(LockKind::Multi, key, String::new(), Vec::new());
+        let identity: Vec<_> = parts.iter().map(|part| (part.home, part.target.hash)).collect();
+        let hash = HASHING.hash_one((target.hash, identity));
+        Arc::new(Self { members, parts: parts.into(), hash, ..target })
+    }
+
+    /// See [`joint`](Self::joint).
+    pub(crate) fn parts(&self) -> &[JointPart] {
+        &self.parts
     }
 
     /// The same lock as a member of one over several clients; this one's keeper has the id `home`.
@@ -354,7 +381,12 @@ impl fmt::Debug for Target {
 
 impl PartialEq for Target {
     fn eq(&self, other: &Self) -> bool {
-        self.hash == other.hash && self.kind == other.kind && self.key == other.key
+        let alike = |(a, b): (&JointPart, &JointPart)| a.home == b.home && a.target == b.target;
+        self.hash == other.hash
+            && self.kind == other.kind
+            && self.key == other.key
+            && self.parts.len() == other.parts.len()
+            && self.parts.iter().zip(other.parts.iter()).all(alike)
     }
 }
 

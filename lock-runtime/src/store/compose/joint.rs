@@ -7,9 +7,9 @@
 //! touching the others.
 // S-28.
 
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::{join_all, try_join_all};
@@ -19,7 +19,7 @@ use crate::clock::Clock;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
 use crate::store::{
-    AcquireReply, AcquireRequest, CountRequest, LockKind, OnRenewed, OwnerId, Ownership,
+    AcquireReply, AcquireRequest, CountRequest, JointPart, LockKind, OnRenewed, OwnerId, Ownership,
     ReleaseReply, ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription, Target,
     gather_renewals,
 };
@@ -28,14 +28,18 @@ use crate::store::{
 /// nobody stands there for a lock of several.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
-/// One lock on one store.
-pub(crate) struct Part {
-    pub(crate) store: Arc<dyn Store>,
-    pub(crate) target: Arc<Target>,
-    pub(crate) permits: u32,
+/// How many targets are known by the part that refused them last.
+const MOST_REFUSERS: usize = 1024;
+
+/// One part on its store.
+#[derive(Clone, Copy)]
+struct Part<'a> {
+    store: &'a Arc<dyn Store>,
+    target: &'a Arc<Target>,
+    permits: u32,
 }
 
-impl Part {
+impl Part<'_> {
     fn owner(&self, owner: &OwnerId) -> OwnerId {
         owner.with_permits(self.permits)
     }
@@ -61,7 +65,7 @@ impl Part {
     /// over another connection, in its order.
     fn target_like(&self, whole: &Target) -> Arc<Target> {
         match whole.replicas() {
-            None => Arc::clone(&self.target),
+            None => Arc::clone(self.target),
             replicas => Arc::new(self.target.with_replicas(replicas)),
         }
     }
@@ -79,42 +83,71 @@ impl Part {
 
     /// Has later holds of this part get tokens above `token`.
     async fn raise_tokens(&self, token: FencingToken, timeout: Duration) -> Result<(), StoreError> {
-        let alone = self.target.members().is_empty().then_some(&self.target);
+        let alone = self.target.members().is_empty().then_some(self.target);
         let locks = alone.into_iter().chain(self.target.members());
         let raised = locks.map(|lock| self.store.raise_token(lock, token, timeout));
         try_join_all(raised).await.map(drop)
     }
 }
 
-/// See the module. Serves one target, the lock made of all its parts.
+/// See the module. Serves the locks made of several that are on these stores. The parts of each differ, and are
+/// in an order that all processes share, which spares refusals.
 pub(crate) struct JointStore {
-    parts: Vec<Part>,
-    /// The part to ask first: the last one that refused.
-    refuser: AtomicUsize,
+    /// By the id of the client's keeper.
+    stores: BTreeMap<u64, Arc<dyn Store>>,
+    /// The part to ask first, by the hash of the target: the last one that refused.
+    refusers: Mutex<HashMap<u64, usize>>,
     clock: Clock,
 }
 
 impl JointStore {
-    /// `parts` differ, and are in an order that all processes share, which spares refusals.
-    pub(crate) fn new(parts: Vec<Part>, clock: Clock) -> Self {
-        Self { parts, refuser: AtomicUsize::new(0), clock }
+    pub(crate) fn new(stores: BTreeMap<u64, Arc<dyn Store>>, clock: Clock) -> Self {
+        Self { stores, refusers: Mutex::default(), clock }
+    }
+
+    /// The parts of a target, on their stores.
+    fn parts<'a>(&'a self, target: &'a Target) -> Result<Vec<Part<'a>>, StoreError> {
+        let part = |JointPart { home, target, permits }: &'a JointPart| {
+            Some(Part { store: self.stores.get(home)?, target, permits: *permits })
+        };
+        let parts: Option<Vec<_>> = target.parts().iter().map(part).collect();
+        parts.filter(|parts| !parts.is_empty()).ok_or_else(|| {
+            StoreError::new(
+                StoreErrorKind::Config,
+                "this store takes several locks of its own clients",
+            )
+        })
+    }
+
+    fn refusers(&self) -> MutexGuard<'_, HashMap<u64, usize>> {
+        self.refusers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note_refuser(&self, target: &Target, part: usize) {
+        let mut refusers = self.refusers();
+        if refusers.len() >= MOST_REFUSERS {
+            // Those of names that are not asked for any more are not worth their memory.
+            refusers.clear();
+        }
+        refusers.insert(target.hashed(), part);
     }
 
     async fn take(&self, request: AcquireRequest) -> Result<AcquireReply, StoreError> {
         let deadline = Instant::now() + request.timeout;
         let left = || deadline.saturating_duration_since(Instant::now());
-        let first = self.refuser.load(Ordering::Relaxed);
-        let others = (0..self.parts.len()).filter(|part| *part != first);
-        let mut taken: Vec<(&Part, FencingToken)> = Vec::with_capacity(self.parts.len());
-        for number in std::iter::once(first).chain(others) {
-            let part = &self.parts[number];
+        let parts = self.parts(&request.target)?;
+        let first = self.refusers().get(&request.target.hashed()).copied().unwrap_or(0);
+        let mut order: Vec<_> = parts.iter().enumerate().collect();
+        order.sort_by_key(|(number, _)| *number != first);
+        let mut taken: Vec<(&Part<'_>, FencingToken)> = Vec::with_capacity(parts.len());
+        for (number, part) in order {
             let answer = part.acquire(&request, left()).await;
             if let Ok(AcquireReply::Granted(token)) = answer {
                 taken.push((part, token));
                 continue;
             }
             if is_refused(&answer) {
-                self.refuser.store(number, Ordering::Relaxed);
+                self.note_refuser(&request.target, number);
             }
             return self.undo(&request, &taken, Some((part, answer))).await;
         }
@@ -134,8 +167,8 @@ impl JointStore {
     async fn undo(
         &self,
         request: &AcquireRequest,
-        taken: &[(&Part, FencingToken)],
-        last: Option<(&Part, Result<AcquireReply, StoreError>)>,
+        taken: &[(&Part<'_>, FencingToken)],
+        last: Option<(&Part<'_>, Result<AcquireReply, StoreError>)>,
     ) -> Result<AcquireReply, StoreError> {
         let open = last.as_ref().filter(|(_, answer)| !is_refused(answer));
         let parts = taken.iter().map(|(part, _)| *part).chain(open.map(|(part, _)| *part));
@@ -168,25 +201,36 @@ impl JointStore {
         timeout: Duration,
         on_renewed: OnRenewed,
     ) -> Result<(), StoreError> {
-        let tally = Arc::new(Tally::new(requests.len(), self.parts.len(), on_renewed));
-        let asked = self.parts.iter().map(|part| {
-            let requests = requests.iter().map(|request| RenewRequest {
-                target: part.target_like(&request.target),
-                owner: part.owner(&request.owner),
-                lease: request.lease,
+        // For each store what it is asked, and for which of the holds.
+        let mut by_store: BTreeMap<u64, (Vec<RenewRequest>, Vec<usize>)> = BTreeMap::new();
+        let mut missing = Vec::with_capacity(requests.len());
+        for (place, request) in requests.iter().enumerate() {
+            let parts = self.parts(&request.target)?;
+            missing.push(Some(parts.len()));
+            for (JointPart { home, .. }, part) in request.target.parts().iter().zip(parts) {
+                let (requests, places) = by_store.entry(*home).or_default();
+                let (target, owner) =
+                    (part.target_like(&request.target), part.owner(&request.owner));
+                requests.push(RenewRequest { target, owner, lease: request.lease });
+                places.push(place);
+            }
+        }
+        let tally = Arc::new(Tally { missing: Mutex::new(missing), on_renewed });
+        let asked = by_store.into_iter().filter_map(|(home, (requests, places))| {
+            let (tally, places) = (Arc::clone(&tally), Arc::new(places));
+            let (counted, of) = (Arc::clone(&tally), Arc::clone(&places));
+            let on_renewed: OnRenewed = Arc::new(move |number: usize, answer| {
+                of.get(number).into_iter().for_each(|place| counted.add(*place, answer));
             });
-            let counted = Arc::clone(&tally);
-            let on_renewed: OnRenewed = Arc::new(move |place, answer| counted.add(place, answer));
-            let asked = part.store.renew_each(requests.collect(), timeout, on_renewed);
-            let tally = Arc::clone(&tally);
-            async move {
+            let asked = self.stores.get(&home)?.renew_each(requests, timeout, on_renewed);
+            Some(async move {
                 let ended = asked.await;
                 if ended.is_err() {
                     // They are asked for again soon, and not only when the slowest part has answered.
-                    tally.fail();
+                    places.iter().for_each(|place| tally.add(*place, Ownership::Unknown));
                 }
                 ended
-            }
+            })
         });
         let ended = join_all(asked).await;
         if let Some(Err(error)) = ended.iter().find(|part| part.is_err()) {
@@ -200,7 +244,8 @@ impl JointStore {
 
     async fn free(&self, request: ReleaseRequest) -> Result<ReleaseReply, StoreError> {
         let ReleaseRequest { target, owner, keep, timeout } = &request;
-        let asked = self.parts.iter().map(|part| part.release(target, owner, *keep, *timeout));
+        let parts = self.parts(target)?;
+        let asked = parts.iter().map(|part| part.release(target, owner, *keep, *timeout));
         let answers = join_all(asked).await;
         let (mut all, mut told, mut failed) = (true, 0, None);
         for answer in answers {
@@ -239,10 +284,6 @@ struct Tally {
 }
 
 impl Tally {
-    fn new(holds: usize, parts: usize, on_renewed: OnRenewed) -> Self {
-        Self { missing: Mutex::new(vec![Some(parts); holds]), on_renewed }
-    }
-
     fn add(&self, place: usize, answer: Ownership) {
         let told = {
             let mut missing = self.missing.lock().unwrap_or_else(PoisonError::into_inner);
@@ -265,12 +306,6 @@ impl Tally {
             (self.on_renewed)(place, answer);
         }
     }
-
-    /// A part has failed.
-    fn fail(&self) {
-        let holds = self.missing.lock().unwrap_or_else(PoisonError::into_inner).len();
-        (0..holds).for_each(|place| self.add(place, Ownership::Unknown));
-    }
 }
 
 /// True for the answer that another owner has the lock or goes first: nothing was taken.
@@ -279,7 +314,7 @@ fn is_refused(answer: &Result<AcquireReply, StoreError>) -> bool {
 }
 
 /// The answer to all of it where the first part asked has given that one.
-fn refused(part: &Part, reply: AcquireReply) -> AcquireReply {
+fn refused(part: &Part<'_>, reply: AcquireReply) -> AcquireReply {
     match reply {
         AcquireReply::Held(left) | AcquireReply::Behind(left)
             if part.target.kind() == LockKind::Fair
@@ -295,7 +330,7 @@ fn refused(part: &Part, reply: AcquireReply) -> AcquireReply {
 impl Store for JointStore {
     fn ping(&self, timeout: Duration) -> StoreFuture<'_, ()> {
         Box::pin(async move {
-            let asked = join_all(self.parts.iter().map(|part| part.store.ping(timeout))).await;
+            let asked = join_all(self.stores.values().map(|store| store.ping(timeout))).await;
             asked.into_iter().collect()
         })
     }
@@ -327,20 +362,25 @@ impl Store for JointStore {
 
     fn show_counts(&self, requests: Vec<CountRequest>, timeout: Duration) -> StoreFuture<'_, ()> {
         Box::pin(async move {
-            let shown = self.parts.iter().map(|part| {
-                let requests = requests.iter().map(|request| CountRequest {
-                    target: Arc::clone(&part.target),
-                    ..request.clone()
-                });
-                part.store.show_counts(requests.collect(), timeout)
+            let mut by_store: BTreeMap<u64, Vec<CountRequest>> = BTreeMap::new();
+            for request in &requests {
+                for JointPart { home, target, .. } in request.target.parts() {
+                    let request = CountRequest { target: Arc::clone(target), ..request.clone() };
+                    by_store.entry(*home).or_default().push(request);
+                }
+            }
+            let shown = by_store.into_iter().filter_map(|(home, requests)| {
+                Some(self.stores.get(&home)?.show_counts(requests, timeout))
             });
             try_join_all(shown).await.map(drop)
         })
     }
 
-    fn subscribe(&self, _target: &Arc<Target>, timeout: Duration) -> StoreFuture<'_, Subscription> {
+    fn subscribe(&self, target: &Arc<Target>, timeout: Duration) -> StoreFuture<'_, Subscription> {
+        let target = Arc::clone(target);
         Box::pin(async move {
-            let all = self.parts.iter().map(|part| part.store.subscribe(&part.target, timeout));
+            let parts = self.parts(&target)?;
+            let all = parts.iter().map(|part| part.store.subscribe(part.target, timeout));
             Ok(Subscription::any_of(try_join_all(all).await?))
         })
     }
@@ -352,6 +392,6 @@ impl Store for JointStore {
 
 impl fmt::Debug for JointStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("JointStore").field("parts", &self.parts.len()).finish_non_exhaustive()
+        f.debug_struct("JointStore").field("stores", &self.stores.len()).finish_non_exhaustive()
     }
 }
