@@ -116,7 +116,7 @@ impl QuorumBuilder {
         self
     }
 
-    /// Leaves servers out of grants that started less than this ago: give the longest lease in use,
+    /// Leaves servers out of grants that started less than this ago: give the longest lease or `at_least` in use,
     /// and what a server forgot in a restart has ended before it counts again. Nothing can be locked
     /// for so long after a majority has restarted, nor after it was started for the first time.
     pub fn restart_guard(mut self, guard: Duration) -> Self {

@@ -13,7 +13,7 @@ use crate::options::LockOptions;
 /// writers do not starve readers and steady readers do not starve writers.
 ///
 /// Readers of one client share one hold in the store, and its token and its loss, where they have
-/// a watchdog lease of the same length and neither `max_hold` nor `replicas`; others have one each.
+/// a watchdog lease of the same length and neither `max_hold`, `at_least` nor `replicas`; others have one each.
 /// This goes for those who [try](Self::try_read) as well, also at the same moment.
 ///
 /// Inside [`run`](LockGuard::run) of the write side, the read side is had at once and stays when the
@@ -112,7 +112,8 @@ impl RwLock {
         self.write.lock()
     }
 
-    /// Takes the write side if nobody reads or writes. `Ok(None)` if not.
+    /// Takes the write side if nobody reads or writes, and no reader that waited through a write is to go first.
+    /// `Ok(None)` if not.
     ///
     /// # Errors
     ///

@@ -346,6 +346,12 @@ impl Grip {
         }
     }
 
+    /// Gives the guard back in the background; what runs goes on without it.
+    #[cfg(feature = "http")]
+    pub(crate) fn give_back(&mut self) {
+        drop(self.guard.take());
+    }
+
     /// True once the guard was given back early: what goes on does so without it.
     #[cfg(feature = "http")]
     pub(crate) fn is_given_back(&self) -> bool {

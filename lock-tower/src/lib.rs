@@ -38,8 +38,9 @@
 //!
 //! # What it promises
 //!
-//! - Without options every wait ends: a request waits 10 s, at most 1 024 requests line up for a lock in a
-//!   process, and a body holds its lock for 5 min while it is sent. The [options](http#options) change each.
+//! - Without options every wait at an HTTP layer ends: a request waits 10 s, at most 1 024 requests line up for a
+//!   lock in a process, and a body holds its lock for 5 min while it is sent. The [options](http#options) change
+//!   each. A generic [`LockLayer::new`] waits as its client's options say.
 //! - The lock is taken before the handler reads the request's body. Of a request that waits, at most
 //!   64 KiB are read at once, and more slowly, and handed on unchanged; an upload that is not to wait is
 //!   refused unread.
@@ -51,7 +52,8 @@
 //!   of the response, unless the store does not answer for
 //!   [`release_timeout`](LockLayer::release_timeout). A client that sends one request after another
 //!   never finds its own lock busy.
-//! - A body that is produced while it is sent, as server-sent events are, keeps the lock to its end. If
+//! - A body that is produced while it is sent, as server-sent events are, keeps the lock to its end, for 5 min at
+//!   most unless told otherwise. If
 //!   the hold is lost on the way, the connection breaks: a part never looks like the whole.
 //! - A handler that panics has its lock released before the panic goes on, so that the 500 finds it free.
 //! - A time-out around the layer, a client that hangs up: the lock is given back in the background, within a

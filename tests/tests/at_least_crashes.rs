@@ -71,7 +71,7 @@ async fn a_process_that_dies_early_keeps_it() {
     let servers: Vec<_> = (0..3).map(|_| MemoryStore::new()).collect();
     let quorum = || {
         let stores = servers.iter().map(|store| Arc::new(store.peer()) as Arc<dyn Store>);
-        Quorum::builder().stores(stores).unwrap().client().clone()
+        Quorum::builder().without_restart_guard().stores(stores).unwrap().client().clone()
     };
     let lasting = Duration::from_millis(1500);
     let lease = Lease::Watchdog(Duration::from_millis(300));

@@ -297,3 +297,21 @@ async fn a_crowd_of_kinds_never_overlaps() {
     let grants = grants.load(Ordering::SeqCst);
     assert!(grants > 50, "only {grants} grants: nobody competed");
 }
+
+/// S-19, S-32: somebody's data at a key beside the lock is an error, and leaves no hold behind.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn data_beside_a_write_lock_leaves_no_hold() {
+    let server = RedisServer::start().await;
+    let client = LockClient::connect(&server.url()).await.unwrap();
+    let raw = server.client();
+    let announced = "redisson_rwlock_writers:{w}";
+    raw.cmd(&["SET", announced, "x"]).await;
+    let error = client.rw_lock("w").try_write().await.unwrap_err();
+    assert!(matches!(error, LockError::KeyCollision { .. }), "{error:?}");
+    assert!(!raw.exists("w").await, "a hold that nobody has");
+    raw.cmd(&["DEL", announced]).await;
+    let guard = client.rw_lock("w").write().await.unwrap();
+    raw.cmd(&["SET", announced, "x"]).await;
+    guard.release().await.unwrap();
+    assert!(!raw.exists("w").await, "a hold that nobody gives back");
+}

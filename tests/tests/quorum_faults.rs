@@ -30,7 +30,11 @@ async fn proxies(servers: &[RedisServer]) -> Vec<Proxy> {
 
 /// A builder whose clients give up soon.
 fn impatient(server_timeout: Duration) -> QuorumBuilder {
-    let client = LockClient::builder().store_patience(ms(500));
+    patient_for(ms(500), server_timeout)
+}
+
+fn patient_for(patience: Duration, server_timeout: Duration) -> QuorumBuilder {
+    let client = LockClient::builder().store_patience(patience);
     Quorum::builder().without_restart_guard().client(client).server_timeout(server_timeout)
 }
 
@@ -268,7 +272,8 @@ async fn a_majority_that_forgot_is_a_loss() {
 async fn validity_counts_from_before_the_question() {
     let servers = servers(3).await;
     let proxies = proxies(&servers).await;
-    let quorum = through(impatient(LONG), &proxies).await;
+    // Time for some round trips.
+    let quorum = through(patient_for(ms(1_500), LONG), &proxies).await;
     rounds(&quorum, 1).await;
     let lease = ms(1_000);
     proxies.iter().for_each(|proxy| proxy.delay_replies(ms(200)));

@@ -172,7 +172,7 @@ async fn neither_owners_nor_passwords_show() {
     shown.add((client.shutdown(SOON).await, &client));
     shown.add_error(client.mutex("closed").lock().await);
     shown.check(&known);
-    assert!(Log::text().contains("lock.key"), "nothing was logged");
+    assert!(Log::text().contains("lock.name"), "nothing was logged");
 }
 
 /// S-33: whatever is wrong with an address, and wherever its password has ended up by that, the error

@@ -32,6 +32,8 @@ pub(super) struct Contender<'a> {
     turn: AskTurn,
     /// Why the store last refused the lock, unless it has failed since.
     refusal: Option<Refusal>,
+    /// How the store failed before, unless it has answered since.
+    earlier: Option<StoreError>,
 }
 
 /// What contending comes to.
@@ -63,7 +65,14 @@ impl<'a> Contender<'a> {
         let attempt = Attempt::new(contention, Some(seat));
         contention.engine.contenders.fetch_add(1, Ordering::SeqCst);
         let waiting = Waiting::new(contention, attempt.seat.as_ref(), limit);
-        Self { contention, attempt, waiting, turn: AskTurn::default(), refusal: None }
+        Self {
+            contention,
+            attempt,
+            waiting,
+            turn: AskTurn::default(),
+            refusal: None,
+            earlier: None,
+        }
     }
 
     fn keeper(&self) -> &'a Arc<Keeper> {
@@ -297,6 +306,7 @@ impl<'a> Contender<'a> {
     }
 
     fn answered(&mut self, grants: bool) {
+        self.earlier = None;
         self.waiting.answered(self.attempt.seat.as_ref(), grants);
     }
 
@@ -374,10 +384,15 @@ impl<'a> Contender<'a> {
             // Some of several may be ours by now. Nobody waits for one while holding another (S-28).
             self.start_over();
         }
-        if self.waiting.failed(&error, self.attempt.seat.as_ref()) {
+        let is_over = self.waiting.failed(&error, self.attempt.seat.as_ref());
+        // An answer that had too little time says nothing of what is wrong with the store.
+        let earlier = self.earlier.take().filter(|_| self.waiting.was_cut_short());
+        let error = earlier.unwrap_or(error);
+        if is_over {
             // Never "busy" or "timed out": nobody knows whether the lock was free.
             return Next::Return(Err(LockError::Store(error)));
         }
+        self.earlier = Some(error);
         self.waiting.pause(10..50).await;
         Next::TryAgain
     }

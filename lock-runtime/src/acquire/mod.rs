@@ -21,6 +21,7 @@ mod line;
 mod long_wait;
 mod look;
 mod open;
+mod outcome;
 mod share;
 mod waiting;
 
@@ -32,7 +33,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;
 
 use self::contend::{Contended, Contender};
@@ -42,8 +43,7 @@ use self::grace::Grace;
 pub(crate) use self::handle::{Handle, tried};
 use self::share::Joined;
 use self::share::Readers;
-use self::waiting::A_MOMENT;
-use crate::error::{BusyReason, LockError, StoreError, StoreErrorKind, check_runtime};
+use crate::error::{LockError, StoreError, check_runtime};
 use crate::gate::{Gates, Life, SIGN_OF_LIFE, Turn};
 use crate::guard::LockGuard;
 use crate::lease::keeper::Keeper;
@@ -417,54 +417,6 @@ impl Contention {
             return Some(guard);
         }
         Some(LockGuard::outermost(stand, self.options.on_lost()))
-    }
-
-    fn not_replicated(&self, acked: u32) -> LockError {
-        LockError::NotReplicated {
-            key: self.target.key().to_string(),
-            acked: acked as usize,
-            wanted: self.options.replicas().map_or(0, |replicas| replicas.at_least) as usize,
-        }
-    }
-
-    fn busy(&self, reason: BusyReason, holder_remaining: Option<Duration>) -> LockError {
-        LockError::Busy { key: self.target.key().to_string(), reason, holder_remaining }
-    }
-
-    /// A store that cannot be asked is never taken for a busy lock. One that has not answered
-    /// since this wait began gets a moment to do so.
-    // S-33.
-    async fn timed_out_in_line(&self) -> LockError {
-        let gates = &self.engine.gates;
-        if let Some((_, error)) = gates.failing(&self.target) {
-            return LockError::Store(error);
-        }
-        let Some(word) = gates.unsaid_since(&self.target, self.started) else {
-            return self.timed_out(None);
-        };
-        match timeout(A_MOMENT, word).await {
-            Ok(Ok(Ok(()))) => self.timed_out(None),
-            Ok(Ok(Err(error))) => LockError::Store(error),
-            Ok(Err(_)) | Err(_) => self.unsaid(),
-        }
-    }
-
-    /// The store has not said whether the lock is free.
-    fn unsaid(&self) -> LockError {
-        let message = "the store did not say in time whether the lock is free";
-        StoreError::new(StoreErrorKind::Unavailable, message).into()
-    }
-
-    fn timed_out(&self, holder_remaining: Option<Duration>) -> LockError {
-        if self.options.wait() == Wait::Never {
-            // Nobody is known to hold it; an answer, ours or that to a release before us, is overdue.
-            return self.unsaid();
-        }
-        LockError::Timeout {
-            key: self.target.key().to_string(),
-            waited: self.started.elapsed(),
-            holder_remaining,
-        }
     }
 }
 

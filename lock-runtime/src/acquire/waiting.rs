@@ -30,6 +30,8 @@ pub(super) struct Waiting<'a> {
     turns_seen: u64,
     /// When the store was asked last.
     asked_at: Instant,
+    /// True if that answer has less time than usual, because patience is nearly over.
+    is_cut_short: bool,
     /// Since when the store has been failing.
     failing_since: Option<Instant>,
 }
@@ -43,7 +45,15 @@ impl<'a> Waiting<'a> {
     ) -> Self {
         let failing_since = seat.and_then(Seat::failing_since);
         let asked_at = Instant::now();
-        Self { contention, limit, notices: None, turns_seen: 0, asked_at, failing_since }
+        Self {
+            contention,
+            limit,
+            notices: None,
+            turns_seen: 0,
+            asked_at,
+            is_cut_short: false,
+            failing_since,
+        }
     }
 
     fn timing(&self) -> &Timing {
@@ -195,7 +205,13 @@ impl<'a> Waiting<'a> {
             Some(_) => self.timing().store_patience.saturating_sub(self.failing_for()),
             None => self.timing().store_patience,
         };
+        self.is_cut_short = patience < command_timeout;
         self.time_left(command_timeout.min(patience)).max(A_MOMENT.min(command_timeout))
+    }
+
+    /// True if the last answer had less time than usual, because patience was nearly over.
+    pub(super) fn was_cut_short(&self) -> bool {
+        self.is_cut_short
     }
 
     fn time_left(&self, most: Duration) -> Duration {

@@ -133,8 +133,8 @@ impl LockClientBuilder {
     }
 
     /// How long the store keeps the place of a waiter who gives no sign of life: in the queue of a
-    /// fair lock, among announced writers. Refreshed at a third. It is how long dead
-    /// waiters hold up a line, all together. Default: 5 s.
+    /// fair lock, among announced writers, among waiting readers. Refreshed at a third. It is how long dead
+    /// waiters hold up a line, all together, and a dead waiting reader the writers. Default: 5 s.
     // S-26, S-27.
     pub fn waiter_lease(mut self, lease: Duration) -> Self {
         self.timing.waiter_lease = lease;

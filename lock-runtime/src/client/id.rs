@@ -24,7 +24,8 @@ impl LockClient {
     /// connection to a server, a cluster or the master of sentinels is called `lock-runtime:{id}`. So
     /// an operator finds the process that has a lock: `HKEYS` of the lock's name gives the id, and
     /// `CLIENT LIST` the address of the connections with it. (The name needs the permission
-    /// `+client|setname`; without it connections have none.) Log it once at start-up.
+    /// `+client|setname`; without it connections have none.) Log it once at start-up. Locks of several names of
+    /// another kind than a mutex, and those over several clients, have owners of their own.
     ///
     /// # Examples
     ///

@@ -85,7 +85,9 @@ impl LockClient {
     ///
     /// One round trip, and no longer than
     /// [`command_timeout`](crate::LockClientBuilder::command_timeout). In a cluster every master has to
-    /// answer, of a quorum a majority. Not for liveness: a process is not made well by being
+    /// answer, of a quorum a majority. A replica that refuses to write answers as well: where fail-overs
+    /// are not followed, as [sentinels](crate::LockClient::connect_sentinel) do, this does not tell of one.
+    /// Not for liveness: a process is not made well by being
     /// restarted while its store is away. [`health`](Self::health) asks nobody, and says whether holds
     /// are in danger.
     ///

@@ -244,7 +244,9 @@ impl<H> Seat<H> {
                 gate.seat_number = 0;
                 // How the store failed this contender says nothing to one that comes later.
                 gate.failing = None;
-                if gate.others_first.is_none_or(|others| others.is_over(Instant::now())) {
+                let others_first = gate.others_first.filter(|it| !it.is_over(Instant::now()));
+                // Contenders side by side are counted there.
+                if others_first.is_none() && gate.beside == 0 {
                     shard.gates.remove(&*target);
                 }
             }

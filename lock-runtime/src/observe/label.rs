@@ -14,7 +14,16 @@ use crate::site::CallSite;
 use crate::store::{LockKind, ReleaseReply};
 
 /// Logs what became of a lock, with the fields that every such line has: name, policy and site.
+/// Of a policy that is not enforced, a line a second at most, but for lines that few turn on.
 macro_rules! log_lock {
+    (debug, $key:expr, $label:expr, $($rest:tt)+) => {
+        tracing::debug!(
+            lock.name = ?$key,
+            lock.policy = ?$label,
+            lock.site = %$label.site(),
+            $($rest)+
+        )
+    };
     ($level:ident, $key:expr, $label:expr, $($rest:tt)+) => {
         if let Some(turn) = $label.log_turn() {
             tracing::$level!(

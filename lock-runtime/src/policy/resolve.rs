@@ -1,6 +1,7 @@
 //! [`Policy`]: what a configuration says of one name, inheritance done.
 
 use std::fmt;
+use std::panic::Location;
 use std::sync::Arc;
 
 use super::http::HttpPolicy;
@@ -72,9 +73,12 @@ impl Policy {
 
     /// Logs that a body runs without its lock, once a second at most.
     #[doc(hidden)]
-    #[track_caller]
-    pub fn log_not_enforced(&self, error: &(dyn std::error::Error + 'static)) {
-        let label = self.label().at(CallSite::caller()).enforced(false);
+    pub fn log_not_enforced(
+        &self,
+        site: &'static Location<'static>,
+        error: &(dyn std::error::Error + 'static),
+    ) {
+        let label = self.label().at(CallSite::Call(site)).enforced(false);
         label.not_enforced("", error);
     }
 

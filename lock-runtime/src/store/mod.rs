@@ -9,6 +9,7 @@ pub mod memory;
 pub mod redis;
 
 mod client_id;
+mod owner;
 mod request;
 mod subscription;
 mod target;
@@ -27,13 +28,14 @@ use crate::key::LockKey;
 
 pub use self::client_id::client_id;
 pub(crate) use self::client_id::new_id;
+pub use self::owner::OwnerId;
 pub use self::request::{
     AcquireReply, AcquireRequest, CountRequest, Inspection, LatchRequest, OnRenewed, Ownership,
     ReleaseReply, ReleaseRequest, RenewRequest, StoredHold,
 };
 pub use self::subscription::Subscription;
 pub(crate) use self::target::JointPart;
-pub use self::target::{LockKind, OwnerId, Target};
+pub use self::target::{LockKind, Target};
 
 /// What a [`Store`] method returns.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;

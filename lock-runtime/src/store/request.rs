@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::target::{LockKind, OwnerId, Target};
+use super::owner::OwnerId;
+use super::target::{LockKind, Target};
 use crate::fence::FencingToken;
 
 /// Take a lock.

@@ -373,6 +373,9 @@ impl HttpLockLayerBuilder {
                 "`options` and `settings` are about the same; say one of them",
             ));
         }
+        if literals.http.max_body_hold == Some(Duration::ZERO) {
+            return Err(BuildError::new("`max_body_hold` of zero sends no body; make it longer"));
+        }
         if let Err(error) = said.apply_to(LockOptions::default()) {
             return Err(BuildError::new(error.to_string()));
         }

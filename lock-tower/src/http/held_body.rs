@@ -82,6 +82,8 @@ pub(super) struct Holding {
     pub(super) announced: Option<u64>,
     /// Has the body end with the grace of its shutdown.
     pub(super) client: LockClient,
+    /// False if the body goes on without its lock then.
+    pub(super) cuts_off: bool,
     /// True if the lock is held until also a large frame has been sent.
     pub(super) in_pieces: bool,
     /// Where to note how long it was held.
@@ -90,7 +92,8 @@ pub(super) struct Holding {
 
 impl<B: Body> HeldBody<B> {
     pub(super) fn new(peeked: Peeked<B>, holding: Holding) -> Self {
-        let Holding { grip, end, taken_at, until, announced, client, in_pieces, times } = holding;
+        let Holding { grip, end, taken_at, until, announced, client, cuts_off, in_pieces, times } =
+            holding;
         let announced = peeked.size_hint().exact().or(announced);
         let (taken, body) = peeked.into_parts();
         let mut first = Kept::default();
@@ -108,7 +111,7 @@ impl<B: Body> HeldBody<B> {
             limit: until.map(sleep_until),
             taken_at,
             times,
-            reaper: Some(Reaper::start(&grip, until, client)),
+            reaper: Some(Reaper::start(&grip, until, client, cuts_off)),
             grip,
             panic: None,
         }

@@ -216,7 +216,7 @@ impl Shared {
             Source::Policy { name, seen, .. } => match self.policy_plan(&client) {
                 Err(NoPlan::Failed(error)) => match not_enforced_now(&client, name) {
                     Some(policy) => {
-                        policy.log_not_enforced(&error);
+                        policy.log_not_enforced(self.literals.site, &error);
                         Err(NoPlan::Pass)
                     }
                     None => Err(NoPlan::Failed(error)),

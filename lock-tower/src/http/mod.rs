@@ -70,7 +70,7 @@
 //! |---|---|---|
 //! | [`wait`] | 10 s | to refuse sooner or later; [`Wait::Never`] answers 409 at once, [`Wait::Forever`] never |
 //! | [`max_waiters`] | 1 024 for each lock and process | to shed a crowd earlier, or keep a larger one |
-//! | [`read_ahead`], [`read_ahead_pool`] | 64 KiB for each request that waits; 64 MiB more for all | to notice more clients that leave, or to save memory |
+//! | [`read_ahead`], [`read_ahead_pool`] | 64 KiB for each request that waits; 64 MiB more for all, until handlers have read it | to notice more clients that leave, or to save memory |
 //! | [`request_body`] | axum's `Body` | for services without axum |
 //! | [`kind`] | a mutex | `Fair` for first come, first served, across processes |
 //! | [`methods`], [`all_methods_but`], [`all_methods`] | all but GET, HEAD, OPTIONS, TRACE | where others only read, or some of these write |

@@ -42,7 +42,7 @@ pub(super) struct Literals {
     pub(super) route: Option<String>,
     pub(super) extensions: Arc<ExtensionParts>,
     /// Where the layer was made.
-    site: &'static Location<'static>,
+    pub(super) site: &'static Location<'static>,
 }
 
 impl Literals {
@@ -91,7 +91,7 @@ pub(super) struct Plan {
     settings: LockSettings,
     options: Option<LockOptions>,
     policy: Option<Policy>,
-    site: &'static Location<'static>,
+    pub(super) site: &'static Location<'static>,
 }
 
 /// Which side of a lock a request takes.

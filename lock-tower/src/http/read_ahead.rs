@@ -47,6 +47,8 @@ pub struct ReadAheadBody<B: Body> {
     rest: B,
     /// True if nothing comes after the frames.
     ended: bool,
+    /// What the frames have of the pool, until the last of them is handed on.
+    share: Option<PoolShare>,
 }
 
 /// Nothing in it is pinned where it is.
@@ -65,6 +67,9 @@ where
     ) -> Poll<Option<Result<Frame<B::Data>, BoxError>>> {
         let this = self.get_mut();
         if let Some(frame) = this.frames.pop_front() {
+            if this.frames.is_empty() {
+                this.share = None;
+            }
             return Poll::Ready(Some(Ok(frame)));
         }
         if let Some(error) = this.error.take() {
@@ -158,7 +163,7 @@ const READ_ON: usize = 1024 * 1024;
 /// The most that one request reads beyond what is its own: more than is on its way when a client leaves.
 const MOST_READ_ON: usize = 16 * 1024 * 1024;
 
-/// What the waiting requests of a layer read together beyond what is their own, unless told otherwise.
+/// What the requests of a layer have read together beyond what is their own, unless told otherwise.
 pub(super) const READ_AHEAD_POOL: usize = 64 * 1024 * 1024;
 
 /// The bytes that the waiting requests of a layer may read beyond what is their own.
@@ -171,7 +176,7 @@ impl ReadAheadPool {
     }
 }
 
-/// What one request has of it, for as long as it waits.
+/// What one request has of it, until its handler has read that.
 #[derive(Debug)]
 pub(super) struct PoolShare {
     pool: Arc<ReadAheadPool>,
@@ -212,7 +217,7 @@ pub(super) trait ReadAhead<B>: Send {
     fn poll_departure(&mut self, body: &mut B, cx: &mut Context<'_>) -> Poll<BoxError>;
 
     /// The body as the client sent it, of what was read and of the rest.
-    fn put_back(self: Box<Self>, rest: B) -> B;
+    fn put_back(self: Box<Self>, rest: B, share: Option<PoolShare>) -> B;
 }
 
 /// How bodies of one type are read ahead.
@@ -297,12 +302,12 @@ where
         self.left += bytes;
     }
 
-    fn put_back(self: Box<Self>, rest: B) -> B {
+    fn put_back(self: Box<Self>, rest: B, share: Option<PoolShare>) -> B {
         if self.frames.is_empty() && self.error.is_none() && !self.ended {
             return rest;
         }
         let Self { frames, error, ended, rebuild, .. } = *self;
-        rebuild(ReadAheadBody { frames, error, rest, ended })
+        rebuild(ReadAheadBody { frames, error, rest, ended, share })
     }
 }
 

@@ -76,10 +76,13 @@ impl GripCell {
         }
     }
 
-    /// Takes the hold from the body. A poll that is under way ends first; from then on there is none without
+    /// Takes the hold from the body, or only its lock if it is not to be cut off. A poll that is under way ends first; from then on there is none without
     /// the guard.
-    fn cut(&self, cut: Cut) {
+    fn cut(&self, cut: Cut, cuts_off: bool) {
         let mut hold = self.lock();
+        if !cuts_off {
+            return hold.grip.iter_mut().for_each(Grip::give_back);
+        }
         let Some(grip) = hold.grip.take_if(|grip| !grip.is_given_back()) else { return };
         hold.cut = cut;
         let sender = hold.sender.take();
@@ -99,12 +102,17 @@ impl GripCell {
 pub(super) struct Reaper(AbortHandle);
 
 impl Reaper {
-    pub(super) fn start(cell: &Arc<GripCell>, until: Option<Instant>, client: LockClient) -> Self {
+    pub(super) fn start(
+        cell: &Arc<GripCell>,
+        until: Option<Instant>,
+        client: LockClient,
+        cuts_off: bool,
+    ) -> Self {
         let cell: Weak<GripCell> = Arc::downgrade(cell);
         let task = tokio::spawn(async move {
             let cut = reason_to_cut(until, &client).await;
             let Some(cell) = cell.upgrade() else { return };
-            cell.cut(cut);
+            cell.cut(cut, cuts_off);
         });
         Self(task.abort_handle())
     }

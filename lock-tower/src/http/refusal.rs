@@ -258,7 +258,8 @@ impl Circumstances<'_> {
 }
 
 fn log(kind: RefusalKind, about: About<'_>, error: &LockError) {
-    let about = About { name: about.name.or(error.key()), ..about };
+    // The error's name has the namespace.
+    let about = About { name: error.key().or(about.name), ..about };
     let cause = error as &dyn std::error::Error;
     match (kind, needs_an_operator(error)) {
         (

@@ -26,11 +26,12 @@ impl SeenRoutes {
     }
 
     /// Refuses a key with a path parameter that no known route has: one that is neither in the key in use nor
-    /// in a route that was seen. Where nothing is known, nothing is refused.
+    /// in a route that was seen. Before there was a request, nothing is refused: all instances of a service
+    /// are to take the same configuration.
     pub(super) fn check(&self, key: &KeySource, now: Option<&KeySource>) -> Result<(), BuildError> {
         let seen = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let used: Vec<_> = now.into_iter().flat_map(KeySource::router_parameters).collect();
-        if seen.is_empty() && used.is_empty() {
+        if seen.is_empty() || seen.len() >= MOST_ROUTES {
             return Ok(());
         }
         let is_known = |name: &str| {
@@ -40,7 +41,7 @@ impl SeenRoutes {
         match key.router_parameters().find(|name| !is_known(name)) {
             None => Ok(()),
             Some(name) => Err(BuildError::new(format!(
-                "`{{path.{name}}}` is in no route that the layer has had a request of, so every request \
+                "`{{path.{name}}}` is in no route that the layer has had a request of, and such requests \
                  would fail; write a parameter of the router's routes"
             ))),
         }

@@ -189,7 +189,7 @@ fn decide(shared: &Arc<Shared>, plan: &Arc<Plan>, parts: &mut Parts) -> Decision
 /// A request that its policy lets through without the key that it lacks.
 fn excuse(terms: &Terms, error: &KeyError) -> Decision {
     if let Some(policy) = &terms.policy {
-        policy.log_not_enforced(error);
+        policy.log_not_enforced(terms.site, error);
     }
     Ok(None)
 }

@@ -216,6 +216,7 @@ impl ServingTerms {
                 false => None,
             },
             client: self.client.clone(),
+            cuts_off: self.enforced,
             in_pieces: self.plan.hold == HoldUntil::Body,
             announced: announced.and_then(|length| length.to_str().ok()?.parse().ok()),
             times: (!self.reads).then(|| Arc::clone(&self.plan.times)),

@@ -130,7 +130,8 @@ where
             // Polled after completion, which a future may answer as it likes short of a panic.
             let Some((mut call, terms)) = this.next.take() else { return Poll::Pending };
             if let Some(reader) = this.reader.take() {
-                call.map_request(|request| request.map(|rest| reader.put_back(rest)));
+                let share = this.share.take();
+                call.map_request(|request| request.map(|rest| reader.put_back(rest, share)));
             }
             return Poll::Ready(Ok(Waited { taken, call, terms }));
         }

@@ -163,7 +163,7 @@ async fn the_grant_of_a_sleeping_quorum_contender_is_given_back() {
     // Longer than this test takes.
     let options = LockOptions::builder().lease(Lease::Watchdog(ms(60_000))).build().unwrap();
     let builder = LockClient::builder().options(options);
-    let quorum = Quorum::builder().client(builder);
+    let quorum = Quorum::builder().without_restart_guard().client(builder);
     let quorum = quorum.connect(servers.each_ref().map(RedisServer::url)).await.unwrap();
     let client = quorum.client();
     let sleeper = polled_once(lock(client, "quorum", "k")).await;

@@ -125,7 +125,7 @@ async fn an_uncontended_pair_costs_two_scripts() {
     assert_eq!(
         calls(&server).await,
         "del 2, evalsha 2, exists 2, hdel 1, hget 1, hkeys 1, \
-        hset 1, pexpire 1, pttl 1, publish 1, set 1, time 1, zrem 2"
+        hset 1, pexpire 1, pttl 1, publish 1, set 1, time 1, zrem 2, zscore 1"
     );
 }
 

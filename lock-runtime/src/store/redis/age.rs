@@ -7,8 +7,8 @@ use std::time::Duration;
 use redis::Value;
 use tokio::time::Instant;
 
+use super::answer::surprise;
 use super::link::Link;
-use super::surprise;
 use crate::error::{StoreError, StoreErrorKind};
 
 /// What is known of it: asked once for each connection, since no restart leaves one alive.

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use redis::Value;
 
+use super::RedisStore;
+use super::answer::surprise;
 use super::script::{FORCE_RELEASE, INSPECT};
-use super::{RedisStore, surprise};
 use crate::error::StoreError;
 use crate::fence::FencingToken;
 use crate::key::LockKey;

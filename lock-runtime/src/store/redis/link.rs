@@ -29,7 +29,7 @@ use self::backoff::Backoff;
 pub(super) use self::in_cluster::{Notices, asking, transmit};
 use super::channels::Channels;
 pub(super) use super::errors::CallError;
-use super::errors::was_unreached;
+use super::errors::{server_error, was_unreached};
 pub(super) use super::live::Live;
 use super::live::unless_refused;
 use super::numbered::NumberedCall;
@@ -240,6 +240,8 @@ impl Link {
     // S-33.
     pub(super) fn heed(&self, live: &Live, error: &RedisError) {
         if matches!(error.code(), Some("READONLY" | "MASTERDOWN")) {
+            // What callers read while there is no connection.
+            *self.failed() = Some(server_error(error.clone()));
             self.give_up(live);
         }
     }

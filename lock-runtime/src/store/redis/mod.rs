@@ -6,6 +6,7 @@
 
 mod address;
 mod age;
+mod answer;
 mod channels;
 mod cluster;
 mod combine;
@@ -38,6 +39,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use self::age::Age;
+use self::answer::{acquired, surprise};
 pub use self::cluster::ClusterStore;
 use self::combine::Combiner;
 use self::eviction::warn_of_eviction;
@@ -225,18 +227,6 @@ impl RedisStore {
     }
 }
 
-/// An answer that no script of this version gives.
-fn surprise(answer: &Value) -> StoreError {
-    // The kind of value only: the value itself might be an owner.
-    let shape = match answer {
-        Value::Nil => "nothing",
-        Value::Int(_) => "an unexpected number",
-        Value::BulkString(_) | Value::SimpleString(_) => "unexpected text",
-        _ => "an unexpected structure",
-    };
-    StoreError::new(StoreErrorKind::Protocol, format!("a lock script answered {shape}"))
-}
-
 impl Store for RedisStore {
     fn ping(&self, timeout: Duration) -> StoreFuture<'_, ()> {
         Box::pin(async move {
@@ -404,43 +394,6 @@ impl Store for RedisStore {
 
     fn close(&self) {
         self.close_links();
-    }
-}
-
-/// What a script that takes a lock has answered.
-fn acquired(answer: &Value, tokens: u32) -> Result<AcquireReply, StoreError> {
-    match answer {
-        Value::Int(pttl) => {
-            Ok(AcquireReply::Held(u64::try_from(*pttl).ok().map(Duration::from_millis)))
-        }
-        Value::Array(first) => match first[..] {
-            [Value::Int(left)] => {
-                Ok(AcquireReply::Behind(u64::try_from(left).ok().map(Duration::from_millis)))
-            }
-            _ => Err(surprise(answer)),
-        },
-        Value::BulkString(text) => first_token(text, tokens).map(AcquireReply::Granted),
-        other => Err(surprise(other)),
-    }
-}
-
-/// The first of the reserved tokens, from the last.
-fn first_token(last: &[u8], tokens: u32) -> Result<FencingToken, StoreError> {
-    let last = std::str::from_utf8(last).ok().and_then(|text| text.parse::<u64>().ok());
-    match last.and_then(|last| last.checked_sub(u64::from(tokens.max(1)) - 1)) {
-        Some(first) => Ok(FencingToken::new(first)),
-        None => Err(StoreError::new(
-            StoreErrorKind::Protocol,
-            "the fencing counter is not a number; delete its key",
-        )),
-    }
-}
-
-fn ownership(answer: &Value) -> Result<Ownership, StoreError> {
-    match answer {
-        Value::Int(1) => Ok(Ownership::Owner),
-        Value::Int(0) => Ok(Ownership::NotOwner),
-        other => Err(surprise(other)),
     }
 }
 

@@ -7,10 +7,11 @@ use futures_util::future::join_all;
 use redis::Value;
 use tokio::time::Instant;
 
+use super::RedisStore;
+use super::answer::{ownership, surprise};
 use super::link::Link;
 use super::request::{end_of_hold, field, locks, millis};
 use super::script::{MAX_KEYS, RENEW};
-use super::{RedisStore, ownership, surprise};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::store::{LockKind, OnRenewed, Ownership, RenewRequest};
 

@@ -31,11 +31,11 @@ use tokio::sync::Mutex;
 use tokio::task::coop::unconstrained;
 use tokio::time::{Instant, timeout_at};
 
+use super::answer::{acquired, surprise};
 use super::link::{CallError, Link, Live};
 use super::numbered::NumberedCall;
 use super::request::{Ask, millis};
 use super::script::is_noscript;
-use super::{acquired, surprise};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::options::Replicas;
 use crate::store::{AcquireReply, AcquireRequest};

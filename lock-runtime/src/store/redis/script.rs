@@ -133,7 +133,7 @@ pub(super) async fn prepare(connection: &mut MultiplexedConnection, notices: &No
     let mut load = redis::pipe();
     // A user who may not do that takes locks all the same.
     load.cmd("CLIENT").arg("SETNAME").arg(name).ignore();
-    for script in all().chain([&*RENEW]) {
+    for script in all().chain([&*RENEW, &*RAISE_TOKEN]) {
         load.cmd("SCRIPT").arg("LOAD").arg(&script.text(notices).source).ignore();
     }
     let _: RedisResult<()> = load.query_async(connection).await;

@@ -57,6 +57,8 @@ if not ours and left ~= -2 then
   return held and left or {left}
 end
 
+-- Somebody's data at that key ends the script here, before anything is written.
+redis.call('ZSCORE', KEYS[3], ARGV[1])
 local token, problem = mint(KEYS[2], ARGV[3], ARGV[4])
 if problem then
   return problem

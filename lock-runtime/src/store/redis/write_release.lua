@@ -3,7 +3,8 @@
 -- KEYS[1] lock hash   KEYS[2] waiting writers
 -- ARGV[1] owner   ARGV[2] channel of the lock's releases   ARGV[3] prefix of the readers' time-outs
 -- returns how many subscribers were told, or -1: not held by this owner.
-local withdrawn = redis.call('ZREM', KEYS[2], ARGV[1]) == 1
+-- Somebody's data at that key keeps no lock.
+local withdrawn = redis.pcall('ZREM', KEYS[2], ARGV[1]) == 1
 if redis.call('HDEL', KEYS[1], ARGV[1] .. ':write') == 0 then
   if withdrawn then
     local time = redis.call('TIME')
