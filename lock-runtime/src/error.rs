@@ -363,7 +363,8 @@ impl StoreError {
     }
 
     /// The same failure as one of another kind.
-    pub(crate) fn as_kind(self, kind: StoreErrorKind) -> Self {
+    #[cfg(feature = "redis")]
+    pub(crate) fn of_kind(self, kind: StoreErrorKind) -> Self {
         Self { kind, ..self }
     }
 

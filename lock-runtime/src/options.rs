@@ -133,7 +133,7 @@ pub struct Replicas {
 /// assert_eq!(options.wait(), Wait::UpTo(Duration::from_secs(2)));
 /// # Ok::<_, lock_runtime::LockError>(())
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LockOptions {
     /// `None` until set: layers for HTTP have a default of their own.
     wait: Option<Wait>,
@@ -150,21 +150,6 @@ pub struct LockOptions {
 /// How many tasks may wait for one key in one client unless told otherwise.
 // S-18.
 const DEFAULT_MAX_WAITERS: usize = 16_384;
-
-impl Default for LockOptions {
-    fn default() -> Self {
-        Self {
-            wait: None,
-            lease: Lease::default(),
-            on_lost: OnLost::default(),
-            on_release_lost: OnReleaseLost::default(),
-            at_least: None,
-            max_hold: None,
-            max_waiters: None,
-            replicas: None,
-        }
-    }
-}
 
 impl LockOptions {
     /// Starts from the defaults: wait for ever, a 30 s watchdog lease, cancel on loss.

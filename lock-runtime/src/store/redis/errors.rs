@@ -76,7 +76,7 @@ impl From<CallError> for StoreError {
                 "the answer belonged to another request; the command may or may not have run",
             ),
             CallError::Server(error) => server_error(error),
-            CallError::Away(error) => error.as_kind(StoreErrorKind::Unavailable),
+            CallError::Away(error) => error.of_kind(StoreErrorKind::Unavailable),
             CallError::Refused(error) => error,
         }
     }
