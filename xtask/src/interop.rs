@@ -32,7 +32,8 @@ pub(crate) fn run(args: &[String]) -> Result<(), Failure> {
     let java = java()?;
     let folder = build_java(version)?;
     let redis = redis::find_or_install()?;
-    let test = ["--package=lock-tests", "--all-features", "--test=interop", "--", "--ignored"];
+    let test =
+        ["--package=lock-tests", "--all-features", "--test=it", "interop::", "--", "--ignored"];
     let step = Step::new("test").args(&OPTIMIZED).args(&test).arg("--show-output").args(&rest);
     let step = step.env("INTEROP_BUILD", folder).env("INTEROP_JAVA", java);
     step.env("REDIS_SERVER", redis).run()

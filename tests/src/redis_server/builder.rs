@@ -1,9 +1,10 @@
 //! Settings of a server, and its first start.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
 use tempfile::TempDir;
 
@@ -180,10 +181,14 @@ pub(super) fn write_certificate(dir: &TempDir, certificate: &str, private_key: &
 /// on Linux, 49152 and up elsewhere): while a server of such a port is down, a client that keeps
 /// reconnecting can be given that very port, is then connected to itself, and keeps the server
 /// from coming back.
+///
+/// Given out once in a process: nobody else's server answers where one was killed.
 pub(super) fn free_port() -> u16 {
+    static GIVEN_OUT: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
     loop {
         let port = fastrand::u16(10_000..32_000);
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+        let is_free = TcpListener::bind(("127.0.0.1", port)).is_ok();
+        if is_free && GIVEN_OUT.lock().unwrap_or_else(PoisonError::into_inner).insert(port) {
             return port;
         }
     }

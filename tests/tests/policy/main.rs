@@ -1,6 +1,7 @@
 //! Locks configured by a file.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
+mod attribute;
 mod bad_files;
 mod clients;
 mod formats;

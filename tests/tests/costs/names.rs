@@ -1,0 +1,101 @@
+//! Names that are used once and never again leave nothing behind, here or in the store.
+
+use std::time::Duration;
+
+use futures_util::{StreamExt, stream};
+use lock_runtime::{LockClient, MemoryStore};
+use lock_tests::{RedisServer, eventually};
+use tokio::time::{advance, sleep};
+
+use super::{alone, live_bytes};
+
+const SOON: Duration = Duration::from_secs(10);
+
+/// Takes a lock and gives it back.
+async fn visit_alone(client: &LockClient, name: &str) {
+    client.mutex(name).lock().await.unwrap().release().await.unwrap();
+}
+
+/// Somebody in line here, and somebody who listens elsewhere.
+async fn contended(client: &LockClient, other: &LockClient, name: &str) {
+    let guard = client.mutex(name).lock().await.unwrap();
+    let release = async {
+        // A round trip or two, so that the other listens; and if it is too late, no harm is done.
+        sleep(Duration::from_millis(10)).await;
+        guard.release().await.unwrap();
+    };
+    tokio::join!(visit_alone(client, name), visit_alone(other, name), release);
+}
+
+/// A day later the counters are forgotten as well.
+#[tokio::test(start_paused = true)]
+async fn names_in_memory_leave_nothing() {
+    let _alone = alone().await;
+    const ROUND: usize = 2_000;
+    let store = MemoryStore::new();
+    let client = LockClient::builder().store(store.clone()).unwrap();
+    let other = LockClient::builder().store(store.peer()).unwrap();
+    let round = async |round: usize| {
+        let names = (0..ROUND).map(|number| format!("once:{round}:{number}"));
+        let (client, other, store) = (&client, &other, &store);
+        let visits = stream::iter(names).for_each_concurrent(16, |name| async move {
+            contended(client, other, &name).await;
+            assert_eq!(store.holders(&name).0, []);
+        });
+        visits.await;
+        advance(Duration::from_secs(25 * 60 * 60)).await;
+        live_bytes()
+    };
+    for number in 0..4 {
+        round(number).await;
+    }
+    let before = round(4).await;
+    for number in 5..14 {
+        round(number).await;
+    }
+    let after = round(14).await;
+    // 50 bytes for each of the 20 000 names in between.
+    assert!(after < before + 1_000_000, "{before} bytes grew to {after}");
+    for client in [client, other] {
+        assert!(client.shutdown(SOON).await.is_clean());
+    }
+}
+
+/// On Redis, each name leaves its counter, which expires.
+#[tokio::test]
+async fn names_on_redis_leave_a_counter_each() {
+    let _alone = alone().await;
+    const ROUND: usize = 8_000;
+    let server = RedisServer::start().await;
+    let raw = server.client();
+    let client = LockClient::connect(&server.url()).await.unwrap();
+    let other = LockClient::connect(&server.url()).await.unwrap();
+    let channels = async || raw.get::<Vec<String>>(&["PUBSUB", "CHANNELS"]).await.len();
+    let visit = async |numbers: std::ops::Range<usize>| {
+        let (client, other) = (&client, &other);
+        let visits = stream::iter(numbers).for_each_concurrent(64, |number| async move {
+            let name = format!("once:{number}");
+            if number % 2 == 0 {
+                contended(client, other, &name).await;
+            } else {
+                visit_alone(client, &name).await;
+            }
+        });
+        visits.await;
+        assert!(channels().await > 100, "nobody had to listen: this tests nothing");
+        eventually(SOON, "no channel is left", async || channels().await == 0).await;
+        live_bytes()
+    };
+    let before = visit(0..ROUND).await;
+    let after = visit(ROUND..2 * ROUND).await;
+    // Rounds of one size, because what lingers for a while grows with it. 200 bytes for each name.
+    assert!(after < before + 1_600_000, "{before} bytes grew to {after}");
+    let (all, keys) = (2 * ROUND, raw.keys().await);
+    assert_eq!(keys.len(), all);
+    assert!(keys.iter().all(|key| key.starts_with("redisson_lock_token:{once:")));
+    let keyspace: String = raw.get(&["INFO", "keyspace"]).await;
+    assert!(keyspace.contains(&format!("keys={all},expires={all},")), "{keyspace}");
+    for client in [client, other] {
+        assert!(client.shutdown(SOON).await.is_clean());
+    }
+}

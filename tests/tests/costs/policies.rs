@@ -1,0 +1,16 @@
+//! What looking up a policy allocates.
+
+use lock_runtime::LockClient;
+use lock_runtime::policy::LockConfig;
+
+use super::{allocations, alone};
+
+/// Nothing, by name or by pattern.
+#[tokio::test]
+async fn a_look_up_does_not_allocate() {
+    let _alone = alone().await;
+    let config = LockConfig::from_toml("[lock.policies.p]\n[lock.policies.'tenant-*']").unwrap();
+    let client = LockClient::builder().config(config).in_memory().unwrap();
+    let found = async || assert!(client.policy("p").is_ok() && client.policy("tenant-7").is_ok());
+    assert_eq!(allocations(1_000, found).await, 0);
+}

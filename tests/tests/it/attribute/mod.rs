@@ -1,0 +1,6 @@
+//! What `#[distributed_lock]` makes of a function.
+
+mod calls;
+mod future;
+mod losses;
+mod scheduled_jobs;

@@ -1,0 +1,402 @@
+//! Locks that are kept for a while, however soon they are let go (`LockOptions::at_least`).
+
+use crate::support::kinds;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use futures_util::poll;
+use lock_runtime::{
+    Clock, DeclaredKind, Lease, LockClient, LockError, LockGuard, LockOptions, LockOptionsBuilder,
+    MemoryStore, Quorum, Wait,
+};
+use lock_tests::{Proxy, RedisServer, Ttl, Worker, eventually};
+use tokio::time::{Instant, sleep, timeout};
+
+const SOON: Duration = Duration::from_secs(10);
+const AT_LEAST: Duration = Duration::from_millis(600);
+
+/// How late a waiter may be on a busy machine. Less than what it sleeps when nobody tells it.
+const LATE: Duration = Duration::from_millis(900);
+
+/// All kinds, and several locks at once: of one store, and part by part.
+const KINDS: [&str; 8] =
+    ["mutex", "fair", "read", "write", "semaphore", "multi", "several fair", "several write"];
+
+async fn take(
+    client: &LockClient,
+    kind: &str,
+    name: &str,
+    options: LockOptions,
+) -> Result<LockGuard, LockError> {
+    let names = ["a", "b"].map(|part| format!("{name}-{part}"));
+    match kind {
+        "multi" => client.multi_lock(names).with(options).lock().await,
+        "several fair" => client.any_lock(DeclaredKind::Fair, names).with(options).lock().await,
+        "several write" => client.any_lock(DeclaredKind::Write, names).with(options).lock().await,
+        kind => kinds::take(client, kind, name, options).await,
+    }
+}
+
+fn at_least(at_least: Duration) -> LockOptionsBuilder {
+    LockOptions::builder().at_least(at_least)
+}
+
+fn kept() -> LockOptions {
+    at_least(AT_LEAST).build().unwrap()
+}
+
+fn wait(wait: Wait) -> LockOptions {
+    LockOptions::builder().wait(wait).build().unwrap()
+}
+
+/// Two clients of one store, as two processes would have them.
+fn in_memory() -> (LockClient, LockClient) {
+    let store = MemoryStore::new();
+    let client = |store| LockClient::builder().store(store).unwrap();
+    (client(store.peer()), client(store))
+}
+
+async fn on_redis(server: &RedisServer) -> (LockClient, LockClient) {
+    let client = async || LockClient::connect(&server.url()).await.unwrap();
+    (client().await, client().await)
+}
+
+/// S-15, S-20: let go after a moment, the lock is nobody's before `AT_LEAST` has passed, and then at
+/// once that of whoever waits, since before it was let go or since then.
+async fn is_kept(
+    (one, other): (&LockClient, &LockClient),
+    kind: &str,
+    lease: Lease,
+    dropped: bool,
+) {
+    let case = format!("{kind} {lease:?} {dropped}").replace([' ', '{', '}', '(', ')'], "-");
+    // Readers do not exclude each other.
+    let rivals = if kind == "read" { "write" } else { kind };
+    let options = at_least(AT_LEAST).lease(lease).build().unwrap();
+    let start = Instant::now();
+    let guard = take(one, kind, &case, options).await.unwrap();
+    let taken = Instant::now();
+    let waiter = tokio::spawn({
+        let (other, case) = (other.clone(), case.clone());
+        let rivals = rivals.to_owned();
+        async move { take(&other, &rivals, &case, LockOptions::default()).await.map(|_guard| ()) }
+    });
+    sleep(Duration::from_millis(50)).await;
+    if dropped {
+        drop(guard);
+    } else {
+        guard.release().await.unwrap();
+    }
+    for client in [one, other] {
+        let refused = take(client, rivals, &case, wait(Wait::Never)).await;
+        assert!(matches!(refused, Err(LockError::Busy { .. })), "{case}: {refused:?}");
+    }
+    let waited = timeout(SOON, waiter).await;
+    waited.unwrap_or_else(|_| panic!("{case}: never free")).unwrap().unwrap();
+    let kept = start.elapsed();
+    assert!(kept >= AT_LEAST, "{case}: free after {kept:?}");
+    let late = taken.elapsed().saturating_sub(AT_LEAST);
+    assert!(late < LATE, "{case}: late by {late:?}");
+}
+
+/// Leases of which `AT_LEAST` is a part, and that are over long before.
+fn leases() -> [Lease; 3] {
+    [
+        Lease::default(),
+        Lease::Fixed(Duration::from_secs(20)),
+        Lease::Watchdog(Duration::from_millis(300)),
+    ]
+}
+
+async fn all_are_kept(one: &LockClient, other: &LockClient, manners: &[bool]) {
+    let cases = KINDS.iter().flat_map(|kind| leases().map(|lease| (*kind, lease)));
+    let cases = cases.flat_map(|(kind, lease)| manners.iter().map(move |how| (kind, lease, *how)));
+    join_all(cases.map(|(kind, lease, dropped)| is_kept((one, other), kind, lease, dropped))).await;
+    for client in [one, other] {
+        assert!(client.shutdown(SOON).await.is_clean());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_kind_is_kept_in_memory() {
+    let (one, other) = in_memory();
+    all_are_kept(&one, &other, &[false, true]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_kind_is_kept_on_redis() {
+    let server = RedisServer::start().await;
+    for dropped in [false, true] {
+        let (one, other) = on_redis(&server).await;
+        all_are_kept(&one, &other, &[dropped]).await;
+    }
+}
+
+/// S-31: what replicas know of has a connection of its own, and is kept over that.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_replicas_know_is_kept() {
+    let server = RedisServer::start().await;
+    let _replica = RedisServer::builder().replica_of(server.port()).start().await;
+    server.wait_for_replicas(1).await;
+    let (client, other) = on_redis(&server).await;
+    let known = kept().to_builder().replicas(1, Duration::from_secs(5)).build().unwrap();
+    for kind in ["mutex", "several fair"] {
+        let start = Instant::now();
+        let guard = take(&client, kind, kind, known).await.unwrap();
+        guard.release().await.unwrap();
+        let next = timeout(SOON, take(&other, kind, kind, LockOptions::default())).await;
+        next.unwrap().unwrap().release().await.unwrap();
+        assert!(start.elapsed() >= AT_LEAST, "{kind}: free after {:?}", start.elapsed());
+    }
+}
+
+/// S-29: over a majority as well, whoever of them is silent.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_quorum_keeps_it() {
+    let servers = join_all((0..3).map(|_| RedisServer::start())).await;
+    let connect = async || {
+        Quorum::builder()
+            .without_restart_guard()
+            .connect(servers.iter().map(RedisServer::url))
+            .await
+            .unwrap()
+    };
+    let (one, other) = (connect().await, connect().await);
+    let start = Instant::now();
+    let guard = one.lock("q").with(kept()).lock().await.unwrap();
+    servers[0].pause();
+    guard.release().await.unwrap();
+    assert!(other.lock("q").try_lock().await.unwrap().is_none());
+    let next = timeout(SOON, other.lock("q").lock()).await.unwrap().unwrap();
+    assert!(start.elapsed() >= AT_LEAST, "free after {:?}", start.elapsed());
+    servers[0].resume();
+    next.release().await.unwrap();
+}
+
+/// S-20: nobody has to be alive for it once the release was answered.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_killed_after_its_release_keeps_it() {
+    let server = RedisServer::start().await;
+    let history = tempfile::tempdir().unwrap();
+    let dir = history.path().to_str().unwrap();
+    let exe = env!("CARGO_BIN_EXE_lock_worker");
+    let mut worker = Worker::spawn(exe, &[&server.url(), dir], &[]);
+    let patience = Duration::from_secs(20);
+    assert_eq!(worker.next_line(patience).await, "ready");
+    let (client, _) = on_redis(&server).await;
+    let start = Instant::now();
+    worker.send("lock-at-least job 1500");
+    assert!(worker.next_line(patience).await.starts_with("locked"));
+    worker.send("release");
+    assert_eq!(worker.next_line(patience).await, "released");
+    worker.sigkill();
+    let guard = timeout(SOON, client.mutex("job").lock()).await.unwrap().unwrap();
+    let kept = start.elapsed();
+    assert!(kept >= Duration::from_millis(1500), "free after {kept:?}");
+    guard.release().await.unwrap();
+}
+
+/// S-19, S-20: a lost reply is asked for again, and no answer makes the time longer or shorter.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_reply_changes_nothing() {
+    let server = RedisServer::start().await;
+    let proxy = Proxy::start(server.port()).await;
+    let client = LockClient::connect(&proxy.url()).await.unwrap();
+    let (other, _) = on_redis(&server).await;
+    for (lost, how) in [(1, "released"), (2, "dropped"), (3, "cut off")] {
+        let name = format!("lost-{lost}");
+        let start = Instant::now();
+        let long = at_least(2 * AT_LEAST).build().unwrap();
+        let guard = client.mutex(&name).with(long).lock().await.unwrap();
+        proxy.drop_next_reply_to(&name);
+        match how {
+            "released" => guard.release().await.unwrap(),
+            "dropped" => drop(guard),
+            _ => assert!(poll!(Box::pin(guard.release())).is_pending()),
+        }
+        let what = "the reply is lost";
+        eventually(SOON, what, async || proxy.replies_dropped() == lost).await;
+        let next = timeout(SOON, other.mutex(&name).lock()).await.unwrap().unwrap();
+        let kept = start.elapsed();
+        assert!(kept >= 2 * AT_LEAST && kept < 2 * AT_LEAST + LATE, "free after {kept:?}");
+        next.release().await.unwrap();
+    }
+    assert!(client.shutdown(SOON).await.is_clean());
+}
+
+/// S-14: the next in the local line gets no hold that is to be kept, although it was reserved a token.
+#[tokio::test(start_paused = true)]
+async fn the_local_line_waits_as_well() {
+    let (client, peer) = in_memory();
+    let outside = peer.mutex("line").lock().await.unwrap();
+    let line = |options| tokio::spawn(client.mutex("line").with(options).lock());
+    let first = line(LockOptions::default());
+    tokio::task::yield_now().await;
+    let (second, third) = (line(kept()), line(LockOptions::default()));
+    // Long enough for all of them to line up.
+    sleep(Duration::from_millis(50)).await;
+    outside.release().await.unwrap();
+    let first = first.await.unwrap().unwrap();
+    let token = first.token();
+    // Counted from here for the next: short enough to be handed on.
+    sleep(Duration::from_millis(2)).await;
+    first.release().await.unwrap();
+    let (second, handed) = (second.await.unwrap().unwrap(), Instant::now());
+    assert_eq!(second.token().get(), token.get() + 1, "not handed on, not what this is about");
+    second.release().await.unwrap();
+    assert_eq!(peer.inspect("line").await.unwrap().remaining, Some(AT_LEAST));
+    let third = third.await.unwrap().unwrap();
+    assert!(handed.elapsed() >= AT_LEAST, "handed on after {:?}", handed.elapsed());
+    assert!(handed.elapsed() < AT_LEAST + Duration::from_millis(50), "{:?}", handed.elapsed());
+    third.release().await.unwrap();
+}
+
+/// Once the time has passed, a release is one like any other.
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_is_old_enough_is_free_at_once() {
+    let (client, peer) = in_memory();
+    for kind in KINDS {
+        let guard = take(&client, kind, kind, kept()).await.unwrap();
+        sleep(AT_LEAST).await;
+        guard.release().await.unwrap();
+        let rivals = if kind == "read" { "write" } else { kind };
+        let next = take(&peer, rivals, kind, wait(Wait::Never)).await;
+        next.unwrap_or_else(|error| panic!("{kind}: {error}")).release().await.unwrap();
+    }
+}
+
+/// A shutdown waits for the store's word and for nothing else; the lock stays.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shutdown_leaves_it_cleanly() {
+    let server = RedisServer::start().await;
+    let (client, other) = on_redis(&server).await;
+    let long = at_least(Duration::from_secs(60)).build().unwrap();
+    client.mutex("released").with(long).lock().await.unwrap().release().await.unwrap();
+    drop(client.mutex("dropped").with(long).lock().await.unwrap());
+    let (start, grace) = (Instant::now(), Duration::from_secs(30));
+    assert!(client.shutdown(grace).await.is_clean());
+    assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
+    for name in ["released", "dropped"] {
+        let left = server.client().pttl(name).await;
+        let wanted = Duration::from_secs(40)..=Duration::from_secs(60);
+        assert!(matches!(left, Ttl::Left(left) if wanted.contains(&left)), "{name}: {left:?}");
+        assert!(other.mutex(name).try_lock().await.unwrap().is_none());
+    }
+}
+
+/// S-19: leaving it to end needs no memory.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn short_memory_is_enough() {
+    let server = RedisServer::start().await;
+    let (client, _) = on_redis(&server).await;
+    let long = at_least(Duration::from_secs(60)).build().unwrap();
+    let guards = join_all(KINDS.map(|kind| take(&client, kind, kind, long))).await;
+    server.client().cmd(&["CONFIG", "SET", "maxmemory", "1"]).await;
+    for (guard, kind) in guards.into_iter().zip(KINDS) {
+        guard.unwrap().release().await.unwrap_or_else(|error| panic!("{kind}: {error}"));
+    }
+}
+
+/// What can be seen of it, and done about it: an extension does not make it longer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_is_seen_and_freed_by_force() {
+    let server = RedisServer::start().await;
+    for (client, other) in [in_memory(), on_redis(&server).await] {
+        let most = Duration::from_secs(50);
+        for kind in kinds::KINDS {
+            let (word, kind) = kind;
+            let options = at_least(most).build().unwrap();
+            let guard = take(&client, word, word, options).await.unwrap();
+            guard.extend(2 * most).await.unwrap();
+            guard.release().await.unwrap();
+            assert!(client.held().is_empty());
+            let seen = other.inspect(word).await.unwrap();
+            assert_eq!((seen.kind, seen.holders.len()), (Some(kind), 1));
+            let left = seen.remaining.unwrap();
+            assert!(left <= most && left > most / 2, "{word}: {left:?}");
+            assert!(other.force_release(word).await.unwrap());
+            let next = take(&other, word, word, wait(Wait::Never)).await.unwrap();
+            next.release().await.unwrap();
+        }
+    }
+}
+
+/// What was lost is not kept: not what somebody else has by now, nor what only looked lost here.
+#[tokio::test]
+async fn what_was_lost_is_not_kept() {
+    let (store, clock) = (MemoryStore::new(), Clock::tokio());
+    let client = LockClient::builder().clock(clock.clone()).store(store.peer()).unwrap();
+    let other = LockClient::builder().store(store).unwrap();
+    let long = at_least(Duration::from_secs(20)).build().unwrap();
+    let forced = client.mutex("forced").with(long).lock().await.unwrap();
+    assert!(other.force_release("forced").await.unwrap());
+    let next = other.mutex("forced").lock().await.unwrap();
+    let released = forced.release().await;
+    assert!(matches!(released, Err(LockError::Lost { .. })), "{released:?}");
+    assert!(!next.is_lost());
+    next.release().await.unwrap();
+
+    let lease = Lease::Watchdog(Duration::from_secs(1));
+    let brief = long.to_builder().lease(lease).build().unwrap();
+    let asleep = client.mutex("asleep").with(brief).lock().await.unwrap();
+    clock.advance(Duration::from_secs(2));
+    let released = asleep.release().await;
+    assert!(matches!(released, Err(LockError::Lost { .. })), "{released:?}");
+    timeout(SOON, other.mutex("asleep").lock()).await.unwrap().unwrap().release().await.unwrap();
+}
+
+/// S-21: what was granted to nobody is undone at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_acquire_that_was_dropped_is_not_kept() {
+    let server = RedisServer::start().await;
+    let proxy = Proxy::start(server.port()).await;
+    let client = LockClient::connect(&proxy.url()).await.unwrap();
+    let (other, _) = on_redis(&server).await;
+    let long = at_least(Duration::from_secs(60)).build().unwrap();
+    proxy.delay_replies(Duration::from_millis(500));
+    let acquiring = tokio::spawn(client.mutex("undone").with(long).lock());
+    let raw = server.client();
+    eventually(SOON, "it is taken", async || raw.exists("undone").await).await;
+    acquiring.abort();
+    assert!(acquiring.await.is_err_and(|ended| ended.is_cancelled()), "it was not in flight");
+    let free = timeout(SOON, other.mutex("undone").lock()).await.expect("it is kept");
+    free.unwrap().release().await.unwrap();
+}
+
+/// S-6: a re-entry joins its hold, and the options of that count.
+#[tokio::test(start_paused = true)]
+async fn the_outermost_guard_decides() {
+    let (client, peer) = in_memory();
+    for (outer, inner, free) in
+        [(LockOptions::default(), kept(), true), (kept(), LockOptions::default(), false)]
+    {
+        let outer = client.mutex("nested").with(outer).lock().await.unwrap();
+        let inner = outer.run(client.mutex("nested").with(inner).lock()).await.unwrap().unwrap();
+        drop(outer);
+        inner.release().await.unwrap();
+        assert_eq!(peer.mutex("nested").try_lock().await.unwrap().is_some(), free);
+        sleep(2 * AT_LEAST).await;
+    }
+}
+
+/// What contradicts itself is refused when the options are built, and why.
+#[test]
+fn contradictions_are_refused() {
+    let (second, day) = (Duration::from_secs(1), lock_runtime::MAX_LEASE);
+    let fixed = |lease| LockOptions::builder().lease(Lease::Fixed(lease));
+    for (builder, word) in [
+        (at_least(Duration::ZERO), "at_least is zero"),
+        (at_least(day + second), "at most"),
+        (fixed(second).at_least(2 * second), "the fixed lease of 1s"),
+        (at_least(2 * second).max_hold(second), "max_hold 1s"),
+    ] {
+        let error = builder.build().unwrap_err();
+        assert!(matches!(&error, LockError::InvalidOptions(_)), "{error:?}");
+        assert!(error.to_string().contains(word), "{error} does not say {word}");
+    }
+    for builder in
+        [at_least(day), fixed(second).at_least(second), at_least(second).max_hold(second)]
+    {
+        builder.build().unwrap();
+    }
+}

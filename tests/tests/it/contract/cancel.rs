@@ -1,0 +1,77 @@
+//! Dropping any future at any await point leaves nothing behind (S-17, S-20, S-21).
+
+use std::time::Duration;
+
+use lock_tests::poll_count::{Polled, drop_at_every_await, poll_then_drop};
+
+use crate::contract::world::World;
+
+/// S-21: nobody else has the lock, so the drops come before, during and after the grant.
+pub(crate) async fn an_acquire_dropped_anywhere_leaves_nothing(world: &impl World) {
+    let client = world.client().await;
+    let other = world.client().await;
+    let (polls, guard) = drop_at_every_await(
+        || client.mutex("a").lock(),
+        async |_| {
+            world.free_soon("a").await;
+            // Not only free in the store: another process can have it at once.
+            other.mutex("a").lock().await.unwrap().release().await.unwrap();
+        },
+    )
+    .await;
+    assert!(polls >= 1);
+    guard.unwrap().release().await.unwrap();
+}
+
+/// S-17, S-21: somebody else has it, so the drops come while trying, subscribing and waiting.
+pub(crate) async fn a_waiting_acquire_dropped_anywhere_leaves_nothing(world: &impl World) {
+    let (holder, client) = (world.client().await, world.client().await);
+    for polls in 1..12 {
+        let guard = holder.mutex("w").lock().await.unwrap();
+        let acquire = client.mutex("w").lock();
+        let dropped =
+            tokio::time::timeout(Duration::from_millis(60), poll_then_drop(acquire, polls)).await;
+        assert!(!matches!(dropped, Ok(Polled::Completed(_))), "took a lock that was held");
+        guard.release().await.unwrap();
+        world.free_soon("w").await;
+        // The line of the client that gave up is free as well.
+        client.mutex("w").lock().await.unwrap().release().await.unwrap();
+    }
+}
+
+/// S-20.
+pub(crate) async fn a_release_dropped_anywhere_is_finished(world: &impl World) {
+    let client = world.client().await;
+    for polls in 0..12 {
+        let guard = client.mutex("r").lock().await.unwrap();
+        let done = poll_then_drop(guard.release(), polls).await;
+        world.free_soon("r").await;
+        if let Polled::Completed(released) = done {
+            released.unwrap();
+            assert!(polls >= 1);
+            return;
+        }
+    }
+    panic!("the release did not complete within 12 polls");
+}
+
+/// Dropping a run drops the body and nothing else.
+pub(crate) async fn a_run_dropped_anywhere_keeps_the_guard(world: &impl World) {
+    let client = world.client().await;
+    let guard = client.mutex("u").lock().await.unwrap();
+    let body = || {
+        guard.run(async {
+            for _ in 0..3 {
+                tokio::task::yield_now().await;
+                client.mutex("u").lock().await.unwrap().release().await.unwrap();
+            }
+        })
+    };
+    let check = async |_| {
+        assert!(!guard.is_lost());
+        assert_eq!(world.holders("u").await.len(), 1);
+    };
+    drop_at_every_await(body, check).await.1.unwrap();
+    guard.release().await.unwrap();
+    world.free_soon("u").await;
+}

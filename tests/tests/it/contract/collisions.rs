@@ -1,0 +1,314 @@
+//! One name as two kinds of locks: never two holders, and an error wherever the data tells (S-32).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
+
+use lock_runtime::{Lease, LockClient, LockError, LockKind, LockOptions, Wait};
+use lock_tests::{RedisServer, eventually};
+use tokio::time::{Instant, timeout};
+
+use crate::support::kinds::{KINDS, take};
+
+const SOON: Duration = Duration::from_secs(20);
+
+#[derive(Debug, PartialEq, Eq)]
+enum Answer {
+    /// Both hold it.
+    Shared,
+    /// Held: come again.
+    Busy,
+    /// Used as something else: never.
+    Collision,
+}
+
+use Answer::{Busy, Collision, Shared};
+
+/// What is asked for while it is held as something.
+fn expected(held: &str, asked: &str) -> Answer {
+    match (held, asked) {
+        ("read", "read") => Shared,
+        ("read" | "write", "read" | "write") => Busy,
+        _ if held == asked => Busy,
+        _ => Collision,
+    }
+}
+
+fn options(wait: impl Into<Wait>) -> LockOptions {
+    LockOptions::builder().wait(wait).build().unwrap()
+}
+
+/// Each ordered pair, asked by another client and by the holder's own, at once and with a wait.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_pair_is_told_apart() {
+    let server = RedisServer::start().await;
+    let client = LockClient::connect(&server.url()).await.unwrap();
+    let other = LockClient::connect(&server.url()).await.unwrap();
+    let wait = Duration::from_millis(100);
+    for (held, _) in KINDS {
+        for (asked, _) in KINDS {
+            let name = format!("{held}:{asked}");
+            let guard = take(&client, held, &name, options(SOON)).await.unwrap();
+            for (who, asker) in [("another", &other), ("the same", &client)] {
+                for (wait, how) in [(Wait::Never, "at once"), (wait.into(), "with a wait")] {
+                    let what = format!("{held}, then {asked} by {who} client {how}");
+                    let start = Instant::now();
+                    let outcome = take(asker, asked, &name, options(wait)).await;
+                    let answer = match outcome {
+                        Ok(second) => {
+                            second.release().await.unwrap();
+                            Shared
+                        }
+                        Err(LockError::Busy { .. } | LockError::Timeout { .. }) => Busy,
+                        Err(LockError::KeyCollision { .. }) => Collision,
+                        Err(error) => panic!("{what}: {error:?}"),
+                    };
+                    assert_eq!(answer, expected(held, asked), "{what}");
+                    let waited = start.elapsed();
+                    assert!(
+                        answer == Busy || waited < Duration::from_secs(1),
+                        "{what}: {waited:?}"
+                    );
+                }
+            }
+            // Whatever was asked for, the holder has what it had.
+            guard.extend(Duration::from_secs(40)).await.unwrap();
+            guard.release().await.unwrap_or_else(|error| panic!("{name}: {error:?}"));
+            if held != "semaphore" {
+                let next = take(&other, asked, &name, options(SOON)).await;
+                next.unwrap_or_else(|error| panic!("{name}: {error:?}")).release().await.unwrap();
+            }
+        }
+    }
+}
+
+/// The number of a semaphore's permits stays for a day, and the name is a semaphore's so long.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_semaphore_keeps_its_name() {
+    let server = RedisServer::start().await;
+    let client = LockClient::connect(&server.url()).await.unwrap();
+    take(&client, "semaphore", "s", options(SOON)).await.unwrap().release().await.unwrap();
+    for (kind, _) in KINDS {
+        let outcome = take(&client, kind, "s", options(Wait::Never)).await;
+        let refused = matches!(outcome, Err(LockError::KeyCollision { .. }));
+        assert_eq!(refused, kind != "semaphore", "{kind}: {outcome:?}");
+    }
+}
+
+/// S-30: a latch is no lock, though a number like the free permits of a semaphore, whatever its
+/// count and whoever made it; and no lock is a latch.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_latch_is_no_lock() {
+    let server = RedisServer::start().await;
+    let client = LockClient::connect(&server.url()).await.unwrap();
+    let raw = server.client();
+    for (kind, _) in KINDS {
+        for count in [1, 3] {
+            let ours = format!("{kind}:{count}");
+            client.latch(&ours).try_set_count(count).await.unwrap();
+            let error = take(&client, kind, &ours, options(SOON)).await.unwrap_err();
+            assert!(matches!(error, LockError::KeyCollision { .. }), "{ours}: {error:?}");
+            assert_eq!(client.latch(&ours).count().await.unwrap(), u64::from(count));
+            assert_eq!(client.inspect(&ours).await.unwrap().kind, Some(LockKind::Latch), "{ours}");
+            assert!(!client.force_release(&ours).await.unwrap(), "{ours} was freed");
+        }
+        // Redisson's has no end. The only permit is what `take` wants of a semaphore.
+        let theirs = format!("{kind}:java");
+        raw.cmd(&["SET", &theirs, "3"]).await;
+        let error = take(&client, kind, &theirs, options(SOON)).await.unwrap_err();
+        assert!(matches!(error, LockError::KeyCollision { .. }), "{theirs}: {error:?}");
+        assert_eq!(client.latch(&theirs).count_down().await.unwrap(), 2);
+
+        let guard = take(&client, kind, kind, options(SOON)).await.unwrap();
+        is_no_latch(&client, kind).await;
+        guard.release().await.unwrap();
+    }
+    // Redisson's semaphore of two permits, one of which is in use.
+    raw.cmd(&["SET", "java", "1"]).await;
+    raw.cmd(&["ZADD", "{java}:timeout", "922337203685477", "peer"]).await;
+    is_no_latch(&client, "java").await;
+    assert_eq!(raw.get::<i64>(&["GET", "java"]).await, 1);
+}
+
+async fn is_no_latch(client: &LockClient, name: &str) {
+    let latch = client.latch(name);
+    for outcome in [
+        latch.try_set_count(1).await.map(drop),
+        latch.count_down().await.map(drop),
+        latch.count().await.map(drop),
+        latch.remove().await.map(drop),
+    ] {
+        let refused = matches!(outcome, Err(LockError::KeyCollision { .. }));
+        assert!(refused, "{name}: {outcome:?}");
+    }
+}
+
+/// S-30: a latch is one also where a semaphore's counter is left, and a semaphore is none for a
+/// permit of Redisson's that outlives every latch.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn far_ends_are_told_apart() {
+    let server = RedisServer::start().await;
+    let client = LockClient::connect(&server.url()).await.unwrap();
+    let raw = server.client();
+    take(&client, "semaphore", "left", options(SOON)).await.unwrap().release().await.unwrap();
+    assert!(raw.del("left").await, "no free permits were left");
+    assert!(client.latch("left").try_set_count(1).await.unwrap());
+    assert_eq!(client.latch("left").count_down().await.unwrap(), 0);
+
+    let two = 2.try_into().unwrap();
+    let years = Duration::from_secs(60 * 365 * 24 * 60 * 60).as_millis();
+    let (seconds, _): (u128, u128) = raw.get(&["TIME"]).await;
+    for (name, end) in [
+        ("endless", "922337203685477".to_owned()),
+        ("a-lifetime", (seconds * 1000 + years).to_string()),
+    ] {
+        client.semaphore(name, two).acquire().await.unwrap().release().await.unwrap();
+        raw.cmd(&["DECRBY", name, "1"]).await;
+        raw.cmd(&["ZADD", &format!("{{{name}}}:timeout"), &end, "peer"]).await;
+        for _ in 0..2 {
+            let permit = client.semaphore(name, two).acquire().await.unwrap();
+            assert_eq!(client.inspect(name).await.unwrap().kind, Some(LockKind::Semaphore));
+            permit.release().await.unwrap();
+        }
+        // As a day later.
+        raw.cmd(&["DEL", &format!("redisson_lock_token:{{{name}}}")]).await;
+        is_no_latch(&client, name).await;
+    }
+}
+
+/// S-17, S-26: who waits fairly when a plain mutex of ours takes the name is told, and leaves the
+/// line.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fair_waiter_that_finds_a_mutex_leaves_the_line() {
+    let server = RedisServer::start().await;
+    let client = LockClient::connect(&server.url()).await.unwrap();
+    let raw = server.client();
+    let guard = client.fair_mutex("f").lock().await.unwrap();
+    let waiter = tokio::spawn(client.fair_mutex("f").with(options(SOON)).lock());
+    let queue = "redisson_lock_queue:{f}";
+    eventually(SOON, "it is in line", async || raw.exists(queue).await).await;
+    // As if it had ended, and a mutex had come before those in line.
+    let mutex = client.mutex("m").lock().await.unwrap();
+    raw.cmd(&["RENAME", "m", "f"]).await;
+    let error = timeout(SOON, waiter).await.expect("hangs").unwrap().unwrap_err();
+    assert!(matches!(error, LockError::KeyCollision { .. }), "{error:?}");
+    eventually(SOON, "it has left", async || !raw.exists(queue).await).await;
+    drop((mutex, guard));
+}
+
+/// S-28: several mutexes at once hold each as one does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_of_several_mutexes_is_a_mutex() {
+    let server = RedisServer::start().await;
+    let client = LockClient::connect(&server.url()).await.unwrap();
+    let both = client.multi_lock(["a", "b"]).lock().await.unwrap();
+    for (kind, _) in KINDS {
+        let outcome = take(&client, kind, "b", options(Wait::Never)).await;
+        let expected = if kind == "mutex" { Busy } else { Collision };
+        let answer = match outcome {
+            Err(LockError::Busy { .. }) => Busy,
+            Err(LockError::KeyCollision { .. }) => Collision,
+            outcome => panic!("{kind}: {outcome:?}"),
+        };
+        assert_eq!(answer, expected, "{kind}");
+    }
+    both.release().await.unwrap();
+}
+
+/// S-32: a user's hash stays as it is, whatever it calls a mode, and nobody holds it as a lock.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_users_hash_is_left_alone() {
+    let server = RedisServer::start().await;
+    let client = LockClient::connect(&server.url()).await.unwrap();
+    let raw = server.client();
+    for mode in ["dark", "", "read", "write", "fair"] {
+        for (kind, _) in KINDS {
+            for ttl in [None, Some("3600000")] {
+                let name = format!("{mode}:{kind}:{ttl:?}");
+                raw.cmd(&["HSET", &name, "mode", mode]).await;
+                // Also one that has no field but its mode.
+                if ttl.is_some() || kind != "read" {
+                    raw.cmd(&["HSET", &name, "theme", "5", "GET:200", "7"]).await;
+                }
+                if let Some(ttl) = ttl {
+                    raw.cmd(&["PEXPIRE", &name, ttl]).await;
+                }
+                let before: Vec<u8> = raw.get(&["DUMP", &name]).await;
+                let end: i64 = raw.get(&["PEXPIRETIME", &name]).await;
+                let outcome = take(&client, kind, &name, options(Wait::Never)).await;
+                // A hash that says `write` or `fair` is not told from a lock while it lasts.
+                let refused = match outcome {
+                    Err(LockError::KeyCollision { .. }) => true,
+                    Err(LockError::Busy { .. }) => mode == "write" || mode == "fair",
+                    _ => false,
+                };
+                assert!(refused, "{name}: {outcome:?}");
+                assert_eq!(raw.get::<Vec<u8>>(&["DUMP", &name]).await, before, "{name}: changed");
+                assert_eq!(raw.get::<i64>(&["PEXPIRETIME", &name]).await, end, "{name}: ends");
+            }
+        }
+    }
+}
+
+/// All kinds that share a form compete for one name, in two processes' stead: readers together or
+/// one alone, at every moment.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_crowd_of_kinds_never_overlaps() {
+    let server = RedisServer::start().await;
+    // Readers count one, whoever is alone counts a thousand.
+    let (inside, grants) = (Arc::new(AtomicI64::new(0)), Arc::new(AtomicU64::new(0)));
+    let mut tasks = Vec::new();
+    for _ in 0..2 {
+        let client = LockClient::connect(&server.url()).await.unwrap();
+        for kind in ["mutex", "fair", "read", "read", "write", "mutex", "fair"] {
+            let (client, inside, grants) = (client.clone(), inside.clone(), grants.clone());
+            tasks.push(tokio::spawn(async move {
+                let until = Instant::now() + Duration::from_secs(3);
+                let weight = if kind == "read" { 1 } else { 1000 };
+                let lease = Lease::Watchdog(Duration::from_secs(5));
+                let options = options(Duration::from_millis(50)).to_builder().lease(lease);
+                let options = options.build().unwrap();
+                while Instant::now() < until {
+                    match take(&client, kind, "one", options).await {
+                        Ok(guard) => {
+                            let now = inside.fetch_add(weight, Ordering::SeqCst) + weight;
+                            assert!(now <= 1000, "{kind}: {now} inside");
+                            grants.fetch_add(1, Ordering::SeqCst);
+                            tokio::time::sleep(Duration::from_millis(1)).await;
+                            inside.fetch_sub(weight, Ordering::SeqCst);
+                            guard.release().await.unwrap();
+                        }
+                        Err(LockError::KeyCollision { .. }) => {
+                            tokio::time::sleep(Duration::from_millis(2)).await;
+                        }
+                        Err(error) if error.is_busy() => {}
+                        Err(error) => panic!("{kind}: {error:?}"),
+                    }
+                }
+            }));
+        }
+    }
+    for task in tasks {
+        timeout(SOON, task).await.expect("hung").unwrap();
+    }
+    let grants = grants.load(Ordering::SeqCst);
+    assert!(grants > 50, "only {grants} grants: nobody competed");
+}
+
+/// S-19, S-32: somebody's data at a key beside the lock is an error, and leaves no hold behind.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn data_beside_a_write_lock_leaves_no_hold() {
+    let server = RedisServer::start().await;
+    let client = LockClient::connect(&server.url()).await.unwrap();
+    let raw = server.client();
+    let announced = "redisson_rwlock_writers:{w}";
+    raw.cmd(&["SET", announced, "x"]).await;
+    let error = client.rw_lock("w").try_write().await.unwrap_err();
+    assert!(matches!(error, LockError::KeyCollision { .. }), "{error:?}");
+    assert!(!raw.exists("w").await, "a hold that nobody has");
+    raw.cmd(&["DEL", announced]).await;
+    let guard = client.rw_lock("w").write().await.unwrap();
+    raw.cmd(&["SET", announced, "x"]).await;
+    guard.release().await.unwrap();
+    assert!(!raw.exists("w").await, "a hold that nobody gives back");
+}

@@ -1,0 +1,218 @@
+//! What counts as the same answer.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use lock_runtime::store::{
+    AcquireReply, Inspection, LatchRequest, Ownership, ReleaseReply, Target,
+};
+use lock_runtime::{FencingToken, LockKey};
+
+use crate::contract::differential::plan::{NAMES, Op, What};
+use crate::contract::differential::stores::{Answer, Answered, ROUND, Run, Side};
+
+impl Run<'_> {
+    pub(crate) fn compare(
+        &mut self,
+        op: &Op,
+        memory: &Answered,
+        redis: &Answered,
+    ) -> Result<(), String> {
+        let alike = match (memory, redis) {
+            (Err(one), Err(other)) => {
+                (one.kind(), one.to_string()) == (other.kind(), other.to_string())
+            }
+            (Ok(one), Ok(other)) => match (one, other) {
+                (Answer::Taken(one), Answer::Taken(other)) => self.taken_alike(op, *one, *other)?,
+                (Answer::Renewed(one), Answer::Renewed(other)) => {
+                    self.note_renewals(op, one);
+                    one == other
+                }
+                (Answer::Released(one), Answer::Released(other)) => {
+                    any_told(*one) == any_told(*other)
+                }
+                (Answer::Number(one), Answer::Number(other)) => one == other,
+                (Answer::Done, Answer::Done) => true,
+                (Answer::Inspected(one), Answer::Inspected(other)) => {
+                    self.inspected_alike(op, one, other)
+                }
+                _ => false,
+            },
+            _ => false,
+        };
+        if !alike {
+            return Err("the answers differ".to_owned());
+        }
+        if let Op::RaiseToken { name, above } = op {
+            for side in [&mut self.memory, &mut self.redis] {
+                side.tokens[*name] = side.tokens[*name].max(raised(side.tokens[*name], *above));
+            }
+        }
+        self.note(op, memory);
+        Ok(())
+    }
+
+    /// Counts what was seen, to know that the sequences get somewhere.
+    fn note(&self, op: &Op, answer: &Answered) {
+        let kind = |what: &What| what.kind(&self.sequence.themes);
+        let op = match op {
+            Op::Acquire { what, joins, .. } => {
+                let inside = what.owner(&self.sequence.themes, "").writer().is_some();
+                let takes = if inside { "takes inside" } else { "takes" };
+                format!("{} {}", kind(what), if *joins { "joins" } else { takes })
+            }
+            Op::ForceRelease(_) => "forced".to_owned(),
+            Op::Release(what, Some(_)) => format!("{} later", kind(what)),
+            Op::Release(what, None) => kind(what).to_string(),
+            Op::Latch(_, LatchRequest::SetCount(_)) => "set".to_owned(),
+            Op::Latch(_, request) => format!("{request:?}"),
+            _ => String::new(),
+        };
+        let answer = match answer {
+            Ok(Answer::Taken(AcquireReply::Granted(_))) => "Granted".to_owned(),
+            Ok(Answer::Taken(AcquireReply::Held(left))) if left.is_some() => "Held".to_owned(),
+            Ok(Answer::Taken(AcquireReply::Behind(left))) if left.is_some() => "Behind".to_owned(),
+            Ok(Answer::Taken(reply)) => format!("{reply:?}"),
+            Ok(Answer::Released(reply)) => format!("{:?}", any_told(*reply)),
+            Ok(Answer::Inspected(one)) => format!("inspected {:?}", one.kind),
+            Ok(answer) => format!("{answer:?}"),
+            Err(error) => error.to_string(),
+        };
+        self.stores.note(format!("{op}: {answer}"));
+    }
+
+    fn note_renewals(&self, op: &Op, held: &[Ownership]) {
+        let Op::Renew(all) = op else { return };
+        for ((what, _), held) in all.iter().zip(held) {
+            self.stores.note(format!("{} renewed: {held:?}", what.kind(&self.sequence.themes)));
+        }
+    }
+
+    /// Tokens are compared by their order: each above all earlier ones of its names.
+    fn taken_alike(
+        &mut self,
+        op: &Op,
+        memory: AcquireReply,
+        redis: AcquireReply,
+    ) -> Result<bool, String> {
+        let Op::Acquire { what, tokens, .. } = op else { return Ok(false) };
+        let (memory, redis) = match (memory, redis) {
+            (AcquireReply::Granted(memory), AcquireReply::Granted(redis)) => (memory, redis),
+            (AcquireReply::Held(one), AcquireReply::Held(other))
+            | (AcquireReply::Behind(one), AcquireReply::Behind(other)) => {
+                return Ok(near(one, other));
+            }
+            _ => return Ok(false),
+        };
+        let target = what.target(&self.sequence.themes, &self.keys);
+        let names = self.keys.iter().enumerate().filter(|(_, key)| {
+            *key == target.key() || target.members().iter().any(|lock| lock.key() == *key)
+        });
+        for (name, _) in names {
+            for (side, token) in [(&mut self.memory, memory), (&mut self.redis, redis)] {
+                let last = &mut side.tokens[name];
+                if token.get() <= *last {
+                    return Err(format!("token {token} of name {name} after {last}"));
+                }
+                *last = token.get() + u64::from(*tokens) - 1;
+            }
+        }
+        Ok(true)
+    }
+
+    fn inspected_alike(&self, op: &Op, memory: &Inspection, redis: &Inspection) -> bool {
+        let Op::Inspect(name) = op else { return false };
+        let holders = |one: &Inspection| {
+            let mut all: Vec<_> =
+                one.holders.iter().map(|hold| (hold.client.clone(), hold.count)).collect();
+            all.sort();
+            all
+        };
+        let token = |side: &Side<'_>, one: &Inspection| {
+            one.last_token.map_or(0, FencingToken::get) == side.tokens[*name]
+        };
+        memory.kind == redis.kind
+            && holders(memory) == holders(redis)
+            && near(memory.remaining, redis.remaining)
+            && memory.waiting == redis.waiting
+            && token(&self.memory, memory)
+            && token(&self.redis, redis)
+    }
+
+    /// The names show the same to whoever looks.
+    pub(crate) async fn compare_shown(&self) -> Result<(), String> {
+        let permits = |key: &LockKey| Target::semaphore(key.clone(), NonZeroU32::MIN);
+        let mut look = vec!["EVAL".to_owned(), SHOWN.to_owned(), (2 * NAMES).to_string()];
+        for key in &self.keys {
+            look.extend([key.to_string(), permits(key).companions()[0].clone()]);
+        }
+        let look: Vec<&str> = look.iter().map(String::as_str).collect();
+        let all: Vec<(BTreeMap<String, u32>, u64)> = self.stores.raw.get(&look).await;
+        for (key, (redis, redis_left)) in self.keys.iter().zip(all) {
+            let redis_left = Duration::from_millis(redis_left);
+            let (memory, memory_left) = self.stores.memory[0].holders(key.as_str());
+            let memory: BTreeMap<String, u32> = memory.into_iter().collect();
+            if memory != redis || !near(Some(memory_left), Some(redis_left)) {
+                return Err(format!(
+                    "{key} shows {memory:?} for {memory_left:?} in memory, and {redis:?} for \
+                     {redis_left:?} on redis"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// For each name and its permits: who holds it how often, and for how many ms at the most.
+const SHOWN: &str = "
+    local time, shown = redis.call('TIME'), {}
+    local now = time[1] * 1000 + math.floor(time[2] / 1000)
+    for i = 1, #KEYS, 2 do
+        local counts, left = {}, 0
+        if redis.call('TYPE', KEYS[i]).ok == 'hash' then
+            local fields = redis.call('HGETALL', KEYS[i])
+            for f = 1, #fields, 2 do
+                if fields[f] ~= 'mode' then
+                    table.insert(counts, fields[f])
+                    table.insert(counts, tonumber(fields[f + 1]))
+                end
+            end
+            left = redis.call('PTTL', KEYS[i])
+        else
+            local permits = redis.call('ZRANGE', KEYS[i + 1], '(' .. now, '+inf', 'BYSCORE', 'WITHSCORES')
+            local by_owner = {}
+            for p = 1, #permits, 2 do
+                local owner = string.match(permits[p], '^[^:]*:[^:]*')
+                by_owner[owner] = (by_owner[owner] or 0) + 1
+                left = math.max(left, permits[p + 1] - now)
+            end
+            for owner, count in pairs(by_owner) do
+                table.insert(counts, owner)
+                table.insert(counts, count)
+            end
+        end
+        table.insert(shown, {counts, left})
+    end
+    return shown";
+
+pub(crate) fn raised(last: u64, above: bool) -> u64 {
+    if above { last + 5_000_000 } else { 1 }
+}
+
+/// About as long.
+fn near(one: Option<Duration>, other: Option<Duration>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => one.abs_diff(other) <= ROUND,
+        (one, other) => one == other,
+    }
+}
+
+/// The answer to a release with one for all others that were told. Redis counts processes; a store in
+/// memory does not know which of its listeners share one.
+fn any_told(reply: ReleaseReply) -> ReleaseReply {
+    match reply {
+        ReleaseReply::Released { others } => ReleaseReply::Released { others: others.min(1) },
+        ReleaseReply::NotOwner => reply,
+    }
+}

@@ -1,0 +1,145 @@
+//! Both stores are one thing: whatever is asked of them, they answer alike.
+//!
+//! Random sequences of requests run on the store in memory and on Redis, request by request. Replies,
+//! errors, the order of tokens, who is told, and what the hash shows are compared; times within a
+//! tolerance. Real time passes for both: leases are long, or short and over in the pause between two
+//! rounds, which all sequences share. `DIFFERENTIAL_SEED` repeats a run, `DIFFERENTIAL_SEQUENCES` makes
+//! it longer, `DIFFERENTIAL_SHOW` shows how often which answer came.
+
+mod compare;
+mod ears;
+mod plan;
+mod stores;
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use lock_tests::RedisServer;
+use proptest::strategy::{Strategy, ValueTree};
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use tokio::time::Instant;
+
+use crate::contract::differential::plan::{Sequence, sequence};
+use crate::contract::differential::stores::{Outcome, Stores};
+
+/// Sequences in a run.
+const SEQUENCES: u64 = 1200;
+
+/// How long a failing sequence is made smaller.
+const SHRINKING: Duration = Duration::from_secs(30);
+
+/// S-19, S-22, S-23, S-25 to S-30: one set of rules, two stores.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn memory_and_redis_answer_alike() {
+    let seed = setting("DIFFERENTIAL_SEED").unwrap_or_else(|| fastrand::u64(..));
+    let number = setting("DIFFERENTIAL_SEQUENCES").unwrap_or(SEQUENCES);
+    let server = RedisServer::start().await;
+    let stores = Stores::start(&server).await;
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
+    let mut runner = TestRunner::new_with_rng(Config::default(), rng);
+    let strategy = sequence();
+    let mut trees: Vec<_> = (0..number).map(|_| strategy.new_tree(&mut runner).unwrap()).collect();
+
+    let sequences: Vec<_> = trees.iter().map(ValueTree::current).collect();
+    let outcomes = join_all(sequences.iter().map(|sequence| stores.run(sequence))).await;
+    let too_slow = outcomes.iter().filter(|one| matches!(one, Outcome::TooSlow)).count();
+    assert!(too_slow < trees.len() / 4, "{too_slow} of {number} sequences took too long");
+    let differing = outcomes.into_iter().zip(sequences).zip(&mut trees);
+    for ((outcome, sequence), tree) in differing {
+        if let Outcome::Differs(problem) = outcome {
+            let (sequence, problem) = shrink(tree, &stores, (sequence, problem)).await;
+            panic!("seed {seed}: {problem}\n{sequence:?}");
+        }
+    }
+    enough_was_seen(&stores);
+}
+
+fn setting(name: &str) -> Option<u64> {
+    let value = std::env::var(name).ok()?;
+    Some(value.parse().unwrap_or_else(|_| panic!("{name} is {value:?}; give a number")))
+}
+
+/// Finds a smaller sequence that differs.
+async fn shrink(
+    tree: &mut impl ValueTree<Value = Sequence>,
+    stores: &Stores,
+    found: (Sequence, String),
+) -> (Sequence, String) {
+    let mut smallest = found;
+    let until = Instant::now() + SHRINKING;
+    while Instant::now() < until {
+        let more = match stores.run(&tree.current()).await {
+            Outcome::Differs(problem) => {
+                smallest = (tree.current(), problem);
+                tree.simplify()
+            }
+            _ => tree.complicate(),
+        };
+        if !more {
+            break;
+        }
+    }
+    smallest
+}
+
+/// The sequences get to what they are for.
+fn enough_was_seen(stores: &Stores) {
+    let seen = stores.seen.lock().unwrap();
+    if std::env::var_os("DIFFERENTIAL_SHOW").is_some() {
+        println!("{seen:#?}");
+    }
+    let missing: Vec<_> =
+        wanted().into_iter().filter(|answer| !seen.contains_key(answer)).collect();
+    assert!(missing.is_empty(), "the sequences never came to {missing:#?}");
+}
+
+fn wanted() -> Vec<String> {
+    let mut wanted: Vec<String> = [
+        "told",
+        "read lock joins: Granted",
+        "read lock takes inside: Granted",
+        "forced: Number(0)",
+        "forced: Number(1)",
+        ": inspected None",
+        ": inspected Some(Mutex)",
+        ": inspected Some(Fair)",
+        ": inspected Some(Read)",
+        ": inspected Some(Write)",
+        ": inspected Some(Semaphore)",
+        ": inspected Some(Latch)",
+        "semaphore takes: Held(None)",
+        "semaphore takes: the key holds a count-down latch",
+        "set: Number(0)",
+        "set: Number(1)",
+        "CountDown: Number(0)",
+        "CountDown: Number(1)",
+        "CountDown: a value that is no lock",
+        "Remove: Number(0)",
+        "Remove: Number(1)",
+    ]
+    .map(str::to_owned)
+    .into();
+    for kind in ["mutex", "fair mutex", "read lock", "write lock", "semaphore", "multi lock"] {
+        wanted.extend(
+            [
+                "takes: Granted",
+                "takes: Held",
+                "takes: a value that is no lock",
+                "renewed: Owner",
+                "renewed: NotOwner",
+                ": Released { others: 1 }",
+                ": Released { others: 0 }",
+                ": NotOwner",
+                "later: Released { others: 0 }",
+                "later: NotOwner",
+            ]
+            .map(|answer| format!("{kind} {answer}").replace(" : ", ": ")),
+        );
+        if kind != "semaphore" {
+            wanted.push(format!("{kind} takes: the key holds another kind of lock"));
+        }
+    }
+    wanted
+}

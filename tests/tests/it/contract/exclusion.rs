@@ -1,0 +1,215 @@
+//! One holder at a time, and a lock that is let go is free.
+
+use std::time::Duration;
+
+use lock_runtime::{Lease, LockClient, LockError, LockKey, LockOptions, Wait};
+use tokio::time::timeout;
+
+use crate::contract::world::{SHORT, SOON, World};
+
+/// S-5: two clients and several tasks never hold at once.
+pub(crate) async fn one_holder_at_a_time(world: &impl World) {
+    let (a, b) = (world.client().await, world.client().await);
+    let inside = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(0));
+    let mut tasks = Vec::new();
+    for task in 0..12 {
+        let client = if task % 2 == 0 { a.clone() } else { b.clone() };
+        let inside = inside.clone();
+        tasks.push(tokio::spawn(async move {
+            for _ in 0..20 {
+                let guard = client.mutex("one").lock().await.unwrap();
+                assert_eq!(inside.fetch_add(1, std::sync::atomic::Ordering::SeqCst), 0);
+                tokio::task::yield_now().await;
+                inside.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
+                guard.release().await.unwrap();
+            }
+        }));
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    world.free_soon("one").await;
+}
+
+/// S-19, S-20.
+pub(crate) async fn a_released_lock_is_free(world: &impl World) {
+    let (a, b) = (world.client().await, world.client().await);
+    let guard = a.mutex("r").lock().await.unwrap();
+    assert_eq!(world.holders("r").await.len(), 1);
+    assert!(b.mutex("r").try_lock().await.unwrap().is_none());
+    guard.release().await.unwrap();
+    assert!(world.holders("r").await.is_empty());
+    assert!(b.mutex("r").try_lock().await.unwrap().is_some());
+}
+
+/// S-20: Drop hands the hold to the releaser.
+pub(crate) async fn a_dropped_guard_frees_the_lock(world: &impl World) {
+    let client = world.client().await;
+    drop(client.mutex("d").lock().await.unwrap());
+    world.free_soon("d").await;
+}
+
+/// S-20, during unwinding.
+pub(crate) async fn a_panicking_holder_frees_the_lock(world: &impl World) {
+    let client = world.client().await;
+    let holder = tokio::spawn(async move {
+        let guard = client.mutex("p").lock().await.unwrap();
+        guard.run(async { panic!("on purpose") }).await.unwrap();
+    });
+    assert!(holder.await.unwrap_err().is_panic());
+    world.free_soon("p").await;
+}
+
+/// Being busy is not an error for `try_lock`, and no reason to wait.
+pub(crate) async fn try_lock_takes_no_for_an_answer(world: &impl World) {
+    let (a, b) = (world.client().await, world.client().await);
+    let _held = a.mutex("t").lock().await.unwrap();
+    for client in [&a, &b] {
+        let answer = tokio::time::timeout(SOON, client.mutex("t").try_lock()).await;
+        assert!(answer.expect("try_lock waited").unwrap().is_none());
+    }
+    let never = LockOptions::builder().wait(Wait::Never).build().unwrap();
+    let error = b.mutex("t").with(never).lock().await.unwrap_err();
+    assert!(matches!(error, LockError::Busy { .. }), "{error:?}");
+}
+
+/// A release that is under way is worth the one round trip that it takes.
+pub(crate) async fn try_lock_right_after_a_drop_succeeds(world: &impl World) {
+    let client = world.client().await;
+    for _ in 0..20 {
+        drop(client.mutex("again").lock().await.unwrap());
+        assert!(client.mutex("again").try_lock().await.unwrap().is_some());
+    }
+}
+
+/// Another process that listens, because it waited a moment ago, is not a holder.
+pub(crate) async fn try_lock_is_not_fooled_by_a_listener(world: &impl World) {
+    let (a, b) = (world.client().await, world.client().await);
+    let held = a.mutex("listener").lock().await.unwrap();
+    let mutex = b.mutex("listener");
+    let waiter = tokio::spawn(async move { mutex.lock().await.unwrap().release().await.unwrap() });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    held.release().await.unwrap();
+    waiter.await.unwrap();
+    for _ in 0..20 {
+        a.mutex("listener").lock().await.unwrap().release().await.unwrap();
+        let guard = a.mutex("listener").try_lock().await.unwrap().expect("nobody holds it");
+        guard.release().await.unwrap();
+    }
+}
+
+/// S-23.
+pub(crate) async fn tokens_grow_across_clients(world: &impl World) {
+    let clients = [world.client().await, world.client().await];
+    let mut last = None;
+    for round in 0..40 {
+        let guard = clients[round % 2].mutex("fence").lock().await.unwrap();
+        assert!(Some(guard.token()) > last, "token {} after {last:?}", guard.token());
+        last = Some(guard.token());
+        guard.release().await.unwrap();
+    }
+}
+
+/// S-1, S-10: refused before anything is sent.
+pub(crate) async fn invalid_names_and_options_are_refused(world: &impl World) {
+    let client = world.client().await;
+    for name in ["", "a\nb", "{}x"] {
+        let error = client.mutex(name).lock().await.unwrap_err();
+        assert!(matches!(error, LockError::InvalidKey { .. }), "{name:?}: {error:?}");
+    }
+    let short = lock_runtime::Lease::Fixed(Duration::from_millis(99));
+    let error = LockOptions::builder().lease(short).build().unwrap_err();
+    assert!(matches!(error, LockError::InvalidOptions(_)), "{error:?}");
+}
+
+/// S-2.
+pub(crate) async fn namespaces_are_kept_apart(world: &impl World) {
+    let shop = world.client_with(LockClient::builder().namespace("shop")).await;
+    let plain = world.client().await;
+    let guard = shop.mutex("order:1").lock().await.unwrap();
+    assert_eq!(guard.key(), &LockKey::new("shop:order:1").unwrap());
+    assert!(plain.mutex("order:1").try_lock().await.unwrap().is_some());
+    assert!(plain.mutex("shop:order:1").try_lock().await.unwrap().is_none());
+}
+
+/// S-20.
+pub(crate) async fn a_shut_down_client_refuses(world: &impl World) {
+    let client = world.client().await;
+    let held = client.mutex("s").lock().await.unwrap();
+    let waiter = tokio::spawn({
+        let mutex = client.mutex("s");
+        async move { mutex.lock().await.map(drop) }
+    });
+    tokio::task::yield_now().await;
+    let report = client.shutdown(Duration::from_millis(50)).await;
+    assert_eq!((report.still_held, report.is_clean()), (1, false));
+    assert!(matches!(waiter.await.unwrap(), Err(LockError::Closed)));
+    assert!(matches!(client.mutex("x").lock().await, Err(LockError::Closed)));
+    drop(held);
+}
+
+/// S-20: shutdown drains the releaser.
+pub(crate) async fn shutdown_gives_back_what_is_dropped(world: &impl World) {
+    let client = world.client().await;
+    for n in 0..50 {
+        drop(client.mutex(format!("many:{n}")).lock().await.unwrap());
+    }
+    assert!(client.shutdown(Duration::from_secs(5)).await.is_clean());
+    for n in 0..50 {
+        assert!(world.holders(&format!("many:{n}")).await.is_empty());
+    }
+}
+
+/// S-20: also the one that asks the store for all others is sent away at once.
+pub(crate) async fn shutdown_wakes_whoever_waits_for_the_store(world: &impl World) {
+    let (holder, client) = (world.client().await, world.client().await);
+    let _held = holder.mutex("far").lock().await.unwrap();
+    let mutex = client.mutex("far");
+    let waiter = tokio::spawn(async move { mutex.lock().await.map(drop) });
+    // It waits for the store by the time another waits for it.
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(!waiter.is_finished());
+    let report = tokio::time::timeout(SOON, client.shutdown(Duration::MAX)).await;
+    assert!(report.expect("shutdown waited for the holder").is_clean());
+    let outcome = tokio::time::timeout(SOON, waiter).await.expect("not sent away").unwrap();
+    assert!(matches!(outcome, Err(LockError::Closed)), "{outcome:?}");
+}
+
+/// S-20: a guard that outlives its client's shutdown still gives its lock back.
+pub(crate) async fn letting_go_after_shutdown_frees_the_lock(world: &impl World) {
+    let client = world.client().await;
+    let guard = client.mutex("after").lock().await.unwrap();
+    assert_eq!(client.shutdown(Duration::from_millis(20)).await.still_held, 1);
+    drop(guard);
+    world.free_soon("after").await;
+    // And a second shutdown finds nothing left.
+    assert!(client.shutdown(Duration::from_secs(5)).await.is_clean());
+}
+
+/// S-20: a hold that is lost is nobody's to wait for: lost before, after a first shutdown, or while
+/// it is waited for.
+pub(crate) async fn shutdown_does_not_wait_for_what_is_lost(world: &impl World) {
+    const GRACE: Duration = Duration::from_secs(60);
+    let client = world.client().await;
+    let brief = LockOptions::builder().lease(Lease::Fixed(SOON / 4)).build().unwrap();
+    let lost = client.mutex("lost").with(brief).lock().await.unwrap();
+    lost.lost().await;
+    let report = timeout(SOON, client.shutdown(GRACE)).await;
+    assert!(report.expect("waited for a lost hold").is_clean());
+    assert!(matches!(lost.release().await, Err(LockError::Lost { .. })));
+
+    let client = world.client().await;
+    let lease = Lease::Watchdog(SHORT);
+    let watched = LockOptions::builder().lease(lease).build().unwrap();
+    let later = client.mutex("later").with(watched).lock().await.unwrap();
+    assert_eq!(client.shutdown(Duration::ZERO).await.still_held, 1);
+    timeout(SHORT + SOON, later.lost()).await.expect("renewed after a shutdown");
+    let report = timeout(SOON, client.shutdown(GRACE)).await;
+    assert!(report.expect("waited for what was lost after the first").is_clean());
+
+    let client = world.client().await;
+    let meanwhile = client.mutex("meanwhile").with(brief).lock().await.unwrap();
+    let report = timeout(SOON, client.shutdown(GRACE)).await;
+    assert!(report.expect("waited on after the loss").is_clean());
+    assert!(meanwhile.is_lost());
+}

@@ -1,0 +1,139 @@
+//! Holds and waiters whose surroundings fall away: a guard that hangs after its loss, a runtime that
+//! ends, a key that is forbidden, members of a queue that nobody can tell from the dead.
+
+use std::time::Duration;
+
+use lock_runtime::{Lease, LockClient, LockError, LockOptions};
+use lock_tests::{Proxy, RedisServer, eventually};
+use tokio::time::{Instant, sleep, timeout};
+
+const SOON: Duration = Duration::from_secs(3);
+
+fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+fn watched(lease: Duration) -> LockOptions {
+    LockOptions::builder().lease(Lease::Watchdog(lease)).build().unwrap()
+}
+
+/// S-12, S-17: whoever keeps a guard after its loss keeps nobody of its own process waiting.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_guard_holds_nobody_up() {
+    let server = RedisServer::start().await;
+    let client = LockClient::connect(&server.url()).await.unwrap();
+    let hanging = client.mutex("h").with(watched(ms(600))).lock().await.unwrap();
+    let waiter = tokio::spawn(client.mutex("h").lock());
+    assert!(client.force_release("h").await.unwrap());
+    timeout(SOON, hanging.lost()).await.expect("the loss was not noticed");
+    let guard = timeout(SOON, waiter).await.expect("held up by a lost guard").unwrap().unwrap();
+    assert!(guard.token() > hanging.token());
+    assert!(matches!(hanging.release().await, Err(LockError::Lost { .. })));
+    assert!(!guard.is_lost(), "the lost guard's release ended its successor's hold");
+    guard.release().await.unwrap();
+}
+
+/// S-9: a user who lost the right to one key keeps what it has under the others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_forbidden_key_costs_only_its_own_hold() {
+    let server = RedisServer::start().await;
+    let raw = server.client();
+    let all = ["ACL", "SETUSER", "u", "on", ">pw", "~*", "&*", "+@all"];
+    raw.cmd(&all).await;
+    let url = format!("redis://u:pw@127.0.0.1:{}", server.port());
+    let client = LockClient::connect(&url).await.unwrap();
+    let lease = ms(1_200);
+    let mine = client.mutex("mine").with(watched(lease)).lock().await.unwrap();
+    let gone = client.mutex("gone").with(watched(lease)).lock().await.unwrap();
+    raw.cmd(&["ACL", "SETUSER", "u", "resetkeys", "~*mine*"]).await;
+    timeout(lease * 3, gone.lost()).await.expect("it was still renewed");
+    sleep(lease).await;
+    assert!(!mine.is_lost(), "lost for another's key");
+    mine.release().await.unwrap();
+}
+
+/// S-26: members without a score are given one all at once, and hold nobody up one by one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn members_without_a_score_cost_one_lease_in_all() {
+    let server = RedisServer::start().await;
+    let raw = server.client();
+    raw.cmd(&["RPUSH", "redisson_lock_queue:{f}", "dead:1", "dead:2", "dead:3"]).await;
+    // And one with a score and no place.
+    raw.cmd(&["ZADD", "redisson_lock_timeout:{f}", "99999999999999", "orphan:1"]).await;
+    let lease = ms(1_000);
+    let builder = LockClient::builder().waiter_lease(lease);
+    let client = builder.connect(&server.url()).await.unwrap();
+    let start = Instant::now();
+    let guard = timeout(lease * 8, client.fair_mutex("f").lock()).await.expect("never its turn");
+    let waited = start.elapsed();
+    assert!(waited < lease * 2, "{waited:?} for three dead members of {lease:?} each");
+    guard.unwrap().release().await.unwrap();
+    for key in ["redisson_lock_queue:{f}", "redisson_lock_timeout:{f}"] {
+        assert!(!raw.exists(key).await, "{key} is left");
+    }
+}
+
+/// S-10, S-17, S-21: a client that was first used on a runtime that is gone by now.
+#[test]
+fn a_runtime_that_ends_takes_nobody_along() {
+    let runtime = || tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let (first, second) = (runtime(), runtime());
+    let (server, client) = first.block_on(async {
+        let server = RedisServer::start().await;
+        let client = LockClient::connect(&server.url()).await.unwrap();
+        client.mutex("warm").lock().await.unwrap().release().await.unwrap();
+        (server, client)
+    });
+    second.block_on(async {
+        let holder = LockClient::connect(&server.url()).await.unwrap();
+        let held = holder.fair_mutex("line").lock().await.unwrap();
+        let guard = client.mutex("body").with(watched(ms(900))).lock().await.unwrap();
+        let body = tokio::spawn(async move { guard.run(sleep(ms(3_000))).await });
+        let waiter = tokio::spawn(client.fair_mutex("line").lock());
+        let raw = server.client();
+        let queue = "redisson_lock_queue:{line}";
+        eventually(SOON, "it waits", async || raw.exists(queue).await).await;
+        first.shutdown_background();
+        waiter.abort();
+        eventually(ms(1_500), "its place is given up", async || !raw.exists(queue).await).await;
+        body.await.unwrap().expect("nobody renewed it any more");
+        held.release().await.unwrap();
+    });
+}
+
+/// S-27, S-33: a short wait over a slow network joins readers as it would take a lock.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_short_wait_joins_over_a_slow_network() {
+    let server = RedisServer::start().await;
+    let proxy = Proxy::start(server.port()).await;
+    let client = LockClient::connect(&proxy.url()).await.unwrap();
+    let first = client.rw_lock("r").read().await.unwrap();
+    proxy.delay(ms(15));
+    let short = LockOptions::builder().wait(ms(15)).build().unwrap();
+    for _ in 0..3 {
+        // Past the time in which the last answer counts.
+        sleep(ms(20)).await;
+        let joined = client.rw_lock("r").with(short).read().await.expect("nobody is in the way");
+        joined.release().await.unwrap();
+    }
+    proxy.stall();
+    let longer = LockOptions::builder().wait(ms(300)).build().unwrap();
+    let error = client.rw_lock("r").with(longer).read().await.unwrap_err();
+    assert!(matches!(error, LockError::Store(_)), "silence was taken for a holder: {error:?}");
+    proxy.pass();
+    first.release().await.unwrap();
+}
+
+/// S-31: asked for again until the wait ends, and not only for as long as the store may fail.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn replicas_are_waited_for_as_long_as_was_said() {
+    let server = RedisServer::start().await;
+    let builder = LockClient::builder().store_patience(ms(300));
+    let client = builder.connect(&server.url()).await.unwrap();
+    let options = LockOptions::builder().wait(ms(1_500)).replicas(1, ms(50)).build().unwrap();
+    let start = Instant::now();
+    let error = client.mutex("alone").with(options).lock().await.unwrap_err();
+    assert!(matches!(error, LockError::NotReplicated { acked: 0, wanted: 1, .. }), "{error:?}");
+    assert!(start.elapsed() >= ms(1_200), "gave up after {:?}", start.elapsed());
+    eventually(SOON, "it is undone", async || !server.client().exists("alone").await).await;
+}

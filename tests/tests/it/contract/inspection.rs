@@ -1,0 +1,386 @@
+//! Looking at locks and freeing them by force, from another process than the holder's.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use lock_runtime::{
+    FencingToken, Lease, LockClient, LockError, LockKind, LockOptions, LossCause, Wait,
+};
+use lock_tests::{Proxy, RawClient, RedisServer, Ttl, Worker, eventually};
+use tokio::time::{Instant, timeout};
+
+use crate::support::kinds::{KINDS, take, take_named};
+
+const SOON: Duration = Duration::from_secs(20);
+
+/// An owner as Redisson names its own.
+const OWNER: &str = "3b241101-e2bb-4255-8caf-4136c566a962:57";
+
+struct World {
+    server: RedisServer,
+    client: LockClient,
+    worker: Worker,
+    _history: tempfile::TempDir,
+}
+
+impl World {
+    async fn new() -> Self {
+        let (server, history) = (RedisServer::start().await, tempfile::tempdir().unwrap());
+        let client = LockClient::connect(&server.url()).await.unwrap();
+        let exe = env!("CARGO_BIN_EXE_lock_worker");
+        let args = [&server.url(), history.path().to_str().unwrap()];
+        let mut worker = Worker::spawn(exe, &args, &[]);
+        assert_eq!(worker.next_line(SOON).await, "ready");
+        Self { server, client, worker, _history: history }
+    }
+
+    async fn locked(&mut self) -> FencingToken {
+        let line = self.worker.next_line(SOON).await;
+        let token = line.strip_prefix("locked ").unwrap_or_else(|| panic!("{line}"));
+        FencingToken::new(token.parse().unwrap())
+    }
+}
+
+fn watched(lease: Duration) -> LockOptions {
+    LockOptions::builder().lease(Lease::Watchdog(lease)).build().unwrap()
+}
+
+/// A name as each kind, held by another process; before, meanwhile and after.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_kind_is_recognised() {
+    let mut world = World::new().await;
+    for (kind, is) in KINDS {
+        assert_eq!(world.client.inspect(kind).await.unwrap(), lock_runtime::Inspection::nothing());
+        world.worker.send(&format!("lock {kind} {kind}"));
+        let token = world.locked().await;
+        let found = world.client.inspect(kind).await.unwrap();
+        assert_eq!((found.kind, found.last_token, found.waiting), (Some(is), Some(token), 0));
+        let left = found.remaining.expect("it has an end");
+        assert!(left <= Duration::from_secs(30) && left > Duration::from_secs(20), "{left:?}");
+        let [holder] = &found.holders[..] else { panic!("{found:?}") };
+        assert_eq!((holder.client.len(), holder.count), (36, 1), "{found:?}");
+        world.worker.send("release");
+        assert_eq!(world.worker.next_line(SOON).await, "released");
+        let found = world.client.inspect(kind).await.unwrap();
+        assert_eq!((found.kind, found.remaining, found.last_token), (None, None, Some(token)));
+        assert!(found.holders.is_empty(), "{found:?}");
+    }
+}
+
+/// S-26, S-27, S-30: several holders, permits, waiters with a place.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn holders_and_waiters_are_counted() {
+    let mut world = World::new().await;
+    let client = world.client.clone();
+    let other = LockClient::connect(&world.server.url()).await.unwrap();
+
+    world.worker.send("lock read rw");
+    world.locked().await;
+    let reader = client.rw_lock("rw").read().await.unwrap();
+    assert_eq!(client.inspect("rw").await.unwrap().holders.len(), 2);
+    let writer = tokio::spawn(other.rw_lock("rw").write());
+    let waits = async |name: &str| {
+        eventually(SOON, "it waits", async || client.inspect(name).await.unwrap().waiting == 1)
+            .await;
+    };
+    waits("rw").await;
+    writer.abort();
+
+    // A reader whose own lease is over is none, however long others keep the hash.
+    let brief = LockOptions::builder().lease(Lease::Fixed(Duration::from_millis(400)));
+    let brief = other.rw_lock("brief").with(brief.build().unwrap()).read().await.unwrap();
+    let lasting = client.rw_lock("brief").read().await.unwrap();
+    assert_eq!(client.inspect("brief").await.unwrap().holders.len(), 2);
+    eventually(SOON, "one is left", async || {
+        client.inspect("brief").await.unwrap().holders.len() == 1
+    })
+    .await;
+    drop((brief, lasting));
+
+    let fair = client.fair_mutex("queue").lock().await.unwrap();
+    let waiter = tokio::spawn(other.fair_mutex("queue").lock());
+    waits("queue").await;
+    waiter.abort();
+
+    let five = NonZeroU32::new(5).unwrap();
+    let three = client.semaphore("five", five).acquire_many(NonZeroU32::new(3).unwrap()).await;
+    let one = other.semaphore("five", five).acquire().await.unwrap();
+    let found = client.inspect("five").await.unwrap();
+    let mut counts: Vec<_> = found.holders.iter().map(|holder| holder.count).collect();
+    counts.sort_unstable();
+    assert_eq!((found.kind, counts), (Some(LockKind::Semaphore), vec![1, 3]));
+    drop((reader, fair, three, one));
+}
+
+/// S-32: somebody's data is no lock; it is said to be that, and left alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn data_is_not_freed() {
+    let server = RedisServer::start().await;
+    let (client, raw) = (LockClient::connect(&server.url()).await.unwrap(), server.client());
+    raw.cmd(&["SADD", "set", "x"]).await;
+    raw.cmd(&["SET", "text", "words"]).await;
+    raw.cmd(&["HSET", "user", "name", "words", "age", "7"]).await;
+    raw.cmd(&["HSET", "numbers", "a", "1"]).await;
+    raw.cmd(&["HSET", "moded", "mode", "dark"]).await;
+    raw.cmd(&["HSET", "metrics", "GET:200", "5"]).await;
+    raw.cmd(&["HSET", "read", "mode", "read", "theme:1", "5"]).await;
+    raw.cmd(&["HSET", "short", "3b241101-e2bb-4255-8caf-413610114:57", "1"]).await;
+    raw.cmd(&["HSET", "bare", OWNER.split(':').next().unwrap(), "1"]).await;
+    raw.cmd(&["HSET", "words", OWNER, "once"]).await;
+    raw.cmd(&["HSET", "mixed", OWNER, "1", "name", "words"]).await;
+    raw.cmd(&["HSET", "endless", OWNER, &"9".repeat(400)]).await;
+    raw.cmd(&["SET", "listed", "3"]).await;
+    raw.cmd(&["RPUSH", "{listed}:timeout", "alice"]).await;
+    let before = dump(&raw).await;
+    for name in [
+        "set", "text", "user", "numbers", "moded", "metrics", "read", "short", "bare", "words",
+        "mixed", "endless", "listed",
+    ] {
+        for error in
+            [client.inspect(name).await.unwrap_err(), client.force_release(name).await.unwrap_err()]
+        {
+            assert!(matches!(error, LockError::KeyCollision { .. }), "{name}: {error:?}");
+        }
+        assert_eq!(dump(&raw).await, before, "{name} was changed");
+    }
+    // What a semaphore of the name would have beside it, with members of another kind.
+    raw.cmd(&["SET", "sessions", "3"]).await;
+    for key in ["{sessions}:timeout", "{none}:timeout"] {
+        raw.cmd(&["ZADD", key, "9000000000000", "alice", "9000000000000", "sixteen letters!"])
+            .await;
+    }
+    let before = dump(&raw).await;
+    for (name, kind) in [("sessions", Some(LockKind::Latch)), ("none", None)] {
+        assert_eq!(client.inspect(name).await.unwrap().kind, kind, "{name}");
+        assert!(!client.force_release(name).await.unwrap(), "{name}");
+    }
+    assert_eq!(dump(&raw).await, before);
+    // Permits among them are freed, and nothing else.
+    raw.cmd(&["ZADD", "{sessions}:timeout", "9000000000000", OWNER]).await;
+    assert!(client.force_release("sessions").await.unwrap());
+    assert_eq!(raw.get::<u64>(&["ZCARD", "{sessions}:timeout"]).await, 2);
+    assert_eq!(raw.get::<u64>(&["GET", "sessions"]).await, 4);
+    raw.cmd(&["SET", "count", "3"]).await;
+    assert_eq!(client.inspect("count").await.unwrap().kind, Some(LockKind::Latch));
+    assert!(!client.force_release("count").await.unwrap());
+    assert!(raw.exists("count").await, "a latch is no lock");
+    assert!(matches!(client.inspect("a\nb").await, Err(LockError::InvalidKey { .. })));
+}
+
+/// The keys, their values and their ends.
+async fn dump(raw: &RawClient) -> BTreeMap<String, (Vec<u8>, Ttl)> {
+    let mut all = BTreeMap::new();
+    for key in raw.keys().await {
+        let value = raw.get(&["DUMP", &key]).await;
+        let ttl = raw.pttl(&key).await;
+        all.insert(key, (value, ttl));
+    }
+    all
+}
+
+/// S-25, S-27: Redisson's owners are locks, each in its own form.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn redissons_holds_are_freed() {
+    let server = RedisServer::start().await;
+    let (client, raw) = (LockClient::connect(&server.url()).await.unwrap(), server.client());
+    let transaction = format!("{OWNER}:6e1f0b6a0c3e4d099f382d4b2f7b3d10");
+    let (write, negative) = (format!("{OWNER}:write"), OWNER.replace(":57", ":-57"));
+    for (name, fields) in [
+        ("plain", vec![OWNER, "2"]),
+        ("transaction", vec![&transaction, "1"]),
+        ("negative", vec![&negative, "1"]),
+        ("write", vec!["mode", "write", &write, "1", OWNER, "1"]),
+    ] {
+        raw.cmd(&[vec!["HSET", name], fields].concat()).await;
+        raw.cmd(&["PEXPIRE", name, "30000"]).await;
+        assert!(client.inspect(name).await.unwrap().kind.is_some(), "{name}");
+        assert!(client.force_release(name).await.unwrap(), "{name}");
+        assert!(!raw.exists(name).await, "{name}");
+    }
+    // Of its permits, only they themselves are known, as 16 random bytes.
+    raw.cmd(&["SET", "permits", "1"]).await;
+    raw.cmd(&["ZADD", "{permits}:timeout", "922337203685477", "\u{1}\u{2}23456789abcdef"]).await;
+    assert_eq!(client.inspect("permits").await.unwrap().kind, Some(LockKind::Semaphore));
+    assert!(client.force_release("permits").await.unwrap());
+    assert_eq!(raw.get::<i64>(&["GET", "permits"]).await, 2);
+}
+
+/// What somebody keeps where a line would be does not keep a lock from being freed, and is left alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn data_in_place_of_a_line_is_left_alone() {
+    let server = RedisServer::start().await;
+    let (client, raw) = (LockClient::connect(&server.url()).await.unwrap(), server.client());
+    raw.cmd(&["RPUSH", "redisson_lock_queue:{ends}", OWNER]).await;
+    raw.cmd(&["HSET", "redisson_lock_timeout:{ends}", "a", "b"]).await;
+    raw.cmd(&["HSET", "redisson_lock_queue:{line}", "a", "b"]).await;
+    let before = dump(&raw).await;
+    for name in ["ends", "line"] {
+        raw.cmd(&["HSET", name, OWNER, "1"]).await;
+        raw.cmd(&["PEXPIRE", name, "30000"]).await;
+        assert!(client.force_release(name).await.unwrap(), "{name}");
+    }
+    assert_eq!(dump(&raw).await, before);
+}
+
+/// A count that nobody has is not counted up to: every script that meets it answers at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_huge_count_is_answered_at_once() {
+    let server = RedisServer::start().await;
+    let (client, raw) = (LockClient::connect(&server.url()).await.unwrap(), server.client());
+    let soon = LockOptions::builder().wait(Wait::Never).build().unwrap();
+    let at_once = Duration::from_secs(2);
+    let start = Instant::now();
+    for mode in ["read", "write", "mutex", "fair"] {
+        let fields = ["mode", mode, OWNER, "1000000000"];
+        let fields = if mode == "mutex" { &fields[2..] } else { &fields };
+        let set = async || {
+            raw.del(mode).await;
+            raw.cmd(&[&["HSET", mode], fields].concat()).await;
+            raw.cmd(&["PEXPIRE", mode, "30000"]).await;
+        };
+        set().await;
+        let found = timeout(at_once, client.inspect(mode)).await.expect("hangs").unwrap();
+        // A reader whose time-outs are gone has ended.
+        let holders = usize::from(mode == "mutex" || mode == "fair");
+        assert_eq!(found.holders.len(), holders, "{mode}: {found:?}");
+        for (kind, _) in KINDS {
+            let taken = take(&client, kind, mode, soon);
+            if let Ok(guard) = timeout(at_once, taken).await.expect("hangs") {
+                timeout(at_once, guard.release()).await.expect("hangs").unwrap();
+            }
+        }
+        set().await;
+        timeout(at_once, client.force_release(mode)).await.expect("hangs").unwrap();
+        assert!(!raw.exists(mode).await, "{mode}");
+    }
+    assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
+}
+
+/// The waiter in another process has it at once; the old holder hears of it at its next renewal and
+/// does its successor no harm, whatever it then does (S-12, S-19, S-23).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_forced_release_passes_the_lock_on() {
+    let mut world = World::new().await;
+    let lease = Duration::from_millis(2_400);
+    for (kind, is) in KINDS {
+        assert!(!world.client.force_release(kind).await.unwrap(), "{kind}: nobody held it");
+        let guard = take_named(&world.client, kind, watched(lease)).await.unwrap();
+        // A reader is in the way of a writer only.
+        let wanted = if kind == "read" { "write" } else { kind };
+        world.worker.send(&format!("lock {wanted} {kind}"));
+        assert_eq!(world.worker.try_next_line(Duration::from_millis(150)).await, None);
+        let start = Instant::now();
+        assert!(world.client.force_release(kind).await.unwrap());
+        let token = world.locked().await;
+        // Its own timers would take seconds.
+        assert!(start.elapsed() < Duration::from_millis(800), "{kind}: {:?}", start.elapsed());
+        assert!(token > guard.token(), "{kind}");
+        let lost = timeout(lease * 2 / 3, guard.lost()).await.expect("not noticed");
+        let not_owner = LossCause::NotOwner;
+        assert!(matches!(lost, LockError::Lost { cause, .. } if cause == not_owner), "{lost:?}");
+        let found = world.client.inspect(kind).await.unwrap();
+        let is = if kind == "read" { LockKind::Write } else { is };
+        assert_eq!((found.kind, found.last_token), (Some(is), Some(token)));
+        assert!(matches!(guard.release().await, Err(LockError::Lost { .. })));
+        // Its clean-up has reached the server by the time of this answer.
+        let again = LockOptions::builder().wait(Wait::Never).build().unwrap();
+        let outcome = take_named(&world.client, kind, again).await;
+        assert!(matches!(outcome, Err(LockError::Busy { .. })), "{kind}: {outcome:?}");
+        world.worker.send("release");
+        assert_eq!(world.worker.next_line(SOON).await, "released", "{kind}");
+        take_named(&world.client, kind, again).await.unwrap().release().await.unwrap();
+    }
+}
+
+/// S-30: the permits come back, in the number that Redisson's clients go by too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn forced_permits_are_free_again() {
+    let world = World::new().await;
+    let log = world.server.subscribe_log("redisson_sc:{five}").await;
+    let semaphore = world.client.semaphore("five", NonZeroU32::new(5).unwrap());
+    let four = NonZeroU32::new(4).unwrap();
+    let held = semaphore.acquire_many(four).await.unwrap();
+    assert_eq!(world.server.client().get::<i64>(&["GET", "five"]).await, 1);
+    assert!(world.client.force_release("five").await.unwrap());
+    assert_eq!(log.wait_for(1, SOON).await, ["4"]);
+    assert_eq!(world.server.client().get::<i64>(&["GET", "five"]).await, 5);
+    let next = semaphore.try_acquire_many(four).await.unwrap().expect("not free");
+    assert!(matches!(held.release().await, Err(LockError::Lost { .. })));
+    next.release().await.unwrap();
+}
+
+/// S-6, S-14: what is held, one entry for each hold, with the token of its guard of now.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_client_knows_what_it_holds() {
+    let world = World::new().await;
+    let client =
+        LockClient::builder().namespace("shop").connect(&world.server.url()).await.unwrap();
+    assert_eq!(client.held(), []);
+    let mut guards = Vec::new();
+    for (kind, _) in KINDS {
+        guards.push(take_named(&client, kind, watched(Duration::from_secs(10))).await.unwrap());
+    }
+    let nested = guards[0].run(client.mutex("mutex").lock()).await.unwrap().unwrap();
+    let same_lease = watched(Duration::from_secs(10));
+    let shared = client.rw_lock("read").with(same_lease).read().await.unwrap();
+    let mut held = client.held();
+    held.sort_by_key(|info| KINDS.iter().position(|(_, kind)| *kind == info.kind));
+    assert_eq!(held.len(), KINDS.len(), "{held:?}");
+    for ((info, (name, kind)), guard) in held.iter().zip(KINDS).zip(&guards) {
+        assert_eq!((info.key.as_str(), info.kind), (&*format!("shop:{name}"), kind));
+        assert_eq!(info.token, guard.token());
+        assert!(info.remaining <= Duration::from_secs(10) && !info.remaining.is_zero());
+        assert!(info.held_for < SOON);
+    }
+    drop((nested, shared));
+    assert_eq!(client.held().len(), KINDS.len());
+
+    let mut line = Vec::new();
+    for _ in 0..2 {
+        let mut acquire = Box::pin(client.mutex("mutex").lock());
+        // One poll puts it in line, here and now.
+        assert!(futures_util::poll!(acquire.as_mut()).is_pending());
+        line.push(tokio::spawn(acquire));
+    }
+    guards.remove(0).release().await.unwrap();
+    for guard in line {
+        // The second has it by hand-off, if that is quick enough; either way its token is shown.
+        let guard = guard.await.unwrap().unwrap();
+        let shown = client.held().into_iter().find(|info| info.kind == LockKind::Mutex);
+        assert_eq!(shown.map(|info| info.token), Some(guard.token()));
+        guard.release().await.unwrap();
+    }
+    drop(guards);
+    eventually(SOON, "nothing is held", async || client.held().is_empty()).await;
+}
+
+/// S-9: bad once renewals have failed for half a lease and not before, and good again after that.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn late_renewals_show() {
+    let server = RedisServer::start().await;
+    let proxy = Proxy::start(server.port()).await;
+    let client = LockClient::connect(&proxy.url()).await.unwrap();
+    let lease = Duration::from_secs(8);
+    let fixed = LockOptions::builder().lease(Lease::Fixed(lease)).build().unwrap();
+    let _never_renewed = client.mutex("fixed").with(fixed).lock().await.unwrap();
+    let start = Instant::now();
+    let guard = client.mutex("late").with(watched(lease)).lock().await.unwrap();
+    proxy.black_hole();
+    assert!(client.health().is_healthy());
+    eventually(lease, "it is late", async || !client.health().is_healthy()).await;
+    assert!(start.elapsed() >= lease / 2, "after {:?}", start.elapsed());
+    assert!(start.elapsed() < lease * 5 / 8, "only after {:?}", start.elapsed());
+    let health = client.health();
+    assert!(health.last_renewal_failed);
+    let [late] = &health.late[..] else { panic!("{health:?}") };
+    assert_eq!((late.key.as_str(), late.token), ("late", guard.token()));
+    proxy.pass();
+    let good = async || {
+        let health = client.health();
+        health.is_healthy() && !health.last_renewal_failed
+    };
+    eventually(guard.remaining(), "it is well again", good).await;
+    assert!(!guard.is_lost());
+    guard.release().await.unwrap();
+}

@@ -1,0 +1,219 @@
+//! Time: deadlines, renewal, loss (S-8 to S-13).
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use lock_runtime::{Clock, Lease, LockClient, LockError, LockOptions, LossCause, OnLost};
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::contract::world::{SHORT, SOON, World};
+
+fn watched() -> LockOptions {
+    LockOptions::builder().lease(Lease::Watchdog(SHORT)).build().unwrap()
+}
+
+fn fixed(lease: Duration) -> LockOptions {
+    LockOptions::builder().lease(Lease::Fixed(lease)).build().unwrap()
+}
+
+/// S-10.
+pub(crate) async fn a_watchdog_hold_outlives_its_lease(world: &impl World) {
+    let (a, b) = (world.client().await, world.client().await);
+    let guard = a.mutex("w").with(watched()).lock().await.unwrap();
+    let until = Instant::now() + SHORT * 4;
+    while Instant::now() < until {
+        assert!(!guard.is_lost());
+        assert!(b.mutex("w").try_lock().await.unwrap().is_none());
+        sleep(SHORT / 9).await;
+    }
+    guard.release().await.unwrap();
+}
+
+/// S-12, S-13: at the deadline, not before and hardly after.
+pub(crate) async fn a_fixed_lease_cuts_the_body_off(world: &impl World) {
+    let client = world.client().await;
+    let guard = client.mutex("f").with(fixed(SHORT)).lock().await.unwrap();
+    let (start, left) = (Instant::now(), guard.remaining());
+    let outcome = guard.run(std::future::pending::<()>()).await;
+    let ran = start.elapsed();
+    assert!(matches!(&outcome, Err(LockError::Lost { cause: LossCause::Deadline, .. })));
+    assert!(ran + Duration::from_millis(3) >= left, "cut off {:?} early", left - ran);
+    assert!(ran < left + SOON, "cut off {:?} late", ran - left);
+    assert!(matches!(guard.release().await, Err(LockError::Lost { .. })));
+    world.free_soon("f").await;
+}
+
+/// S-13 with `OnLost::Finish`.
+pub(crate) async fn finish_lets_the_body_end_and_reports(world: &impl World) {
+    let client = world.client().await;
+    let lease = Lease::Fixed(Duration::from_millis(200));
+    let finish = LockOptions::builder().lease(lease).on_lost(OnLost::Finish).build().unwrap();
+    let guard = client.mutex("fin").with(finish).lock().await.unwrap();
+    let ended = AtomicBool::new(false);
+    let outcome = guard
+        .run(async {
+            sleep(Duration::from_millis(400)).await;
+            ended.store(true, Ordering::SeqCst);
+        })
+        .await;
+    assert!(ended.load(Ordering::SeqCst), "the body was cut off");
+    assert!(matches!(outcome, Err(LockError::Lost { .. })), "{outcome:?}");
+}
+
+/// S-12.
+pub(crate) async fn lost_resolves_at_the_deadline(world: &impl World) {
+    let client = world.client().await;
+    let guard = client.mutex("l").with(fixed(SHORT)).lock().await.unwrap();
+    let left = guard.remaining();
+    let error = timeout(left + SOON, guard.lost()).await.expect("lost() did not resolve");
+    assert!(error.is_lost());
+    assert!(guard.is_lost());
+    assert_eq!(guard.remaining(), Duration::ZERO);
+}
+
+/// S-9.
+pub(crate) async fn extend_moves_the_deadline(world: &impl World) {
+    let (a, b) = (world.client().await, world.client().await);
+    let guard = a.mutex("e").with(fixed(SHORT)).lock().await.unwrap();
+    guard.extend(SHORT * 4).await.unwrap();
+    assert!(guard.remaining() > SHORT * 3);
+    // Past the first lease: the hold is good here and in the store.
+    sleep(SHORT + SHORT / 2).await;
+    assert!(!guard.is_lost());
+    assert!(b.mutex("e").try_lock().await.unwrap().is_none());
+    guard.release().await.unwrap();
+}
+
+/// S-9: a deadline never moves backwards, and neither does the store's.
+pub(crate) async fn extend_never_shortens(world: &impl World) {
+    let client = world.client().await;
+    let guard = client.mutex("s").with(fixed(Duration::from_secs(60))).lock().await.unwrap();
+    guard.extend(Duration::from_millis(100)).await.unwrap();
+    assert!(guard.remaining() > Duration::from_secs(50));
+    let error = guard.extend(Duration::from_millis(1)).await.unwrap_err();
+    assert!(matches!(error, LockError::InvalidOptions(_)), "{error:?}");
+}
+
+/// S-10: a body that hangs for ever loses the lock one lease after `max_hold`.
+pub(crate) async fn max_hold_ends_renewal(world: &impl World) {
+    let client = world.client().await;
+    let lease = Lease::Watchdog(SHORT);
+    let bounded = LockOptions::builder().lease(lease).max_hold(SHORT * 2).build().unwrap();
+    let guard = client.mutex("m").with(bounded).lock().await.unwrap();
+    let start = Instant::now();
+    let outcome = timeout(SHORT * 6, guard.run(std::future::pending::<()>())).await;
+    assert!(matches!(outcome, Ok(Err(LockError::Lost { .. }))), "{outcome:?}");
+    assert!(start.elapsed() > SHORT * 2, "lost after {:?}", start.elapsed());
+}
+
+/// A re-entry joins a hold that has its limit, or none, from the outermost guard.
+pub(crate) async fn max_hold_of_a_re_entry_is_ignored(world: &impl World) {
+    let client = world.client().await;
+    let lease = Lease::Watchdog(SHORT);
+    let bounded = LockOptions::builder().lease(lease).max_hold(SHORT / 2).build().unwrap();
+    let outer = client.mutex("free").with(watched()).lock().await.unwrap();
+    let body = async {
+        let _nested = client.mutex("free").with(bounded).lock().await.unwrap();
+        sleep(SHORT * 3).await;
+    };
+    outer.run(body).await.expect("the nested limit ended the hold");
+    outer.release().await.unwrap();
+
+    let outer = client.mutex("bound").with(bounded).lock().await.unwrap();
+    let body = async {
+        let _nested = client.mutex("bound").with(watched()).lock().await.unwrap();
+        std::future::pending::<()>().await;
+    };
+    let outcome = timeout(SHORT * 3, outer.run(body)).await;
+    assert!(matches!(outcome, Ok(Err(LockError::Lost { .. }))), "{outcome:?}");
+}
+
+/// S-11: the clock counts time asleep; a jump past the deadline is a loss at the next poll, and a
+/// body that nobody polls is woken to die.
+pub(crate) async fn a_suspended_machine_loses_its_holds(world: &impl World) {
+    let clock = Clock::boot_time();
+    let client = world.client_with(LockClient::builder().clock(clock.clone())).await;
+    let guard = client.mutex("z").lock().await.unwrap();
+    let polled_after = Arc::new(AtomicBool::new(false));
+    let body = {
+        let (clock, polled_after) = (clock.clone(), polled_after.clone());
+        async move {
+            sleep(Duration::from_millis(50)).await;
+            clock.advance(Duration::from_secs(31));
+            // The machine has slept; whatever comes next must not run.
+            tokio::task::yield_now().await;
+            polled_after.store(true, Ordering::SeqCst);
+        }
+    };
+    assert!(matches!(guard.run(body).await, Err(LockError::Lost { .. })));
+    assert!(!polled_after.load(Ordering::SeqCst), "the body ran after its lease");
+    drop(guard);
+    world.free_soon("z").await;
+
+    // Nobody tells it: it wakes up by itself, and must find out before it does anything.
+    let waking = client.mutex("z").lock().await.unwrap();
+    let woke = AtomicBool::new(false);
+    let body = async {
+        sleep(Duration::from_millis(50)).await;
+        woke.store(true, Ordering::SeqCst);
+    };
+    // In a task of its own, so that it wakes nobody here.
+    let suspend = |clock: Clock| async move {
+        sleep(Duration::from_millis(10)).await;
+        clock.advance(Duration::from_secs(31));
+    };
+    tokio::spawn(suspend(clock.clone()));
+    let outcome = waking.run(body).await;
+    assert!(matches!(outcome, Err(LockError::Lost { .. })), "{outcome:?}");
+    assert!(!woke.load(Ordering::SeqCst), "polled after its lease");
+    drop(waking);
+    world.free_soon("z").await;
+
+    let sleeper = client.mutex("z").lock().await.unwrap();
+    tokio::spawn(suspend(clock));
+    let asleep = sleeper.run(std::future::pending::<()>());
+    let outcome = timeout(Duration::from_secs(5), asleep).await;
+    assert!(matches!(outcome, Ok(Err(LockError::Lost { .. }))), "{outcome:?}");
+}
+
+/// S-13: what the body owns is gone before the lock is.
+pub(crate) async fn the_body_is_dropped_before_the_guard(world: &impl World) {
+    struct Note<'a>(&'a RefCell<Vec<&'static str>>, &'static str);
+    impl Drop for Note<'_> {
+        fn drop(&mut self) {
+            self.0.borrow_mut().push(self.1);
+        }
+    }
+    let order = RefCell::new(Vec::new());
+    let client = world.client().await;
+    let guard = client.mutex("b").with(fixed(Duration::from_millis(150))).lock().await.unwrap();
+    let body = async {
+        let _note = Note(&order, "body");
+        std::future::pending::<()>().await;
+    };
+    let (guard, outcome) = guard.run_owned(body).await;
+    assert!(outcome.is_err());
+    order.borrow_mut().push("guard");
+    drop(guard);
+    assert_eq!(*order.borrow(), ["body", "guard"]);
+}
+
+/// S-19: whoever comes too late changes nothing for the next holder.
+pub(crate) async fn an_expired_hold_does_not_touch_its_successor(world: &impl World) {
+    let (a, b) = (world.client().await, world.client().await);
+    let late = a.mutex("x").with(fixed(Duration::from_millis(150))).lock().await.unwrap();
+    let next = b.mutex("x").lock().await.unwrap();
+    assert!(next.token() > late.token());
+    assert!(matches!(late.extend(SHORT).await, Err(LockError::Lost { .. })));
+    assert!(matches!(late.release().await, Err(LockError::Lost { .. })));
+    // The late one's clean-up has run once the line there is free again.
+    lock_tests::eventually(SOON, "the late client asks again", async || {
+        a.mutex("x").try_lock().await.is_ok_and(|guard| guard.is_none())
+    })
+    .await;
+    assert!(!next.is_lost());
+    assert_eq!(world.holders("x").await.len(), 1);
+    next.release().await.unwrap();
+}

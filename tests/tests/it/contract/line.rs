@@ -1,0 +1,203 @@
+//! Waiting: the local line, hand-off, other processes, limits (S-14 to S-18).
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use lock_runtime::{BusyReason, Lease, LockClient, LockError, LockOptions};
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::contract::world::{SHORT, SOON, World};
+
+fn waiting(limit: Duration) -> LockOptions {
+    LockOptions::builder().wait(limit).build().unwrap()
+}
+
+/// S-14: a thousand tasks, each gets it once, in the order in which they came, with tokens in that
+/// order.
+pub(crate) async fn local_waiters_are_served_in_order(world: &impl World) {
+    const TASKS: usize = 1_000;
+    let client = world.client().await;
+    let first = client.mutex("fifo").lock().await.unwrap();
+    let served = Arc::new(Mutex::new(Vec::new()));
+    let mut tasks = Vec::new();
+    for number in 0..TASKS {
+        let (mutex, served) = (client.mutex("fifo"), served.clone());
+        let mut acquire = Box::pin(async move { mutex.lock().await });
+        // One poll puts it in line, here and now.
+        assert!(futures_util::poll!(acquire.as_mut()).is_pending());
+        tasks.push(tokio::spawn(async move {
+            let guard = acquire.await.unwrap();
+            served.lock().unwrap().push((number, guard.token()));
+            guard.release().await.unwrap();
+        }));
+    }
+    first.release().await.unwrap();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let served = served.lock().unwrap();
+    assert_eq!(served.len(), TASKS);
+    assert!(served.is_sorted_by(|a, b| a.0 < b.0 && a.1 < b.1), "out of order: {served:?}");
+}
+
+/// S-15: the wait is kept to, locally and across processes, and the error says what it knows.
+pub(crate) async fn a_waiter_times_out(world: &impl World) {
+    let (a, b) = (world.client().await, world.client().await);
+    let _held = a.mutex("t").lock().await.unwrap();
+    for client in [&a, &b] {
+        let limit = Duration::from_millis(300);
+        let start = Instant::now();
+        let error = client.mutex("t").with(waiting(limit)).lock().await.unwrap_err();
+        let waited = start.elapsed();
+        assert!(error.is_timeout(), "{error:?}");
+        assert!(waited >= limit && waited < limit + SOON, "waited {waited:?}");
+    }
+}
+
+/// S-17.
+pub(crate) async fn a_dropped_waiter_leaves_the_line(world: &impl World) {
+    let client = world.client().await;
+    let held = client.mutex("q").lock().await.unwrap();
+    let one = LockOptions::builder().max_waiters(1).build().unwrap();
+    for _ in 0..20 {
+        // Were the places of the dropped kept, the second would be refused.
+        let acquire = client.mutex("q").with(one).lock();
+        assert!(timeout(Duration::from_millis(2), acquire).await.is_err());
+    }
+    held.release().await.unwrap();
+    assert!(client.mutex("q").try_lock().await.unwrap().is_some());
+}
+
+/// S-18, per key and per client. Where the holder leaves the front of the line, one more waits there.
+pub(crate) async fn too_many_waiters_are_sent_away(world: &impl World) {
+    let client = world.client_with(LockClient::builder().max_waiters(3)).await;
+    let two = LockOptions::builder().max_waiters(2).build().unwrap();
+    let _held = [client.mutex("a").lock().await.unwrap(), client.mutex("b").lock().await.unwrap()];
+    let mut waiting = Vec::new();
+    for (name, why, most) in [("a", "per key", 3), ("b", "per client", 3)] {
+        let mut here = 0;
+        let error = loop {
+            let mut acquire = client.mutex(name).with(two).lock();
+            match timeout(Duration::from_millis(40), &mut acquire).await {
+                Ok(outcome) => break outcome.map(drop).unwrap_err(),
+                Err(_) => waiting.push(acquire),
+            }
+            here += 1;
+            assert!(here <= most, "{why}: {here} wait for {name}");
+        };
+        let too_many = matches!(error, LockError::Busy { reason: BusyReason::TooManyWaiters, .. });
+        assert!(too_many, "{why}: {error:?}");
+    }
+    assert!((3..=5).contains(&waiting.len()), "{} wait", waiting.len());
+    drop(waiting);
+    // Their places are free again.
+    let limit = waiting_briefly();
+    assert!(client.mutex("a").with(limit).lock().await.unwrap_err().is_timeout());
+}
+
+fn waiting_briefly() -> LockOptions {
+    waiting(Duration::from_millis(20))
+}
+
+/// S-15: by the notice, far before the holder's lease or the poll cap would have it look.
+pub(crate) async fn a_waiter_in_another_client_is_woken(world: &impl World) {
+    let (a, b) = (world.client().await, world.client().await);
+    for _ in 0..5 {
+        let guard = a.mutex("wake").lock().await.unwrap();
+        let mutex = b.mutex("wake");
+        let waiter = tokio::spawn(async move { mutex.lock().await });
+        sleep(Duration::from_millis(50)).await;
+        assert!(!waiter.is_finished());
+        guard.release().await.unwrap();
+        let guard = timeout(SOON, waiter).await.expect("not woken").unwrap().unwrap();
+        guard.release().await.unwrap();
+    }
+}
+
+/// S-14: a client that gives a hold back lets another go first, although it could be quicker.
+pub(crate) async fn both_clients_get_their_turns(world: &impl World) {
+    let clients = [world.client().await, world.client().await];
+    let grants = [const { std::sync::atomic::AtomicU32::new(0) }; 2];
+    let until = Instant::now() + Duration::from_secs(1);
+    let visit = async |which: usize| {
+        while Instant::now() < until {
+            let guard = clients[which].mutex("both").lock().await.unwrap();
+            grants[which].fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            sleep(Duration::from_millis(1)).await;
+            guard.release().await.unwrap();
+        }
+    };
+    tokio::join!(visit(0), visit(1), visit(0), visit(1));
+    let [a, b] = grants.map(std::sync::atomic::AtomicU32::into_inner);
+    assert!(a.min(b) * 2 >= a.max(b), "grants {a} and {b}");
+}
+
+/// S-10, S-14: a hold that was handed over is renewed for its new holder; the limit of the holder
+/// before, which had passed, is not its own.
+pub(crate) async fn handed_over_holds_are_watched_anew(world: &impl World) {
+    let window = LockClient::builder().handoff_window(Duration::from_secs(10));
+    let client = world.client_with(window).await;
+    let watched = LockOptions::builder().lease(Lease::Watchdog(SHORT));
+    let limited = watched.max_hold(Duration::from_millis(100)).build().unwrap();
+    let watched = watched.build().unwrap();
+    let first = client.mutex("h").with(watched).lock().await.unwrap();
+    let mut limited = Box::pin(client.mutex("h").with(limited).lock());
+    assert!(futures_util::poll!(limited.as_mut()).is_pending());
+    let mut second = Box::pin(client.mutex("h").with(watched).lock());
+    assert!(futures_util::poll!(second.as_mut()).is_pending());
+    first.release().await.unwrap();
+    let limited = limited.await.unwrap();
+    let token = limited.token().get();
+    // Long enough for the watchdog to have given the hold up for the limit.
+    sleep(SHORT / 3 + Duration::from_millis(40)).await;
+    limited.release().await.unwrap();
+    let second = second.await.unwrap();
+    assert_eq!(second.token().get(), token + 1, "not handed over");
+    sleep(SHORT * 2).await;
+    assert!(!second.is_lost());
+    second.release().await.unwrap();
+    assert!(world.holders("h").await.is_empty());
+}
+
+/// S-14: "same lease" is part of the rule; whoever asks for another gets one of its own.
+pub(crate) async fn a_waiter_with_another_lease_gets_its_own(world: &impl World) {
+    let client = world.client().await;
+    let lease = Lease::Fixed(Duration::from_secs(3));
+    let fixed = LockOptions::builder().lease(lease).build().unwrap();
+    let watched = LockOptions::default();
+    let first = client.mutex("l").lock().await.unwrap();
+    let mut next = Box::pin(client.mutex("l").with(watched).lock());
+    assert!(futures_util::poll!(next.as_mut()).is_pending());
+    let mut other = Box::pin(client.mutex("l").with(fixed).lock());
+    assert!(futures_util::poll!(other.as_mut()).is_pending());
+    first.release().await.unwrap();
+    // Taken with tokens in stock, so only the lease stands against handing it over.
+    next.await.unwrap().release().await.unwrap();
+    let guard = other.await.unwrap();
+    assert!(guard.remaining() <= Duration::from_secs(3), "{:?}", guard.remaining());
+}
+
+/// S-14: past the window the hold goes back to the store, so that others get a chance.
+pub(crate) async fn hand_off_ends_with_its_window(world: &impl World) {
+    let window = Duration::from_millis(100);
+    let client = world.client_with(LockClient::builder().handoff_window(window)).await;
+    let first = client.mutex("e").lock().await.unwrap();
+    let mut line = Vec::new();
+    for _ in 0..3 {
+        let mut acquire = Box::pin(client.mutex("e").lock());
+        assert!(futures_util::poll!(acquire.as_mut()).is_pending());
+        line.push(acquire);
+    }
+    first.release().await.unwrap();
+    let mut line = line.into_iter();
+    let second = line.next().unwrap().await.unwrap();
+    let owner = world.holders("e").await;
+    second.release().await.unwrap();
+    let third = line.next().unwrap().await.unwrap();
+    assert_eq!(world.holders("e").await, owner, "not handed over within the window");
+    sleep(window * 2).await;
+    third.release().await.unwrap();
+    let fourth = line.next().unwrap().await.unwrap();
+    assert_ne!(world.holders("e").await, owner, "handed over past the window");
+    fourth.release().await.unwrap();
+}

@@ -1,0 +1,117 @@
+//! What the in-memory store has that Redis has not; that both answer alike is `differential`'s.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lock_runtime::store::{
+    AcquireReply, AcquireRequest, OwnerId, Ownership, ReleaseReply, ReleaseRequest, RenewRequest,
+    Target,
+};
+use lock_runtime::{
+    LockClient, LockError, LockKey, LockOptions, MemoryStore, Replicas, Store, StoreErrorKind, Wait,
+};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn key(name: &str) -> LockKey {
+    LockKey::new(name).unwrap()
+}
+
+fn ask(target: &Arc<Target>, hold: u64) -> AcquireRequest {
+    AcquireRequest {
+        target: Arc::clone(target),
+        owner: OwnerId::new("client", hold, 1),
+        lease: MINUTE,
+        tokens: 1,
+        place: None,
+        joins: false,
+        timeout: MINUTE,
+    }
+}
+
+/// S-31: too few acknowledge; the hold stands until it is undone, as on a server.
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_too_few_replicas_have_stands_until_released() {
+    let store = MemoryStore::new();
+    let two = Some(Replicas { at_least: 2, timeout: MINUTE });
+    let target = Arc::new(Target::mutex(key("r")).with_replicas(two));
+    let granted = |reply| matches!(reply, AcquireReply::Granted(_));
+    assert!(
+        granted(store.acquire(ask(&target, 1)).await.unwrap()),
+        "any number counts unless told"
+    );
+    store.set_replicas(1);
+    let reply = store.acquire(ask(&target, 1)).await.unwrap();
+    assert_eq!(reply, AcquireReply::NotReplicated { acked: 1 });
+    let reply = store.acquire(ask(&target, 2)).await.unwrap();
+    assert_eq!(reply, AcquireReply::Held(Some(MINUTE)));
+    let owner = OwnerId::new("client", 1, 1);
+    let release = ReleaseRequest {
+        target: Arc::clone(&target),
+        owner,
+        keep: Duration::ZERO,
+        timeout: MINUTE,
+    };
+    let reply = store.release(release).await.unwrap();
+    assert_eq!(reply, ReleaseReply::Released { others: 0 });
+    store.set_replicas(2);
+    assert!(granted(store.acquire(ask(&target, 2)).await.unwrap()));
+}
+
+/// S-31: a client gives such a hold back and says how many had it.
+#[tokio::test(start_paused = true)]
+async fn a_client_undoes_what_is_not_replicated() {
+    let store = MemoryStore::new();
+    store.set_replicas(0);
+    let client = LockClient::builder().store(store.clone()).unwrap();
+    let options = LockOptions::builder()
+        .replicas(1, Duration::from_millis(50))
+        .wait(Wait::UpTo(Duration::from_secs(1)))
+        .build()
+        .unwrap();
+    let refused = client.mutex("c").with(options).lock().await;
+    assert!(matches!(refused, Err(LockError::NotReplicated { acked: 0, wanted: 1, .. })));
+    lock_tests::eventually(MINUTE, "the hold is undone", async || store.holders("c").0.is_empty())
+        .await;
+    store.set_replicas(1);
+    assert!(client.mutex("c").with(options).try_lock().await.unwrap().is_some());
+}
+
+/// S-28: the names of several locks in any order, twice or not, are the same locks.
+#[test]
+fn several_names_are_sorted_and_taken_once() {
+    assert!(Target::several([]).is_none());
+    let one = Target::several(["b", "a", "b"].map(key)).unwrap();
+    let names: Vec<_> = one.members().iter().map(|lock| lock.key().as_str()).collect();
+    assert_eq!(names, ["a", "b"]);
+}
+
+/// S-30: permits show by owner until their lease ends.
+#[tokio::test(start_paused = true)]
+async fn holders_shows_permits_by_owner() {
+    let store = MemoryStore::new();
+    let target = Target::semaphore(key("s"), std::num::NonZeroU32::new(3).unwrap());
+    let two = AcquireRequest { owner: OwnerId::new("client", 7, 2), ..ask(&target, 0) };
+    assert!(matches!(store.acquire(two).await.unwrap(), AcquireReply::Granted(_)));
+    assert_eq!(store.holders("s"), (vec![("client:7".to_owned(), 2)], MINUTE));
+    tokio::time::advance(MINUTE).await;
+    assert_eq!(store.holders("s"), (Vec::new(), Duration::ZERO));
+}
+
+/// S-30, S-32: as long as its permits are renewed, a name is a semaphore's, however many days.
+#[tokio::test(start_paused = true)]
+async fn renewed_permits_keep_the_name() {
+    let store = MemoryStore::new();
+    let semaphore = Target::semaphore(key("s"), std::num::NonZeroU32::MIN);
+    let lease = Duration::from_secs(20 * 60 * 60);
+    let permit = AcquireRequest { lease, ..ask(&semaphore, 1) };
+    assert!(matches!(store.acquire(permit).await.unwrap(), AcquireReply::Granted(_)));
+    let owner = OwnerId::new("client", 1, 1);
+    for _ in 0..3 {
+        tokio::time::advance(lease - MINUTE).await;
+        let renewal = RenewRequest { target: Arc::clone(&semaphore), owner: owner.clone(), lease };
+        assert_eq!(store.renew(vec![renewal], MINUTE).await.unwrap(), [Ownership::Owner]);
+    }
+    let error = store.acquire(ask(&Target::mutex(key("s")), 2)).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::WrongType);
+}

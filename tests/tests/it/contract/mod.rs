@@ -1,0 +1,196 @@
+//! The contract of a mutex, as one suite over every store (in memory on a paused clock, on Redis in
+//! real time) and every kind of lock that one at a time can have; and of a lock on a quorum of three.
+//!
+//! A case gets a [`World`], the locks that several processes share, and makes a client for each
+//! process it wants. Cases cite the rules that they hold the library to.
+
+mod at_least;
+mod cancel;
+mod cluster;
+mod collisions;
+mod differential;
+mod exclusion;
+mod finished_futures;
+mod hard_cases;
+mod inspection;
+mod late_polls;
+mod leases;
+mod line;
+mod memory_store;
+mod reentry;
+mod reserved_names;
+mod world;
+
+use cluster::Cluster;
+use world::{Kind, Memory, Redis, Three};
+
+/// Cases for every kind.
+macro_rules! everywhere {
+    ($make:ident, $kind:expr) => {
+        $make! { $kind;
+            exclusion::{
+                one_holder_at_a_time,
+                a_released_lock_is_free,
+                a_dropped_guard_frees_the_lock,
+                a_panicking_holder_frees_the_lock,
+                try_lock_takes_no_for_an_answer,
+                try_lock_right_after_a_drop_succeeds,
+                try_lock_is_not_fooled_by_a_listener,
+                tokens_grow_across_clients,
+                invalid_names_and_options_are_refused,
+                namespaces_are_kept_apart,
+                a_shut_down_client_refuses,
+                shutdown_gives_back_what_is_dropped,
+                shutdown_wakes_whoever_waits_for_the_store,
+                letting_go_after_shutdown_frees_the_lock,
+                shutdown_does_not_wait_for_what_is_lost,
+            }
+            leases::{
+                a_watchdog_hold_outlives_its_lease,
+                a_fixed_lease_cuts_the_body_off,
+                finish_lets_the_body_end_and_reports,
+                lost_resolves_at_the_deadline,
+                extend_moves_the_deadline,
+                extend_never_shortens,
+                max_hold_ends_renewal,
+                a_suspended_machine_loses_its_holds,
+                the_body_is_dropped_before_the_guard,
+                an_expired_hold_does_not_touch_its_successor,
+            }
+            line::{
+                local_waiters_are_served_in_order,
+                a_waiter_times_out,
+                a_dropped_waiter_leaves_the_line,
+                too_many_waiters_are_sent_away,
+                a_waiter_in_another_client_is_woken,
+                both_clients_get_their_turns,
+                a_waiter_with_another_lease_gets_its_own,
+            }
+            cancel::{
+                an_acquire_dropped_anywhere_leaves_nothing,
+                a_waiting_acquire_dropped_anywhere_leaves_nothing,
+                a_release_dropped_anywhere_is_finished,
+            }
+        }
+    };
+}
+
+/// Cases for kinds that a body can take again inside itself (S-6).
+macro_rules! re_entrant {
+    ($make:ident, $kind:expr) => {
+        $make! { $kind;
+            reentry::{
+                an_enclosed_acquire_re_enters,
+                siblings_exclude_each_other,
+                a_plain_guard_gives_no_re_entry,
+                a_spawned_task_inherits_nothing_unless_told,
+                a_nested_guard_that_outlives_the_outer_keeps_the_lock,
+                a_longer_nested_lease_extends_a_fixed_one,
+                a_nested_watchdog_keeps_a_fixed_hold_alive,
+                a_watchdog_within_a_watchdog_keeps_both,
+                the_hold_count_is_shown_for_long_nesting,
+                re_entries_side_by_side_exclude_each_other,
+                a_re_entry_beside_another_is_busy_or_times_out,
+                a_waiting_re_entry_that_is_dropped_is_passed_over,
+                a_loss_reaches_re_entries_that_wait,
+            }
+            leases::{ max_hold_of_a_re_entry_is_ignored }
+            cancel::{ a_run_dropped_anywhere_keeps_the_guard }
+        }
+    };
+}
+
+/// Cases for kinds whose holds pass from one local waiter to the next (S-14).
+macro_rules! handed_on {
+    ($make:ident, $kind:expr) => {
+        $make! { $kind;
+            line::{ handed_over_holds_are_watched_anew, hand_off_ends_with_its_window }
+        }
+    };
+}
+
+macro_rules! in_memory {
+    ($kind:expr; $($module:ident :: { $($case:ident),* $(,)? })*) => {
+        $($(
+            #[tokio::test(start_paused = true)]
+            async fn $case() {
+                $module::$case(&Memory::new($kind)).await;
+            }
+        )*)*
+    };
+}
+
+macro_rules! on_redis {
+    ($kind:expr; $($module:ident :: { $($case:ident),* $(,)? })*) => {
+        $($(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $case() {
+                $module::$case(&Redis::start($kind).await).await;
+            }
+        )*)*
+    };
+}
+
+macro_rules! in_a_cluster {
+    ($kind:expr; $($module:ident :: { $($case:ident),* $(,)? })*) => {
+        $($(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $case() {
+                $module::$case(&Cluster::borrow($kind).await).await;
+            }
+        )*)*
+    };
+}
+
+macro_rules! on_three_servers {
+    ($kind:expr; $($module:ident :: { $($case:ident),* $(,)? })*) => {
+        $($(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $case() {
+                $module::$case(&Three::start($kind).await).await;
+            }
+        )*)*
+    };
+}
+
+/// The groups of cases that a kind has to pass, on each of these stores.
+macro_rules! contract {
+    ($($name:ident = $kind:ident $(in $cluster:ident)?: $($group:ident),*;)*) => {$(
+        mod $name {
+            mod memory {
+                use crate::contract::*;
+                $($group!(in_memory, Kind::$kind);)*
+            }
+
+            mod redis {
+                use crate::contract::*;
+                $($group!(on_redis, Kind::$kind);)*
+            }
+
+            contract!(@ $($cluster)? $kind: $($group),*);
+        }
+    )*};
+    (@ cluster $kind:ident: $($group:ident),*) => {
+        mod cluster {
+            use crate::contract::*;
+            $($group!(in_a_cluster, Kind::$kind);)*
+        }
+    };
+    (@ $kind:ident: $($group:ident),*) => {};
+}
+
+contract! {
+    mutex = Mutex in cluster: everywhere, re_entrant, handed_on;
+    fair = Fair in cluster: everywhere, re_entrant;
+    write_side = WriteSide in cluster: everywhere, re_entrant;
+    one_permit = OnePermit in cluster: everywhere;
+    one_name = OneName: everywhere, re_entrant, handed_on;
+    one_server = OneServer: everywhere, re_entrant, handed_on;
+}
+
+mod quorum {
+    use crate::contract::*;
+    everywhere!(on_three_servers, Kind::Mutex);
+    re_entrant!(on_three_servers, Kind::Mutex);
+    handed_on!(on_three_servers, Kind::Mutex);
+}

@@ -1,0 +1,247 @@
+//! Re-entry follows the call path (S-6, S-7).
+
+use std::cell::{Cell, RefCell};
+use std::pin::pin;
+use std::time::Duration;
+
+use futures_util::poll;
+use lock_runtime::{Lease, LockError, LockOptions, OnLost, scope};
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::contract::world::{Peer, SHORT, SOON, World};
+
+fn fixed(lease: Duration) -> LockOptions {
+    LockOptions::builder().lease(Lease::Fixed(lease)).build().unwrap()
+}
+
+/// S-6, S-23: at any depth, with the same token, and without a round trip.
+pub(crate) async fn an_enclosed_acquire_re_enters(world: &impl World) {
+    let client = world.client().await;
+    let outer = client.mutex("n").lock().await.unwrap();
+    outer
+        .run(async {
+            for _ in 0..3 {
+                let nested = client.mutex("n").lock().await.unwrap();
+                assert_eq!(nested.token(), outer.token());
+                nested
+                    .run(async { client.mutex("n").lock().await.unwrap().release().await })
+                    .await
+                    .unwrap()
+                    .unwrap();
+                nested.release().await.unwrap();
+            }
+            assert_eq!(world.holders("n").await.len(), 1, "a nested release freed the lock");
+        })
+        .await
+        .unwrap();
+    outer.release().await.unwrap();
+    assert!(world.holders("n").await.is_empty());
+}
+
+/// S-6: `join!` polls both in one task, and they still exclude each other.
+pub(crate) async fn siblings_exclude_each_other(world: &impl World) {
+    let client = world.client().await;
+    let inside = std::cell::Cell::new(false);
+    let visit = async || {
+        let guard = client.mutex("j").lock().await.unwrap();
+        guard
+            .run(async {
+                assert!(!inside.replace(true), "both are inside");
+                tokio::time::sleep(Duration::from_millis(30)).await;
+                inside.set(false);
+            })
+            .await
+            .unwrap();
+        guard.release().await.unwrap();
+    };
+    tokio::join!(visit(), visit(), visit());
+}
+
+/// S-7.
+pub(crate) async fn a_plain_guard_gives_no_re_entry(world: &impl World) {
+    let client = world.client().await;
+    let _guard = client.mutex("g").lock().await.unwrap();
+    assert!(client.mutex("g").try_lock().await.unwrap().is_none());
+}
+
+/// S-6: a spawned task may outlive its parent's hold.
+pub(crate) async fn a_spawned_task_inherits_nothing_unless_told(world: &impl World) {
+    let client = world.client().await;
+    let guard = client.mutex("i").lock().await.unwrap();
+    let try_it =
+        |client: Peer| async move { client.mutex("i").try_lock().await.unwrap().is_some() };
+    guard
+        .run(async {
+            assert!(!tokio::spawn(try_it(client.clone())).await.unwrap());
+            assert!(tokio::spawn(scope::inherit(try_it(client.clone()))).await.unwrap());
+        })
+        .await
+        .unwrap();
+}
+
+/// The last guard on a hold ends it.
+pub(crate) async fn a_nested_guard_that_outlives_the_outer_keeps_the_lock(world: &impl World) {
+    let client = world.client().await;
+    let outer = client.mutex("o").lock().await.unwrap();
+    let nested = outer.run(client.mutex("o").lock()).await.unwrap().unwrap();
+    outer.release().await.unwrap();
+    assert_eq!(world.holders("o").await.len(), 1);
+    nested.release().await.unwrap();
+    assert!(world.holders("o").await.is_empty());
+}
+
+/// S-6: one round trip makes a fixed lease long enough for what is inside.
+pub(crate) async fn a_longer_nested_lease_extends_a_fixed_one(world: &impl World) {
+    let client = world.client().await;
+    let outer = client.mutex("x").with(fixed(Duration::from_secs(2))).lock().await.unwrap();
+    outer
+        .run(async {
+            let ten = fixed(Duration::from_secs(10));
+            let nested = client.mutex("x").with(ten).lock().await.unwrap();
+            assert!(nested.remaining() > Duration::from_secs(8), "{:?}", nested.remaining());
+            nested.release().await.unwrap();
+        })
+        .await
+        .unwrap();
+}
+
+/// A nested acquire that asks for the watchdog gets it, for as long as it lasts.
+pub(crate) async fn a_nested_watchdog_keeps_a_fixed_hold_alive(world: &impl World) {
+    let client = world.client().await;
+    let outer = client.mutex("w").with(fixed(SHORT)).lock().await.unwrap();
+    let watched = LockOptions::builder().lease(Lease::Watchdog(SHORT)).build().unwrap();
+    let outcome = outer
+        .run(async {
+            let nested = client.mutex("w").with(watched).lock().await.unwrap();
+            tokio::time::sleep(SHORT * 2).await;
+            nested.release().await.unwrap();
+            // Without the nested guard the lease is a fixed one again.
+            tokio::time::sleep(SHORT * 2).await;
+        })
+        .await;
+    assert!(matches!(outcome, Err(LockError::Lost { .. })), "{outcome:?}");
+    drop(outer);
+    world.free_soon("w").await;
+}
+
+/// Of two nested watchdogs, the end of one is not the end of the other.
+pub(crate) async fn a_watchdog_within_a_watchdog_keeps_both(world: &impl World) {
+    let client = world.client().await;
+    let outer = client.mutex("ww").with(fixed(SHORT)).lock().await.unwrap();
+    let watched = LockOptions::builder().lease(Lease::Watchdog(SHORT)).build().unwrap();
+    let body = async {
+        let middle = client.mutex("ww").with(watched).lock().await.unwrap();
+        let inner = middle.run(client.mutex("ww").with(watched).lock()).await.unwrap().unwrap();
+        inner.release().await.unwrap();
+        tokio::time::sleep(SHORT * 2).await;
+    };
+    outer.run(body).await.unwrap();
+}
+
+/// S-6: shown as Redisson's structure does, written behind.
+pub(crate) async fn the_hold_count_is_shown_for_long_nesting(world: &impl World) {
+    let client = world.client().await;
+    let outer = client.mutex("c").lock().await.unwrap();
+    let count = async || world.holders("c").await.first().map(|(_, count)| *count);
+    outer
+        .run(async {
+            assert_eq!(count().await, Some(1));
+            let nested = client.mutex("c").lock().await.unwrap();
+            lock_tests::eventually(SOON, "the count is 2", async || count().await == Some(2)).await;
+            nested.release().await.unwrap();
+            lock_tests::eventually(SOON, "the count is 1", async || count().await == Some(1)).await;
+        })
+        .await
+        .unwrap();
+}
+
+/// S-6: of re-entries side by side one at a time is inside, in order; what is nested in one of them
+/// does not wait.
+pub(crate) async fn re_entries_side_by_side_exclude_each_other(world: &impl World) {
+    let client = world.client().await;
+    let outer = client.mutex("s").lock().await.unwrap();
+    let (sum, order) = (Cell::new(0), RefCell::new(Vec::new()));
+    let add = async |n: u32| {
+        let guard = client.mutex("s").lock().await.unwrap();
+        guard
+            .run(async {
+                let before = sum.get();
+                client.mutex("s").lock().await.unwrap().release().await.unwrap();
+                sleep(Duration::from_millis(10)).await;
+                sum.set(before + 1);
+                order.borrow_mut().push(n);
+            })
+            .await
+            .unwrap();
+        guard.release().await.unwrap();
+    };
+    let three = outer.run(async { tokio::join!(add(0), add(1), add(2)) });
+    timeout(SOON * 4, three).await.expect("they wait for themselves").unwrap();
+    assert_eq!((sum.get(), order.take()), (3, vec![0, 1, 2]));
+    // Also under two runs of one guard.
+    let (one, two) = tokio::join!(outer.run(add(3)), outer.run(add(4)));
+    one.and(two).unwrap();
+    assert_eq!((sum.get(), order.take()), (5, vec![3, 4]));
+}
+
+/// S-6: within its own `wait`.
+pub(crate) async fn a_re_entry_beside_another_is_busy_or_times_out(world: &impl World) {
+    let client = world.client().await;
+    let outer = client.mutex("b").lock().await.unwrap();
+    let lock = client.mutex("b");
+    let inside = async {
+        let first = lock.lock().await.unwrap();
+        assert!(lock.try_lock().await.unwrap().is_none(), "two are inside");
+        let wait = Duration::from_millis(60);
+        let patient = LockOptions::builder().wait(wait).build().unwrap();
+        let asked = Instant::now();
+        let late = lock.clone().with(patient).lock().await;
+        assert!(matches!(late, Err(LockError::Timeout { .. })), "{late:?}");
+        assert!(asked.elapsed() >= wait, "it did not wait");
+        first.release().await.unwrap();
+        drop(lock.try_lock().await.unwrap().expect("nobody else is inside"));
+    };
+    timeout(SOON * 4, outer.run(inside)).await.expect("it waits for ever").unwrap();
+}
+
+/// S-17: whoever leaves the line, also when its turn has come, lets the next one in.
+pub(crate) async fn a_waiting_re_entry_that_is_dropped_is_passed_over(world: &impl World) {
+    let client = world.client().await;
+    let outer = client.mutex("d").lock().await.unwrap();
+    let lock = client.mutex("d");
+    let inside = async {
+        let first = lock.lock().await.unwrap();
+        let (mut second, third, mut fourth) = (lock.lock(), lock.lock(), lock.lock());
+        let mut third = Box::pin(third);
+        for waiter in [&mut second, &mut third, &mut fourth] {
+            assert!(poll!(waiter).is_pending(), "two are inside");
+        }
+        drop(second);
+        first.release().await.unwrap();
+        // Its turn has come.
+        drop(third);
+        let released = Instant::now();
+        fourth.await.unwrap().release().await.unwrap();
+        assert!(released.elapsed() < SOON, "the turn was lost for {:?}", released.elapsed());
+    };
+    timeout(SOON * 4, outer.run(inside)).await.expect("the turn was lost").unwrap();
+}
+
+/// S-12: whoever waits inside of a hold hears of its loss at once.
+pub(crate) async fn a_loss_reaches_re_entries_that_wait(world: &impl World) {
+    let client = world.client().await;
+    let lease = Lease::Fixed(SHORT);
+    let finish = LockOptions::builder().lease(lease).on_lost(OnLost::Finish).build().unwrap();
+    let lock = client.mutex("l").with(finish);
+    let outer = lock.lock().await.unwrap();
+    let inside = async {
+        let first = lock.lock().await.unwrap();
+        let mut second = pin!(lock.lock());
+        assert!(poll!(&mut second).is_pending(), "two are inside");
+        let left = outer.remaining();
+        let told = timeout(left + SOON, second).await.expect("it hears nothing of the loss");
+        assert!(matches!(told, Err(LockError::Lost { .. })), "{told:?}");
+        drop(first);
+    };
+    assert!(matches!(outer.run(inside).await, Err(LockError::Lost { .. })));
+}

@@ -1,0 +1,121 @@
+//! Locks that are kept for `at_least` although their process dies (`LockOptions::at_least`).
+
+use crate::support::kinds;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lock_runtime::{
+    DeclaredKind, Lease, LockClient, LockError, LockGuard, LockOptions, LockOptionsBuilder,
+    MemoryStore, Quorum, Store,
+};
+use lock_tests::RedisServer;
+use tokio::time::{Instant, sleep, timeout};
+
+const SOON: Duration = Duration::from_secs(10);
+
+/// All kinds, and several locks at once: of one store, and part by part.
+const KINDS: [&str; 8] =
+    ["mutex", "fair", "read", "write", "semaphore", "multi", "several fair", "several write"];
+
+async fn take(
+    client: &LockClient,
+    kind: &str,
+    name: &str,
+    options: LockOptions,
+) -> Result<LockGuard, LockError> {
+    let names = ["a", "b"].map(|part| format!("{name}-{part}"));
+    match kind {
+        "multi" => client.multi_lock(names).with(options).lock().await,
+        "several fair" => client.any_lock(DeclaredKind::Fair, names).with(options).lock().await,
+        "several write" => client.any_lock(DeclaredKind::Write, names).with(options).lock().await,
+        kind => kinds::take(client, kind, name, options).await,
+    }
+}
+
+fn at_least(at_least: Duration) -> LockOptionsBuilder {
+    LockOptions::builder().at_least(at_least)
+}
+
+/// Two clients of one store, as two processes would have them.
+fn in_memory() -> (LockClient, LockClient) {
+    let store = MemoryStore::new();
+    let client = |store| LockClient::builder().store(store).unwrap();
+    (client(store.peer()), client(store))
+}
+
+/// A client whose runtime ends with a lock taken and its guard forgotten: nobody renews or releases it, as when
+/// the process dies.
+async fn take_and_die(
+    client: impl AsyncFnOnce() -> LockClient + Send + 'static,
+    kind: &'static str,
+    options: LockOptions,
+) {
+    let dies = move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let client = client().await;
+            std::mem::forget(take(&client, kind, kind, options).await.unwrap());
+        });
+    };
+    tokio::task::spawn_blocking(dies).await.unwrap();
+}
+
+/// S-10: a process that dies before it lets go keeps its lock for `at_least`, if that is more than its lease.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_that_dies_early_keeps_it() {
+    let server = RedisServer::start().await;
+    let (in_memory, peer) = in_memory();
+    let servers: Vec<_> = (0..3).map(|_| MemoryStore::new()).collect();
+    let quorum = || {
+        let stores = servers.iter().map(|store| Arc::new(store.peer()) as Arc<dyn Store>);
+        Quorum::builder().without_restart_guard().stores(stores).unwrap().client().clone()
+    };
+    let lasting = Duration::from_millis(1500);
+    let lease = Lease::Watchdog(Duration::from_millis(300));
+    let options = at_least(lasting).lease(lease).build().unwrap();
+    let is_kept = async |place: &str, kind: &str, start: Instant, peer: LockClient| {
+        let rivals = if kind == "read" { "write" } else { kind };
+        let next = timeout(SOON, take(&peer, rivals, kind, LockOptions::default())).await;
+        let kept = start.elapsed();
+        next.unwrap_or_else(|_| panic!("{place}, {kind}: never free"))
+            .unwrap()
+            .release()
+            .await
+            .unwrap();
+        assert!(kept >= lasting, "{place}, {kind}: free after {kept:?}");
+    };
+    for kind in KINDS {
+        let start = Instant::now();
+        let client = in_memory.clone();
+        take_and_die(async || client, kind, options).await;
+        let url = server.url();
+        take_and_die(async move || LockClient::connect(&url).await.unwrap(), kind, options).await;
+        let other = LockClient::connect(&server.url()).await.unwrap();
+        tokio::join!(
+            is_kept("memory", kind, start, peer.clone()),
+            is_kept("redis", kind, start, other)
+        );
+    }
+    let (start, client) = (Instant::now(), quorum());
+    take_and_die(async || client, "mutex", options).await;
+    is_kept("quorum", "mutex", start, quorum()).await;
+}
+
+/// S-14: a hold whose lease is shorter than `at_least` is not handed on to a task that asks for that.
+#[tokio::test(start_paused = true)]
+async fn a_shorter_hold_is_not_handed_on() {
+    let (client, peer) = in_memory();
+    let outside = peer.mutex("short").lock().await.unwrap();
+    let line = |options| tokio::spawn(client.mutex("short").with(options).lock());
+    let first = line(LockOptions::default());
+    tokio::task::yield_now().await;
+    let long = Duration::from_secs(300);
+    let second = line(at_least(long).build().unwrap());
+    sleep(Duration::from_millis(50)).await;
+    outside.release().await.unwrap();
+    first.await.unwrap().unwrap().release().await.unwrap();
+    let second = second.await.unwrap().unwrap();
+    let left = peer.inspect("short").await.unwrap().remaining.unwrap();
+    assert!(left > long - Duration::from_secs(1), "the store keeps it for {left:?}");
+    drop(second);
+}

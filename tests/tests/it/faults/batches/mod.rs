@@ -1,0 +1,321 @@
+//! Many requests at once, which share scripts on their way to Redis.
+//!
+//! Where a test polls its futures by itself or in `join_all`, the first ones go out alone and all
+//! others meet in the next scripts: that is what makes it about batches.
+
+mod outages;
+
+use std::collections::BTreeSet;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use futures_util::future::{join, join_all};
+use futures_util::poll;
+use lock_runtime::{FencingToken, LockClient, LockError, LockGuard, LockOptions, StoreErrorKind};
+use lock_tests::{Proxy, RawClient, RedisServer, eventually};
+use tokio::time::{Instant, sleep, timeout};
+
+/// Well below the lease of 30 s.
+const SOON: Duration = Duration::from_secs(8);
+
+/// More than go out alone.
+const SEVERAL: usize = 24;
+
+type Locking = Pin<Box<dyn Future<Output = Result<LockGuard, LockError>> + Send>>;
+
+/// Number, time, duration, words, and who sent it.
+type SlowLogEntry = (u64, u64, u64, Vec<String>, String, String);
+
+fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+async fn world() -> (RedisServer, Proxy, LockClient) {
+    let server = RedisServer::start().await;
+    let proxy = Proxy::start(server.port()).await;
+    let client = LockClient::connect(&proxy.url()).await.unwrap();
+    // The server knows all scripts from here on.
+    release_all(lock_all(&client, SEVERAL).await.into_iter().map(Result::unwrap).collect()).await;
+    server.client().cmd(&["FLUSHALL"]).await;
+    (server, proxy, client)
+}
+
+fn name(number: usize) -> String {
+    format!("own:{number}")
+}
+
+fn locking(client: &LockClient, number: usize) -> Locking {
+    let mutex = client.mutex(name(number));
+    Box::pin(async move { mutex.lock().await })
+}
+
+async fn lock_all(client: &LockClient, count: usize) -> Vec<Result<LockGuard, LockError>> {
+    let all = join_all((0..count).map(|number| locking(client, number)));
+    timeout(SOON, all).await.expect("stuck")
+}
+
+async fn release_all(guards: Vec<LockGuard>) {
+    for outcome in
+        timeout(SOON, join_all(guards.into_iter().map(LockGuard::release))).await.unwrap()
+    {
+        outcome.unwrap();
+    }
+}
+
+fn store_kind(error: &LockError) -> Option<StoreErrorKind> {
+    match error {
+        LockError::Store(error) => Some(error.kind()),
+        _ => None,
+    }
+}
+
+async fn held(raw: &RawClient) -> Vec<String> {
+    let keys = raw.keys().await;
+    keys.into_iter().filter(|key| !key.starts_with("redisson_lock_token:")).collect()
+}
+
+async fn nothing_is_held(raw: &RawClient) {
+    eventually(SOON, "all is free", async || held(raw).await.is_empty()).await;
+}
+
+/// Asserts that the requests since the last call shared scripts.
+async fn were_batched(server: &RedisServer, requests: usize) {
+    let scripts = server.command_calls().await["evalsha"];
+    assert!(scripts * 2 <= requests as u64, "{scripts} scripts for {requests} requests");
+    server.reset_stats().await;
+}
+
+/// Scripts that may be under way before others queue.
+const PLACES: usize = 2;
+
+/// Waits for proof that no place is lost: as many as may be under way go out alone.
+async fn all_places_are_free(server: &RedisServer, client: &LockClient) {
+    let raw = server.client();
+    raw.cmd(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]).await;
+    eventually(SOON, "they go out alone", async || {
+        raw.cmd(&["SLOWLOG", "RESET"]).await;
+        let guards = lock_all(client, PLACES).await;
+        let log: Vec<SlowLogEntry> = raw.get(&["SLOWLOG", "GET", "128"]).await;
+        release_all(guards.into_iter().map(Result::unwrap).collect()).await;
+        // EVALSHA, hash, count, 2 keys, 4 arguments, the number of the request. In a batch, the number of
+        // the script as well.
+        let alone =
+            log.iter().filter(|(_, _, _, words, ..)| words[0] == "EVALSHA" && words.len() == 10);
+        alone.count() == PLACES
+    })
+    .await;
+}
+
+/// S-5, S-23: exclusive, held in the store, freed, and with growing tokens, in fewer scripts.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_locks_share_scripts() {
+    const TASKS: usize = 200;
+    let (server, proxy, client) = world().await;
+    let (raw, other) = (server.client(), LockClient::connect(&server.url()).await.unwrap());
+    proxy.delay(ms(3));
+    server.reset_stats().await;
+    let mut last = vec![FencingToken::new(0); TASKS];
+    for _ in 0..3 {
+        let tasks: Vec<_> = (0..TASKS).map(|n| tokio::spawn(locking(&client, n))).collect();
+        let mut guards = Vec::new();
+        for task in tasks {
+            guards.push(timeout(SOON, task).await.expect("stuck").unwrap().unwrap());
+        }
+        were_batched(&server, TASKS).await;
+        let mut owners = BTreeSet::new();
+        for (number, guard) in guards.iter().enumerate() {
+            let hash = raw.hgetall(&name(number)).await;
+            assert!(hash.values().eq(["1"]), "{hash:?}");
+            owners.extend(hash.into_keys());
+            assert!(guard.token() > last[number], "{:?} after {:?}", guard.token(), last[number]);
+            last[number] = guard.token();
+        }
+        assert_eq!(owners.len(), TASKS, "one owner has two locks");
+        for number in (0..TASKS).step_by(20) {
+            assert!(other.mutex(name(number)).try_lock().await.unwrap().is_none());
+        }
+        server.reset_stats().await;
+        let tasks: Vec<_> = guards.into_iter().map(|g| tokio::spawn(g.release())).collect();
+        for task in tasks {
+            timeout(SOON, task).await.expect("stuck").unwrap().unwrap();
+        }
+        were_batched(&server, TASKS).await;
+        assert_eq!(held(&raw).await, [""; 0]);
+    }
+}
+
+/// Whoever queues goes out when the first is answered, and not, taking and freeing, when overdue
+/// by a millisecond.
+#[tokio::test]
+async fn a_free_place_is_used_at_once() {
+    let server = RedisServer::start().await;
+    let client = LockClient::connect(&server.url()).await.unwrap();
+    let mut best = Duration::MAX;
+    eventually(SOON, "a round without delay", async || {
+        let start = Instant::now();
+        release_all(lock_all(&client, 5).await.into_iter().map(Result::unwrap).collect()).await;
+        best = best.min(start.elapsed());
+        best < ms(2)
+    })
+    .await;
+}
+
+/// S-32: what is wrong with one key is told to the one who asked for it, taking and freeing.
+#[tokio::test]
+async fn a_foreign_value_hurts_nobody_else() {
+    let (server, _proxy, client) = world().await;
+    let raw = server.client();
+    raw.cmd(&["SET", &name(15), "words"]).await;
+    server.reset_stats().await;
+    let mut guards = Vec::new();
+    for (number, outcome) in lock_all(&client, SEVERAL).await.into_iter().enumerate() {
+        match outcome {
+            Ok(guard) => guards.push((number, guard)),
+            Err(LockError::KeyCollision { .. }) if number == 15 => {}
+            Err(error) => panic!("{number}: {error:?}"),
+        }
+    }
+    assert_eq!(guards.len(), SEVERAL - 1);
+    were_batched(&server, SEVERAL).await;
+    raw.cmd(&["SET", &name(17), "words"]).await;
+    let release = async |(number, guard): (usize, LockGuard)| (number, guard.release().await);
+    for (number, outcome) in join_all(guards.into_iter().map(release)).await {
+        let lost = matches!(outcome, Err(LockError::Lost { .. }));
+        assert_eq!(lost, number == 17, "{number}: {outcome:?}");
+        assert!(lost || outcome.is_ok(), "{number}: {outcome:?}");
+    }
+    assert_eq!(held(&raw).await, [name(15), name(17)]);
+}
+
+/// S-33: a key that the user may not touch, which the server refuses the whole script for.
+#[tokio::test]
+async fn a_forbidden_key_hurts_nobody_else() {
+    let (server, _proxy, _) = world().await;
+    let rules = ["ACL", "SETUSER", "app", "on", ">pw", "~own:*", "~redisson_lock_token:{own:*"];
+    server.client().cmd(&[&rules[..], &["&*", "+@all"]].concat()).await;
+    let url = format!("redis://app:pw@127.0.0.1:{}", server.port());
+    let client = LockClient::connect(&url).await.unwrap();
+    let forbidden = client.mutex("forbidden");
+    let first = lock_all(&client, PLACES);
+    let mut others: Vec<_> = (PLACES..SEVERAL).map(|number| locking(&client, number)).collect();
+    others.insert(8, Box::pin(async move { forbidden.lock().await }));
+    let (first, mut others) = join(first, join_all(others)).await;
+    let error = others.remove(8).unwrap_err();
+    assert_eq!(store_kind(&error), Some(StoreErrorKind::Denied), "{error:?}");
+    release_all(first.into_iter().chain(others).map(Result::unwrap).collect()).await;
+}
+
+/// S-20, S-21: acquires and guards dropped at any moment leave nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn drops_at_any_moment_leave_nothing() {
+    let (server, proxy, client) = world().await;
+    proxy.delay(ms(1));
+    let dropped = Arc::new(AtomicUsize::new(0));
+    let tasks: Vec<_> = (0..100)
+        .map(|number| {
+            let (client, dropped) = (client.clone(), Arc::clone(&dropped));
+            tokio::spawn(async move {
+                for round in 0..20 {
+                    let limit = Duration::from_micros(fastrand::u64(0..25_000));
+                    match timeout(limit, locking(&client, number)).await {
+                        Ok(guard) if round % 2 == 0 => drop(guard.unwrap()),
+                        Ok(guard) => drop(timeout(limit, guard.unwrap().release()).await),
+                        Err(_) => drop(dropped.fetch_add(1, Ordering::Relaxed)),
+                    }
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        timeout(SOON * 2, task).await.expect("stuck").unwrap();
+    }
+    let dropped = dropped.load(Ordering::Relaxed);
+    assert!((50..1_980).contains(&dropped), "{dropped} of 2000 dropped: says little");
+    nothing_is_held(&server.client()).await;
+}
+
+/// S-21: a request whose caller has gone is not sent when its turn comes.
+#[tokio::test]
+async fn a_dropped_request_that_queued_is_not_sent() {
+    let (server, _proxy, client) = world().await;
+    let mut all: Vec<_> = (0..SEVERAL).map(|number| locking(&client, number)).collect();
+    for locking in &mut all {
+        // Nothing that queued can have gone out before this task waits.
+        assert!(poll!(locking.as_mut()).is_pending());
+    }
+    all.truncate(PLACES);
+    let guards = timeout(SOON, join_all(all)).await.expect("stuck");
+    release_all(guards.into_iter().map(Result::unwrap).collect()).await;
+    assert!(client.shutdown(SOON).await.is_clean());
+    let raw = server.client();
+    assert_eq!(held(&raw).await, [""; 0]);
+    for number in PLACES..SEVERAL {
+        let counter = format!("redisson_lock_token:{{{}}}", name(number));
+        assert!(!raw.exists(&counter).await, "{number} was asked for");
+    }
+}
+
+/// Futures that nobody polls, which cannot say that their answers have come.
+#[tokio::test]
+async fn futures_that_rest_hold_nobody_up() {
+    let (server, _proxy, client) = world().await;
+    let mut resting: Vec<_> = (0..8).map(|number| locking(&client, number)).collect();
+    for locking in &mut resting {
+        assert!(poll!(locking.as_mut()).is_pending());
+    }
+    for number in 8..12 {
+        let guard = timeout(ms(700), locking(&client, number)).await.expect("held up");
+        guard.unwrap().release().await.unwrap();
+    }
+    drop(resting);
+    all_places_are_free(&server, &client).await;
+}
+
+/// S-33: NOSCRIPT at any moment is healed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn flushed_scripts_cost_nobody_a_lock() {
+    let (server, _proxy, client) = world().await;
+    let raw = server.client();
+    let done = AtomicBool::new(false);
+    let flush = async {
+        while !done.load(Ordering::Relaxed) {
+            raw.cmd(&["SCRIPT", "FLUSH"]).await;
+            sleep(ms(fastrand::u64(0..6))).await;
+        }
+    };
+    let work = async {
+        for _ in 0..50 {
+            raw.cmd(&["SCRIPT", "FLUSH"]).await;
+            let guards = lock_all(&client, SEVERAL).await;
+            release_all(guards.into_iter().map(Result::unwrap).collect()).await;
+        }
+        done.store(true, Ordering::Relaxed);
+    };
+    join(flush, work).await;
+    assert_eq!(held(&raw).await, [""; 0]);
+}
+
+/// S-19: out of memory, those that take are told so, and those that free in the same script
+/// neither fail nor hide it.
+#[tokio::test]
+async fn out_of_memory_is_told_beside_releases() {
+    let (server, _proxy, client) = world().await;
+    let raw = server.client();
+    for _ in 0..5 {
+        let guards: Vec<_> =
+            lock_all(&client, SEVERAL).await.into_iter().map(Result::unwrap).collect();
+        raw.cmd(&["CONFIG", "SET", "maxmemory", "1"]).await;
+        server.reset_stats().await;
+        let takes = join_all((0..SEVERAL).map(|number| locking(&client, 100 + number)));
+        let (_, outcomes) = timeout(SOON, join(release_all(guards), takes)).await.expect("stuck");
+        were_batched(&server, 2 * SEVERAL).await;
+        for outcome in outcomes {
+            let error = outcome.unwrap_err();
+            assert_eq!(store_kind(&error), Some(StoreErrorKind::OutOfMemory), "{error:?}");
+        }
+        assert_eq!(held(&raw).await, [""; 0]);
+        raw.cmd(&["CONFIG", "SET", "maxmemory", "0"]).await;
+    }
+}

@@ -1,0 +1,307 @@
+//! Several locks as one (S-28) where replies are lost, parts go, and holds lie inside each other.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use lock_runtime::store::{
+    AcquireReply, AcquireRequest, CountRequest, Ownership, ReleaseReply, ReleaseRequest,
+    RenewRequest, StoreFuture, Subscription, Target,
+};
+use lock_runtime::{
+    Clock, Lease, LockClient, LockError, LockKind, LockOptions, LossCause, MemoryStore, MultiLock,
+    MultiMember, Store, StoreError, StoreErrorKind,
+};
+use lock_tests::{Proxy, RedisServer, eventually};
+use tokio::time::{Instant, timeout};
+
+const SOON: Duration = Duration::from_secs(10);
+
+fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+fn watched(lease: Duration) -> LockOptions {
+    LockOptions::builder().lease(Lease::Watchdog(lease)).build().unwrap()
+}
+
+fn some(permits: u32) -> NonZeroU32 {
+    NonZeroU32::new(permits).unwrap()
+}
+
+/// Two servers behind proxies, and a client of each that puts up with a lot.
+struct World {
+    servers: [RedisServer; 2],
+    proxies: [Proxy; 2],
+    clients: [LockClient; 2],
+}
+
+impl World {
+    async fn new() -> Self {
+        let servers = [RedisServer::start().await, RedisServer::start().await];
+        let ports = servers.each_ref().map(RedisServer::port);
+        let proxies = [Proxy::start(ports[0]).await, Proxy::start(ports[1]).await];
+        let client = async |proxy: &Proxy| {
+            let builder = LockClient::builder().command_timeout(ms(300)).store_patience(3 * SOON);
+            builder.connect(&proxy.url()).await.unwrap()
+        };
+        let clients = [client(&proxies[0]).await, client(&proxies[1]).await];
+        Self { servers, proxies, clients }
+    }
+
+    /// The mutex `a` on the one server and `b` on the other, as one.
+    fn both(&self) -> MultiLock {
+        let [one, two] = &self.clients;
+        MultiLock::of([one.mutex("a").into(), two.mutex("b").into()])
+    }
+
+    async fn held(&self) -> [bool; 2] {
+        let [one, two] = self.servers.each_ref().map(RedisServer::client);
+        [one.exists("a").await, two.exists("b").await]
+    }
+}
+
+/// S-21, S-28: a reply is lost, and before the next question somebody else has one of the names: the
+/// other is given back and not kept while waiting.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn several_names_keep_nothing_after_a_lost_reply() {
+    let world = World::new().await;
+    let (proxy, raw) = (&world.proxies[0], world.servers[0].client());
+    let names = world.clients[0].multi_lock(["m1", "m2"]);
+    names.lock().await.unwrap().release().await.unwrap();
+    proxy.drop_next_reply_to("redisson_lock_token:{m1}");
+    proxy.refuse();
+    let waiter = tokio::spawn(async move { names.lock().await });
+    eventually(SOON, "taken, unknown to us", async || {
+        proxy.replies_dropped() == 1 && raw.exists("m1").await && raw.exists("m2").await
+    })
+    .await;
+    raw.del("m2").await;
+    raw.cmd(&["HSET", "m2", "somebody:1", "1"]).await;
+    raw.cmd(&["PEXPIRE", "m2", "60000"]).await;
+    proxy.pass();
+    eventually(SOON, "the other is given back", async || !raw.exists("m1").await).await;
+    assert!(!waiter.is_finished());
+    raw.del("m2").await;
+    raw.cmd(&["PUBLISH", "redisson_lock__channel:{m2}", "0"]).await;
+    let guard = timeout(SOON, waiter).await.expect("never had").unwrap().unwrap();
+    guard.release().await.unwrap();
+}
+
+/// S-21, S-28: the same over two servers, where the part of the lost reply could not be given back at
+/// once and the other has been taken by somebody else.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_servers_keep_nothing_after_a_lost_reply() {
+    let world = World::new().await;
+    let held = world.clients[1].mutex("b").lock().await.unwrap();
+    let both = world.both();
+    let waiter = tokio::spawn(async move { both.lock().await });
+    world.servers[1].wait_for_subscribers("redisson_lock__channel:{b}", 1).await;
+    // From here on `b` is asked first, since it refused last.
+    let proxy = &world.proxies[0];
+    proxy.drop_next_reply_to("redisson_lock_token:{a}");
+    proxy.refuse();
+    held.release().await.unwrap();
+    eventually(SOON, "`a` is taken, unknown to us", async || {
+        proxy.replies_dropped() == 1 && world.held().await[0]
+    })
+    .await;
+    let other = LockClient::connect(&world.servers[1].url()).await.unwrap();
+    let held = timeout(SOON, other.mutex("b").lock()).await.expect("kept").unwrap();
+    world.servers[1].reset_stats().await;
+    let refused = async || world.servers[1].command_calls().await.contains_key("evalsha");
+    eventually(SOON, "what failed is over, and `b` is asked for again", refused).await;
+    proxy.pass();
+    eventually(SOON, "`a` is given back", async || !world.held().await[0]).await;
+    assert!(!waiter.is_finished());
+    held.release().await.unwrap();
+    let guard = timeout(SOON, waiter).await.expect("never had").unwrap().unwrap();
+    guard.release().await.unwrap();
+    assert_eq!(world.held().await, [false, false]);
+}
+
+/// S-12, S-19: a part that is not ours any more makes the release a loss, also when the answer of the
+/// other was lost and it is asked again; the other is free.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_says_that_a_part_was_gone() {
+    let world = World::new().await;
+    for lost_reply in [false, true] {
+        let guard = world.both().lock().await.unwrap();
+        assert_eq!(world.held().await, [true, true]);
+        world.servers[1].client().del("b").await;
+        if lost_reply {
+            world.proxies[0].drop_next_reply_to("redisson_lock__channel:{a}");
+        }
+        let error = guard.release().await.unwrap_err();
+        let not_owner = LossCause::NotOwner;
+        assert!(
+            matches!(error, LockError::Lost { cause, .. } if cause == not_owner),
+            "lost reply: {lost_reply}: {error:?}"
+        );
+        assert_eq!(world.proxies[0].replies_dropped(), usize::from(lost_reply));
+        assert_eq!(world.held().await, [false, false]);
+    }
+    // And when all were ours, one lost answer is no loss.
+    let guard = world.both().lock().await.unwrap();
+    world.proxies[0].drop_next_reply_to("redisson_lock__channel:{a}");
+    guard.release().await.unwrap();
+    assert_eq!(world.held().await, [false, false]);
+}
+
+/// A store in memory that renews but may be unable to release.
+#[derive(Debug, Clone)]
+struct Sticky {
+    inner: MemoryStore,
+    renewals: Arc<AtomicUsize>,
+    sticks: Arc<AtomicBool>,
+}
+
+impl Store for Sticky {
+    fn acquire(&self, request: AcquireRequest) -> StoreFuture<'_, AcquireReply> {
+        self.inner.acquire(request)
+    }
+
+    fn renew(
+        &self,
+        requests: Vec<RenewRequest>,
+        timeout: Duration,
+    ) -> StoreFuture<'_, Vec<Ownership>> {
+        self.renewals.fetch_add(1, Ordering::SeqCst);
+        self.inner.renew(requests, timeout)
+    }
+
+    fn release(&self, request: ReleaseRequest) -> StoreFuture<'_, ReleaseReply> {
+        if !self.sticks.load(Ordering::SeqCst) {
+            return self.inner.release(request);
+        }
+        let error = StoreError::new(StoreErrorKind::NotReady, "it sticks");
+        Box::pin(std::future::ready(Err(error)))
+    }
+
+    fn show_counts(&self, requests: Vec<CountRequest>, timeout: Duration) -> StoreFuture<'_, ()> {
+        self.inner.show_counts(requests, timeout)
+    }
+
+    fn subscribe(&self, target: &Arc<Target>, timeout: Duration) -> StoreFuture<'_, Subscription> {
+        self.inner.subscribe(target, timeout)
+    }
+
+    fn clock(&self) -> Clock {
+        self.inner.clock()
+    }
+}
+
+/// S-28: whether released or dropped, the parts that can be are given back at once, and the one that
+/// cannot is not renewed any more: it ends with its lease.
+#[tokio::test(start_paused = true)]
+async fn a_part_that_cannot_be_released_is_not_renewed() {
+    let (lease, good, sticky) = (ms(900), MemoryStore::new(), MemoryStore::new());
+    let sticky = Sticky { inner: sticky, renewals: Arc::default(), sticks: Arc::default() };
+    let build = || LockClient::builder().command_timeout(ms(50));
+    let one = build().store(good.peer()).unwrap();
+    let two = build().store(sticky.clone()).unwrap();
+    let both = MultiLock::of([one.mutex("a").into(), two.mutex("b").into()]);
+    for drops in [false, true] {
+        sticky.sticks.store(false, Ordering::SeqCst);
+        let guard = both.clone().with(watched(lease)).lock().await.unwrap();
+        let before = sticky.renewals.load(Ordering::SeqCst);
+        eventually(SOON, "renewed", async || sticky.renewals.load(Ordering::SeqCst) > before + 1)
+            .await;
+        sticky.sticks.store(true, Ordering::SeqCst);
+        let (start, renewals) = (Instant::now(), sticky.renewals.load(Ordering::SeqCst));
+        let release = async move {
+            match drops {
+                true => drop(guard),
+                false => drop(guard.release().await.unwrap_err()),
+            }
+        };
+        let release = tokio::spawn(release);
+        eventually(ms(20), "the other is free", async || good.holders("a").0.is_empty()).await;
+        eventually(SOON, "it ends", async || sticky.inner.holders("b").0.is_empty()).await;
+        assert!(start.elapsed() <= lease + ms(20), "drops: {drops}: {:?}", start.elapsed());
+        assert_eq!(sticky.renewals.load(Ordering::SeqCst), renewals, "drops: {drops}");
+        release.await.unwrap();
+    }
+}
+
+/// S-6, S-30: permits are counted, so several locks with permits among them are no re-entry.
+#[tokio::test(start_paused = true)]
+async fn permits_inside_permits_are_more_permits() {
+    let client = LockClient::in_memory();
+    let [stock, desks] = ["stock", "desks"].map(|name| client.semaphore(name, some(2)));
+    let pair = MultiLock::of([stock.clone().into(), desks.clone().into()]);
+    let outer = pair.lock().await.unwrap();
+    let inside = async {
+        let inner = pair.try_lock().await.unwrap().expect("there are two of each");
+        assert!(inner.token() > outer.token());
+        assert!(pair.try_lock().await.unwrap().is_none(), "three of two");
+        assert!(stock.try_acquire().await.unwrap().is_none());
+        inner.release().await.unwrap();
+        let permit = stock.try_acquire().await.unwrap().expect("one is left");
+        assert!(stock.try_acquire().await.unwrap().is_none());
+        permit.release().await.unwrap();
+    };
+    outer.run(inside).await.unwrap();
+    outer.release().await.unwrap();
+    // With a mutex among them the inner one would wait for the outer, and says so.
+    let mixed = MultiLock::of([client.mutex("m").into(), stock.clone().into()]);
+    let outer = mixed.lock().await.unwrap();
+    let inner = outer.run(mixed.lock()).await.unwrap();
+    assert!(matches!(inner, Err(LockError::WouldDeadlock { .. })), "{inner:?}");
+    let nested = outer.run(client.mutex("m").lock()).await.unwrap().unwrap();
+    assert_eq!(nested.token(), outer.token());
+    drop(nested);
+    outer.release().await.unwrap();
+}
+
+/// S-32: the same permits twice are once; others of the same semaphore are a mistake.
+#[tokio::test(start_paused = true)]
+async fn differing_permits_of_one_semaphore_are_refused() {
+    let client = LockClient::in_memory();
+    let of =
+        |limit, permits| MultiMember::permits(&client.semaphore("s", some(limit)), some(permits));
+    for (other, says) in [(of(3, 2), "2 of 3 permits"), (of(4, 1), "1 of 4 permits")] {
+        let wrong = MultiLock::of([client.mutex("m").into(), of(3, 1), other]);
+        let error = wrong.lock().await.unwrap_err();
+        assert!(matches!(error, LockError::InvalidOptions(_)), "{error:?}");
+        let sentence = error.to_string();
+        assert!(sentence.contains("1 of 3 permits") && sentence.contains(says), "{sentence}");
+    }
+    let once = MultiLock::of([of(3, 2), client.mutex("m").into(), of(3, 2)]);
+    let guard = once.lock().await.unwrap();
+    let left = client.semaphore("s", some(3));
+    let permit = left.try_acquire().await.unwrap().expect("two of three are taken");
+    assert!(left.try_acquire().await.unwrap().is_none());
+    drop((permit, guard));
+}
+
+/// S-9: what a client holds together with others is among what it holds, and late when it is late.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_client_knows_of_the_joint_lock() {
+    let world = World::new().await;
+    let lease = ms(3_000);
+    let guard = world.both().with(watched(lease)).lock().await.unwrap();
+    for client in &world.clients {
+        let held = client.held();
+        let [info] = &held[..] else { panic!("{held:?}") };
+        assert_eq!((info.key.as_str(), info.kind), ("a + b", LockKind::Multi));
+        assert_eq!(info.token, guard.token());
+        assert!(client.health().is_healthy());
+    }
+    world.proxies[1].stall();
+    for client in &world.clients {
+        eventually(lease, "it is late", async || !client.health().is_healthy()).await;
+        let health = client.health();
+        assert!(health.last_renewal_failed, "{health:?}");
+        assert_eq!(health.late[0].token, guard.token());
+    }
+    world.proxies[1].pass();
+    let good = async || world.clients.iter().all(|client| client.health().is_healthy());
+    eventually(guard.remaining(), "it is well again", good).await;
+    assert!(!guard.is_lost());
+    guard.release().await.unwrap();
+    for client in &world.clients {
+        assert_eq!(client.held(), []);
+    }
+}

@@ -1,0 +1,154 @@
+//! Answers that arrive on a connection after it has been given up: none of them counts, however the
+//! connection came to its end (S-8, S-21).
+//!
+//! The address stays and the server behind it changes, as where a load balancer or a name leads to whichever is
+//! the master. What the old server grants late, the new one knows nothing of.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lock_runtime::store::{AcquireRequest, OwnerId, Target, client_id};
+use lock_runtime::{Lease, LockClient, LockKey, LockOptions, RedisStore, Store, StoreErrorKind};
+use lock_tests::{Proxy, RedisServer, eventually};
+use tokio::time::{sleep, timeout};
+
+use crate::support::kinds::{KINDS, take_named};
+
+const SOON: Duration = Duration::from_secs(20);
+
+/// How long an answer takes that is to be late.
+const LATE: Duration = Duration::from_millis(600);
+
+struct World {
+    old: RedisServer,
+    new: RedisServer,
+    proxy: Proxy,
+}
+
+impl World {
+    async fn new() -> Self {
+        let (old, new) = tokio::join!(RedisServer::start(), RedisServer::start());
+        let proxy = Proxy::start(old.port()).await;
+        Self { old, new, proxy }
+    }
+
+    /// A client of which no call gives up by itself.
+    async fn client(&self) -> LockClient {
+        let builder = LockClient::builder().command_timeout(SOON).store_patience(SOON * 2);
+        let client = builder.connect(&self.proxy.url()).await.unwrap();
+        client.mutex("warm").lock().await.unwrap().release().await.unwrap();
+        client
+    }
+}
+
+fn options() -> LockOptions {
+    LockOptions::builder().lease(Lease::Watchdog(SOON * 2)).build().unwrap()
+}
+
+/// The server is silent, a short call finds that out, and the sign of life that is asked for then
+/// does not come. Calls that would wait for longer are asked again at once, of the new server.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_a_silent_ping() {
+    let world = World::new().await;
+    let client = world.client().await;
+    world.old.pause();
+    let takes = KINDS.map(|(kind, _)| {
+        let client = client.clone();
+        tokio::spawn(async move { take_named(&client, kind, options()).await })
+    });
+    world.proxy.retarget(world.new.port());
+    let short = LockOptions::builder().wait(Duration::from_millis(50)).build().unwrap();
+    client.mutex("short").with(short).lock().await.unwrap_err();
+    // As long as a sign of life may take, and a while.
+    sleep(Duration::from_millis(1_500)).await;
+    world.old.resume();
+    for ((kind, _), taken) in KINDS.iter().zip(takes) {
+        let guard = timeout(SOON / 2, taken).await.expect("waits for the old one").unwrap();
+        let guard = guard.unwrap();
+        assert!(world.new.client().exists(kind).await, "{kind}: granted by the old server");
+        guard.release().await.unwrap();
+    }
+}
+
+/// The same with many requests in few scripts.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_a_silent_ping_in_batches() {
+    let world = World::new().await;
+    let client = world.client().await;
+    world.old.pause();
+    let take = |number: usize| {
+        let (client, name) = (client.clone(), format!("many:{number}"));
+        tokio::spawn(async move { client.mutex(name).with(options()).lock().await })
+    };
+    let takes: Vec<_> = (0..100).map(take).collect();
+    world.proxy.retarget(world.new.port());
+    let short = LockOptions::builder().wait(Duration::from_millis(50)).build().unwrap();
+    client.mutex("short").with(short).lock().await.unwrap_err();
+    sleep(Duration::from_millis(1_500)).await;
+    world.old.resume();
+    for (number, taken) in takes.into_iter().enumerate() {
+        let guard = timeout(SOON / 2, taken).await.expect("waits for the old one").unwrap();
+        let _guard = guard.unwrap();
+        let name = format!("many:{number}");
+        assert!(world.new.client().exists(&name).await, "{name}: granted by the old server");
+    }
+}
+
+/// The server says that it is a replica by now, and a grant of it is on its way behind that.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_readonly() {
+    let world = World::new().await;
+    let (client, old) = (world.client().await, world.old.client());
+    old.cmd(&["REPLICAOF", "127.0.0.1", "1"]).await;
+    world.proxy.retarget(world.new.port());
+    world.proxy.delay_replies(LATE);
+    let refused = tokio::spawn(client.mutex("refused").with(options()).lock());
+    let errors = async || {
+        let stats: String = old.get(&["INFO", "errorstats"]).await;
+        stats.contains("errorstat_READONLY")
+    };
+    eventually(SOON, "it has refused", errors).await;
+    old.cmd(&["REPLICAOF", "NO", "ONE"]).await;
+    let late = tokio::spawn(client.mutex("late").with(options()).lock());
+    eventually(SOON, "it has granted", async || old.exists("late").await).await;
+    assert!(!refused.is_finished() && !late.is_finished(), "nothing was on its way");
+    for (name, taken) in [("refused", refused), ("late", late)] {
+        let guard = timeout(SOON, taken).await.expect("hung").unwrap().unwrap();
+        assert!(world.new.client().exists(name).await, "{name}: granted by the old server");
+        world.proxy.pass();
+        guard.release().await.unwrap();
+    }
+}
+
+/// The store is closed while a grant is on its way; also on the connection for locks that replicas have to
+/// know of.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_the_end_of_the_store() {
+    let replicated = LockOptions::builder().replicas(1, SOON).build().unwrap().replicas();
+    for replicas in [None, replicated] {
+        let server = RedisServer::start().await;
+        let proxy = Proxy::start(server.port()).await;
+        let store = Arc::new(RedisStore::connect(&proxy.url()).await.unwrap());
+        let target = Target::mutex(LockKey::new("closed").unwrap()).with_replicas(replicas);
+        let request = AcquireRequest {
+            target: Arc::new(target),
+            owner: OwnerId::new(&client_id(), 1, 1),
+            lease: SOON,
+            tokens: 1,
+            place: None,
+            joins: false,
+            timeout: SOON,
+        };
+        let late = tokio::spawn({
+            let store = Arc::clone(&store);
+            proxy.delay_replies(LATE);
+            async move { store.acquire(request).await }
+        });
+        let granted = async || server.client().exists("closed").await;
+        eventually(SOON, "it has granted", granted).await;
+        store.close();
+        let answer = timeout(SOON / 2, late).await.expect("hung").unwrap();
+        let error = answer.expect_err("a closed store grants");
+        assert_eq!(error.kind(), StoreErrorKind::OutcomeUnknown, "{error:?}");
+    }
+}

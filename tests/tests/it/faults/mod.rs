@@ -1,0 +1,20 @@
+//! Servers and networks that fail, and what the locks make of it.
+
+mod at_least_crashes;
+mod batches;
+mod counters;
+mod joint;
+mod late_answers;
+mod no_runtime;
+mod outages;
+mod patience;
+mod quorum;
+mod reconnects;
+mod redis;
+mod runtime_end;
+mod scripted_store;
+mod slow_store;
+mod states;
+mod store_messages;
+mod swallowed_replies;
+mod wire;

@@ -1,0 +1,239 @@
+//! What a store that comes and goes does to holds, waiters and the connection.
+
+use std::time::Duration;
+
+use lock_runtime::{Lease, LockClient, LockError, LockOptions, StoreErrorKind};
+use lock_tests::{Proxy, RedisServer, Ttl, eventually};
+use tokio::time::{Instant, sleep, timeout};
+
+const SOON: Duration = Duration::from_secs(10);
+
+fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// S-12: a hold that was lost is not reported as released because the first attempt to release it
+/// was not even sent.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_that_was_not_sent_explains_nothing() {
+    let server = RedisServer::start().await;
+    let proxy = Proxy::start(server.port()).await;
+    let builder = LockClient::builder().command_timeout(ms(200));
+    let client = builder.connect(&proxy.url()).await.unwrap();
+    let other = LockClient::connect(&server.url()).await.unwrap();
+    let guard = client.mutex("k").lock().await.unwrap();
+    proxy.refuse();
+    proxy.reset_all();
+    // Once this end knows that there is no connection, a release is not sent at all.
+    eventually(SOON, "the reset is noticed", async || {
+        client.mutex("probe").try_lock().await.is_err_and(|error| {
+            let LockError::Store(error) = error else { return false };
+            error.kind() == StoreErrorKind::Unavailable
+        })
+    })
+    .await;
+    server.client().cmd(&["FLUSHALL"]).await;
+    let successor = other.mutex("k").lock().await.unwrap();
+    let release = tokio::spawn(guard.release());
+    // The first attempt has found no connection by then.
+    sleep(ms(500)).await;
+    proxy.pass();
+    let outcome = timeout(SOON, release).await.expect("hung").unwrap();
+    assert!(matches!(outcome, Err(LockError::Lost { .. })), "{outcome:?}");
+    assert!(!successor.is_lost());
+    successor.release().await.unwrap();
+}
+
+/// Never a lock without an end: not even for a user who may set a hash but no expiry.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_missing_permission_leaves_no_lock_behind() {
+    let server = RedisServer::start().await;
+    let raw = server.client();
+    raw.cmd(&["ACL", "SETUSER", "half", "on", ">pw", "~*", "&*", "+@all", "-pexpire"]).await;
+    let url = format!("redis://half:pw@127.0.0.1:{}", server.port());
+    let client = LockClient::connect(&url).await.unwrap();
+    let error = client.mutex("acl").lock().await.unwrap_err();
+    assert!(
+        matches!(&error, LockError::Store(error) if error.kind() == StoreErrorKind::Denied),
+        "{error:?}"
+    );
+    assert_eq!(raw.pttl("acl").await, Ttl::Missing);
+}
+
+/// S-21: an acquire that takes effect late, after the hold that followed it was given back by a
+/// drop, is undone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_late_acquire_is_undone_after_a_drop() {
+    let server = RedisServer::start().await;
+    let proxy = Proxy::start(server.port()).await;
+    let builder = LockClient::builder().command_timeout(ms(300));
+    let client = builder.connect(&proxy.url()).await.unwrap();
+    client.mutex("warm").lock().await.unwrap().release().await.unwrap();
+    // Sent twice: once now, and once as if a dead connection delivered it late.
+    proxy.drop_next_reply_to("tardy");
+    let guard = timeout(SOON, client.mutex("tardy").lock()).await.expect("hung").unwrap();
+    let owner = server.client().hgetall("tardy").await.into_keys().next().expect("held");
+    drop(guard);
+    let raw = server.client();
+    eventually(SOON, "it is free", async || !raw.exists("tardy").await).await;
+    raw.cmd(&["HSET", "tardy", &owner, "1"]).await;
+    raw.cmd(&["PEXPIRE", "tardy", "30000"]).await;
+    eventually(ms(2_000), "the late one is undone", async || !raw.exists("tardy").await).await;
+}
+
+/// S-33: each waiter has its own patience, not one after the other, and none is told "busy".
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_whole_line_loses_its_patience_together() {
+    let server = RedisServer::start().await;
+    let builder = LockClient::builder().store_patience(ms(1_000)).command_timeout(ms(400));
+    let client = builder.connect(&server.url()).await.unwrap();
+    server.kill();
+    let start = Instant::now();
+    let bounded = LockOptions::builder().wait(ms(700)).build().unwrap();
+    let tasks: Vec<_> = (0..8)
+        .map(|number| {
+            let options = if number % 2 == 0 { LockOptions::default() } else { bounded };
+            let mutex = client.mutex("line").with(options);
+            tokio::spawn(async move { mutex.lock().await.map(drop) })
+        })
+        .collect();
+    for task in tasks {
+        let outcome = timeout(SOON, task).await.expect("waits on").unwrap();
+        assert!(matches!(outcome, Err(LockError::Store(_))), "{outcome:?}");
+    }
+    let took = start.elapsed();
+    assert!(took < ms(3_000), "one after the other: {took:?}");
+}
+
+/// S-33: a password that was changed is told at once, and forgiven as soon as it is right again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_changed_password_is_a_clear_error() {
+    let server = RedisServer::start().await;
+    let raw = server.client();
+    raw.cmd(&["ACL", "SETUSER", "app", "on", ">old", "~*", "&*", "+@all"]).await;
+    let url = format!("redis://app:old@127.0.0.1:{}", server.port());
+    let client = LockClient::connect(&url).await.unwrap();
+    raw.cmd(&["ACL", "SETUSER", "app", "resetpass", ">new"]).await;
+    raw.cmd(&["CLIENT", "KILL", "USER", "app"]).await;
+    let denied = |error: &LockError| matches!(error, LockError::Store(error) if error.kind() == StoreErrorKind::Denied);
+    eventually(SOON, "the refusal is told", async || {
+        client.mutex("pw").try_lock().await.is_err_and(|error| denied(&error))
+    })
+    .await;
+    let start = Instant::now();
+    assert!(denied(&client.mutex("pw").lock().await.unwrap_err()));
+    assert!(start.elapsed() < ms(1_500), "told after {:?}", start.elapsed());
+    raw.cmd(&["ACL", "SETUSER", "app", "resetpass", ">old"]).await;
+    eventually(SOON, "it works again", async || client.mutex("pw").try_lock().await.is_ok()).await;
+}
+
+/// S-15: whoever waits is woken once after a reconnect, because a notice may have been missed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reconnect_wakes_whoever_waits() {
+    let server = RedisServer::start().await;
+    let proxy = Proxy::start(server.port()).await;
+    let builder = LockClient::builder().poll_cap(Duration::from_secs(60));
+    let client = builder.connect(&proxy.url()).await.unwrap();
+    let holder = LockClient::connect(&server.url()).await.unwrap();
+    let options = LockOptions::builder().lease(Lease::Watchdog(ms(60_000))).build().unwrap();
+    let guard = holder.mutex("gap").with(options).lock().await.unwrap();
+    let mutex = client.mutex("gap");
+    let waiter = tokio::spawn(async move { mutex.lock().await });
+    let channel = "redisson_lock__channel:{gap}";
+    eventually(SOON, "it listens", async || server.pubsub_numsub(channel).await > 0).await;
+    // Past the second try, which follows the subscription.
+    sleep(ms(100)).await;
+    proxy.refuse();
+    proxy.reset_all();
+    eventually(SOON, "it is deaf", async || server.pubsub_numsub(channel).await == 0).await;
+    guard.release().await.unwrap();
+    proxy.pass();
+    timeout(SOON, waiter).await.expect("not woken").unwrap().unwrap().release().await.unwrap();
+}
+
+/// A black hole is replaced by a new connection however many subscriptions have gone stale.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stale_subscriptions_do_not_delay_a_reconnect() {
+    let server = RedisServer::start().await;
+    let proxy = Proxy::start(server.port()).await;
+    let client = LockClient::connect(&proxy.url()).await.unwrap();
+    let holder = LockClient::connect(&server.url()).await.unwrap();
+    let brief = LockOptions::builder().wait(ms(20)).build().unwrap();
+    for number in 0..30 {
+        let name = format!("stale:{number}");
+        let _held = holder.mutex(&name).lock().await.unwrap();
+        client.mutex(&name).with(brief).lock().await.unwrap_err();
+    }
+    let options = LockOptions::builder().lease(Lease::Watchdog(ms(12_000))).build().unwrap();
+    let guard = client.mutex("kept").with(options).lock().await.unwrap();
+    let accepted = proxy.accepted();
+    proxy.black_hole();
+    sleep(ms(2_500)).await;
+    eventually(ms(5_000), "it connects anew", async || proxy.accepted() > accepted).await;
+    proxy.pass();
+    eventually(ms(8_000), "it works again", async || client.mutex("x").try_lock().await.is_ok())
+        .await;
+    assert!(!guard.is_lost(), "the outage was shorter than the lease");
+    guard.release().await.unwrap();
+}
+
+/// S-20: a shutdown with an acquire under way waits for its end and leaves nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn shutdown_waits_for_what_is_under_way() {
+    let server = RedisServer::start().await;
+    let proxy = Proxy::start(server.port()).await;
+    let client = LockClient::connect(&proxy.url()).await.unwrap();
+    client.mutex("warm").lock().await.unwrap().release().await.unwrap();
+    proxy.delay_replies(ms(300));
+    let mutex = client.mutex("under-way");
+    let acquire = tokio::spawn(async move { mutex.lock().await.map(drop) });
+    let raw = server.client();
+    eventually(SOON, "it was granted", async || raw.exists("under-way").await).await;
+    assert!(client.shutdown(SOON).await.is_clean());
+    assert!(!raw.exists("under-way").await, "called clean, and left a lock");
+    assert!(matches!(acquire.await.unwrap(), Err(LockError::Closed)));
+}
+
+/// A client that outlives the runtime of its first use goes on working, and so do its guards.
+#[test]
+fn a_client_outlives_its_first_runtime() {
+    let runtime = || tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let first = runtime();
+    let (server, client, guard, dropped) = first.block_on(async {
+        let server = RedisServer::start().await;
+        let client = LockClient::connect(&server.url()).await.unwrap();
+        let options = LockOptions::builder().lease(Lease::Watchdog(ms(1_500))).build().unwrap();
+        let guard = client.mutex("moved").with(options).lock().await.unwrap();
+        let dropped = client.mutex("dropped").lock().await.unwrap();
+        (server, client, guard, dropped)
+    });
+    drop(first);
+    drop(dropped);
+    runtime().block_on(async {
+        let body = sleep(ms(3_000));
+        guard.run(body).await.expect("not renewed on the new runtime");
+        guard.release().await.unwrap();
+        let raw = server.client();
+        eventually(SOON, "it is free", async || !raw.exists("dropped").await).await;
+        client.mutex("new").lock().await.unwrap().release().await.unwrap();
+    });
+}
+
+/// A shutdown waits for a release that its caller is still waiting for: cut off, it would leave the lock
+/// until its lease is over, and the shutdown would call that clean.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shutdown_waits_for_a_release_under_way() {
+    let server = RedisServer::start().await;
+    let client = LockClient::connect(&server.url()).await.unwrap();
+    let guard = client.mutex("order:42").lock().await.unwrap();
+    server.pause();
+    let mut release = std::pin::pin!(guard.release());
+    assert!(timeout(ms(50), &mut release).await.is_err());
+    let mut shutdown = std::pin::pin!(client.shutdown(SOON));
+    assert!(timeout(ms(300), &mut shutdown).await.is_err(), "too early");
+    server.resume();
+    let (released, left) = tokio::join!(release, shutdown);
+    released.unwrap();
+    assert!(left.is_clean(), "{left:?}");
+    assert!(!server.client().exists("order:42").await);
+}

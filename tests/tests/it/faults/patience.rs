@@ -1,0 +1,82 @@
+//! `store_patience` is what it says: an acquire beside a store that does not answer ends when it is over.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use futures_util::future::{BoxFuture, join_all};
+use lock_runtime::{LockClient, LockError};
+use lock_tests::RedisServer;
+use tokio::time::{Instant, sleep};
+
+/// Not a multiple of the time that one command may take, which is a second.
+const PATIENCE: Duration = Duration::from_millis(1_400);
+
+/// What an answer gets at least, and what a busy machine takes.
+const SLACK: Duration = Duration::from_millis(350);
+
+type Acquiring = BoxFuture<'static, Result<(), LockError>>;
+
+fn every_kind(client: &LockClient) -> Vec<(&'static str, Acquiring)> {
+    let (mutex, fair) = (client.mutex("a"), client.fair_mutex("b"));
+    let (read, write) = (client.rw_lock("c"), client.rw_lock("d"));
+    let permits = client.semaphore("e", NonZeroU32::MIN);
+    let multi = client.multi_lock(["f", "g"]);
+    let latch = client.latch("h");
+    vec![
+        ("mutex", Box::pin(async move { mutex.lock().await.map(drop) })),
+        ("fair", Box::pin(async move { fair.lock().await.map(drop) })),
+        ("read", Box::pin(async move { read.read().await.map(drop) })),
+        ("write", Box::pin(async move { write.write().await.map(drop) })),
+        ("semaphore", Box::pin(async move { permits.acquire().await.map(drop) })),
+        ("multi", Box::pin(async move { multi.lock().await.map(drop) })),
+        ("latch", Box::pin(async move { latch.wait().await })),
+    ]
+}
+
+async fn gives_up_in_time(what: &str, acquire: Acquiring) {
+    let start = Instant::now();
+    let error = acquire.await.unwrap_err();
+    let took = start.elapsed();
+    assert!(matches!(error, LockError::Store(_)), "{what}: {error:?}");
+    assert!(took < PATIENCE + SLACK, "{what} took {took:?} with a patience of {PATIENCE:?}");
+    assert!(took > PATIENCE - SLACK, "{what} gave up after {took:?}");
+}
+
+async fn client(server: &RedisServer) -> LockClient {
+    LockClient::builder().store_patience(PATIENCE).connect(&server.url()).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_store_that_hangs() {
+    let server = RedisServer::start().await;
+    let client = client(&server).await;
+    server.pause();
+    join_all(every_kind(&client).into_iter().map(|(what, it)| gives_up_in_time(what, it))).await;
+    server.resume();
+}
+
+#[tokio::test]
+async fn a_store_that_is_gone() {
+    let server = RedisServer::start().await;
+    let client = client(&server).await;
+    server.kill();
+    join_all(every_kind(&client).into_iter().map(|(what, it)| gives_up_in_time(what, it))).await;
+}
+
+/// Who comes later has a patience of its own, from when it came.
+#[tokio::test]
+async fn a_line_behind_a_store_that_hangs() {
+    let server = RedisServer::start().await;
+    let client = client(&server).await;
+    server.pause();
+    let waiters = (0..4_u32).map(|place| {
+        let lock = client.mutex("line");
+        async move {
+            sleep(Duration::from_millis(150) * place).await;
+            let acquire = Box::pin(async move { lock.lock().await.map(drop) });
+            gives_up_in_time(&format!("place {place}"), acquire).await;
+        }
+    });
+    join_all(waiters).await;
+    server.resume();
+}

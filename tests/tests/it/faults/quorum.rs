@@ -1,0 +1,337 @@
+//! A lock on a majority of servers (S-29) while servers die, hang, restart, and answer late.
+
+use std::error::Error;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use lock_runtime::{
+    Lease, LockClient, LockError, LockOptions, LossCause, Quorum, QuorumBuilder, StoreErrorKind,
+};
+use lock_tests::{Proxy, RedisServer, eventually};
+use tokio::time::{Instant, sleep, timeout};
+
+const SOON: Duration = Duration::from_secs(10);
+
+/// Far more than an answer takes here, so that waiting for it shows.
+const LONG: Duration = Duration::from_secs(2);
+
+fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+async fn servers(count: usize) -> Vec<RedisServer> {
+    join_all((0..count).map(|_| RedisServer::start())).await
+}
+
+async fn proxies(servers: &[RedisServer]) -> Vec<Proxy> {
+    join_all(servers.iter().map(|server| Proxy::start(server.port()))).await
+}
+
+/// A builder whose clients give up soon.
+fn impatient(server_timeout: Duration) -> QuorumBuilder {
+    patient_for(ms(500), server_timeout)
+}
+
+fn patient_for(patience: Duration, server_timeout: Duration) -> QuorumBuilder {
+    let client = LockClient::builder().store_patience(patience);
+    Quorum::builder().without_restart_guard().client(client).server_timeout(server_timeout)
+}
+
+async fn connect(builder: QuorumBuilder, servers: &[RedisServer]) -> Quorum {
+    builder.connect(servers.iter().map(RedisServer::url)).await.unwrap()
+}
+
+async fn through(builder: QuorumBuilder, proxies: &[Proxy]) -> Quorum {
+    builder.connect(proxies.iter().map(Proxy::url)).await.unwrap()
+}
+
+/// On how many servers the key is.
+async fn on(servers: &[RedisServer], key: &str) -> usize {
+    let found = servers.iter().map(async |server| server.client().exists(key).await);
+    join_all(found).await.into_iter().filter(|found| *found).count()
+}
+
+fn fixed(lease: Duration) -> LockOptions {
+    LockOptions::builder().lease(Lease::Fixed(lease)).build().unwrap()
+}
+
+fn watched(lease: Duration) -> LockOptions {
+    LockOptions::builder().lease(Lease::Watchdog(lease)).build().unwrap()
+}
+
+/// How long a number of acquires and releases takes.
+async fn rounds(quorum: &Quorum, count: u32) -> Duration {
+    let start = Instant::now();
+    for _ in 0..count {
+        quorum.lock("r").lock().await.unwrap().release().await.unwrap();
+    }
+    start.elapsed()
+}
+
+/// S-29: two of five dead cost nothing; neither the servers' time-out nor the system's is waited for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_of_five_dead_are_not_missed() {
+    let servers = servers(5).await;
+    let quorum =
+        connect(Quorum::builder().without_restart_guard().server_timeout(LONG), &servers).await;
+    rounds(&quorum, 1).await;
+    let healthy = rounds(&quorum, 20).await;
+    servers[1].kill();
+    servers[3].kill();
+    let degraded = rounds(&quorum, 20).await;
+    assert!(degraded < healthy * 5 + ms(200), "{healthy:?} became {degraded:?}");
+    let guard = quorum.lock("r").with(watched(ms(900))).lock().await.unwrap();
+    sleep(LONG).await;
+    guard.release().await.unwrap();
+}
+
+/// S-29, S-33: three of five dead are an error, no "busy", and leave nothing on the other two.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn three_of_five_dead_fail_cleanly() {
+    let servers = servers(5).await;
+    let quorum = connect(impatient(ms(100)), &servers).await;
+    rounds(&quorum, 1).await;
+    servers[2..].iter().for_each(RedisServer::kill);
+    for (wait, limit) in [(false, ms(400)), (true, ms(1_500))] {
+        let start = Instant::now();
+        let error = match wait {
+            true => quorum.lock("gone").lock().await.map(drop).unwrap_err(),
+            false => quorum.lock("gone").try_lock().await.map(drop).unwrap_err(),
+        };
+        let waited = start.elapsed();
+        assert!(waited < limit, "{waited:?}");
+        let LockError::Store(cause) = &error else { panic!("{error:?}") };
+        assert_eq!(cause.kind(), StoreErrorKind::Unavailable);
+        assert!(cause.to_string().contains("only 2 of the 5 servers"), "{cause}");
+        // At once, unless this machine is too busy for the time that it waits for the answers.
+        eventually(LONG, "nothing is left", async || on(&servers[..2], "gone").await == 0).await;
+    }
+    servers[2].restart().await;
+    eventually(SOON, "a majority is enough", async || {
+        quorum.lock("gone").try_lock().await.is_ok_and(|guard| guard.is_some())
+    })
+    .await;
+}
+
+/// S-29: a server that hangs slows nobody down, and is given back what it grants when it wakes up.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hanging_server_slows_nobody_down() {
+    let servers = servers(3).await;
+    let quorum =
+        connect(Quorum::builder().without_restart_guard().server_timeout(LONG), &servers).await;
+    let other =
+        connect(Quorum::builder().without_restart_guard().server_timeout(LONG), &servers).await;
+    rounds(&other, 1).await;
+    rounds(&quorum, 1).await;
+    let healthy = rounds(&quorum, 20).await;
+    servers[0].pause();
+    let hanging = rounds(&quorum, 20).await;
+    assert!(hanging < healthy * 5 + ms(200), "{healthy:?} became {hanging:?}");
+    // Waiting as well, once it is known: subscriptions need a majority only, and when the two that
+    // answer disagree for a moment, the third is not waited for.
+    rounds(&other, 1).await;
+    sleep(LONG + ms(200)).await;
+    let guard = quorum.lock("r").lock().await.unwrap();
+    let lock = other.lock("r");
+    let waiter = tokio::spawn(async move { lock.lock().await.unwrap() });
+    servers[1].wait_for_subscribers("redisson_lock__channel:{r}", 1).await;
+    let start = Instant::now();
+    drop(guard);
+    timeout(SOON, waiter).await.expect("not told").unwrap().release().await.unwrap();
+    assert!(start.elapsed() < ms(700), "{:?}", start.elapsed());
+    servers[0].resume();
+    eventually(SOON, "nothing is left", async || on(&servers, "r").await == 0).await;
+}
+
+/// S-21, S-29: what is granted after its server's time, or after the vote was lost, is given back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn late_grants_are_given_back() {
+    let servers = servers(3).await;
+    let proxies = proxies(&servers).await;
+    let quorum = through(impatient(ms(100)), &proxies).await;
+    rounds(&quorum, 1).await;
+    let has_granted = async |server: &RedisServer, key| server.client().exists(key).await;
+    // After their time: two of three, so that the vote is lost.
+    proxies[1].delay_requests(ms(300));
+    proxies[2].delay_requests(ms(300));
+    let error = quorum.lock("slow").try_lock().await.unwrap_err();
+    assert!(matches!(error, LockError::Store(_)), "{error:?}");
+    assert!(!has_granted(&servers[0], "slow").await);
+    for server in &servers[1..] {
+        eventually(SOON, "the late grant", async || {
+            has_granted(server, "redisson_lock_token:{slow}").await
+        })
+        .await;
+    }
+    eventually(LONG, "it is given back", async || on(&servers, "slow").await == 0).await;
+    proxies.iter().for_each(Proxy::pass);
+    // After the vote: two are held by somebody else, the third takes its time, within limits.
+    let quorum = through(impatient(LONG), &proxies).await;
+    for server in &servers[..2] {
+        server.client().cmd(&["HSET", "late", "somebody:1", "1"]).await;
+        server.client().cmd(&["PEXPIRE", "late", "60000"]).await;
+    }
+    proxies[2].delay_requests(ms(300));
+    let start = Instant::now();
+    assert!(quorum.lock("late").try_lock().await.unwrap().is_none());
+    assert!(start.elapsed() < ms(250), "waited for the slow one: {:?}", start.elapsed());
+    let granted = async || has_granted(&servers[2], "redisson_lock_token:{late}").await;
+    eventually(SOON, "the late grant", granted).await;
+    eventually(LONG, "it is given back", async || on(&servers, "late").await == 2).await;
+}
+
+/// S-21: an acquire that is dropped while servers are still to answer leaves nothing with them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dropped_acquire_leaves_nothing() {
+    let servers = servers(3).await;
+    let proxies = proxies(&servers).await;
+    let quorum =
+        through(Quorum::builder().without_restart_guard().server_timeout(LONG), &proxies).await;
+    rounds(&quorum, 1).await;
+    proxies.iter().for_each(|proxy| proxy.delay_requests(ms(100)));
+    for patience in [1, 20, 90, 105, 150, 205, 250] {
+        let acquire = quorum.lock("dropped").lock();
+        drop(timeout(ms(patience), acquire).await);
+        let counted = async || on(&servers, "redisson_lock_token:{dropped}").await == 3;
+        eventually(SOON, "it reaches the servers", counted).await;
+        eventually(LONG, "nothing is left", async || on(&servers, "dropped").await == 0).await;
+        join_all(servers.iter().map(async |s| s.client().cmd(&["FLUSHALL"]).await)).await;
+    }
+}
+
+/// S-21: nor does one whose requests take longer than the releases that undo them: the servers know
+/// the script for the one and not for the other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_never_overtakes_its_acquire() {
+    let servers = servers(3).await;
+    let proxies = proxies(&servers).await;
+    // A second release, which would hide the matter, comes after so long.
+    let client = LockClient::builder().command_timeout(SOON);
+    let quorum = through(
+        Quorum::builder().without_restart_guard().client(client).server_timeout(LONG),
+        &proxies,
+    )
+    .await;
+    let guard = quorum.lock("other").lock().await.unwrap();
+    join_all(servers.iter().map(async |s| s.client().cmd(&["SCRIPT", "FLUSH"]).await)).await;
+    guard.release().await.unwrap();
+    eventually(SOON, "all know how to release", async || on(&servers, "other").await == 0).await;
+    proxies.iter().for_each(|proxy| proxy.delay_requests(ms(100)));
+    drop(timeout(ms(50), quorum.lock("dropped").lock()).await);
+    let counted = async || on(&servers, "redisson_lock_token:{dropped}").await == 3;
+    eventually(SOON, "it reaches the servers", counted).await;
+    eventually(LONG, "nothing is left", async || on(&servers, "dropped").await == 0).await;
+}
+
+/// S-9, S-12: a renewal that reaches a minority only is none, and the hold ends by its deadline.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_renewal_on_a_minority_is_none() {
+    let servers = servers(3).await;
+    let quorum = connect(impatient(ms(100)), &servers).await;
+    let lease = ms(1_200);
+    let guard = quorum.lock("r").with(watched(lease)).lock().await.unwrap();
+    servers[0].kill();
+    sleep(2 * lease).await;
+    assert!(!guard.is_lost(), "a majority renews it");
+    servers[1].pause();
+    let start = Instant::now();
+    let outcome = timeout(SOON, guard.run(std::future::pending::<()>())).await.expect("ran on");
+    let cause = match outcome {
+        Err(LockError::Lost { cause, .. }) => cause,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(cause, LossCause::Deadline);
+    assert!(start.elapsed() < lease + ms(100), "{:?}", start.elapsed());
+    // The third server was renewed all the time, and has it no longer than the guard lives.
+    drop(guard);
+    eventually(LONG, "it is given back", async || on(&servers[2..], "r").await == 0).await;
+}
+
+/// S-12: a majority that has forgotten the hold is its end at once; a minority is not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_majority_that_forgot_is_a_loss() {
+    let servers = servers(3).await;
+    let quorum = connect(Quorum::builder().without_restart_guard(), &servers).await;
+    let lease = ms(1_500);
+    let guard = quorum.lock("f").with(watched(lease)).lock().await.unwrap();
+    eventually(SOON, "it is on all", async || on(&servers, "f").await == 3).await;
+    servers[0].client().del("f").await;
+    sleep(2 * lease).await;
+    assert!(!guard.is_lost());
+    servers[1].client().del("f").await;
+    let lost = timeout(SOON, guard.lost()).await.expect("the loss went unnoticed");
+    assert!(matches!(lost, LockError::Lost { cause: LossCause::NotOwner, .. }), "{lost:?}");
+    assert!(guard.release().await.unwrap_err().is_lost());
+    let free = async || on(&servers, "f").await == 0;
+    eventually(LONG, "the third is given back", free).await;
+}
+
+/// S-8, S-29: a hold is good for its lease less the time that asking took and a margin for drift.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn validity_counts_from_before_the_question() {
+    let servers = servers(3).await;
+    let proxies = proxies(&servers).await;
+    // Time for some round trips.
+    let quorum = through(patient_for(ms(1_500), LONG), &proxies).await;
+    rounds(&quorum, 1).await;
+    let lease = ms(1_000);
+    proxies.iter().for_each(|proxy| proxy.delay_replies(ms(200)));
+    let guard = quorum.lock("v").with(fixed(lease)).lock().await.unwrap();
+    // A lease of 1 s, a margin of 12 ms, and at least one answer.
+    assert!(guard.remaining() < ms(788), "{:?}", guard.remaining());
+    guard.release().await.unwrap();
+    // Nothing is left of a lease that is over before the answers are there.
+    let short = ms(150);
+    let error = quorum.lock("v").with(fixed(short)).lock().await.unwrap_err();
+    assert!(error.source().unwrap().to_string().contains("takes longer"), "{error:?}");
+    eventually(LONG, "nothing is left", async || on(&servers, "v").await == 0).await;
+}
+
+/// S-29: a server that has just started is left out, since it may have forgotten.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restarted_server_is_left_out() {
+    let servers = servers(3).await;
+    let guarded = impatient(ms(250)).restart_guard(ms(3_000));
+    let quorum = connect(guarded.clone(), &servers).await;
+    let error = quorum.lock("g").try_lock().await.unwrap_err();
+    assert!(format!("{error:?}").contains("counts only after 3s"), "{error:?}");
+    eventually(LONG, "nothing is left", async || on(&servers, "g").await == 0).await;
+    let held = async || quorum.lock("g").try_lock().await.ok().flatten();
+    eventually(SOON, "they are old enough", async || held().await.is_some()).await;
+    // Held by two of three while the third is away; one of the two forgets, and the third comes back.
+    servers[2].kill();
+    let guard = quorum.lock("g").with(fixed(SOON)).lock().await.unwrap();
+    servers[1].restart().await;
+    servers[2].restart().await;
+    assert_eq!(on(&servers, "g").await, 1, "only one server knows of it");
+    let other = connect(guarded, &servers).await;
+    let until = Instant::now() + ms(1_500);
+    while Instant::now() < until {
+        let second = other.lock("g").try_lock().await;
+        assert!(!matches!(second, Ok(Some(_))), "a second majority");
+        sleep(ms(20)).await;
+    }
+    drop(guard);
+}
+
+/// S-19, S-29: releasing needs a majority; what a slower server has goes when it answers.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_reaches_every_server_in_the_end() {
+    let servers = servers(3).await;
+    let quorum = connect(impatient(ms(100)), &servers).await;
+    let guard = quorum.lock("e").lock().await.unwrap();
+    eventually(SOON, "it is on all", async || on(&servers, "e").await == 3).await;
+    servers[2].pause();
+    let start = Instant::now();
+    guard.release().await.unwrap();
+    assert!(start.elapsed() < ms(90), "{:?}", start.elapsed());
+    sleep(ms(500)).await;
+    servers[2].resume();
+    eventually(LONG, "the third is given back", async || on(&servers, "e").await == 0).await;
+    // Two that do not answer are no success.
+    let guard = quorum.lock("e").lock().await.unwrap();
+    servers[1..].iter().for_each(RedisServer::pause);
+    assert!(matches!(guard.release().await, Err(LockError::Store(_))));
+    servers[1..].iter().for_each(RedisServer::resume);
+    eventually(LONG, "all is given back", async || on(&servers, "e").await == 0).await;
+}

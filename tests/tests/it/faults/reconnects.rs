@@ -1,0 +1,132 @@
+//! How often a client connects again: seldom where connections do not live, soon where the server comes back.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use lock_runtime::store::{AcquireRequest, OwnerId, Target, client_id};
+use lock_runtime::{LockClient, LockKey, RedisStore, Store};
+use lock_tests::{Proxy, RedisServer, eventually};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
+
+const SOON: Duration = Duration::from_secs(20);
+
+fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// A store that asks for a lock for ever, whatever it is answered.
+async fn keeps_asking(url: String) -> JoinHandle<()> {
+    let store = RedisStore::connect(&url).await.unwrap();
+    tokio::spawn(async move {
+        let request = AcquireRequest {
+            target: Target::mutex(LockKey::new("wanted").unwrap()),
+            owner: OwnerId::new(&client_id(), 1, 1),
+            lease: SOON,
+            tokens: 1,
+            place: None,
+            joins: false,
+            timeout: SOON,
+        };
+        loop {
+            let _ = store.acquire(request.clone()).await;
+            sleep(ms(5)).await;
+        }
+    })
+}
+
+/// How many connections are accepted in each tenth of a second, for so many of them.
+async fn accepted_by_tenths(proxy: &Proxy, tenths: u32) -> Vec<usize> {
+    let (start, mut before) = (Instant::now(), proxy.accepted());
+    let mut counts = Vec::new();
+    for tenth in 1..=tenths {
+        tokio::time::sleep_until(start + tenth * ms(100)).await;
+        let now = proxy.accepted();
+        counts.push(now - before);
+        before = now;
+    }
+    counts
+}
+
+/// A replica takes connections and refuses what is asked over them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replica_is_connected_to_once_a_second_at_most() {
+    let server = RedisServer::start().await;
+    let proxy = Proxy::start(server.port()).await;
+    let asking = keeps_asking(proxy.url()).await;
+    server.client().cmd(&["REPLICAOF", "127.0.0.1", "1"]).await;
+    eventually(SOON, "ten connections have failed", async || proxy.accepted() > 10).await;
+    let connections: usize = accepted_by_tenths(&proxy, 50).await.into_iter().sum();
+    assert!(connections <= 6, "{connections} connections in 5 s");
+    server.client().cmd(&["REPLICAOF", "NO", "ONE"]).await;
+    let locked = async || server.client().exists("wanted").await;
+    eventually(SOON, "it works again", locked).await;
+    asking.abort();
+}
+
+/// What stands between takes connections and closes them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_closing_proxy_is_connected_to_once_a_second_at_most() {
+    let server = RedisServer::start().await;
+    let proxy = Proxy::start(server.port()).await;
+    let asking = keeps_asking(proxy.url()).await;
+    let closing = async {
+        loop {
+            proxy.reset_all();
+            sleep(ms(10)).await;
+        }
+    };
+    let counting = async {
+        eventually(SOON, "ten connections have failed", async || proxy.accepted() > 10).await;
+        accepted_by_tenths(&proxy, 50).await.into_iter().sum::<usize>()
+    };
+    let connections = tokio::select! {
+        never = closing => never,
+        connections = counting => connections,
+    };
+    assert!(connections <= 6, "{connections} connections in 5 s");
+    asking.abort();
+}
+
+/// Many clients of one replica do not connect in step.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fleet_spreads() {
+    const CLIENTS: usize = 200;
+    let server = RedisServer::start().await;
+    let proxy = Proxy::start(server.port()).await;
+    let fleet = join_all((0..CLIENTS).map(|_| keeps_asking(proxy.url()))).await;
+    server.client().cmd(&["REPLICAOF", "127.0.0.1", "1"]).await;
+    let failed = async || proxy.accepted() > 11 * CLIENTS;
+    eventually(3 * SOON, "ten connections of each have failed", failed).await;
+    let tenths = accepted_by_tenths(&proxy, 40).await;
+    let all: usize = tenths.iter().sum();
+    assert!(all <= 5 * CLIENTS, "{all} connections in 4 s");
+    assert!(tenths.iter().all(|count| *count < CLIENTS / 3), "in step: {tenths:?}");
+    fleet.iter().for_each(JoinHandle::abort);
+}
+
+/// After an outage, the slowest of many clients has its first grant half a second after the server answers.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_slowest_client_is_back_in_half_a_second() {
+    let server = RedisServer::start().await;
+    let client =
+        || async { LockClient::builder().store_patience(SOON).connect(&server.url()).await };
+    let clients: Vec<_> =
+        join_all((0..16).map(|_| client())).await.into_iter().map(Result::unwrap).collect();
+    server.kill();
+    let locks = clients.iter().enumerate().map(|(number, client)| {
+        let mutex = client.mutex(format!("first:{number}"));
+        tokio::spawn(async move {
+            let guard = mutex.lock().await.unwrap();
+            (Instant::now(), guard)
+        })
+    });
+    let locks: Vec<_> = locks.collect();
+    // For long enough that all pauses are as long as they get.
+    sleep(ms(4_000)).await;
+    server.restart().await;
+    let answers = Instant::now();
+    let granted = join_all(locks).await.into_iter().map(|granted| granted.unwrap().0);
+    let slowest = granted.max().unwrap().saturating_duration_since(answers);
+    assert!(slowest < ms(500), "{slowest:?} after the server answers again");
+}

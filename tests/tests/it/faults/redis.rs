@@ -1,0 +1,391 @@
+//! Redis restarted, stopped, full, flushed, wrong; the network cut, slow, lossy.
+
+use std::error::Error;
+use std::time::Duration;
+
+use lock_runtime::{
+    BusyReason, Clock, Lease, LockClient, LockError, LockGuard, LockOptions, LossCause,
+    StoreErrorKind,
+};
+use lock_tests::redis_server::ClientType;
+use lock_tests::{Proxy, RedisServer, eventually};
+use tokio::time::{Instant, timeout};
+
+const SOON: Duration = Duration::from_secs(10);
+
+async fn connect(url: &str) -> LockClient {
+    LockClient::connect(url).await.unwrap()
+}
+
+fn fixed(lease: Duration) -> LockOptions {
+    LockOptions::builder().lease(Lease::Fixed(lease)).build().unwrap()
+}
+
+fn watched(lease: Duration) -> LockOptions {
+    LockOptions::builder().lease(Lease::Watchdog(lease)).build().unwrap()
+}
+
+fn store_kind(error: &LockError) -> Option<StoreErrorKind> {
+    match error {
+        LockError::Store(error) => Some(error.kind()),
+        _ => None,
+    }
+}
+
+/// A task that waits for the lock, and is waiting by the time this returns.
+async fn waiter(
+    client: &LockClient,
+    server: &RedisServer,
+    name: &str,
+) -> tokio::task::JoinHandle<Result<LockGuard, LockError>> {
+    let mutex = client.mutex(name);
+    let waiter = tokio::spawn(async move { mutex.lock().await });
+    let channel = format!("redisson_lock__channel:{{{name}}}");
+    eventually(SOON, "the waiter listens", async || server.pubsub_numsub(&channel).await > 0).await;
+    waiter
+}
+
+/// S-33: each wrong address or password is one clear error, at once, and shows no password.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bad_start_fails_at_once_and_clearly() {
+    let server = RedisServer::builder().password("right-one").start().await;
+    let cases = [
+        (server.url_with_password(Some("wrong-one")), StoreErrorKind::Denied, "password"),
+        (server.url_with_password(None), StoreErrorKind::Denied, "password"),
+        ("redis://127.0.0.1:1".to_owned(), StoreErrorKind::Unavailable, "cannot be reached"),
+        ("http://user:wrong-one@host".to_owned(), StoreErrorKind::Config, "redis://host:port"),
+        ("nonsense".to_owned(), StoreErrorKind::Config, "nonsense"),
+        ("redis://:wrong-one#x@localhost".to_owned(), StoreErrorKind::Config, "…@localhost"),
+        ("unix:///no/such/socket".to_owned(), StoreErrorKind::Unavailable, "cannot be reached"),
+    ];
+    for (url, kind, says) in cases {
+        let start = Instant::now();
+        let error = LockClient::connect(&url).await.unwrap_err();
+        assert!(start.elapsed() < Duration::from_secs(3), "{url}: {:?}", start.elapsed());
+        assert_eq!(store_kind(&error), Some(kind), "{url}: {error:?}");
+        let source = error.source().expect("a cause").to_string();
+        assert!(source.contains(says), "{url}: {source}");
+        let everything = format!("{error} {error:?} {source}");
+        assert!(!everything.contains("wrong-one"), "the password shows: {everything}");
+    }
+    connect(&server.url()).await.mutex("ok").lock().await.unwrap().release().await.unwrap();
+}
+
+/// Unix sockets and database numbers.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn unix_sockets_and_databases_work() {
+    let server = RedisServer::builder().unix_socket().start().await;
+    let guard = connect(&server.url()).await.mutex("unix").lock().await.unwrap();
+    assert!(server.client().exists("unix").await);
+    guard.release().await.unwrap();
+    let server = RedisServer::start().await;
+    let guard = connect(&format!("{}/3", server.url())).await.mutex("db").lock().await.unwrap();
+    assert!(!server.client().exists("db").await);
+    guard.release().await.unwrap();
+}
+
+/// S-12, S-13: the body is cut off at the deadline when nothing answers any more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_black_hole_cuts_the_body_off_at_the_deadline() {
+    let server = RedisServer::start().await;
+    let proxy = Proxy::start(server.port()).await;
+    let client = connect(&proxy.url()).await;
+    let lease = Duration::from_secs(1);
+    for (name, options) in [("fixed", fixed(lease)), ("watched", watched(lease))] {
+        let guard = client.mutex(name).with(options).lock().await.unwrap();
+        proxy.black_hole();
+        let (start, left) = (Instant::now(), guard.remaining());
+        let outcome = timeout(SOON, guard.run(std::future::pending::<()>())).await.expect("ran on");
+        let ran = start.elapsed();
+        let cause = match outcome {
+            Err(LockError::Lost { cause, .. }) => cause,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!((cause, guard.remaining()), (LossCause::Deadline, Duration::ZERO));
+        assert!(ran + Duration::from_millis(3) >= left, "cut off {:?} early", left - ran);
+        assert!(ran < left + Duration::from_millis(400), "cut off {:?} late", ran - left);
+        drop(guard);
+        proxy.pass();
+        let client = client.clone();
+        eventually(SOON, "works again", async || client.mutex("again").try_lock().await.is_ok())
+            .await;
+    }
+}
+
+/// S-9: an outage shorter than the lease is ridden out.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_short_outage_loses_nothing() {
+    let server = RedisServer::start().await;
+    let proxy = Proxy::start(server.port()).await;
+    let client = connect(&proxy.url()).await;
+    let guard = client.mutex("o").with(watched(Duration::from_secs(3))).lock().await.unwrap();
+    proxy.black_hole();
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    proxy.pass();
+    let until = Instant::now() + Duration::from_secs(4);
+    while Instant::now() < until {
+        assert!(!guard.is_lost(), "lost with {:?} left", guard.remaining());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    guard.release().await.unwrap();
+}
+
+/// S-11: the clock that leases are measured on is the one that keeps counting.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_suspend_past_a_fixed_lease_is_a_loss() {
+    let server = RedisServer::start().await;
+    let clock = Clock::boot_time();
+    let client = LockClient::builder().clock(clock.clone()).connect(&server.url()).await.unwrap();
+    let guard = client.mutex("z").with(fixed(Duration::from_secs(60))).lock().await.unwrap();
+    let body = async {
+        clock.advance(Duration::from_secs(61));
+        tokio::task::yield_now().await;
+        panic!("polled after the lease");
+    };
+    let outcome = timeout(SOON, guard.run(body)).await.expect("not woken");
+    assert!(matches!(outcome, Err(LockError::Lost { .. })));
+}
+
+/// S-15: the pub/sub connection is killed at the worst moment; the waiter has the lock within the
+/// poll cap all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_subscription_does_not_strand_the_waiter() {
+    let server = RedisServer::start().await;
+    let holder = connect(&server.url()).await;
+    let cap = Duration::from_secs(1);
+    let client = LockClient::builder().poll_cap(cap).connect(&server.url()).await.unwrap();
+    for _ in 0..5 {
+        let guard = holder.mutex("p").lock().await.unwrap();
+        let waiter = waiter(&client, &server, "p").await;
+        assert!(server.client_kill(ClientType::PubSub).await > 0);
+        guard.release().await.unwrap();
+        // The cap is jittered by a fifth.
+        let bound = cap.mul_f64(1.2) + Duration::from_millis(200);
+        let guard = timeout(bound, waiter).await.expect("stranded").unwrap().unwrap();
+        guard.release().await.unwrap();
+    }
+}
+
+/// S-15: with notices gone altogether, progress goes on at the poll cap.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_any_notice_polling_goes_on() {
+    let server = RedisServer::start().await;
+    let holder = connect(&server.url()).await;
+    let cap = Duration::from_millis(500);
+    let client = LockClient::builder().poll_cap(cap).connect(&server.url()).await.unwrap();
+    let guard = holder.mutex("n").lock().await.unwrap();
+    let waiter = waiter(&client, &server, "n").await;
+    // The key goes without a message, as at an eviction or by an operator's hand.
+    assert!(server.client().del("n").await);
+    timeout(cap * 3, waiter).await.expect("stranded").unwrap().unwrap().release().await.unwrap();
+    drop(guard);
+}
+
+/// S-15, S-33: restarted empty while somebody waits.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restart_during_a_wait_is_survived() {
+    let server = RedisServer::start().await;
+    let (holder, client) = (connect(&server.url()).await, connect(&server.url()).await);
+    let guard = holder.mutex("w").lock().await.unwrap();
+    let token = guard.token();
+    let waiter = waiter(&client, &server, "w").await;
+    server.restart().await;
+    let next = timeout(SOON, waiter).await.expect("stranded").unwrap().unwrap();
+    assert!(next.token() > token, "tokens went back with the data");
+    // The old holder finds out at its next renewal or release, and does no harm.
+    assert!(matches!(guard.release().await, Err(LockError::Lost { .. })));
+    assert!(!next.is_lost());
+    next.release().await.unwrap();
+}
+
+/// S-9, S-12: restarted empty during a hold, the loss is noticed by the next renewal.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restart_during_a_hold_is_a_loss() {
+    let server = RedisServer::start().await;
+    let client = connect(&server.url()).await;
+    let guard = client.mutex("h").with(watched(Duration::from_secs(2))).lock().await.unwrap();
+    server.restart().await;
+    let lost = timeout(Duration::from_secs(3), guard.lost()).await.expect("not noticed");
+    assert!(lost.is_lost());
+    drop(guard);
+    let _next = timeout(SOON, client.mutex("h").lock()).await.expect("stranded").unwrap();
+}
+
+/// S-33: NOSCRIPT at any step is healed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn flushed_scripts_are_loaded_again() {
+    let server = RedisServer::start().await;
+    let client = connect(&server.url()).await;
+    let raw = server.client();
+    let flush = async || {
+        raw.cmd(&["SCRIPT", "FLUSH"]).await;
+    };
+    flush().await;
+    let options = watched(Duration::from_millis(600));
+    let guard = client.mutex("f").with(options).lock().await.unwrap();
+    flush().await;
+    tokio::time::sleep(Duration::from_millis(900)).await;
+    assert!(!guard.is_lost(), "the renewal did not survive a flush");
+    flush().await;
+    guard.release().await.unwrap();
+    assert!(!raw.exists("f").await);
+}
+
+/// S-19: out of memory, taking fails with a clear error; keeping and giving back work.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn out_of_memory_keeps_and_frees() {
+    let server = RedisServer::start().await;
+    let client = connect(&server.url()).await;
+    let raw = server.client();
+    let guard = client.mutex("m").with(watched(Duration::from_millis(900))).lock().await.unwrap();
+    raw.cmd(&["CONFIG", "SET", "maxmemory", "1"]).await;
+    let error = client.mutex("other").lock().await.unwrap_err();
+    assert_eq!(store_kind(&error), Some(StoreErrorKind::OutOfMemory), "{error:?}");
+    assert!(!raw.exists("other").await);
+    tokio::time::sleep(Duration::from_millis(1_400)).await;
+    assert!(!guard.is_lost(), "the renewal needed memory");
+    guard.release().await.unwrap();
+    assert!(!raw.exists("m").await);
+}
+
+/// S-32: another type at the name, or another kind of lock.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_foreign_value_is_a_collision() {
+    let server = RedisServer::start().await;
+    let client = connect(&server.url()).await;
+    let raw = server.client();
+    raw.cmd(&["SADD", "set", "x"]).await;
+    raw.cmd(&["HSET", "rw", "mode", "read", "peer:1", "1"]).await;
+    raw.cmd(&["SET", "redisson_lock_token:{fence}", "words"]).await;
+    for (name, found) in [
+        ("set", "a value that is no lock"),
+        ("rw", "the key holds another kind of lock"),
+        ("fence", "the fencing counter is not a number"),
+    ] {
+        let error = client.mutex(name).lock().await.unwrap_err();
+        assert!(
+            matches!(&error, LockError::KeyCollision { found: f, .. } if f.as_str() == found),
+            "{error:?}"
+        );
+    }
+    let left: String = raw.get(&["GET", "redisson_lock_token:{fence}"]).await;
+    assert_eq!(left, "words", "somebody else's value was overwritten");
+    assert!(!raw.exists("fence").await, "a lock was left without a token");
+}
+
+/// S-21, S-22: the reply to an acquire is lost after it took effect.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_acquire_reply_is_recognised() {
+    let server = RedisServer::start().await;
+    let proxy = Proxy::start(server.port()).await;
+    let client = connect(&proxy.url()).await;
+    client.mutex("warm").lock().await.unwrap().release().await.unwrap();
+    proxy.drop_next_reply_to("lost-acquire");
+    let start = Instant::now();
+    let guard = timeout(SOON, client.mutex("lost-acquire").lock()).await.expect("hung").unwrap();
+    assert_eq!(proxy.replies_dropped(), 1);
+    assert!(start.elapsed() < Duration::from_secs(5), "waited for its own leftover");
+    let hash = server.client().hgetall("lost-acquire").await;
+    assert!(hash.values().eq(["1"]), "{hash:?}");
+    guard.release().await.unwrap();
+    assert!(!server.client().exists("lost-acquire").await);
+}
+
+/// S-19: the reply to a release is lost after it took effect: no error, since it was in time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_release_reply_is_no_error() {
+    let server = RedisServer::start().await;
+    let proxy = Proxy::start(server.port()).await;
+    let client = connect(&proxy.url()).await;
+    let guard = client.mutex("lost-release").lock().await.unwrap();
+    proxy.drop_next_reply_to("lost-release");
+    timeout(SOON, guard.release()).await.expect("hung").unwrap();
+    assert_eq!(proxy.replies_dropped(), 1);
+    assert!(!server.client().exists("lost-release").await);
+}
+
+/// S-22: the same request twice is one hold.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_duplicated_acquire_counts_once() {
+    let server = RedisServer::start().await;
+    let proxy = Proxy::start(server.port()).await;
+    let client = connect(&proxy.url()).await;
+    client.mutex("warm").lock().await.unwrap().release().await.unwrap();
+    proxy.duplicate_next_request_with("twice");
+    let guard = client.mutex("twice").lock().await.unwrap();
+    eventually(SOON, "sent twice", async || proxy.requests_duplicated() == 1).await;
+    let hash = server.client().hgetall("twice").await;
+    assert!(hash.values().eq(["1"]), "{hash:?}");
+    drop(guard);
+    eventually(SOON, "it is free", async || !server.client().exists("twice").await).await;
+}
+
+/// S-8: an answer that comes after its own deadline is no grant.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_grant_that_comes_too_late_is_given_back() {
+    let server = RedisServer::start().await;
+    let proxy = Proxy::start(server.port()).await;
+    let client = connect(&proxy.url()).await;
+    client.mutex("late").lock().await.unwrap().release().await.unwrap();
+    proxy.delay_replies(Duration::from_millis(400));
+    let limit = Duration::from_millis(900);
+    let options = fixed(Duration::from_millis(150)).to_builder().wait(limit).build().unwrap();
+    let error = client.mutex("late").with(options).lock().await.unwrap_err();
+    assert!(error.is_timeout() || store_kind(&error).is_some(), "{error:?}");
+    proxy.pass();
+    eventually(SOON, "it is free", async || !server.client().exists("late").await).await;
+}
+
+/// S-33: an unreachable store ends even an endless wait, and is never taken for a busy lock.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn patience_ends_an_endless_wait() {
+    let server = RedisServer::start().await;
+    let patience = Duration::from_secs(1);
+    let client =
+        LockClient::builder().store_patience(patience).connect(&server.url()).await.unwrap();
+    server.kill();
+    let start = Instant::now();
+    let error = timeout(SOON, client.mutex("x").lock()).await.expect("waited on").unwrap_err();
+    assert!(store_kind(&error).is_some_and(StoreErrorKind::is_transient), "{error:?}");
+    assert!(start.elapsed() >= patience && error.is_retryable());
+    let error = client.mutex("x").try_lock().await.unwrap_err();
+    assert!(store_kind(&error).is_some(), "{error:?}");
+    server.restart().await;
+    eventually(SOON, "it works again", async || client.mutex("x").try_lock().await.is_ok()).await;
+}
+
+/// A server that is stopped answers nothing: calls end by themselves and go on when it wakes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_frozen_server_is_waited_out() {
+    let server = RedisServer::start().await;
+    let client = connect(&server.url()).await;
+    let guard = client.mutex("i").lock().await.unwrap();
+    server.pause();
+    let limit = LockOptions::builder().wait(Duration::from_millis(700)).build().unwrap();
+    let start = Instant::now();
+    let error = client.mutex("j").with(limit).lock().await.unwrap_err();
+    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+    assert!(matches!(error, LockError::Store(_)), "{error:?}");
+    server.resume();
+    eventually(SOON, "it works again", async || client.mutex("j").try_lock().await.is_ok()).await;
+    timeout(SOON, guard.release()).await.expect("hung").unwrap();
+}
+
+/// S-20: drops while the network is down are made good when it is back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn guards_dropped_in_an_outage_are_released_after_it() {
+    let server = RedisServer::start().await;
+    let proxy = Proxy::start(server.port()).await;
+    let client = connect(&proxy.url()).await;
+    let guard = client.mutex("d").lock().await.unwrap();
+    proxy.black_hole();
+    drop(guard);
+    let at_once = LockOptions::builder().wait(lock_runtime::Wait::Never).build().unwrap();
+    let error = client.mutex("d").with(at_once).lock().await.unwrap_err();
+    let busy = matches!(error, LockError::Busy { reason: BusyReason::Held, .. });
+    assert!(busy || store_kind(&error).is_some(), "{error:?}");
+    proxy.pass();
+    let left = Duration::from_secs(8);
+    eventually(left, "released long before its lease", async || !server.client().exists("d").await)
+        .await;
+}

@@ -1,0 +1,153 @@
+//! What becomes of locks that are let go as the last thing in `main` (S-20).
+
+use std::time::Duration;
+
+use lock_tests::{RedisServer, Worker, eventually};
+
+/// How long a worker may take to start and to answer, on a busy machine.
+const ANSWER: Duration = Duration::from_secs(20);
+
+/// Far less than a lease.
+const SOON: Duration = Duration::from_secs(5);
+
+const RUNTIMES: [&str; 2] = ["multi", "current"];
+
+const EVERYTHING: [&str; 11] = [
+    "mutex",
+    "fair",
+    "read",
+    "write",
+    "semaphore",
+    "multi",
+    "joint",
+    "quorum",
+    "attribute",
+    "layer",
+    "three",
+];
+
+/// A worker that holds `what`.
+async fn holding(server: &RedisServer, runtime: &str, what: &str, end: &str) -> Worker {
+    let exe = env!("CARGO_BIN_EXE_end_worker");
+    let mut worker = Worker::spawn(exe, &[&server.url(), runtime, what, end], &[]);
+    loop {
+        if worker.next_line(ANSWER).await == "held" {
+            return worker;
+        }
+    }
+}
+
+/// Has the worker let go and end; its log.
+async fn end(mut worker: Worker) -> String {
+    worker.send("end");
+    let status = worker.wait(ANSWER).await;
+    let mut log = String::new();
+    while let Some(line) = worker.try_next_line(ANSWER).await {
+        log.push_str(&line);
+        log.push('\n');
+    }
+    assert!(status.success(), "{status}: {log}");
+    log
+}
+
+async fn leftovers(server: &RedisServer) -> Vec<String> {
+    let mut keys = server.client().keys().await;
+    keys.retain(|key| !key.starts_with("redisson_lock_token:"));
+    keys
+}
+
+/// What the log says of releases that were pending when the runtime ended, line by line.
+fn pending(log: &str) -> Vec<usize> {
+    let said = log.lines().filter(|line| line.contains("LockClient::shutdown"));
+    let number = |line: &str| line.split_once("pending=")?.1.split(' ').next()?.parse().ok();
+    said.filter_map(number).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shutdown_releases_what_was_dropped_just_before() {
+    let server = RedisServer::start().await;
+    for runtime in RUNTIMES {
+        for what in EVERYTHING {
+            let log = end(holding(&server, runtime, what, "shutdown").await).await;
+            let left = leftovers(&server).await;
+            // A semaphore keeps the number of free permits.
+            let expected: &[&str] = if what == "semaphore" { &["k"] } else { &[] };
+            assert_eq!(left, expected, "{what} on {runtime}: {log}");
+            server.client().cmd(&["FLUSHALL"]).await;
+            assert!(log.contains("still_held: 0, not_given_back: 0"), "{what}: {log}");
+            assert!(!log.contains("WARN"), "{what} on {runtime}: {log}");
+        }
+    }
+}
+
+/// The server is stopped meanwhile, so that no release can be answered.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_runtime_that_ends_says_what_was_pending() {
+    let server = RedisServer::start().await;
+    for runtime in RUNTIMES {
+        for what in EVERYTHING {
+            let worker = holding(&server, runtime, what, "plain").await;
+            server.pause();
+            let log = end(worker).await;
+            let expected = if what == "three" { 3 } else { 1 };
+            assert_eq!(pending(&log), [expected], "{what} on {runtime}: {log}");
+            assert!(log.contains("WARN"), "{what} on {runtime}: {log}");
+            server.resume();
+            server.client().cmd(&["FLUSHALL"]).await;
+        }
+    }
+}
+
+/// Guards that end with their tasks, and those that outlive the runtime.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn guards_that_go_with_the_runtime_or_after_it_are_counted() {
+    let server = RedisServer::start().await;
+    for runtime in RUNTIMES {
+        for way in ["tasks", "outside"] {
+            let worker = holding(&server, runtime, "three", way).await;
+            server.pause();
+            let log = end(worker).await;
+            let said = pending(&log);
+            // More lines only as the number doubles.
+            assert!(matches!(said[..], [3] | [1, 2] | [2]), "{way} on {runtime}: {said:?} {log}");
+            server.resume();
+            server.client().cmd(&["FLUSHALL"]).await;
+        }
+    }
+}
+
+/// A shutdown whose grace is over says what it leaves behind.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shutdown_that_was_too_short_says_so() {
+    let server = RedisServer::start().await;
+    for runtime in RUNTIMES {
+        let worker = holding(&server, runtime, "three", "short").await;
+        server.pause();
+        let log = end(worker).await;
+        let said = log.lines().find(|line| line.contains("not_given_back=3"));
+        assert!(said.is_some_and(|line| line.contains("WARN")), "{runtime}: {log}");
+        server.resume();
+        server.client().cmd(&["FLUSHALL"]).await;
+    }
+}
+
+/// Nothing that the server did not answer is lost for a client that lives on.
+#[test]
+fn the_next_runtime_releases_what_the_last_one_did_not() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (first, second) = (runtime(), runtime());
+    let (server, client) = first.block_on(async {
+        let server = RedisServer::start().await;
+        let client = lock_runtime::LockClient::connect(&server.url()).await.unwrap();
+        (server, client)
+    });
+    let guard = first.block_on(client.mutex("k").lock()).unwrap();
+    server.pause();
+    first.block_on(async { drop(guard) });
+    drop(first);
+    server.resume();
+    second.block_on(async {
+        client.mutex("other").lock().await.unwrap().release().await.unwrap();
+        eventually(SOON, "it is free", async || !server.client().exists("k").await).await;
+    });
+}

@@ -1,0 +1,231 @@
+//! A store that does something at a chosen moment, for interleavings that no timing would hit.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use futures_util::future::{BoxFuture, join_all};
+use lock_runtime::store::{
+    AcquireReply, AcquireRequest, CountRequest, Ownership, ReleaseReply, ReleaseRequest,
+    RenewRequest, StoreFuture, Subscription, Target,
+};
+use lock_runtime::{
+    Clock, Lease, LockClient, LockError, LockOptions, MemoryStore, Store, StoreErrorKind,
+};
+use tokio::time::{Instant, sleep, timeout};
+
+type Step = BoxFuture<'static, ()>;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+fn fixed(lease: Duration) -> LockOptions {
+    LockOptions::builder().lease(Lease::Fixed(lease)).build().unwrap()
+}
+
+/// The in-memory store, with a script to follow.
+#[derive(Clone)]
+struct Scripted {
+    inner: MemoryStore,
+    script: Arc<Mutex<Script>>,
+}
+
+#[derive(Default)]
+struct Script {
+    before_subscribing: Option<Step>,
+    /// How late the answer to an acquire comes after its effect.
+    acquire_answers_after: Duration,
+    /// How late the effect of a release comes.
+    release_starts_after: Duration,
+    /// Renewals find that the hold is gone.
+    holds_are_gone: bool,
+}
+
+impl Scripted {
+    fn new(inner: MemoryStore) -> Self {
+        Self { inner, script: Arc::default() }
+    }
+
+    fn script(&self) -> MutexGuard<'_, Script> {
+        self.script.lock().unwrap()
+    }
+
+    fn client(&self) -> LockClient {
+        LockClient::builder().store(self.clone()).unwrap()
+    }
+}
+
+impl std::fmt::Debug for Scripted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Scripted").finish_non_exhaustive()
+    }
+}
+
+impl Store for Scripted {
+    fn acquire(&self, request: AcquireRequest) -> StoreFuture<'_, AcquireReply> {
+        let late = self.script().acquire_answers_after;
+        Box::pin(async move {
+            let reply = self.inner.acquire(request).await;
+            sleep(late).await;
+            reply
+        })
+    }
+
+    fn renew(
+        &self,
+        requests: Vec<RenewRequest>,
+        timeout: Duration,
+    ) -> StoreFuture<'_, Vec<Ownership>> {
+        if self.script().holds_are_gone {
+            return Box::pin(async move { Ok(vec![Ownership::NotOwner; requests.len()]) });
+        }
+        self.inner.renew(requests, timeout)
+    }
+
+    fn release(&self, request: ReleaseRequest) -> StoreFuture<'_, ReleaseReply> {
+        let late = self.script().release_starts_after;
+        Box::pin(async move {
+            sleep(late).await;
+            self.inner.release(request).await
+        })
+    }
+
+    fn show_counts(&self, requests: Vec<CountRequest>, timeout: Duration) -> StoreFuture<'_, ()> {
+        self.inner.show_counts(requests, timeout)
+    }
+
+    fn subscribe(&self, target: &Arc<Target>, timeout: Duration) -> StoreFuture<'_, Subscription> {
+        let target = Arc::clone(target);
+        Box::pin(async move {
+            let step = self.script().before_subscribing.take();
+            if let Some(step) = step {
+                step.await;
+            }
+            self.inner.subscribe(&target, timeout).await
+        })
+    }
+
+    fn clock(&self) -> Clock {
+        self.inner.clock()
+    }
+}
+
+/// S-15: a release between the refusal and the subscription is found by the try that follows it,
+/// and not only when the holder's lease or the poll cap is over.
+#[tokio::test(start_paused = true)]
+async fn a_release_before_the_subscription_is_found() {
+    let store = MemoryStore::new();
+    let holder = LockClient::builder().store(store.peer()).unwrap();
+    let scripted = Scripted::new(store);
+    let client = scripted.client();
+    let guard = holder.mutex("gap").lock().await.unwrap();
+    let release: Step = Box::pin(async move { guard.release().await.unwrap() });
+    scripted.script().before_subscribing = Some(release);
+    let start = Instant::now();
+    let guard = client.mutex("gap").lock().await.unwrap();
+    assert!(start.elapsed() < ms(100), "slept for {:?}", start.elapsed());
+    guard.release().await.unwrap();
+}
+
+/// S-8, S-33: a store whose every grant comes after its own deadline is one that fails: patience
+/// ends even an endless wait, for the whole line at once.
+#[tokio::test(start_paused = true)]
+async fn patience_ends_with_grants_that_are_all_late() {
+    let scripted = Scripted::new(MemoryStore::new());
+    let (lease, patience, late) = (ms(200), Duration::from_secs(2), ms(300));
+    let builder = LockClient::builder().store_patience(patience);
+    let client = builder.store(scripted.clone()).unwrap();
+    scripted.script().acquire_answers_after = late;
+    let start = Instant::now();
+    let line = (0..3).map(|_| async {
+        let outcome = client.mutex("late").with(fixed(lease)).lock().await;
+        (outcome.map(drop), start.elapsed())
+    });
+    let line = timeout(MINUTE, join_all(line)).await.expect("waits for ever");
+    for (outcome, waited) in line {
+        let kind = match outcome {
+            Err(LockError::Store(error)) => error.kind(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(kind, StoreErrorKind::NotReady);
+        // It begins with the first late answer, and a pause and an answer may follow its end.
+        assert!(waited >= patience && waited < late + patience + ms(50) + late, "{waited:?}");
+    }
+    // What was granted late has been given back, and a store that is in time again is trusted.
+    scripted.script().acquire_answers_after = Duration::ZERO;
+    let guard = client.mutex("late").with(fixed(lease)).lock().await.unwrap();
+    guard.release().await.unwrap();
+    assert!(client.shutdown(MINUTE).await.is_clean());
+}
+
+/// S-20: what was found lost by `extend` is nobody's to wait for, however long its lease was.
+#[tokio::test(start_paused = true)]
+async fn shutdown_does_not_wait_for_what_extend_found_lost() {
+    let scripted = Scripted::new(MemoryStore::new());
+    let client = scripted.client();
+    let guard = client.mutex("gone").with(fixed(MINUTE)).lock().await.unwrap();
+    scripted.script().holds_are_gone = true;
+    assert!(guard.extend(MINUTE * 2).await.unwrap_err().is_lost());
+    let start = Instant::now();
+    assert!(client.shutdown(Duration::from_secs(30)).await.is_clean());
+    assert!(start.elapsed() < ms(100), "waited {:?}", start.elapsed());
+    assert!(guard.is_lost());
+}
+
+/// S-20: a shutdown that runs out of grace counts what is under way; a second one, alone or beside
+/// the first, counts the same and waits for it.
+#[tokio::test(start_paused = true)]
+async fn a_second_shutdown_waits_for_releases_under_way() {
+    for beside in [false, true] {
+        let scripted = Scripted::new(MemoryStore::new());
+        let client = scripted.client();
+        let late = ms(800);
+        scripted.script().release_starts_after = late;
+        let start = Instant::now();
+        for number in 0..3 {
+            drop(client.mutex(format!("slow:{number}")).lock().await.unwrap());
+        }
+        let first = async {
+            let report = client.shutdown(ms(300)).await;
+            assert_eq!((report.still_held, report.not_given_back), (0, 3), "beside: {beside}");
+            assert_eq!(start.elapsed().as_millis() / 100, 3, "{:?}", start.elapsed());
+        };
+        let second = async {
+            assert!(client.shutdown(MINUTE).await.is_clean(), "beside: {beside}");
+            assert_eq!(start.elapsed().as_millis() / 100, 8, "{:?}", start.elapsed());
+        };
+        if beside {
+            tokio::join!(second, first);
+        } else {
+            first.await;
+            let none = client.shutdown(Duration::ZERO).await;
+            assert_eq!((none.still_held, none.not_given_back), (0, 3));
+            second.await;
+        }
+        for number in 0..3 {
+            assert!(scripted.inner.holders(&format!("slow:{number}")).0.is_empty());
+        }
+    }
+}
+
+/// S-27: who comes while a reader's first request is under way has that one's hold, whether he
+/// waits or tries, and nobody waits for more than that answer and whether he may join.
+#[tokio::test(start_paused = true)]
+async fn readers_who_ask_at_once_share_one_hold() {
+    let store = Scripted::new(MemoryStore::new());
+    let client = store.client();
+    let (lock, late) = (client.rw_lock("r"), ms(300));
+    store.script().acquire_answers_after = late;
+    let asked = Instant::now();
+    let tries = join_all((0..25).map(|_| lock.try_read()));
+    let (tried, read) = tokio::join!(tries, join_all((0..25).map(|_| lock.read())));
+    let mut guards: Vec<_> = tried.into_iter().map(|tried| tried.unwrap().unwrap()).collect();
+    guards.extend(read.into_iter().map(Result::unwrap));
+    assert!(guards.iter().all(|guard| guard.token() == guards[0].token()), "{guards:?}");
+    assert!(asked.elapsed() < late * 2 + ms(10), "took {:?}", asked.elapsed());
+    drop(guards);
+    store.script().acquire_answers_after = Duration::ZERO;
+    timeout(MINUTE, lock.write()).await.unwrap().unwrap().release().await.unwrap();
+}

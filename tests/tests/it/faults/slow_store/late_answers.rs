@@ -1,0 +1,337 @@
+//! Renewals whose answers come late, in any order, or not at all: what each of them means (S-9).
+
+use std::collections::VecDeque;
+use std::future::pending;
+use std::num::NonZeroU32;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use lock_runtime::store::{
+    AcquireReply, AcquireRequest, CountRequest, OwnerId, Ownership, ReleaseReply, ReleaseRequest,
+    RenewRequest, StoreFuture, Subscription, Target, client_id,
+};
+use lock_runtime::{
+    Clock, Lease, LockClient, LockKey, LockOptions, MemoryStore, RedisStore, Store, StoreError,
+    StoreErrorKind,
+};
+use lock_tests::RedisServer;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::faults::slow_store::{SOON, ms, watched};
+
+const LEASE: Duration = Duration::from_secs(1);
+
+/// What becomes of one renewal.
+#[derive(Debug, Clone, Copy)]
+enum Fate {
+    /// It takes effect at once, and the answer comes so much later.
+    Answered(Duration),
+    /// It takes effect so much later, and is then answered.
+    Delivered(Duration),
+    /// The store says, so much later, that the hold is none.
+    Gone(Duration),
+    Fails,
+    Silent,
+}
+
+/// The in-memory store, whose renewals have fates.
+#[derive(Clone)]
+struct Fateful {
+    inner: MemoryStore,
+    state: Arc<Mutex<State>>,
+}
+
+struct State {
+    /// Of the next renewals.
+    next: VecDeque<Fate>,
+    /// Of those after them.
+    all: Fate,
+    sent: Vec<Instant>,
+    under_way: usize,
+    most: usize,
+}
+
+impl Fateful {
+    fn new(next: impl IntoIterator<Item = Fate>, all: Fate) -> Self {
+        let next = next.into_iter().collect();
+        let state = State { next, all, sent: Vec::new(), under_way: 0, most: 0 };
+        Self { inner: MemoryStore::new(), state: Arc::new(Mutex::new(state)) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    fn client(&self) -> LockClient {
+        LockClient::builder().store(self.clone()).unwrap()
+    }
+}
+
+impl std::fmt::Debug for Fateful {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Fateful").finish_non_exhaustive()
+    }
+}
+
+/// A renewal under way.
+struct Counted(Fateful);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.state().under_way -= 1;
+    }
+}
+
+impl Store for Fateful {
+    fn acquire(&self, request: AcquireRequest) -> StoreFuture<'_, AcquireReply> {
+        self.inner.acquire(request)
+    }
+
+    fn renew(
+        &self,
+        requests: Vec<RenewRequest>,
+        limit: Duration,
+    ) -> StoreFuture<'_, Vec<Ownership>> {
+        let fate = {
+            let mut state = self.state();
+            state.sent.push(Instant::now());
+            state.under_way += 1;
+            state.most = state.most.max(state.under_way);
+            state.next.pop_front().unwrap_or(state.all)
+        };
+        let counted = Counted(self.clone());
+        let answer = async move {
+            let _counted = counted;
+            match fate {
+                Fate::Answered(late) => {
+                    let answer = self.inner.renew(requests, limit).await;
+                    sleep(late).await;
+                    answer
+                }
+                Fate::Delivered(late) => {
+                    sleep(late).await;
+                    self.inner.renew(requests, limit).await
+                }
+                Fate::Gone(late) => {
+                    sleep(late).await;
+                    Ok(vec![Ownership::NotOwner; requests.len()])
+                }
+                Fate::Fails => Err(StoreError::new(StoreErrorKind::NotReady, "it fails")),
+                Fate::Silent => pending().await,
+            }
+        };
+        Box::pin(async move {
+            let silence = StoreError::new(StoreErrorKind::OutcomeUnknown, "it says nothing");
+            timeout(limit, answer).await.unwrap_or(Err(silence))
+        })
+    }
+
+    fn release(&self, request: ReleaseRequest) -> StoreFuture<'_, ReleaseReply> {
+        self.inner.release(request)
+    }
+
+    fn show_counts(&self, requests: Vec<CountRequest>, timeout: Duration) -> StoreFuture<'_, ()> {
+        self.inner.show_counts(requests, timeout)
+    }
+
+    fn subscribe(&self, target: &Arc<Target>, timeout: Duration) -> StoreFuture<'_, Subscription> {
+        self.inner.subscribe(target, timeout)
+    }
+
+    fn clock(&self) -> Clock {
+        self.inner.clock()
+    }
+}
+
+/// S-9: with answers that take more than half of the lease, only renewals side by side keep the hold;
+/// a few of them.
+#[tokio::test(start_paused = true)]
+async fn renewals_side_by_side_keep_a_hold() {
+    let store = Fateful::new([], Fate::Answered(LEASE * 6 / 10));
+    let client = store.client();
+    let guard = client.mutex("far").with(watched(LEASE)).lock().await.unwrap();
+    sleep(LEASE * 20).await;
+    assert!(!guard.is_lost());
+    let most = store.state().most;
+    assert!((2..=4).contains(&most), "{most} renewals under way");
+    guard.release().await.unwrap();
+}
+
+/// S-9, S-12: a store that never answers has a few renewals under way and no more; the hold ends with
+/// its deadline.
+#[tokio::test(start_paused = true)]
+async fn a_silent_store_piles_up_nothing() {
+    let store = Fateful::new([], Fate::Silent);
+    let client = store.client();
+    let start = Instant::now();
+    let guards = [
+        client.mutex("a").with(watched(LEASE)).lock().await.unwrap(),
+        client.mutex("b").with(watched(LEASE)).lock().await.unwrap(),
+    ];
+    guards[0].lost().await;
+    guards[1].lost().await;
+    assert!(start.elapsed() > LEASE * 9 / 10 && start.elapsed() < LEASE, "{:?}", start.elapsed());
+    sleep(LEASE).await;
+    let state = store.state();
+    // Both holds go in one request.
+    assert!(
+        state.most <= 4 && state.under_way == 0,
+        "{} at once, {} left",
+        state.most,
+        state.under_way
+    );
+}
+
+/// S-9: after an error the next attempt comes within a tenth of the lease, and not in a busy loop.
+#[tokio::test(start_paused = true)]
+async fn an_error_is_tried_again_soon() {
+    let store = Fateful::new([Fate::Fails; 5], Fate::Answered(Duration::ZERO));
+    let client = store.client();
+    let guard = client.mutex("again").with(watched(LEASE)).lock().await.unwrap();
+    sleep(LEASE * 3).await;
+    assert!(!guard.is_lost());
+    let sent = store.state().sent.clone();
+    for pair in sent[..6].windows(2) {
+        let pause = pair[1] - pair[0];
+        assert!(pause <= LEASE / 10 + ms(10) && pause >= LEASE / 20, "{pause:?}");
+    }
+    // And then every third of it, as ever.
+    assert!(sent[7] - sent[6] >= LEASE * 3 / 10, "{:?}", sent[7] - sent[6]);
+    guard.release().await.unwrap();
+}
+
+/// S-9: an error that comes late, and not at once, does not wait for its renewal's turn either.
+#[tokio::test(start_paused = true)]
+async fn a_lost_answer_between_late_ones_costs_nothing() {
+    let late = Fate::Answered(LEASE / 4);
+    let fates = [late, Fate::Silent, Fate::Fails, late, Fate::Silent, Fate::Silent];
+    let store = Fateful::new(fates, late);
+    let client = store.client();
+    let guard = client.mutex("between").with(watched(LEASE)).lock().await.unwrap();
+    sleep(LEASE * 20).await;
+    assert!(!guard.is_lost());
+    assert!(store.state().most <= 4);
+    guard.release().await.unwrap();
+}
+
+/// S-9: "not the owner" is a loss at once, also as the answer to a renewal that is older than one that
+/// was confirmed meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_late_denial_is_a_loss() {
+    let (late, at_once) = (ms(400), Fate::Answered(Duration::ZERO));
+    let store = Fateful::new([Fate::Gone(late)], at_once);
+    let client = store.client();
+    let guard = client.mutex("denied").with(watched(LEASE)).lock().await.unwrap();
+    let lost = guard.lost().await;
+    assert!(lost.is_lost());
+    let sent = store.state().sent.clone();
+    assert!(sent.len() >= 2 && Instant::now() - sent[0] == late, "{:?}", Instant::now() - sent[0]);
+    // And stays one, although later renewals are confirmed.
+    sleep(LEASE).await;
+    assert!(guard.is_lost());
+    let report = client.shutdown(SOON).await;
+    assert!(report.is_clean(), "{report:?}");
+}
+
+/// S-9: what comes after the release says nothing of it.
+#[tokio::test(start_paused = true)]
+async fn an_answer_after_the_release_means_nothing() {
+    for fate in [Fate::Gone(ms(300)), Fate::Delivered(ms(300)), Fate::Answered(ms(300))] {
+        let store = Fateful::new([fate], Fate::Answered(Duration::ZERO));
+        let client = store.client();
+        let guard = client.mutex("over").with(watched(LEASE)).lock().await.unwrap();
+        sleep(LEASE * 4 / 10).await;
+        assert_eq!(store.state().under_way, 1);
+        guard.release().await.unwrap();
+        sleep(LEASE).await;
+        assert!(store.inner.holders("over").0.is_empty(), "{fate:?}: created anew");
+        let report = client.shutdown(SOON).await;
+        assert!(report.is_clean(), "{fate:?}: {report:?}");
+    }
+}
+
+/// `at_least` is kept to the moment, although a renewal reaches the store after the release.
+#[tokio::test(start_paused = true)]
+async fn a_renewal_after_the_release_prolongs_nothing() {
+    let at_least = LEASE * 3 / 2;
+    let store = Fateful::new([Fate::Delivered(ms(300))], Fate::Answered(Duration::ZERO));
+    let client = store.client();
+    let options = LockOptions::builder()
+        .at_least(at_least)
+        .lease(Lease::Watchdog(LEASE * 2))
+        .build()
+        .unwrap();
+    let start = Instant::now();
+    let guard = client.mutex("kept").with(options).lock().await.unwrap();
+    sleep(LEASE * 7 / 10).await;
+    assert_eq!(store.state().under_way, 1);
+    guard.release().await.unwrap();
+    let other = LockClient::builder().store(store.inner.peer()).unwrap();
+    other.mutex("kept").lock().await.unwrap().release().await.unwrap();
+    let kept = start.elapsed();
+    assert!(kept >= at_least && kept < at_least + ms(100), "free after {kept:?}");
+}
+
+/// The same on both stores and for every kind: what was let go and is kept is nobody's to renew.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_kept_is_not_renewed() {
+    let server = RedisServer::start().await;
+    let redis = RedisStore::connect(&server.url()).await.unwrap();
+    let memory = MemoryStore::new();
+    let stores: [&dyn Store; 2] = [&redis, &memory];
+    let key = |name: &str| LockKey::new(name).unwrap();
+    let targets = [
+        Target::mutex(key("mutex")),
+        Target::fair(key("fair")),
+        Target::read(key("read")),
+        Target::write(key("write")),
+        Target::semaphore(key("semaphore"), NonZeroU32::MIN),
+        Target::several([key("{m}1"), key("{m}2")]).unwrap(),
+    ];
+    for store in stores {
+        let client = client_id();
+        for target in &targets {
+            let owner = OwnerId::new(&client, 1, 1);
+            let mine = match target.kind() {
+                lock_runtime::LockKind::Fair => Arc::new(target.for_waiter(&owner)),
+                _ => Arc::clone(target),
+            };
+            let acquire = |owner: &OwnerId| AcquireRequest {
+                target: Arc::clone(&mine),
+                owner: owner.clone(),
+                lease: SOON * 6,
+                tokens: 1,
+                place: None,
+                joins: false,
+                timeout: SOON,
+            };
+            let taken = store.acquire(acquire(&owner)).await.unwrap();
+            assert!(matches!(taken, AcquireReply::Granted(_)), "{taken:?}");
+            let keep = SOON * 3;
+            let (target, timeout) = (Arc::clone(&mine), SOON);
+            let release = ReleaseRequest { target, owner: owner.clone(), keep, timeout };
+            // Asked twice, as after a lost answer.
+            for _ in 0..2 {
+                let released = store.release(release.clone()).await.unwrap();
+                assert!(matches!(released, ReleaseReply::Released { .. }), "{mine:?} {released:?}");
+            }
+            let (target, lease) = (Arc::clone(&mine), SOON * 6);
+            let renewal = RenewRequest { target, owner: owner.clone(), lease };
+            let renewed = store.renew(vec![renewal], SOON).await.unwrap();
+            assert_eq!(renewed, [Ownership::NotOwner], "{store:?}: {mine:?}");
+            let inspected = match mine.members() {
+                [] => mine.key().clone(),
+                [first, ..] => first.key().clone(),
+            };
+            let left = store.inspect(&inspected, SOON).await.unwrap().remaining.unwrap();
+            assert!(left <= keep, "{store:?}: {mine:?} has {left:?} left");
+            // What is kept can be freed.
+            let free = ReleaseRequest { keep: Duration::ZERO, ..release };
+            let freed = store.release(free).await.unwrap();
+            assert!(
+                matches!(freed, ReleaseReply::Released { .. }),
+                "{store:?}: {mine:?} {freed:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Callers that do not wait, beside others that come and go: two round trips, and no more.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use lock_runtime::{LockClient, LockError, LockGuard};
+use tokio::time::{Instant, sleep};
+
+use crate::faults::slow_store::{far_world, ms};
+
+/// Of the network, both ways together.
+const ROUND_TRIP: Duration = Duration::from_millis(200);
+
+/// For a busy machine.
+const SLACK: Duration = Duration::from_millis(150);
+
+const SIXTEEN: NonZeroU32 = NonZeroU32::new(16).unwrap();
+
+async fn attempt(client: &LockClient, kind: &str) -> Result<Option<LockGuard>, LockError> {
+    match kind {
+        "semaphore" => {
+            let permit = client.semaphore(kind, SIXTEEN).try_acquire().await?;
+            Ok(permit.map(LockGuard::from))
+        }
+        "read" => client.rw_lock(kind).try_read().await,
+        "fair" => client.fair_mutex(kind).try_lock().await,
+        _ => panic!("{kind} is no such kind"),
+    }
+}
+
+async fn take(client: &LockClient, kind: &str) -> LockGuard {
+    match kind {
+        "semaphore" => client.semaphore(kind, SIXTEEN).acquire().await.unwrap().into(),
+        "read" => client.rw_lock(kind).read().await.unwrap(),
+        _ => client.fair_mutex(kind).lock().await.unwrap(),
+    }
+}
+
+/// How long each of some tries takes beside eight tasks that take and drop.
+async fn beside_eight(kind: &'static str) -> Vec<Duration> {
+    let (_server, proxy, client) = far_world(ms(1_000)).await;
+    drop(take(&client, kind).await);
+    proxy.delay(ROUND_TRIP / 2);
+    let over = Arc::new(AtomicBool::new(false));
+    let tasks: Vec<_> = (0..8)
+        .map(|number| {
+            let (client, over) = (client.clone(), Arc::clone(&over));
+            tokio::spawn(async move {
+                // Out of step, so that some release of the key is always under way.
+                sleep(ROUND_TRIP / 8 * number).await;
+                while !over.load(Ordering::SeqCst) {
+                    let guard = take(&client, kind).await;
+                    sleep(ms(3)).await;
+                    drop(guard);
+                }
+            })
+        })
+        .collect();
+    sleep(ROUND_TRIP * 3).await;
+    let mut took = Vec::new();
+    for _ in 0..8 {
+        let start = Instant::now();
+        let tried = attempt(&client, kind).await;
+        took.push(start.elapsed());
+        // A fair lock has others in line.
+        assert!(tried.unwrap().is_some() || kind == "fair", "a {kind} was refused");
+    }
+    over.store(true, Ordering::SeqCst);
+    for task in tasks {
+        task.await.unwrap();
+    }
+    took
+}
+
+/// S-15: a caller that does not wait, waits for the releases of the same key that came before it, and
+/// not for those of others that come and go meanwhile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_try_waits_only_for_earlier_releases() {
+    let all = ["semaphore", "read", "fair"];
+    let (permit, read, fair) =
+        tokio::join!(beside_eight(all[0]), beside_eight(all[1]), beside_eight(all[2]));
+    let bound = ROUND_TRIP * 2 + SLACK;
+    for (kind, mut took) in all.into_iter().zip([permit, read, fair]) {
+        // The slowest two of eight are this machine's.
+        took.sort();
+        assert!(took[5] < bound, "{kind}: {took:?}");
+    }
+}

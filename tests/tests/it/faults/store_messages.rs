@@ -1,0 +1,153 @@
+//! What a user reads when a Redis server, or what stands in its place, does not serve locks.
+
+use std::error::Error;
+use std::time::Duration;
+
+use lock_runtime::{Lease, LockClient, LockError, LockOptions, StoreError, StoreErrorKind};
+use lock_tests::{Proxy, RedisServer, eventually};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::time::sleep;
+
+use crate::support::log::Log;
+
+const SOON: Duration = Duration::from_secs(20);
+
+fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+fn store_error(error: LockError) -> StoreError {
+    match error {
+        LockError::Store(error) => error,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn refused(url: &str) -> StoreError {
+    store_error(LockClient::connect(url).await.unwrap_err())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_server_says_so() {
+    let server = RedisServer::builder().arg("--maxclients", "3").start().await;
+    let mut held = Vec::new();
+    let error = loop {
+        match LockClient::connect(&server.url()).await {
+            Ok(client) => held.push(client),
+            Err(error) => break store_error(error),
+        }
+        assert!(held.len() < 10, "the server takes more clients than it should");
+    };
+    for error in [error, refused(&server.url()).await, refused(&server.url()).await] {
+        assert_eq!(error.kind(), StoreErrorKind::NotReady, "{error}");
+        assert!(error.to_string().contains("too many connections"), "{error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_http_server_is_not_redis() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("redis://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let _ = stream.read(&mut [0; 1024]).await;
+            let answer = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n";
+            let _ = stream.write_all(answer).await;
+        }
+    });
+    let error = refused(&url).await;
+    assert_eq!(error.kind(), StoreErrorKind::Config, "{error}");
+    assert!(error.to_string().contains("what answers there is not Redis"), "{error}");
+}
+
+/// No text of the chain of causes says again what the one before says.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_cause_is_told_twice() {
+    let server = RedisServer::builder().password("right").start().await;
+    let urls = ["redis://127.0.0.1:1".to_owned(), server.url_with_password(Some("wrong"))];
+    for url in urls {
+        let error = refused(&url).await;
+        let first: &(dyn Error + 'static) = &error;
+        let chain = std::iter::successors(Some(first), |&error| error.source());
+        let texts: Vec<_> = chain.map(ToString::to_string).collect();
+        assert!(texts.len() > 1, "{texts:?}");
+        for pair in texts.windows(2) {
+            assert!(!pair[0].contains(&pair[1]) && !pair[1].contains(&pair[0]), "{texts:?}");
+        }
+    }
+}
+
+/// A server that is away for good is no news every second.
+#[tokio::test]
+async fn a_dead_server_is_warned_of_once() {
+    let server = RedisServer::start().await;
+    let log = Log::start_at(tracing::Level::DEBUG);
+    let _client = LockClient::connect(&server.url()).await.unwrap();
+    server.kill();
+    let attempts = || log.lines_with("cannot connect to the lock store yet");
+    eventually(SOON, "it tries", async || attempts().len() > 8).await;
+    let warnings = attempts().into_iter().filter(|line| line.contains("WARN")).count();
+    assert_eq!(warnings, 1, "of {}", attempts().len());
+}
+
+/// Where nothing was held, nobody waits for a release; where something was, its end is news.
+#[tokio::test]
+async fn a_release_of_nothing_is_no_warning() {
+    let server = RedisServer::start().await;
+    let proxy = Proxy::start(server.port()).await;
+    let log = Log::start_at(tracing::Level::DEBUG);
+    let client = LockClient::builder().command_timeout(ms(100)).store_patience(ms(300));
+    let client = client.connect(&proxy.url()).await.unwrap();
+    let options = LockOptions::builder().lease(Lease::Fixed(ms(400))).build().unwrap();
+    let guard = client.mutex("held").with(options).lock().await.unwrap();
+    proxy.black_hole();
+    drop(guard);
+    client.mutex("never:held").with(options).lock().await.unwrap_err();
+    let given_up = |name| {
+        let mut lines = log.lines_with("release given up");
+        lines.retain(|line| line.contains(name));
+        lines
+    };
+    let both = async || !given_up("\"held\"").is_empty() && !given_up("\"never:held\"").is_empty();
+    eventually(SOON, "both are given up", both).await;
+    assert!(given_up("\"held\"").iter().all(|line| line.contains("WARN")));
+    let of_nothing = given_up("\"never:held\"");
+    assert!(of_nothing.iter().all(|line| line.contains("DEBUG")), "{of_nothing:?}");
+}
+
+/// An evicted lock is a lost one. A user who may not ask is not told, and not refused.
+#[tokio::test]
+async fn eviction_is_warned_of() {
+    for (policy, warned) in [("allkeys-lru", 1), ("volatile-ttl", 1), ("noeviction", 0)] {
+        let server = RedisServer::builder().arg("--maxmemory-policy", policy).start().await;
+        let log = Log::start_at(tracing::Level::DEBUG);
+        let client = LockClient::connect(&server.url()).await.unwrap();
+        client.mutex("a").lock().await.unwrap().release().await.unwrap();
+        let warnings = log.lines_with("maxmemory-policy");
+        assert_eq!(warnings.len(), warned, "{policy}: {warnings:?}");
+        assert!(warnings.iter().all(|line| line.contains("WARN") && line.contains(policy)));
+    }
+    let server = RedisServer::builder().arg("--maxmemory-policy", "allkeys-lru").start().await;
+    let user = "ACL SETUSER brief on >pw ~* &* +@all -info -config";
+    server.client().cmd(&user.split(' ').collect::<Vec<_>>()).await;
+    let url = format!("redis://brief:pw@127.0.0.1:{}", server.port());
+    let client = LockClient::connect(&url).await.unwrap();
+    client.mutex("a").lock().await.unwrap().release().await.unwrap();
+}
+
+/// Without a subscription, too, silence is found out, and the next call has a connection that works.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_silent_idle_connection_is_replaced() {
+    let server = RedisServer::start().await;
+    let proxy = Proxy::start(server.port()).await;
+    let client = LockClient::connect(&proxy.url()).await.unwrap();
+    client.mutex("a").lock().await.unwrap().release().await.unwrap();
+    sleep(ms(2_000)).await;
+    let connections = proxy.accepted();
+    proxy.black_hole();
+    // 15 s of silence, a second for the answer, and a busy machine.
+    let anew = async || proxy.accepted() > connections;
+    eventually(ms(25_000), "it connects anew", anew).await;
+}

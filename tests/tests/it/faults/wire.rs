@@ -1,0 +1,222 @@
+//! What Redis sees: keys, fields, expiry, channels, commands (S-2, S-4, S-16, S-19, S-23, S-25).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use lock_runtime::{Lease, LockClient, LockOptions};
+use lock_tests::{RedisServer, Ttl, eventually};
+
+const SOON: Duration = Duration::from_secs(5);
+
+async fn world() -> (RedisServer, LockClient) {
+    let server = RedisServer::start().await;
+    let client = LockClient::connect(&server.url()).await.unwrap();
+    (server, client)
+}
+
+fn left(ttl: Ttl) -> Duration {
+    match ttl {
+        Ttl::Left(left) => left,
+        other => panic!("no expiry: {other:?}"),
+    }
+}
+
+/// Redisson's hash while held, nothing but the fencing counter afterwards, and its message.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hold_has_redissons_layout() {
+    let (server, client) = world().await;
+    let raw = server.client();
+    let log = server.subscribe_log("redisson_lock__channel:{wire:1}").await;
+    let lease = Duration::from_secs(20);
+    let options = LockOptions::builder().lease(Lease::Watchdog(lease)).build().unwrap();
+    let guard = client.mutex("wire:1").with(options).lock().await.unwrap();
+
+    let hash = raw.hgetall("wire:1").await;
+    let (owner, count) = hash.first_key_value().expect("no hash");
+    let (uuid, hold) = owner.split_once(':').expect("no uuid:n");
+    assert_eq!((hash.len(), count.as_str(), hold), (1, "1", "1"), "{hash:?}");
+    let groups: Vec<_> = uuid.split('-').map(str::len).collect();
+    assert_eq!(groups, [8, 4, 4, 4, 12], "{uuid}");
+    assert_eq!(&uuid[14..15], "4", "not a random uuid: {uuid}");
+    let backwards: String = uuid[..8].chars().rev().collect();
+    assert_eq!(uuid[28..], backwards, "not known as ours (S-32)");
+    let pttl = left(raw.pttl("wire:1").await);
+    assert!(pttl <= lease && pttl > lease / 2, "{pttl:?}");
+
+    guard
+        .run(async {
+            let nested = client.mutex("wire:1").lock().await.unwrap();
+            eventually(SOON, "the count is 2", async || {
+                raw.hgetall("wire:1").await.values().eq(["2"])
+            })
+            .await;
+            nested.release().await.unwrap();
+        })
+        .await
+        .unwrap();
+
+    assert_eq!(log.payloads(), [""; 0], "a nested release published");
+    let token = guard.token();
+    guard.release().await.unwrap();
+    assert_eq!(log.wait_for(1, SOON).await, ["0"]);
+    assert_eq!(raw.keys().await, ["redisson_lock_token:{wire:1}"]);
+    let counter: String = raw.get(&["GET", "redisson_lock_token:{wire:1}"]).await;
+    assert_eq!(counter, token.to_string());
+    let day = Duration::from_secs(24 * 60 * 60);
+    let expiry = left(raw.pttl("redisson_lock_token:{wire:1}").await);
+    assert!(expiry <= day && expiry > day - Duration::from_secs(60), "{expiry:?}");
+}
+
+/// S-2: a name that carries its own hash tag keeps it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hash_tag_in_the_name_is_kept() {
+    let (server, client) = world().await;
+    let guard = client.mutex("order:{42}").lock().await.unwrap();
+    let mut keys = server.client().keys().await;
+    keys.sort();
+    assert_eq!(keys, ["order:{42}", "redisson_lock_token:order:{42}"]);
+    guard.release().await.unwrap();
+}
+
+/// S-16: one script to take, one to give back, no subscription. What the scripts call is written
+/// down here so that nobody adds to it unseen: the server's core is the ceiling.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_uncontended_pair_costs_two_scripts() {
+    let (server, client) = world().await;
+    let mutex = client.mutex("pair");
+    mutex.lock().await.unwrap().release().await.unwrap();
+    server.reset_stats().await;
+    for _ in 0..10 {
+        mutex.lock().await.unwrap().release().await.unwrap();
+    }
+    let expected = [
+        ("evalsha", 20),
+        ("pttl", 10),
+        ("time", 10),
+        ("set", 10),
+        ("hset", 10),
+        ("pexpire", 10),
+        ("hexists", 10),
+        ("del", 10),
+        ("publish", 10),
+    ];
+    let expected: BTreeMap<_, _> =
+        expected.into_iter().map(|(name, calls)| (name.to_owned(), calls)).collect();
+    let mut calls = server.command_calls().await;
+    // The side channel's own.
+    for own in ["config|resetstat", "info", "hello", "client|setinfo", "select", "ping"] {
+        calls.remove(own);
+    }
+    assert_eq!(calls, expected);
+}
+
+/// S-6: re-entry sends nothing at all.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn re_entry_sends_nothing() {
+    let (server, client) = world().await;
+    let guard = client.mutex("nested").lock().await.unwrap();
+    server.reset_stats().await;
+    guard
+        .run(async {
+            for _ in 0..100 {
+                client.mutex("nested").lock().await.unwrap().release().await.unwrap();
+            }
+        })
+        .await
+        .unwrap();
+    let calls = server.command_calls().await;
+    assert!(!calls.contains_key("evalsha"), "{calls:?}");
+}
+
+/// S-23: above what a Redisson peer has counted, above 2^53, and when the counter is lost.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tokens_grow_past_every_counter() {
+    let (server, client) = world().await;
+    let raw = server.client();
+    let counter = "redisson_lock_token:{t}";
+    let mut last = 0;
+    let mut take = async |above: u64| {
+        let guard = client.mutex("t").lock().await.unwrap();
+        let token = guard.token().get();
+        assert!(token > above && token > last, "{token} after {last} and {above}");
+        last = token;
+        guard.release().await.unwrap();
+        token
+    };
+    let first = take(0).await;
+    // Redisson's FencedLock counts up by one.
+    let counted: u64 = raw.get(&["INCR", counter]).await;
+    assert_eq!(counted, first + 1);
+    take(counted).await;
+    assert!(raw.del(counter).await);
+    take(0).await;
+    let beyond = (1u64 << 53) + 10;
+    raw.cmd(&["SET", counter, &beyond.to_string(), "KEEPTTL"]).await;
+    assert_eq!(take(beyond).await, beyond + 1);
+    assert_eq!(take(beyond).await, beyond + 2);
+    assert!(matches!(raw.pttl(counter).await, Ttl::Left(_)), "the counter never expires");
+}
+
+/// S-14, S-23: the block that is reserved for hand-off is what the line can use: one when nobody
+/// waits.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lone_task_reserves_one_token() {
+    let (server, client) = world().await;
+    let guard = client.mutex("lone").lock().await.unwrap();
+    let counter: String = server.client().get(&["GET", "redisson_lock_token:{lone}"]).await;
+    assert_eq!(counter, guard.token().to_string());
+}
+
+/// S-9, S-19: a renewal never makes a key.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_renewal_never_makes_a_key() {
+    let (server, client) = world().await;
+    let lease = Lease::Watchdog(Duration::from_millis(600));
+    let options = LockOptions::builder().lease(lease).build().unwrap();
+    let guard = client.mutex("gone").with(options).lock().await.unwrap();
+    assert!(server.client().del("gone").await);
+    let lost = tokio::time::timeout(SOON, guard.lost()).await.expect("the loss went unnoticed");
+    assert!(lost.to_string().contains("no longer knows it as the owner"), "{lost}");
+    assert!(!server.client().exists("gone").await);
+    drop(guard);
+}
+
+/// S-9: the lease that is asked for next does not shorten one that was extended.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_renewal_never_shortens() {
+    let (server, client) = world().await;
+    let lease = Duration::from_millis(300);
+    let options = LockOptions::builder().lease(Lease::Watchdog(lease)).build().unwrap();
+    let guard = client.mutex("long").with(options).lock().await.unwrap();
+    guard.extend(Duration::from_secs(60)).await.unwrap();
+    server.reset_stats().await;
+    eventually(SOON, "three renewals", async || {
+        server.command_calls().await.get("evalsha").copied().unwrap_or_default() >= 3
+    })
+    .await;
+    assert!(left(server.client().pttl("long").await) > Duration::from_secs(50));
+    guard.release().await.unwrap();
+}
+
+/// The system probes a silent connection, so that routers remember it and its end is noticed.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_silent_connection_is_kept_alive() {
+    let (server, _client) = world().await;
+    let rows = || std::fs::read_to_string("/proc/net/tcp").unwrap();
+    // The side channel uses a unix socket, so the only connection to this port is the client's.
+    let port = format!(":{:04X}", server.port());
+    let probe_in = |row: &str| {
+        let fields: Vec<_> = row.split_whitespace().collect();
+        let (remote, state, timer) = (fields.get(2)?, fields.get(3)?, fields.get(5)?);
+        let established = remote.ends_with(&port) && *state == "01";
+        // Timer 2 is keepalive; its time is in hundredths of a second.
+        let ticks = timer.strip_prefix("02:").filter(|_| established)?;
+        u64::from_str_radix(ticks, 16).ok().map(|ticks| Duration::from_millis(ticks * 10))
+    };
+    eventually(SOON, "a probe is planned", async || {
+        let planned = rows().lines().find_map(probe_in);
+        planned.is_some_and(|after| after <= Duration::from_secs(30))
+    })
+    .await;
+}

@@ -1,0 +1,93 @@
+//! Holders that are killed: their locks come back to the other side with their leases (S-10, S-19).
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use lock_runtime::LockGuard;
+use lock_tests::{Worker, eventually};
+use tokio::time::timeout;
+
+use crate::interop::java::Redisson;
+use crate::interop::world::{SOON, World};
+use crate::support::kinds;
+
+const LEASE: Duration = Duration::from_secs(1);
+
+/// What is held and, of each, what another asks for: the commands of the Java side.
+const HELD: [(&str, &str); 4] =
+    [("mutex", "mutex"), ("fair", "fair"), ("read", "write"), ("write", "read")];
+
+/// Of a JVM: it renews all but the permit, to which Redisson gives a lease for once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a JDK and Maven: cargo xtask interop"]
+async fn locks_of_a_killed_jvm_come_back() {
+    let mut world = World::with(Redisson { watchdog: LEASE, ..Redisson::default() }).await;
+    for (held, _) in HELD {
+        world.java.ask("t", &format!("lock {held} {held}")).await;
+    }
+    let mut waiting = Vec::new();
+    for (held, wanted) in HELD {
+        let client = world.client.clone();
+        waiting.push(tokio::spawn(async move {
+            kinds::take(&client, wanted, held, client.options()).await
+        }));
+    }
+    world.java.ask("t", "set permit s 1").await;
+    world.java.ask("t", "acquire permit s 1000").await;
+    let client = world.client.clone();
+    waiting.push(tokio::spawn(async move {
+        let permit = client.semaphore("s", NonZeroU32::MIN).acquire().await;
+        permit.map(LockGuard::from)
+    }));
+    assert!(waiting.iter().all(|waiting| !waiting.is_finished()));
+    world.java.kill();
+    for waiting in waiting {
+        let guard = timeout(SOON, waiting).await.expect("kept for the dead").unwrap().unwrap();
+        guard.release().await.unwrap();
+    }
+}
+
+/// Of Rust processes, which renew all of them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a JDK and Maven: cargo xtask interop"]
+async fn locks_of_killed_rust_processes_come_back() {
+    let mut world = World::start().await;
+    let history = tempfile::tempdir().unwrap();
+    let mut workers = Vec::new();
+    for (exe, arg, take) in [
+        (env!("CARGO_BIN_EXE_lock_worker"), None, "hold mutex 1000"),
+        (env!("CARGO_BIN_EXE_fair_worker"), Some("1000"), "take fair 1000"),
+        (env!("CARGO_BIN_EXE_lock_worker"), None, "rw-read read 1000"),
+        (env!("CARGO_BIN_EXE_lock_worker"), None, "rw-write write 1000"),
+        (env!("CARGO_BIN_EXE_lock_worker"), None, "take s 1 1 1000"),
+    ] {
+        let url = world.server.url();
+        let mut args = vec![url.as_str(), history.path().to_str().unwrap()];
+        args.extend(arg);
+        let mut worker = Worker::spawn(exe, &args, &[]);
+        assert_eq!(worker.next_line(SOON).await, "ready");
+        worker.send(take);
+        let line = worker.next_line(SOON).await;
+        assert!(!line.starts_with("error"), "{line}");
+        workers.push(worker);
+    }
+    let mut waiting = Vec::new();
+    for (held, wanted) in HELD {
+        waiting.push(world.java.begin(held, &format!("lock {wanted} {held}")));
+    }
+    waiting.push(world.java.begin("s", "acquire permit s 1000"));
+    // One for each but the permit, for which Redisson waits without listening while it has an end.
+    eventually(SOON, "all wait", async || {
+        world.server.client().get::<Vec<String>>(&["PUBSUB", "CHANNELS", "*"]).await.len() >= 4
+    })
+    .await;
+    for waiting in &waiting {
+        assert!(world.java.is_busy(waiting).await);
+    }
+    for worker in &mut workers {
+        worker.sigkill();
+    }
+    for waiting in waiting {
+        world.java.end(waiting, SOON).await;
+    }
+}

@@ -1,0 +1,109 @@
+//! Tasks of ours and threads of Java's count up one number, in steps that only the lock makes one.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use lock_runtime::{LockClient, LockError, LockGuard};
+use lock_tests::RawClient;
+use tokio::time::Instant;
+
+use crate::interop::java::Redisson;
+use crate::interop::world::{SOON, World};
+
+const TIME: Duration = Duration::from_secs(10);
+const TASKS: u64 = 3;
+
+/// S-14: no step is lost, nobody is inside with anybody else, and both sides have their turns.
+async fn hammer(kind: &'static str, redisson: Redisson) {
+    let mut world = World::with(redisson).await;
+    let raw = world.server.client();
+    raw.cmd(&["SET", "hammer:sum", "0"]).await;
+    if kind == "permits" {
+        world.java.ask("t", "set permit a,b 1").await;
+    }
+    // With its defaults, as Java has.
+    let client = LockClient::connect(&world.server.url()).await.unwrap();
+    let java = world.java.begin("t", &format!("hammer {kind} a,b {TASKS} {}", TIME.as_millis()));
+    let until = Instant::now() + TIME;
+    let tasks: Vec<_> = (0..TASKS)
+        .map(|_| {
+            let (client, raw) = (client.clone(), raw.clone());
+            tokio::spawn(async move {
+                let mut counted = 0;
+                while Instant::now() < until {
+                    let guard = take(&client, kind).await.unwrap();
+                    count(&raw).await;
+                    guard.release().await.unwrap();
+                    counted += 1;
+                }
+                counted
+            })
+        })
+        .collect();
+    let mut ours: u64 = 0;
+    for task in tasks {
+        ours += task.await.unwrap();
+    }
+    let theirs: u64 = world.java.end(java, TIME + SOON).await.parse().unwrap();
+    println!("{kind}: Rust {ours}, Java {theirs} in {TIME:?}");
+    assert_eq!(raw.get::<Option<u64>>(&["GET", "hammer:overlaps"]).await, None, "overlaps");
+    assert_eq!(raw.get::<u64>(&["GET", "hammer:sum"]).await, ours + theirs);
+    assert!(ours > 20 && theirs > 20, "one side starved: Rust {ours}, Java {theirs}");
+}
+
+async fn take(client: &LockClient, kind: &str) -> Result<LockGuard, LockError> {
+    match kind {
+        "mutex" | "fenced" => client.mutex("a,b").lock().await,
+        "fair" => client.fair_mutex("a,b").lock().await,
+        "write" => client.rw_lock("a,b").write().await,
+        "multi" => client.multi_lock(["a", "b"]).lock().await,
+        "permits" => client.semaphore("a,b", NonZeroU32::MIN).acquire().await.map(LockGuard::from),
+        _ => panic!("there is no kind {kind}"),
+    }
+}
+
+/// One step of four commands, as `Hammer.java` does it.
+async fn count(raw: &RawClient) {
+    if raw.get::<u64>(&["INCR", "hammer:inside"]).await != 1 {
+        raw.cmd(&["INCR", "hammer:overlaps"]).await;
+    }
+    let seen: u64 = raw.get(&["GET", "hammer:sum"]).await;
+    raw.cmd(&["SET", "hammer:sum", &(seen + 1).to_string()]).await;
+    raw.cmd(&["DECR", "hammer:inside"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a JDK and Maven: cargo xtask interop"]
+async fn a_mutex() {
+    hammer("mutex", Redisson::default()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a JDK and Maven: cargo xtask interop"]
+async fn a_fenced_lock() {
+    hammer("fenced", Redisson::default()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a JDK and Maven: cargo xtask interop"]
+async fn a_fair_lock() {
+    hammer("fair", Redisson::default()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a JDK and Maven: cargo xtask interop"]
+async fn a_write_lock() {
+    hammer("write", Redisson::default()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a JDK and Maven: cargo xtask interop"]
+async fn a_multi_lock() {
+    hammer("multi", Redisson::default()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a JDK and Maven: cargo xtask interop"]
+async fn the_only_permit() {
+    hammer("permits", Redisson::default()).await;
+}

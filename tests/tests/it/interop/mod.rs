@@ -1,0 +1,18 @@
+//! The same locks in the hands of the real Redisson and of this library (S-2, S-4, S-25 to S-30).
+//!
+//! Each test starts a `redis-server` and a JVM with a Redisson client (`tests/interop`), and holds a
+//! lock on one side to see what the other makes of it, both ways round. They are left out of the
+//! ordinary run, which needs no JDK: `cargo xtask interop` builds the Java side and runs them.
+
+mod crashes;
+mod fair;
+mod hammer;
+mod hand_off;
+mod java;
+mod latch;
+mod multi;
+mod mutex;
+mod rw;
+mod semaphore;
+mod shares;
+mod world;

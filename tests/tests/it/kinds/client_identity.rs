@@ -1,0 +1,143 @@
+//! Who a client is, from outside; whether it is ready; and how it starts without its server.
+
+use std::time::Duration;
+
+use lock_runtime::{LockClient, LockError, LockOptions, Quorum, Wait};
+use lock_tests::redis_server::{ClientType, Sentinels};
+use lock_tests::{RedisCluster, RedisServer, eventually};
+
+const SOON: Duration = Duration::from_secs(10);
+
+/// The names of the connections that this server has.
+async fn names(server: &RedisServer) -> Vec<String> {
+    let list: String = server.client().get(&["CLIENT", "LIST"]).await;
+    let names =
+        list.lines().filter_map(|line| line.split(' ').find_map(|it| it.strip_prefix("name=")));
+    names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
+}
+
+fn name(client: &LockClient) -> String {
+    format!("lock-runtime:{}", client.id())
+}
+
+async fn has_connection(server: &RedisServer, client: &LockClient) {
+    let name = name(client);
+    let what = format!("a connection is called {name}");
+    eventually(SOON, &what, async || names(server).await.contains(&name)).await;
+}
+
+/// The id is what the holder of a lock has in the store, and what its connections are called.
+#[tokio::test]
+async fn a_holder_is_found_by_its_id() {
+    let server = RedisServer::start().await;
+    let client = LockClient::connect(&server.url()).await.unwrap();
+    let other = LockClient::connect(&server.url()).await.unwrap();
+    assert_ne!(client.id(), other.id());
+    has_connection(&server, &client).await;
+    has_connection(&server, &other).await;
+    let guard = client.mutex("a").lock().await.unwrap();
+    let owners: Vec<String> = server.client().get(&["HKEYS", "a"]).await;
+    assert_eq!(owners, [format!("{}:1", client.id())]);
+    // Each connection, also the next one, and the one of locks that ask for replicas.
+    assert!(server.client_kill(ClientType::Normal).await > 0);
+    has_connection(&server, &client).await;
+    let one = LockOptions::builder().replicas(1, Duration::from_millis(20));
+    let one = one.wait(Wait::Never).build().unwrap();
+    client.mutex("b").with(one).lock().await.unwrap_err();
+    let two =
+        async || names(&server).await.iter().filter(|its| **its == name(&client)).count() == 2;
+    eventually(SOON, "both connections have the name", two).await;
+    drop(guard);
+}
+
+#[tokio::test]
+async fn behind_sentinels_in_a_cluster_and_of_a_quorum() {
+    let master = RedisServer::start().await;
+    let sentinels = Sentinels::builder("locks").start(&master, 0).await;
+    let client = LockClient::connect_sentinel("locks", sentinels.urls()).await.unwrap();
+    has_connection(&master, &client).await;
+
+    let cluster = RedisCluster::start().await;
+    let client = LockClient::builder().connect_cluster(cluster.urls()).await.unwrap();
+    for node in 0..3 {
+        has_connection(cluster.node(node), &client).await;
+    }
+    client.ping().await.unwrap();
+    cluster.node(2).pause();
+    let error = client.ping().await.unwrap_err();
+    assert!(error.is_retryable(), "{error:?}");
+    cluster.node(2).resume();
+
+    let servers =
+        [RedisServer::start().await, RedisServer::start().await, RedisServer::start().await];
+    let builder = Quorum::builder().without_restart_guard();
+    let quorum = builder.connect(servers.each_ref().map(RedisServer::url)).await.unwrap();
+    for server in &servers {
+        has_connection(server, quorum.client()).await;
+    }
+    quorum.client().ping().await.unwrap();
+    servers[0].kill();
+    quorum.client().ping().await.unwrap();
+    servers[1].kill();
+    quorum.client().ping().await.unwrap_err();
+}
+
+/// A user without the right to name its connections takes locks all the same.
+#[tokio::test]
+async fn the_name_needs_no_permission() {
+    let server = RedisServer::start().await;
+    let rule = ["ACL", "SETUSER", "locks", "on", ">secret", "~*", "&*", "+@all", "-client|setname"];
+    server.client().cmd(&rule).await;
+    let url = server.url().replace("redis://", "redis://locks:secret@");
+    let client = LockClient::connect(&url).await.unwrap();
+    client.mutex("a").lock().await.unwrap().release().await.unwrap();
+    client.ping().await.unwrap();
+    assert!(!names(&server).await.contains(&name(&client)));
+}
+
+/// A readiness check asks the server, and says within the time of a command that it is away.
+#[tokio::test]
+async fn ping_asks_the_server() {
+    LockClient::in_memory().ping().await.unwrap();
+    let server = RedisServer::start().await;
+    let client = LockClient::connect(&server.url()).await.unwrap();
+    client.ping().await.unwrap();
+    server.pause();
+    let error = client.ping().await.unwrap_err();
+    assert!(matches!(error, LockError::Store(_)), "{error:?}");
+    // Nothing is held, so nothing is in danger: health speaks of something else.
+    assert!(client.health().is_healthy());
+    server.resume();
+    eventually(SOON, "it is ready again", async || client.ping().await.is_ok()).await;
+    server.kill();
+    client.ping().await.unwrap_err();
+    client.shutdown(Duration::ZERO).await;
+    assert!(matches!(client.ping().await, Err(LockError::Closed)));
+}
+
+/// A service that starts before its Redis: not ready, then ready, without being started anew.
+#[tokio::test]
+async fn a_lazy_client_starts_without_redis() {
+    let server = RedisServer::start().await;
+    let url = server.url();
+    server.kill();
+    LockClient::connect(&url).await.unwrap_err();
+    let client = LockClient::connect_lazy(&url).unwrap();
+    assert!(client.ping().await.is_err());
+    let error = client.mutex("a").try_lock().await.unwrap_err();
+    assert!(error.is_retryable(), "{error:?}");
+    server.restart().await;
+    eventually(SOON, "it is ready", async || client.ping().await.is_ok()).await;
+    client.mutex("a").lock().await.unwrap().release().await.unwrap();
+    has_connection(&server, &client).await;
+    // An address that cannot be used is wrong at once.
+    assert!(matches!(LockClient::connect_lazy("http://one"), Err(LockError::Store(_))));
+}
+
+/// It may be made where there is no runtime yet, as in a `static`.
+#[test]
+fn a_lazy_client_is_made_without_a_runtime() {
+    let client = LockClient::connect_lazy("redis://127.0.0.1:1").unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(client.ping()).unwrap_err();
+}

@@ -1,0 +1,202 @@
+//! Whoever gives up leaves the line at once and passes on what it was told (S-17, S-20, S-21).
+
+use std::time::Duration;
+
+use lock_runtime::{Lease, LockClient, LockError, LockOptions};
+use lock_tests::poll_count::{Polled, drop_at_every_await, poll_then_drop};
+use lock_tests::{Proxy, eventually};
+use tokio::time::{Instant, timeout};
+
+use crate::kinds::fair::world::{NEVER, SOON, World, channel, granted};
+
+/// S-21: dropped before, during and after the grant of a free lock.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_acquire_dropped_anywhere_leaves_nothing() {
+    let world = World::start().await;
+    let (client, other) = (world.client().await, world.client().await);
+    let (polls, guard) = drop_at_every_await(
+        || client.fair_mutex("a").lock(),
+        async |_| {
+            let next = timeout(SOON, other.fair_mutex("a").lock()).await.expect("not given back");
+            next.unwrap().release().await.unwrap();
+            world.nothing_left("a").await;
+        },
+    )
+    .await;
+    assert!(polls >= 1);
+    guard.unwrap().release().await.unwrap();
+}
+
+/// S-21: dropped when it had been granted and did not know it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_grant_that_nobody_waits_for_any_more_is_undone() {
+    let world = World::start().await;
+    let proxy = Proxy::start(world.server.port()).await;
+    let client = LockClient::connect(&proxy.url()).await.unwrap();
+    let other = world.client_that_only_listens().await;
+    proxy.delay_replies(Duration::from_millis(300));
+    let mut acquire = Box::pin(client.fair_mutex("g").lock());
+    let taken = async {
+        eventually(SOON, "it is taken", async || world.holder("g").await.is_some()).await;
+    };
+    tokio::select! {
+        _ = &mut acquire => panic!("the answer came early"),
+        () = taken => {}
+    }
+    let (waiting, _) = world.waiter(&other, "g").await;
+    drop(acquire);
+    granted(waiting).await.release().await.unwrap();
+    world.nothing_left("g").await;
+}
+
+/// S-17, S-21: dropped while asking, subscribing, asking again, waiting.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiter_dropped_anywhere_leaves_the_line() {
+    let world = World::start().await;
+    let (holder, client) = (world.client().await, world.client_that_only_listens().await);
+    let guard = holder.fair_mutex("w").lock().await.unwrap();
+    for polls in 1..8 {
+        let acquire = client.fair_mutex("w").lock();
+        let dropped = timeout(Duration::from_millis(60), poll_then_drop(acquire, polls)).await;
+        assert!(!matches!(dropped, Ok(Polled::Completed(_))), "took a lock that was held");
+        // Behind the release of the place on the same connection.
+        assert!(client.fair_mutex("w").try_lock().await.unwrap().is_none());
+        eventually(SOON, "it has left", async || world.queue("w").await.is_empty()).await;
+    }
+    guard.release().await.unwrap();
+    world.nothing_left("w").await;
+}
+
+/// S-20: a release dropped half way is finished, and the next in line is told.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_dropped_anywhere_tells_the_next() {
+    let world = World::start().await;
+    let (client, other) = (world.client().await, world.client_that_only_listens().await);
+    for polls in 0..12 {
+        let guard = client.fair_mutex("r").lock().await.unwrap();
+        let (waiting, _) = world.waiter(&other, "r").await;
+        let done = poll_then_drop(guard.release(), polls).await;
+        granted(waiting).await.release().await.unwrap();
+        if let Polled::Completed(released) = done {
+            released.unwrap();
+            world.nothing_left("r").await;
+            return;
+        }
+    }
+    panic!("the release did not complete within 12 polls");
+}
+
+/// S-17: a waiter whose time is over leaves the line at once; those behind it move up.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiter_out_of_time_leaves_the_line() {
+    let world = World::start().await;
+    let client = world.client_that_only_listens().await;
+    let guard = client.fair_mutex("t").lock().await.unwrap();
+    let limit = Duration::from_millis(300);
+    let short = LockOptions::builder().wait(limit).build().unwrap();
+    let start = Instant::now();
+    let timed = tokio::spawn(client.fair_mutex("t").with(short).lock());
+    eventually(SOON, "it is in line", async || world.queue("t").await.len() == 1).await;
+    let (waiting, behind) = world.waiter(&client, "t").await;
+    let error = timeout(SOON, timed).await.expect("waits on").unwrap().unwrap_err();
+    assert!(error.is_timeout() && start.elapsed() >= limit, "{error:?}");
+    eventually(SOON, "it has left", async || world.queue("t").await.iter().eq([&behind])).await;
+    guard.release().await.unwrap();
+    granted(waiting).await.release().await.unwrap();
+    world.nothing_left("t").await;
+}
+
+/// S-17: told that its turn has come and then dropped, it tells the next, which nothing but that
+/// can wake here.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_turn_that_is_not_taken_goes_to_the_next() {
+    let world = World::start().await;
+    let client = world.client_that_only_listens().await;
+    let guard = client.fair_mutex("p").lock().await.unwrap();
+    let mut first = Box::pin(client.fair_mutex("p").lock());
+    // Polled only until it listens, as a future whose task hangs.
+    let listens = async {
+        eventually(SOON, "the first listens", async || {
+            let Some(owner) = world.queue("p").await.first().cloned() else { return false };
+            world.server.pubsub_numsub(&channel("p", &owner)).await > 0
+        })
+        .await;
+    };
+    tokio::select! {
+        _ = &mut first => panic!("took a lock that was held"),
+        () = listens => {}
+    }
+    let (waiting, _) = world.waiter(&client, "p").await;
+    guard.release().await.unwrap();
+    let free = async || world.holder("p").await.is_none();
+    eventually(SOON, "it is free", free).await;
+    assert_eq!(world.queue("p").await.len(), 2, "somebody came out of turn");
+    assert!(!waiting.is_finished());
+    drop(first);
+    granted(waiting).await.release().await.unwrap();
+    world.nothing_left("p").await;
+}
+
+/// S-17: the head may leave while nobody holds the lock and before it was told, too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_head_that_leaves_a_lock_that_ended_tells_the_next() {
+    let world = World::start().await;
+    let client = world.client_that_only_listens().await;
+    let guard = client.fair_mutex("e").lock().await.unwrap();
+    let (first, _) = world.waiter(&client, "e").await;
+    let (waiting, _) = world.waiter(&client, "e").await;
+    // The hold ends without a word.
+    assert!(world.server.client().del("e").await);
+    first.abort();
+    granted(waiting).await.release().await.unwrap();
+    drop(guard);
+    world.nothing_left("e").await;
+}
+
+/// S-17: whoever shuts down leaves the line before the shutdown returns.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shutdown_leaves_the_line() {
+    let world = World::start().await;
+    let (holder, client) = (world.client().await, world.client_that_only_listens().await);
+    let guard = holder.fair_mutex("s").lock().await.unwrap();
+    let (one, _) = world.waiter(&client, "s").await;
+    let (two, _) = world.waiter(&client, "s").await;
+    let (behind, owner) = world.waiter(&holder, "s").await;
+    let report = client.shutdown(SOON).await;
+    assert!(report.is_clean(), "{report:?}");
+    assert_eq!(world.queue("s").await, [owner]);
+    for waiting in [one, two] {
+        let outcome = timeout(SOON, waiting).await.expect("waits on").unwrap();
+        assert!(matches!(outcome, Err(LockError::Closed)), "{outcome:?}");
+    }
+    assert!(matches!(client.fair_mutex("s").lock().await, Err(LockError::Closed)));
+    guard.release().await.unwrap();
+    granted(behind).await.release().await.unwrap();
+    world.nothing_left("s").await;
+}
+
+/// S-17, S-20: a waiter that gives up while it is cut off leaves the line once the server answers again,
+/// also when its place lasts longer than the lease that it asked for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiter_that_gave_up_while_cut_off_leaves_the_line() {
+    let world = World::start().await;
+    let proxy = Proxy::start(world.server.port()).await;
+    let builder = LockClient::builder().waiter_lease(NEVER);
+    let builder = builder.command_timeout(Duration::from_millis(200));
+    let client = builder.connect(&proxy.url()).await.unwrap();
+    let holder = world.client().await;
+    let guard = holder.fair_mutex("o").lock().await.unwrap();
+    let lease = Lease::Fixed(Duration::from_millis(300));
+    let short = LockOptions::builder().lease(lease).build().unwrap();
+    let waiting = tokio::spawn(client.fair_mutex("o").with(short).lock());
+    let length = async || world.queue("o").await.len();
+    eventually(SOON, "it is in line", async || length().await == 1).await;
+    proxy.black_hole();
+    waiting.abort();
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    assert_eq!(length().await, 1, "it was not cut off");
+    proxy.pass();
+    eventually(SOON, "it has left", async || length().await == 0).await;
+    guard.release().await.unwrap();
+    world.nothing_left("o").await;
+}

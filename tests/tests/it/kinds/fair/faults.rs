@@ -1,0 +1,245 @@
+//! Lost replies, late grants, short memory, dead and paused waiters (S-8, S-19, S-21, S-22, S-33).
+
+use std::time::Duration;
+
+use lock_runtime::{Lease, LockError, LockOptions, StoreErrorKind};
+use lock_tests::redis_server::ClientType;
+use lock_tests::{Proxy, eventually};
+use tokio::time::{Instant, timeout};
+
+use crate::kinds::fair::world::{NEVER, SOON, World, channel, granted};
+
+/// The key that only requests of places carry.
+const PLACES: &str = "redisson_lock_queue";
+
+/// S-22: granted, but the answer was lost: the same owner asks again and has it, once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_grant_whose_answer_was_lost_is_found() {
+    let world = World::start().await;
+    let proxy = Proxy::start(world.server.port()).await;
+    let behind = world.client_that_only_listens().await;
+    let client = lock_runtime::LockClient::connect(&proxy.url()).await.unwrap();
+    let guard = behind.fair_mutex("g").lock().await.unwrap();
+    let (head, owner) = world.waiter(&client, "g").await;
+    let (next, _) = world.waiter(&behind, "g").await;
+    proxy.drop_next_reply_to(PLACES);
+    guard.release().await.unwrap();
+    let guard = granted(head).await;
+    assert_eq!(proxy.replies_dropped(), 1);
+    assert_eq!(world.holder("g").await.as_ref(), Some(&owner));
+    assert_eq!(world.queue("g").await.len(), 1);
+    guard.release().await.unwrap();
+    let last = granted(next).await;
+    // The release that is sent again for what was unanswered does no harm.
+    timeout(SOON, client.shutdown(NEVER)).await.expect("not given back");
+    assert!(world.holder("g").await.is_some() && !last.is_lost());
+    last.release().await.unwrap();
+    world.nothing_left("g").await;
+}
+
+/// S-22: a request that arrives twice makes one place and one hold.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_that_arrives_twice_counts_once() {
+    let world = World::start().await;
+    let proxy = Proxy::start(world.server.port()).await;
+    let client = lock_runtime::LockClient::connect(&proxy.url()).await.unwrap();
+    let holder = world.client().await;
+    let guard = holder.fair_mutex("d").lock().await.unwrap();
+    proxy.duplicate_next_request_with(PLACES);
+    let (waiting, owner) = world.waiter(&client, "d").await;
+    eventually(SOON, "it has arrived twice", async || proxy.requests_duplicated() == 1).await;
+    assert_eq!(world.queue("d").await, std::slice::from_ref(&owner));
+    // One of three was the other's double.
+    eventually(SOON, "it has asked again", async || world.asked().await == 3).await;
+    proxy.duplicate_next_request_with(PLACES);
+    guard.release().await.unwrap();
+    let guard = granted(waiting).await;
+    eventually(SOON, "it has arrived twice", async || proxy.requests_duplicated() == 2).await;
+    let hash = world.server.client().hgetall("d").await;
+    assert_eq!(hash.get(&owner).map(String::as_str), Some("1"), "{hash:?}");
+    guard.release().await.unwrap();
+    world.nothing_left("d").await;
+}
+
+/// S-8, S-26: a grant that comes too late is given back; the waiter goes on as another owner and
+/// listens to that one's channel.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_a_late_grant_it_hears_of_its_new_place() {
+    let world = World::start().await;
+    let proxy = Proxy::start(world.server.port()).await;
+    let builder = lock_runtime::LockClient::builder().waiter_lease(NEVER).poll_cap(NEVER);
+    let client = builder.connect(&proxy.url()).await.unwrap();
+    let holder = world.client_that_only_listens().await;
+    let short = Lease::Fixed(Duration::from_millis(200));
+    let short = LockOptions::builder().lease(short).build().unwrap();
+    let guard = holder.fair_mutex("l").lock().await.unwrap();
+    let waiting = tokio::spawn(client.fair_mutex("l").with(short).lock());
+    let mut owner = String::new();
+    eventually(SOON, "it is in line", async || {
+        owner = world.queue("l").await.pop().unwrap_or_default();
+        !owner.is_empty()
+    })
+    .await;
+    world.server.wait_for_subscribers(&channel("l", &owner), 1).await;
+    let (next, _) = world.waiter(&holder, "l").await;
+    proxy.delay_replies(Duration::from_millis(400));
+    guard.release().await.unwrap();
+    // Its hold ends, or is given back, before it knows of it; the next one has its turn.
+    let guard = granted(next).await;
+    proxy.pass();
+    let mut anew = String::new();
+    eventually(SOON, "it is in line anew", async || {
+        anew = world.queue("l").await.pop().unwrap_or_default();
+        !anew.is_empty() && anew != owner
+    })
+    .await;
+    world.server.wait_for_subscribers(&channel("l", &anew), 1).await;
+    assert_eq!(world.queue("l").await, [anew]);
+    guard.release().await.unwrap();
+    drop(granted(waiting).await);
+    world.nothing_left("l").await;
+}
+
+/// S-15: a notice that was lost with the connection costs no more than the reconnection.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_breaks_wakes_the_head() {
+    let world = World::start().await;
+    let client = world.client_that_only_listens().await;
+    let holder = world.client().await;
+    let guard = holder.fair_mutex("b").lock().await.unwrap();
+    let (head, _) = world.waiter(&client, "b").await;
+    let (next, _) = world.waiter(&client, "b").await;
+    // Freed without a word, as if the notice had been lost.
+    assert!(world.server.client().del("b").await);
+    world.server.client_kill(ClientType::PubSub).await;
+    granted(head).await.release().await.unwrap();
+    granted(next).await.release().await.unwrap();
+    drop(guard);
+    world.nothing_left("b").await;
+}
+
+/// S-19, S-33: short of memory the lock is not given, but given back and left.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_memory_a_lock_and_a_place_are_given_up() {
+    let world = World::start().await;
+    let client = world.client_that_only_listens().await;
+    let raw = world.server.client();
+    let guard = client.fair_mutex("m").lock().await.unwrap();
+    let (head, _) = world.waiter(&client, "m").await;
+    let (cancelled, _) = world.waiter(&client, "m").await;
+    raw.cmd(&["CONFIG", "SET", "maxmemory", "1"]).await;
+    cancelled.abort();
+    eventually(SOON, "it has left", async || world.queue("m").await.len() == 1).await;
+    guard.release().await.unwrap();
+    let error = timeout(SOON, head).await.expect("not told").unwrap().unwrap_err();
+    let LockError::Store(error) = error else { panic!("{error:?}") };
+    assert_eq!(error.kind(), StoreErrorKind::OutOfMemory);
+    world.nothing_left("m").await;
+    raw.cmd(&["CONFIG", "SET", "maxmemory", "0"]).await;
+    client.fair_mutex("m").lock().await.unwrap().release().await.unwrap();
+}
+
+/// S-26: a dead head is waited for once, whoever asks; nobody asks in a loop meanwhile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dead_head_is_waited_for_in_peace() {
+    let world = World::start().await;
+    let client = world.client_with_places(Duration::from_secs(3)).await;
+    let raw = world.server.client();
+    // Two of them, dead for the store at once: one lease for both.
+    let ends = (world.now().await + 3000.0).round().to_string();
+    raw.cmd(&["RPUSH", "redisson_lock_queue:{q}", "dead:1", "dead:2"]).await;
+    raw.cmd(&["ZADD", "redisson_lock_timeout:{q}", &ends, "dead:1", &ends, "dead:2"]).await;
+    let start = Instant::now();
+    let mut waiting = Vec::new();
+    for _ in 0..20 {
+        waiting.push(world.waiter(&client, "q").await.0);
+    }
+    world.server.reset_stats().await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    // Twenty waiters, a sign of life every second. Several may share a script.
+    let asked = world.asked().await;
+    assert!((20..=60).contains(&asked), "{asked} requests in two seconds");
+    assert!(world.holder("q").await.is_none());
+    for waiting in waiting {
+        granted(waiting).await.release().await.unwrap();
+    }
+    let took = start.elapsed();
+    assert!(took >= Duration::from_millis(2900), "the dead were overtaken: {took:?}");
+    assert!(took < Duration::from_secs(5), "{took:?}");
+    world.nothing_left("q").await;
+}
+
+/// S-26: an entry that could never be found dead gets an end, and the line goes on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_entry_without_a_score_is_repaired() {
+    let world = World::start().await;
+    let client = world.client_with_places(Duration::from_millis(600)).await;
+    let raw = world.server.client();
+    raw.cmd(&["RPUSH", "redisson_lock_queue:{n}", "nobody:1"]).await;
+    let (waiting, _) = world.waiter(&client, "n").await;
+    let score = world.score("n", "nobody:1").await.expect("no score");
+    let left = score - world.now().await;
+    assert!((0.0..=5000.0).contains(&left), "{left}");
+    assert!(world.holder("n").await.is_none(), "overtaken");
+    // Not put off again by those who ask: it ends.
+    let guard = timeout(2 * SOON, waiting).await.expect("stuck").unwrap().unwrap();
+    assert!(world.now().await >= score);
+    guard.release().await.unwrap();
+    world.nothing_left("n").await;
+}
+
+/// S-26: whoever sweeps a dead head tells the new one, also if it only came to try.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_new_head_is_told() {
+    let world = World::start().await;
+    let (client, other) = (world.client_that_only_listens().await, world.client().await);
+    let raw = world.server.client();
+    let ends = (world.now().await + 3_600_000.0).round().to_string();
+    raw.cmd(&["RPUSH", "redisson_lock_queue:{h}", "dead:1", "dead:2"]).await;
+    raw.cmd(&["ZADD", "redisson_lock_timeout:{h}", &ends, "dead:1", &ends, "dead:2"]).await;
+    let (waiting, _) = world.waiter(&client, "h").await;
+    raw.cmd(&["ZADD", "redisson_lock_timeout:{h}", "1", "dead:1", "1", "dead:2"]).await;
+    assert!(other.fair_mutex("h").try_lock().await.unwrap().is_none(), "overtook");
+    granted(waiting).await.release().await.unwrap();
+    world.nothing_left("h").await;
+}
+
+/// S-26: a release that the head does not hear tells the first who does, so that somebody knows
+/// when the head counts as dead.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn behind_a_deaf_head_the_first_who_hears_watches() {
+    let world = World::start().await;
+    let client = world.client_that_only_listens().await;
+    let guard = client.fair_mutex("f").lock().await.unwrap();
+    let raw = world.server.client();
+    let ends = world.now().await + 1500.0;
+    raw.cmd(&["RPUSH", "redisson_lock_queue:{f}", "deaf:1"]).await;
+    raw.cmd(&["ZADD", "redisson_lock_timeout:{f}", &ends.to_string(), "deaf:1"]).await;
+    let (waiting, _) = world.waiter(&client, "f").await;
+    guard.release().await.unwrap();
+    // The waiter last heard of the holder's lease, thirty seconds.
+    let guard = granted(waiting).await;
+    assert!(world.now().await >= ends, "the head was overtaken");
+    guard.release().await.unwrap();
+    world.nothing_left("f").await;
+}
+
+/// S-26: swept while alive, a waiter lines up anew, at the end, and has one place.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_lost_its_place_lines_up_anew() {
+    let world = World::start().await;
+    let client = world.client_with_places(Duration::from_millis(600)).await;
+    let raw = world.server.client();
+    let guard = client.fair_mutex("s").lock().await.unwrap();
+    let (first, one) = world.waiter(&client, "s").await;
+    let (second, two) = world.waiter(&client, "s").await;
+    raw.cmd(&["LREM", "redisson_lock_queue:{s}", "0", &one]).await;
+    raw.cmd(&["ZREM", "redisson_lock_timeout:{s}", &one]).await;
+    eventually(SOON, "it is in line anew", async || world.queue("s").await.iter().eq([&two, &one]))
+        .await;
+    assert!(world.score("s", &one).await.is_some());
+    guard.release().await.unwrap();
+    granted(second).await.release().await.unwrap();
+    granted(first).await.release().await.unwrap();
+    world.nothing_left("s").await;
+}

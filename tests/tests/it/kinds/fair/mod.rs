@@ -1,0 +1,8 @@
+//! The fair mutex on Redis (S-26), within one process; see `fair_processes` for several.
+
+mod cancel;
+mod faults;
+mod limits;
+mod order;
+mod redisson;
+mod world;

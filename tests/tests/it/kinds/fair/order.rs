@@ -1,0 +1,210 @@
+//! First come, first served; what a holder and its line look like in the store.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use lock_runtime::{FencingToken, LockError, LockOptions};
+use lock_tests::eventually;
+use tokio::time::{Instant, timeout};
+
+use crate::kinds::fair::world::{SOON, World, channel, granted};
+
+/// S-26: by two clients in turn, 40 waiters; nobody is overtaken, each is told by a notice alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn waiters_come_in_the_order_of_the_queue() {
+    let world = World::start().await;
+    let clients = [world.client_that_only_listens().await, world.client_that_only_listens().await];
+    let holder = clients[0].fair_mutex("o").lock().await.unwrap();
+    let grants = Arc::<Mutex<Vec<(usize, FencingToken)>>>::default();
+    let mut tasks = Vec::new();
+    for number in 0..40 {
+        let (mutex, grants) = (clients[number % 2].fair_mutex("o"), Arc::clone(&grants));
+        tasks.push(tokio::spawn(async move {
+            let guard = mutex.lock().await.unwrap();
+            grants.lock().unwrap().push((number, guard.token()));
+            guard.release().await.unwrap();
+        }));
+        eventually(SOON, "one more is in line", async || {
+            world.queue("o").await.len() == number + 1
+        })
+        .await;
+    }
+    let queue = world.queue("o").await;
+    let uuid = |owner: &String| owner.split(':').next().unwrap().to_owned();
+    assert!(queue.chunks(2).all(|pair| uuid(&pair[0]) != uuid(&pair[1])), "{queue:?}");
+    holder.release().await.unwrap();
+    for task in tasks {
+        timeout(SOON, task).await.expect("not told").unwrap();
+    }
+    let grants = std::mem::take(&mut *grants.lock().unwrap());
+    assert!(grants.is_sorted_by(|a, b| a.0 < b.0 && a.1 < b.1), "{grants:?}");
+    world.nothing_left("o").await;
+}
+
+/// S-16, S-26: alone, one round trip takes it and one gives it back; the owner and the kind are in
+/// the hash, and nothing else is kept.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lone_holder_costs_two_round_trips() {
+    let world = World::start().await;
+    let client = world.client().await;
+    client.fair_mutex("warm").lock().await.unwrap().release().await.unwrap();
+    world.server.reset_stats().await;
+    let guard = client.fair_mutex("l").lock().await.unwrap();
+    let hash = world.server.client().hgetall("l").await;
+    assert_eq!(hash.get("mode").map(String::as_str), Some("fair"), "{hash:?}");
+    assert_eq!(hash.len(), 2, "{hash:?}");
+    assert_eq!(world.queue("l").await, [""; 0]);
+    guard.release().await.unwrap();
+    let calls = world.server.command_calls().await;
+    assert_eq!(calls.get("evalsha"), Some(&2), "{calls:?}");
+    assert_eq!(calls.get("subscribe"), None, "{calls:?}");
+    world.nothing_left("l").await;
+}
+
+/// S-26: a place is a member of Redisson's list, its end the server's time plus the waiter lease,
+/// put off at a third; list and set end by themselves.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_place_is_refreshed() {
+    let world = World::start().await;
+    let lease = Duration::from_millis(1500);
+    let client = world.client_with_places(lease).await;
+    let holder = client.fair_mutex("p").lock().await.unwrap();
+    let (waiting, owner) = world.waiter(&client, "p").await;
+    let first = world.score("p", &owner).await.unwrap();
+    let left = first - world.now().await;
+    assert!((1000.0..=1500.0).contains(&left), "{left}");
+    for key in ["redisson_lock_queue:{p}", "redisson_lock_timeout:{p}"] {
+        let pttl: u64 = world.server.client().get(&["PTTL", key]).await;
+        assert!((86_390_000..=86_400_000).contains(&pttl), "{key}: {pttl}");
+    }
+    world.server.reset_stats().await;
+    let start = Instant::now();
+    eventually(SOON, "it outlived its first lease", async || world.now().await > first + 200.0)
+        .await;
+    assert!(world.score("p", &owner).await.unwrap() > world.now().await, "not refreshed");
+    assert_eq!(world.queue("p").await, [owner]);
+    // Every third, and none beyond that.
+    let most = start.elapsed().as_millis() / (lease.as_millis() / 3) + 2;
+    let asked = u128::from(world.server.command_calls().await["evalsha"]);
+    assert!(asked <= most, "{asked} requests");
+    holder.release().await.unwrap();
+    granted(waiting).await.release().await.unwrap();
+    world.nothing_left("p").await;
+}
+
+/// S-14: a hold is never handed over inside a process: each waiter is an owner of its own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_handed_over() {
+    let world = World::start().await;
+    let client = world.client_that_only_listens().await;
+    let holder = client.fair_mutex("h").lock().await.unwrap();
+    let (waiting, owner) = world.waiter(&client, "h").await;
+    assert_ne!(world.holder("h").await, Some(owner.clone()));
+    holder.release().await.unwrap();
+    let guard = granted(waiting).await;
+    assert_eq!(world.holder("h").await, Some(owner));
+    guard.release().await.unwrap();
+}
+
+/// S-26: a release tells the head and nobody else, so a long line costs no more than a short one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn only_the_head_is_told() {
+    let world = World::start().await;
+    let client = world.client_that_only_listens().await;
+    let holder = client.fair_mutex("n").lock().await.unwrap();
+    let (first, _) = world.waiter(&client, "n").await;
+    let (second, owner) = world.waiter(&client, "n").await;
+    let heard = world.server.subscribe_log(&channel("n", &owner)).await;
+    holder.release().await.unwrap();
+    let guard = granted(first).await;
+    guard.release().await.unwrap();
+    // Whatever had been published before comes before.
+    granted(second).await.release().await.unwrap();
+    world.server.client().cmd(&["PUBLISH", &channel("n", &owner), "end"]).await;
+    eventually(SOON, "all was heard", async || {
+        heard.payloads().last().is_some_and(|last| last == "end")
+    })
+    .await;
+    assert_eq!(heard.payloads(), ["0", "end"]);
+}
+
+/// S-6: re-entry inside a run stands on the hold and asks nobody; beside it, one waits.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reentry_does_not_line_up() {
+    let world = World::start().await;
+    let client = world.client().await;
+    let guard = client.fair_mutex("r").lock().await.unwrap();
+    let (waiting, _) = world.waiter(&world.client().await, "r").await;
+    world.server.reset_stats().await;
+    guard
+        .run(async {
+            let nested = client.fair_mutex("r").lock().await.unwrap();
+            assert_eq!(nested.token(), guard.token());
+            nested.release().await.unwrap();
+        })
+        .await
+        .unwrap();
+    assert_eq!(world.queue("r").await.len(), 1, "a re-entry lined up");
+    let short = LockOptions::builder().wait(Duration::from_millis(50)).build().unwrap();
+    let beside = client.fair_mutex("r").with(short).lock().await.unwrap_err();
+    assert!(beside.is_timeout(), "{beside:?}");
+    guard.release().await.unwrap();
+    granted(waiting).await.release().await.unwrap();
+    world.nothing_left("r").await;
+}
+
+/// Asking without waiting respects the line and leaves nothing in it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn trying_goes_behind_the_line_and_not_into_it() {
+    let world = World::start().await;
+    let (client, raw) = (world.client().await, world.server.client());
+    let guard = client.fair_mutex("t").lock().await.unwrap();
+    assert!(client.fair_mutex("t").try_lock().await.unwrap().is_none(), "held");
+    assert_eq!(world.asked().await, 0, "asked for a place");
+    guard.release().await.unwrap();
+    // Free, but somebody was told and has not come yet.
+    let ends = (world.now().await + 400.0).round().to_string();
+    raw.cmd(&["RPUSH", "redisson_lock_queue:{t}", "other:1"]).await;
+    raw.cmd(&["ZADD", "redisson_lock_timeout:{t}", &ends, "other:1"]).await;
+    assert!(client.fair_mutex("t").try_lock().await.unwrap().is_none(), "overtook");
+    assert_eq!(world.queue("t").await, ["other:1"]);
+    eventually(SOON, "the place has ended", async || {
+        client.fair_mutex("t").try_lock().await.unwrap().is_some()
+    })
+    .await;
+    world.nothing_left("t").await;
+}
+
+/// Kinds that share a name are told apart where the store shows it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_kind_at_the_name_is_a_collision() {
+    let world = World::start().await;
+    let client = world.client().await;
+    let collides = |outcome: Result<_, LockError>| match outcome {
+        Err(LockError::KeyCollision { key, .. }) => assert_eq!(key, "c"),
+        other => panic!("no collision: {:?}", other.map(|_: lock_runtime::LockGuard| ())),
+    };
+    let fair = client.fair_mutex("c").lock().await.unwrap();
+    collides(client.rw_lock("c").read().await);
+    collides(client.rw_lock("c").write().await);
+    collides(client.mutex("c").lock().await);
+    fair.release().await.unwrap();
+    for side in ["read", "write"] {
+        let guard = match side {
+            "read" => client.rw_lock("c").read().await.unwrap(),
+            _ => client.rw_lock("c").write().await.unwrap(),
+        };
+        collides(client.fair_mutex("c").lock().await);
+        guard.release().await.unwrap();
+    }
+    // Somebody in line when the name becomes something else leaves the line.
+    let fair = client.fair_mutex("c").lock().await.unwrap();
+    let (waiting, owner) = world.waiter(&client, "c").await;
+    world.server.client().cmd(&["SET", "c", "a string"]).await;
+    world.server.client().cmd(&["PUBLISH", &channel("c", &owner), "0"]).await;
+    collides(timeout(SOON, waiting).await.expect("not told").unwrap());
+    eventually(SOON, "it has left", async || world.queue("c").await.is_empty()).await;
+    drop(fair);
+    assert!(world.server.client().del("c").await);
+    world.nothing_left("c").await;
+}

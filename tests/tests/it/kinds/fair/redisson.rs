@@ -1,0 +1,391 @@
+//! Beside Redisson's fair lock, whose steps are done here by hand.
+
+use std::time::Duration;
+
+use lock_runtime::{Lease, LockOptions};
+use lock_tests::{Ttl, Worker, eventually};
+use tokio::time::Instant;
+
+use crate::kinds::fair::world::{SOON, Waiting, World, channel, granted};
+
+/// How long a Redisson client waits unless told otherwise, in milliseconds.
+const PATIENCE: f64 = 300_000.0;
+
+/// A Redisson client: one owner with its own clock, which here is the server's.
+struct Peer<'a> {
+    world: &'a World,
+    name: &'a str,
+    owner: &'a str,
+    /// How long it waits, in milliseconds: a `tryLock` says how long.
+    patience: f64,
+}
+
+impl<'a> Peer<'a> {
+    fn new(world: &'a World, name: &'a str, owner: &'a str) -> Self {
+        Self { world, name, owner, patience: PATIENCE }
+    }
+
+    async fn cmd(&self, words: &[&str]) {
+        self.world.server.client().cmd(words).await;
+    }
+
+    fn queue(&self) -> String {
+        format!("redisson_lock_queue:{{{}}}", self.name)
+    }
+
+    fn ends(&self) -> String {
+        format!("redisson_lock_timeout:{{{}}}", self.name)
+    }
+
+    /// Whoever is at the head and overdue goes.
+    async fn sweep(&self) {
+        while let Some(head) = self.world.queue(self.name).await.first() {
+            let now = self.world.now().await;
+            if self.world.score(self.name, head).await.is_none_or(|score| score > now) {
+                return;
+            }
+            self.cmd(&["ZREM", &self.ends(), head]).await;
+            self.cmd(&["LPOP", &self.queue()]).await;
+        }
+    }
+
+    /// Lines up behind the last waiter, or behind the holder's lease.
+    async fn line_up(&self) {
+        self.sweep().await;
+        let mut from = self.world.now().await;
+        if let Ttl::Left(lease) = self.world.server.client().pttl(self.name).await {
+            from += lease.as_secs_f64() * 1e3;
+        }
+        if let Some(last) = self.world.queue(self.name).await.last() {
+            from = self.world.score(self.name, last).await.unwrap_or(from);
+        }
+        let ends = (from + self.patience).to_string();
+        self.cmd(&["ZADD", &self.ends(), &ends, self.owner]).await;
+        self.cmd(&["RPUSH", &self.queue(), self.owner]).await;
+    }
+
+    /// Takes the lock if it is free and its turn. Everybody else's time is moved back by its own.
+    async fn take(&self) -> bool {
+        self.sweep().await;
+        let queue = self.world.queue(self.name).await;
+        let turn = queue.first().is_none_or(|head| head == self.owner);
+        if !turn || self.world.server.client().exists(self.name).await {
+            return false;
+        }
+        self.cmd(&["LREM", &self.queue(), "1", self.owner]).await;
+        self.cmd(&["ZREM", &self.ends(), self.owner]).await;
+        for other in self.world.queue(self.name).await {
+            let back = (-self.patience).to_string();
+            self.cmd(&["ZINCRBY", &self.ends(), &back, &other]).await;
+        }
+        self.cmd(&["HSET", self.name, self.owner, "1"]).await;
+        self.cmd(&["PEXPIRE", self.name, "30000"]).await;
+        true
+    }
+
+    async fn unlock(&self) {
+        self.sweep().await;
+        assert!(self.world.server.client().del(self.name).await);
+        if let Some(head) = self.world.queue(self.name).await.first() {
+            self.cmd(&["PUBLISH", &channel(self.name, head), "0"]).await;
+        }
+    }
+}
+
+/// S-26: its release wakes our head; ours tells it, on its own channel, and only when it is next.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn releases_are_told_both_ways() {
+    let world = World::start().await;
+    let client = world.client_that_only_listens().await;
+    let java = Peer::new(&world, "j", "java:1");
+    assert!(java.take().await);
+    let (first, _) = world.waiter(&client, "j").await;
+    let heard = world.server.subscribe_log(&channel("j", java.owner)).await;
+    java.unlock().await;
+    let guard = granted(first).await;
+    java.line_up().await;
+    let (behind, owner) = world.waiter(&client, "j").await;
+    assert_eq!(world.queue("j").await, [java.owner.to_owned(), owner]);
+    assert!(!java.take().await, "it is held");
+    assert_eq!(heard.payloads(), [""; 0]);
+    guard.release().await.unwrap();
+    assert_eq!(heard.wait_for(1, SOON).await, ["0"]);
+    assert!(world.holder("j").await.is_none() && !behind.is_finished(), "overtook");
+    assert!(java.take().await);
+    // Our place is an hour long here, so it stood the shift.
+    java.unlock().await;
+    granted(behind).await.release().await.unwrap();
+    world.nothing_left("j").await;
+}
+
+/// S-26, S-32: behind a hold of Redisson, plain or fair, one keeps a place; what is no hold of one of
+/// us is not taken for one, however much its owner looks like it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_unmarked_hold_of_redisson_is_waited_for() {
+    let world = World::start().await;
+    let client = world.client_that_only_listens().await;
+    // The last ends as it begins, as a uuid of another version. Others are no uuids at all.
+    for (n, owner) in [
+        "3b241101-e2bb-4255-8caf-4136c566a962:57",
+        "3b241101-e2bb-4255-8caf-4136c566a962:57:6e1f0b6a-0c3e-4d09-9f38-2d4b2f7b3d10",
+        "3b241101-e2bb-1255-8caf-4136101142b3:57",
+        "java:1",
+        "words",
+    ]
+    .iter()
+    .enumerate()
+    {
+        let name = format!("u{n}");
+        let java = Peer::new(&world, &name, owner);
+        assert!(java.take().await);
+        let (waiting, place) = world.waiter(&client, &name).await;
+        assert_eq!(world.queue(&name).await, [place], "{owner}");
+        assert!(!waiting.is_finished(), "{owner}: {:?}", waiting.await);
+        java.unlock().await;
+        granted(waiting).await.release().await.unwrap();
+        world.nothing_left(&name).await;
+    }
+}
+
+/// Moved into the past by a Redisson client that took the lock, our place is put right by the next
+/// sign of life.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shifted_place_is_put_right() {
+    let world = World::start().await;
+    let client = world.client_with_places(Duration::from_millis(600)).await;
+    let java = Peer::new(&world, "f", "java:1");
+    java.line_up().await;
+    let (waiting, owner) = world.waiter(&client, "f").await;
+    assert!(java.take().await, "not next");
+    eventually(SOON, "the place is put right", async || {
+        let now = world.now().await;
+        world.score("f", &owner).await.is_some_and(|score| score > now)
+    })
+    .await;
+    assert_eq!(world.queue("f").await, [owner]);
+    java.unlock().await;
+    granted(waiting).await.release().await.unwrap();
+    world.nothing_left("f").await;
+}
+
+/// S-26: behind Redisson clients ours have time for what those will take from it, and no more than that:
+/// nobody loses its turn, though each of them moves all that wait back by its patience.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_loses_its_turn_to_redissons_patience() {
+    let world = World::start().await;
+    // Refreshed too seldom to be put right in time.
+    let lease = Duration::from_secs(20);
+    let client = world.client_with_places(lease).await;
+    let [one, two] = ["java:1", "java:2"].map(|owner| Peer::new(&world, "t", owner));
+    let (first, head) = world.waiter_behind_a_holder(&client, "t").await;
+    one.line_up().await;
+    let (second, _) = world.waiter(&client, "t").await;
+    two.line_up().await;
+    let (third, _) = world.waiter(&client, "t").await;
+    let (fourth, last) = world.waiter(&client, "t").await;
+    let spare = world.score("t", &last).await.unwrap() - world.now().await - 2.0 * PATIENCE;
+    assert!(spare > 0.0 && spare <= 20_000.0, "{spare}");
+    head.release().await.unwrap();
+    granted(first).await.release().await.unwrap();
+    for (java, ours) in [(&one, second), (&two, third)] {
+        assert!(java.take().await, "not next");
+        java.unlock().await;
+        granted(ours).await.release().await.unwrap();
+    }
+    granted(fourth).await.release().await.unwrap();
+    world.nothing_left("t").await;
+}
+
+/// S-26: a place behind a Redisson client has time for what that will take from it, and neither for the lease of
+/// an earlier holder that the client lined up behind, nor for a patience that is not its own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_place_behind_redisson_has_time_for_its_patience_alone() {
+    let world = World::start().await;
+    let lease = Duration::from_secs(20);
+    let client = world.client_with_places(lease).await;
+    let extra = async |name: &str, owner: &str| {
+        world.score(name, owner).await.unwrap() - world.now().await - 20_000.0
+    };
+    let long =
+        LockOptions::builder().lease(Lease::Fixed(Duration::from_secs(120))).build().unwrap();
+    let holder = client.fair_mutex("e").with(long).lock().await.unwrap();
+    let [one, two] = ["java:1", "java:2"].map(|owner| Peer::new(&world, "e", owner));
+    one.line_up().await;
+    two.line_up().await;
+    holder.release().await.unwrap();
+    assert!(one.take().await, "not next");
+    let (_waits, owner) = world.waiter(&client, "e").await;
+    let earlier_lease = extra("e", &owner).await;
+    assert!((PATIENCE - 10_000.0..=PATIENCE).contains(&earlier_lease), "{earlier_lease}");
+
+    let [one, two] = ["java:1", "java:2"].map(|owner| Peer::new(&world, "p", owner));
+    let holder = Peer::new(&world, "p", "java:3");
+    assert!(holder.take().await);
+    one.line_up().await;
+    Peer { patience: 7_000.0, ..two }.line_up().await;
+    let (_waits, owner) = world.waiter(&client, "p").await;
+    let both = extra("p", &owner).await;
+    assert!((PATIENCE - 3_000.0..=PATIENCE + 7_000.0).contains(&both), "{both}");
+}
+
+/// S-26: nobody loses its turn either to a Redisson client with more patience than usual, or with a part of it
+/// left only, whatever the lease of the holder is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_loses_its_turn_to_another_patience() {
+    let world = World::start().await;
+    let client = world.client_with_places(Duration::from_secs(20)).await;
+    for (name, lease, patience, waited, ours_ahead) in [
+        ("more", 30, 2.0 * PATIENCE, 0.0, false),
+        ("behind-a-lease", 300, PATIENCE, 340_000.0, false),
+        ("behind-ours", 300, PATIENCE, 40_000.0, true),
+        ("behind-ours-with-more", 30, 3.0 * PATIENCE, 1_000.0, true),
+    ] {
+        let lease = LockOptions::builder().lease(Lease::Fixed(Duration::from_secs(lease)));
+        let holder = client.fair_mutex(name).with(lease.build().unwrap()).lock().await.unwrap();
+        let ahead = if ours_ahead { Some(world.waiter(&client, name).await.0) } else { None };
+        let java = Peer { patience, ..Peer::new(&world, name, "java:1") };
+        java.line_up().await;
+        let since = (-waited).to_string();
+        java.cmd(&["ZINCRBY", &java.ends(), &since, java.owner]).await;
+        let (first, one) = world.waiter(&client, name).await;
+        let (second, two) = world.waiter(&client, name).await;
+        holder.release().await.unwrap();
+        if let Some(ahead) = ahead {
+            granted(ahead).await.release().await.unwrap();
+        }
+        assert!(java.take().await, "{name}: not next");
+        // Whoever lines up sweeps the line first.
+        let (third, three) = world.waiter(&client, name).await;
+        assert_eq!(world.queue(name).await, [one, two, three], "{name}");
+        java.unlock().await;
+        for ours in [first, second, third] {
+            granted(ours).await.release().await.unwrap();
+        }
+        world.nothing_left(name).await;
+    }
+}
+
+/// S-26: when the last of ours leaves, the line stays for as long as Redisson's clients may wait in it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_line_outlives_our_waiters() {
+    let world = World::start().await;
+    let client = world.client().await;
+    let java = Peer::new(&world, "o", "java:1");
+    let (ours, holder) = world.waiter_behind_a_holder(&client, "o").await;
+    java.line_up().await;
+    holder.release().await.unwrap();
+    let holder = granted(ours).await;
+    let wanted = world.score("o", java.owner).await.unwrap() - world.now().await;
+    for key in [java.queue(), java.ends()] {
+        let left = world.server.client().pttl(&key).await;
+        let long = matches!(left, Ttl::Left(left) if left.as_secs_f64() * 1e3 > wanted);
+        assert!(long || left == Ttl::Forever, "{key}: {left:?} of {wanted} ms");
+    }
+    holder.release().await.unwrap();
+    assert!(java.take().await);
+    java.unlock().await;
+    world.nothing_left("o").await;
+}
+
+/// Swept by a Redisson client that thought it late, ours lines up anew, once, and gets its turn.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_place_that_redisson_swept_is_taken_anew() {
+    let world = World::start().await;
+    let client = world.client_with_places(Duration::from_millis(900)).await;
+    let [one, two] = ["java:1", "java:2"].map(|owner| Peer::new(&world, "x", owner));
+    assert!(one.take().await);
+    let (waiting, owner) = world.waiter(&client, "x").await;
+    two.line_up().await;
+    // By more than anybody knew of, in one step with the sweep.
+    let late = "redis.call('ZADD', KEYS[2], 1, ARGV[1]) return redis.call('LPOP', KEYS[1])";
+    let swept = ["EVAL", late, "2", &one.queue(), &one.ends(), &owner];
+    assert_eq!(world.server.client().get::<String>(&swept).await, owner);
+    one.unlock().await;
+    eventually(SOON, "it is in line anew", async || world.queue("x").await == ["java:2", &owner])
+        .await;
+    assert!(two.take().await);
+    two.unlock().await;
+    granted(waiting).await.release().await.unwrap();
+    world.nothing_left("x").await;
+}
+
+/// A Redisson client that died in line holds it up until its own time is over, and no longer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dead_redisson_client_is_swept_when_its_time_is_over() {
+    let world = World::start().await;
+    let client = world.client_with_places(Duration::from_secs(1)).await;
+    let java = Peer::new(&world, "d", "java:1");
+    java.line_up().await;
+    let (waiting, _) = world.waiter(&client, "d").await;
+    assert!(world.holder("d").await.is_none() && !waiting.is_finished(), "overtook");
+    let soon = (world.now().await + 700.0).round().to_string();
+    java.cmd(&["ZADD", &java.ends(), &soon, java.owner]).await;
+    granted(waiting).await.release().await.unwrap();
+    world.nothing_left("d").await;
+}
+
+/// The places that `killed_behind` makes last so long.
+const PLACE: Duration = Duration::from_secs(1);
+
+/// Behind each number of Redisson clients lines up a process of ours that is then killed, and last a live
+/// waiter of ours. Returns the live one, once the lock is free and every Redisson client has had it.
+async fn killed_behind(world: &World, name: &str, lease: Duration, peers: &[usize]) -> Waiting {
+    let lease = LockOptions::builder().lease(Lease::Watchdog(lease)).build().unwrap();
+    let holder = world.client().await.fair_mutex(name).with(lease).lock().await.unwrap();
+    let history = tempfile::tempdir().unwrap();
+    let args = [&world.server.url(), history.path().to_str().unwrap(), "1000"];
+    let (mut workers, mut javas) = (Vec::new(), Vec::new());
+    for count in peers {
+        for _ in 0..*count {
+            let owner: &str = format!("java:{}", javas.len()).leak();
+            javas.push(Peer::new(world, name.to_owned().leak(), owner));
+            javas.last().unwrap().line_up().await;
+        }
+        let before = world.queue(name).await.len();
+        let mut worker = Worker::spawn(env!("CARGO_BIN_EXE_fair_worker"), &args, &[]);
+        assert_eq!(worker.next_line(4 * SOON).await, "ready");
+        worker.send(&format!("queue {name} 1"));
+        eventually(SOON, "in line", async || world.queue(name).await.len() > before).await;
+        workers.push(worker);
+    }
+    let (live, _) = world.waiter(&world.client_with_places(PLACE).await, name).await;
+    workers.iter_mut().for_each(Worker::sigkill);
+    holder.release().await.unwrap();
+    for java in javas {
+        eventually(4 * SOON, "its turn", async || java.take().await).await;
+        java.unlock().await;
+    }
+    live
+}
+
+/// S-26: a waiter of ours that is killed behind Redisson clients delays the line by one of its places,
+/// whatever the holder's lease was when those lined up, and however many they are.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_waiter_killed_behind_redisson_delays_by_one_place() {
+    let world = World::start().await;
+    let one = |name, lease, peers: &'static [usize]| {
+        let world = &world;
+        async move {
+            let live = killed_behind(world, name, Duration::from_secs(lease), peers).await;
+            let free = Instant::now();
+            let guard = tokio::time::timeout(4 * SOON, live).await;
+            let guard = guard.unwrap_or_else(|_| panic!("{name}: stuck")).unwrap().unwrap();
+            let took = free.elapsed();
+            guard.release().await.unwrap();
+            world.nothing_left(name).await;
+            (name, took)
+        }
+    };
+    let all = tokio::join!(
+        one("ten", 10, &[1]),
+        one("thirty", 30, &[1]),
+        one("minute", 60, &[1]),
+        one("quarter", 900, &[1]),
+        one("two", 30, &[2]),
+        one("between", 30, &[1, 1]),
+    );
+    for (name, took) in [all.0, all.1, all.2, all.3, all.4, all.5] {
+        // Until the live one looks: a third of a place.
+        assert!(took < 2 * PLACE + SOON / 2, "{name}: {took:?}, {all:?}");
+    }
+}

@@ -1,0 +1,84 @@
+//! What is left of a holder's lease is told of a holder only: not of a waiter that goes first, nor of a writer that
+//! has announced itself.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lock_runtime::store::{
+    AcquireReply, AcquireRequest, OwnerId, ReleaseRequest, Target, client_id,
+};
+use lock_runtime::{
+    Acquire, LockClient, LockKey, LockOptions, LockOptionsBuilder, MemoryStore, RedisStore, Store,
+    Wait,
+};
+use lock_tests::RedisServer;
+
+const SOON: Duration = Duration::from_secs(20);
+
+/// The time for which a dead waiter keeps its place: more than any lease here.
+const PLACE: Duration = Duration::from_secs(9);
+
+const LEASE: Duration = Duration::from_secs(6);
+
+fn request(target: &Arc<Target>, number: u64, place: Option<Duration>) -> AcquireRequest {
+    AcquireRequest {
+        target: Arc::clone(target),
+        owner: OwnerId::new(&client_id(), number, 1),
+        lease: LEASE,
+        tokens: 1,
+        place,
+        joins: false,
+        timeout: SOON,
+    }
+}
+
+/// Has a waiter keep its place behind a holder that lets go, and nobody take it.
+async fn leave_a_waiter(store: &dyn Store, held: &Arc<Target>, wanted: &Arc<Target>) {
+    let first = request(held, 1, None);
+    let owner = first.owner.clone();
+    assert!(matches!(store.acquire(first).await.unwrap(), AcquireReply::Granted(_)));
+    let waits = store.acquire(request(wanted, 2, Some(PLACE))).await.unwrap();
+    let AcquireReply::Held(Some(left)) = waits else { panic!("{waits:?}") };
+    assert!(left <= LEASE, "{left:?}");
+    let (target, keep, timeout) = (Arc::clone(held), Duration::ZERO, SOON);
+    store.release(ReleaseRequest { target, owner, keep, timeout }).await.unwrap();
+}
+
+async fn told(acquire: impl Fn(LockOptions) -> Acquire) -> [Option<Duration>; 2] {
+    let options = |builder: LockOptionsBuilder| builder.build().unwrap();
+    let brief = LockOptions::builder().wait(Duration::from_millis(150));
+    let timeout = acquire(options(brief)).await.unwrap_err();
+    assert!(timeout.is_timeout(), "{timeout:?}");
+    let busy = acquire(options(LockOptions::builder().wait(Wait::Never))).await.unwrap_err();
+    [timeout.holder_remaining(), busy.holder_remaining()]
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_place_is_told_as_a_lease() {
+    let server = RedisServer::start().await;
+    let memory = MemoryStore::new();
+    let redis = RedisStore::connect(&server.url()).await.unwrap();
+    let stores: [(Arc<dyn Store>, LockClient); 2] = [
+        (Arc::new(memory.clone()), LockClient::builder().store(memory).unwrap()),
+        (Arc::new(redis), LockClient::connect(&server.url()).await.unwrap()),
+    ];
+    for (store, client) in stores {
+        let key = |name| LockKey::new(name).unwrap();
+        let fair = Target::fair(key("fair"));
+        leave_a_waiter(&*store, &fair, &fair).await;
+        let (read, write) = (Target::read(key("sides")), Target::write(key("sides")));
+        leave_a_waiter(&*store, &read, &write).await;
+        let of_fair = told(|options| client.fair_mutex("fair").with(options).lock()).await;
+        let of_read = told(|options| client.rw_lock("sides").with(options).read()).await;
+        assert_eq!((of_fair, of_read), ([None; 2], [None; 2]), "{store:?}");
+
+        // Of a holder it is told as ever.
+        let _held = client.fair_mutex("held").lock().await.unwrap();
+        let held = store.acquire(request(&Target::fair(key("held")), 9, None)).await.unwrap();
+        assert!(matches!(held, AcquireReply::Held(Some(_))), "{held:?}");
+        let _writer = client.rw_lock("written").write().await.unwrap();
+        let written = Target::read(key("written"));
+        let written = store.acquire(request(&written, 9, None)).await.unwrap();
+        assert!(matches!(written, AcquireReply::Held(Some(_))), "{written:?}");
+    }
+}

@@ -1,0 +1,218 @@
+//! Many calls that want several locks of any kind at once share what serves them (S-14, S-18, S-28).
+
+use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use lock_runtime::{
+    AnyLock, BusyReason, DeclaredKind, LockClient, LockError, LockOptions, MemoryStore, MultiLock,
+    MultiMember, Wait, distributed_lock,
+};
+use lock_tests::{RedisServer, eventually};
+use tokio::runtime::Handle;
+use tokio::time::{sleep, timeout};
+
+const SOON: Duration = Duration::from_secs(30);
+const CALLS: usize = 1000;
+
+/// The kinds of which several are taken one after the other.
+const KINDS: [DeclaredKind; 4] = [
+    DeclaredKind::Fair,
+    DeclaredKind::Read,
+    DeclaredKind::Write,
+    DeclaredKind::Semaphore(NonZeroU32::MIN),
+];
+
+fn alive_tasks() -> usize {
+    Handle::current().metrics().num_alive_tasks()
+}
+
+/// Two clients of one store, as two processes would have them.
+fn in_memory() -> [LockClient; 2] {
+    let store = MemoryStore::new();
+    let client = || LockClient::builder().store(store.peer()).unwrap();
+    [client(), client()]
+}
+
+fn both(client: &LockClient, kind: DeclaredKind) -> AnyLock {
+    client.any_lock(kind, ["a", "b"])
+}
+
+/// Keeps all of these kinds from being taken: readers by a writer, the others by their like.
+fn rival(kind: DeclaredKind) -> DeclaredKind {
+    if kind == DeclaredKind::Read { DeclaredKind::Write } else { kind }
+}
+
+/// S-14: a thousand calls, each with a lock of its own, make no task of their own and are served in order.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thousand_calls_make_no_tasks() {
+    for kind in KINDS {
+        let [client, other] = in_memory();
+        let held = both(&other, rival(kind)).lock().await.unwrap();
+        drop(both(&client, kind).try_lock().await);
+        let before = alive_tasks();
+        let (most, order) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+        let call = async |number: usize| {
+            let guard = both(&client, kind).lock().await.unwrap();
+            most.fetch_max(alive_tasks(), Ordering::Relaxed);
+            order.lock().unwrap().push(number);
+            guard.release().await.unwrap();
+        };
+        let release = async {
+            // All of them have been polled before this.
+            most.fetch_max(alive_tasks(), Ordering::Relaxed);
+            held.release().await.unwrap();
+        };
+        let all = async { tokio::join!(join_all((0..CALLS).map(call)), release) };
+        timeout(SOON, all).await.unwrap_or_else(|_| panic!("{kind:?}: somebody starves"));
+        let more = most.into_inner().saturating_sub(before);
+        assert!(more <= 8, "{kind:?}: {more} more tasks for {CALLS} calls");
+        let order = order.into_inner().unwrap();
+        assert_eq!(order.len(), CALLS);
+        if kind != DeclaredKind::Read {
+            assert!(order.is_sorted(), "{kind:?}: not in order: {order:?}");
+        }
+    }
+}
+
+#[distributed_lock(keys = ["pair:{x}", "pair:{y}"], kind = fair, wait = "30s")]
+async fn annotated(x: u32, y: u32, inside: &AtomicUsize) -> Result<(), LockError> {
+    assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two at once");
+    tokio::task::yield_now().await;
+    inside.fetch_sub(1, Ordering::SeqCst);
+    Ok(())
+}
+
+/// S-14: the same by the attribute, on Redis.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn annotated_calls_make_no_tasks() {
+    let server = RedisServer::start().await;
+    let client = LockClient::connect(&server.url()).await.unwrap();
+    client
+        .scope(async {
+            let inside = AtomicUsize::new(0);
+            annotated(1, 2, &inside).await.unwrap();
+            let (before, most) = (alive_tasks(), AtomicUsize::new(0));
+            let watched = async |_| {
+                let called = annotated(1, 2, &inside).await;
+                most.fetch_max(alive_tasks(), Ordering::Relaxed);
+                called.unwrap();
+            };
+            timeout(SOON, join_all((0..200).map(watched))).await.expect("somebody starves");
+            let more = most.into_inner().saturating_sub(before);
+            assert!(more <= 8, "{more} more tasks for 200 calls");
+        })
+        .await;
+}
+
+/// S-18: they count as waiters of one lock.
+#[tokio::test(start_paused = true)]
+async fn a_crowd_is_bounded() {
+    for kind in KINDS {
+        let [client, other] = in_memory();
+        let held = both(&other, rival(kind)).lock().await.unwrap();
+        let options =
+            LockOptions::builder().max_waiters(10).wait(Wait::UpTo(SOON)).build().unwrap();
+        let call = async |_| both(&client, kind).with(options).lock().await.map(drop);
+        let release = async {
+            sleep(Duration::from_millis(100)).await;
+            held.release().await.unwrap();
+        };
+        let (calls, ()) = tokio::join!(join_all((0..100).map(call)), release);
+        let is_refused = |call: &&Result<(), LockError>| {
+            matches!(call, Err(LockError::Busy { reason: BusyReason::TooManyWaiters, .. }))
+        };
+        assert_eq!(calls.iter().filter(is_refused).count(), 89, "{kind:?}: {calls:?}");
+        assert_eq!(calls.iter().filter(|call| call.is_ok()).count(), 11, "{kind:?}: {calls:?}");
+    }
+}
+
+/// S-18: and of one client, together with the waiters of its other locks.
+#[tokio::test(start_paused = true)]
+async fn a_crowd_counts_for_its_client() {
+    let store = MemoryStore::new();
+    let client = LockClient::builder().max_waiters(5).store(store.peer()).unwrap();
+    let other = LockClient::builder().store(store.peer()).unwrap();
+    let held = both(&other, DeclaredKind::Write).lock().await.unwrap();
+    let single = other.mutex("m").lock().await.unwrap();
+    let waiting: Vec<_> = (0..4).map(|_| tokio::spawn(client.mutex("m").lock())).collect();
+    let joint: Vec<_> =
+        (0..3).map(|_| tokio::spawn(both(&client, DeclaredKind::Write).lock())).collect();
+    sleep(Duration::from_millis(50)).await;
+    // Three in line behind the one that asks for the mutex, two behind the one that asks for both.
+    let refused = timeout(SOON, both(&client, DeclaredKind::Write).lock()).await.expect("admitted");
+    assert!(matches!(refused, Err(LockError::Busy { reason: BusyReason::TooManyWaiters, .. })));
+    held.release().await.unwrap();
+    single.release().await.unwrap();
+    for waiter in waiting.into_iter().chain(joint) {
+        timeout(SOON, waiter).await.unwrap().unwrap().unwrap().release().await.unwrap();
+    }
+}
+
+/// S-32: the same names as another kind are another lock, here as in the store.
+#[tokio::test(start_paused = true)]
+async fn kinds_are_not_mixed_up() {
+    let [client, _] = in_memory();
+    let reads = [both(&client, DeclaredKind::Read), both(&client, DeclaredKind::Read)];
+    let [one, two] = [reads[0].try_lock().await, reads[1].try_lock().await];
+    let (one, two) = (one.unwrap().expect("readers share"), two.unwrap().expect("readers share"));
+    assert!(both(&client, DeclaredKind::Write).try_lock().await.unwrap().is_none());
+    let collision = both(&client, DeclaredKind::Fair).try_lock().await.unwrap_err();
+    assert!(matches!(collision, LockError::KeyCollision { .. }), "{collision:?}");
+    one.release().await.unwrap();
+    two.release().await.unwrap();
+    let write = both(&client, DeclaredKind::Write).try_lock().await.unwrap().expect("free");
+    assert!(both(&client, DeclaredKind::Read).try_lock().await.unwrap().is_none());
+    write.release().await.unwrap();
+    let fair = both(&client, DeclaredKind::Fair).try_lock().await.unwrap().expect("free");
+    fair.release().await.unwrap();
+}
+
+/// S-30: each call has as many permits as it asks for.
+#[tokio::test(start_paused = true)]
+async fn each_call_has_its_permits() {
+    let [client, _] = in_memory();
+    let number = |n| NonZeroU32::new(n).unwrap();
+    let semaphore = client.semaphore("s", number(3));
+    let with = |permits| {
+        let members = [client.rw_lock("r")].map(|lock| MultiMember::read(&lock)).into_iter();
+        MultiLock::of(members.chain([MultiMember::permits(&semaphore, number(permits))]))
+    };
+    let (two, one) = (with(2).try_lock().await.unwrap(), with(1).try_lock().await.unwrap());
+    assert!(with(1).try_lock().await.unwrap().is_none(), "a fourth permit of three");
+    drop(one);
+    eventually(SOON, "one permit is free", async || {
+        let free = with(1).try_lock().await.unwrap();
+        assert!(with(2).try_lock().await.unwrap().is_none(), "two permits of one");
+        free.is_some()
+    })
+    .await;
+    drop(two);
+    eventually(SOON, "all are free", async || with(3).try_lock().await.unwrap().is_some()).await;
+}
+
+/// S-28: with another client each set of clients has one engine, and each client's end ends it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn several_clients_share_one_as_well() {
+    let clients = [LockClient::in_memory(), LockClient::in_memory()];
+    let of = |from: usize| {
+        let (first, second) = (&clients[from], &clients[1 - from]);
+        MultiLock::of([first.fair_mutex("x").into(), second.mutex("y").into()])
+    };
+    drop(of(0).lock().await.unwrap());
+    drop(of(1).lock().await.unwrap());
+    let before = alive_tasks();
+    let inside = Arc::new(AtomicUsize::new(0));
+    let call = async |number: usize| {
+        let guard = of(number % 2).lock().await.unwrap();
+        inside.fetch_add(1, Ordering::Relaxed);
+        assert!(alive_tasks() <= before + 8, "{} tasks", alive_tasks());
+        guard.release().await.unwrap();
+    };
+    timeout(SOON, join_all((0..100).map(call))).await.expect("somebody starves");
+    assert!(clients[1].shutdown(SOON).await.is_clean());
+    assert!(matches!(of(0).lock().await, Err(LockError::Closed)));
+    clients[0].fair_mutex("x").lock().await.unwrap().release().await.unwrap();
+}

@@ -1,0 +1,396 @@
+//! Count-down latches on Redis (S-30): what they promise, and on Redisson's wire.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use lock_runtime::{
+    BusyReason, CountDownLatch, LockClient, LockError, LockOptions, StoreErrorKind, Wait,
+};
+use lock_tests::redis_server::ClientType;
+use lock_tests::{Proxy, RedisServer, Ttl, eventually};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout};
+
+const SOON: Duration = Duration::from_secs(10);
+
+/// When a latch ends by itself.
+const CENTURY: Duration = Duration::from_secs(3_155_760_000);
+
+/// Below the poll cap of five seconds less a fifth: only a message is as fast.
+const BY_MESSAGE: Duration = Duration::from_secs(3);
+
+async fn connect(url: &str) -> LockClient {
+    LockClient::connect(url).await.unwrap()
+}
+
+async fn world() -> (RedisServer, LockClient) {
+    let server = RedisServer::start().await;
+    let client = connect(&server.url()).await;
+    (server, client)
+}
+
+fn channel(name: &str) -> String {
+    format!("redisson_countdownlatch__channel__{{{name}}}")
+}
+
+fn waits(wait: impl Into<Wait>) -> LockOptions {
+    LockOptions::builder().wait(wait).build().unwrap()
+}
+
+fn store_kind<T>(outcome: Result<T, LockError>) -> Option<StoreErrorKind> {
+    match outcome {
+        Err(LockError::Store(error)) => Some(error.kind()),
+        _ => None,
+    }
+}
+
+type Waiter = JoinHandle<Result<(), LockError>>;
+
+fn spawn(latch: &CountDownLatch) -> Waiter {
+    let latch = latch.clone();
+    tokio::spawn(async move { latch.wait().await })
+}
+
+/// A task that waits for the latch, and is waiting by the time this returns.
+async fn waiter(server: &RedisServer, client: &LockClient, name: &str) -> Waiter {
+    let before = server.pubsub_numsub(&channel(name)).await;
+    let waiter = spawn(&client.latch(name));
+    eventually(SOON, "the waiter listens", async || {
+        server.pubsub_numsub(&channel(name)).await > before
+    })
+    .await;
+    waiter
+}
+
+/// S-30: key, channel and messages are Redisson's; nothing is left when it is open.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_latch_has_redissons_layout() {
+    let (server, client) = world().await;
+    let raw = server.client();
+    let log = server.subscribe_log(&channel("wire")).await;
+    let latch = client.latch("wire");
+    assert_eq!(latch.count().await.unwrap(), 0);
+    assert!(latch.try_set_count(2).await.unwrap());
+    assert_eq!(raw.get::<String>(&["GET", "wire"]).await, "2");
+    // Which tells it from a semaphore of Redisson's; that keeps it when it counts down (S-32).
+    let centuries = async || match raw.pttl("wire").await {
+        Ttl::Left(left) => left.div_duration_f64(CENTURY),
+        other => panic!("{other:?}"),
+    };
+    assert!((0.9999..=1.0).contains(&centuries().await));
+    assert!(!latch.try_set_count(7).await.unwrap(), "set on top of a count");
+    assert_eq!(latch.count().await.unwrap(), 2);
+    assert_eq!(latch.count_down().await.unwrap(), 1);
+    assert!((0.9999..=1.0).contains(&centuries().await), "counting shortened it");
+    assert_eq!(latch.count_down().await.unwrap(), 0);
+    assert_eq!(raw.keys().await, [""; 0]);
+    assert_eq!(latch.count_down().await.unwrap(), 0, "an open latch went below zero");
+    assert!(latch.try_set_count(1).await.unwrap(), "not usable again");
+    assert!(latch.remove().await.unwrap());
+    assert!(!latch.remove().await.unwrap());
+    assert_eq!(raw.keys().await, [""; 0]);
+    assert_eq!(log.wait_for(4, SOON).await, ["1", "0", "1", "0"]);
+
+    // Left behind by Redisson's `trySetCount(0)`: open, and countable.
+    raw.cmd(&["SET", "wire", "0"]).await;
+    timeout(SOON, latch.wait()).await.expect("shut at zero").unwrap();
+    assert_eq!(latch.count_down().await.unwrap(), 0);
+    assert!(!raw.exists("wire").await);
+}
+
+/// S-30: an open latch costs a waiter one command, and no subscription.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_open_latch_is_one_round_trip() {
+    let (server, client) = world().await;
+    client.latch("open").count().await.unwrap();
+    server.reset_stats().await;
+    client.latch("open").wait().await.unwrap();
+    let calls = server.command_calls().await;
+    assert_eq!(calls.get("evalsha"), Some(&1), "{calls:?}");
+    assert!(!calls.contains_key("subscribe"), "{calls:?}");
+}
+
+/// S-15, S-30: the last one to count down wakes the waiters of every client, and only the last.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_last_count_wakes_every_client() {
+    let (server, client) = world().await;
+    let clients = [connect(&server.url()).await, connect(&server.url()).await];
+    client.latch("all").try_set_count(3).await.unwrap();
+    let mut waiters = Vec::new();
+    for client in &clients {
+        waiters.push(waiter(&server, client, "all").await);
+        waiters.push(spawn(&client.latch("all")));
+    }
+    for left in [2, 1] {
+        assert_eq!(clients[0].latch("all").count_down().await.unwrap(), left);
+    }
+    assert!(!waiters.iter().any(JoinHandle::is_finished), "woken too early");
+    assert_eq!(client.latch("all").count_down().await.unwrap(), 0);
+    for waiter in waiters {
+        timeout(BY_MESSAGE, waiter).await.expect("not woken").unwrap().unwrap();
+    }
+    // Removing lets them go as well.
+    client.latch("all").try_set_count(3).await.unwrap();
+    let waiter = waiter(&server, &connect(&server.url()).await, "all").await;
+    assert!(client.latch("all").remove().await.unwrap());
+    timeout(BY_MESSAGE, waiter).await.expect("not woken").unwrap().unwrap();
+}
+
+/// S-15: opened without any message, the waiter goes on within the poll cap.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_message_costs_at_most_the_poll_cap() {
+    let server = RedisServer::start().await;
+    let cap = Duration::from_millis(500);
+    let client = LockClient::builder().poll_cap(cap).connect(&server.url()).await.unwrap();
+    client.latch("lost").try_set_count(1).await.unwrap();
+    let waiter = waiter(&server, &client, "lost").await;
+    assert!(server.client().del("lost").await);
+    timeout(cap * 3, waiter).await.expect("hangs").unwrap().unwrap();
+}
+
+/// S-15: opened while the subscription was down, the reconnect wakes the waiter, not the poll.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reconnect_wakes_the_waiter() {
+    let server = RedisServer::start().await;
+    let cap = Duration::from_secs(60);
+    let client = LockClient::builder().poll_cap(cap).connect(&server.url()).await.unwrap();
+    client.latch("again").try_set_count(1).await.unwrap();
+    let waiter = waiter(&server, &client, "again").await;
+    assert!(server.client().del("again").await);
+    assert!(server.client_kill(ClientType::PubSub).await > 0);
+    timeout(SOON, waiter).await.expect("not woken").unwrap().unwrap();
+}
+
+/// S-30: restarted empty, the latch is gone and its waiters go on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restart_during_a_wait_is_survived() {
+    let (server, client) = world().await;
+    client.latch("restart").try_set_count(1).await.unwrap();
+    let waiter = waiter(&server, &client, "restart").await;
+    server.restart().await;
+    timeout(SOON, waiter).await.expect("hangs").unwrap().unwrap();
+}
+
+/// S-33: an unreachable store is never taken for an open latch, nor for a shut one, and each of those
+/// in line has its own patience.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn patience_ends_every_wait_at_once() {
+    let server = RedisServer::start().await;
+    let patience = Duration::from_secs(1);
+    let settings = LockClient::builder().store_patience(patience).poll_cap(patience);
+    let client = settings.connect(&server.url()).await.unwrap();
+    client.latch("p").try_set_count(1).await.unwrap();
+    let mut waiters = vec![waiter(&server, &client, "p").await];
+    waiters.extend((0..20).map(|_| spawn(&client.latch("p"))));
+    server.kill();
+    let down = Instant::now();
+    for outcome in timeout(SOON, join_all(waiters)).await.expect("hangs") {
+        assert_eq!(store_kind(outcome.unwrap()), Some(StoreErrorKind::Unavailable));
+    }
+    assert!(down.elapsed() < patience * 4, "one after the other: {:?}", down.elapsed());
+    assert_eq!(store_kind(client.latch("p").count().await), Some(StoreErrorKind::Unavailable));
+}
+
+/// S-30, S-32: how long a wait lasts is the options' word.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wait_ends_as_the_options_say() {
+    let (server, client) = world().await;
+    let latch = client.latch("limits");
+    let (brief, never) = (waits(Duration::from_millis(200)), waits(Wait::Never));
+    latch.try_set_count(1).await.unwrap();
+    let (first, in_line) = (latch.clone().with(brief), latch.clone().with(brief));
+    for outcome in join_all([spawn(&first), spawn(&in_line)]).await {
+        let error = outcome.unwrap().unwrap_err();
+        let LockError::LatchClosed { key, waited, count } = &error else { panic!("{error:?}") };
+        assert_eq!(key, "limits");
+        assert!(count.is_none_or(|count| count == 1), "{error:?}");
+        let text = error.to_string();
+        assert!(text.starts_with("latch \"limits\" is still closed after waiting 2"), "{text}");
+        assert!(!text.contains("held") && error.is_timeout(), "{text}");
+        assert!((Duration::from_millis(200)..BY_MESSAGE).contains(waited), "{waited:?}");
+    }
+    let error = latch.clone().with(never).wait().await.unwrap_err();
+    assert!(matches!(error, LockError::LatchClosed { count: Some(1), .. }), "{error:?}");
+    assert!(error.is_busy() && !error.is_timeout(), "{error:?}");
+    // Also beside somebody who waits, once it is open.
+    let beside = client.latch("beside");
+    beside.try_set_count(1).await.unwrap();
+    let waiter = waiter(&server, &client, "beside").await;
+    assert!(server.client().del("beside").await);
+    beside.with(never).wait().await.unwrap();
+    waiter.abort();
+    let few = LockOptions::builder().max_waiters(1).build().unwrap();
+    let crowd: Vec<_> = (0..3).map(|_| spawn(&latch.clone().with(few))).collect();
+    eventually(SOON, "one is too many", async || crowd.iter().any(JoinHandle::is_finished)).await;
+    latch.count_down().await.unwrap();
+    let outcomes = join_all(crowd).await.into_iter().map(Result::unwrap);
+    let errors: Vec<_> = outcomes.filter_map(Result::err).collect();
+    let busy = |error| matches!(error, LockError::Busy { reason: BusyReason::TooManyWaiters, .. });
+    assert!(errors.len() == 1 && errors.into_iter().all(busy));
+}
+
+/// S-20: a shutdown wakes the waiters, and nothing works afterwards.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shutdown_wakes_the_waiters() {
+    let (server, client) = world().await;
+    let latch = client.latch("bye");
+    latch.try_set_count(1).await.unwrap();
+    let waiters = [waiter(&server, &client, "bye").await, spawn(&latch)];
+    assert!(client.shutdown(SOON).await.is_clean());
+    for waiter in waiters {
+        let outcome = timeout(BY_MESSAGE, waiter).await.expect("not woken").unwrap();
+        assert!(matches!(outcome, Err(LockError::Closed)), "{outcome:?}");
+    }
+    assert!(matches!(latch.wait().await, Err(LockError::Closed)));
+    assert!(matches!(latch.count().await, Err(LockError::Closed)));
+    assert!(matches!(latch.count_down().await, Err(LockError::Closed)));
+}
+
+/// S-30: a count whose answer was lost is reported, and was counted once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_unanswered_count_is_not_repeated() {
+    let server = RedisServer::start().await;
+    let proxy = Proxy::start(server.port()).await;
+    let client = connect(&proxy.url()).await;
+    let latch = client.latch("once");
+    // The server knows the script from here on.
+    latch.count().await.unwrap();
+    proxy.drop_next_reply_to("once");
+    assert_eq!(store_kind(latch.try_set_count(5).await), Some(StoreErrorKind::OutcomeUnknown));
+    assert_eq!(latch.count().await.unwrap(), 5);
+    proxy.drop_next_reply_to("once");
+    assert_eq!(store_kind(latch.count_down().await), Some(StoreErrorKind::OutcomeUnknown));
+    assert_eq!(latch.count().await.unwrap(), 4);
+    // Asking changes nothing, so that is repeated.
+    proxy.drop_next_reply_to("once");
+    assert_eq!(latch.count().await.unwrap(), 4);
+    assert_eq!(proxy.replies_dropped(), 3);
+}
+
+/// S-33: what cannot have run is sent once there is a connection again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_count_outlasts_a_missing_connection() {
+    let server = RedisServer::builder().arg("--appendonly", "yes").start().await;
+    let client = LockClient::builder()
+        .command_timeout(Duration::from_millis(200))
+        .store_patience(SOON)
+        .connect(&server.url())
+        .await
+        .unwrap();
+    let latch = client.latch("later");
+    latch.try_set_count(2).await.unwrap();
+    server.kill();
+    eventually(SOON, "the connection is gone", async || {
+        let brief = client.latch("later").with(waits(Wait::Never)).wait().await;
+        store_kind(brief) == Some(StoreErrorKind::Unavailable)
+    })
+    .await;
+    let counting = tokio::spawn(async move { latch.count_down().await });
+    // Longer than one attempt takes.
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    assert!(!counting.is_finished(), "{:?}", counting.await);
+    server.restart().await;
+    assert_eq!(timeout(SOON, counting).await.expect("hangs").unwrap().unwrap(), 1);
+}
+
+/// S-30: a hundred who wait here cost the store about as much as one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hundred_waiters_ask_as_one() {
+    let (server, client) = world().await;
+    let latch = client.latch("crowd");
+    latch.try_set_count(1).await.unwrap();
+    server.reset_stats().await;
+    let first = waiter(&server, &client, "crowd").await;
+    let crowd: Vec<_> = (0..99).map(|_| latch.wait()).collect();
+    let mut crowd = std::pin::pin!(join_all(crowd));
+    assert!(futures_util::poll!(&mut crowd).is_pending(), "open too early");
+    latch.count_down().await.unwrap();
+    let outcomes = timeout(BY_MESSAGE, crowd).await.expect("not woken");
+    outcomes.into_iter().chain([first.await.unwrap()]).for_each(Result::unwrap);
+    let calls = server.command_calls().await;
+    assert!(calls["evalsha"] <= 6, "{calls:?}");
+}
+
+/// S-30: an answer from before somebody came is not taken for theirs: the latch was shut anew.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_newcomer_does_not_get_an_old_answer() {
+    let server = RedisServer::start().await;
+    let proxy = Proxy::start(server.port()).await;
+    let slow = connect(&proxy.url()).await;
+    let (latch, other) = (slow.latch("new"), connect(&server.url()).await.latch("new"));
+    latch.count().await.unwrap();
+    // The answer to the first, "open", is on its way while the latch is shut and a second comes.
+    server.reset_stats().await;
+    proxy.delay_replies(Duration::from_millis(500));
+    let first = spawn(&latch);
+    eventually(SOON, "the question has come", async || {
+        server.command_calls().await.contains_key("evalsha")
+    })
+    .await;
+    other.try_set_count(1).await.unwrap();
+    let second = spawn(&latch);
+    timeout(SOON, first).await.expect("hangs").unwrap().unwrap();
+    proxy.pass();
+    server.wait_for_subscribers(&channel("new"), 1).await;
+    assert!(!second.is_finished(), "let in by an answer from before");
+    other.count_down().await.unwrap();
+    timeout(BY_MESSAGE, second).await.expect("not woken").unwrap().unwrap();
+}
+
+/// S-17: the first in line goes, the next one watches.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_line_outlives_its_first() {
+    let (server, client) = world().await;
+    client.latch("head").try_set_count(1).await.unwrap();
+    let first = waiter(&server, &client, "head").await;
+    let second = spawn(&client.latch("head"));
+    first.abort();
+    assert!(first.await.unwrap_err().is_cancelled());
+    client.latch("head").count_down().await.unwrap();
+    timeout(BY_MESSAGE, second).await.expect("not woken").unwrap().unwrap();
+}
+
+/// S-32: other things at the name are named, and left alone. Zero is no count.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn foreign_keys_are_left_alone() {
+    let (server, client) = world().await;
+    let raw = server.client();
+    raw.cmd(&["SET", "text", "abc"]).await;
+    let _mutex = client.mutex("hash").lock().await.unwrap();
+    let four = 4.try_into().unwrap();
+    let _permit = client.semaphore("permits", four).acquire().await.unwrap();
+    for name in ["text", "hash", "permits"] {
+        let (latch, before) = (client.latch(name), raw.cmd(&["DUMP", name]).await);
+        let errors = [
+            latch.try_set_count(1).await.map(drop),
+            latch.count_down().await.map(drop),
+            latch.count().await.map(drop),
+            latch.remove().await.map(drop),
+            latch.wait().await,
+        ];
+        for error in errors {
+            let collides =
+                matches!(&error, Err(LockError::KeyCollision { key, .. }) if key == name);
+            assert!(collides, "{name}: {error:?}");
+        }
+        assert_eq!(raw.cmd(&["DUMP", name]).await, before, "{name} was touched");
+    }
+    assert!(matches!(client.latch("z").try_set_count(0).await, Err(LockError::InvalidOptions(_))));
+    assert!(matches!(client.latch("").wait().await, Err(LockError::InvalidKey { .. })));
+}
+
+/// S-19: a latch can be counted down and removed when memory is short, though not set.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn counting_down_needs_no_memory() {
+    let (server, client) = world().await;
+    client.latch("full").try_set_count(2).await.unwrap();
+    client.latch("gone").try_set_count(2).await.unwrap();
+    let waiter = waiter(&server, &client, "full").await;
+    server.client().cmd(&["CONFIG", "SET", "maxmemory", "1"]).await;
+    let refused = client.latch("more").try_set_count(1).await;
+    assert_eq!(store_kind(refused), Some(StoreErrorKind::OutOfMemory));
+    assert_eq!(client.latch("full").count_down().await.unwrap(), 1);
+    assert_eq!(client.latch("full").count_down().await.unwrap(), 0);
+    timeout(BY_MESSAGE, waiter).await.expect("not woken").unwrap().unwrap();
+    assert!(client.latch("gone").remove().await.unwrap());
+}

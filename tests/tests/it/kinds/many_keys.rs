@@ -1,0 +1,138 @@
+//! One script has at most 256 keys, however many holds and names there are: the server serves nobody else while
+//! it runs one.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use lock_runtime::store::{AcquireRequest, OwnerId, Ownership, RenewRequest, Target, client_id};
+use lock_runtime::{
+    Lease, LockClient, LockError, LockGuard, LockKey, LockOptions, MAX_MULTI_NAMES, MultiLock,
+    MultiMember, RedisStore, Store, distributed_lock,
+};
+use lock_tests::{RawClient, RedisServer, eventually};
+
+const SOON: Duration = Duration::from_secs(20);
+
+const MAX_KEYS: usize = 256;
+
+type SlowLogEntry = (u64, u64, u64, Vec<String>, String, String);
+
+fn names(prefix: &str, count: usize) -> Vec<String> {
+    (0..count).map(|number| format!("{prefix}:{number}")).collect()
+}
+
+/// How many keys each script had since the log was reset.
+async fn keys_of_scripts(raw: &RawClient) -> Vec<usize> {
+    let log: Vec<SlowLogEntry> = raw.get(&["SLOWLOG", "GET", "10000"]).await;
+    let scripts = log.into_iter().filter(|(_, _, _, words, ..)| words[0] == "EVALSHA");
+    scripts.map(|(_, _, _, words, ..)| words[2].parse().unwrap()).collect()
+}
+
+/// Counts the keys of all scripts while holds are taken, renewed and released.
+async fn most_keys(take: impl AsyncFnOnce(&LockClient, LockOptions) -> Vec<LockGuard>) -> usize {
+    let server = RedisServer::start().await;
+    let raw = server.client();
+    raw.cmd(&["CONFIG", "SET", "slowlog-max-len", "100000"]).await;
+    let client = LockClient::connect(&server.url()).await.unwrap();
+    let lease = Duration::from_secs(6);
+    let options = LockOptions::builder().lease(Lease::Watchdog(lease)).build().unwrap();
+    let guards = take(&client, options).await;
+    raw.cmd(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]).await;
+    let renewed = async || keys_of_scripts(&raw).await.iter().sum::<usize>() >= 600;
+    eventually(SOON, "they are renewed", renewed).await;
+    for guard in join_all(guards.into_iter().map(LockGuard::release)).await {
+        guard.unwrap();
+    }
+    assert!(client.shutdown(SOON).await.is_clean());
+    keys_of_scripts(&raw).await.into_iter().max().unwrap()
+}
+
+/// Asked of the store at once; each hold gets its own answer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_holds_are_renewed_by_several_scripts() {
+    let server = RedisServer::start().await;
+    let store = RedisStore::connect(&server.url()).await.unwrap();
+    let client = client_id();
+    let hold = |number: u64| {
+        let target = Target::mutex(LockKey::new(format!("hold:{number}")).unwrap());
+        RenewRequest { target, owner: OwnerId::new(&client, number, 1), lease: SOON }
+    };
+    let holds: Vec<_> = (1..=300).map(hold).collect();
+    for RenewRequest { target, owner, lease } in holds.iter().cloned() {
+        let (tokens, place, joins, timeout) = (1, None, false, SOON);
+        let request = AcquireRequest { target, owner, lease, tokens, place, joins, timeout };
+        store.acquire(request).await.unwrap();
+    }
+    let raw = server.client();
+    for gone in ["hold:1", "hold:129", "hold:300"] {
+        assert!(raw.del(gone).await);
+    }
+    raw.cmd(&["CONFIG", "SET", "slowlog-max-len", "100000"]).await;
+    raw.cmd(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]).await;
+    let answers = store.renew(holds, SOON).await.unwrap();
+    for (at, answer) in answers.iter().enumerate() {
+        let is_gone = [1, 129, 300].contains(&(at + 1));
+        let expected = if is_gone { Ownership::NotOwner } else { Ownership::Owner };
+        assert_eq!(*answer, expected, "{at}");
+    }
+    let keys = keys_of_scripts(&raw).await;
+    assert!(keys.iter().all(|keys| *keys <= MAX_KEYS), "{keys:?}");
+    assert_eq!(keys.iter().sum::<usize>(), 600);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn holds_of_many_names_are_renewed_by_several_scripts() {
+    let most = most_keys(async |client, options| {
+        let taken = (0..5).map(|number| {
+            let names = names(&format!("of {number}").replace(' ', ":"), MAX_MULTI_NAMES);
+            client.multi_lock(names).with(options).lock()
+        });
+        join_all(taken).await.into_iter().map(Result::unwrap).collect()
+    });
+    let most = most.await;
+    assert!(most <= MAX_KEYS, "a script has {most} keys");
+}
+
+fn is_refused<T: std::fmt::Debug>(outcome: Result<T, LockError>) {
+    match outcome {
+        Err(LockError::InvalidOptions(message)) => {
+            assert!(message.contains("129") && message.contains("128"), "{message}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[distributed_lock(keys = names)]
+async fn with_all(names: Vec<LockKey>) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(keys = names, kind = fair)]
+async fn with_all_fair(names: Vec<LockKey>) -> Result<(), LockError> {
+    Ok(())
+}
+
+/// A multi lock of too many names is refused, however it is made, before anything is sent.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn too_many_names_are_refused() {
+    let server = RedisServer::start().await;
+    for client in [LockClient::in_memory(), LockClient::connect(&server.url()).await.unwrap()] {
+        let most = names("m", MAX_MULTI_NAMES);
+        let more = names("m", MAX_MULTI_NAMES + 1);
+        is_refused(client.multi_lock(&more).lock().await);
+        let of = |names: &[String]| {
+            MultiLock::of(names.iter().map(|name| MultiMember::from(client.fair_mutex(name))))
+        };
+        is_refused(of(&more).lock().await);
+        let keys = |names: &[String]| -> Vec<LockKey> {
+            names.iter().map(|name| LockKey::new(name).unwrap()).collect()
+        };
+        is_refused(client.scope(with_all(keys(&more))).await);
+        is_refused(client.scope(with_all_fair(keys(&more))).await);
+        // The same name twice is once.
+        let twice = most.iter().chain(&most);
+        client.multi_lock(twice).lock().await.unwrap().release().await.unwrap();
+        client.scope(with_all(keys(&most))).await.unwrap();
+        client.scope(with_all_fair(keys(&most))).await.unwrap();
+    }
+}

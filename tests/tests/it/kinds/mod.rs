@@ -1,0 +1,21 @@
+//! What each kind of lock promises beyond the contract.
+
+mod client_identity;
+mod fair;
+mod fencing;
+mod holder_remaining;
+mod joint_crowd;
+mod latch;
+mod many_keys;
+mod multi_lock;
+mod multi_lock_of;
+mod polled;
+mod quorum;
+mod quorum_more;
+mod quorum_start;
+mod rw;
+mod semaphore;
+mod semaphore_redis;
+mod siblings;
+mod token_ttl;
+mod turns;

@@ -1,0 +1,272 @@
+//! Several mutexes of one client as one (S-28).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use lock_runtime::{FencingToken, Lease, LockClient, LockError, LockOptions, LossCause};
+use lock_tests::{RedisServer, Ttl, eventually};
+use tokio::time::timeout;
+
+const SOON: Duration = Duration::from_secs(10);
+
+async fn world() -> (RedisServer, LockClient) {
+    let server = RedisServer::start().await;
+    let client = LockClient::connect(&server.url()).await.unwrap();
+    // From here on the server knows the scripts.
+    client.multi_lock(["warm", "up"]).lock().await.unwrap().release().await.unwrap();
+    server.reset_stats().await;
+    (server, client)
+}
+
+fn watched(lease: Duration) -> LockOptions {
+    LockOptions::builder().lease(Lease::Watchdog(lease)).build().unwrap()
+}
+
+async fn scripts(server: &RedisServer) -> u64 {
+    server.command_calls().await.get("evalsha").copied().unwrap_or_default()
+}
+
+fn would_deadlock(outcome: Result<lock_runtime::LockGuard, LockError>) -> bool {
+    matches!(outcome, Err(LockError::WouldDeadlock { .. }))
+}
+
+/// S-28: one command takes all names, one frees them, in whatever order and however often named.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_command_takes_all_and_one_frees_all() {
+    let (server, client) = world().await;
+    let raw = server.client();
+    let guard = client.multi_lock(["c", "a", "b", "a"]).lock().await.unwrap();
+    assert_eq!(guard.key().as_str(), "a + b + c");
+    assert_eq!(scripts(&server).await, 1);
+    let owners: Vec<BTreeMap<String, String>> =
+        join_all(["a", "b", "c"].map(|name| raw.hgetall(name))).await;
+    assert!(owners[0].len() == 1 && owners.iter().all(|owner| *owner == owners[0]), "{owners:?}");
+    for name in ["a", "b", "c"] {
+        assert!(matches!(raw.pttl(name).await, Ttl::Left(_)), "{name} has no end");
+        // S-23: later holds of each name have higher tokens.
+        let counter: String = raw.get(&["GET", &format!("redisson_lock_token:{{{name}}}")]).await;
+        assert_eq!(counter, guard.token().to_string());
+    }
+    server.reset_stats().await;
+    guard.release().await.unwrap();
+    assert_eq!(scripts(&server).await, 1);
+    for name in ["a", "b", "c", "a + b + c"] {
+        assert!(!raw.exists(name).await, "{name} is left");
+    }
+}
+
+/// S-28: all or none.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_cannot_be_taken_whole_is_not_taken_in_part() {
+    let (server, client) = world().await;
+    let other = LockClient::connect(&server.url()).await.unwrap();
+    let held = other.mutex("b").lock().await.unwrap();
+    let both = client.multi_lock(["a", "b"]);
+    assert!(both.try_lock().await.unwrap().is_none());
+    assert!(!server.client().exists("a").await);
+    // Whoever waits is told by either name, and holds nothing meanwhile.
+    let waiter = tokio::spawn(async move { both.lock().await.unwrap() });
+    server.wait_for_subscribers("redisson_lock__channel:{a}", 1).await;
+    server.wait_for_subscribers("redisson_lock__channel:{b}", 1).await;
+    other.mutex("a").lock().await.unwrap().release().await.unwrap();
+    held.release().await.unwrap();
+    let guard = timeout(SOON, waiter).await.expect("not told").unwrap();
+    assert!(other.mutex("a").try_lock().await.unwrap().is_none());
+    guard.release().await.unwrap();
+}
+
+/// S-28: overlapping sets in every order, from two clients, always get on and exclude each other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn opposite_orders_never_deadlock() {
+    const SETS: [&[&str]; 5] = [&["x", "y"], &["y", "x"], &["y", "z"], &["z", "x"], &["x"]];
+    let (server, client) = world().await;
+    let other = LockClient::connect(&server.url()).await.unwrap();
+    let inside = Arc::new(["x", "y", "z"].map(|name| (name, AtomicBool::new(false))));
+    let tasks = (0..20).map(|task| {
+        let client = if task % 2 == 0 { client.clone() } else { other.clone() };
+        let (set, inside) = (SETS[task % SETS.len()], Arc::clone(&inside));
+        tokio::spawn(async move {
+            for _ in 0..20 {
+                let guard = client.multi_lock(set.iter().copied()).lock().await.unwrap();
+                let mine = || inside.iter().filter(|(name, _)| set.contains(name));
+                assert!(mine().all(|(_, held)| !held.swap(true, Ordering::SeqCst)), "{set:?}");
+                tokio::task::yield_now().await;
+                mine().for_each(|(_, held)| held.store(false, Ordering::SeqCst));
+                guard.release().await.unwrap();
+            }
+        })
+    });
+    for task in timeout(6 * SOON, join_all(tasks)).await.expect("they hang") {
+        task.unwrap();
+    }
+}
+
+/// S-6, S-28: what is inside of it is re-entry; wanting more than is held would wait for itself.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn its_locks_are_re_entered_and_more_is_refused() {
+    let (server, client) = world().await;
+    let guard = client.multi_lock(["a", "b", "c"]).lock().await.unwrap();
+    server.reset_stats().await;
+    let token = guard.token();
+    guard
+        .run(async {
+            for names in [&["a"][..], &["c", "a"], &["a", "b", "c"]] {
+                assert_eq!(
+                    client.multi_lock(names.iter().copied()).lock().await.unwrap().token(),
+                    token
+                );
+            }
+            assert_eq!(client.mutex("a").lock().await.unwrap().token(), token);
+            assert!(would_deadlock(client.multi_lock(["a", "d"]).lock().await));
+        })
+        .await
+        .unwrap();
+    guard.release().await.unwrap();
+    assert_eq!(scripts(&server).await, 1, "only the release is sent");
+    let guard = client.mutex("a").lock().await.unwrap();
+    guard
+        .run(async {
+            assert!(would_deadlock(client.multi_lock(["a", "b"]).lock().await));
+            client.multi_lock(["a"]).lock().await.unwrap().release().await.unwrap();
+            client.multi_lock(["b", "c"]).lock().await.unwrap().release().await.unwrap();
+            // Outside of any single hold, though each name is held around it.
+            let inner = client.mutex("b").lock().await.unwrap();
+            let both = inner.run(client.multi_lock(["a", "b"]).lock()).await.unwrap();
+            assert!(would_deadlock(both));
+        })
+        .await
+        .unwrap();
+    guard.release().await.unwrap();
+    // A plain guard gives no re-entry (S-7): the same set waits, and is not refused.
+    let _guard = client.multi_lock(["a", "b"]).lock().await.unwrap();
+    assert!(client.multi_lock(["b", "a"]).try_lock().await.unwrap().is_none());
+}
+
+/// S-14: tasks of one process that keep one of its names busy let a multi lock go first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_local_line_on_one_name_lets_it_in() {
+    let (server, client) = world().await;
+    let (done, turns) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    // Of a fixed lease, so that each turn is a release in the store.
+    let fixed = LockOptions::builder().lease(Lease::Fixed(SOON)).build().unwrap();
+    let line = (0..4).map(|_| {
+        let mutex = client.mutex("busy").with(fixed);
+        let (done, turns) = (Arc::clone(&done), Arc::clone(&turns));
+        tokio::spawn(async move {
+            while !done.load(Ordering::SeqCst) {
+                let guard = mutex.lock().await.unwrap();
+                turns.fetch_add(1, Ordering::SeqCst);
+                guard.release().await.unwrap();
+            }
+        })
+    });
+    let line: Vec<_> = line.collect();
+    let mut waited = Vec::new();
+    for _ in 0..30 {
+        let before = turns.load(Ordering::SeqCst);
+        let guard = timeout(SOON, client.multi_lock(["busy", "idle"]).lock()).await;
+        let guard = guard.expect("never let in").unwrap();
+        waited.push(turns.load(Ordering::SeqCst) - before);
+        guard.release().await.unwrap();
+    }
+    // One turn, as a rule; thousands if it were not told, and came back by itself.
+    assert!(waited.iter().all(|turns| *turns < 50), "{waited:?}");
+    done.store(true, Ordering::SeqCst);
+    for task in line {
+        task.await.unwrap();
+    }
+    assert!(!server.client().exists("busy").await);
+}
+
+/// S-14, S-23: a hold passes between local tasks that want the same set, with growing tokens.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hold_is_handed_on_within_the_process() {
+    const TASKS: u64 = 64;
+    let (server, client) = world().await;
+    let first = client.multi_lock(["h", "i"]).lock().await.unwrap();
+    let line: Vec<_> = (0..TASKS)
+        .map(|_| {
+            let both = client.multi_lock(["i", "h"]);
+            tokio::spawn(async move {
+                let guard = both.lock().await.unwrap();
+                let token = guard.token();
+                guard.release().await.unwrap();
+                token
+            })
+        })
+        .collect();
+    tokio::task::yield_now().await;
+    server.reset_stats().await;
+    let mut tokens = vec![first.token()];
+    first.release().await.unwrap();
+    for token in join_all(line).await {
+        tokens.push(token.unwrap());
+    }
+    let scripts = scripts(&server).await;
+    assert!(scripts < TASKS, "{scripts} scripts for {TASKS} holds");
+    let distinct: std::collections::BTreeSet<FencingToken> = tokens.iter().copied().collect();
+    assert_eq!(distinct.len(), tokens.len(), "{tokens:?}");
+    assert_eq!(distinct.first(), tokens.first());
+    let last = client.mutex("i").lock().await.unwrap();
+    assert!(distinct.last() < Some(&last.token()));
+}
+
+/// S-9, S-12, S-28: who loses one name has lost the lock; the others end with the guard.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn losing_one_name_is_losing_the_lock() {
+    let (server, client) = world().await;
+    let raw = server.client();
+    let lease = Duration::from_millis(900);
+    let guard = client.multi_lock(["k", "l"]).with(watched(lease)).lock().await.unwrap();
+    server.reset_stats().await;
+    eventually(SOON, "it is renewed", async || scripts(&server).await >= 3).await;
+    assert!(raw.exists("k").await && raw.exists("l").await && !guard.is_lost());
+    raw.del("l").await;
+    let lost = timeout(SOON, guard.lost()).await.expect("the loss went unnoticed");
+    assert!(matches!(lost, LockError::Lost { cause: LossCause::NotOwner, .. }), "{lost:?}");
+    drop(guard);
+    let free = async || !raw.exists("k").await;
+    eventually(lease / 2, "what is left of it is given back", free).await;
+    // The same, found out by the release.
+    let guard = client.multi_lock(["k", "l"]).lock().await.unwrap();
+    raw.del("l").await;
+    assert!(guard.release().await.unwrap_err().is_lost());
+    assert!(!raw.exists("k").await);
+}
+
+/// S-6: long nesting shows at every name.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_hold_count_is_shown_at_every_name() {
+    let (server, client) = world().await;
+    let guard = client.multi_lock(["m", "n"]).lock().await.unwrap();
+    let nested = guard.run(client.mutex("m").lock()).await.unwrap().unwrap();
+    for name in ["m", "n"] {
+        let twice = async || server.client().hgetall(name).await.values().eq(["2"]);
+        eventually(SOON, "a count of two", twice).await;
+    }
+    nested.release().await.unwrap();
+    guard.release().await.unwrap();
+}
+
+/// S-32: what is wrong is said when it is locked, and nothing is taken.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn wrong_names_are_refused() {
+    let (server, client) = world().await;
+    let none = client.multi_lock(Vec::<&str>::new()).lock().await.unwrap_err();
+    assert!(matches!(&none, LockError::InvalidOptions(_)), "{none:?}");
+    assert!(none.to_string().contains("name at least one"), "{none}");
+    let odd = client.multi_lock(["fine", "a{b"]).lock().await.unwrap_err();
+    assert!(matches!(&odd, LockError::InvalidKey { key, .. } if key == "a{b"), "{odd:?}");
+    server.client().cmd(&["SET", "text", "no lock"]).await;
+    let taken = client.multi_lock(["fine", "text"]).lock().await.unwrap_err();
+    assert!(matches!(taken, LockError::KeyCollision { .. }), "{taken:?}");
+    assert!(!server.client().exists("fine").await);
+    // Different sets are different locks, whatever the names look like.
+    let one = client.multi_lock(["a + b", "c"]).lock().await.unwrap();
+    let other = timeout(SOON, client.multi_lock(["a", "b + c"]).lock()).await;
+    other.expect("taken for the same").unwrap().release().await.unwrap();
+    one.release().await.unwrap();
+}

@@ -1,0 +1,296 @@
+//! Locks of several kinds and several clients as one (S-28).
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use lock_runtime::{
+    Acquire, Lease, LockClient, LockError, LockOptions, LossCause, MultiLock, MultiMember,
+    Semaphore,
+};
+use lock_tests::{RedisServer, eventually};
+use tokio::time::{Instant, sleep, timeout};
+
+const SOON: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_millis(400);
+
+/// Two servers, and a client of each.
+struct World {
+    servers: [RedisServer; 2],
+    clients: [LockClient; 2],
+}
+
+impl World {
+    async fn new() -> Self {
+        let servers = [RedisServer::start().await, RedisServer::start().await];
+        let clients = Self::clients(&servers).await;
+        Self { servers, clients }
+    }
+
+    async fn clients(servers: &[RedisServer; 2]) -> [LockClient; 2] {
+        let builder = LockClient::builder().store_patience(PATIENCE).command_timeout(PATIENCE);
+        let [one, two] = servers.each_ref().map(RedisServer::url);
+        [builder.clone().connect(&one).await.unwrap(), builder.connect(&two).await.unwrap()]
+    }
+
+    /// The mutex `a` on the one server and `b` on the other, as one.
+    fn both(&self) -> MultiLock {
+        let [one, two] = &self.clients;
+        MultiLock::of([two.mutex("b").into(), one.mutex("a").into()])
+    }
+
+    async fn held(&self) -> [bool; 2] {
+        let [one, two] = self.servers.each_ref().map(RedisServer::client);
+        [one.exists("a").await, two.exists("b").await]
+    }
+}
+
+fn fixed(lease: Duration) -> LockOptions {
+    LockOptions::builder().lease(Lease::Fixed(lease)).build().unwrap()
+}
+
+fn two_of(client: &LockClient, name: &str) -> Semaphore {
+    client.semaphore(name, NonZeroU32::new(2).unwrap())
+}
+
+/// S-28: all or none, over two servers; a waiter holds nothing, and is told by either.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_or_none_over_two_servers() {
+    let world = World::new().await;
+    let [one, two] = &world.clients;
+    let guard = world.both().lock().await.unwrap();
+    assert_eq!((guard.key().as_str(), world.held().await), ("a + b", [true, true]));
+    guard.release().await.unwrap();
+    assert_eq!(world.held().await, [false, false]);
+    let held = [one.mutex("a").lock().await.unwrap(), two.mutex("b").lock().await.unwrap()];
+    assert!(world.both().try_lock().await.unwrap().is_none());
+    let both = world.both();
+    let waiter = tokio::spawn(async move { both.lock().await.unwrap() });
+    for (server, name) in world.servers.iter().zip(["a", "b"]) {
+        server.wait_for_subscribers(&format!("redisson_lock__channel:{{{name}}}"), 1).await;
+    }
+    let [a, b] = held;
+    a.release().await.unwrap();
+    // While b is held, a is free for others all the time but for the first look.
+    eventually(SOON, "a can be had", async || one.mutex("a").try_lock().await.unwrap().is_some())
+        .await;
+    b.release().await.unwrap();
+    let guard = timeout(SOON, waiter).await.expect("not told").unwrap();
+    drop(guard);
+    eventually(SOON, "both are free", async || world.held().await == [false, false]).await;
+}
+
+/// S-28: opposite orders of two processes neither deadlock nor hinder each other for ever.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn opposite_orders_never_deadlock() {
+    let world = World::new().await;
+    let alone = Arc::new(AtomicBool::new(true));
+    let mut processes = Vec::new();
+    for process in 0..4 {
+        // One name on both servers, whose order is that in which a process made its clients.
+        let mut urls = world.servers.each_ref().map(RedisServer::url);
+        if process % 2 == 0 {
+            urls.reverse();
+        }
+        let mut members = Vec::new();
+        for url in urls {
+            let client = LockClient::connect(&url).await.unwrap();
+            members.push(MultiMember::from(client.mutex("s")));
+        }
+        let (both, alone) = (MultiLock::of(members), Arc::clone(&alone));
+        processes.push(tokio::spawn(async move {
+            for _ in 0..15 {
+                let guard = both.lock().await.unwrap();
+                assert!(alone.swap(false, Ordering::SeqCst), "two at once");
+                tokio::task::yield_now().await;
+                alone.store(true, Ordering::SeqCst);
+                guard.release().await.unwrap();
+            }
+        }));
+    }
+    for process in timeout(6 * SOON, join_all(processes)).await.expect("they hang") {
+        process.unwrap();
+    }
+}
+
+/// S-28: members of every kind.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn members_of_every_kind() {
+    let world = World::new().await;
+    let [one, two] = &world.clients;
+    let (prices, stock) = (one.rw_lock("prices"), two.rw_lock("stock"));
+    let all = MultiLock::of([
+        one.mutex("m1").into(),
+        one.mutex("m2").into(),
+        two.fair_mutex("fair").into(),
+        MultiMember::read(&prices),
+        MultiMember::write(&stock),
+        MultiMember::permits(&two_of(two, "permits"), NonZeroU32::new(2).unwrap()),
+    ]);
+    let guard = all.lock().await.unwrap();
+    let [raw_one, raw_two] = world.servers.each_ref().map(RedisServer::client);
+    assert!(raw_one.exists("m1").await && raw_one.exists("m2").await);
+    let others = World::clients(&world.servers).await;
+    assert!(others[1].fair_mutex("fair").try_lock().await.unwrap().is_none());
+    let (their_prices, their_stock) = (others[0].rw_lock("prices"), others[1].rw_lock("stock"));
+    assert!(their_prices.try_write().await.unwrap().is_none());
+    their_prices.try_read().await.unwrap().unwrap().release().await.unwrap();
+    assert!(their_stock.try_read().await.unwrap().is_none());
+    let permits = two_of(&others[1], "permits");
+    assert!(permits.try_acquire().await.unwrap().is_none());
+    // Each is renewed in its own way.
+    guard.extend(Duration::from_secs(300)).await.unwrap();
+    assert!(guard.remaining() > Duration::from_secs(290));
+    guard.release().await.unwrap();
+    others[1].fair_mutex("fair").try_lock().await.unwrap().unwrap().release().await.unwrap();
+    their_prices.try_write().await.unwrap().unwrap().release().await.unwrap();
+    their_stock.try_write().await.unwrap().unwrap().release().await.unwrap();
+    drop((permits.try_acquire().await.unwrap().unwrap(), permits.try_acquire().await.unwrap()));
+    assert!(!raw_one.exists("m1").await && !raw_two.exists("fair").await);
+    // Held by somebody in its line, a fair mutex is still had in the end.
+    let held = others[1].fair_mutex("fair").lock().await.unwrap();
+    let waiter = tokio::spawn(async move { all.lock().await.unwrap() });
+    world.servers[0].wait_for_subscribers("redisson_lock__channel:{m1}", 1).await;
+    held.release().await.unwrap();
+    timeout(SOON, waiter).await.expect("never had").unwrap().release().await.unwrap();
+}
+
+/// S-28: a member that cannot be asked leaves nothing held, and is no "busy" (S-33).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_partial_failure_leaves_nothing_held() {
+    let world = World::new().await;
+    world.both().lock().await.unwrap().release().await.unwrap();
+    // Killed, nothing is sent; stopped, nobody knows.
+    for stop in [RedisServer::kill, RedisServer::pause] {
+        stop(&world.servers[1]);
+        let start = Instant::now();
+        let error = world.both().lock().await.unwrap_err();
+        assert!(matches!(error, LockError::Store(_)), "{error:?}");
+        assert!(start.elapsed() < 6 * PATIENCE, "{:?}", start.elapsed());
+        let raw = world.servers[0].client();
+        let free = async || !raw.exists("a").await;
+        eventually(PATIENCE, "the other is given back", free).await;
+        world.servers[1].restart().await;
+        let works = async || world.both().try_lock().await.is_ok_and(|guard| guard.is_some());
+        eventually(SOON, "it works again", works).await;
+    }
+}
+
+/// S-28: releasing frees the others even if one fails, and renews none of them any more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_failing_release_does_not_keep_the_others() {
+    let world = World::new().await;
+    let raw = world.servers[0].client();
+    let guard = world.both().lock().await.unwrap();
+    world.servers[1].pause();
+    let release = tokio::spawn(guard.release());
+    eventually(PATIENCE, "the other is free", async || !raw.exists("a").await).await;
+    assert!(matches!(release.await.unwrap(), Err(LockError::Store(_))));
+    world.servers[1].resume();
+    eventually(SOON, "this one as well", async || world.held().await == [false, false]).await;
+    let guard = world.both().lock().await.unwrap();
+    world.servers[1].pause();
+    drop(guard);
+    eventually(PATIENCE, "the other is free", async || !raw.exists("a").await).await;
+    world.servers[1].resume();
+    eventually(SOON, "this one as well", async || world.held().await == [false, false]).await;
+}
+
+/// S-12: a member that is lost is the loss of all, and they go with the guard.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn losing_one_is_losing_all() {
+    let world = World::new().await;
+    let watched = Lease::Watchdog(Duration::from_millis(900));
+    let options = LockOptions::builder().lease(watched).build().unwrap();
+    let guard = world.both().with(options).lock().await.unwrap();
+    sleep(Duration::from_millis(1_500)).await;
+    assert!(!guard.is_lost() && world.held().await == [true, true]);
+    world.servers[1].client().del("b").await;
+    let lost = timeout(SOON, guard.lost()).await.expect("the loss went unnoticed");
+    assert!(matches!(lost, LockError::Lost { cause: LossCause::NotOwner, .. }), "{lost:?}");
+    drop(guard);
+    eventually(PATIENCE, "the other is given back", async || !world.held().await[0]).await;
+}
+
+/// S-23: its token is above all earlier ones of each name, and below all later ones.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tokens_grow_for_every_member() {
+    let world = World::new().await;
+    let [one, two] = &world.clients;
+    let ahead = (1u64 << 53) + 7;
+    let counter = ["SET", "redisson_lock_token:{b}", &ahead.to_string()];
+    world.servers[1].client().cmd(&counter).await;
+    let joint = world.both().lock().await.unwrap();
+    assert!(joint.token().get() > ahead);
+    let token = joint.token();
+    joint.release().await.unwrap();
+    for mutex in [one.mutex("a"), two.mutex("b")] {
+        let guard = mutex.lock().await.unwrap();
+        assert!(guard.token() > token, "{} after {token}", guard.token());
+        guard.release().await.unwrap();
+    }
+}
+
+/// S-6: its members are re-entered through their own clients; a part of it in the way is refused.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn re_entry_knows_the_members() {
+    let world = World::new().await;
+    let [one, two] = &world.clients;
+    let guard = world.both().with(fixed(SOON)).lock().await.unwrap();
+    let inside = async {
+        let options = LockOptions::builder().wait(Duration::from_secs(1)).build().unwrap();
+        // One after the other: side by side they exclude each other.
+        let token = async |nested: Acquire| nested.await.unwrap().token();
+        assert_eq!(token(one.mutex("a").with(options).lock()).await, guard.token());
+        assert_eq!(token(two.mutex("b").with(options).lock()).await, guard.token());
+        assert_eq!(token(world.both().with(options).lock()).await, guard.token());
+        // The same name in another client is another lock.
+        two.mutex("a").lock().await.unwrap().release().await.unwrap();
+        let more = one.multi_lock(["a", "c"]).with(options).lock().await;
+        assert!(matches!(more, Err(LockError::WouldDeadlock { .. })), "{more:?}");
+    };
+    guard.run(inside).await.unwrap();
+    guard.release().await.unwrap();
+    let guard = one.mutex("a").lock().await.unwrap();
+    let inner = guard.run(world.both().lock()).await.unwrap();
+    assert!(matches!(inner, Err(LockError::WouldDeadlock { .. })), "{inner:?}");
+}
+
+/// S-20: it ends with each of its clients, and a shutdown waits for what it gives back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_ends_with_its_clients() {
+    let world = World::new().await;
+    let both = world.both();
+    drop(both.lock().await.unwrap());
+    assert!(world.clients[1].shutdown(SOON).await.is_clean());
+    assert_eq!(world.held().await, [false, false]);
+    assert!(matches!(both.lock().await, Err(LockError::Closed)));
+    assert!(matches!(world.both().lock().await, Err(LockError::Closed)));
+    world.clients[0].mutex("a").lock().await.unwrap().release().await.unwrap();
+}
+
+/// S-32: what is wrong with the members is said when they are locked.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn wrong_members_are_refused() {
+    let world = World::new().await;
+    let [one, two] = &world.clients;
+    let lock = one.rw_lock("x");
+    let too_many = MultiMember::permits(&two_of(two, "p"), NonZeroU32::new(3).unwrap());
+    let cases: [(MultiLock, &str); 3] = [
+        (MultiLock::of([]), "name at least one"),
+        (MultiLock::of([MultiMember::read(&lock), MultiMember::write(&lock)]), "name it once"),
+        (MultiLock::of([one.mutex("m").into(), too_many]), "3 permits are wanted"),
+    ];
+    for (wrong, says) in cases {
+        let error = wrong.try_lock().await.unwrap_err();
+        assert!(matches!(error, LockError::InvalidOptions(_)), "{error:?}");
+        assert!(error.to_string().contains(says), "{error}");
+    }
+    // One client's mutexes, or a single lock, are what they are anywhere else.
+    let names = MultiLock::of([one.mutex("n2").into(), one.mutex("n1").into()]);
+    let guard = names.lock().await.unwrap();
+    drop(guard.run(one.mutex("n1").lock()).await.unwrap().unwrap());
+    drop(MultiLock::of([two.mutex("n1").into()]).lock().await.unwrap());
+}

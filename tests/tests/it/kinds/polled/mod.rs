@@ -1,0 +1,77 @@
+//! Futures that nobody polls hold up others for a bounded time (S-34): waiters whose turn has come,
+//! contenders at each of their await points, releases, in every kind, in memory and on Redis.
+
+mod awaits;
+mod far;
+mod inside;
+mod line;
+mod redis;
+mod runtimes;
+mod stress;
+
+use std::num::NonZeroU32;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use far::Far;
+use futures_util::poll;
+use lock_runtime::{Lease, LockClient, LockError, LockGuard, LockOptions, MemoryStore, Store};
+
+/// An acquire that a test polls when it likes.
+type Acquiring = Pin<Box<dyn Future<Output = Result<LockGuard, LockError>> + Send>>;
+
+/// The kinds that one holder at a time can have, by a word for each.
+const KINDS: [&str; 6] = ["mutex", "fair", "write", "semaphore", "multi", "quorum"];
+
+const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// Takes a lock of that kind with that name; of a semaphore the only permit.
+fn lock(client: &LockClient, kind: &str, name: &str) -> Acquiring {
+    match kind {
+        // The quorum's client: see `clients`.
+        "mutex" | "quorum" => Box::pin(client.mutex(name).lock()),
+        "fair" => Box::pin(client.fair_mutex(name).lock()),
+        "read" => Box::pin(client.rw_lock(name).read()),
+        "write" => Box::pin(client.rw_lock(name).write()),
+        "multi" => Box::pin(client.multi_lock([name, "another"]).lock()),
+        "semaphore" => {
+            let semaphore = client.semaphore(name, NonZeroU32::MIN);
+            Box::pin(async move { semaphore.acquire().await.map(LockGuard::from) })
+        }
+        _ => panic!("there is no kind {kind}"),
+    }
+}
+
+/// Two processes that share locks in memory, each answer a few milliseconds away.
+fn clients(kind: &str, lease: Duration) -> [LockClient; 2] {
+    let servers = servers(kind);
+    [client(kind, &servers, lease), client(kind, &servers, lease)]
+}
+
+/// The servers that keep the locks of that kind.
+fn servers(kind: &str) -> Vec<MemoryStore> {
+    let count = if kind == "quorum" { 3 } else { 1 };
+    (0..count).map(|_| MemoryStore::new()).collect()
+}
+
+fn client(kind: &str, servers: &[MemoryStore], lease: Duration) -> LockClient {
+    let options = LockOptions::builder().lease(Lease::Watchdog(lease)).build().unwrap();
+    // Long enough to hand on what a far store has granted.
+    let builder = LockClient::builder().options(options).handoff_window(ms(100));
+    if kind == "quorum" {
+        let stores =
+            servers.iter().map(|server| Arc::new(Far::new(server.peer())) as Arc<dyn Store>);
+        let quorum = lock_runtime::Quorum::builder().without_restart_guard().client(builder);
+        return quorum.stores(stores).unwrap().client().clone();
+    }
+    builder.store(Far::new(servers[0].peer())).unwrap()
+}
+
+/// Polls a future once: it lines up, or asks the store, and is then left alone.
+async fn polled_once(mut acquiring: Acquiring) -> Acquiring {
+    assert!(poll!(&mut acquiring).is_pending(), "took a lock that was held");
+    acquiring
+}

@@ -1,0 +1,181 @@
+//! The same on a real server, between two processes.
+
+use std::time::Duration;
+
+use lock_runtime::{Lease, LockClient, LockOptions, Quorum};
+use lock_tests::{Proxy, RedisServer};
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::kinds::polled::{Acquiring, KINDS, lock, ms, polled_once};
+
+const LEASE: Duration = ms(1_500);
+
+/// Plenty for a few round trips on a busy machine.
+const SOON: Duration = ms(1_500);
+
+async fn connect(server: &RedisServer, kind: &str) -> LockClient {
+    let options = LockOptions::builder().lease(Lease::Watchdog(LEASE)).build().unwrap();
+    let builder = LockClient::builder().options(options).handoff_window(Duration::from_secs(5));
+    match kind {
+        "quorum" => {
+            let quorum = Quorum::builder()
+                .without_restart_guard()
+                .client(builder)
+                .connect([server.url()])
+                .await;
+            quorum.unwrap().client().clone()
+        }
+        _ => builder.connect(&server.url()).await.unwrap(),
+    }
+}
+
+/// Polls a future for a moment and then leaves it where it is.
+async fn asleep(mut acquiring: Acquiring) -> Acquiring {
+    assert!(timeout(ms(150), &mut acquiring).await.is_err(), "took a lock that was held");
+    acquiring
+}
+
+/// S-34: a hold handed to a sleeper is not renewed, so another process has it after a lease.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn other_processes_wait_one_lease() {
+    let server = RedisServer::start().await;
+    let (client, other) = (connect(&server, "mutex").await, connect(&server, "mutex").await);
+    let held = client.mutex("k").lock().await.unwrap();
+    let mut first = polled_once(lock(&client, "mutex", "k")).await;
+    let sleeper = polled_once(lock(&client, "mutex", "k")).await;
+    held.release().await.unwrap();
+    let guard = (&mut first).await.unwrap();
+    guard.release().await.unwrap();
+    let holder = server.client().hgetall("k").await;
+    assert_eq!(holder.len(), 1, "not handed over, not what this is about");
+    let start = Instant::now();
+    let theirs = timeout(LEASE * 3, other.mutex("k").lock()).await.expect("renewed for ever");
+    let waited = start.elapsed();
+    assert!(waited <= LEASE + SOON, "waited {waited:?}");
+    assert_ne!(server.client().hgetall("k").await, holder);
+    theirs.unwrap().release().await.unwrap();
+    timeout(SOON, sleeper).await.expect("the sleeper hangs").unwrap().release().await.unwrap();
+}
+
+/// S-34: the next waiter of the same process goes on after a second, in each kind.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sleeping_contender_is_passed_over() {
+    for kind in KINDS {
+        let server = RedisServer::start().await;
+        let (holder, client) = (connect(&server, kind).await, connect(&server, kind).await);
+        let held = lock(&holder, kind, "k").await.unwrap();
+        let sleeper = asleep(lock(&client, kind, "k")).await;
+        let behind = tokio::spawn(lock(&client, kind, "k"));
+        sleep(ms(100)).await;
+        held.release().await.unwrap();
+        let start = Instant::now();
+        let guard = timeout(Duration::from_secs(20), behind).await;
+        let waited = start.elapsed();
+        let guard = guard.unwrap_or_else(|_| panic!("{kind} hangs")).unwrap().unwrap();
+        assert!(waited <= ms(1_000) + SOON, "{kind}: waited {waited:?}");
+        guard.release().await.unwrap();
+        let late = timeout(SOON, sleeper).await.unwrap_or_else(|_| panic!("{kind}: no turn"));
+        late.unwrap().release().await.unwrap();
+    }
+}
+
+/// S-26, S-34: the place of a sleeping fair waiter ends with its waiter lease for other processes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn other_processes_wait_one_waiter_lease() {
+    let server = RedisServer::start().await;
+    let waiter_lease = ms(1_500);
+    let builder = LockClient::builder().waiter_lease(waiter_lease);
+    let client = builder.connect(&server.url()).await.unwrap();
+    let other = connect(&server, "fair").await;
+    let held = other.fair_mutex("k").lock().await.unwrap();
+    let sleeper = asleep(lock(&client, "fair", "k")).await;
+    let behind = tokio::spawn(other.fair_mutex("k").lock());
+    sleep(ms(100)).await;
+    held.release().await.unwrap();
+    let start = Instant::now();
+    let guard = timeout(waiter_lease * 4, behind).await.expect("hangs").unwrap().unwrap();
+    let waited = start.elapsed();
+    assert!(waited <= waiter_lease + SOON, "waited {waited:?}");
+    guard.release().await.unwrap();
+    timeout(SOON, sleeper).await.expect("no turn").unwrap().release().await.unwrap();
+}
+
+/// S-34: a grant whose answer nobody reads keeps the lock for its lease, and no longer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_unread_grant_lasts_one_lease() {
+    let server = RedisServer::start().await;
+    let other = connect(&server, "mutex").await;
+    let proxy = Proxy::start(server.port()).await;
+    let options = LockOptions::builder().lease(Lease::Watchdog(LEASE)).build().unwrap();
+    let builder = LockClient::builder().options(options);
+    let client = builder.connect(&proxy.url()).await.unwrap();
+    proxy.delay_replies(ms(100));
+    let mut sleeper = polled_once(lock(&client, "mutex", "k")).await;
+    lock_tests::eventually(SOON, "it is granted", async || {
+        !server.client().hgetall("k").await.is_empty()
+    })
+    .await;
+    let start = Instant::now();
+    let theirs = timeout(LEASE * 3, other.mutex("k").lock()).await.expect("renewed for ever");
+    let waited = start.elapsed();
+    assert!(waited <= LEASE + SOON, "waited {waited:?}");
+    assert!(timeout(ms(200), &mut sleeper).await.is_err(), "two have it");
+    theirs.unwrap().release().await.unwrap();
+    timeout(SOON, sleeper).await.expect("no turn").unwrap().release().await.unwrap();
+}
+
+/// S-27, S-34: a read that is asked for inside of a write and then not polled. Its grant is given back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sleeping_read_inside_a_write_is_passed_over() {
+    let server = RedisServer::start().await;
+    let other = connect(&server, "write").await;
+    let proxy = Proxy::start(server.port()).await;
+    // Longer than this test takes.
+    let options = LockOptions::builder().lease(Lease::Watchdog(ms(60_000))).build().unwrap();
+    let client = LockClient::builder().options(options).connect(&proxy.url()).await.unwrap();
+    let outer = client.rw_lock("k").write().await.unwrap();
+    let mut sleeper: Acquiring = Box::pin(client.rw_lock("k").read());
+    let inside = async {
+        proxy.delay_replies(ms(100));
+        assert!(futures_util::poll!(&mut sleeper).is_pending());
+        // The mode, the write and the read.
+        let granted = async || server.client().hgetall("k").await.len() == 3;
+        lock_tests::eventually(SOON, "it is granted", granted).await;
+        let start = Instant::now();
+        let next = timeout(Duration::from_secs(20), client.rw_lock("k").write()).await;
+        let next = next.expect("hangs").unwrap();
+        let waited = start.elapsed();
+        assert!(waited <= ms(1_000) + SOON, "waited {waited:?}");
+        next.release().await.unwrap();
+    };
+    outer.run(inside).await.unwrap();
+    outer.release().await.unwrap();
+    let theirs = timeout(SOON, other.rw_lock("k").write()).await.expect("left held").unwrap();
+    theirs.release().await.unwrap();
+    timeout(SOON, sleeper).await.expect("no turn").unwrap().release().await.unwrap();
+}
+
+/// S-29, S-34: what a quorum's contender was granted is given back at all servers as it is passed over.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_grant_of_a_sleeping_quorum_contender_is_given_back() {
+    let servers =
+        [RedisServer::start().await, RedisServer::start().await, RedisServer::start().await];
+    // Longer than this test takes.
+    let options = LockOptions::builder().lease(Lease::Watchdog(ms(60_000))).build().unwrap();
+    let builder = LockClient::builder().options(options);
+    let quorum = Quorum::builder().without_restart_guard().client(builder);
+    let quorum = quorum.connect(servers.each_ref().map(RedisServer::url)).await.unwrap();
+    let client = quorum.client();
+    let sleeper = polled_once(lock(client, "quorum", "k")).await;
+    for server in &servers {
+        let granted = async || !server.client().hgetall("k").await.is_empty();
+        lock_tests::eventually(SOON, "it is granted", granted).await;
+    }
+    let start = Instant::now();
+    let guard = timeout(Duration::from_secs(20), lock(client, "quorum", "k")).await;
+    let guard = guard.expect("hangs").unwrap();
+    let waited = start.elapsed();
+    assert!(waited <= ms(1_500) + SOON, "waited {waited:?}");
+    guard.release().await.unwrap();
+    timeout(SOON, sleeper).await.expect("no turn").unwrap().release().await.unwrap();
+}

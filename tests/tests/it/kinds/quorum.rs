@@ -1,0 +1,284 @@
+//! A lock on a majority of servers (S-29): what it does while all goes well, and how it starts.
+//! `contract` holds it to all that a mutex promises.
+
+use std::collections::BTreeSet;
+use std::error::Error;
+use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use lock_runtime::{
+    FenceGate, LockClient, LockError, LockOptions, MemoryStore, MultiLock, Quorum, RedisStore,
+    Store, StoreErrorKind,
+};
+use lock_tests::{RedisServer, eventually};
+use tokio::time::{Instant, timeout};
+
+const SOON: Duration = Duration::from_secs(10);
+
+async fn servers(count: usize) -> Vec<RedisServer> {
+    join_all((0..count).map(|_| RedisServer::start())).await
+}
+
+async fn connect(servers: &[RedisServer]) -> Quorum {
+    Quorum::builder()
+        .without_restart_guard()
+        .connect(servers.iter().map(RedisServer::url))
+        .await
+        .unwrap()
+}
+
+/// On how many servers the key is.
+async fn on(servers: &[RedisServer], key: &str) -> usize {
+    let found = servers.iter().map(async |server| server.client().exists(key).await);
+    join_all(found).await.into_iter().filter(|found| *found).count()
+}
+
+fn store_kind(error: &LockError) -> Option<StoreErrorKind> {
+    match error {
+        LockError::Store(error) => Some(error.kind()),
+        _ => None,
+    }
+}
+
+/// S-23, S-29: all servers get the lock, and a majority knows its token before it counts.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_is_on_all_servers_and_then_on_none() {
+    let servers = servers(5).await;
+    let quorum = connect(&servers).await;
+    for _ in 0..10 {
+        let guard = quorum.lock("q").lock().await.unwrap();
+        let counters = join_all(servers.iter().map(async |server| {
+            let counter = server.client();
+            counter.get::<Option<u64>>(&["GET", "redisson_lock_token:{q}"]).await.unwrap_or(0)
+        }));
+        let known = counters.await.into_iter().filter(|last| *last >= guard.token().get());
+        assert!(known.count() >= 3, "a majority does not know of it");
+        eventually(SOON, "it is on all", async || on(&servers, "q").await == 5).await;
+        guard.release().await.unwrap();
+        eventually(SOON, "it is on none", async || on(&servers, "q").await == 0).await;
+    }
+}
+
+/// S-23: whatever the servers' counters say, and whichever majority answers, tokens grow.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tokens_grow_from_majority_to_majority() {
+    let servers = servers(3).await;
+    let quorum = connect(&servers).await;
+    let ahead = (1u64 << 53) + 9;
+    let counter = ["SET", "redisson_lock_token:{t}", &ahead.to_string()];
+    servers[2].client().cmd(&counter).await;
+    let mut last = ahead;
+    // The one that was ahead is out after the first round, and then each in turn.
+    for round in 0..6 {
+        let out = &servers[round % 3];
+        out.pause();
+        let guard = quorum.lock("t").lock().await.unwrap();
+        let token = guard.token().get();
+        assert!(token > last, "round {round}: {token} after {last}");
+        last = token;
+        drop(guard);
+        out.resume();
+        eventually(SOON, "it is on none", async || on(&servers, "t").await == 0).await;
+    }
+}
+
+/// S-29: a quorum of one server is a mutex over its store.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_quorum_of_one_is_a_mutex() {
+    let server = RedisServer::start().await;
+    let redis: Arc<dyn Store> = Arc::new(RedisStore::connect(&server.url()).await.unwrap());
+    for store in [redis, Arc::new(MemoryStore::new())] {
+        let quorum = Quorum::builder().without_restart_guard().stores([store]).unwrap();
+        let guard = quorum.lock("one").lock().await.unwrap();
+        let waits = quorum.lock("one");
+        assert!(waits.try_lock().await.unwrap().is_none());
+        let nested = guard.run(quorum.lock("one").lock()).await.unwrap().unwrap();
+        assert_eq!(nested.token(), guard.token());
+        drop(nested);
+        let (waiter, released) = tokio::join!(waits.lock(), guard.release());
+        released.unwrap();
+        waiter.unwrap().release().await.unwrap();
+        assert!(quorum.client().shutdown(SOON).await.is_clean());
+        assert!(matches!(quorum.lock("one").lock().await, Err(LockError::Closed)));
+    }
+    // A plain mutex of that server is in the way, and the other way round.
+    let quorum = Quorum::builder().without_restart_guard().connect([server.url()]).await.unwrap();
+    let client = LockClient::connect(&server.url()).await.unwrap();
+    let guard = client.mutex("one").lock().await.unwrap();
+    assert!(quorum.lock("one").try_lock().await.unwrap().is_none());
+    guard.release().await.unwrap();
+    let wrong = quorum.lock("one");
+    server.client().cmd(&["SET", "one", "no lock"]).await;
+    assert!(matches!(wrong.lock().await, Err(LockError::KeyCollision { .. })));
+}
+
+/// S-29: many clients of few servers refuse each other, but one of them always gets on; never two at
+/// once, and with growing tokens (S-23).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn twenty_clients_always_make_progress() {
+    const CLIENTS: usize = 20;
+    const EACH: u64 = 5;
+    let servers = servers(3).await;
+    let fence = Arc::new(FenceGate::new());
+    let (inside, order) = (Arc::new(AtomicU64::new(0)), Arc::new(Mutex::new(Vec::new())));
+    let start = Instant::now();
+    let mut clients = Vec::new();
+    for _ in 0..CLIENTS {
+        let quorum = connect(&servers).await;
+        let (fence, inside, order) = (fence.clone(), inside.clone(), order.clone());
+        clients.push(tokio::spawn(async move {
+            for _ in 0..EACH {
+                let guard = quorum.lock("crowd").lock().await.unwrap();
+                assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two at once");
+                fence.admit(guard.token()).unwrap();
+                order.lock().unwrap().push(guard.token());
+                tokio::task::yield_now().await;
+                inside.fetch_sub(1, Ordering::SeqCst);
+                guard.release().await.unwrap();
+            }
+        }));
+    }
+    for client in timeout(6 * SOON, join_all(clients)).await.expect("they hang") {
+        client.unwrap();
+    }
+    let order = order.lock().unwrap();
+    let distinct: BTreeSet<_> = order.iter().collect();
+    assert_eq!(distinct.len(), CLIENTS * EACH as usize);
+    println!("{} holds in {:?}", order.len(), start.elapsed());
+}
+
+/// S-29: a minority that is down does not keep a quorum from starting, and joins later.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_starts_with_a_majority() {
+    let servers = servers(3).await;
+    servers[0].kill();
+    let start = Instant::now();
+    let quorum = connect(&servers).await;
+    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+    quorum.lock("m").lock().await.unwrap().release().await.unwrap();
+    servers[0].restart().await;
+    eventually(SOON, "the third joins", async || {
+        let guard = quorum.lock("m").lock().await.unwrap();
+        let joined = async || on(&servers, "m").await == 3;
+        let joined = timeout(Duration::from_millis(100), eventually(SOON, "it is there", joined));
+        let joined = joined.await.is_ok();
+        guard.release().await.unwrap();
+        joined
+    })
+    .await;
+    // One that hangs holds the start up no longer than its majority takes.
+    servers[1].pause();
+    let start = Instant::now();
+    connect(&servers).await.lock("m2").lock().await.unwrap().release().await.unwrap();
+    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+}
+
+/// S-33: what cannot work is said at once, in one sentence.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bad_start_fails_at_once_and_clearly() {
+    let running = RedisServer::start().await;
+    let locked = RedisServer::builder().password("right-one").start().await;
+    let away = "redis://127.0.0.1:1".to_owned();
+    let away_as_well = "redis://127.0.0.1:2".to_owned();
+    let wrong = locked.url_with_password(Some("wrong-one"));
+    let cases = [
+        (
+            vec![running.url(), away.clone(), away_as_well],
+            StoreErrorKind::Unavailable,
+            "2 of the 3 servers",
+        ),
+        (vec![running.url(), "nonsense".to_owned()], StoreErrorKind::Config, "nonsense"),
+        (vec![running.url(), wrong], StoreErrorKind::Denied, "password"),
+        (vec![away.clone()], StoreErrorKind::Unavailable, "cannot be reached"),
+    ];
+    for (urls, kind, says) in cases {
+        let start = Instant::now();
+        let error = Quorum::builder().without_restart_guard().connect(&urls).await.unwrap_err();
+        assert!(start.elapsed() < Duration::from_secs(1), "{urls:?}: {:?}", start.elapsed());
+        assert_eq!(store_kind(&error), Some(kind), "{urls:?}: {error:?}");
+        let source = error.source().expect("a cause").to_string();
+        assert!(source.contains(says) && !source.contains("wrong-one"), "{urls:?}: {source}");
+    }
+    for urls in [vec![], vec![away.clone(), away]] {
+        let error = Quorum::builder().without_restart_guard().connect(urls).await.unwrap_err();
+        assert!(matches!(error, LockError::InvalidOptions(_)), "{error:?}");
+    }
+    let none: [Arc<dyn Store>; 0] = [];
+    assert!(matches!(
+        Quorum::builder().without_restart_guard().stores(none),
+        Err(LockError::InvalidOptions(_))
+    ));
+    for wrong in [Duration::ZERO, Duration::from_secs(60 * 60 * 25)] {
+        let of_one = |builder: lock_runtime::QuorumBuilder| {
+            builder.stores([Arc::new(MemoryStore::new()) as Arc<dyn Store>])
+        };
+        for (outcome, name) in [
+            (
+                of_one(Quorum::builder().without_restart_guard().server_timeout(wrong)),
+                "server_timeout",
+            ),
+            (
+                of_one(Quorum::builder().without_restart_guard().restart_guard(wrong)),
+                "restart_guard",
+            ),
+        ] {
+            let error = outcome.unwrap_err();
+            assert!(error.to_string().contains(&format!("{name} is {wrong:?}")), "{error}");
+        }
+    }
+}
+
+/// What a restart makes of the locks is a choice that has to be made.
+#[tokio::test]
+async fn a_quorum_asks_for_a_restart_guard() {
+    let store = || [Arc::new(MemoryStore::new()) as Arc<dyn Store>];
+    let error = Quorum::builder().stores(store()).unwrap_err();
+    assert!(matches!(&error, LockError::InvalidOptions(_)), "{error:?}");
+    assert!(error.to_string().contains("`restart_guard`"), "{error}");
+    Quorum::builder().without_restart_guard().stores(store()).unwrap();
+    Quorum::builder().restart_guard(Duration::from_secs(30)).stores(store()).unwrap();
+}
+
+/// S-29: only mutexes are kept so; anything else is refused, and says why.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn other_kinds_are_refused() {
+    let servers = servers(3).await;
+    let quorum = connect(&servers).await;
+    let client = quorum.client();
+    let two = client.semaphore("s", NonZeroU32::new(2).unwrap());
+    let several = MultiLock::of([client.mutex("x").into(), client.mutex("y").into()]);
+    for (error, says) in [
+        (client.fair_mutex("f").lock().await.unwrap_err(), "fair mutex"),
+        (client.rw_lock("r").write().await.unwrap_err(), "write lock"),
+        (two.acquire().await.unwrap_err(), "semaphore"),
+        (several.lock().await.unwrap_err(), "multi lock"),
+    ] {
+        assert_eq!(store_kind(&error), Some(StoreErrorKind::Config), "{error:?}");
+        let source = error.source().unwrap().to_string();
+        assert!(source.contains(says) && source.contains("quorum"), "{source}");
+    }
+    assert_eq!(on(&servers, "f").await, 0);
+}
+
+/// Options and namespaces are a client's.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn settings_are_those_of_a_client() {
+    let servers = servers(2).await;
+    let wait = LockOptions::builder().wait(Duration::from_millis(50)).build().unwrap();
+    let builder = Quorum::builder()
+        .without_restart_guard()
+        .client(LockClient::builder().namespace("shop"))
+        .options(wait);
+    let quorum = builder.connect(servers.iter().map(RedisServer::url)).await.unwrap();
+    let guard = quorum.lock("order").lock().await.unwrap();
+    assert_eq!(guard.key().as_str(), "shop:order");
+    assert_eq!(on(&servers, "shop:order").await, 2);
+    let error = quorum.lock("order").lock().await.unwrap_err();
+    assert!(error.is_timeout(), "{error:?}");
+    // The other way to write it, as annotated functions do.
+    let nested = guard.run(quorum.client().mutex("order").lock()).await.unwrap().unwrap();
+    assert_eq!(nested.token(), guard.token());
+}

@@ -1,0 +1,247 @@
+//! A lock on a majority of servers (S-29): releases whose answers are lost, servers that are late for
+//! the whole request, tokens from majority to majority, and what a client knows of its holds.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use lock_runtime::{
+    Lease, LockClient, LockError, LockGuard, LockKind, LockOptions, LossCause, MultiLock, Quorum,
+    QuorumBuilder, StoreErrorKind,
+};
+use lock_tests::{Proxy, RedisServer, eventually};
+use tokio::time::{Instant, sleep, timeout};
+
+const SOON: Duration = Duration::from_secs(10);
+
+fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+async fn servers(count: usize) -> Vec<RedisServer> {
+    join_all((0..count).map(|_| RedisServer::start())).await
+}
+
+async fn proxies(servers: &[RedisServer]) -> Vec<Proxy> {
+    join_all(servers.iter().map(|server| Proxy::start(server.port()))).await
+}
+
+async fn connect(servers: &[RedisServer]) -> Quorum {
+    Quorum::builder()
+        .without_restart_guard()
+        .connect(servers.iter().map(RedisServer::url))
+        .await
+        .unwrap()
+}
+
+async fn through(builder: QuorumBuilder, proxies: &[Proxy]) -> Quorum {
+    builder.connect(proxies.iter().map(Proxy::url)).await.unwrap()
+}
+
+/// On how many servers the key is.
+async fn on(servers: &[RedisServer], key: &str) -> usize {
+    let found = servers.iter().map(async |server| server.client().exists(key).await);
+    join_all(found).await.into_iter().filter(|found| *found).count()
+}
+
+async fn gone(servers: &[RedisServer], key: &str) {
+    eventually(SOON, "nothing is left", async || on(servers, key).await == 0).await;
+}
+
+/// A hold that every server has granted, and not only a majority: one may still be reconnecting.
+async fn on_all(quorum: &Quorum, servers: &[RedisServer], key: &str) -> LockGuard {
+    loop {
+        let guard = quorum.lock(key).lock().await.unwrap();
+        for _ in 0..20 {
+            if on(servers, key).await == servers.len() {
+                return guard;
+            }
+            sleep(ms(10)).await;
+        }
+        guard.release().await.unwrap();
+        gone(servers, key).await;
+    }
+}
+
+/// S-19: servers whose answers to a release were lost do not count as ones that never had the lock.
+/// Whatever the release says, nothing is left anywhere.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lost_answers_to_a_release_are_no_votes() {
+    let servers = servers(3).await;
+    let proxies = proxies(&servers).await;
+    let client = LockClient::builder().command_timeout(ms(300));
+    let quorum = through(Quorum::builder().without_restart_guard().client(client), &proxies).await;
+    // Whose answer is lost, where the lock is gone before, and whether that is a loss.
+    let cases: [(&[usize], &[usize], bool); 6] = [
+        (&[0], &[], false),
+        (&[0, 1], &[], false),
+        (&[0, 1, 2], &[], false),
+        // Of the two that had it, one answers.
+        (&[1], &[0], false),
+        (&[2], &[0, 1], true),
+        (&[], &[0, 1], true),
+    ];
+    for (lost, gone_before, is_lost) in cases {
+        let case = format!("answers lost: {lost:?}, gone: {gone_before:?}");
+        let guard = timeout(SOON, on_all(&quorum, &servers, "e")).await.expect("never on all");
+        let dropped = || proxies.iter().map(Proxy::replies_dropped).sum::<usize>();
+        let before = dropped();
+        for server in gone_before {
+            servers[*server].client().del("e").await;
+        }
+        lost.iter().for_each(|one| proxies[*one].drop_next_reply_to("redisson_lock__channel:{e}"));
+        let outcome = timeout(SOON, guard.release()).await.expect("it hangs");
+        match outcome {
+            Ok(()) => assert!(!is_lost, "{case}"),
+            Err(LockError::Lost { cause: LossCause::NotOwner, .. }) => assert!(is_lost, "{case}"),
+            other => panic!("{case}: {other:?}"),
+        }
+        gone(&servers, "e").await;
+        eventually(SOON, &case, async || dropped() == before + lost.len()).await;
+    }
+}
+
+/// S-29: when the two that answer disagree, the third is waited for no longer than the request may
+/// take, whatever a server may. What it grants later is given back (S-21).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_server_does_not_make_the_whole_late() {
+    let servers = servers(3).await;
+    let proxies = proxies(&servers).await;
+    let taken = servers[1].client();
+    for hangs in [true, false] {
+        // A fresh one each time: who has been late before is not waited for at all.
+        let client = LockClient::builder().command_timeout(ms(400));
+        let builder = Quorum::builder().without_restart_guard().client(client).server_timeout(SOON);
+        let quorum = through(builder, &proxies).await;
+        quorum.lock("t").lock().await.unwrap().release().await.unwrap();
+        gone(&servers, "t").await;
+        taken.cmd(&["HSET", "t", "somebody:1", "1"]).await;
+        taken.cmd(&["PEXPIRE", "t", "60000"]).await;
+        match hangs {
+            true => servers[0].pause(),
+            false => proxies[0].delay_replies(ms(1_500)),
+        }
+        let start = Instant::now();
+        let outcome = quorum.lock("t").try_lock().await.unwrap();
+        let took = start.elapsed();
+        assert!(outcome.is_none(), "hangs: {hangs}");
+        assert!((ms(350)..ms(1_200)).contains(&took), "hangs: {hangs}: {took:?}");
+        let free = async || !servers[2].client().exists("t").await;
+        eventually(ms(300), "what was granted is given back", free).await;
+        match hangs {
+            true => servers[0].resume(),
+            false => assert!(servers[0].client().exists("t").await, "it has been granted"),
+        }
+        taken.del("t").await;
+        gone(&servers, "t").await;
+        proxies[0].pass();
+        // The last word of the late one: nothing takes it again.
+        assert!(quorum.client().shutdown(SOON).await.is_clean());
+        assert_eq!(on(&servers, "t").await, 0);
+    }
+}
+
+/// S-9: what is held on a majority is among what the client holds, and is late when the majority is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_client_knows_what_the_quorum_holds() {
+    let servers = servers(3).await;
+    let quorum = connect(&servers).await;
+    let (client, lease) = (quorum.client(), ms(3_000));
+    let watched = LockOptions::builder().lease(Lease::Watchdog(lease)).build().unwrap();
+    let guard = quorum.lock("h").with(watched).lock().await.unwrap();
+    let held = client.held();
+    let [info] = &held[..] else { panic!("{held:?}") };
+    assert_eq!((info.key.as_str(), info.kind), ("h", LockKind::Mutex));
+    assert_eq!(info.token, guard.token());
+    servers[0].pause();
+    let renewed = Instant::now() + lease;
+    eventually(2 * lease, "a majority renews it", async || Instant::now() > renewed).await;
+    assert!(client.health().is_healthy(), "{:?}", client.health());
+    servers[1].pause();
+    eventually(lease, "it is late", async || !client.health().is_healthy()).await;
+    let health = client.health();
+    assert!(health.last_renewal_failed, "{health:?}");
+    assert_eq!(health.late[0].token, guard.token());
+    servers[..2].iter().for_each(RedisServer::resume);
+    let good = async || client.health().is_healthy() && !client.health().last_renewal_failed;
+    eventually(guard.remaining(), "it is well again", good).await;
+    assert!(!guard.is_lost());
+    guard.release().await.unwrap();
+    assert_eq!(client.held(), []);
+}
+
+/// S-23, S-28: a quorum's mutex that is part of a joint lock gets its token on a majority, so that the
+/// next majority, which has one server in common with that one, goes on above it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tokens_of_a_joint_lock_reach_the_next_majority() {
+    let servers = servers(3).await;
+    let quorum = connect(&servers).await;
+    let single = RedisServer::start().await;
+    let other = LockClient::connect(&single.url()).await.unwrap();
+    let ahead = (1u64 << 53) + 9;
+    single.client().cmd(&["SET", "redisson_lock_token:{x}", &ahead.to_string()]).await;
+    let joint = MultiLock::of([quorum.client().mutex("q").into(), other.mutex("x").into()]);
+    let mut last = ahead;
+    for out in [2, 0, 1, 2] {
+        servers[out].pause();
+        let guard = joint.lock().await.unwrap();
+        assert!(guard.token().get() > last, "{} after {last}", guard.token());
+        last = guard.token().get();
+        assert_eq!(quorum.client().held()[0].token, guard.token());
+        guard.release().await.unwrap();
+        servers[out].resume();
+        gone(&servers, "q").await;
+        // Another majority, of which one server was not in the first.
+        let out = (out + 1) % 3;
+        servers[out].pause();
+        let guard = quorum.lock("q").lock().await.unwrap();
+        assert!(guard.token().get() > last, "{} after {last}", guard.token());
+        last = guard.token().get();
+        guard.release().await.unwrap();
+        servers[out].resume();
+        gone(&servers, "q").await;
+    }
+}
+
+/// S-23: nor do tokens fall when the server that two majorities had in common has lost its data.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tokens_grow_after_a_server_forgot() {
+    let servers = servers(3).await;
+    let quorum = connect(&servers).await;
+    let mut last = 0;
+    for common in 0..3 {
+        let (first, second) = ((common + 1) % 3, (common + 2) % 3);
+        for (out, forgets) in [(first, true), (second, false)] {
+            servers[out].pause();
+            for _ in 0..3 {
+                let guard = quorum.lock("f").lock().await.unwrap();
+                let token = guard.token().get();
+                assert!(token > last, "common: {common}, out: {out}: {token} after {last}");
+                last = token;
+                guard.release().await.unwrap();
+            }
+            if forgets {
+                servers[common].restart().await;
+            }
+            servers[out].resume();
+            gone(&servers, "f").await;
+        }
+    }
+}
+
+/// S-33: a majority that refuses us is an error at once and for what it is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_majority_that_refuses_is_said_at_once() {
+    let servers = servers(3).await;
+    let quorum = connect(&servers).await;
+    quorum.lock("n").lock().await.unwrap().release().await.unwrap();
+    gone(&servers, "n").await;
+    for server in &servers[1..] {
+        server.client().cmd(&["ACL", "SETUSER", "default", "-evalsha"]).await;
+    }
+    let start = Instant::now();
+    let error = quorum.lock("n").lock().await.unwrap_err();
+    let LockError::Store(cause) = &error else { panic!("{error:?}") };
+    assert_eq!(cause.kind(), StoreErrorKind::Denied, "{error:?}");
+    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+    gone(&servers, "n").await;
+}

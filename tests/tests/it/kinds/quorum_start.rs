@@ -1,0 +1,147 @@
+//! How a quorum (S-29) starts where servers refuse it, and over TLS.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use lock_runtime::{LockClient, LockError, Quorum, StoreErrorKind, TlsOptions};
+use lock_tests::{Proxy, RedisServer, eventually};
+use tokio::time::Instant;
+
+use crate::support::authority::Authority;
+use crate::support::log::Log;
+
+const SOON: Duration = Duration::from_secs(10);
+
+async fn on(servers: &[RedisServer], key: &str) -> usize {
+    let found = servers.iter().map(async |server| server.client().exists(key).await);
+    join_all(found).await.into_iter().filter(|found| *found).count()
+}
+
+fn kind_and_sentence(error: LockError) -> (StoreErrorKind, String) {
+    match error {
+        LockError::Store(error) => (error.kind(), error.to_string()),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// S-33: one server that refuses the password is an error, also when the others are a majority and
+/// quicker; and one sentence that does not show it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_minority_that_refuses_the_password_is_said_at_once() {
+    let servers = [RedisServer::start().await, RedisServer::start().await];
+    let locked = RedisServer::builder().password("right-one").start().await;
+    let proxy = Proxy::start(locked.port()).await;
+    proxy.delay(Duration::from_millis(50));
+    let [one, two] = servers.each_ref().map(RedisServer::url);
+    let late = proxy.url();
+    for refused in [
+        locked.url_with_password(Some("wrong-one")),
+        locked.url_with_password(None),
+        late.replace("//", "//:wrong-one@"),
+    ] {
+        for place in 0..3 {
+            let mut urls = vec![one.clone(), two.clone()];
+            urls.insert(place, refused.clone());
+            let start = Instant::now();
+            let error = Quorum::builder()
+                .without_restart_guard()
+                .connect(&urls)
+                .await
+                .map(drop)
+                .unwrap_err();
+            assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+            let shown = format!("{error:?}");
+            let (kind, sentence) = kind_and_sentence(error);
+            assert_eq!(kind, StoreErrorKind::Denied, "{urls:?}: {sentence}");
+            assert!(sentence.contains("password"), "{sentence}");
+            assert!(!shown.contains("wrong-one"), "{shown}");
+        }
+    }
+}
+
+/// S-29, S-33: a server that refuses too late to be an error, or refuses locks only, costs nobody a
+/// lock and is logged; the latter once, by its place among the addresses.
+#[tokio::test]
+async fn a_minority_that_refuses_later_is_logged() {
+    let log = Log::start_at(tracing::Level::WARN);
+    let count = |text: &str| log.text().matches(text).count();
+    let servers = join_all((0..3).map(|_| RedisServer::start())).await;
+    let quorum = Quorum::builder()
+        .without_restart_guard()
+        .connect(servers.iter().map(RedisServer::url))
+        .await
+        .unwrap();
+    let round = async |quorum: &Quorum| {
+        let guard = quorum.lock("n").lock().await.unwrap();
+        eventually(SOON, "a majority", async || on(&servers, "n").await >= 2).await;
+        guard.release().await.unwrap();
+        eventually(SOON, "nothing is left", async || on(&servers, "n").await == 0).await;
+    };
+    round(&quorum).await;
+    let says = "server 3 of the quorum refuses locks";
+    assert_eq!(count(says), 0);
+    for times in 1..=2 {
+        servers[2].client().cmd(&["ACL", "SETUSER", "default", "-evalsha"]).await;
+        for _ in 0..3 {
+            round(&quorum).await;
+        }
+        eventually(SOON, "it is logged", async || count(says) == times).await;
+        servers[2].client().cmd(&["ACL", "SETUSER", "default", "+evalsha"]).await;
+        eventually(SOON, "it counts again", async || {
+            round(&quorum).await;
+            servers[2].client().get::<u64>(&["DEL", "redisson_lock_token:{n}"]).await == 1
+        })
+        .await;
+    }
+    let locked = RedisServer::builder().password("right-one").start().await;
+    let proxy = Proxy::start(locked.port()).await;
+    proxy.delay(Duration::from_millis(300));
+    let urls = [servers[0].url(), servers[1].url(), proxy.url()];
+    let builder =
+        Quorum::builder().without_restart_guard().server_timeout(Duration::from_millis(50));
+    let quorum = builder.connect(urls).await.unwrap();
+    let says = "the server wants a password";
+    eventually(SOON, "it is logged", async || count(says) > 0).await;
+    round(&quorum).await;
+}
+
+/// S-29: the TLS options are those of every connection.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_quorum_of_tls_servers_needs_their_authority() {
+    let authority = Authority::new("ours");
+    let identity = authority.issue_for("127.0.0.1");
+    let servers = join_all((0..3).map(|_| identity.server().password("secret").start())).await;
+    let urls: Vec<_> = servers.iter().map(RedisServer::url).collect();
+    let with = |tls: TlsOptions| {
+        Quorum::builder().without_restart_guard().client(LockClient::builder().tls(tls))
+    };
+    let quorum = with(authority.trusted()).connect(&urls).await.unwrap();
+    let guard = quorum.lock("t").lock().await.unwrap();
+    eventually(SOON, "it is on all", async || on(&servers, "t").await == 3).await;
+    guard.release().await.unwrap();
+    eventually(SOON, "nothing is left", async || on(&servers, "t").await == 0).await;
+    // After a restart, with the same authority.
+    servers[0].restart().await;
+    eventually(SOON, "it is on all again", async || {
+        let guard = quorum.lock("t").lock().await.unwrap();
+        let counter = servers[0].client().exists("redisson_lock_token:{t}").await;
+        guard.release().await.unwrap();
+        counter
+    })
+    .await;
+
+    let plain = RedisServer::start().await;
+    let mixed = [urls[0].clone(), urls[1].clone(), plain.url()];
+    for (outcome, says) in [
+        (
+            Quorum::builder().without_restart_guard().connect(&urls).await,
+            "`TlsOptions::root_certificate`",
+        ),
+        (with(Authority::new("other").trusted()).connect(&urls).await, "root_certificate"),
+        (with(authority.trusted()).connect(&mixed).await, "write rediss://host:port"),
+    ] {
+        let (kind, sentence) = kind_and_sentence(outcome.map(drop).unwrap_err());
+        assert_eq!(kind, StoreErrorKind::Config, "{sentence}");
+        assert!(sentence.contains(says) && !sentence.contains("secret"), "{sentence}");
+    }
+}

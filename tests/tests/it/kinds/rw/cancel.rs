@@ -1,0 +1,115 @@
+//! Dropped at any await point, nothing is left and nobody is forgotten (S-17, S-20, S-21).
+
+use std::time::Duration;
+
+use lock_tests::poll_count::{Polled, drop_at_every_await, poll_then_drop};
+use tokio::time::{sleep, timeout};
+
+use crate::kinds::rw::{
+    AT_ONCE, SOON, connect, got, listening, nothing_left, reading, world, writing,
+};
+
+/// S-21: nobody else has it, so the drops come before, during and after the grant.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_acquire_dropped_anywhere_leaves_nothing() {
+    let (server, client) = world().await;
+    let other = connect(&server).await;
+    let lock = client.rw_lock("a");
+    for write in [false, true] {
+        let take = || if write { lock.write() } else { lock.read() };
+        let (polls, guard) = drop_at_every_await(take, async |_| {
+            nothing_left(&server, "a").await;
+            other.rw_lock("a").write().await.unwrap().release().await.unwrap();
+            lock.write().await.unwrap().release().await.unwrap();
+            lock.read().await.unwrap().release().await.unwrap();
+        })
+        .await;
+        assert!(polls >= 1);
+        guard.unwrap().release().await.unwrap();
+        nothing_left(&server, "a").await;
+    }
+}
+
+/// S-17, S-21: somebody else has it, so the drops come while trying, subscribing and waiting.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiter_dropped_anywhere_leaves_nothing() {
+    let (server, client) = world().await;
+    let holder = connect(&server).await;
+    let lock = client.rw_lock("w");
+    for (held_by_writer, write) in [(true, false), (true, true), (false, true)] {
+        for polls in 1..10 {
+            let held = holder.rw_lock("w");
+            let held = if held_by_writer { held.write() } else { held.read() };
+            let guard = held.await.unwrap();
+            let wanted = if write { lock.write() } else { lock.read() };
+            let dropped = timeout(Duration::from_millis(60), poll_then_drop(wanted, polls)).await;
+            assert!(!matches!(dropped, Ok(Polled::Completed(_))), "took what was held");
+            // A reader that comes now waits for the holder, if for anybody.
+            if !held_by_writer {
+                drop(got(reading(&client, "w"), AT_ONCE).await);
+            }
+            guard.release().await.unwrap();
+            nothing_left(&server, "w").await;
+        }
+    }
+    listening(&server, "w", 0).await;
+}
+
+/// S-17, S-27: a reader that asks for all whether they may join is dropped: another asks.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_joiner_dropped_anywhere_takes_nobody_along() {
+    let (server, client) = world().await;
+    let lock = client.rw_lock("j");
+    for polls in 0..6 {
+        let holder = lock.read().await.unwrap();
+        sleep(Duration::from_millis(10)).await;
+        let joiner = timeout(Duration::from_millis(60), poll_then_drop(lock.read(), polls));
+        let (dropped, others) = tokio::join!(joiner, async {
+            [got(reading(&client, "j"), SOON).await, got(reading(&client, "j"), SOON).await]
+        });
+        drop((dropped, others));
+        let last = reading(&client, "j");
+        holder.release().await.unwrap();
+        drop(got(last, SOON).await);
+        nothing_left(&server, "j").await;
+    }
+}
+
+/// S-17: of a line of readers behind a writer, those at its head are dropped; the rest get in.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_line_outlives_its_head() {
+    let (server, client) = world().await;
+    let other = connect(&server).await;
+    let writer = other.rw_lock("line").write().await.unwrap();
+    let first = reading(&client, "line");
+    listening(&server, "line", 1).await;
+    let rest: Vec<_> = (0..5).map(|_| reading(&client, "line")).collect();
+    sleep(Duration::from_millis(20)).await;
+    first.abort();
+    assert!(first.await.unwrap_err().is_cancelled());
+    writer.release().await.unwrap();
+    for reader in rest {
+        drop(got(reader, SOON).await);
+    }
+    nothing_left(&server, "line").await;
+}
+
+/// S-20: both sides, and the write side of a downgrade.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_dropped_anywhere_is_finished() {
+    let (server, client) = world().await;
+    let lock = client.rw_lock("r");
+    for polls in 0..6 {
+        drop(poll_then_drop(lock.read().await.unwrap().release(), polls).await);
+        nothing_left(&server, "r").await;
+        let writer = lock.write().await.unwrap();
+        let reader = writer.run(lock.read()).await.unwrap().unwrap();
+        drop(poll_then_drop(writer.release(), polls).await);
+        got(reading(&client, "r"), AT_ONCE).await.release().await.unwrap();
+        let waiting = writing(&client, "r");
+        listening(&server, "r", 1).await;
+        drop(poll_then_drop(reader.release(), polls).await);
+        got(waiting, AT_ONCE).await.release().await.unwrap();
+        nothing_left(&server, "r").await;
+    }
+}

@@ -1,0 +1,201 @@
+//! One call path on both sides: downgrade, upgrade, re-entry (S-6, S-27, W1).
+
+use std::time::Duration;
+
+use lock_runtime::{LockError, LossCause};
+use lock_tests::Ttl;
+use tokio::time::{Instant, sleep};
+
+use crate::kinds::rw::{
+    AT_ONCE, SOON, connect, got, holds, listening, nothing_left, reading, watchdog, world, writing,
+};
+
+/// S-27: readers who wait are told of the downgrade; writers wait on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_downgrade_wakes_readers_at_once() {
+    let (server, client) = world().await;
+    let (other, third) = (connect(&server).await, connect(&server).await);
+    let lock = client.rw_lock("d");
+    let writer = lock.write().await.unwrap();
+    let reader = writer.run(lock.read()).await.unwrap().unwrap();
+    assert!(reader.token() > writer.token());
+    let waiters = [reading(&client, "d"), reading(&other, "d"), reading(&other, "d")];
+    listening(&server, "d", 2).await;
+    assert!(third.rw_lock("d").try_read().await.unwrap().is_none(), "the writer is not alone");
+    writer.release().await.unwrap();
+    let released = Instant::now();
+    for waiter in waiters {
+        drop(got(waiter, SOON).await);
+    }
+    assert!(released.elapsed() < AT_ONCE, "readers slept on for {:?}", released.elapsed());
+    for client in [&client, &other] {
+        assert!(client.rw_lock("d").try_write().await.unwrap().is_none(), "a reader is there");
+    }
+    let waiting = writing(&third, "d");
+    listening(&server, "d", 1).await;
+    reader.release().await.unwrap();
+    got(waiting, AT_ONCE).await.release().await.unwrap();
+    nothing_left(&server, "d").await;
+}
+
+/// W1: the read side goes first, and the write side is renewed for many leases.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn releasing_the_read_side_leaves_the_write_side_renewed() {
+    let (server, client) = world().await;
+    let other = connect(&server).await;
+    let lease = Duration::from_millis(500);
+    let lock = client.rw_lock("w1").with(watchdog(lease));
+    let writer = lock.write().await.unwrap();
+    let reader = writer.run(lock.read()).await.unwrap().unwrap();
+    reader.release().await.unwrap();
+    let until = Instant::now() + lease * 6;
+    while Instant::now() < until {
+        assert!(!writer.is_lost(), "the renewal stopped");
+        assert!(other.rw_lock("w1").try_read().await.unwrap().is_none(), "it was free");
+        sleep(lease / 10).await;
+    }
+    writer.release().await.unwrap();
+    nothing_left(&server, "w1").await;
+}
+
+/// W1 the other way round: the write side goes first, and the read side is renewed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn releasing_the_write_side_leaves_the_read_side_renewed() {
+    let (server, client) = world().await;
+    let other = connect(&server).await;
+    let lease = Duration::from_millis(500);
+    let lock = client.rw_lock("w2").with(watchdog(lease));
+    let writer = lock.write().await.unwrap();
+    let reader = writer.run(lock.read()).await.unwrap().unwrap();
+    writer.release().await.unwrap();
+    let until = Instant::now() + lease * 6;
+    while Instant::now() < until {
+        assert!(!reader.is_lost(), "the renewal stopped");
+        assert!(other.rw_lock("w2").try_write().await.unwrap().is_none(), "it was free");
+        sleep(lease / 10).await;
+    }
+    reader.release().await.unwrap();
+    nothing_left(&server, "w2").await;
+}
+
+/// S-27: two reads inside one writer, side by side, end one by one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reads_inside_a_writer_do_not_end_each_other() {
+    let (server, client) = world().await;
+    let other = connect(&server).await;
+    let lease = Duration::from_millis(500);
+    let lock = client.rw_lock("two").with(watchdog(lease));
+    let writer = lock.write().await.unwrap();
+    let both = async { tokio::join!(lock.read(), lock.read()) };
+    let (one, two) = writer.run(both).await.unwrap();
+    one.unwrap().release().await.unwrap();
+    let two = two.unwrap();
+    writer.release().await.unwrap();
+    let until = Instant::now() + lease * 3;
+    while Instant::now() < until {
+        assert!(!two.is_lost(), "ended with its sibling");
+        assert!(other.rw_lock("two").try_write().await.unwrap().is_none(), "two is still there");
+        sleep(lease / 10).await;
+    }
+    two.release().await.unwrap();
+    nothing_left(&server, "two").await;
+}
+
+/// S-27: also where only one of them is dropped half way.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_read_inside_a_writer_that_is_dropped_leaves_its_sibling() {
+    let (server, client) = world().await;
+    let other = connect(&server).await;
+    let lock = client.rw_lock("half");
+    for polls in 0..4 {
+        let writer = lock.write().await.unwrap();
+        let reader = writer.run(lock.read()).await.unwrap().unwrap();
+        let dropped = lock_tests::poll_count::poll_then_drop(lock.read(), polls);
+        drop(writer.run(dropped).await.unwrap());
+        writer.release().await.unwrap();
+        // What was dropped has been given back by the time this has been answered.
+        client.mutex("behind").lock().await.unwrap().release().await.unwrap();
+        assert_eq!(holds(&server, "half").await.len(), 1, "after {polls} polls");
+        assert!(other.rw_lock("half").try_write().await.unwrap().is_none());
+        reader.release().await.unwrap();
+        crate::kinds::rw::eventually(SOON, "free", async || !server.client().exists("half").await)
+            .await;
+    }
+}
+
+/// S-6, S-27: the write side inside the read side is refused at once, unless it is held around that.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_cannot_become_a_writer() {
+    let (server, client) = world().await;
+    let lock = client.rw_lock("up");
+    let reader = lock.read().await.unwrap();
+    let asked = Instant::now();
+    let refused = reader.run(tokio::time::timeout(SOON, lock.write())).await.unwrap();
+    let refused = refused.expect("waits for itself").unwrap_err();
+    assert!(matches!(refused, LockError::WouldDeadlock { .. }), "{refused}");
+    let refused = reader.run(lock.try_write()).await.unwrap().unwrap_err();
+    assert!(matches!(refused, LockError::WouldDeadlock { .. }), "{refused}");
+    assert!(asked.elapsed() < AT_ONCE);
+    assert!(!server.client().exists("redisson_rwlock_writers:{up}").await, "it was announced");
+    reader.release().await.unwrap();
+
+    let writer = lock.write().await.unwrap();
+    let inside = async {
+        let reader = lock.read().await.unwrap();
+        let again = reader.run(lock.write()).await.unwrap().unwrap();
+        assert_eq!(again.token(), writer.token(), "the write side around it covers it");
+        (reader, again)
+    };
+    let (reader, again) = writer.run(inside).await.unwrap();
+    drop(again);
+    writer.release().await.unwrap();
+    // The write side has ended, and with it the cover.
+    let refused = reader.run(lock.write()).await.unwrap().unwrap_err();
+    assert!(matches!(refused, LockError::WouldDeadlock { .. }), "{refused}");
+    reader.release().await.unwrap();
+    nothing_left(&server, "up").await;
+}
+
+/// S-6: a read inside a read is a count in memory, even while a writer waits.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_read_inside_a_read_waits_for_no_writer() {
+    let (server, client) = world().await;
+    let other = connect(&server).await;
+    let lock = client.rw_lock("rr");
+    let reader = lock.read().await.unwrap();
+    let writer = writing(&other, "rr");
+    crate::kinds::rw::announced(&server, "rr", 1).await;
+    sleep(Duration::from_millis(20)).await;
+    let nested = async {
+        for _ in 0..10 {
+            let nested = lock.read().await.unwrap();
+            assert_eq!(nested.token(), reader.token());
+        }
+    };
+    tokio::time::timeout(SOON, reader.run(nested)).await.expect("waits for itself").unwrap();
+    reader.release().await.unwrap();
+    got(writer, SOON).await.release().await.unwrap();
+    nothing_left(&server, "rr").await;
+}
+
+/// S-27: a lost read side is no downgrade; the write side is whole, and its release frees the lock.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_read_side_leaves_the_write_side_whole() {
+    let (server, client) = world().await;
+    let lease = Duration::from_millis(500);
+    let lock = client.rw_lock("l").with(watchdog(lease));
+    let writer = lock.write().await.unwrap();
+    let reader = writer.run(lock.read()).await.unwrap().unwrap();
+    let raw = server.client();
+    let field = holds(&server, "l").await.into_iter().find(|(field, _)| !field.ends_with(":write"));
+    let hold_end = format!("{{l}}:{}:rwlock_timeout:1", field.unwrap().0);
+    assert!(matches!(raw.pttl(&hold_end).await, Ttl::Left(_)));
+    assert!(raw.del(&hold_end).await);
+    let lost = tokio::time::timeout(SOON, reader.lost()).await.expect("the loss went unnoticed");
+    assert!(matches!(lost, LockError::Lost { cause: LossCause::NotOwner, .. }), "{lost}");
+    assert!(!writer.is_lost());
+    writer.release().await.unwrap();
+    assert!(!raw.exists("l").await, "downgraded to a reader that is none");
+    drop(reader);
+    nothing_left(&server, "l").await;
+}

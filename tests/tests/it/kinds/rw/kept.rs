@@ -1,0 +1,170 @@
+//! Sides that are kept for a while, however soon they are let go (`LockOptions::at_least`): `at_least`
+//! has what they share with other kinds.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lock_runtime::store::{AcquireReply, AcquireRequest, OwnerId, ReleaseRequest, Target};
+use lock_runtime::{LockClient, LockKey, LockOptions, MemoryStore, RedisStore, Store};
+use lock_tests::RedisServer;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::kinds::rw::{nothing_left, world};
+
+const AT_LEAST: Duration = Duration::from_millis(600);
+
+fn kept() -> LockOptions {
+    LockOptions::builder().at_least(AT_LEAST).build().unwrap()
+}
+
+/// Two clients of each store, as two processes would have them.
+async fn pairs(server: &RedisServer) -> [(LockClient, LockClient); 2] {
+    let store = MemoryStore::new();
+    let in_memory = |store| LockClient::builder().store(store).unwrap();
+    let on_redis = async || LockClient::connect(&server.url()).await.unwrap();
+    [(in_memory(store.peer()), in_memory(store)), (on_redis().await, on_redis().await)]
+}
+
+/// S-27: readers who are to be kept stand alone, and one that ends early shortens no other's lease.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn readers_are_kept_one_by_one() {
+    let server = RedisServer::start().await;
+    for (client, other) in pairs(&server).await {
+        let plain = client.rw_lock("r").read().await.unwrap();
+        let short = client.rw_lock("r").with(kept()).read().await.unwrap();
+        assert_eq!(other.inspect("r").await.unwrap().holders.len(), 2);
+        short.release().await.unwrap();
+        sleep(AT_LEAST).await;
+        assert!(other.rw_lock("r").try_write().await.unwrap().is_none(), "the plain one is gone");
+        let left = other.inspect("r").await.unwrap();
+        assert_eq!(left.holders.len(), 1);
+        assert!(left.remaining.unwrap() > Duration::from_secs(10), "{left:?}");
+        plain.release().await.unwrap();
+        other.rw_lock("r").try_write().await.unwrap().unwrap().release().await.unwrap();
+    }
+}
+
+/// S-27: a reader inside of a writer goes on, whichever of the two is let go first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_writer_that_is_kept_leaves_its_reader() {
+    let server = RedisServer::start().await;
+    for (client, other) in pairs(&server).await {
+        let lock = client.rw_lock("w");
+        let writer = lock.clone().with(kept()).write().await.unwrap();
+        let reader = writer.run(lock.read()).await.unwrap().unwrap();
+        writer.release().await.unwrap();
+        sleep(AT_LEAST).await;
+        assert!(other.rw_lock("w").try_write().await.unwrap().is_none(), "nobody reads any more");
+        assert!(!reader.is_lost());
+        reader.release().await.unwrap();
+        // Neither is kept any more: the end of the reader's lease is nobody's.
+        other.rw_lock("w").try_write().await.unwrap().expect("kept").release().await.unwrap();
+        let writer = lock.write().await.unwrap();
+        let reader = writer.run(lock.clone().with(kept()).read()).await.unwrap().unwrap();
+        reader.release().await.unwrap();
+        sleep(AT_LEAST).await;
+        writer.release().await.unwrap();
+        other.rw_lock("w").try_write().await.unwrap().unwrap().release().await.unwrap();
+    }
+}
+
+/// S-15, S-27: a writer that is kept ends when it was to end, and those who wait learn of it, although
+/// the lease of a reader inside had the lock last longer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_inside_makes_no_writer_longer() {
+    let server = RedisServer::start().await;
+    for (client, other) in pairs(&server).await {
+        let lock = client.rw_lock("i");
+        let start = Instant::now();
+        let writer = lock.clone().with(kept()).write().await.unwrap();
+        let (one, two) =
+            writer.run(async { (lock.read().await, lock.read().await) }).await.unwrap();
+        writer.release().await.unwrap();
+        one.unwrap().release().await.unwrap();
+        let waiter = other.rw_lock("i");
+        let waiter = tokio::spawn(async move { waiter.write().await });
+        sleep(AT_LEAST / 6).await;
+        two.unwrap().release().await.unwrap();
+        assert!(other.rw_lock("i").try_read().await.unwrap().is_none(), "not kept");
+        let next = timeout(Duration::from_secs(3), waiter).await.expect("kept for ever").unwrap();
+        assert!(start.elapsed() >= AT_LEAST, "free after {:?}", start.elapsed());
+        next.unwrap().release().await.unwrap();
+    }
+}
+
+/// S-27: once a writer that was kept is over, those inside of it are readers like others, and nobody
+/// gets in by its name before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn readers_inside_of_what_was_kept_let_others_read() {
+    let server = RedisServer::start().await;
+    for (client, other) in pairs(&server).await {
+        let lock = client.rw_lock("d");
+        let writer = lock.clone().with(kept()).write().await.unwrap();
+        let (one, two) =
+            writer.run(async { (lock.read().await, lock.read().await) }).await.unwrap();
+        writer.release().await.unwrap();
+        sleep(AT_LEAST).await;
+        let reader = other.rw_lock("d");
+        let reader = tokio::spawn(async move { reader.read().await });
+        sleep(AT_LEAST / 6).await;
+        one.unwrap().release().await.unwrap();
+        let reader = timeout(Duration::from_secs(3), reader).await.expect("kept").unwrap().unwrap();
+        let two = two.unwrap();
+        assert!(!two.is_lost());
+        assert_eq!(other.inspect("d").await.unwrap().holders.len(), 2);
+        two.release().await.unwrap();
+        assert!(other.rw_lock("d").try_write().await.unwrap().is_none(), "nobody reads any more");
+        reader.release().await.unwrap();
+        other.rw_lock("d").try_write().await.unwrap().unwrap().release().await.unwrap();
+    }
+}
+
+/// S-27: what is freed by force leaves nothing behind, of those inside neither.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_kept_and_is_freed_leaves_nothing() {
+    let (server, client) = world().await;
+    let long = LockOptions::builder().at_least(Duration::from_secs(60)).build().unwrap();
+    let lock = client.rw_lock("f");
+    let writer = lock.clone().with(long).write().await.unwrap();
+    let reader = writer.run(lock.read()).await.unwrap().unwrap();
+    writer.release().await.unwrap();
+    assert!(client.force_release("f").await.unwrap());
+    nothing_left(&server, "f").await;
+    assert!(reader.release().await.is_err());
+}
+
+/// S-27: who asked for the read side inside of a writer, and is late, is not let in by its name.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_writer_that_has_let_go_helps_nobody_in() {
+    let server = RedisServer::start().await;
+    let redis = RedisStore::connect(&server.url()).await.unwrap();
+    let stores: [Box<dyn Store>; 2] = [Box::new(MemoryStore::new()), Box::new(redis)];
+    for store in stores {
+        let owner = |hold| OwnerId::new("8f1c", hold, 1);
+        let ask = |target: fn(LockKey) -> Arc<Target>, owner| AcquireRequest {
+            target: target(LockKey::new("n").unwrap()),
+            owner,
+            lease: Duration::from_secs(20),
+            tokens: 1,
+            place: None,
+            joins: false,
+            timeout: Duration::from_secs(5),
+        };
+        let inside = |hold| ask(Target::read, owner(hold).within(&owner(1)));
+        let writer = ask(Target::write, owner(1));
+        let released = ReleaseRequest {
+            target: Arc::clone(&writer.target),
+            owner: owner(1),
+            keep: Duration::from_secs(10),
+            timeout: writer.timeout,
+        };
+        assert!(matches!(store.acquire(writer).await.unwrap(), AcquireReply::Granted(_)));
+        assert!(matches!(store.acquire(inside(2)).await.unwrap(), AcquireReply::Granted(_)));
+        store.release(released).await.unwrap();
+        let late = store.acquire(inside(3)).await.unwrap();
+        assert!(matches!(late, AcquireReply::Held(_)), "{store:?}: {late:?}");
+        // Asked again after a lost reply, it has what it had (S-22).
+        let again = store.acquire(inside(2)).await.unwrap();
+        assert!(matches!(again, AcquireReply::Granted(_)), "{store:?}: {again:?}");
+    }
+}

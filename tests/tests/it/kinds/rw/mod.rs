@@ -1,0 +1,97 @@
+//! Read/write locks on Redis (S-6, S-17, S-27).
+
+mod cancel;
+mod downgrade;
+mod kept;
+mod order;
+mod outage;
+mod peers;
+mod phases;
+mod processes;
+mod sharing;
+mod tries;
+mod turns;
+mod wire;
+
+use std::time::Duration;
+
+use lock_runtime::{Lease, LockClient, LockError, LockGuard, LockOptions};
+use lock_tests::{RedisServer, Ttl, eventually};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+/// More than anything here takes on a busy machine, unless a test says so.
+const SOON: Duration = Duration::from_secs(5);
+
+/// A waiter who is told goes on well within this. What could stand in for being told takes longer:
+/// the poll cap, a lease, a writer's announcement or a third of one.
+const AT_ONCE: Duration = Duration::from_millis(800);
+
+type Waiter = JoinHandle<Result<LockGuard, LockError>>;
+
+async fn world() -> (RedisServer, LockClient) {
+    let server = RedisServer::start().await;
+    let client = connect(&server).await;
+    (server, client)
+}
+
+async fn connect(server: &RedisServer) -> LockClient {
+    LockClient::connect(&server.url()).await.unwrap()
+}
+
+fn watchdog(lease: Duration) -> LockOptions {
+    LockOptions::builder().lease(Lease::Watchdog(lease)).build().unwrap()
+}
+
+fn reading(client: &LockClient, name: &str) -> Waiter {
+    let lock = client.rw_lock(name);
+    tokio::spawn(async move { lock.read().await })
+}
+
+fn writing(client: &LockClient, name: &str) -> Waiter {
+    let lock = client.rw_lock(name);
+    tokio::spawn(async move { lock.write().await })
+}
+
+/// The guard that a waiter gets within `bound`.
+async fn got(waiter: Waiter, bound: Duration) -> LockGuard {
+    let result = timeout(bound, waiter).await.expect("still waiting").unwrap();
+    result.unwrap()
+}
+
+/// Waits until so many writers have announced themselves.
+async fn announced(server: &RedisServer, name: &str, writers: u64) {
+    let set = format!("redisson_rwlock_writers:{{{name}}}");
+    eventually(SOON, &format!("{writers} writers wait for {name}"), async || {
+        server.client().get::<u64>(&["ZCARD", &set]).await == writers
+    })
+    .await;
+}
+
+/// Waits until so many connections listen for the lock.
+async fn listening(server: &RedisServer, name: &str, count: u64) {
+    server.wait_for_subscribers(&format!("redisson_rwlock:{{{name}}}"), count).await;
+}
+
+/// Waits until the server has nothing but the fencing counter.
+async fn nothing_left(server: &RedisServer, name: &str) {
+    let counter = format!("redisson_lock_token:{{{name}}}");
+    eventually(SOON, "nothing is left", async || {
+        let keys = server.client().keys().await;
+        keys.iter().all(|key| *key == counter || key.ends_with(":{warm}"))
+    })
+    .await;
+}
+
+/// The holds that the lock's hash shows, without its mode.
+async fn holds(server: &RedisServer, name: &str) -> Vec<(String, String)> {
+    let hash = server.client().hgetall(name).await;
+    hash.into_iter().filter(|(field, _)| field != "mode").collect()
+}
+
+fn left(ttl: Ttl) -> Duration {
+    match ttl {
+        Ttl::Left(left) => left,
+        other => panic!("no expiry: {other:?}"),
+    }
+}

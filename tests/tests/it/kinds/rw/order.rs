@@ -1,0 +1,219 @@
+//! Who goes first: a waiting writer before new readers, and readers as soon as no writer waits.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use lock_runtime::{LockClient, LockError, LockOptions, Wait};
+use lock_tests::{Proxy, eventually};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::kinds::rw::{
+    AT_ONCE, SOON, announced, connect, got, listening, nothing_left, reading, world, writing,
+};
+
+/// Readers that come and go, always several at a time, until told to stop.
+struct Stream {
+    stop: Arc<AtomicBool>,
+    readers: Vec<JoinHandle<Result<u32, LockError>>>,
+}
+
+impl Stream {
+    fn start(client: &LockClient, name: &str, readers: u32, held: Duration) -> Self {
+        let stop = Arc::<AtomicBool>::default();
+        let read = |_| {
+            let (lock, stop) = (client.rw_lock(name), Arc::clone(&stop));
+            tokio::spawn(async move {
+                let mut reads = 0;
+                while !stop.load(Ordering::Relaxed) {
+                    let guard = lock.read().await?;
+                    sleep(held.mul_f64(0.5 + fastrand::f64())).await;
+                    drop(guard);
+                    reads += 1;
+                }
+                Ok(reads)
+            })
+        };
+        let readers = (0..readers).map(read).collect();
+        Self { stop, readers }
+    }
+
+    async fn end(self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for reader in self.readers {
+            let reads = timeout(SOON, reader).await.expect("a reader starved").unwrap().unwrap();
+            assert!(reads > 0, "a reader never had a turn");
+        }
+    }
+}
+
+/// The writer of `client` gets in again and again while the readers of `readers` go on.
+async fn writes_in_a_stream(readers: &LockClient, writer: &LockClient, name: &str, held: Duration) {
+    let stream = Stream::start(readers, name, 12, held);
+    sleep(held * 4).await;
+    for _ in 0..5 {
+        let asked = Instant::now();
+        got(writing(writer, name), SOON).await.release().await.unwrap();
+        assert!(asked.elapsed() < SOON / 2, "waited {:?}", asked.elapsed());
+        sleep(held).await;
+    }
+    stream.end().await;
+}
+
+/// S-27: readers of the same process.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn local_readers_do_not_starve_a_local_writer() {
+    let (server, client) = world().await;
+    writes_in_a_stream(&client, &client, "l", Duration::from_millis(5)).await;
+    nothing_left(&server, "l").await;
+}
+
+/// S-27: readers of one other process, and of several.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn remote_readers_do_not_starve_a_writer() {
+    let (server, client) = world().await;
+    let others = [connect(&server).await, connect(&server).await];
+    writes_in_a_stream(&others[0], &client, "r", Duration::from_millis(5)).await;
+    let also = Stream::start(&others[1], "r", 6, Duration::from_millis(7));
+    writes_in_a_stream(&others[0], &client, "r", Duration::from_millis(5)).await;
+    also.end().await;
+    nothing_left(&server, "r").await;
+}
+
+/// S-27: far from the store, so that there is always somebody who is asking whether he may join.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn readers_who_ask_whether_they_may_join_do_not_starve_a_writer() {
+    let (server, writer) = world().await;
+    let proxy = Proxy::start(server.port()).await;
+    let readers = LockClient::connect(&proxy.url()).await.unwrap();
+    proxy.delay(Duration::from_millis(30));
+    let hold = got(reading(&readers, "far"), SOON).await;
+    let writer = writing(&writer, "far");
+    announced(&server, "far", 1).await;
+    let mut late = Vec::new();
+    let mut last = Some(hold);
+    let started = Instant::now();
+    while !writer.is_finished() {
+        assert!(started.elapsed() < SOON, "the writer starves");
+        late.push(reading(&readers, "far"));
+        sleep(Duration::from_millis(10)).await;
+        if started.elapsed() > Duration::from_millis(200) {
+            last = None;
+        }
+    }
+    drop(last);
+    got(writer, SOON).await.release().await.unwrap();
+    for reader in late {
+        drop(got(reader, SOON).await);
+    }
+    nothing_left(&server, "far").await;
+}
+
+/// S-17, S-27: new readers, here and elsewhere, wait behind a waiting writer, and go on at once when
+/// it gives up, while the reader that was in its way is still there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_writer_who_gives_up_lets_readers_go_on() {
+    for times_out in [false, true] {
+        let (server, client) = world().await;
+        let (other, third) = (connect(&server).await, connect(&server).await);
+        let reader = client.rw_lock("up").read().await.unwrap();
+        let limit = if times_out { Duration::from_millis(1500) } else { SOON * 10 };
+        let options = LockOptions::builder().wait(Wait::UpTo(limit)).build().unwrap();
+        let writer = third.rw_lock("up").with(options);
+        let writer = tokio::spawn(async move { writer.write().await });
+        announced(&server, "up", 1).await;
+        // Past the window in which readers join without asking.
+        sleep(Duration::from_millis(20)).await;
+        for client in [&client, &other] {
+            assert!(client.rw_lock("up").try_read().await.unwrap().is_none(), "readers go first");
+        }
+        let waiters: Vec<_> =
+            [&client, &client, &other].into_iter().map(|client| reading(client, "up")).collect();
+        listening(&server, "up", 3).await;
+        sleep(Duration::from_millis(50)).await;
+        assert!(waiters.iter().all(|waiter| !waiter.is_finished()), "readers overtook the writer");
+        if times_out {
+            let error = timeout(SOON, writer).await.unwrap().unwrap().unwrap_err();
+            assert!(matches!(error, LockError::Timeout { .. }), "{error}");
+        } else {
+            writer.abort();
+            assert!(writer.await.unwrap_err().is_cancelled());
+        }
+        let gave_up = Instant::now();
+        for waiter in waiters {
+            drop(got(waiter, SOON).await);
+        }
+        assert!(gave_up.elapsed() < AT_ONCE, "readers waited on for {:?}", gave_up.elapsed());
+        reader.release().await.unwrap();
+        nothing_left(&server, "up").await;
+    }
+}
+
+/// S-17, S-27: the announcement of a writer that is dead does not hide that a live one gave up.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dead_announcement_does_not_keep_readers_asleep() {
+    let (server, client) = world().await;
+    let other = connect(&server).await;
+    let reader = client.rw_lock("d").read().await.unwrap();
+    let writer = writing(&client, "d");
+    announced(&server, "d", 1).await;
+    server.client().cmd(&["ZADD", "redisson_rwlock_writers:{d}", "1000", "dead:1"]).await;
+    let waiter = reading(&other, "d");
+    listening(&server, "d", 2).await;
+    sleep(Duration::from_millis(50)).await;
+    // The live one is refreshed, and sweeps, every so often: between two of those.
+    writer.abort();
+    let gave_up = Instant::now();
+    drop(got(waiter, SOON).await);
+    assert!(gave_up.elapsed() < AT_ONCE, "asleep for {:?}", gave_up.elapsed());
+    reader.release().await.unwrap();
+}
+
+/// S-27: the first writer goes before readers who came after it, and the second after them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn readers_who_waited_for_a_writer_go_before_the_next() {
+    let (server, client) = world().await;
+    let (other, third) = (connect(&server).await, connect(&server).await);
+    let reader = client.rw_lock("q").read().await.unwrap();
+    let mut writers = vec![writing(&other, "q"), writing(&third, "q")];
+    announced(&server, "q", 2).await;
+    // Past the window in which readers join without asking.
+    sleep(Duration::from_millis(20)).await;
+    let late = [reading(&client, "q"), reading(&other, "q")];
+    listening(&server, "q", 3).await;
+    reader.release().await.unwrap();
+    eventually(SOON, "a writer has it", async || writers.iter().any(JoinHandle::is_finished)).await;
+    let first = writers.iter().position(JoinHandle::is_finished).unwrap();
+    let guard = got(writers.remove(first), SOON).await;
+    let first = guard.token();
+    assert!(!writers.iter().any(JoinHandle::is_finished), "two writers at once");
+    assert!(late.iter().all(|reader| !reader.is_finished()), "a reader overtook the writer");
+    guard.release().await.unwrap();
+    let released = Instant::now();
+    let mut reads = Vec::new();
+    for reader in late {
+        reads.push(got(reader, SOON).await);
+    }
+    assert!(released.elapsed() < AT_ONCE, "readers waited {:?}", released.elapsed());
+    assert!(!writers[0].is_finished(), "the second writer overtook readers");
+    let read = reads.iter().map(lock_runtime::LockGuard::token).max().unwrap();
+    drop(reads);
+    let second = got(writers.remove(0), SOON).await;
+    assert!(first < read && read < second.token(), "{first}, {read}, {second:?}");
+    second.release().await.unwrap();
+    nothing_left(&server, "q").await;
+}
+
+/// S-27: asking without waiting announces nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_writer_who_does_not_wait_is_in_nobodys_way() {
+    let (server, client) = world().await;
+    let other = connect(&server).await;
+    let reader = client.rw_lock("n").read().await.unwrap();
+    assert!(other.rw_lock("n").try_write().await.unwrap().is_none());
+    assert!(!server.client().exists("redisson_rwlock_writers:{n}").await);
+    other.rw_lock("n").try_read().await.unwrap().expect("no writer waits").release().await.unwrap();
+    reader.release().await.unwrap();
+    nothing_left(&server, "n").await;
+}

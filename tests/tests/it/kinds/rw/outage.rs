@@ -1,0 +1,120 @@
+//! A store that fails while readers share (S-9, S-21, S-33).
+
+use std::time::Duration;
+
+use lock_runtime::{Lease, LockClient, LockError, LockOptions};
+use lock_tests::{Proxy, RedisServer};
+use tokio::time::{Instant, sleep};
+
+use crate::kinds::rw::{AT_ONCE, SOON, got, holds, nothing_left, reading, writing};
+
+async fn far_world() -> (RedisServer, Proxy, LockClient) {
+    let server = RedisServer::start().await;
+    let proxy = Proxy::start(server.port()).await;
+    let client = LockClient::builder()
+        .command_timeout(Duration::from_millis(300))
+        .store_patience(Duration::from_secs(1))
+        .connect(&proxy.url())
+        .await
+        .unwrap();
+    (server, proxy, client)
+}
+
+/// S-33: each reader has its own patience; they do not lose it one after the other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn readers_lose_patience_side_by_side() {
+    let (server, proxy, client) = far_world().await;
+    let hold = client.rw_lock("p").read().await.unwrap();
+    sleep(Duration::from_millis(20)).await;
+    proxy.stall();
+    let asked = Instant::now();
+    let waiters: Vec<_> = (0..40).map(|_| reading(&client, "p")).collect();
+    for waiter in waiters {
+        let result = tokio::time::timeout(SOON, waiter).await.expect("still waiting").unwrap();
+        assert!(matches!(result, Err(LockError::Store(_))), "{result:?}");
+    }
+    assert!(asked.elapsed() < Duration::from_millis(3500), "took {:?}", asked.elapsed());
+    proxy.pass();
+    assert!(!hold.is_lost());
+    // And it goes on as if nothing had happened.
+    got(reading(&client, "p"), SOON).await.release().await.unwrap();
+    hold.release().await.unwrap();
+    nothing_left(&server, "p").await;
+}
+
+/// S-19, S-21, S-22: the reply to a reader, to one who joins, to a writer, to a release is lost: nobody
+/// is in the way of himself, and nothing is left.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_reply_leaves_nothing() {
+    let (server, proxy, client) = far_world().await;
+    // The server knows the scripts, so that what is lost is an answer and not a NOSCRIPT.
+    client.rw_lock("warm").read().await.unwrap().release().await.unwrap();
+    client.rw_lock("warm").write().await.unwrap().release().await.unwrap();
+
+    proxy.drop_next_reply_to("lost-read");
+    let reader = got(reading(&client, "lost-read"), AT_ONCE).await;
+    assert_eq!((proxy.replies_dropped(), holds(&server, "lost-read").await.len()), (1, 1));
+    sleep(Duration::from_millis(20)).await;
+    proxy.drop_next_reply_to("lost-read");
+    let joined = got(reading(&client, "lost-read"), AT_ONCE).await;
+    assert_eq!(proxy.replies_dropped(), 2);
+    proxy.drop_next_reply_to("lost-read");
+    joined.release().await.unwrap();
+    reader.release().await.unwrap();
+    nothing_left(&server, "lost-read").await;
+
+    proxy.drop_next_reply_to("lost-write");
+    let writer = got(writing(&client, "lost-write"), AT_ONCE).await;
+    assert_eq!((proxy.replies_dropped(), holds(&server, "lost-write").await.len()), (4, 1));
+    proxy.drop_next_reply_to("lost-write");
+    writer.release().await.unwrap();
+    assert_eq!(proxy.replies_dropped(), 5);
+    assert!(!server.client().exists("lost-write").await);
+}
+
+/// S-17, S-27: a lost connection takes neither an announcement for ever nor a wake.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn waiters_survive_a_reset() {
+    let (server, proxy, client) = far_world().await;
+    let near = crate::kinds::rw::connect(&server).await;
+    let reader = near.rw_lock("reset").read().await.unwrap();
+    let writer = writing(&client, "reset");
+    crate::kinds::rw::announced(&server, "reset", 1).await;
+    proxy.reset_all();
+    sleep(Duration::from_millis(100)).await;
+    reader.release().await.unwrap();
+    let writer = got(writer, SOON).await;
+    let waiter = reading(&client, "reset");
+    crate::kinds::rw::listening(&server, "reset", 1).await;
+    proxy.reset_all();
+    writer.release().await.unwrap();
+    got(waiter, SOON).await.release().await.unwrap();
+    nothing_left(&server, "reset").await;
+}
+
+/// S-17, S-20: a writer that gives up while it is cut off takes its announcement back once the server
+/// answers again, also when that lasts longer than the lease that it asked for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_writer_that_gave_up_while_cut_off_is_not_announced() {
+    let server = RedisServer::start().await;
+    let proxy = Proxy::start(server.port()).await;
+    let builder = LockClient::builder().waiter_lease(Duration::from_secs(3600));
+    let builder = builder.command_timeout(Duration::from_millis(200));
+    let client = builder.connect(&proxy.url()).await.unwrap();
+    let (near, next) =
+        (crate::kinds::rw::connect(&server).await, crate::kinds::rw::connect(&server).await);
+    let reader = near.rw_lock("off").read().await.unwrap();
+    let lease = Lease::Fixed(Duration::from_millis(300));
+    let short = LockOptions::builder().lease(lease).build().unwrap();
+    let writer = tokio::spawn(client.rw_lock("off").with(short).write());
+    crate::kinds::rw::announced(&server, "off", 1).await;
+    proxy.black_hole();
+    writer.abort();
+    sleep(Duration::from_millis(1500)).await;
+    crate::kinds::rw::announced(&server, "off", 1).await;
+    proxy.pass();
+    crate::kinds::rw::announced(&server, "off", 0).await;
+    got(reading(&next, "off"), AT_ONCE).await.release().await.unwrap();
+    reader.release().await.unwrap();
+    nothing_left(&server, "off").await;
+}

@@ -1,0 +1,132 @@
+//! Readers and writers take turns: after a write, the readers that waited go before the next writer (S-27).
+
+use std::time::Duration;
+
+use lock_runtime::{LockClient, LockOptions, MemoryStore, Wait};
+use lock_tests::eventually;
+use tokio::time::{Instant, sleep};
+
+use crate::kinds::rw::{
+    AT_ONCE, SOON, announced, connect, got, listening, nothing_left, reading, world, writing,
+};
+use crate::support::writers::reads_beside_writers;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn readers_have_their_turns_beside_steady_writers() {
+    let (server, client) = world().await;
+    let writers = [connect(&server).await, connect(&server).await];
+    reads_beside_writers(&writers, &[client, writers[0].clone()], "p").await;
+    nothing_left(&server, "p").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn readers_have_their_turns_beside_steady_writers_in_memory() {
+    let store = MemoryStore::new();
+    let client = || LockClient::builder().store(store.peer()).unwrap();
+    let writers = [client(), client()];
+    reads_beside_writers(&writers, &[client(), writers[0].clone()], "p").await;
+}
+
+/// Several local readers that share a hold waited for the write as long as the one of them that asks.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_local_line_of_readers_goes_with_its_head() {
+    let (server, client) = world().await;
+    let proxy = lock_tests::Proxy::start(server.port()).await;
+    let far = LockClient::connect(&proxy.url()).await.unwrap();
+    // The answer that grants the read is old when it arrives.
+    proxy.delay(Duration::from_millis(15));
+    let other = connect(&server).await;
+    let writer = client.rw_lock("line").write().await.unwrap();
+    let readers: Vec<_> = (0..5).map(|_| reading(&far, "line")).collect();
+    listening(&server, "line", 1).await;
+    let next = writing(&other, "line");
+    announced(&server, "line", 1).await;
+    // Past the line and into it.
+    sleep(Duration::from_millis(100)).await;
+    writer.release().await.unwrap();
+    let mut guards = Vec::new();
+    for reader in readers {
+        guards.push(got(reader, SOON).await);
+        assert!(!next.is_finished(), "a writer overtook a reader of the line");
+    }
+    drop(guards);
+    got(next, SOON).await.release().await.unwrap();
+    nothing_left(&server, "line").await;
+}
+
+/// A waiting reader that has died keeps writers for the rest of its place, once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dead_waiting_reader_keeps_writers_for_its_place_only() {
+    let (server, client) = world().await;
+    let writer = client.rw_lock("g").write().await.unwrap();
+    let raw = server.client();
+    // As a process that has stopped: it hears nothing and asks for nothing.
+    let place = "redisson_rwlock_readers:{g}";
+    let reader = connect(&server).await;
+    let waiting = reading(&reader, "g");
+    eventually(SOON, "the reader waits in the store", async || raw.exists(place).await).await;
+    let silent = (raw.time_millis().await + 3_000).to_string() + ".5";
+    raw.cmd(&["ZADD", place, &silent, "silent:1"]).await;
+    raw.cmd(&["PEXPIRE", place, "5000"]).await;
+    writer.release().await.unwrap();
+    drop(got(waiting, SOON).await);
+    let released = Instant::now();
+    assert!(client.rw_lock("g").try_write().await.unwrap().is_none(), "the phase is over already");
+    got(writing(&client, "g"), SOON).await.release().await.unwrap();
+    assert!(released.elapsed() < SOON, "waited {:?}", released.elapsed());
+    let asked = Instant::now();
+    got(writing(&client, "g"), SOON).await.release().await.unwrap();
+    assert!(asked.elapsed() < AT_ONCE, "waited again for {:?}", asked.elapsed());
+    nothing_left(&server, "g").await;
+}
+
+/// S-17: a reader that gives up leaves the phase, and a writer goes on at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_that_gave_up_keeps_no_writer() {
+    for times_out in [false, true] {
+        let (server, client) = world().await;
+        let (other, third) = (connect(&server).await, connect(&server).await);
+        let name = "d";
+        let writer = client.rw_lock(name).write().await.unwrap();
+        let limit = if times_out { Duration::from_millis(300) } else { SOON };
+        let options = LockOptions::builder().wait(Wait::UpTo(limit)).build().unwrap();
+        let lock = other.rw_lock(name).with(options);
+        let waiting = tokio::spawn(async move { lock.read().await });
+        listening(&server, name, 1).await;
+        if !times_out {
+            waiting.abort();
+        }
+        let ended = waiting.await;
+        assert!(ended.is_err() || ended.unwrap().is_err());
+        writer.release().await.unwrap();
+        let asked = Instant::now();
+        got(writing(&third, name), SOON).await.release().await.unwrap();
+        assert!(asked.elapsed() < AT_ONCE, "waited {:?} for nobody", asked.elapsed());
+        nothing_left(&server, name).await;
+    }
+}
+
+/// S-17: the same where the lock is free and a writer waits for this reader alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_due_reader_that_gives_up_wakes_the_writer() {
+    let (server, client) = world().await;
+    let raw = server.client();
+    let writer = client.rw_lock("u").write().await.unwrap();
+    let (reader, other) = (connect(&server).await, connect(&server).await);
+    let lock = reader.rw_lock("u");
+    let mut waiting = Box::pin(lock.read());
+    eventually(SOON, "the reader waits in the store", async || {
+        // Polled only here: it does not hear that the writer is done.
+        assert!(futures_util::poll!(&mut waiting).is_pending());
+        raw.exists("redisson_rwlock_readers:{u}").await
+    })
+    .await;
+    let next = writing(&other, "u");
+    announced(&server, "u", 1).await;
+    writer.release().await.unwrap();
+    sleep(Duration::from_millis(200)).await;
+    assert!(!next.is_finished(), "the writer did not wait for the reader");
+    drop(waiting);
+    got(next, AT_ONCE).await.release().await.unwrap();
+    nothing_left(&server, "u").await;
+}

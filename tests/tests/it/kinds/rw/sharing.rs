@@ -1,0 +1,225 @@
+//! Who may have the lock together with whom, and what sharing costs.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use lock_runtime::{Lease, LockError, LockOptions, Wait};
+use lock_tests::{RedisServer, eventually};
+use tokio::time::{Instant, sleep};
+
+use crate::kinds::rw::{
+    AT_ONCE, SOON, connect, got, holds, listening, nothing_left, reading, watchdog, world, writing,
+};
+
+/// S-27: fifty local readers cost one hold; the count in the hash is theirs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fifty_readers_share_one_hold() {
+    let (server, client) = world().await;
+    for round in 0..20 {
+        let waiters: Vec<_> = (0..50).map(|_| reading(&client, "r")).collect();
+        let mut guards = Vec::new();
+        for waiter in waiters {
+            guards.push(got(waiter, SOON).await);
+        }
+        let hash = server.client().hgetall("r").await;
+        assert_eq!((hash.len(), hash["mode"].as_str()), (2, "read"), "round {round}: {hash:?}");
+        let shows = async |count: &str| {
+            eventually(SOON, &format!("the count is {count}"), async || {
+                holds(&server, "r").await.iter().map(|(_, shown)| shown.as_str()).eq([count])
+            })
+            .await;
+        };
+        if round == 0 {
+            shows("50").await;
+            // The one that took the hold is no exception: whoever is left, they are counted.
+            guards.drain(..20);
+            shows("30").await;
+            guards.drain(1..);
+            shows("1").await;
+        }
+        for guard in guards {
+            guard.release().await.unwrap();
+        }
+        nothing_left(&server, "r").await;
+    }
+}
+
+/// S-27: at once, in one process and in two.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_writer_is_alone() {
+    let (server, client) = world().await;
+    let other = connect(&server).await;
+    let writer = client.rw_lock("w").write().await.unwrap();
+    for client in [&client, &other] {
+        assert!(client.rw_lock("w").try_read().await.unwrap().is_none());
+        assert!(client.rw_lock("w").try_write().await.unwrap().is_none());
+    }
+    writer.release().await.unwrap();
+    let reader = client.rw_lock("w").read().await.unwrap();
+    for client in [&client, &other] {
+        assert!(client.rw_lock("w").try_write().await.unwrap().is_none());
+        client
+            .rw_lock("w")
+            .try_read()
+            .await
+            .unwrap()
+            .expect("readers share")
+            .release()
+            .await
+            .unwrap();
+    }
+    reader.release().await.unwrap();
+    nothing_left(&server, "w").await;
+}
+
+/// S-27: nobody writes and nobody waits to, so "busy" would be a lie, however many ask at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn readers_who_do_not_wait_are_not_in_each_others_way() {
+    let (server, client) = world().await;
+    for _ in 0..50 {
+        let tries = (0..8).map(|_| {
+            let lock = client.rw_lock("try");
+            tokio::spawn(async move { lock.try_read().await })
+        });
+        for tried in join_all(tries).await {
+            assert!(tried.unwrap().unwrap().is_some(), "a reader was in the way of a reader");
+        }
+        nothing_left(&server, "try").await;
+    }
+}
+
+/// S-27: the whole line behind a writer goes on together, with one hold.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn waiting_readers_get_in_together() {
+    let (server, client) = world().await;
+    let other = connect(&server).await;
+    for _ in 0..5 {
+        let writer = other.rw_lock("line").write().await.unwrap();
+        let waiters: Vec<_> = (0..40).map(|_| reading(&client, "line")).collect();
+        listening(&server, "line", 1).await;
+        writer.release().await.unwrap();
+        let released = Instant::now();
+        let mut guards = Vec::new();
+        for waiter in waiters {
+            guards.push(got(waiter, SOON).await);
+        }
+        let took = released.elapsed();
+        assert!(took < AT_ONCE, "the last of them came after {took:?}");
+        assert_eq!(holds(&server, "line").await.len(), 1);
+        drop(guards);
+        nothing_left(&server, "line").await;
+    }
+}
+
+/// S-10, S-27: a fixed lease ends when it was to end, a limit is its owner's: neither is shared.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn readers_with_other_terms_have_a_hold_of_their_own() {
+    let (server, client) = world().await;
+    let lock = client.rw_lock("terms");
+    let lease = Duration::from_millis(600);
+    let fixed = LockOptions::builder().lease(Lease::Fixed(lease)).build().unwrap();
+    let limited = LockOptions::builder()
+        .lease(Lease::Watchdog(lease))
+        .max_hold(lease)
+        .wait(Wait::UpTo(SOON))
+        .build()
+        .unwrap();
+    let limited = lock.clone().with(limited).read().await.unwrap();
+    let renewed = lock.clone().with(watchdog(lease)).read().await.unwrap();
+    let fixed = lock.clone().with(fixed).read().await.unwrap();
+    let again = lock.clone().with(watchdog(lease)).read().await.unwrap();
+    assert_eq!(again.token(), renewed.token(), "equal terms share");
+    assert_eq!(holds(&server, "terms").await.len(), 3);
+    tokio::time::timeout(SOON, fixed.lost()).await.expect("a fixed lease was renewed");
+    tokio::time::timeout(SOON, limited.lost()).await.expect("a limit was passed");
+    sleep(lease * 2).await;
+    assert!(!renewed.is_lost() && !again.is_lost(), "lost by somebody else's terms");
+    drop((fixed, limited, again));
+    renewed.release().await.unwrap();
+    nothing_left(&server, "terms").await;
+}
+
+/// S-12, S-27: guards of a lost hold that nobody has dropped yet keep no reader out.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_hold_is_not_joined() {
+    let (server, client) = world().await;
+    let lock = client.rw_lock("lost").with(watchdog(Duration::from_millis(600)));
+    let lost = lock.read().await.unwrap();
+    server.client().cmd(&["FLUSHALL"]).await;
+    tokio::time::timeout(SOON, lost.lost()).await.expect("the loss went unnoticed");
+    let asked = Instant::now();
+    let fresh = got(reading(&client, "lost"), SOON).await;
+    assert!(asked.elapsed() < AT_ONCE, "kept out by a lost hold for {:?}", asked.elapsed());
+    assert!(fresh.token() > lost.token());
+    // The clean-up after the lost one does not touch the new one.
+    drop(lost);
+    let writer = writing(&client, "lost");
+    crate::kinds::rw::announced(&server, "lost", 1).await;
+    assert!(!writer.is_finished());
+    fresh.release().await.unwrap();
+    got(writer, SOON).await.release().await.unwrap();
+    nothing_left(&server, "lost").await;
+}
+
+/// S-27: many locks at once, so that requests of both sides go out in one script.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_locks_at_once() {
+    let (server, client) = world().await;
+    let both_sides = |n: u32| {
+        let lock = client.rw_lock(format!("lock:{n}"));
+        tokio::spawn(async move {
+            for _ in 0..3 {
+                lock.read().await?.release().await?;
+                let writer = lock.write().await?;
+                let reader = writer.run(lock.read()).await??;
+                assert!(reader.token() > writer.token());
+                writer.release().await?;
+                reader.release().await?;
+            }
+            Ok::<_, LockError>(())
+        })
+    };
+    for task in (0..200).map(both_sides).collect::<Vec<_>>() {
+        task.await.unwrap().unwrap();
+    }
+    let left = server.client().keys().await;
+    assert!(left.iter().all(|key| key.starts_with("redisson_lock_token:")), "{left:?}");
+    assert_eq!(left.len(), 200);
+}
+
+/// S-23, S-27: both sides count on one counter; whoever shares a hold shares its token.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tokens_grow_across_both_sides() {
+    let (server, client) = world().await;
+    let other = connect(&server).await;
+    let mut last = None;
+    for _ in 0..5 {
+        for client in [&client, &other] {
+            let writer = client.rw_lock("t").write().await.unwrap();
+            assert!(Some(writer.token()) > last, "{writer:?} after {last:?}");
+            last = Some(writer.token());
+            writer.release().await.unwrap();
+            let (one, two) = (client.rw_lock("t").read().await, client.rw_lock("t").read().await);
+            let (one, two) = (one.unwrap(), two.unwrap());
+            assert!(one.token() == two.token() && Some(one.token()) > last);
+            last = Some(one.token());
+        }
+        nothing_left(&server, "t").await;
+    }
+}
+
+/// S-27, S-31: a hold that replicas are to know of is its owner's alone, whoever asks for as many.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn readers_with_replicas_have_a_hold_of_their_own() {
+    let (server, client) = world().await;
+    let _replica = RedisServer::builder().replica_of(server.port()).start().await;
+    server.wait_for_replicas(1).await;
+    let known = LockOptions::builder().replicas(1, SOON).build().unwrap();
+    let lock = client.rw_lock("replicas").with(known);
+    let guards = [lock.read().await.unwrap(), lock.try_read().await.unwrap().unwrap()];
+    assert_eq!(holds(&server, "replicas").await.len(), 2);
+    for guard in guards {
+        guard.release().await.unwrap();
+    }
+    nothing_left(&server, "replicas").await;
+}

@@ -1,0 +1,217 @@
+//! Readers who try at the same moment, alone and beside those who wait: one hold (S-27).
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use lock_runtime::{FencingToken, LockClient, LockError, LockGuard};
+use lock_tests::{Proxy, RedisServer, eventually};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout};
+
+use crate::kinds::rw::{
+    AT_ONCE, SOON, announced, connect, got, holds, listening, nothing_left, reading, world, writing,
+};
+
+pub(crate) type Tried = Result<Option<LockGuard>, LockError>;
+
+pub(crate) fn trying(client: &LockClient, name: &str) -> JoinHandle<Tried> {
+    let lock = client.rw_lock(name);
+    tokio::spawn(async move { lock.try_read().await })
+}
+
+/// The guards of all who have tried, and that they stand on one hold.
+async fn one_hold(tried: Vec<JoinHandle<Tried>>) -> Vec<LockGuard> {
+    let mut guards = Vec::new();
+    for tried in tried {
+        let tried = timeout(SOON, tried).await.expect("still trying").unwrap();
+        guards.push(tried.unwrap().expect("nobody writes"));
+    }
+    same_token(&guards);
+    guards
+}
+
+pub(crate) fn same_token(guards: &[LockGuard]) {
+    let tokens: Vec<FencingToken> = guards.iter().map(LockGuard::token).collect();
+    assert!(tokens.iter().all(|token| *token == tokens[0]), "holds of their own: {tokens:?}");
+}
+
+/// A client behind a proxy that can make answers late, so that what is to meet does.
+pub(crate) async fn far_world(command_timeout: Duration) -> (RedisServer, Proxy, LockClient) {
+    let server = RedisServer::start().await;
+    let proxy = Proxy::start(server.port()).await;
+    let client =
+        LockClient::builder().command_timeout(command_timeout).connect(&proxy.url()).await.unwrap();
+    // The server knows the scripts afterwards.
+    client.rw_lock("warm").read().await.unwrap().release().await.unwrap();
+    (server, proxy, client)
+}
+
+/// How many commands the server runs for this, those within scripts included.
+async fn cost(server: &RedisServer, what: impl Future<Output = ()>) -> u64 {
+    server.reset_stats().await;
+    what.await;
+    let calls = server.command_calls().await;
+    let ours = |name: &str| !name.starts_with("config") && name != "info";
+    calls.iter().filter(|(name, _)| ours(name)).map(|(_, calls)| calls).sum()
+}
+
+/// S-27: fifty who try cost one hold, and so do as many of whom half would wait.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fifty_tries_share_one_hold() {
+    let (server, client) = world().await;
+    client.rw_lock("warm").try_read().await.unwrap().unwrap().release().await.unwrap();
+    for round in 0..40 {
+        server.reset_stats().await;
+        let tries = if round % 2 == 0 { 50 } else { 25 };
+        let waiters: Vec<_> = (tries..50).map(|_| reading(&client, "t")).collect();
+        let mut guards = one_hold((0..tries).map(|_| trying(&client, "t")).collect()).await;
+        for waiter in waiters {
+            guards.push(got(waiter, SOON).await);
+        }
+        same_token(&guards);
+        assert_eq!(holds(&server, "t").await.len(), 1);
+        for guard in guards {
+            guard.release().await.unwrap();
+        }
+        nothing_left(&server, "t").await;
+        // To take it, to give it back, to show the count; and whether a writer waits, every 5 ms.
+        let scripts = server.command_calls().await["evalsha"];
+        assert!(scripts <= 15, "{scripts} scripts in round {round}");
+    }
+}
+
+/// S-27: readers who are done at once do not have the others ask one after the other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn quick_readers_make_no_line() {
+    let (server, proxy, client) = far_world(Duration::from_secs(2)).await;
+    proxy.delay_replies(Duration::from_millis(40));
+    let lock = client.rw_lock("t");
+    let asked = Instant::now();
+    let quick = (0..50).map(|_| {
+        let lock = lock.clone();
+        tokio::spawn(async move { drop(lock.try_read().await.unwrap().expect("nobody writes")) })
+    });
+    for quick in join_all(quick).await {
+        quick.unwrap();
+    }
+    assert!(asked.elapsed() < Duration::from_millis(700), "took {:?}", asked.elapsed());
+    proxy.pass();
+    nothing_left(&server, "t").await;
+}
+
+/// S-27: behind a writer, elsewhere or here, the refusal of one is that of all who were there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refusal_is_shared() {
+    let (server, proxy, client) = far_world(Duration::from_secs(2)).await;
+    let other = connect(&server).await;
+    // More than it takes to have fifty futures ask.
+    proxy.delay_replies(Duration::from_millis(50));
+    for (writing, ours) in [(&other, false), (&client, true)] {
+        let writer = writing.rw_lock("t").write().await.unwrap();
+        let lock = client.rw_lock("t");
+        let one = cost(&server, async {
+            assert!(lock.try_read().await.unwrap().is_none());
+        });
+        let one = one.await;
+        let all = cost(&server, async {
+            for tried in join_all((0..50).map(|_| lock.try_read())).await {
+                assert!(tried.unwrap().is_none());
+            }
+        });
+        let all = all.await;
+        assert!(all <= one * 3, "one costs {one} commands, fifty cost {all}");
+        // Who writes asks for himself, and nobody else can.
+        for inside in writer.run(join_all((0..3).map(|_| lock.try_read()))).await.unwrap() {
+            assert_eq!(inside.unwrap().is_some(), ours);
+        }
+        writer.release().await.unwrap();
+        nothing_left(&server, "t").await;
+    }
+}
+
+/// S-27: a reader who sleeps until the writer is done is in nobody's way, and the store is asked.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sleeping_reader_is_not_waited_for() {
+    let (server, client) = world().await;
+    let other = connect(&server).await;
+    let lock = client.rw_lock("t");
+    let writer = other.rw_lock("t").write().await.unwrap();
+    let sleeping = reading(&client, "t");
+    listening(&server, "t", 1).await;
+    for _ in 0..5 {
+        let tried = timeout(AT_ONCE, lock.try_read()).await.expect("waits for a sleeper");
+        assert!(tried.unwrap().is_none());
+    }
+    // Gone without a word: the sleeping one does not know.
+    server.client().del("t").await;
+    let tried = timeout(AT_ONCE, lock.try_read()).await.expect("waits for a sleeper");
+    let tried = tried.unwrap().expect("nobody writes");
+    assert!(!sleeping.is_finished());
+    sleeping.abort();
+    assert!(writer.release().await.is_err());
+    drop((sleeping.await, tried));
+    nothing_left(&server, "t").await;
+}
+
+/// S-27: who wakes up while another tries, and the other way round, has the same hold.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_wakes_up_joins_who_tries() {
+    let (server, proxy, client) = far_world(Duration::from_secs(2)).await;
+    let other = connect(&server).await;
+    for round in 0..20 {
+        let writer = other.rw_lock("t").write().await.unwrap();
+        let waiters: Vec<_> = (0..3).map(|_| reading(&client, "t")).collect();
+        listening(&server, "t", 1).await;
+        proxy.delay_replies(Duration::from_millis(round * 2));
+        writer.release().await.unwrap();
+        let mut guards = one_hold((0..10).map(|_| trying(&client, "t")).collect()).await;
+        for waiter in waiters {
+            guards.push(got(waiter, AT_ONCE).await);
+        }
+        same_token(&guards);
+        assert_eq!(holds(&server, "t").await.len(), 1);
+        proxy.pass();
+        drop(guards);
+        nothing_left(&server, "t").await;
+    }
+}
+
+/// S-27: who tries while a writer waits is refused, however many try and whoever reads.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiting_writer_goes_first() {
+    let (server, client) = world().await;
+    let other = connect(&server).await;
+    let lock = client.rw_lock("t");
+    let reader = lock.try_read().await.unwrap().expect("nobody writes");
+    let writer = writing(&other, "t");
+    announced(&server, "t", 1).await;
+    // Joining is free for as long as the last answer is fresh.
+    eventually(SOON, "all are refused", async || {
+        let tried = join_all((0..20).map(|_| lock.try_read())).await;
+        tried.into_iter().all(|tried| tried.unwrap().is_none())
+    })
+    .await;
+    reader.release().await.unwrap();
+    got(writer, AT_ONCE).await.release().await.unwrap();
+    nothing_left(&server, "t").await;
+}
+
+/// S-27: a refusal that is older than the question is nobody's answer to it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_old_refusal_is_not_shared() {
+    let (server, proxy, client) = far_world(Duration::from_secs(2)).await;
+    let writer = connect(&server).await.rw_lock("t").write().await.unwrap();
+    proxy.delay_replies(Duration::from_millis(300));
+    server.reset_stats().await;
+    let early = trying(&client, "t");
+    eventually(SOON, "the server has refused", async || {
+        server.command_calls().await.contains_key("evalsha")
+    })
+    .await;
+    writer.release().await.unwrap();
+    let late = trying(&client, "t").await.unwrap().unwrap();
+    assert!(early.await.unwrap().unwrap().is_none(), "not refused, not what this is about");
+    drop(late.expect("nobody writes any more"));
+    proxy.pass();
+    nothing_left(&server, "t").await;
+}

@@ -1,0 +1,211 @@
+//! Readers whose answer is late, lost, or left to others (S-17, S-20, S-21, S-27, S-33).
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use futures_util::poll;
+use lock_runtime::{Lease, LockError, LockOptions, RwLock};
+use lock_tests::{RedisServer, eventually};
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::kinds::rw::tries::{Tried, far_world, same_token, trying};
+use crate::kinds::rw::{AT_ONCE, SOON, got, holds, nothing_left, reading, watchdog};
+
+type Trying = Pin<Box<dyn Future<Output = Tried> + Send>>;
+
+fn try_read(lock: &RwLock) -> Trying {
+    let lock = lock.clone();
+    Box::pin(async move { lock.try_read().await })
+}
+
+/// A try that the server has granted and that does not know. It goes on only when polled.
+async fn asking(server: &RedisServer, lock: &RwLock) -> Trying {
+    let mut asking = try_read(lock);
+    assert!(poll!(&mut asking).is_pending());
+    eventually(SOON, "the server has granted it", async || !holds(server, "t").await.is_empty())
+        .await;
+    asking
+}
+
+/// So many who come while another is asking.
+async fn behind(lock: &RwLock, count: usize) -> Vec<Trying> {
+    let mut behind: Vec<_> = (0..count).map(|_| try_read(lock)).collect();
+    for behind in &mut behind {
+        assert!(poll!(behind).is_pending());
+    }
+    behind
+}
+
+/// S-27: who comes while the first is asking waits for that answer and has the same hold.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_comes_in_between_joins() {
+    let (server, proxy, client) = far_world(Duration::from_secs(2)).await;
+    proxy.delay_replies(Duration::from_millis(200));
+    let first = asking(&server, &client.rw_lock("t")).await;
+    let asked = Instant::now();
+    let mut tries = vec![tokio::spawn(first)];
+    let waiters: Vec<_> = (0..5).map(|_| reading(&client, "t")).collect();
+    tries.extend((0..20).map(|_| trying(&client, "t")));
+    let mut guards = Vec::new();
+    for tried in tries {
+        guards.push(tried.await.unwrap().unwrap().expect("nobody writes"));
+    }
+    for waiter in waiters {
+        guards.push(got(waiter, SOON).await);
+    }
+    same_token(&guards);
+    // Its answer, and that no writer waits.
+    assert!(asked.elapsed() < Duration::from_millis(750), "took {:?}", asked.elapsed());
+    assert_eq!(holds(&server, "t").await.len(), 1);
+    drop(guards);
+    nothing_left(&server, "t").await;
+}
+
+/// S-17, S-21: the one who asks is dropped; another takes over, and nothing is left of the first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dropped_asker_is_replaced() {
+    for dropped_too in [0, 3] {
+        let (server, proxy, client) = far_world(Duration::from_secs(2)).await;
+        let lock = client.rw_lock("t");
+        proxy.delay_replies(Duration::from_millis(100));
+        let first = asking(&server, &lock).await;
+        let mut behind = behind(&lock, 10).await;
+        drop(first);
+        // Also those whose turn has come and who have not seen it.
+        drop(behind.drain(..dropped_too));
+        let tried = timeout(AT_ONCE, join_all(behind)).await.expect("nobody took over");
+        let guards: Vec<_> = tried.into_iter().map(|tried| tried.unwrap().unwrap()).collect();
+        same_token(&guards);
+        proxy.pass();
+        eventually(SOON, "the first is undone", async || holds(&server, "t").await.len() == 1)
+            .await;
+        drop(guards);
+        nothing_left(&server, "t").await;
+    }
+}
+
+/// S-27: an asker who is not polled any more costs the others a wait, and those on other terms none.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_asker_who_stands_still_is_passed() {
+    let (server, _proxy, client) = far_world(Duration::from_millis(300)).await;
+    let lock = client.rw_lock("t");
+    let still = asking(&server, &lock).await;
+    let asked = Instant::now();
+    let fixed = LockOptions::builder().lease(Lease::Fixed(SOON)).build().unwrap();
+    let limited = LockOptions::builder().max_hold(SOON).build().unwrap();
+    for options in [fixed, limited] {
+        let apart = lock.clone().with(options).try_read().await.unwrap();
+        apart.expect("nobody writes").release().await.unwrap();
+    }
+    assert!(asked.elapsed() < Duration::from_millis(500), "took {:?}", asked.elapsed());
+    let (tried, waited) = tokio::join!(lock.try_read(), got(reading(&client, "t"), SOON));
+    assert!(tried.unwrap().is_some());
+    assert!(asked.elapsed() < Duration::from_secs(2), "took {:?}", asked.elapsed());
+    drop((still, waited));
+    nothing_left(&server, "t").await;
+}
+
+/// S-33: the answer to the first is lost: he says so, and another asks for the rest.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_reply_is_no_refusal() {
+    let (server, proxy, client) = far_world(Duration::from_millis(300)).await;
+    let lock = client.rw_lock("lost");
+    proxy.drop_next_reply_to("lost");
+    let mut tried = join_all((0..20).map(|_| lock.try_read())).await.into_iter();
+    let first = tried.next().unwrap();
+    assert!(matches!(first, Err(LockError::Store(_))), "{first:?}");
+    let guards: Vec<_> = tried.map(|tried| tried.unwrap().expect("nobody writes")).collect();
+    assert_eq!(proxy.replies_dropped(), 1);
+    same_token(&guards);
+    drop(guards);
+    nothing_left(&server, "lost").await;
+}
+
+/// S-33: of a store that is silent nobody says "busy", and all say so in time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn silence_is_no_refusal() {
+    let (server, proxy, client) = far_world(Duration::from_millis(300)).await;
+    let lock = client.rw_lock("t");
+    proxy.stall();
+    let asked = Instant::now();
+    for tried in join_all((0..50).map(|_| lock.try_read())).await {
+        assert!(matches!(tried, Err(LockError::Store(_))), "{tried:?}");
+    }
+    assert!(asked.elapsed() < Duration::from_millis(1200), "took {:?}", asked.elapsed());
+    proxy.pass();
+    eventually(SOON, "the store answers", async || {
+        lock.try_read().await.is_ok_and(|guard| guard.is_some())
+    })
+    .await;
+    nothing_left(&server, "t").await;
+}
+
+/// S-33: what a name is taken by is no writer, whoever has asked.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_collision_is_no_refusal() {
+    let (server, proxy, client) = far_world(Duration::from_secs(2)).await;
+    server.client().cmd(&["SET", "t", "x"]).await;
+    let lock = client.rw_lock("t");
+    proxy.delay_replies(Duration::from_millis(100));
+    let asked = Instant::now();
+    for tried in join_all((0..20).map(|_| lock.try_read())).await {
+        assert!(matches!(tried, Err(LockError::KeyCollision { .. })), "{tried:?}");
+    }
+    // Nobody waits for more than two answers.
+    assert!(asked.elapsed() < Duration::from_millis(900), "took {:?}", asked.elapsed());
+}
+
+/// S-20: at a shutdown whoever waits for another's answer leaves with it, and nothing stays.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn shutdown_ends_the_wait_for_an_answer() {
+    let (server, proxy, client) = far_world(Duration::from_secs(2)).await;
+    let lock = client.rw_lock("t");
+    proxy.delay_replies(Duration::from_millis(200));
+    let first = asking(&server, &lock).await;
+    let behind = behind(&lock, 5).await;
+    let (_, first, behind) =
+        tokio::join!(client.shutdown(SOON), first, timeout(AT_ONCE, join_all(behind)));
+    for tried in behind.expect("still waiting").into_iter().chain([first]) {
+        assert!(matches!(tried, Err(LockError::Closed)), "{tried:?}");
+    }
+    proxy.pass();
+    nothing_left(&server, "t").await;
+}
+
+/// S-27: whoever asks whether readers may join and is not polled any more costs the others a wait.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_joiner_who_stands_still_is_passed() {
+    let (server, _proxy, client) = far_world(Duration::from_millis(300)).await;
+    let lock = client.rw_lock("t");
+    let reader = lock.read().await.unwrap();
+    // Longer than an answer is good for.
+    sleep(Duration::from_millis(50)).await;
+    let mut still = Box::pin(lock.read());
+    assert!(poll!(&mut still).is_pending());
+    let asked = Instant::now();
+    for waiting in [reading(&client, "t"), reading(&client, "t")] {
+        drop(got(waiting, Duration::from_secs(3)).await);
+    }
+    assert!(asked.elapsed() < Duration::from_secs(2), "took {:?}", asked.elapsed());
+    drop((still, reader));
+    nothing_left(&server, "t").await;
+}
+
+/// S-10, S-17: a hold that is only kept for somebody to join, who is not polled any more, ends with its
+/// lease.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_kept_for_who_stands_still() {
+    let (server, proxy, client) = far_world(Duration::from_secs(2)).await;
+    let lock = client.rw_lock("t").with(watchdog(Duration::from_millis(600)));
+    proxy.delay_replies(Duration::from_millis(50));
+    let first = asking(&server, &lock).await;
+    let mut behind = behind(&lock, 1).await;
+    first.await.unwrap().expect("nobody writes").release().await.unwrap();
+    assert_eq!(holds(&server, "t").await.len(), 1, "not kept, not what this is about");
+    proxy.pass();
+    nothing_left(&server, "t").await;
+    let late = timeout(SOON, behind.remove(0)).await.expect("no turn");
+    drop(late.unwrap().expect("nobody writes"));
+    nothing_left(&server, "t").await;
+}

@@ -1,0 +1,343 @@
+//! Semaphores on Redis (S-30): what they promise.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use lock_runtime::{
+    Lease, LockClient, LockError, LockOptions, LossCause, Semaphore, SemaphorePermit, Wait,
+};
+use lock_tests::poll_count::{Polled, drop_at_every_await, poll_then_drop};
+use lock_tests::{RedisServer, eventually};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout};
+
+const SOON: Duration = Duration::from_secs(10);
+
+/// Below the poll cap of five seconds less a fifth, and far below any lease: only a message is as
+/// fast.
+const BY_MESSAGE: Duration = Duration::from_secs(3);
+
+/// Longer than a notice and what follows it take, shorter than any timer that could stand in.
+const A_WHILE: Duration = Duration::from_millis(200);
+
+async fn client(server: &RedisServer) -> LockClient {
+    LockClient::connect(&server.url()).await.unwrap()
+}
+
+fn some(number: u32) -> NonZeroU32 {
+    NonZeroU32::new(number).unwrap()
+}
+
+fn fixed(lease: Duration) -> LockOptions {
+    LockOptions::builder().lease(Lease::Fixed(lease)).build().unwrap()
+}
+
+async fn take(semaphore: &Semaphore, permits: u32) -> SemaphorePermit {
+    timeout(SOON, semaphore.acquire_many(some(permits))).await.expect("not served").unwrap()
+}
+
+type Waiter = JoinHandle<Result<SemaphorePermit, LockError>>;
+
+fn spawn(semaphore: &Semaphore, permits: u32) -> Waiter {
+    let semaphore = semaphore.clone();
+    tokio::spawn(async move { semaphore.acquire_many(some(permits)).await })
+}
+
+/// The first task of its client to wait for permits, waiting by the time this returns.
+async fn waiter(server: &RedisServer, semaphore: &Semaphore, name: &str, permits: u32) -> Waiter {
+    let channel = format!("redisson_sc:{{{name}}}");
+    let before = server.pubsub_numsub(&channel).await;
+    let waiter = spawn(semaphore, permits);
+    eventually(SOON, "the waiter listens", async || server.pubsub_numsub(&channel).await > before)
+        .await;
+    waiter
+}
+
+async fn served(waiter: Waiter) -> SemaphorePermit {
+    timeout(BY_MESSAGE, waiter).await.expect("not woken").unwrap().unwrap()
+}
+
+async fn free(server: &RedisServer, name: &str) -> i64 {
+    server.client().get(&["GET", name]).await
+}
+
+/// So many, across clients, and no more; a permit given back is free at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn there_are_as_many_permits_as_the_limit() {
+    let server = RedisServer::start().await;
+    let (a, b) = (client(&server).await, client(&server).await);
+    let (a, b) = (a.semaphore("n", some(3)), b.semaphore("n", some(3)));
+    let (one, two) = (take(&a, 1).await, take(&b, 2).await);
+    assert_eq!((one.permits(), two.permits(), a.limit()), (some(1), some(2), some(3)));
+    assert!(a.try_acquire().await.unwrap().is_none());
+    assert!(b.try_acquire().await.unwrap().is_none());
+    two.release().await.unwrap();
+    assert!(a.try_acquire_many(some(3)).await.unwrap().is_none());
+    let back = a.try_acquire_many(some(2)).await.unwrap().expect("two are free");
+    drop((one, back));
+    eventually(SOON, "given back", async || free(&server, "n").await == 3).await;
+    take(&b, 3).await.release().await.unwrap();
+}
+
+/// Nothing is sent for what can never be had.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn too_many_permits_are_refused() {
+    let server = RedisServer::start().await;
+    let client = client(&server).await;
+    for (limit, permits, says) in [(3, 4, "that has 3"), (5000, 1025, "at most 1024")] {
+        let semaphore = client.semaphore("over", some(limit));
+        let outcomes = [
+            semaphore.acquire_many(some(permits)).await.map(drop),
+            semaphore.try_acquire_many(some(permits)).await.map(drop),
+        ];
+        for outcome in outcomes {
+            let Err(LockError::InvalidOptions(text)) = outcome else { panic!("{outcome:?}") };
+            assert!(text.contains(says), "{text}");
+        }
+    }
+    assert!(server.client().keys().await.is_empty());
+}
+
+/// Those who do not wait do not get in each other's way while permits are free, and take none from
+/// those who have them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tries_at_once_get_all_there_is() {
+    let server = RedisServer::start().await;
+    let client = client(&server).await;
+    let semaphore = client.semaphore("tries", some(20));
+    let tries = join_all((0..30).map(|_| semaphore.try_acquire())).await;
+    let got: Vec<_> = tries.into_iter().filter_map(Result::unwrap).collect();
+    assert_eq!(got.len(), 20);
+    // Whoever waits for more than is free holds nothing back from them.
+    let semaphore = client.semaphore("rest", some(20));
+    let most = take(&semaphore, 19).await;
+    let big = waiter(&server, &semaphore, "rest", 5).await;
+    let last = semaphore.try_acquire().await.unwrap().expect("one is free");
+    assert!(semaphore.try_acquire().await.unwrap().is_none());
+    drop((most, last));
+    served(big).await.release().await.unwrap();
+}
+
+/// S-14, S-15: one that wants three gets them when three are free at once, and not before; behind it
+/// its own process lines up, while other processes take what is free.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_line_is_strict_here_and_open_elsewhere() {
+    let server = RedisServer::start().await;
+    let (a, b) = (client(&server).await, client(&server).await);
+    let (a, b) = (a.semaphore("line", some(3)), b.semaphore("line", some(3)));
+    let mut held = vec![take(&b, 1).await, take(&b, 1).await, take(&b, 1).await];
+    let big = waiter(&server, &a, "line", 3).await;
+    let small = [spawn(&a, 1), spawn(&a, 1)];
+    held.pop().unwrap().release().await.unwrap();
+    held.pop().unwrap().release().await.unwrap();
+    tokio::time::sleep(A_WHILE).await;
+    assert!(!big.is_finished(), "three permits of two");
+    assert!(!small.iter().any(JoinHandle::is_finished), "somebody jumped the line");
+    take(&b, 2).await.release().await.unwrap();
+    held.pop().unwrap().release().await.unwrap();
+    let big = served(big).await;
+    assert!(!small.iter().any(JoinHandle::is_finished), "more permits than there are");
+    big.release().await.unwrap();
+    // Both at once: the second is let in as soon as the first has its permit.
+    let [one, two] = small;
+    drop((served(one).await, served(two).await));
+}
+
+/// S-17: whoever holds up the line and gives up lets the next in at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_big_waiter_that_leaves_frees_the_line() {
+    let server = RedisServer::start().await;
+    let semaphore = client(&server).await.semaphore("big", some(3));
+    let held = take(&semaphore, 2).await;
+    let big = waiter(&server, &semaphore, "big", 3).await;
+    let small = spawn(&semaphore, 1);
+    tokio::time::sleep(A_WHILE).await;
+    assert!(!small.is_finished());
+    big.abort();
+    drop((served(small).await, held));
+}
+
+/// S-15: several permits that come free with one message serve as many in the line of one process.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn permits_freed_at_once_serve_the_whole_line() {
+    let server = RedisServer::start().await;
+    let (a, b) = (client(&server).await, client(&server).await);
+    let (a, b) = (a.semaphore("many", some(8)), b.semaphore("many", some(8)));
+    let all = take(&a, 8).await;
+    let first = waiter(&server, &b, "many", 1).await;
+    let rest: Vec<_> = (0..7).map(|_| spawn(&b, 1)).collect();
+    all.release().await.unwrap();
+    let mut got = vec![served(first).await];
+    for waiter in rest {
+        got.push(served(waiter).await);
+    }
+    assert!(a.try_acquire().await.unwrap().is_none());
+}
+
+/// S-30: after the limit was lowered, nothing is granted until fewer are in use.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lowered_limit_grants_nothing_until_below() {
+    let server = RedisServer::start().await;
+    let client = client(&server).await;
+    let (five, two) = (client.semaphore("low", some(5)), client.semaphore("low", some(2)));
+    let mut held: Vec<_> = join_all((0..4).map(|_| take(&five, 1))).await;
+    for _ in 0..3 {
+        assert!(two.try_acquire().await.unwrap().is_none());
+        held.pop().unwrap().release().await.unwrap();
+    }
+    let below = two.try_acquire().await.unwrap().expect("one of two is free");
+    assert!(two.try_acquire().await.unwrap().is_none());
+    // Whoever knows the old limit still has it.
+    let old = five.try_acquire_many(some(3)).await.unwrap().expect("three of five are free");
+    drop((below, old, held));
+}
+
+/// S-12, S-30: leases that are not renewed end with all their permits at once, and a waiter knows
+/// when; the time is that of the lease which makes enough of them free.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ended_leases_free_their_permits() {
+    let server = RedisServer::start().await;
+    let (a, b) = (client(&server).await, client(&server).await);
+    let a = a.semaphore("ends", some(3));
+    let b = b.semaphore("ends", some(3));
+    let (long, short) = (Duration::from_secs(2), Duration::from_millis(700));
+    let one = take(&a.clone().with(fixed(short)), 1).await;
+    let two = take(&a.with(fixed(long)), 2).await;
+    let brief = LockOptions::builder().wait(Duration::from_millis(50)).build().unwrap();
+    let soon = Duration::from_millis(100);
+    for (permits, after, lease) in [(1, soon, short), (2, short, long), (3, short, long)] {
+        let outcome = b.clone().with(brief).acquire_many(some(permits)).await;
+        let Err(LockError::Timeout { holder_remaining: Some(left), .. }) = outcome else {
+            panic!("{permits}: {outcome:?}");
+        };
+        assert!(left <= lease && left > after, "{permits}: {left:?}");
+    }
+    let taken = Instant::now();
+    let first = timeout(SOON, b.acquire()).await.expect("never free").unwrap();
+    assert!(taken.elapsed() < short + A_WHILE, "{:?}", taken.elapsed());
+    assert!(b.try_acquire().await.unwrap().is_none(), "half of a hold has ended");
+    let rest = timeout(SOON, b.acquire_many(some(2))).await.expect("never free").unwrap();
+    assert!(taken.elapsed() < long + A_WHILE, "{:?}", taken.elapsed());
+    assert!(one.guard().is_lost() && two.guard().is_lost());
+    assert!(matches!(two.release().await, Err(LockError::Lost { .. })));
+    tokio::time::sleep(A_WHILE).await;
+    assert!(b.try_acquire().await.unwrap().is_none(), "a late release freed another's permits");
+    drop((first, rest));
+}
+
+/// S-10, S-30: watched permits outlive their lease.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn watched_permits_are_renewed() {
+    let server = RedisServer::start().await;
+    let client = client(&server).await;
+    let lease = Lease::Watchdog(Duration::from_millis(500));
+    let options = LockOptions::builder().lease(lease).build().unwrap();
+    let permit = take(&client.semaphore("watch", some(3)).with(options), 3).await;
+    let until = Instant::now() + Duration::from_secs(2);
+    while Instant::now() < until {
+        let other = client.semaphore("watch", some(3)).try_acquire().await.unwrap();
+        assert!(other.is_none() && !permit.guard().is_lost());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    permit.guard().extend(Duration::from_secs(60)).await.unwrap();
+    assert!(permit.guard().remaining() > Duration::from_secs(50));
+    permit.release().await.unwrap();
+}
+
+/// S-12, S-13: permits that were taken away are lost, the body stops, and the next is not harmed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lost_permits_are_reported() {
+    let server = RedisServer::start().await;
+    let client = client(&server).await;
+    let lease = Lease::Watchdog(Duration::from_millis(900));
+    let options = LockOptions::builder().lease(lease).build().unwrap();
+    let permit = take(&client.semaphore("lost", some(2)).with(options), 2).await;
+    assert!(server.client().del("{lost}:timeout").await);
+    let others = take(&client.semaphore("lost", some(2)), 2).await;
+    let body = permit.guard().run(std::future::pending::<()>());
+    let outcome = timeout(BY_MESSAGE, body).await.expect("ran on");
+    assert!(matches!(outcome, Err(LockError::Lost { cause: LossCause::NotOwner, .. })));
+    assert!(matches!(permit.release().await, Err(LockError::Lost { .. })));
+    others.guard().extend(Duration::from_secs(60)).await.unwrap();
+    assert!(client.semaphore("lost", some(2)).try_acquire().await.unwrap().is_none());
+    others.release().await.unwrap();
+}
+
+/// S-6, S-30: no re-entry. Each acquire takes a permit of its own, also inside a body.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_semaphore_is_not_reentrant() {
+    let server = RedisServer::start().await;
+    let semaphore = client(&server).await.semaphore("inner", some(2));
+    let outer = take(&semaphore, 1).await;
+    let inside = async {
+        let inner = take(&semaphore, 1).await;
+        assert!(inner.guard().token() > outer.guard().token());
+        assert!(semaphore.try_acquire().await.unwrap().is_none());
+        drop(inner);
+    };
+    outer.guard().run(inside).await.unwrap();
+    outer.release().await.unwrap();
+}
+
+/// S-14: one task that takes and gives back in a loop does not shut other processes out.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lone_loop_lets_others_in() {
+    let server = RedisServer::start().await;
+    let (a, b) = (client(&server).await, client(&server).await);
+    let until = Instant::now() + Duration::from_secs(2);
+    let one = a.semaphore("lone", some(1));
+    let looping = tokio::spawn(async move {
+        while Instant::now() < until {
+            let permit = take(&one, 1).await;
+            tokio::time::sleep(Duration::from_millis(2)).await;
+            permit.release().await.unwrap();
+        }
+    });
+    let mut turns = 0;
+    while Instant::now() < until {
+        take(&b.semaphore("lone", some(1)), 1).await.release().await.unwrap();
+        turns += 1;
+    }
+    looping.await.unwrap();
+    assert!(turns >= 40, "only {turns} turns in two seconds");
+}
+
+/// S-17, S-20, S-21: dropped at any await point, an acquire leaves no permit behind.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_acquire_dropped_anywhere_leaves_nothing() {
+    let server = RedisServer::start().await;
+    let (a, b) = (client(&server).await, client(&server).await);
+    let (a, b) = (a.semaphore("drop", some(3)), b.semaphore("drop", some(3)));
+    let all_free = async |_| take(&b, 3).await.release().await.unwrap();
+    all_free(0).await;
+    let (_, permit) = drop_at_every_await(|| a.acquire_many(some(2)), all_free).await;
+    permit.unwrap().release().await.unwrap();
+    let (_, permit) = drop_at_every_await(|| a.try_acquire(), all_free).await;
+    permit.unwrap().expect("all are free").release().await.unwrap();
+    for polls in 1..12 {
+        let held = take(&b, 2).await;
+        let dropped =
+            timeout(Duration::from_millis(60), poll_then_drop(a.acquire_many(some(2)), polls));
+        assert!(!matches!(dropped.await, Ok(Polled::Completed(_))), "took more than there are");
+        held.release().await.unwrap();
+        all_free(polls).await;
+        take(&a, 3).await.release().await.unwrap();
+    }
+}
+
+/// S-32: a wait that runs out, and one that is not to be.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wait_ends_as_the_options_say() {
+    let server = RedisServer::start().await;
+    let semaphore = client(&server).await.semaphore("wait", some(1));
+    let held = take(&semaphore, 1).await;
+    let waits = |wait: Wait| LockOptions::builder().wait(wait).build().unwrap();
+    let never = semaphore.clone().with(waits(Wait::Never)).acquire().await;
+    assert!(matches!(never, Err(LockError::Busy { .. })), "{never:?}");
+    let brief = semaphore.with(waits(Wait::UpTo(A_WHILE)));
+    for outcome in join_all([brief.acquire(), brief.acquire()]).await {
+        assert!(matches!(outcome, Err(LockError::Timeout { .. })), "{outcome:?}");
+    }
+    held.release().await.unwrap();
+}

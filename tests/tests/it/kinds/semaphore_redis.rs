@@ -1,0 +1,277 @@
+//! Semaphores on Redis (S-30): what Redis sees, Redisson beside us, and faults.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use lock_runtime::{Lease, LockClient, LockError, LockOptions, Semaphore, StoreErrorKind};
+use lock_tests::{Proxy, RawClient, RedisServer, Ttl, eventually};
+use tokio::time::{Instant, timeout};
+
+const SOON: Duration = Duration::from_secs(10);
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Redisson's score for a permit without a lease.
+const FOREVER: &str = "922337203685477";
+
+async fn world() -> (RedisServer, LockClient, RawClient) {
+    let server = RedisServer::start().await;
+    let client = LockClient::connect(&server.url()).await.unwrap();
+    let raw = server.client();
+    (server, client, raw)
+}
+
+fn some(number: u32) -> NonZeroU32 {
+    NonZeroU32::new(number).unwrap()
+}
+
+fn leased(lease: Lease) -> LockOptions {
+    LockOptions::builder().lease(lease).build().unwrap()
+}
+
+fn left(ttl: Ttl) -> Duration {
+    match ttl {
+        Ttl::Left(left) => left,
+        other => panic!("no expiry: {other:?}"),
+    }
+}
+
+async fn free(raw: &RawClient, name: &str) -> i64 {
+    raw.get(&["GET", name]).await
+}
+
+/// The permits in use: members and scores.
+async fn used(raw: &RawClient, name: &str) -> Vec<(String, f64)> {
+    raw.get(&["ZRANGE", &format!("{{{name}}}:timeout"), "0", "-1", "WITHSCORES"]).await
+}
+
+async fn try_some(semaphore: &Semaphore, permits: u32) -> bool {
+    semaphore.try_acquire_many(some(permits)).await.unwrap().is_some()
+}
+
+fn collides<T>(outcome: Result<T, LockError>) -> bool {
+    matches!(outcome, Err(LockError::KeyCollision { .. }))
+}
+
+/// Redisson's keys and messages: free permits, permits in use by the end of their lease, and positive
+/// numbers on its channel; everything ends by itself.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn permits_have_redissons_layout() {
+    let (server, client, raw) = world().await;
+    let log = server.subscribe_log("redisson_sc:{wire}").await;
+    let lease = Duration::from_secs(20);
+    let semaphore = client.semaphore("wire", some(5)).with(leased(Lease::Watchdog(lease)));
+    let now = async || {
+        let (seconds, micros): (f64, f64) = raw.get(&["TIME"]).await;
+        (seconds * 1e3 + micros / 1e3).floor()
+    };
+    let before = now().await;
+    let two = semaphore.acquire_many(some(2)).await.unwrap();
+    let one = semaphore.acquire().await.unwrap();
+    let ends = before + 20_000.0..=now().await + 20_000.0;
+    let members = used(&raw, "wire").await;
+    assert_eq!(members.len(), 3);
+    assert!(members.iter().all(|(_, end)| ends.contains(end)), "{members:?} not in {ends:?}");
+    assert_eq!(members[0].1, members[1].1, "permits of one hold end apart");
+    assert_eq!(free(&raw, "wire").await, 2);
+    for key in ["wire", "{wire}:timeout"] {
+        let left = left(raw.pttl(key).await);
+        assert!(left > DAY && left <= DAY + lease, "{key}: {left:?}");
+    }
+    two.release().await.unwrap();
+    assert_eq!(free(&raw, "wire").await, 4);
+    one.release().await.unwrap();
+    assert_eq!(log.wait_for(2, SOON).await, ["2", "1"]);
+    assert_eq!(raw.keys().await, ["redisson_lock_token:{wire}", "wire"]);
+    assert_eq!(free(&raw, "wire").await, 5);
+}
+
+/// Holds that outlive the keys' day keep both keys.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn renewal_keeps_both_keys() {
+    let (_server, client, raw) = world().await;
+    let lease = Duration::from_millis(1_500);
+    let semaphore = client.semaphore("day", some(5)).with(leased(Lease::Watchdog(lease)));
+    let permit = semaphore.acquire_many(some(2)).await.unwrap();
+    for key in ["day", "{day}:timeout"] {
+        raw.cmd(&["PEXPIRE", key, "1000"]).await;
+    }
+    let until = Instant::now() + 2 * lease;
+    while Instant::now() < until {
+        assert_eq!(used(&raw, "day").await.len(), 2);
+        assert_eq!(free(&raw, "day").await, 3);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(left(raw.pttl("day").await) <= lease, "not what this test is about");
+    permit.release().await.unwrap();
+}
+
+/// A semaphore that Redisson made keeps what it gave it: no expiry, and permits without a lease.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn redissons_permits_count() {
+    let (server, client, raw) = world().await;
+    // `trySetPermits(3)`, and one permit acquired without a lease.
+    raw.cmd(&["SET", "java", "2"]).await;
+    raw.cmd(&["ZADD", "{java}:timeout", FOREVER, "peer"]).await;
+    let three = client.semaphore("java", some(3));
+    let two = three.acquire_many(some(2)).await.unwrap();
+    assert_eq!(free(&raw, "java").await, 0);
+    assert!(!try_some(&three, 1).await);
+    for key in ["java", "{java}:timeout"] {
+        assert_eq!(raw.pttl(key).await, Ttl::Forever, "{key}");
+    }
+    // What waits for that one is not told a time; it hears of its release.
+    let brief = LockOptions::builder().wait(Duration::from_millis(50)).build().unwrap();
+    let outcome = three.clone().with(brief).acquire_many(some(3)).await;
+    let endless = matches!(outcome, Err(LockError::Timeout { holder_remaining: None, .. }));
+    assert!(endless, "{outcome:?}");
+    two.release().await.unwrap();
+    assert_eq!(free(&raw, "java").await, 2);
+    let waiter = tokio::spawn({
+        let three = three.clone();
+        async move { three.acquire_many(some(3)).await }
+    });
+    server.wait_for_subscribers("redisson_sc:{java}", 1).await;
+    let release = "redis.call('ZREM', KEYS[2], 'peer') redis.call('INCRBY', KEYS[1], 1)";
+    raw.cmd(&["EVAL", release, "2", "java", "{java}:timeout"]).await;
+    raw.cmd(&["PUBLISH", "redisson_sc:{java}", "1"]).await;
+    let all = timeout(Duration::from_secs(3), waiter).await.expect("deaf").unwrap().unwrap();
+    all.release().await.unwrap();
+}
+
+/// A permit without a lease that Redisson took of a semaphore of ours is not lost with the key.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_longer_lease_is_kept() {
+    let (_server, client, raw) = world().await;
+    let semaphore = client.semaphore("mixed", some(3));
+    semaphore.acquire().await.unwrap().release().await.unwrap();
+    raw.cmd(&["DECRBY", "mixed", "1"]).await;
+    raw.cmd(&["ZADD", "{mixed}:timeout", FOREVER, "peer"]).await;
+    let permit = semaphore.acquire().await.unwrap();
+    for key in ["mixed", "{mixed}:timeout"] {
+        assert!(left(raw.pttl(key).await) > 1000 * DAY, "{key}");
+    }
+    permit.release().await.unwrap();
+}
+
+/// Leases that ended are swept by whoever acquires next, who tells how many permits that made; a
+/// number below one is never told.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn only_positive_numbers_are_published() {
+    let (server, client, raw) = world().await;
+    let log = server.subscribe_log("redisson_sc:{told}").await;
+    client.semaphore("told", some(4)).acquire().await.unwrap().release().await.unwrap();
+    for (dead, limit) in [(1, 4), (4, 4), (3, 1)] {
+        for n in 0..dead {
+            raw.cmd(&["ZADD", "{told}:timeout", "1", &format!("dead:{n}")]).await;
+        }
+        let permit = client.semaphore("told", some(limit)).acquire().await.unwrap();
+        assert_eq!(used(&raw, "told").await.len(), 1, "not swept");
+        permit.release().await.unwrap();
+    }
+    let told = log.wait_for(6, SOON).await;
+    assert_eq!(told, ["1", "3", "1", "3", "1", "1"]);
+}
+
+/// S-22: a request that arrives twice takes what it asked for once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_may_arrive_twice() {
+    let server = RedisServer::start().await;
+    let proxy = Proxy::start(server.port()).await;
+    let client = LockClient::connect(&proxy.url()).await.unwrap();
+    let raw = server.client();
+    let semaphore = client.semaphore("twice", some(5));
+    semaphore.acquire().await.unwrap().release().await.unwrap();
+    proxy.duplicate_next_request_with("twice");
+    let permit = semaphore.acquire_many(some(2)).await.unwrap();
+    eventually(SOON, "sent twice", async || proxy.requests_duplicated() == 1).await;
+    assert_eq!((used(&raw, "twice").await.len(), free(&raw, "twice").await), (2, 3));
+    proxy.duplicate_next_request_with("twice");
+    // Whichever comes second finds nothing to give back.
+    let _ = permit.release().await;
+    eventually(SOON, "sent twice", async || proxy.requests_duplicated() == 2).await;
+    assert_eq!((used(&raw, "twice").await.len(), free(&raw, "twice").await), (0, 5));
+}
+
+/// S-19, S-21, S-22: lost replies cost time and no permits.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lost_replies_cost_no_permits() {
+    let server = RedisServer::start().await;
+    let proxy = Proxy::start(server.port()).await;
+    let client = LockClient::connect(&proxy.url()).await.unwrap();
+    let raw = server.client();
+    let semaphore = client.semaphore("reply", some(3));
+    semaphore.acquire().await.unwrap().release().await.unwrap();
+    proxy.drop_next_reply_to("reply");
+    let permit = timeout(SOON, semaphore.acquire_many(some(3))).await.expect("hangs").unwrap();
+    assert_eq!(used(&raw, "reply").await.len(), 3);
+    proxy.drop_next_reply_to("reply");
+    permit.release().await.unwrap();
+    assert_eq!(proxy.replies_dropped(), 2);
+    assert_eq!((used(&raw, "reply").await.len(), free(&raw, "reply").await), (0, 3));
+}
+
+/// S-19: permits are renewed and given back when memory is short, though none are granted.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_server_keeps_and_frees() {
+    let (_server, client, raw) = world().await;
+    let lease = Lease::Watchdog(Duration::from_millis(600));
+    let semaphore = client.semaphore("full", some(3)).with(leased(lease));
+    let permit = semaphore.acquire_many(some(2)).await.unwrap();
+    raw.cmd(&["CONFIG", "SET", "maxmemory", "1"]).await;
+    let refused = semaphore.try_acquire().await;
+    let Err(LockError::Store(error)) = refused else { panic!("{refused:?}") };
+    assert_eq!(error.kind(), StoreErrorKind::OutOfMemory);
+    assert_eq!((used(&raw, "full").await.len(), free(&raw, "full").await), (2, 1));
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    assert!(!permit.guard().is_lost(), "not renewed");
+    permit.release().await.unwrap();
+    assert_eq!((used(&raw, "full").await.len(), free(&raw, "full").await), (0, 3));
+}
+
+/// S-9: a server that refuses to write has not said that the permits are gone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refused_renewal_is_no_loss() {
+    let (server, client, raw) = world().await;
+    let lease = Lease::Watchdog(Duration::from_secs(3));
+    let permit = client.semaphore("ro", some(3)).with(leased(lease)).acquire().await.unwrap();
+    let mutex = client.mutex("ro-mutex").with(leased(lease)).lock().await.unwrap();
+    // More replicas than there are: every write is refused.
+    raw.cmd(&["CONFIG", "SET", "min-replicas-to-write", "1"]).await;
+    server.reset_stats().await;
+    eventually(SOON, "a renewal was tried", async || {
+        server.command_calls().await.get("evalsha").is_some_and(|calls| *calls > 1)
+    })
+    .await;
+    assert!(!permit.guard().is_lost() && !mutex.is_lost(), "refused is not lost");
+    raw.cmd(&["CONFIG", "SET", "min-replicas-to-write", "0"]).await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    permit.release().await.unwrap();
+    mutex.release().await.unwrap();
+}
+
+/// S-32: what is no such semaphore is named, and left alone; so is a semaphore by the other kinds.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn foreign_keys_are_left_alone() {
+    let (_server, client, raw) = world().await;
+    raw.cmd(&["SET", "text", "abc"]).await;
+    raw.cmd(&["RPUSH", "list", "abc"]).await;
+    let mutex = client.mutex("hash").lock().await.unwrap();
+    client.latch("latch").try_set_count(3).await.unwrap();
+    // A semaphore of Redisson, of two permits.
+    raw.cmd(&["SET", "other", "1"]).await;
+    raw.cmd(&["ZADD", "{other}:timeout", FOREVER, "peer"]).await;
+    for name in ["text", "list", "hash", "latch", "other"] {
+        let (semaphore, before) = (client.semaphore(name, some(3)), raw.cmd(&["DUMP", name]).await);
+        assert!(collides(semaphore.acquire().await), "{name}");
+        assert!(collides(semaphore.try_acquire().await), "{name}");
+        assert_eq!(raw.cmd(&["DUMP", name]).await, before, "{name} was touched");
+    }
+    mutex.release().await.unwrap();
+    let _permit = client.semaphore("ours", some(3)).acquire().await.unwrap();
+    let before = raw.cmd(&["DUMP", "ours"]).await;
+    assert!(collides(client.mutex("ours").lock().await));
+    assert!(collides(client.fair_mutex("ours").lock().await));
+    assert!(collides(client.rw_lock("ours").read().await));
+    assert!(collides(client.rw_lock("ours").write().await));
+    assert_eq!(raw.cmd(&["DUMP", "ours"]).await, before);
+}

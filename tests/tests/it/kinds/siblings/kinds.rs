@@ -1,0 +1,125 @@
+//! What excludes what inside one hold, by kind (S-6, S-27, S-28).
+
+use std::pin::pin;
+use std::time::Duration;
+
+use futures_util::poll;
+use lock_runtime::{LockClient, LockError, LockGuard, MultiLock, MultiMember};
+use tokio::time::timeout;
+
+use crate::kinds::siblings::soon;
+
+/// S-6, S-27: reads share, in a read and in a write; a write inside of a write waits for them, and they
+/// for it.
+#[tokio::test(start_paused = true)]
+async fn reads_share_and_writes_are_alone() {
+    let client = LockClient::in_memory();
+    let lock = client.rw_lock("rw");
+    let outer = lock.read().await.unwrap();
+    let (one, two) = outer.run(async { tokio::join!(lock.read(), lock.read()) }).await.unwrap();
+    drop((one.unwrap(), two.unwrap()));
+    outer.release().await.unwrap();
+
+    let outer = lock.write().await.unwrap();
+    let inside = async {
+        let (one, two) = tokio::join!(lock.read(), lock.read());
+        let (one, two) = (one.unwrap(), two.unwrap());
+        let mut write = pin!(lock.write());
+        assert!(poll!(&mut write).is_pending(), "a write beside two reads");
+        assert!(lock.try_write().await.unwrap().is_none());
+        one.release().await.unwrap();
+        assert!(poll!(&mut write).is_pending(), "a write beside a read");
+        // First in, first out: who comes now waits for the write.
+        assert!(lock.try_read().await.unwrap().is_none(), "it overtook the write");
+        two.release().await.unwrap();
+        let write = write.await.unwrap();
+        let mut read = pin!(lock.read());
+        assert!(poll!(&mut read).is_pending(), "a read beside a write");
+        write.release().await.unwrap();
+        read.await.unwrap().release().await.unwrap();
+    };
+    soon(outer.run(inside)).await.unwrap();
+    outer.release().await.unwrap();
+}
+
+/// S-27: a read inside of a write covers a write inside of it only where it is the one read.
+#[tokio::test(start_paused = true)]
+async fn a_write_inside_of_one_of_two_reads_is_refused() {
+    let client = LockClient::in_memory();
+    let lock = client.rw_lock("rw");
+    let outer = lock.write().await.unwrap();
+    let inside = async {
+        let (one, two) = (lock.read().await.unwrap(), lock.read().await.unwrap());
+        let refused = timeout(Duration::from_millis(10), one.run(lock.write())).await;
+        let refused = refused.expect("it waits, as the other might for it").unwrap();
+        assert!(matches!(refused, Err(LockError::WouldDeadlock { .. })), "{refused:?}");
+        two.release().await.unwrap();
+        let write = one.run(lock.write()).await.unwrap().unwrap();
+        assert!(lock.try_read().await.unwrap().is_none(), "a read beside a write");
+        write.release().await.unwrap();
+        drop(lock.try_read().await.unwrap().expect("reads share"));
+    };
+    soon(outer.run(inside)).await.unwrap();
+}
+
+/// S-28: of several locks held at once, only the same ones exclude each other.
+#[tokio::test(start_paused = true)]
+async fn locks_of_a_multi_lock_exclude_each_other_one_by_one() {
+    let client = LockClient::in_memory();
+    let other = LockClient::in_memory();
+    let together = client.multi_lock(["a", "b", "c"]);
+    let members = ["a", "b", "c"].map(|name| client.mutex(name).into());
+    let beside: MultiMember = other.mutex("d").into();
+    let of_two = MultiLock::of(members.into_iter().chain([beside]));
+    for outer in [together, of_two] {
+        let outer = soon(outer.lock()).await.unwrap();
+        let inside = async {
+            let a = client.mutex("a").lock().await.unwrap();
+            let b = client.multi_lock(["b"]).try_lock().await.unwrap().expect("another lock");
+            assert!(client.mutex("a").try_lock().await.unwrap().is_none(), "two have a");
+            let mut both = pin!(client.multi_lock(["a", "b"]).lock());
+            assert!(poll!(&mut both).is_pending(), "two have a and b");
+            b.release().await.unwrap();
+            assert!(poll!(&mut both).is_pending(), "two have a");
+            drop(client.mutex("c").try_lock().await.unwrap().expect("another lock"));
+            a.release().await.unwrap();
+            let both = both.await.unwrap();
+            // Nested in it: neither waits.
+            drop(both.run(client.mutex("b").try_lock()).await.unwrap().unwrap().unwrap());
+            // More than one of them has, of which none else has the rest.
+            let more = client.multi_lock(["a", "c"]);
+            drop(both.run(more.try_lock()).await.unwrap().unwrap().unwrap());
+            both.release().await.unwrap();
+        };
+        soon(outer.run(inside)).await.unwrap();
+        outer.release().await.unwrap();
+    }
+}
+
+/// A hold that a lock over other kinds has: reads share there, too.
+#[tokio::test(start_paused = true)]
+async fn members_that_read_share() {
+    let client = LockClient::in_memory();
+    let lock = client.rw_lock("rw");
+    let outer = MultiLock::of([MultiMember::read(&lock), client.mutex("m").into()]);
+    let outer = outer.lock().await.unwrap();
+    let inside = async {
+        let one = lock.read().await.unwrap();
+        drop(lock.try_read().await.unwrap().expect("reads share"));
+        let mutex = client.mutex("m").lock().await.unwrap();
+        assert!(client.mutex("m").try_lock().await.unwrap().is_none(), "two have m");
+        drop((one, mutex));
+    };
+    soon(outer.run(inside)).await.unwrap();
+}
+
+/// S-6: permits are counted instead; each call has its own.
+#[tokio::test(start_paused = true)]
+async fn permits_are_counted() {
+    let client = LockClient::in_memory();
+    let permits = client.semaphore("p", 3.try_into().unwrap());
+    let outer: LockGuard = permits.acquire().await.unwrap().into();
+    let both = async { tokio::join!(permits.acquire(), permits.acquire()) };
+    let (one, two) = soon(outer.run(both)).await.unwrap();
+    assert!(one.is_ok() && two.is_ok());
+}

@@ -1,0 +1,270 @@
+//! Calls side by side inside one hold (S-6): they exclude each other as they would outside, in order;
+//! reads share, and what is nested in one of them does not wait.
+
+mod kinds;
+mod turns;
+
+use std::convert::Infallible;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::join_all;
+use futures_util::poll;
+use http::{Request, Response};
+use http_body_util::Full;
+use lock_runtime::policy::LockConfig;
+use lock_runtime::{DeclaredKind, LockClient, LockError, LockKey, distributed_lock, scope};
+use lock_tower::LockLayer;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep, timeout};
+use tower::{Layer, ServiceExt, service_fn};
+
+/// More than anything here takes, on a paused clock.
+const SOON: Duration = Duration::from_secs(20);
+
+/// Reads, waits and writes: two at once lose an update.
+#[derive(Default, Clone)]
+struct Sum(Arc<AtomicU32>);
+
+impl Sum {
+    async fn add(&self) {
+        let before = self.get();
+        sleep(Duration::from_millis(5)).await;
+        self.0.store(before + 1, Ordering::SeqCst);
+    }
+
+    fn get(&self) -> u32 {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+#[distributed_lock(key = "sum", client = client)]
+async fn add(client: &LockClient, sum: &Sum) -> Result<(), LockError> {
+    sum.add().await;
+    // Nested in this call: it does not wait.
+    nothing(client).await
+}
+
+#[distributed_lock(key = "sum", client = client)]
+async fn nothing(client: &LockClient) -> Result<(), LockError> {
+    let _ = client;
+    Ok(())
+}
+
+#[distributed_lock(key = "sum", client = client)]
+async fn add_twice(client: &LockClient, sum: &Sum) -> Result<(), LockError> {
+    let (one, two) = tokio::join!(add(client, sum), add(client, sum));
+    one.and(two)
+}
+
+async fn soon<T>(inside: impl Future<Output = T>) -> T {
+    timeout(SOON, inside).await.expect("they wait for ever")
+}
+
+/// Lets everything that has been woken run.
+async fn settle() {
+    sleep(Duration::from_millis(1)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn annotated_functions_under_a_common_guard() {
+    let (client, sum) = (LockClient::in_memory(), Sum::default());
+    let guard = client.mutex("sum").lock().await.unwrap();
+    let both = async { tokio::join!(add(&client, &sum), add(&client, &sum)) };
+    let (one, two) = soon(guard.run(both)).await.unwrap();
+    one.and(two).unwrap();
+    assert_eq!(sum.get(), 2, "an update was lost");
+}
+
+#[tokio::test(start_paused = true)]
+async fn annotated_functions_called_by_an_annotated_function() {
+    let (client, sum) = (LockClient::in_memory(), Sum::default());
+    let calls = (0..4).map(|_| add_twice(&client, &sum));
+    let all = async { join_all(calls).await.into_iter().collect::<Result<(), _>>() };
+    soon(all).await.unwrap();
+    assert_eq!(sum.get(), 8, "an update was lost");
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_and_handlers_under_a_layer() {
+    let (client, sum) = (LockClient::in_memory(), Sum::default());
+    let handler = service_fn({
+        let (client, sum) = (client.clone(), sum.clone());
+        move |_: Request<Full<Bytes>>| {
+            let (client, sum) = (client.clone(), sum.clone());
+            async move {
+                let (one, two) = tokio::join!(add(&client, &sum), add(&client, &sum));
+                one.and(two).unwrap();
+                Ok::<_, Infallible>(Response::new(Full::<Bytes>::default()))
+            }
+        }
+    });
+    let layer = LockLayer::http().key("sum").client(client.clone()).build().unwrap();
+    let request = || Request::post("/").body(Full::default()).unwrap();
+    let service = layer.layer(handler);
+    soon(service.clone().oneshot(request())).await.unwrap();
+    assert_eq!(sum.get(), 2, "an update was lost under the HTTP layer");
+
+    // Handlers of both layers, side by side in one hold.
+    let generic = LockLayer::new(client.clone(), |_: &()| Ok(Some(LockKey::new("sum")?)));
+    let generic = generic.layer(service_fn({
+        let sum = sum.clone();
+        move |()| {
+            let sum = sum.clone();
+            async move {
+                sum.add().await;
+                Ok::<_, Infallible>(())
+            }
+        }
+    }));
+    let guard = client.mutex("sum").lock().await.unwrap();
+    let both = async { tokio::join!(service.oneshot(request()), generic.oneshot(())) };
+    let (one, two) = soon(guard.run(both)).await.unwrap();
+    assert!(one.is_ok() && two.is_ok());
+    assert_eq!(sum.get(), 5, "an update was lost beside another handler");
+}
+
+/// S-6: spawned tasks inherit the place of whoever spawned them.
+#[tokio::test(start_paused = true)]
+async fn inherited_tasks_exclude_each_other() {
+    let (client, sum) = (LockClient::in_memory(), Sum::default());
+    let guard = client.mutex("sum").lock().await.unwrap();
+    let inside = async {
+        let tasks = (0..3).map(|_| {
+            let (client, sum) = (client.clone(), sum.clone());
+            tokio::spawn(scope::inherit(async move { add(&client, &sum).await }))
+        });
+        for task in join_all(tasks).await {
+            task.unwrap().unwrap();
+        }
+    };
+    soon(guard.run(inside)).await.unwrap();
+    assert_eq!(sum.get(), 3, "an update was lost");
+}
+
+/// A re-entry is over when everything inside of it is, also what has outlived its guard.
+#[tokio::test(start_paused = true)]
+async fn what_outlives_a_re_entry_keeps_its_siblings_out() {
+    let client = LockClient::in_memory();
+    let lock = client.mutex("m");
+    let outer = lock.lock().await.unwrap();
+    let inside = async {
+        let one = lock.lock().await.unwrap();
+        let nested = one.run(async {
+            let lock = lock.clone();
+            tokio::spawn(scope::inherit(async move { lock.lock().await })).await.unwrap().unwrap()
+        });
+        let nested = nested.await.unwrap();
+        one.release().await.unwrap();
+        let mut two = pin!(lock.lock());
+        assert!(poll!(&mut two).is_pending(), "what is nested is still inside");
+        nested.release().await.unwrap();
+        two.await.unwrap().release().await.unwrap();
+    };
+    soon(outer.run(inside)).await.unwrap();
+}
+
+/// A re-entry may run where the one that it was taken in does not: that is around it all the same.
+#[tokio::test(start_paused = true)]
+async fn a_re_entry_waits_for_nothing_that_it_was_taken_in() {
+    let client = LockClient::in_memory();
+    let lock = client.mutex("m");
+    let outer = lock.lock().await.unwrap();
+    let inside = async {
+        let one = lock.lock().await.unwrap();
+        let two = one.run(lock.lock()).await.unwrap().unwrap();
+        let three = two.run(lock.lock()).await.unwrap().unwrap();
+        three.release().await.unwrap();
+        // Also one whose own place is gone.
+        let three = two.run(lock.lock()).await.unwrap().unwrap();
+        two.release().await.unwrap();
+        three.run(lock.lock()).await.unwrap().unwrap().release().await.unwrap();
+        assert!(lock.try_lock().await.unwrap().is_none(), "two are inside");
+    };
+    soon(outer.run(inside)).await.unwrap();
+}
+
+/// A task whose re-entry is gone is beside those that come now.
+#[tokio::test(start_paused = true)]
+async fn a_task_that_outlives_its_re_entry_is_beside_the_others() {
+    let client = LockClient::in_memory();
+    let lock = client.mutex("m");
+    let outer = lock.lock().await.unwrap();
+    let inside = async {
+        let one = lock.lock().await.unwrap();
+        let (go, told) = oneshot::channel::<()>();
+        let mut late = None;
+        one.run(async {
+            let lock = lock.clone();
+            late = Some(tokio::spawn(scope::inherit(async move {
+                told.await.unwrap();
+                lock.lock().await.unwrap().release().await
+            })));
+        })
+        .await
+        .unwrap();
+        let late = late.unwrap();
+        one.release().await.unwrap();
+        let two = lock.lock().await.unwrap();
+        go.send(()).unwrap();
+        settle().await;
+        assert!(!late.is_finished(), "it went in beside its sibling");
+        two.release().await.unwrap();
+        late.await.unwrap().unwrap();
+    };
+    soon(outer.run(inside)).await.unwrap();
+}
+
+/// The guards that a waiting task lined up behind are all gone: it takes the lock like anybody else.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_outlives_the_hold() {
+    let client = LockClient::in_memory();
+    let lock = client.mutex("m");
+    let outer = lock.lock().await.unwrap();
+    let inside = async {
+        let one = lock.lock().await.unwrap();
+        let lock = lock.clone();
+        let waiter = tokio::spawn(scope::inherit(async move { lock.lock().await }));
+        settle().await;
+        (one, waiter)
+    };
+    let (one, waiter) = outer.run(inside).await.unwrap();
+    let token = outer.token();
+    outer.release().await.unwrap();
+    assert!(!waiter.is_finished(), "two are inside");
+    one.release().await.unwrap();
+    let guard = soon(waiter).await.unwrap().unwrap();
+    assert!(guard.token() >= token);
+    assert!(lock.try_lock().await.unwrap().is_none());
+    guard.release().await.unwrap();
+    drop(lock.try_lock().await.unwrap().expect("it is free"));
+}
+
+#[distributed_lock(key = "trial", policy = "trial", client = client)]
+async fn not_enforced(client: &LockClient) -> Result<(), LockError> {
+    let _ = client;
+    Ok(())
+}
+
+/// A call that is not enforced waits for no sibling.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_not_enforced_is_not_held_up() {
+    let text = "[lock.policies]\ntrial = { enforce = 0 }";
+    let config = LockConfig::from_deserializer(toml::Deserializer::parse(text).unwrap()).unwrap();
+    let client = LockClient::builder().config(config).in_memory().unwrap();
+    let lock = client.any_lock(DeclaredKind::Mutex, ["trial"]);
+    let outer = lock.lock().await.unwrap();
+    let inside = async {
+        let first = lock.lock().await.unwrap();
+        let start = Instant::now();
+        assert!(lock.look().await.unwrap_err().is_busy());
+        not_enforced(&client).await.unwrap();
+        assert_eq!(start.elapsed(), Duration::ZERO);
+        first.release().await.unwrap();
+        lock.look().await.unwrap().release().await.unwrap();
+    };
+    soon(outer.run(inside)).await.unwrap();
+}

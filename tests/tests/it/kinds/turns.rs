@@ -1,0 +1,172 @@
+//! How processes share a key that all of them want all the time (S-14).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lock_runtime::store::{AcquireReply, AcquireRequest, OwnerId, ReleaseRequest, Target};
+use lock_runtime::{LockClient, LockKey, LockOptions, MemoryStore, Quorum, Store};
+use lock_tests::RedisServer;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::support::rivals::{Rivalry, Turns, compete};
+
+const HOLD: Duration = Duration::from_millis(2);
+
+fn rivalry(kind: &'static str, options: LockOptions) -> Rivalry {
+    Rivalry { kind, name: "turns", options, hold: HOLD, time: Duration::from_secs(3) }
+}
+
+async fn pair(server: &RedisServer) -> [LockClient; 2] {
+    let url = server.url();
+    [LockClient::connect(&url).await.unwrap(), LockClient::connect(&url).await.unwrap()]
+}
+
+async fn one_task_each(clients: &[LockClient], rivalry: Rivalry) -> Turns {
+    let clients: Vec<_> = clients.iter().map(|client| (client.clone(), 1)).collect();
+    let turns = compete(&clients, rivalry).await;
+    println!(
+        "{}: {}% of {} handed over, longest wait {:?}",
+        rivalry.kind,
+        turns.handed_over(),
+        turns.order.len(),
+        turns.longest_wait
+    );
+    turns
+}
+
+/// A process that takes a millisecond from hearing of a release to asking, as Redisson does. Answers
+/// how many turns it had.
+async fn slow_process(store: MemoryStore, target: Arc<Target>, until: Instant) -> usize {
+    let mut notices = store.subscribe(&target, HOLD).await.unwrap();
+    let owner = OwnerId::new("slow", 1, 1);
+    let mut turns = 0;
+    while Instant::now() < until {
+        sleep(Duration::from_millis(1)).await;
+        notices.forget_past();
+        let request = AcquireRequest {
+            target: Arc::clone(&target),
+            owner: owner.clone(),
+            lease: Duration::from_secs(30),
+            tokens: 1,
+            place: None,
+            joins: false,
+            timeout: Duration::from_secs(1),
+        };
+        if let AcquireReply::Held(_) = store.acquire(request).await.unwrap() {
+            let _ = timeout(Duration::from_secs(1), notices.notified()).await;
+            continue;
+        }
+        sleep(HOLD).await;
+        let (target, owner) = (Arc::clone(&target), owner.clone());
+        let (keep, timeout) = (Duration::ZERO, Duration::from_secs(1));
+        store.release(ReleaseRequest { target, owner, keep, timeout }).await.unwrap();
+        turns += 1;
+    }
+    turns
+}
+
+/// S-14: beside processes that are quicker, with one task or several each, it has its share.
+#[tokio::test(start_paused = true)]
+async fn a_slow_process_has_its_turns() {
+    for kind in ["mutex", "write", "multi"] {
+        for (processes, tasks) in [(1, 1), (2, 1), (3, 1), (2, 4), (8, 1)] {
+            let store = MemoryStore::new();
+            let key = |name: &str| LockKey::new(name).unwrap();
+            let target = match kind {
+                "mutex" => Target::mutex(key("turns")),
+                "write" => Target::write(key("turns")),
+                _ => Target::several(["{turns}a", "{turns}b"].map(key)).unwrap(),
+            };
+            let quick: Vec<_> = (0..processes)
+                .map(|_| (LockClient::builder().store(store.peer()).unwrap(), tasks))
+                .collect();
+            let rivalry = rivalry(kind, LockOptions::default());
+            let slow = slow_process(store, target, Instant::now() + rivalry.time);
+            let (quick, slow) = tokio::join!(compete(&quick, rivalry), slow);
+            let counts: Vec<_> = (0..processes).map(|client| quick.count(client)).collect();
+            let all = slow + quick.order.len();
+            println!("{kind}: slow {slow}, quick {counts:?} with {tasks} tasks each");
+            assert!(
+                counts.iter().chain([&slow]).all(|turns| turns * 4 * (processes + 1) >= all),
+                "{kind}: slow {slow}, quick {counts:?} with {tasks} tasks each"
+            );
+        }
+    }
+}
+
+/// S-14, S-31: a release of a lock with replicas is heard of on another connection than its answer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn locks_with_replicas_go_round_as_well() {
+    let master = RedisServer::start().await;
+    let _replica = RedisServer::builder().replica_of(master.port()).start().await;
+    master.wait_for_replicas(1).await;
+    let clients = pair(&master).await;
+    let replicated = LockOptions::builder().replicas(1, Duration::from_secs(1)).build().unwrap();
+    for kind in ["mutex", "write", "multi"] {
+        let plain = one_task_each(&clients, rivalry(kind, LockOptions::default())).await;
+        let acknowledged = one_task_each(&clients, rivalry(kind, replicated)).await;
+        assert!(acknowledged.handed_over() * 4 >= plain.handed_over() * 3, "{kind}");
+    }
+    let [many, one] = clients;
+    for tasks in [1, 4] {
+        let clients = [(many.clone(), tasks), (one.clone(), 1)];
+        let hold = Duration::from_millis(10);
+        let turns = compete(&clients, Rivalry { hold, ..rivalry("permit", replicated) }).await;
+        let counts = [0, 1].map(|client| turns.count(client));
+        println!("permit: {counts:?} with {tasks} tasks, longest wait {:?}", turns.longest_wait);
+        assert!(counts.iter().all(|count| count * 8 >= turns.order.len()), "{counts:?}");
+    }
+}
+
+/// S-14, S-29: so do those of a quorum, whose notices come from several servers.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn quorum_locks_go_round_as_well() {
+    let mut servers = Vec::new();
+    for _ in 0..3 {
+        servers.push(RedisServer::start().await);
+    }
+    let mut order = Vec::new();
+    let order_of = std::sync::Mutex::new(&mut order);
+    let until = Instant::now() + Duration::from_secs(3);
+    let one = async |number: usize| {
+        let quorum = Quorum::builder()
+            .without_restart_guard()
+            .connect(servers.iter().map(RedisServer::url))
+            .await
+            .unwrap();
+        while Instant::now() < until {
+            let guard = quorum.lock("turns").lock().await.unwrap();
+            order_of.lock().unwrap().push(number);
+            sleep(HOLD).await;
+            guard.release().await.unwrap();
+        }
+    };
+    tokio::join!(one(0), one(1));
+    let turns = Turns { order, ..Turns::default() };
+    println!("quorum: {}% of {}", turns.handed_over(), turns.order.len());
+    assert!(turns.handed_over() >= 50);
+}
+
+/// S-14: who listens and does not wait costs a head start for each turn, and no more.
+#[tokio::test(start_paused = true)]
+async fn listeners_that_do_not_wait_cost_a_head_start() {
+    for kind in ["mutex", "write"] {
+        for processes in [1, 2] {
+            let store = MemoryStore::new();
+            let key = LockKey::new("turns").unwrap();
+            let target = if kind == "mutex" { Target::mutex(key) } else { Target::write(key) };
+            let mut listening = Vec::new();
+            for _ in 0..8 {
+                listening.push(store.subscribe(&target, HOLD).await.unwrap());
+            }
+            let clients: Vec<_> = (0..processes)
+                .map(|_| (LockClient::builder().store(store.peer()).unwrap(), 1))
+                .collect();
+            let rivalry = Rivalry { hold: Duration::ZERO, ..rivalry(kind, LockOptions::default()) };
+            let turns = compete(&clients, rivalry).await;
+            let each = rivalry.time / u32::try_from(turns.order.len()).unwrap();
+            println!("{kind}: {processes} processes beside listeners: {each:?} for each turn");
+            assert!(each <= Duration::from_millis(5), "{each:?}");
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! Every failure that is logged names the lock, where it was asked for, and its policy.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::routing::post;
+use futures_util::future::BoxFuture;
+use http::Request;
+use lock_runtime::{Lease, LockClient, LockError, LockGuard, LockOptions, distributed_lock};
+use lock_tests::{RedisServer, eventually};
+use lock_tower::LockLayer;
+use tower::ServiceExt;
+
+use crate::observe::outcomes::memory;
+use crate::observe::scenario::{Pair, SOON, builder, leased};
+use crate::support::log::Log;
+
+const HERE: &str = "tests/tests/it/observe/failures.rs:";
+
+/// Every line that says `what` names this lock, its policy and a site of this file; there is one.
+fn assert_named(log: &Log, what: &str, name: &str, policy: &str) {
+    let lines = log.lines_with(what);
+    assert!(!lines.is_empty(), "{what:?} is not logged:\n{}", log.text());
+    for line in &lines {
+        // What stands before is the span's.
+        let line = line.split_once(what).unwrap().1;
+        assert!(line.contains(&format!("lock.name={name:?} ")), "no name {name}: {line}");
+        assert!(line.contains(&format!("lock.policy={policy:?} ")), "no policy {policy}: {line}");
+        let site = line.split_once("lock.site=").map(|(_, site)| site);
+        assert!(site.is_some_and(|site| site.contains(HERE)), "no site of this file: {line}");
+    }
+}
+
+fn warnings(log: &Log) -> Vec<String> {
+    let text = log.text();
+    let is_warning = |line: &&str| line.contains(" WARN ") || line.contains(" ERROR ");
+    text.lines().filter(is_warning).map(str::to_owned).collect()
+}
+
+/// However the hold was taken: by a call, a try, a permit, a re-entry, a hand-off.
+#[tokio::test(start_paused = true)]
+async fn losses() {
+    let client = builder().in_memory().unwrap();
+    let brief = leased(Lease::Fixed(Duration::from_millis(300)));
+    let one = NonZeroU32::MIN;
+    let (mutex, fair) = (client.mutex("a").with(brief), client.fair_mutex("fair").with(brief));
+    let (sides, permits) = (client.rw_lock("sides").with(brief), client.semaphore("permits", one));
+    let permits = permits.with(brief);
+    let multi = client.multi_lock(["one", "two"]).with(brief);
+    let holds: [BoxFuture<'_, _>; 9] = [
+        Box::pin(async { mutex.lock().await }),
+        Box::pin(async { Ok(mutex.try_lock().await?.unwrap()) }),
+        Box::pin(async { fair.lock().await }),
+        Box::pin(async { sides.read().await }),
+        Box::pin(async { Ok(sides.try_write().await?.unwrap()) }),
+        Box::pin(async { Ok(permits.acquire().await?.into()) }),
+        Box::pin(async { Ok(permits.try_acquire().await?.unwrap().into()) }),
+        Box::pin(async { multi.lock().await }),
+        Box::pin(async { Ok(multi.try_lock().await?.unwrap()) }),
+    ];
+    for hold in holds {
+        let log = Log::start();
+        let guard: LockGuard = Result::<_, LockError>::unwrap(hold.await);
+        assert!(guard.lost().await.is_lost());
+        assert_named(&log, "lock lost", guard.key().as_str(), "none");
+        drop(guard);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    let log = Log::start();
+    let guard = client.policy_lock("checkout", ["c"]).with(brief).lock().await.unwrap();
+    assert!(guard.lost().await.is_lost());
+    assert_named(&log, "lock lost", "c", "checkout");
+}
+
+/// Renewals and releases of a server that does not answer.
+#[tokio::test]
+async fn renewals_and_releases() {
+    let log = Log::start();
+    let server = RedisServer::start().await;
+    let client = builder().connect(&server.url()).await.unwrap();
+    let short = leased(Lease::Watchdog(Duration::from_millis(900)));
+    let kept = client.policy_lock("checkout", ["kept"]).with(short).lock().await.unwrap();
+    let dropped = client.policy_lock("checkout", ["dropped"]).with(short).lock().await.unwrap();
+    server.kill();
+    drop(dropped);
+    assert!(kept.lost().await.is_lost());
+    let given_up = async || !log.lines_with("release given up").is_empty();
+    eventually(SOON, "the release is given up", given_up).await;
+    assert_named(&log, "renewal failed", "kept", "checkout");
+    assert_named(&log, "lock lost", "kept", "checkout");
+    assert_named(&log, "release failed, trying again", "dropped", "checkout");
+    assert_named(&log, "release given up", "dropped", "checkout");
+}
+
+/// A server that hangs: the renewal is overdue before it fails.
+#[tokio::test]
+async fn overdue_renewals() {
+    let log = Log::start();
+    let server = RedisServer::start().await;
+    let client = builder().connect(&server.url()).await.unwrap();
+    let short = leased(Lease::Watchdog(Duration::from_millis(900)));
+    let kept = client.mutex("kept").with(short).lock().await.unwrap();
+    server.pause();
+    assert!(kept.lost().await.is_lost());
+    server.resume();
+    assert_named(&log, "renewal has no answer yet", "kept", "none");
+}
+
+#[distributed_lock(key = "nightly:{day}", on_busy = skip, client = client)]
+async fn nightly(client: &LockClient, day: u32) -> Option<u32> {
+    let _ = client;
+    Some(day)
+}
+
+#[distributed_lock(key = "hourly:{hour}", on_busy = skip, policy = "checkout", wait = "50ms", client = client)]
+async fn hourly(client: &LockClient, hour: u32) {
+    let _ = (client, hour);
+}
+
+/// A job whose return type has no room for an error: beside a dead Redis the log says at ERROR which
+/// job did not run, and why; a job that another process runs is no failure.
+#[tokio::test]
+async fn a_job_beside_a_dead_redis_is_told_from_a_skipped_one() {
+    let log = Log::start();
+    let server = RedisServer::start().await;
+    let connect = async || builder().connect(&server.url()).await.unwrap();
+    let (client, other) = (connect().await, connect().await);
+    let long = leased(Lease::Fixed(SOON));
+    let held = other.mutex("nightly:7").with(long).lock().await.unwrap();
+    let held_too = other.mutex("hourly:3").with(long).lock().await.unwrap();
+    assert_eq!(nightly(&client, 7).await, None);
+    hourly(&client, 3).await;
+    assert_eq!(warnings(&log), Vec::<String>::new(), "a skipped job is no failure");
+    let skipped = "skipped: another holder has the lock";
+    let lines = log.lines_with(skipped);
+    assert!(lines.iter().any(|line| line.contains("lock.name=\"nightly:7\"")), "{lines:?}");
+    assert!(lines.iter().any(|line| line.contains("lock.policy=\"checkout\"")), "{lines:?}");
+
+    server.kill();
+    assert_eq!(nightly(&client, 8).await, None);
+    hourly(&client, 4).await;
+    assert_eq!(log.lines_with(skipped), lines, "a failure is no skip");
+    let failed = log.lines_with(" ERROR ");
+    assert_eq!(failed.len(), 2, "{failed:?}");
+    for (line, (name, policy, site)) in failed
+        .iter()
+        .zip([("nightly:8", "none", "::nightly ("), ("hourly:4", "checkout", "::hourly (")])
+    {
+        assert!(line.contains(&format!("lock.name={name:?} ")), "{line}");
+        assert!(line.contains(&format!("lock.policy={policy:?} ")), "{line}");
+        let site = format!("failures{site}{HERE}");
+        assert!(line.contains(&site), "no {site}: {line}");
+        assert!(line.contains("error="), "{line}");
+    }
+    drop((held, held_too));
+}
+
+#[distributed_lock(key = "job", lease = "150ms", on_lost = finish, policy = "checkout", client = client)]
+async fn outlives(client: &LockClient) -> Result<(), LockError> {
+    let _ = client;
+    Ok(())
+}
+
+#[distributed_lock(key = "job", policy = "checkout", client = client)]
+async fn is_freed(client: &LockClient) -> Result<(), LockError> {
+    assert!(client.force_release("job").await.unwrap());
+    Ok(())
+}
+
+/// A body whose hold is found gone by its release.
+#[tokio::test]
+async fn releases_of_annotated_functions() {
+    let log = Log::start();
+    let Pair { client, .. } = memory().await;
+    outlives(&client).await.unwrap();
+    is_freed(&client).await.unwrap();
+    assert_named(&log, "its release failed", "job", "checkout");
+}
+
+/// A layer's refusals and losses; its site is where it was made.
+#[tokio::test]
+async fn refusals_of_a_layer() {
+    let log = Log::start();
+    let server = RedisServer::start().await;
+    let client = builder().connect(&server.url()).await.unwrap();
+    let layer = LockLayer::http().client(client).policy("checkout").key("order:{header.x-order}");
+    let app = Router::new().route("/", post(async || ())).route_layer(layer.build().unwrap());
+    server.kill();
+    let request = Request::post("/").header("x-order", "7").body(Body::empty()).unwrap();
+    let answer = app.oneshot(request).await.unwrap();
+    assert_eq!(answer.status(), 503);
+    assert_named(&log, "request turned away", "order:7", "checkout");
+}
+
+/// What other fields say beside them stays: why, and which lock it is in which policy.
+#[tokio::test]
+async fn a_grant_that_comes_too_late() {
+    let options = LockOptions::builder().lease(Lease::Fixed(Duration::from_millis(200)));
+    let options = options.wait(Duration::from_secs(2)).build().unwrap();
+    let log = Log::start();
+    let server = RedisServer::start().await;
+    let proxy = lock_tests::Proxy::start(server.port()).await;
+    let client = builder().connect(&proxy.url()).await.unwrap();
+    proxy.delay_replies(Duration::from_millis(250));
+    client.mutex("late").with(options).lock().await.unwrap_err();
+    assert_named(&log, "granted too late", "late", "none");
+}

@@ -1,0 +1,165 @@
+//! Gauges go back to zero whatever ends what they count.
+
+use std::time::Duration;
+
+use lock_runtime::{Lease, LockClient, LockError};
+use lock_tests::{Proxy, RedisServer, eventually};
+
+use crate::observe::recorder::Kept;
+use crate::observe::scenario::{SOON, builder, leased};
+
+async fn idle(seen: &Kept) {
+    eventually(SOON, "all gauges are zero", async || seen.is_idle()).await;
+    seen.assert_idle();
+}
+
+/// One gauge, whatever the policy and the kind.
+fn shows(seen: &Kept, name: &str, number: u32) {
+    assert!(seen.is(name, &[], number), "{name} is not {number}: {}", seen.text());
+}
+
+/// Dropped guards, dropped and aborted waiters, a body that panics.
+#[tokio::test]
+async fn drops_and_cancellations() {
+    let seen = Kept::default();
+    let _here = metrics::set_default_local_recorder(&seen);
+    let client = builder().in_memory().unwrap();
+    let guard = client.mutex("a").lock().await.unwrap();
+    let nested = guard.run(client.mutex("a").lock()).await.unwrap().unwrap();
+    let readers = client.rw_lock("b").read().await.unwrap();
+    let more = client.rw_lock("b").read().await.unwrap();
+    shows(&seen, "lock_held", 2);
+    shows(&seen, "lock_waiting", 0);
+
+    let tasks: Vec<_> = (0..5)
+        .map(|_| {
+            let mutex = client.mutex("a");
+            tokio::spawn(async move { mutex.lock().await.map(drop) })
+        })
+        .collect();
+    eventually(SOON, "all wait", async || seen.is("lock_waiting", &[], 5)).await;
+    tasks[1].abort();
+    tasks[4].abort();
+    eventually(SOON, "two are gone", async || seen.is("lock_waiting", &[], 3)).await;
+    drop((guard, readers));
+    shows(&seen, "lock_held", 2);
+    drop((nested, more));
+    idle(&seen).await;
+    assert!(seen.is("lock_acquire_total", &[("outcome", "cancelled")], 2));
+
+    let mutex = client.mutex("a");
+    let panics = tokio::spawn(async move {
+        let guard = mutex.lock().await.unwrap();
+        guard.run(async { panic!("a body that panics") }).await
+    });
+    assert!(panics.await.unwrap_err().is_panic());
+    idle(&seen).await;
+}
+
+/// A lost hold is none any more, although its guard is kept.
+#[tokio::test]
+async fn losses() {
+    let seen = Kept::default();
+    let _here = metrics::set_default_local_recorder(&seen);
+    let client = builder().in_memory().unwrap();
+    let brief = leased(Lease::Fixed(Duration::from_millis(120)));
+    let guard = client.mutex("a").with(brief).lock().await.unwrap();
+    shows(&seen, "lock_held", 1);
+    idle(&seen).await;
+    assert!(guard.is_lost());
+    drop(guard);
+    client.shutdown(SOON).await;
+    seen.assert_idle();
+    assert!(seen.is("lock_release_total", &[], 1));
+}
+
+/// S-14: a hold that is handed on is one hold, of the policy of who has it.
+#[tokio::test]
+async fn hand_offs_change_the_policy() {
+    let seen = Kept::default();
+    let _here = metrics::set_default_local_recorder(&seen);
+    let client = builder().in_memory().unwrap();
+    let held = client.mutex("a").lock().await.unwrap();
+    let (first, second) = (client.mutex("a"), client.policy_lock("checkout", ["a"]));
+    let first = tokio::spawn(async move { first.lock().await });
+    eventually(SOON, "one waits", async || seen.is("lock_waiting", &[], 1)).await;
+    let second = tokio::spawn(async move { second.lock().await });
+    eventually(SOON, "two wait", async || seen.is("lock_waiting", &[], 2)).await;
+    held.release().await.unwrap();
+    first.await.unwrap().unwrap().release().await.unwrap();
+    let second = second.await.unwrap().unwrap();
+    assert!(seen.is("lock_handoff_total", &[("policy", "checkout")], 1), "{}", seen.text());
+    assert!(seen.is("lock_held", &[("policy", "checkout")], 1));
+    shows(&seen, "lock_held", 1);
+    second.release().await.unwrap();
+    seen.assert_idle();
+}
+
+/// S-19: a release that took effect is no loss, although its answer was lost, or nobody waited for it.
+#[tokio::test]
+async fn releases_without_an_answer_are_no_losses() {
+    let seen = Kept::default();
+    let _here = metrics::set_default_local_recorder(&seen);
+    let server = RedisServer::start().await;
+    let proxy = Proxy::start(server.port()).await;
+    let client = builder().connect(&proxy.url()).await.unwrap();
+    let dropped = client.mutex("dropped").lock().await.unwrap();
+    proxy.drop_next_reply_to("dropped");
+    drop(dropped);
+    eventually(SOON, "it is given back", async || seen.is("lock_release_total", &[], 1)).await;
+    let cut_short = client.mutex("cut short").lock().await.unwrap();
+    proxy.delay_replies(Duration::from_millis(100));
+    let mut release = Box::pin(cut_short.release());
+    let free = async || !server.client().exists("cut short").await;
+    tokio::select! {
+        _ = &mut release => panic!("the reply is not late"),
+        () = eventually(SOON, "it is free", free) => {}
+    }
+    drop(release);
+    eventually(SOON, "it is given back", async || seen.is("lock_release_total", &[], 2)).await;
+    proxy.delay_replies(Duration::ZERO);
+    // Given up on by the caller, and done later: that is one release.
+    let given_up = client.mutex("given up").lock().await.unwrap();
+    server.pause();
+    assert!(matches!(given_up.release().await, Err(LockError::Store(_))));
+    server.resume();
+    let free = async || !server.client().exists("given up").await;
+    eventually(SOON, "it is free", free).await;
+    assert!(client.shutdown(SOON).await.is_clean());
+    assert!(seen.is("lock_release_total", &[("outcome", "failed")], 1), "{}", seen.text());
+    assert!(seen.is("lock_release_total", &[("outcome", "released")], 2), "{}", seen.text());
+    assert!(seen.is("lock_lost_total", &[], 0));
+    idle(&seen).await;
+}
+
+/// S-20: the client ends with guards alive and tasks in line; the server is killed under others.
+#[tokio::test]
+async fn shutdown_and_a_killed_server() {
+    let seen = Kept::default();
+    let _here = metrics::set_default_local_recorder(&seen);
+    let server = RedisServer::start().await;
+    let client: LockClient = builder().connect(&server.url()).await.unwrap();
+    let short = leased(Lease::Watchdog(Duration::from_millis(500)));
+    let guard = client.mutex("a").with(short).lock().await.unwrap();
+    let waiter = client.mutex("a");
+    let waiter = tokio::spawn(async move { waiter.lock().await.map(drop) });
+    eventually(SOON, "one waits", async || seen.is("lock_waiting", &[], 1)).await;
+    let report = client.shutdown(Duration::from_millis(20)).await;
+    assert_eq!(report.still_held, 1);
+    waiter.await.unwrap().unwrap_err();
+    shows(&seen, "lock_waiting", 0);
+    idle(&seen).await;
+    drop(guard);
+
+    let client: LockClient = builder().connect(&server.url()).await.unwrap();
+    let guard = client.mutex("b").with(short).lock().await.unwrap();
+    let waiter = client.fair_mutex("c");
+    let other = client.fair_mutex("c").with(short).lock().await.unwrap();
+    let waiter = tokio::spawn(async move { waiter.lock().await.map(drop) });
+    eventually(SOON, "one waits", async || seen.is("lock_waiting", &[], 1)).await;
+    server.kill();
+    waiter.await.unwrap().unwrap_err();
+    idle(&seen).await;
+    drop((guard, other));
+    seen.assert_idle();
+}

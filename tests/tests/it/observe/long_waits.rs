@@ -1,0 +1,174 @@
+//! S-36: a wait of ten seconds is logged, once, with what this process knows of the holder.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use lock_runtime::{
+    Acquire, DeclaredKind, Lease, LockClient, MemoryStore, distributed_lock, scope,
+};
+use tokio::time::{sleep, timeout};
+
+use crate::observe::outcomes::memory;
+use crate::observe::scenario::{Pair, builder, leased};
+use crate::support::log::Log;
+
+const HERE: &str = "tests/tests/it/observe/long_waits.rs:";
+const LONG: Duration = Duration::from_secs(11);
+
+/// The one line about a long wait.
+fn told(log: &Log) -> String {
+    let mut lines = log.lines_with("has waited 10s");
+    assert_eq!(lines.len(), 1, "{}", log.text());
+    let line = lines.remove(0);
+    assert!(line.contains(" WARN "), "{line}");
+    // What stands before is the span's.
+    let line = line.split_once("has waited 10s").unwrap().1.to_owned();
+    assert!(line.contains("lock.name=\"a"), "{line}");
+    let site = line.split_once("lock.site=").map(|(_, site)| site);
+    assert!(site.is_some_and(|site| site.contains(HERE)), "no site of this file: {line}");
+    line
+}
+
+async fn waits_in_vain(acquire: impl Future, how_long: Duration) {
+    assert!(timeout(how_long, acquire).await.is_err(), "nobody has it");
+}
+
+/// The three mistakes of newcomers hang; the log says which it is.
+#[tokio::test(start_paused = true)]
+async fn a_second_lock_beside_a_plain_guard() {
+    let log = Log::start();
+    let Pair { client, .. } = memory().await;
+    let lock = client.policy_lock("checkout", ["a"]);
+    let _guard = client.mutex("a").lock().await.unwrap();
+    waits_in_vain(lock.clone().with(leased(Lease::default())).lock(), Duration::from_secs(60))
+        .await;
+    let line = told(&log);
+    for part in ["lock.policy=\"checkout\"", "this process", "plain guard", "scope::inherit"] {
+        assert!(line.contains(part), "no {part:?}: {line}");
+    }
+    // Where the holder took it, too.
+    assert_eq!(line.matches(HERE).count(), 2, "{line}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_nested_lock_in_a_spawned_task() {
+    let log = Log::start();
+    let client = LockClient::in_memory();
+    let lock = client.mutex("a");
+    let guard = lock.lock().await.unwrap();
+    let body = async {
+        let spawned = tokio::spawn(async move { lock.lock().await.map(drop) });
+        waits_in_vain(spawned, LONG).await;
+    };
+    guard.run(body).await.unwrap();
+    assert!(told(&log).contains("scope::inherit"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_locks_in_opposite_orders() {
+    let log = Log::start();
+    let client = LockClient::in_memory();
+    let both = async |first: &str, second: &str| {
+        let _first = client.mutex(first).lock().await.unwrap();
+        sleep(Duration::from_millis(10)).await;
+        let _second = client.mutex(second).lock().await.unwrap();
+    };
+    waits_in_vain(futures_util::future::join(both("a", "a2"), both("a2", "a")), LONG).await;
+    let lines = log.lines_with("has waited 10s");
+    assert_eq!(lines.len(), 2, "{}", log.text());
+    assert!(lines.iter().all(|line| line.contains("this process")), "{lines:#?}");
+    assert!(lines.iter().any(|line| line.contains("lock.name=\"a2\"")), "{lines:#?}");
+}
+
+/// Two calls side by side inside of one hold.
+#[tokio::test(start_paused = true)]
+async fn a_re_entry_beside_another() {
+    let log = Log::start();
+    let client = LockClient::in_memory();
+    let lock = client.mutex("a");
+    let guard = lock.lock().await.unwrap();
+    let body = async {
+        let _first = lock.lock().await.unwrap();
+        waits_in_vain(tokio::spawn(scope::inherit(lock.clone().lock())), LONG).await;
+    };
+    let _ = guard.run(async { timeout(LONG * 2, body).await }).await;
+    assert!(told(&log).contains("this process"));
+}
+
+/// Every kind, held by another process: the log says what is left of the holder's lease.
+#[tokio::test(start_paused = true)]
+async fn a_lock_of_another_process() {
+    let one = NonZeroU32::MIN;
+    let kinds = [
+        DeclaredKind::Mutex,
+        DeclaredKind::Fair,
+        DeclaredKind::Read,
+        DeclaredKind::Write,
+        DeclaredKind::Semaphore(one),
+    ];
+    for kind in kinds {
+        let log = Log::start();
+        let store = MemoryStore::new();
+        let client = builder().store(store.clone()).unwrap();
+        let other = builder().store(store.peer()).unwrap();
+        let held_as = if kind == DeclaredKind::Read { DeclaredKind::Write } else { kind };
+        let lease = leased(Lease::Fixed(Duration::from_secs(40)));
+        let _held = other.any_lock(held_as, ["a"]).with(lease).lock().await.unwrap();
+        waits_in_vain(client.any_lock(kind, ["a"]).lock(), LONG).await;
+        let line = told(&log);
+        assert!(line.contains("lock.holder=another process"), "{kind:?}: {line}");
+        // A quarter of the lease is over.
+        assert!(
+            line.contains("has 30.0s left") || line.contains("has 29.9s left"),
+            "{kind:?}: {line}"
+        );
+        let waits = client.any_lock(DeclaredKind::Mutex, ["b", "c"]);
+        let _held = other.mutex("b").lock().await.unwrap();
+        waits_in_vain(waits.lock(), Duration::from_secs(9)).await;
+        told(&log);
+    }
+}
+
+/// Who stands in line behind a local task that asks the store knows what that was told.
+#[tokio::test(start_paused = true)]
+async fn a_line_behind_another_process() {
+    let log = Log::start();
+    let Pair { client, other } = memory().await;
+    let lease = leased(Lease::Fixed(Duration::from_secs(40)));
+    let _held = other.mutex("a").with(lease).lock().await.unwrap();
+    let lock = client.mutex("a");
+    let line: Vec<Acquire> = (0..3).map(|_| lock.lock()).collect();
+    waits_in_vain(futures_util::future::join_all(line), LONG).await;
+    let lines = log.lines_with("has waited 10s");
+    assert_eq!(lines.len(), 3, "{}", log.text());
+    assert!(lines.iter().all(|line| line.contains("another process")), "{lines:#?}");
+}
+
+/// A latch has no holder.
+#[tokio::test(start_paused = true)]
+async fn a_latch_that_does_not_open() {
+    let log = Log::start();
+    let client = LockClient::in_memory();
+    let latch = client.latch("a");
+    assert!(latch.try_set_count(2).await.unwrap());
+    waits_in_vain(latch.wait(), LONG).await;
+    let line = told(&log);
+    assert!(line.contains("counted down") && !line.contains("process"), "{line}");
+}
+
+#[distributed_lock(key = "a:{id}", client = client)]
+async fn annotated(client: &LockClient, id: u32) -> Result<(), lock_runtime::LockError> {
+    let _ = (client, id);
+    Ok(())
+}
+
+/// An annotated function is named as such.
+#[tokio::test(start_paused = true)]
+async fn an_annotated_function() {
+    let log = Log::start();
+    let client = LockClient::in_memory();
+    let _held = client.mutex("a:1").lock().await.unwrap();
+    waits_in_vain(annotated(&client, 1), LONG).await;
+    let line = told(&log);
+    assert!(line.contains(&format!("long_waits::annotated ({HERE}")), "{line}");
+}

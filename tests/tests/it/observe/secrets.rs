@@ -1,0 +1,259 @@
+//! What nobody gets to read in errors, `Debug` and log lines: passwords and owner ids.
+
+use std::collections::BTreeSet;
+use std::error::Error;
+use std::fmt::{Debug, Write as _};
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use lock_runtime::store::{OwnerId, Target};
+use lock_runtime::{
+    Lease, LockClient, LockError, LockKey, LockOptions, MultiLock, MultiMember, Quorum, RedisStore,
+    TlsOptions,
+};
+use lock_tests::{RedisServer, eventually};
+use tokio::time::timeout;
+
+use crate::support::kinds::{self, KINDS, take_named};
+use crate::support::log::Log;
+
+const SOON: Duration = Duration::from_secs(10);
+
+/// The password of these tests, and what of it must not show.
+const SECRET: &str = "s3cr3t";
+
+/// An error in all its forms, with all its causes.
+fn everything(error: &LockError) -> String {
+    let mut all = String::new();
+    let mut next: Option<&(dyn Error + 'static)> = Some(error);
+    while let Some(error) = next {
+        writeln!(all, "{error}\n{error:?}\n{error:#?}").unwrap();
+        next = error.source();
+    }
+    all
+}
+
+/// What can be shown of things, to look through.
+#[derive(Default)]
+struct Shown(String);
+
+impl Shown {
+    fn add(&mut self, thing: impl Debug) {
+        writeln!(self.0, "{thing:?}\n{thing:#?}").unwrap();
+    }
+
+    fn add_error<T>(&mut self, outcome: Result<T, LockError>) {
+        self.0.push_str(&everything(&outcome.map(drop).unwrap_err()));
+    }
+
+    /// The owners that the servers know of are nowhere to be found, nor is the password.
+    fn check(&self, log: &Log, owners: &BTreeSet<String>) {
+        let shown = format!("{}{}", self.0, log.text());
+        assert!(!owners.is_empty() && self.0.len() > 1_000, "there is nothing to look for");
+        for secret in owners.iter().map(String::as_str).chain([SECRET]) {
+            let lines: Vec<_> = shown.lines().filter(|line| line.contains(secret)).collect();
+            assert!(lines.is_empty(), "{secret} shows:\n{}", lines.join("\n"));
+        }
+    }
+}
+
+/// The uuids of who holds anything there or waits for it.
+async fn owners(server: &RedisServer) -> BTreeSet<String> {
+    let raw = server.client();
+    let mut found = BTreeSet::new();
+    for key in raw.keys().await {
+        let words: Vec<String> = match &*raw.get::<String>(&["TYPE", &key]).await {
+            "hash" => raw.get(&["HKEYS", &key]).await,
+            "zset" => raw.get(&["ZRANGE", &key, "0", "-1"]).await,
+            "list" => raw.get(&["LRANGE", &key, "0", "-1"]).await,
+            _ => Vec::new(),
+        };
+        let uuids = words.iter().filter_map(|word| word.split_once(':').map(|(uuid, _)| uuid));
+        found.extend(uuids.filter(|uuid| uuid.len() == 36).map(str::to_owned));
+    }
+    found
+}
+
+/// S-4: whoever knows an owner can release its lock. All kinds, all that can be shown of them, while
+/// they are held, waited for, refused, lost, and given back.
+#[tokio::test]
+async fn neither_owners_nor_passwords_show() {
+    let log = Log::start();
+    let mut shown = Shown::default();
+    let server = RedisServer::builder().password(SECRET).start().await;
+    let brief = Duration::from_millis(300);
+    let builder = LockClient::builder().command_timeout(brief).store_patience(brief);
+    let connect = async || builder.clone().connect(&server.url()).await.unwrap();
+    let (client, other) = (connect().await, connect().await);
+    shown.add(RedisStore::connect(&server.url()).await.unwrap());
+    let brief = LockOptions::builder().wait(Duration::from_millis(30)).build().unwrap();
+    let mut guards = Vec::new();
+    for (kind, _) in KINDS {
+        guards.push(take_named(&client, kind, LockOptions::default()).await.unwrap());
+        // A second reader gets in.
+        let wanted = if kind == "read" { "write" } else { kind };
+        shown.add_error(kinds::take(&other, wanted, kind, brief).await);
+    }
+    let two = NonZeroU32::new(2).unwrap();
+    let permits = client.semaphore("permits", two).acquire_many(two).await.unwrap();
+    let quorum = Quorum::builder().without_restart_guard().connect([server.url()]).await.unwrap();
+    let majority = quorum.lock("quorum").lock().await.unwrap();
+    let lock = client.rw_lock("together");
+    let joint = MultiLock::of([other.mutex("both").into(), MultiMember::write(&lock)]);
+    let several = joint.lock().await.unwrap();
+    let fair = other.fair_mutex("fair");
+    let mut waiting = Box::pin(fair.lock());
+    assert!(timeout(Duration::from_millis(50), &mut waiting).await.is_err());
+    let mut known = owners(&server).await;
+    // The clients, the quorum, and the joint lock.
+    assert_eq!(known.len(), 4, "{known:?}");
+
+    shown.add((&client, &client.held(), client.health(), &guards, &permits, &several, &majority));
+    shown.add((client.mutex("m"), client.rw_lock("r"), client.semaphore("s", two)));
+    shown.add((&fair, &waiting, &joint, &quorum, quorum.lock("q"), client.latch("l")));
+    let nested = guards[0].run(client.mutex("mutex").lock()).await.unwrap().unwrap();
+    shown.add(nested);
+    let owner = OwnerId::new(known.first().unwrap(), 7, 1);
+    let target = Target::fair(LockKey::new("fair").unwrap());
+    shown.add((&owner, &target, target.for_waiter(&owner)));
+    shown.check(&log, &known);
+
+    // Lost, refused for another kind, not allowed, away.
+    drop(waiting);
+    server.client().cmd(&["DEL", "mutex"]).await;
+    let lease = LockOptions::builder().lease(Lease::Fixed(SOON)).build().unwrap();
+    shown.add_error(guards.remove(0).release().await);
+    shown.add_error(client.fair_mutex("read").with(lease).lock().await);
+    shown.add_error(other.rw_lock("fair").with(lease).write().await);
+    shown.add_error(client.multi_lock(["fair", "x"]).with(lease).lock().await);
+    server.client().cmd(&["ACL", "SETUSER", "default", "-hset"]).await;
+    shown.add_error(client.mutex("denied").lock().await);
+    server.client().cmd(&["ACL", "SETUSER", "default", "+hset"]).await;
+    let late = client.mutex("late").lock().await.unwrap();
+    known.extend(owners(&server).await);
+    server.pause();
+    shown.add_error(client.mutex("away").try_lock().await);
+    drop((guards, permits, several, majority));
+    shown.add_error(late.release().await);
+    server.resume();
+    eventually(SOON, "all is given back", async || owners(&server).await.is_empty()).await;
+    shown.add((client.shutdown(SOON).await, &client));
+    shown.add_error(client.mutex("closed").lock().await);
+    shown.check(&log, &known);
+    assert!(log.text().contains("lock.name"), "nothing was logged");
+}
+
+/// S-33: whatever is wrong with an address, and wherever its password has ended up by that, the error
+/// does not show it; nor do its causes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_address_shows_its_password() {
+    // Each with the password `s3cr3t`, alone or as a part of one.
+    let addresses = [
+        // Characters that mean something else in an address, on either side of what shows.
+        "redis://:s3cr3t#x@127.0.0.1:1",
+        "redis://:x#s3cr3t@127.0.0.1:1",
+        "redis://:s3cr3t/x@127.0.0.1:1",
+        "redis://:x/s3cr3t@127.0.0.1:1",
+        "redis://:s3cr3t?x@127.0.0.1:1",
+        "redis://:x?s3cr3t@127.0.0.1:1",
+        "redis://:x@s3cr3t@127.0.0.1:1",
+        "redis://:s3cr3t@x@127.0.0.1:1",
+        "redis://:s3cr3t:x@127.0.0.1:1",
+        "redis://:x://s3cr3t@127.0.0.1:1",
+        "redis://:[s3cr3t@127.0.0.1:1",
+        "redis://:/s3cr3t@127.0.0.1:1",
+        "redis:///s3cr3t@127.0.0.1:1",
+        "redis:////s3cr3t@127.0.0.1:1",
+        "redis://:s3cr3t\\x@127.0.0.1:1",
+        "redis://:s3cr3t\n@127.0.0.1:1",
+        // Escapes, right and wrong.
+        "redis://:s3cr3t%23%40x@127.0.0.1:1",
+        "redis://:s3cr3t%@127.0.0.1:1",
+        "redis://:s3cr3t%ff@127.0.0.1:1",
+        "redis://%ff:s3cr3t@127.0.0.1:1",
+        // Schemes.
+        "REDIS://:s3cr3t@127.0.0.1:1",
+        "Rediss://:s3cr3t#@127.0.0.1:1",
+        "http://:s3cr3t@127.0.0.1:1",
+        "redis+sentinel://:s3cr3t@127.0.0.1:1",
+        "redis:/:s3cr3t@127.0.0.1:1",
+        "redis//:s3cr3t@127.0.0.1:1",
+        "redis::s3cr3t@127.0.0.1:1",
+        " redis://:s3cr3t@127.0.0.1:x",
+        "user:s3cr3t@127.0.0.1:1",
+        "user:s3cr3t://x@127.0.0.1:1",
+        // No host, no `@`, or neither.
+        "redis://:s3cr3t@",
+        "redis://:s3cr3t@:1",
+        "redis://user:s3cr3t@/0",
+        "redis://user:s3cr3t",
+        "redis://user:s3cr3t/0",
+        "redis://:s3cr3t",
+        "redis:user:s3cr3t",
+        "redis//user:s3cr3t",
+        "redis//s3cr3t",
+        "user:s3cr3t",
+        ":s3cr3t",
+        "@s3cr3t:x",
+        // Ports and databases that are none.
+        "redis://:s3cr3t@127.0.0.1:99999",
+        "redis://:s3cr3t@127.0.0.1:x",
+        "redis://:s3cr3t@127.0.0.1:1/x",
+        "redis://:x@127.0.0.1:s3cr3t",
+        "redis://127.0.0.1:1/s3cr3t",
+        // Behind the address.
+        "redis://127.0.0.1:1?password=s3cr3t",
+        "redis://127.0.0.1:1/x?password=s3cr3t",
+        "redis://127.0.0.1:x#s3cr3t",
+        "redis://:s3cr3t@127.0.0.1:1?protocol=9",
+        "unix:///no/such/socket?pass=s3cr3t",
+        "unix:///no/such/socket?db=x&pass=s3cr3t",
+        "UNIX:///no/such/socket?db=x&pass=s3cr3t",
+        "unix://:s3cr3t@/no/such/socket?db=x",
+        "redis+unix:///no/such/socket?db=x&pass=s3cr3t",
+    ];
+    let check = async |address: &str| {
+        assert!(address.contains(SECRET));
+        let tls = LockClient::builder().tls(TlsOptions::new());
+        for outcome in [
+            LockClient::connect(address).await.map(drop),
+            tls.clone().connect(address).await.map(drop),
+            Quorum::builder().without_restart_guard().connect([address]).await.map(drop),
+            Quorum::builder()
+                .without_restart_guard()
+                .client(tls.clone())
+                .connect([address, "x"])
+                .await
+                .map(drop),
+            LockClient::connect_sentinel(address, ["redis://127.0.0.1:1"]).await.map(drop),
+            LockClient::connect_sentinel("locks", [address]).await.map(drop),
+            tls.connect_sentinel(address, [address]).await.map(drop),
+        ] {
+            let Err(error) = outcome else { panic!("{address} can be used") };
+            assert!(matches!(error, LockError::Store(_)), "{address}: {error:?}");
+            let shown = everything(&error);
+            assert!(!shown.contains(SECRET), "{address}: the password shows: {shown}");
+        }
+    };
+    for address in addresses {
+        timeout(SOON, check(address)).await.expect("it hangs");
+    }
+}
+
+/// S-32: what is no secret is said: which address it was.
+#[tokio::test]
+async fn an_address_is_still_told_from_others() {
+    for (address, says) in [
+        ("nonsense", "\"nonsense\""),
+        ("http://one.example:80", "\"http://one.example:80\""),
+        ("redis://user:x#y@one.example:6379/2", "\"redis://…@one.example:6379/2\""),
+        ("redis://:x#y@[::1]:6379", "\"redis://…@[::1]:6379\""),
+        ("redis://one.example/x", "\"redis://one.example/…\""),
+        ("redis://one.example:port", "\"redis://…\""),
+        ("unix:///run/redis.sock?db=x", "\"unix:///run/redis.sock\""),
+    ] {
+        let error = LockClient::connect(address).await.unwrap_err();
+        let shown = error.source().unwrap().to_string();
+        assert!(shown.contains(says), "{address}: {shown}");
+    }
+}

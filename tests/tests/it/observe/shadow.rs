@@ -1,0 +1,230 @@
+//! Shadow mode (`enforce`) beside a store that is no good: it counts, and holds nobody up.
+
+use std::time::Duration;
+
+use lock_runtime::policy::LockConfig;
+use lock_runtime::{LockClient, LockError, distributed_lock};
+use lock_tests::{Proxy, RedisServer, eventually};
+use tokio::time::{Instant, sleep};
+
+use crate::observe::recorder::Kept;
+use crate::observe::scenario::SOON;
+
+/// How long one call may wait for the store, and only the first of an outage does.
+pub(crate) const A_LOOK: Duration = Duration::from_millis(50);
+
+/// One look, one release, and the rest for a busy machine: a fifth of what a look each would come to.
+pub(crate) const FIFTY_CALLS: Duration = A_LOOK.saturating_mul(10);
+
+/// A probe that is under way, the rest after it, the next one; and a busy machine.
+pub(crate) const NOTICED: Duration = Duration::from_secs(2);
+
+const CONFIG: &str = "
+    [lock.policies]
+    trial = { enforce = 0, wait = '60s', key = 'job:{header.x-job}' }
+    brief = { enforce = 0, lease = '1s' }
+    acked = { enforce = 0, replicas = { at_least = 1, timeout = '5s' } }
+";
+
+pub(crate) async fn connect(url: &str) -> LockClient {
+    let config = LockConfig::from_deserializer(toml::Deserializer::parse(CONFIG).unwrap()).unwrap();
+    LockClient::builder().config(config).connect(url).await.unwrap()
+}
+
+#[distributed_lock(key = "job:{id}", policy = "trial", client = client)]
+pub(crate) async fn job(client: &LockClient, id: u64) -> Result<bool, LockError> {
+    let _ = id;
+    Ok(!client.held().is_empty())
+}
+
+#[distributed_lock(key = "list:{id}", policy = "trial", client = client, kind = read)]
+async fn list(client: &LockClient, id: u64) -> Result<(), LockError> {
+    let _ = (client, id);
+    Ok(())
+}
+
+/// Several locks of this kind are an engine of their own, each time.
+#[distributed_lock(keys = ["a:{id}", "b:{id}"], policy = "trial", client = client, kind = fair)]
+async fn both(client: &LockClient, id: u64) -> Result<(), LockError> {
+    let _ = (client, id);
+    Ok(())
+}
+
+#[distributed_lock(key = "acked", policy = "acked", client = client)]
+async fn acked(client: &LockClient) -> Result<bool, LockError> {
+    Ok(!client.held().is_empty())
+}
+
+#[distributed_lock(key = "job:1", policy = "trial", client = client)]
+async fn pauses(client: &LockClient, server: &RedisServer) -> Result<Instant, LockError> {
+    assert_eq!(client.held().len(), 1);
+    server.pause();
+    Ok(Instant::now())
+}
+
+#[distributed_lock(key = "nest", policy = "brief", client = client)]
+async fn outer(client: &LockClient, server: &RedisServer) -> Result<Duration, LockError> {
+    sleep(Duration::from_millis(200)).await;
+    server.pause();
+    let start = Instant::now();
+    inner(client).await?;
+    Ok(start.elapsed())
+}
+
+/// Its lease is longer than what is left of the one around it.
+#[distributed_lock(key = "nest", policy = "brief", client = client)]
+async fn inner(client: &LockClient) -> Result<(), LockError> {
+    let _ = client;
+    Ok(())
+}
+
+pub(crate) fn counted(seen: &Kept, outcome: &str) -> u32 {
+    seen.sum("lock_acquire_total", &[("outcome", outcome)]) as u32
+}
+
+/// The time that fifty calls take, one after the other, without what is between them.
+async fn fifty(mut call: impl AsyncFnMut(u64)) -> Duration {
+    let mut took = Duration::ZERO;
+    for id in 0..50 {
+        let start = Instant::now();
+        call(id).await;
+        took += start.elapsed();
+        sleep(Duration::from_millis(1)).await;
+    }
+    took
+}
+
+/// Calls until one has its lock.
+async fn until_held(client: &LockClient, bound: Duration) {
+    let held = async || job(client, 1).await.unwrap();
+    eventually(bound, "the store is looked at again", held).await;
+}
+
+async fn ends_idle(seen: &Kept, server: &RedisServer, client: &LockClient) {
+    let idle = async || {
+        let free = !server.client().exists("job:1").await && !server.client().exists("job:7").await;
+        seen.is_idle() && free && client.held().is_empty()
+    };
+    eventually(SOON, "nothing is left", idle).await;
+    seen.assert_idle();
+    assert!(client.shutdown(SOON).await.is_clean());
+}
+
+#[tokio::test]
+async fn a_store_that_hangs() {
+    let seen = Kept::default();
+    let _here = metrics::set_default_local_recorder(&seen);
+    let server = RedisServer::start().await;
+    let client = connect(&server.url()).await;
+    assert!(job(&client, 1).await.unwrap());
+    for round in 1..3 {
+        let before = counted(&seen, "unanswered");
+        server.pause();
+        let took = fifty(async |id| match id % 3 {
+            0 => assert!(!job(&client, 1).await.unwrap()),
+            1 => list(&client, id).await.unwrap(),
+            _ => both(&client, id).await.unwrap(),
+        });
+        let took = took.await;
+        assert!(took < FIFTY_CALLS, "fifty calls took {took:?}");
+        assert_eq!(counted(&seen, "unanswered") - before, 50, "{}", seen.text());
+        server.resume();
+        until_held(&client, NOTICED).await;
+        assert_eq!(counted(&seen, "acquired"), round + 1, "{}", seen.text());
+    }
+    // The others of a looker know what the lock knows.
+    let other = connect(&server.url()).await;
+    let held = other.mutex("job:7").lock().await.unwrap();
+    let before = counted(&seen, "not_enforced");
+    assert!(!job(&client, 7).await.unwrap());
+    assert_eq!(counted(&seen, "not_enforced"), before + 1);
+    held.release().await.unwrap();
+    ends_idle(&seen, &server, &client).await;
+}
+
+#[tokio::test]
+async fn a_store_that_is_gone() {
+    let seen = Kept::default();
+    let _here = metrics::set_default_local_recorder(&seen);
+    let server = RedisServer::start().await;
+    let client = connect(&server.url()).await;
+    server.kill();
+    let took = fifty(async |id| assert!(!job(&client, id).await.unwrap())).await;
+    assert!(took < FIFTY_CALLS, "fifty calls took {took:?}");
+    assert_eq!(counted(&seen, "unanswered"), 50);
+    server.restart().await;
+    // Not before there is a connection, which is tried for at least every one and a half seconds.
+    until_held(&client, SOON).await;
+    assert_eq!(seen.sum("lock_acquire_total", &[]) as u32, counted(&seen, "unanswered") + 1);
+    ends_idle(&seen, &server, &client).await;
+    // Nor does it matter that the client has ended.
+    let before = counted(&seen, "unanswered");
+    assert!(!job(&client, 1).await.unwrap());
+    assert_eq!(counted(&seen, "unanswered"), before + 1);
+}
+
+/// Answers that come, but too late to wait for: what they granted is given back.
+#[tokio::test]
+async fn a_store_that_is_slow() {
+    let seen = Kept::default();
+    let _here = metrics::set_default_local_recorder(&seen);
+    let server = RedisServer::start().await;
+    let proxy = Proxy::start(server.port()).await;
+    let client = connect(&proxy.url()).await;
+    assert!(job(&client, 1).await.unwrap());
+    // Less than a probe may take in all, and more than its answer.
+    proxy.delay(A_LOOK * 7 / 10);
+    let mut waited = 0;
+    for _ in 0..50 {
+        let start = Instant::now();
+        assert!(!job(&client, 1).await.unwrap());
+        waited += u32::from(start.elapsed() > A_LOOK / 2);
+        // So that several probes go out.
+        sleep(A_LOOK / 2).await;
+    }
+    // A probe that is answered as late shows no recovery, or every fifth call would wait again.
+    assert!(waited <= 3, "{waited} of fifty calls waited");
+    assert_eq!((counted(&seen, "unanswered"), counted(&seen, "acquired")), (50, 1));
+    proxy.delay(Duration::from_millis(2));
+    until_held(&client, NOTICED).await;
+    ends_idle(&seen, &server, &client).await;
+}
+
+/// A body that had the lock is not kept from its answer by a store that went silent meanwhile.
+#[tokio::test]
+async fn a_release_that_hangs() {
+    let seen = Kept::default();
+    let _here = metrics::set_default_local_recorder(&seen);
+    let server = RedisServer::start().await;
+    let client = connect(&server.url()).await;
+    let over = pauses(&client, &server).await.unwrap();
+    assert!(over.elapsed() < A_LOOK * 5, "{:?}", over.elapsed());
+    server.resume();
+    until_held(&client, NOTICED).await;
+    ends_idle(&seen, &server, &client).await;
+    assert!(seen.is("lock_release_total", &[], 2), "{}", seen.text());
+}
+
+/// A lock inside of another one of the name asks for more lease: not while nobody answers.
+#[tokio::test]
+async fn an_extension_that_hangs() {
+    let seen = Kept::default();
+    let _here = metrics::set_default_local_recorder(&seen);
+    let server = RedisServer::start().await;
+    let client = connect(&server.url()).await;
+    let took = outer(&client, &server).await.unwrap();
+    assert!(took < A_LOOK * 5, "{took:?}");
+    assert_eq!((counted(&seen, "acquired"), counted(&seen, "unanswered")), (1, 1));
+    server.resume();
+    ends_idle(&seen, &server, &client).await;
+}
+
+/// S-31 is for those whom the lock protects: nobody waits for replicas that there are not.
+#[tokio::test]
+async fn replicas_are_not_waited_for() {
+    let server = RedisServer::start().await;
+    let client = connect(&server.url()).await;
+    let start = Instant::now();
+    assert!(acked(&client).await.unwrap());
+    assert!(start.elapsed() < A_LOOK * 5, "{:?}", start.elapsed());
+}

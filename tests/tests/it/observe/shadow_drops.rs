@@ -1,0 +1,92 @@
+//! Shadow mode (`enforce`): a look that is given up wherever it stands, or whose answer gets lost, leaves
+//! nothing; one that is refused for good says nothing about the next.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use lock_runtime::{AnyLock, DeclaredKind, LockClient};
+use lock_tests::poll_count::drop_at_every_await;
+use lock_tests::{Proxy, RedisServer, eventually};
+use tokio::time::{Instant, timeout};
+
+use crate::observe::scenario::SOON;
+use crate::observe::shadow::{A_LOOK, NOTICED};
+
+fn locks(client: &LockClient) -> Vec<AnyLock> {
+    let permits = DeclaredKind::Semaphore(NonZeroU32::MIN);
+    let kinds = [DeclaredKind::Mutex, DeclaredKind::Fair, DeclaredKind::Read, DeclaredKind::Write];
+    let kinds = kinds.into_iter().chain([permits]);
+    let mut locks: Vec<_> =
+        kinds.enumerate().map(|(at, kind)| client.any_lock(kind, [format!("k{at}")])).collect();
+    locks.push(client.any_lock(DeclaredKind::Mutex, ["a", "b"]));
+    locks.push(client.any_lock(DeclaredKind::Fair, ["c", "d"]));
+    locks
+}
+
+/// Nobody has it, and no release is under way.
+async fn is_free(client: &LockClient, locks: [&AnyLock; 2]) -> bool {
+    for lock in locks {
+        match lock.try_lock().await.unwrap() {
+            Some(guard) => guard.release().await.unwrap(),
+            None => return false,
+        }
+    }
+    client.held().is_empty()
+}
+
+#[tokio::test]
+async fn a_look_that_is_dropped_leaves_nothing_wherever_it_stood() {
+    let server = RedisServer::start().await;
+    let client = LockClient::connect(&server.url()).await.unwrap();
+    let other = LockClient::connect(&server.url()).await.unwrap();
+    for (lock, theirs) in locks(&client).into_iter().zip(locks(&other)) {
+        let look = || async { lock.look().await?.release().await };
+        let free = async |_| {
+            eventually(SOON, "it is free", async || is_free(&client, [&lock, &theirs]).await).await;
+        };
+        let (polls, outcome) = drop_at_every_await(look, free).await;
+        outcome.unwrap();
+        assert!(polls > 2, "{polls} polls, {lock:?}");
+        // It has not been taken for silence either.
+        lock.look().await.unwrap().release().await.unwrap();
+    }
+    assert!(client.shutdown(SOON).await.is_clean());
+}
+
+#[tokio::test]
+async fn a_look_whose_answer_is_lost_leaves_nothing() {
+    let server = RedisServer::start().await;
+    let proxy = Proxy::start(server.port()).await;
+    let client = LockClient::connect(&proxy.url()).await.unwrap();
+    let other = LockClient::connect(&server.url()).await.unwrap();
+    for (lock, theirs) in locks(&client).into_iter().zip(locks(&other)) {
+        // Also the script is known then.
+        let seen = async || match lock.look().await {
+            Ok(guard) => guard.release().await.is_ok(),
+            Err(_) => false,
+        };
+        eventually(NOTICED, "the store is looked at", seen).await;
+        proxy.drop_next_reply();
+        let start = Instant::now();
+        assert!(lock.look().await.is_err());
+        assert!(start.elapsed() < A_LOOK * 4, "{:?}", start.elapsed());
+        eventually(SOON, "it is free", async || is_free(&client, [&lock, &theirs]).await).await;
+    }
+}
+
+/// Only silence is a reason not to ask again: a store that refuses does so at once.
+#[tokio::test]
+async fn a_refusal_is_no_silence() {
+    let server = RedisServer::start().await;
+    let client = LockClient::connect(&server.url()).await.unwrap();
+    let lock = client.any_lock(DeclaredKind::Mutex, ["job"]);
+    lock.look().await.unwrap().release().await.unwrap();
+    let memory = async |bytes| server.client().cmd(&["CONFIG", "SET", "maxmemory", bytes]).await;
+    for _ in 0..3 {
+        memory("1").await;
+        assert!(lock.look().await.is_err());
+        memory("0").await;
+        let look = timeout(Duration::from_secs(1), lock.look()).await.expect("it waits");
+        look.unwrap().release().await.unwrap();
+    }
+}

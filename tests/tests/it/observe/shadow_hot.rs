@@ -1,0 +1,153 @@
+//! Shadow mode (`enforce`) where many want one lock: each body runs at once, and each call is counted.
+
+use std::cell::RefCell;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use lock_runtime::{LockClient, LockError, LockOptions, distributed_lock};
+use lock_tests::{Proxy, RedisServer, eventually};
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::observe::recorder::Kept;
+use crate::observe::scenario::SOON;
+use crate::observe::shadow::{A_LOOK, connect, counted};
+
+/// A round trip, also of the one whose turn it is.
+const ROUND_TRIP: Duration = Duration::from_millis(10);
+
+#[derive(Clone, Copy)]
+struct Crowd<'a> {
+    client: &'a LockClient,
+    start: Instant,
+    /// After how long each body has started.
+    started: &'a RefCell<Vec<Duration>>,
+    takes: Duration,
+}
+
+impl Crowd<'_> {
+    async fn body(self) {
+        self.started.borrow_mut().push(self.start.elapsed());
+        sleep(self.takes).await;
+    }
+}
+
+#[distributed_lock(key = "hot", policy = "trial", client = crowd.client)]
+async fn mutex(crowd: Crowd<'_>) -> Result<(), LockError> {
+    crowd.body().await;
+    Ok(())
+}
+
+#[distributed_lock(key = "hot:fair", policy = "trial", client = crowd.client, kind = fair)]
+async fn fair(crowd: Crowd<'_>) -> Result<(), LockError> {
+    crowd.body().await;
+    Ok(())
+}
+
+#[distributed_lock(key = "hot:permits", policy = "trial", client = crowd.client, kind = semaphore(1))]
+async fn permit(crowd: Crowd<'_>) -> Result<(), LockError> {
+    crowd.body().await;
+    Ok(())
+}
+
+#[distributed_lock(key = "hot:sides", policy = "trial", client = crowd.client, kind = write)]
+async fn write(crowd: Crowd<'_>) -> Result<(), LockError> {
+    crowd.body().await;
+    Ok(())
+}
+
+/// A hundred calls at once, many times over; nobody starts later than a look takes.
+async fn crowd(client: &LockClient, call: impl AsyncFn(Crowd<'_>)) -> Vec<Duration> {
+    let started = RefCell::new(Vec::new());
+    let caller = async |number: u64| {
+        for round in 0..5 {
+            let takes = Duration::from_millis((number + round) % 30);
+            call(Crowd { client, start: Instant::now(), started: &started, takes }).await;
+        }
+    };
+    join_all((0..100).map(caller)).await;
+    started.into_inner()
+}
+
+#[tokio::test]
+async fn a_hot_key_delays_nobody() {
+    let seen = Kept::default();
+    let _here = metrics::set_default_local_recorder(&seen);
+    let server = RedisServer::start().await;
+    let proxy = Proxy::start(server.port()).await;
+    let client = connect(&proxy.url()).await;
+    proxy.delay_replies(ROUND_TRIP);
+    let mut started = crowd(&client, async |crowd| mutex(crowd).await.unwrap()).await;
+    started.extend(crowd(&client, async |crowd| fair(crowd).await.unwrap()).await);
+    started.extend(crowd(&client, async |crowd| permit(crowd).await.unwrap()).await);
+    started.extend(crowd(&client, async |crowd| write(crowd).await.unwrap()).await);
+    assert_eq!(started.len(), 4 * 500);
+    let latest = started.iter().max().unwrap();
+    assert!(*latest < A_LOOK * 4, "a body started after {latest:?}");
+    let outcomes = ["acquired", "not_enforced", "unanswered"].map(|it| counted(&seen, it));
+    assert_eq!(outcomes.iter().sum::<u32>(), 4 * 500, "{}", seen.text());
+    assert!(outcomes[0] > 0 && outcomes[1] > 0, "{outcomes:?}");
+    assert!(seen.is("lock_acquire_total", &[], 4 * 500));
+    eventually(SOON, "nothing is left", async || seen.is_idle()).await;
+    seen.assert_idle();
+}
+
+/// One caller after the other is in nobody's way: each release is over before the next call.
+#[tokio::test]
+async fn one_after_the_other_is_no_contention() {
+    let seen = Kept::default();
+    let _here = metrics::set_default_local_recorder(&seen);
+    let server = RedisServer::start().await;
+    let client = connect(&server.url()).await;
+    let (started, takes) = (RefCell::default(), Duration::ZERO);
+    for _ in 0..50 {
+        let start = Instant::now();
+        mutex(Crowd { client: &client, start, started: &started, takes }).await.unwrap();
+    }
+    assert_eq!(counted(&seen, "acquired"), 50, "{}", seen.text());
+}
+
+/// Nobody lines up behind those who do wait, and a call that is given up is counted as that.
+#[tokio::test]
+async fn those_who_wait_are_not_waited_for() {
+    let seen = Kept::default();
+    let _here = metrics::set_default_local_recorder(&seen);
+    let server = RedisServer::start().await;
+    let proxy = Proxy::start(server.port()).await;
+    let client = connect(&proxy.url()).await;
+    let lock = client.mutex("hot").with(LockOptions::default());
+    let held = lock.lock().await.unwrap();
+    let waiters: Vec<_> = (0..10)
+        .map(|_| {
+            let lock = lock.clone();
+            tokio::spawn(async move { lock.lock().await.unwrap().release().await.unwrap() })
+        })
+        .collect();
+    eventually(SOON, "they wait", async || seen.is("lock_waiting", &[], 10)).await;
+    let (started, takes) = (RefCell::default(), Duration::ZERO);
+    let crowd = || Crowd { client: &client, start: Instant::now(), started: &started, takes };
+    proxy.stall();
+    mutex(crowd()).await.unwrap();
+    assert_eq!(counted(&seen, "not_enforced"), 1, "{}", seen.text());
+    proxy.pass();
+    held.release().await.unwrap();
+    for waiter in waiters {
+        waiter.await.unwrap();
+    }
+    // A release under way is no reason to wait either.
+    let held = lock.lock().await.unwrap();
+    proxy.stall();
+    let release = tokio::spawn(held.release());
+    tokio::task::yield_now().await;
+    mutex(crowd()).await.unwrap();
+    assert_eq!(counted(&seen, "not_enforced"), 2, "{}", seen.text());
+    proxy.pass();
+    release.await.unwrap().unwrap();
+    proxy.stall();
+    assert!(timeout(A_LOOK / 5, mutex(crowd())).await.is_err());
+    assert_eq!(counted(&seen, "cancelled"), 1, "{}", seen.text());
+    proxy.pass();
+    eventually(SOON, "nothing is left", async || {
+        seen.is_idle() && !server.client().exists("hot").await
+    })
+    .await;
+}

@@ -1,0 +1,66 @@
+//! Shadow mode (`enforce`) is for policies that are new and wrong: it must not fill the log.
+
+use std::time::Duration;
+
+use lock_runtime::{LockClient, LockError, distributed_lock};
+
+use crate::observe::outcomes::memory;
+use crate::observe::recorder::Kept;
+use crate::observe::scenario::{Pair, try_out};
+use crate::support::log::Log;
+
+const RUNS: &str = "runs without the lock";
+
+#[distributed_lock(key = "tight:{id}", policy = "trial", lease = "150ms", client = client)]
+async fn overstays(client: &LockClient, id: u64) -> Result<(), LockError> {
+    let _ = (client, id);
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    Ok(())
+}
+
+/// One line a second for each policy; it says how many it stands for.
+#[tokio::test(start_paused = true)]
+async fn at_most_one_line_a_second() {
+    let (log, seen) = (Log::start(), Kept::default());
+    let _here = metrics::set_default_local_recorder(&seen);
+    let Pair { client, other } = memory().await;
+    let _held = other.mutex("job:1").lock().await.unwrap();
+    for _ in 0..500 {
+        try_out(&client, 1).await.unwrap();
+    }
+    let lines = log.lines_with(RUNS);
+    assert_eq!(lines.len(), 1, "500 calls in less than a second");
+    for part in ["lock.name=\"job:1\"", "lock.policy=\"trial\"", "scenario::try_out", "error="] {
+        assert!(lines[0].contains(part), "no {part}: {}", lines[0]);
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    for _ in 0..500 {
+        client.policy_lock("trial", ["job:1"]).look().await.unwrap_err();
+    }
+    let lines = log.lines_with(RUNS);
+    assert_eq!(lines.len(), 2, "{lines:#?}");
+    assert!(lines[1].contains("lock.unlogged=499"), "{}", lines[1]);
+    // The rest is counted.
+    assert!(seen.is("lock_acquire_total", &[("outcome", "not_enforced")], 1000), "{}", seen.text());
+}
+
+/// The same limit for the losses of holds that no call depends on.
+#[tokio::test(start_paused = true)]
+async fn losses_count_as_well() {
+    let log = Log::start();
+    let Pair { client, .. } = memory().await;
+    let calls = (0..100).map(|id| overstays(&client, id));
+    futures_util::future::join_all(calls).await.into_iter().for_each(|call| call.unwrap());
+    let told: usize =
+        ["lock lost", "its release failed"].map(|what| log.lines_with(what).len()).iter().sum();
+    assert!((1..=2).contains(&told), "{told} lines for 100 losses in a second:\n{}", log.text());
+    // An enforced policy's losses are each told.
+    let options = lock_runtime::LockOptions::builder()
+        .lease(lock_runtime::Lease::Fixed(Duration::from_millis(150)));
+    let lock = client.policy_lock("checkout", ["a"]).with(options.build().unwrap());
+    for _ in 0..3 {
+        assert!(lock.lock().await.unwrap().lost().await.is_lost());
+    }
+    let lines = log.lines_with("lock lost");
+    assert_eq!(lines.iter().filter(|line| line.contains("lock.policy=\"checkout\"")).count(), 3);
+}

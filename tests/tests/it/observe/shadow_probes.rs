@@ -1,0 +1,71 @@
+//! Shadow mode (`enforce`): who asks a silent store for a sign of life, and what is one.
+
+use std::time::Duration;
+
+use lock_runtime::{
+    AnyLock, DeclaredKind, Lease, LockClient, LockError, LockOptions, StoreErrorKind,
+};
+use lock_tests::{RedisServer, eventually};
+use tokio::runtime::Handle;
+use tokio::time::Instant;
+
+use crate::observe::shadow::{A_LOOK, NOTICED};
+
+async fn lock(server: &RedisServer) -> (LockClient, AnyLock) {
+    let client = LockClient::connect(&server.url()).await.unwrap();
+    let lock = client.any_lock(DeclaredKind::Mutex, ["job"]);
+    lock.look().await.unwrap().release().await.unwrap();
+    server.pause();
+    assert!(lock.look().await.is_err());
+    (client, lock)
+}
+
+/// However many calls there are, one task asks.
+#[tokio::test]
+async fn one_asks_for_all() {
+    let server = RedisServer::start().await;
+    let (_client, lock) = lock(&server).await;
+    let tasks = || Handle::current().metrics().num_alive_tasks();
+    let before = tasks();
+    for _ in 0..500 {
+        assert!(lock.look().await.is_err());
+    }
+    assert!(tasks() < before + 10, "{} tasks, {before} before", tasks());
+    server.resume();
+}
+
+/// A server that refuses has answered, and so the next call hears what is wrong.
+#[tokio::test]
+async fn a_refusal_is_a_sign_of_life() {
+    let server = RedisServer::start().await;
+    let (_client, lock) = lock(&server).await;
+    server.resume();
+    server.client().cmd(&["ACL", "SETUSER", "default", "-@scripting"]).await;
+    let refused = async || match lock.look().await {
+        Err(LockError::Store(error)) => error.kind() == StoreErrorKind::Denied,
+        _ => false,
+    };
+    eventually(NOTICED, "the store is asked again", refused).await;
+}
+
+/// One release finds out that the store is silent; those after it do not wait. A loss is told all the same.
+#[tokio::test]
+async fn one_release_waits_for_all() {
+    let server = RedisServer::start().await;
+    let client = LockClient::connect(&server.url()).await.unwrap();
+    let brief = Lease::Fixed(Duration::from_millis(300));
+    let brief = LockOptions::builder().lease(brief).build().unwrap();
+    let look = async |name| client.any_lock(DeclaredKind::Mutex, [name]).look().await.unwrap();
+    let (first, second) = (look("a").await, look("b").await);
+    let lost = client.any_lock(DeclaredKind::Mutex, ["c"]).with(brief).look().await.unwrap();
+    server.pause();
+    first.release().await.unwrap();
+    let start = Instant::now();
+    second.release().await.unwrap();
+    assert!(start.elapsed() < A_LOOK / 2, "{:?}", start.elapsed());
+    lost.lost().await;
+    assert!(lost.release().await.unwrap_err().is_lost());
+    server.resume();
+    let free = async || server.client().keys().await.iter().all(|key| key.contains("token"));
+    eventually(NOTICED, "all is given back", free).await;
+}

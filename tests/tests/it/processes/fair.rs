@@ -1,0 +1,237 @@
+//! One line for several processes: waiting, killed, stopped (S-26).
+
+use std::time::Duration;
+
+use lock_runtime::{LockClient, LockGuard};
+use lock_tests::history::History;
+use lock_tests::{RedisServer, Worker, eventually};
+use tokio::time::Instant;
+
+/// How long a worker may take to start and to answer, on a busy machine.
+const ANSWER: Duration = Duration::from_secs(30);
+
+const NAME: &str = "k";
+const QUEUE: &str = "redisson_lock_queue:{k}";
+const ENDS: &str = "redisson_lock_timeout:{k}";
+
+struct World {
+    server: RedisServer,
+    history: tempfile::TempDir,
+    waiter_lease: Duration,
+    /// Who lined up, in order: process and task.
+    arrivals: Vec<(u32, u64)>,
+}
+
+impl World {
+    async fn new(waiter_lease: Duration) -> Self {
+        let history = tempfile::tempdir().unwrap();
+        Self { server: RedisServer::start().await, history, waiter_lease, arrivals: Vec::new() }
+    }
+
+    async fn worker(&self) -> Worker {
+        let dir = self.history.path().to_str().unwrap();
+        let lease = self.waiter_lease.as_millis().to_string();
+        let exe = env!("CARGO_BIN_EXE_fair_worker");
+        let mut worker = Worker::spawn(exe, &[&self.server.url(), dir, &lease], &[]);
+        assert_eq!(worker.next_line(ANSWER).await, "ready");
+        worker
+    }
+
+    /// The lock, taken by this process.
+    async fn taken(&self) -> LockGuard {
+        let builder = LockClient::builder().waiter_lease(self.waiter_lease);
+        let client = builder.connect(&self.server.url()).await.unwrap();
+        client.fair_mutex(NAME).lock().await.unwrap()
+    }
+
+    async fn queue(&self) -> Vec<String> {
+        self.server.client().get(&["LRANGE", QUEUE, "0", "-1"]).await
+    }
+
+    /// One more waiter in that process, in line by the time this returns.
+    async fn line_up(&mut self, worker: &mut Worker) {
+        let before: usize = self.server.client().get(&["LLEN", QUEUE]).await;
+        let task = self.arrivals.len() as u64;
+        worker.send(&format!("queue {NAME} {task}"));
+        eventually(ANSWER, "one more is in line", async || {
+            self.server.client().get::<usize>(&["LLEN", QUEUE]).await > before
+        })
+        .await;
+        self.arrivals.push((worker.id(), task));
+    }
+
+    /// Who got the lock, in the order of the tokens.
+    fn grants(&self) -> Vec<(u32, u64)> {
+        let history = History::load(self.history.path()).unwrap();
+        assert_eq!(history.exclusion(), []);
+        assert_eq!(history.token_order(), []);
+        let mut claims = history.claims();
+        assert!(claims.is_sorted_by_key(|claim| claim.token), "tokens and times differ");
+        claims.sort_by_key(|claim| claim.token);
+        claims.iter().map(|claim| (claim.process, claim.task)).collect()
+    }
+
+    async fn nothing_left(&self) {
+        eventually(ANSWER, "only the fencing counter is left", async || {
+            self.server.client().keys().await == ["redisson_lock_token:{k}"]
+        })
+        .await;
+    }
+}
+
+async fn done(worker: &mut Worker, tasks: usize) {
+    for _ in 0..tasks {
+        let line = worker.next_line(ANSWER).await;
+        assert!(line.starts_with("done "), "{line}");
+    }
+}
+
+/// S-26: 200 waiters of four processes get it in the order in which they came: no overtakes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_hundred_waiters_of_four_processes_keep_their_order() {
+    let mut world = World::new(Duration::from_secs(3)).await;
+    let guard = world.taken().await;
+    let mut workers = Vec::new();
+    for _ in 0..4 {
+        workers.push(world.worker().await);
+    }
+    for number in 0..200 {
+        // In turn, and now and then the same one twice.
+        let which = (number + number / 7) % 4;
+        world.line_up(&mut workers[which]).await;
+    }
+    let queue = world.queue().await;
+    assert_eq!(queue.len(), 200);
+    let uuid = |at: usize| queue[at].split(':').next().unwrap();
+    for at in 0..200 {
+        let same = (0..200).filter(|other| uuid(*other) == uuid(at));
+        let here = (0..200).filter(|other| world.arrivals[*other].0 == world.arrivals[at].0);
+        assert!(same.eq(here), "the queue is not in the order of arrival");
+    }
+    guard.release().await.unwrap();
+    for worker in &mut workers {
+        let waiters = world.arrivals.iter().filter(|(process, _)| *process == worker.id()).count();
+        done(worker, waiters).await;
+    }
+    let grants = world.grants();
+    let overtakes = grants.windows(2).filter(|pair| pair[0].1 > pair[1].1).count();
+    assert_eq!((overtakes, &grants), (0, &world.arrivals));
+    world.nothing_left().await;
+}
+
+/// S-26: ten waiters killed in line, between living ones, cost one waiter lease in all.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ten_killed_waiters_cost_one_waiter_lease() {
+    let mut world = World::new(Duration::from_millis(1500)).await;
+    let guard = world.taken().await;
+    let (mut dying, mut living) = (world.worker().await, world.worker().await);
+    for _ in 0..10 {
+        world.line_up(&mut dying).await;
+        world.line_up(&mut living).await;
+    }
+    dying.sigkill();
+    let killed = Instant::now();
+    guard.release().await.unwrap();
+    done(&mut living, 10).await;
+    let took = killed.elapsed();
+    // One after the other they would cost fifteen seconds.
+    assert!(took < world.waiter_lease + Duration::from_millis(600), "{took:?}");
+    // As long as that lease lasts, a waiter that is only slow is not overtaken.
+    assert!(took > world.waiter_lease / 3, "{took:?}");
+    let living: Vec<_> =
+        world.arrivals.iter().copied().filter(|one| one.0 == living.id()).collect();
+    assert_eq!(world.grants(), living);
+    world.nothing_left().await;
+    eprintln!("ten killed waiters, of a lease of {:?}: {took:?}", world.waiter_lease);
+}
+
+/// S-26: with the holder and the head dead nobody asks more than a sign of life takes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dead_head_of_a_free_lock_does_not_make_others_busy() {
+    let mut world = World::new(Duration::from_secs(4)).await;
+    let (mut dying, mut living) = (world.worker().await, world.worker().await);
+    dying.send(&format!("take {NAME} 300"));
+    assert_eq!(dying.next_line(ANSWER).await, "taken");
+    world.line_up(&mut dying).await;
+    for _ in 0..30 {
+        world.line_up(&mut living).await;
+    }
+    dying.sigkill();
+    eventually(ANSWER, "the hold has ended", async || !world.server.client().exists(NAME).await)
+        .await;
+    world.server.reset_stats().await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let calls = world.server.command_calls().await;
+    // Several may share a script; each renews one place.
+    let asked = calls.get("zadd").copied().unwrap_or_default();
+    // 30 waiters, each every 1.33 s, and once when the hold ended.
+    assert!(asked <= 30 * 3, "{asked} requests in two seconds");
+    assert_eq!(world.grants(), [], "the head was overtaken in its time");
+    done(&mut living, 30).await;
+    assert_eq!(world.grants(), world.arrivals[1..]);
+    world.nothing_left().await;
+    eprintln!("30 waiters behind a dead head: {asked} requests in two seconds");
+}
+
+/// S-26: stopped for longer than its waiter lease, a waiter has lost its place; it lines up anew and
+/// has one place, not two.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stopped_waiter_lines_up_anew() {
+    let mut world = World::new(Duration::from_millis(600)).await;
+    let guard = world.taken().await;
+    let (mut stopped, mut other) = (world.worker().await, world.worker().await);
+    world.line_up(&mut stopped).await;
+    world.line_up(&mut other).await;
+    let [first, second] = &world.queue().await[..] else { panic!("not two in line") };
+    stopped.sigstop();
+    eventually(ANSWER, "its place is gone", async || world.queue().await.iter().eq([second])).await;
+    stopped.sigcont();
+    eventually(ANSWER, "it is in line anew", async || {
+        world.queue().await.iter().eq([second, first])
+    })
+    .await;
+    let places: u64 = world.server.client().get(&["ZCARD", ENDS]).await;
+    assert_eq!(places, 2);
+    guard.release().await.unwrap();
+    done(&mut other, 1).await;
+    done(&mut stopped, 1).await;
+    assert_eq!(world.grants(), [world.arrivals[1], world.arrivals[0]]);
+    world.nothing_left().await;
+}
+
+/// S-26: told that its turn has come and stopped, it costs the others its lease; when it goes on, it
+/// lines up behind whoever has the lock by then.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_head_that_was_told_and_is_stopped_is_passed() {
+    let mut world = World::new(Duration::from_secs(1)).await;
+    let guard = world.taken().await;
+    let (mut stopped, mut other) = (world.worker().await, world.worker().await);
+    world.line_up(&mut stopped).await;
+    world.line_up(&mut other).await;
+    stopped.sigstop();
+    guard.release().await.unwrap();
+    let start = Instant::now();
+    done(&mut other, 1).await;
+    assert!(start.elapsed() < 2 * world.waiter_lease, "{:?}", start.elapsed());
+    stopped.sigcont();
+    done(&mut stopped, 1).await;
+    assert_eq!(world.grants(), [world.arrivals[1], world.arrivals[0]]);
+    world.nothing_left().await;
+}
+
+/// S-10, S-26: the holder was killed; the head has the lock when its lease is over.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_holder_costs_its_lease() {
+    let mut world = World::new(Duration::from_secs(5)).await;
+    let (mut holder, mut waiter) = (world.worker().await, world.worker().await);
+    holder.send(&format!("take {NAME} 1000"));
+    assert_eq!(holder.next_line(ANSWER).await, "taken");
+    world.line_up(&mut waiter).await;
+    // Kept while the holder lives.
+    assert!(waiter.try_next_line(Duration::from_secs(2)).await.is_none(), "it was free");
+    holder.sigkill();
+    let killed = Instant::now();
+    done(&mut waiter, 1).await;
+    assert!(killed.elapsed() < Duration::from_millis(1500), "{:?}", killed.elapsed());
+    world.nothing_left().await;
+}

@@ -1,0 +1,6 @@
+//! Several processes, which are stopped and killed, judged by their histories.
+
+mod fair;
+mod load;
+mod mutex;
+mod semaphore;

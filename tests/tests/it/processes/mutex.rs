@@ -1,0 +1,178 @@
+//! Several processes on one Redis: killed, stopped, competing.
+
+use std::time::Duration;
+
+use lock_runtime::{LockClient, LockOptions};
+use lock_tests::history::{History, Op};
+use lock_tests::{RedisServer, Worker, eventually};
+use tokio::time::{Instant, timeout};
+
+/// How long a worker may take to start and to answer, on a busy machine.
+const ANSWER: Duration = Duration::from_secs(20);
+
+struct World {
+    server: RedisServer,
+    history: tempfile::TempDir,
+}
+
+impl World {
+    async fn new() -> Self {
+        Self { server: RedisServer::start().await, history: tempfile::tempdir().unwrap() }
+    }
+
+    async fn worker(&self) -> Worker {
+        let dir = self.history.path().to_str().unwrap().to_owned();
+        let exe = env!("CARGO_BIN_EXE_lock_worker");
+        let mut worker = Worker::spawn(exe, &[&self.server.url(), &dir], &[]);
+        assert_eq!(worker.next_line(ANSWER).await, "ready");
+        worker
+    }
+
+    async fn client(&self) -> LockClient {
+        LockClient::connect(&self.server.url()).await.unwrap()
+    }
+
+    fn history(&self) -> History {
+        History::load(self.history.path()).unwrap()
+    }
+}
+
+async fn holding(worker: &mut Worker, name: &str, lease: Duration) -> u64 {
+    worker.send(&format!("hold {name} {}", lease.as_millis()));
+    let line = worker.next_line(ANSWER).await;
+    line.strip_prefix("held ").unwrap_or_else(|| panic!("not held: {line}")).parse().unwrap()
+}
+
+/// S-10: kept for five leases; killed, free within one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_holder_frees_the_lock_within_its_lease() {
+    let world = World::new().await;
+    let lease = Duration::from_secs(1);
+    let mut worker = world.worker().await;
+    holding(&mut worker, "k", lease).await;
+    let client = world.client().await;
+    let until = Instant::now() + Duration::from_secs(5);
+    while Instant::now() < until {
+        assert!(client.mutex("k").try_lock().await.unwrap().is_none(), "it was free");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let waiter = client.mutex("k");
+    let waiter = tokio::spawn(async move { waiter.lock().await });
+    worker.sigkill();
+    let killed = Instant::now();
+    let guard = timeout(ANSWER, waiter).await.expect("never free").unwrap().unwrap();
+    let waited = killed.elapsed();
+    assert!(waited <= lease + Duration::from_millis(500), "free only after {waited:?}");
+    guard.release().await.unwrap();
+}
+
+/// S-12, S-13, S-19: stopped past its lease and continued, the body is not polled again, the loss
+/// is reported, and the successor's lock is left alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stopped_holder_wakes_up_without_its_lock() {
+    let world = World::new().await;
+    let mut worker = world.worker().await;
+    let token = holding(&mut worker, "s", Duration::from_secs(1)).await;
+    let effects = || {
+        let is_effect = |event: &&lock_tests::history::Event| event.op == Op::Effect;
+        world.history().events().iter().filter(is_effect).count()
+    };
+    eventually(ANSWER, "the body runs", async || effects() > 0).await;
+    worker.sigstop();
+    let client = world.client().await;
+    let successor = timeout(ANSWER, client.mutex("s").lock()).await.expect("never free").unwrap();
+    assert!(successor.token().get() > token);
+    let before = effects();
+    worker.sigcont();
+    let line = worker.next_line(ANSWER).await;
+    assert!(line.starts_with("lost "), "{line}");
+    assert_eq!(effects(), before, "the body was polled after its lease");
+    // Its clean-up has reached the server by the time a command sent later has been answered.
+    worker.send("lock other");
+    assert!(worker.next_line(ANSWER).await.starts_with("locked "));
+    assert!(!successor.is_lost());
+    successor.extend(Duration::from_secs(40)).await.unwrap();
+    successor.release().await.unwrap();
+}
+
+/// S-14, S-23: neither process nor any task starves, and tokens have the order of the holds.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_processes_share_a_hot_key() {
+    let world = World::new().await;
+    let mut workers = [world.worker().await, world.worker().await];
+    for worker in &mut workers {
+        worker.send("hammer hot 16 3000");
+    }
+    let mut grants = Vec::new();
+    for worker in &mut workers {
+        let line = worker.next_line(ANSWER).await;
+        let numbers: Vec<u64> = line
+            .split(' ')
+            .skip(1)
+            .map(|n| n.parse().unwrap_or_else(|_| panic!("{line}")))
+            .collect();
+        assert!(numbers[1] > 0, "a task starved: {line}");
+        grants.push(numbers[0]);
+    }
+    let (fewest, all) = (*grants.iter().min().unwrap(), grants.iter().sum::<u64>());
+    assert!(fewest * 3 >= all, "grants by process: {grants:?}");
+    let history = world.history();
+    assert_eq!(history.exclusion(), []);
+    assert_eq!(history.token_order(), []);
+}
+
+/// S-15: woken by the notice, not by a timer: far below the holder's lease and the poll cap.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_wakes_a_waiter_in_another_process() {
+    let world = World::new().await;
+    let mut worker = world.worker().await;
+    let client = world.client().await;
+    let mut latencies = Vec::new();
+    for _ in 0..20 {
+        worker.send("lock wake");
+        assert!(worker.next_line(ANSWER).await.starts_with("locked "));
+        let mutex = client.mutex("wake");
+        let waiter = tokio::spawn(async move {
+            let guard = mutex.lock().await.unwrap();
+            (Instant::now(), guard)
+        });
+        eventually(ANSWER, "the waiter listens", async || {
+            world.server.pubsub_numsub("redisson_lock__channel:{wake}").await > 0
+        })
+        .await;
+        worker.send("release");
+        assert_eq!(worker.next_line(ANSWER).await, "released");
+        let told = Instant::now();
+        let (woken, guard) = timeout(ANSWER, waiter).await.expect("not woken").unwrap();
+        latencies.push(woken.saturating_duration_since(told));
+        guard.release().await.unwrap();
+    }
+    latencies.sort();
+    // A few round trips are below a millisecond; any timer that could stand in for the notice takes
+    // four seconds or more. The bound in between leaves room for a busy machine.
+    assert!(latencies[10] < Duration::from_millis(100), "{latencies:?}");
+    assert!(latencies[19] < Duration::from_secs(2), "a notice was lost: {latencies:?}");
+}
+
+/// S-14: also a lone task in a loop lets another process have its turn.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lone_loop_does_not_shut_others_out() {
+    let world = World::new().await;
+    let mut worker = world.worker().await;
+    worker.send("hammer lone 1 2500");
+    let client = world.client().await;
+    let limit = LockOptions::builder().wait(Duration::from_secs(1)).build().unwrap();
+    let mut turns = 0;
+    let until = Instant::now() + Duration::from_secs(2);
+    while Instant::now() < until {
+        client.mutex("lone").with(limit).lock().await.unwrap().release().await.unwrap();
+        turns += 1;
+    }
+    assert!(turns >= 20, "only {turns} turns in two seconds");
+    let line = worker.next_line(ANSWER).await;
+    assert!(line.starts_with("hammered "), "{line}");
+    eventually(Duration::from_secs(2), "nothing is left", async || {
+        world.server.client().keys().await == ["redisson_lock_token:{lone}"]
+    })
+    .await;
+}

@@ -1,0 +1,12 @@
+//! Locks in a Redis Cluster: where they are, what goes wrong, and what slots and masters do meanwhile.
+
+mod connecting;
+mod failover;
+mod faults;
+mod frozen;
+mod kinds;
+mod moving;
+mod permissions;
+use crate::support::kinds as taking;
+mod turns;
+mod world;

@@ -1,0 +1,76 @@
+//! What `ClusterStore` says that a user needs.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use lock_runtime::{Lease, LockClient, LockGuard, LockOptions};
+use lock_tests::{RedisCluster, eventually};
+use tokio::time::Instant;
+
+use super::kinds::until_heard;
+use super::world::{End, POLL_CAP, SOON};
+use crate::topology::cluster::taking::{KINDS, take};
+
+/// The words of the first block of text that a file documents after these.
+fn block(file: &str, after: &str) -> Vec<String> {
+    let store = Path::new(env!("CARGO_MANIFEST_DIR")).join("../lock-runtime/src/store/redis");
+    let source = fs::read_to_string(store.join(file)).unwrap();
+    let (_, rest) = source.split_once(after).expect("it is documented");
+    let (block, _) = rest.split_once("```\n").expect("the block ends");
+    let words = block.split_whitespace().filter(|word| *word != "///");
+    words.map(|word| word.replace("SECRET", "pw")).collect()
+}
+
+fn documented() -> Vec<String> {
+    let not_here = ["+subscribe", "+unsubscribe", "+publish"];
+    let mut words = block("mod.rs", "ACL SETUSER locks");
+    words.retain(|word| !not_here.contains(&&**word));
+    words.extend(block("cluster/mod.rs", "and\n///\n/// ```text"));
+    words
+}
+
+/// For every kind: take, wait, be told, inspect, give back; across a move of the slot as well.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn they_are_enough() {
+    let cluster = RedisCluster::start().await;
+    let rules = documented();
+    assert!(rules.iter().any(|word| word == "+spublish"), "{rules:?}");
+    for at in 0..3 {
+        let mut words = vec!["ACL", "SETUSER", "locks"];
+        words.extend(rules.iter().map(String::as_str));
+        cluster.node(at).client().cmd(&words).await;
+    }
+    let url = format!("redis://locks:pw@127.0.0.1:{}", cluster.node(0).port());
+    let connect = || LockClient::builder().poll_cap(POLL_CAP).connect_cluster([url.clone()]);
+    let (a, b) = (connect().await.unwrap(), connect().await.unwrap());
+    let lease = Lease::Watchdog(Duration::from_secs(3));
+    let options = LockOptions::builder().lease(lease).build().unwrap();
+    for (kind, is) in KINDS {
+        let name = format!("{{may}}:{kind}");
+        let other = if kind == "read" { "write" } else { kind };
+        let held: LockGuard = take(&a, other, &name, options).await.unwrap();
+        let waiting = tokio::spawn({
+            let (b, name) = (b.clone(), name.clone());
+            async move { take(&b, kind, &name, options).await }
+        });
+        until_heard(&cluster, &name).await;
+        let slot = cluster.slot(&name).await;
+        let from = cluster.owner(slot).await;
+        let to = (from + 1) % 3;
+        // What is there already is renewed there, by ASKING.
+        let half_way = async {
+            let end = End::of(&held);
+            eventually(SOON, "it is renewed", async || end.has_moved(&held) || kind != "mutex")
+                .await;
+        };
+        cluster.move_slot(slot, to, &[&name], half_way).await;
+        until_heard(&cluster, &name).await;
+        let start = Instant::now();
+        held.release().await.unwrap_or_else(|error| panic!("{kind}: {error:?}"));
+        let guard = waiting.await.unwrap().unwrap_or_else(|error| panic!("{kind}: {error:?}"));
+        assert!(start.elapsed() < SOON, "{kind}: {:?}", start.elapsed());
+        assert_eq!(a.inspect(&name).await.unwrap().kind, Some(is));
+        guard.release().await.unwrap_or_else(|error| panic!("{kind}: {error:?}"));
+    }
+}

@@ -1,0 +1,7 @@
+//! Locks on several servers: Sentinel, Cluster, replicas; and on a guarded one: TLS, permissions.
+
+mod cluster;
+mod permissions;
+mod replicas;
+mod sentinel;
+mod tls;

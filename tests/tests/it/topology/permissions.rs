@@ -1,0 +1,196 @@
+//! The permissions that `RedisStore` documents: what they are enough for, and what they name.
+
+use crate::support::kinds;
+use std::collections::BTreeSet;
+use std::fs;
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use lock_runtime::store::{AcquireReply, AcquireRequest, OwnerId, Target};
+use lock_runtime::{LockClient, LockKey, LockKind, LockOptions, RedisStore, Store, StoreErrorKind};
+use lock_tests::{RedisServer, Ttl, eventually};
+
+use crate::support::kinds::{KINDS, take_named};
+
+const SOON: Duration = Duration::from_secs(10);
+
+fn store() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../lock-runtime/src/store/redis")
+}
+
+/// The words of the documented `ACL SETUSER` command.
+fn documented() -> Vec<String> {
+    let source = fs::read_to_string(store().join("mod.rs")).unwrap();
+    let (_, after) = source.split_once("ACL SETUSER locks").expect("it is documented");
+    let (line, _) = after.split_once("```").expect("the block ends");
+    let words = line.split_whitespace().filter(|word| *word != "///");
+    words.map(|word| word.replace("SECRET", "pw")).collect()
+}
+
+/// A server where such a user may log in, and its address for that user.
+async fn world(rules: &[String]) -> (RedisServer, String) {
+    let server = RedisServer::start().await;
+    let mut words = vec!["ACL", "SETUSER", "locks"];
+    words.extend(rules.iter().map(String::as_str));
+    server.client().cmd(&words).await;
+    let url = format!("redis://locks:pw@127.0.0.1:{}", server.port());
+    (server, url)
+}
+
+/// Each command that a script calls is documented, and none that nothing calls.
+#[test]
+fn the_documented_commands_are_those_of_the_scripts() {
+    let mut called = BTreeSet::new();
+    for entry in fs::read_dir(store()).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "lua") {
+            let text = fs::read_to_string(&path).unwrap();
+            for call in ["redis.call('", "redis.pcall('"] {
+                let commands = text.split(call).skip(1).filter_map(|rest| rest.split('\'').next());
+                called.extend(commands.map(str::to_lowercase));
+            }
+        }
+    }
+    assert!(called.len() > 20, "only {called:?} found: the test does not see the scripts any more");
+    // What is called from outside of scripts.
+    for own in ["evalsha", "script|load", "ping", "subscribe", "unsubscribe", "wait"] {
+        called.insert(own.to_owned());
+    }
+    let documented: BTreeSet<_> =
+        documented().iter().filter_map(|word| word.strip_prefix('+')).map(str::to_owned).collect();
+    assert_eq!(documented, called);
+}
+
+/// Everything that each kind does: take, wait, be told, renew, extend, show counts, give back; and
+/// what operators do.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn they_are_enough_for_every_kind() {
+    let (server, url) = world(&documented()).await;
+    let client = LockClient::connect(&url).await.unwrap();
+    let admin = LockClient::connect(&server.url()).await.unwrap();
+    let options = LockOptions::default();
+    for (kind, is) in KINDS {
+        let other = if kind == "read" { "write" } else { kind };
+        let held = kinds::take(&admin, other, kind, options).await.unwrap();
+        let (waiter, name) = (client.clone(), kind.to_owned());
+        let waiter = tokio::spawn(async move { take_named(&waiter, &name, options).await });
+        eventually(SOON, "it may listen", async || {
+            let channels: Vec<String> =
+                server.client().get(&["PUBSUB", "CHANNELS", &format!("*{kind}*")]).await;
+            !channels.is_empty()
+        })
+        .await;
+        held.release().await.unwrap();
+        let guard = waiter.await.unwrap().unwrap_or_else(|error| panic!("{kind}: {error:?}"));
+        guard.extend(Duration::from_secs(60)).await.unwrap();
+        if matches!(is, LockKind::Mutex | LockKind::Fair) {
+            guard
+                .run(async {
+                    let _nested = take_named(&client, kind, options).await.unwrap();
+                    eventually(SOON, "it may show counts", async || {
+                        server.client().hgetall(kind).await.values().any(|count| count == "2")
+                    })
+                    .await;
+                })
+                .await
+                .unwrap();
+        }
+        assert_eq!(client.inspect(kind).await.unwrap().kind, Some(is));
+        guard.release().await.unwrap_or_else(|error| panic!("{kind}: {error:?}"));
+        let guard = take_named(&client, kind, options).await.unwrap();
+        assert!(client.force_release(kind).await.unwrap());
+        drop(guard);
+        let guard = take_named(&client, kind, options).await.unwrap();
+        guard.release().await.unwrap();
+    }
+    // A writer that reads and lets others in, a dead queue member, permits in bulk.
+    let writer = client.rw_lock("down").write().await.unwrap();
+    let reader = writer.run(client.rw_lock("down").read()).await.unwrap().unwrap();
+    writer.release().await.unwrap();
+    reader.release().await.unwrap();
+    let raw = server.client();
+    raw.cmd(&["ZADD", "redisson_lock_timeout:{dead}", "1", "gone:1"]).await;
+    raw.cmd(&["RPUSH", "redisson_lock_queue:{dead}", "gone:1"]).await;
+    client.fair_mutex("dead").lock().await.unwrap().release().await.unwrap();
+    let three = NonZeroU32::new(3).unwrap();
+    let permits = client.semaphore("bulk", three).acquire_many(three).await.unwrap();
+    permits.release().await.unwrap();
+}
+
+/// Locks that ask for replicas need WAIT as well (S-31).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn they_are_enough_for_replicas() {
+    let (server, url) = world(&documented()).await;
+    let _replica = RedisServer::builder().replica_of(server.port()).start().await;
+    server.wait_for_replicas(1).await;
+    let client = LockClient::connect(&url).await.unwrap();
+    let options = LockOptions::builder().replicas(1, SOON).build().unwrap();
+    take_named(&client, "mutex", options).await.unwrap().release().await.unwrap();
+}
+
+/// What is said to be enough for mutexes alone is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fewer_are_enough_for_mutexes() {
+    let rules = "on >pw ~* resetchannels &* -@all +evalsha +script|load +ping +subscribe \
+                 +unsubscribe +publish +exists +pttl +pexpire +hexists +hset +del +time +get +set \
+                 +incrby";
+    let rules: Vec<_> = rules.split_whitespace().map(str::to_owned).collect();
+    let (server, url) = world(&rules).await;
+    let client = LockClient::connect(&url).await.unwrap();
+    let admin = LockClient::connect(&server.url()).await.unwrap();
+    let held = admin.mutex("acl").lock().await.unwrap();
+    let mutex = client.mutex("acl");
+    let waiter = tokio::spawn(async move { mutex.lock().await.unwrap() });
+    let channel = "redisson_lock__channel:{acl}";
+    eventually(SOON, "it may listen", async || server.pubsub_numsub(channel).await > 0).await;
+    held.release().await.unwrap();
+    let guard = waiter.await.unwrap();
+    guard.extend(Duration::from_secs(60)).await.unwrap();
+    guard.release().await.unwrap();
+}
+
+/// S-10: a user who may not set expiries gets no lock, and leaves none that has no end: asked of the
+/// store itself, which gives nothing back afterwards.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_without_an_end_is_never_left() {
+    let (server, url) = world(&documented()).await;
+    let (store, raw) = (RedisStore::connect(&url).await.unwrap(), server.client());
+    let key = |name| LockKey::new(name).unwrap();
+    let targets = [
+        Target::mutex(key("mutex")),
+        Target::fair(key("fair")),
+        Target::read(key("read")),
+        Target::write(key("write")),
+        Target::several([key("one"), key("two")]).unwrap(),
+    ];
+    for target in targets {
+        let acquire = |hold, lease| {
+            store.acquire(AcquireRequest {
+                target: target.clone(),
+                owner: OwnerId::new("8f1c", hold, 1),
+                lease,
+                tokens: 1,
+                place: None,
+                joins: false,
+                timeout: SOON,
+            })
+        };
+        raw.cmd(&["ACL", "SETUSER", "locks", "-pexpire"]).await;
+        let error = acquire(1, SOON).await.unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::Denied, "{target:?}: {error:?}");
+        for name in ["mutex", "fair", "read", "write", "one", "two"] {
+            assert!(!raw.exists(name).await, "{target:?} is left at {name}");
+        }
+        // What was held before stays as it is.
+        raw.cmd(&["ACL", "SETUSER", "locks", "+pexpire"]).await;
+        assert!(matches!(acquire(2, SOON).await, Ok(AcquireReply::Granted(_))), "{target:?}");
+        if target.members().is_empty() {
+            raw.cmd(&["ACL", "SETUSER", "locks", "-pexpire"]).await;
+            acquire(2, SOON * 2).await.unwrap_err();
+            let left = raw.pttl(target.key().as_str()).await;
+            assert!(matches!(left, Ttl::Left(left) if left <= SOON), "{target:?}: {left:?}");
+        }
+        raw.cmd(&["FLUSHDB"]).await;
+    }
+}

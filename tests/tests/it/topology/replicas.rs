@@ -1,0 +1,339 @@
+//! Locks that count once replicas know of them, and failovers with and without (S-31).
+
+use std::error::Error;
+use std::time::Duration;
+
+use lock_runtime::{
+    Lease, LockClient, LockError, LockGuard, LockOptions, LossCause, StoreErrorKind, Wait,
+};
+use lock_tests::redis_server::ClientType;
+use lock_tests::{Proxy, RedisServer, eventually};
+use tokio::time::{Instant, timeout};
+
+use crate::support::kinds::{KINDS, take_named};
+
+const SOON: Duration = Duration::from_secs(20);
+
+/// How long replicas get to acknowledge.
+const ACK: Duration = Duration::from_millis(100);
+
+struct World {
+    master: RedisServer,
+    replica: RedisServer,
+    client: LockClient,
+}
+
+impl World {
+    async fn new() -> Self {
+        let master = RedisServer::start().await;
+        let replica = RedisServer::builder().replica_of(master.port()).start().await;
+        master.wait_for_replicas(1).await;
+        let client = LockClient::connect(&master.url()).await.unwrap();
+        Self { master, replica, client }
+    }
+}
+
+fn replicated(at_least: u32, wait: impl Into<Wait>) -> LockOptions {
+    LockOptions::builder().replicas(at_least, ACK).wait(wait).build().unwrap()
+}
+
+fn counts(outcome: Result<LockGuard, LockError>) -> (usize, usize) {
+    match outcome {
+        Err(LockError::NotReplicated { acked, wanted, .. }) => (acked, wanted),
+        Err(error) => panic!("{error:?}: {:?}", error.source()),
+        Ok(guard) => panic!("granted: {guard:?}"),
+    }
+}
+
+/// S-31: granted means that the replica has it already, however far away it is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_grant_is_on_the_replica() {
+    let master = RedisServer::start().await;
+    let road = Proxy::start(master.port()).await;
+    let replica = RedisServer::builder().replica_of(road.port()).start().await;
+    master.wait_for_replicas(1).await;
+    let client = LockClient::connect(&master.url()).await.unwrap();
+    road.delay(Duration::from_millis(60));
+    let options = LockOptions::builder().replicas(1, Duration::from_secs(5)).wait(Wait::Never);
+    let options = options.build().unwrap();
+    for (kind, _) in KINDS {
+        let guard = take_named(&client, kind, options).await.unwrap();
+        assert!(replica.client().exists(kind).await, "{kind}: the replica does not know");
+        guard.release().await.unwrap();
+    }
+}
+
+/// S-31: a replica that has stopped, no replica, and one too few fail closed: nothing stays taken,
+/// and the error says how many there were, at the end of the wait and not before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn too_few_replicas_fail_closed() {
+    let world = World::new().await;
+    let wait = Duration::from_millis(600);
+    let failed = async |at_least, acked| {
+        for (kind, _) in KINDS {
+            let start = Instant::now();
+            let outcome = take_named(&world.client, kind, replicated(at_least, wait)).await;
+            // The last attempt may be short, and its number with it.
+            let (last, wanted) = counts(outcome);
+            assert!(last <= acked && wanted == at_least as usize, "{kind}: {last} of {wanted}");
+            let waited = start.elapsed();
+            assert!(waited >= wait && waited < 4 * wait, "{kind}: {waited:?}");
+            let free = LockOptions::builder().wait(Duration::from_secs(2)).build().unwrap();
+            let guard = take_named(&world.client, kind, free).await.expect("left behind");
+            guard.release().await.unwrap();
+            let outcome = take_named(&world.client, kind, replicated(at_least, Wait::Never)).await;
+            assert_eq!(counts(outcome), (acked, at_least as usize), "{kind}");
+        }
+    };
+    failed(2, 1).await;
+    world.replica.pause();
+    failed(1, 0).await;
+    world.replica.resume();
+    for (kind, _) in KINDS {
+        let guard = take_named(&world.client, kind, replicated(1, SOON)).await.unwrap();
+        guard.release().await.unwrap();
+    }
+    world.replica.kill();
+    failed(1, 0).await;
+}
+
+/// S-31: a waiting task has the lock as soon as the replica is back, within its one call.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replica_that_comes_back_ends_the_wait() {
+    let world = World::new().await;
+    world.replica.pause();
+    for (kind, _) in KINDS {
+        let client = world.client.clone();
+        let waiter =
+            tokio::spawn(async move { take_named(&client, kind, replicated(1, SOON)).await });
+        tokio::time::sleep(3 * ACK).await;
+        assert!(!waiter.is_finished(), "{kind}");
+        world.replica.resume();
+        let guard = timeout(SOON, waiter).await.expect("hung").unwrap().unwrap();
+        world.replica.pause();
+        guard.release().await.unwrap();
+    }
+    world.replica.resume();
+}
+
+/// S-26: whoever had to give a fair lock back lines up anew, and is told when its turn comes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fair_waiter_hears_of_its_second_turn() {
+    let world = World::new().await;
+    let quiet = LockClient::builder().waiter_lease(SOON * 3).poll_cap(SOON);
+    let client = quiet.connect(&world.master.url()).await.unwrap();
+    world.replica.pause();
+    let waiting = async |n| {
+        let raw = world.master.client();
+        let length = async || raw.get::<usize>(&["LLEN", "redisson_lock_queue:{fair}"]).await;
+        eventually(SOON, "it is in line", async || length().await == n).await;
+    };
+    let first = world.client.fair_mutex("fair").lock().await.unwrap();
+    let waiter = client.clone();
+    let mut waiter =
+        tokio::spawn(async move { take_named(&waiter, "fair", replicated(1, SOON)).await });
+    waiting(1).await;
+    let second = tokio::spawn(world.client.fair_mutex("fair").lock());
+    waiting(2).await;
+    first.release().await.unwrap();
+    // The waiter has it first and cannot keep it.
+    let second = timeout(SOON, second).await.expect("never given back").unwrap().unwrap();
+    waiting(1).await;
+    world.replica.resume();
+    let early = timeout(3 * ACK, &mut waiter).await;
+    assert!(early.is_err(), "two have it: {early:?}");
+    second.release().await.unwrap();
+    let guard = timeout(Duration::from_secs(3), waiter).await.expect("not told").unwrap().unwrap();
+    guard.release().await.unwrap();
+}
+
+/// WAIT holds up its connection: others of the client, renewals and releases do not feel it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_missing_replica_holds_nobody_else_up() {
+    let world = World::new().await;
+    let held = replicated(1, SOON).to_builder();
+    let held = held.lease(Lease::Watchdog(Duration::from_millis(1_500))).build().unwrap();
+    let guard = world.client.mutex("held").with(held).lock().await.unwrap();
+    world.replica.pause();
+    let long = LockOptions::builder().replicas(1, Duration::from_secs(2)).wait(SOON / 4);
+    let long = long.build().unwrap();
+    let crowd: Vec<_> = (0..64)
+        .map(|n| world.client.mutex(format!("crowd:{n}")).with(long).lock())
+        .map(tokio::spawn)
+        .collect();
+    let until = Instant::now() + Duration::from_secs(4);
+    while Instant::now() < until {
+        assert!(!guard.is_lost(), "the renewal waited for the replica");
+        let start = Instant::now();
+        let plain = world.client.mutex("plain").lock().await.unwrap();
+        plain.release().await.unwrap();
+        assert!(start.elapsed() < Duration::from_millis(500), "{:?}", start.elapsed());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let start = Instant::now();
+    guard.release().await.unwrap();
+    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+    for one in crowd {
+        assert_eq!(counts(timeout(SOON, one).await.expect("hung").unwrap()), (0, 1));
+    }
+    world.replica.resume();
+}
+
+/// S-14, S-31: a hold that no replica knows of is not handed to whoever asked for one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hand_off_keeps_the_replicas() {
+    let world = World::new().await;
+    world.replica.pause();
+    let client = LockClient::builder().handoff_window(SOON);
+    let client = client.connect(&world.master.url()).await.unwrap();
+    let mutex = client.mutex("line");
+    let first = mutex.lock().await.unwrap();
+    let second = tokio::spawn(client.mutex("line").lock());
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let wait = Duration::from_secs(1);
+    let third = tokio::spawn(client.mutex("line").with(replicated(1, wait)).lock());
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    first.release().await.unwrap();
+    second.await.unwrap().unwrap().release().await.unwrap();
+    assert_eq!(counts(third.await.unwrap()), (0, 1));
+    world.replica.resume();
+}
+
+/// S-27, S-31: nor does a reader who asked for a replica join a hold that none knows of.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shared_read_hold_keeps_the_replicas() {
+    let world = World::new().await;
+    let plain = LockOptions::default();
+    world.replica.pause();
+    let first = take_named(&world.client, "read", plain).await.unwrap();
+    for wait in [Wait::Never, Wait::UpTo(Duration::from_millis(400))] {
+        assert_eq!(counts(take_named(&world.client, "read", replicated(1, wait)).await), (0, 1));
+    }
+    assert!(!first.is_lost());
+    world.replica.resume();
+    let second = take_named(&world.client, "read", replicated(1, SOON)).await.unwrap();
+    assert!(world.replica.client().exists("read").await, "the replica does not know");
+    first.release().await.unwrap();
+    second.release().await.unwrap();
+}
+
+/// S-21, S-22, S-33: the same connection faults as without replicas.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lost_replies_and_flushed_scripts_are_made_good() {
+    let world = World::new().await;
+    let proxy = Proxy::start(world.master.port()).await;
+    let client = LockClient::connect(&proxy.url()).await.unwrap();
+    for (kind, _) in KINDS {
+        world.master.client().cmd(&["SCRIPT", "FLUSH"]).await;
+        let guard = take_named(&client, kind, replicated(1, SOON)).await.unwrap();
+        guard.release().await.unwrap();
+        proxy.drop_next_reply_to(kind);
+        let guard = timeout(SOON, take_named(&client, kind, replicated(1, SOON))).await;
+        let guard = guard.expect("hung").unwrap();
+        proxy.drop_next_reply_to(kind);
+        timeout(SOON, guard.release()).await.expect("hung").unwrap();
+    }
+    assert_eq!(proxy.replies_dropped(), 2 * KINDS.len());
+}
+
+/// S-21: dropped in the middle of its WAIT, the lock is given back at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dropped_wait_is_undone() {
+    let world = World::new().await;
+    world.replica.pause();
+    let options = LockOptions::builder().replicas(1, Duration::from_secs(5)).build().unwrap();
+    for (kind, _) in KINDS {
+        let client = world.client.clone();
+        let waiter = tokio::spawn(async move { take_named(&client, kind, options).await });
+        let raw = world.master.client();
+        eventually(SOON, "it is taken", async || raw.exists(kind).await).await;
+        waiter.abort();
+        let free = LockOptions::builder().wait(Duration::from_secs(2)).build().unwrap();
+        take_named(&world.client, kind, free).await.expect("left behind").release().await.unwrap();
+    }
+    world.replica.resume();
+}
+
+/// S-33: a user that may not WAIT hears so, and keeps nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn wait_needs_a_permission() {
+    let world = World::new().await;
+    let raw = world.master.client();
+    raw.cmd(&["ACL", "SETUSER", "u", "on", ">pw", "~*", "&*", "+@all", "-wait"]).await;
+    let url = format!("redis://u:pw@127.0.0.1:{}", world.master.port());
+    let client = LockClient::connect(&url).await.unwrap();
+    let error = take_named(&client, "mutex", replicated(1, SOON)).await.unwrap_err();
+    let denied = |error: &LockError| matches!(error, LockError::Store(error) if error.kind() == StoreErrorKind::Denied);
+    assert!(denied(&error), "{error:?}");
+    eventually(SOON, "it is free", async || !raw.exists("mutex").await).await;
+}
+
+/// The master dies and the replica takes its place behind the same address.
+async fn fail_over(world: &World, proxy: &Proxy) {
+    world.master.kill();
+    proxy.retarget(world.replica.port());
+    world.replica.resume();
+    world.replica.client().cmd(&["REPLICAOF", "NO", "ONE"]).await;
+}
+
+/// S-9, S-12: a failover to a replica that has not heard of the lock. Another client has it at once,
+/// and the first holder hears of it at its next renewal, not at the end of its lease.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failover_without_replication_is_a_loss() {
+    for kind in ["mutex", "write"] {
+        let world = World::new().await;
+        let proxy = Proxy::start(world.master.port()).await;
+        let client = LockClient::connect(&proxy.url()).await.unwrap();
+        // Stopped alone is not enough: what waits in its socket would be applied later.
+        world.replica.pause();
+        world.master.client_kill(ClientType::Replica).await;
+        let lease = Duration::from_secs(9);
+        let options = LockOptions::builder().lease(Lease::Watchdog(lease)).build().unwrap();
+        let guard = take_named(&client, kind, options).await.unwrap();
+        fail_over(&world, &proxy).await;
+        let other = LockClient::connect(&world.replica.url()).await.unwrap();
+        let successor = timeout(lease / 3, take_named(&other, kind, options)).await;
+        let successor = successor.expect("the replica knew of it").unwrap();
+        assert!(successor.token() > guard.token(), "tokens went back with the data");
+        let lost = timeout(lease * 2 / 3, guard.lost()).await.expect("not noticed");
+        let not_owner = LossCause::NotOwner;
+        assert!(
+            matches!(lost, LockError::Lost { cause, .. } if cause == not_owner),
+            "{kind}: {lost:?}"
+        );
+        drop(guard);
+        assert!(!successor.is_lost());
+        successor.release().await.unwrap();
+    }
+}
+
+/// S-31: with a replica that knows, the failover keeps the lock, and renewals go on there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failover_with_replicas_keeps_the_lock() {
+    let world = World::new().await;
+    let proxy = Proxy::start(world.master.port()).await;
+    let client = LockClient::connect(&proxy.url()).await.unwrap();
+    let lease = Duration::from_secs(4);
+    let options = replicated(1, SOON).to_builder().lease(Lease::Watchdog(lease)).build().unwrap();
+    let mut guards = Vec::new();
+    for (kind, _) in KINDS {
+        guards.push(take_named(&client, kind, options).await.unwrap());
+    }
+    fail_over(&world, &proxy).await;
+    let other = LockClient::connect(&world.replica.url()).await.unwrap();
+    let never = LockOptions::builder().wait(Wait::Never).build().unwrap();
+    let until = Instant::now() + lease * 3 / 2;
+    while Instant::now() < until {
+        for ((kind, _), guard) in KINDS.iter().zip(&guards) {
+            assert!(!guard.is_lost(), "{kind}");
+            // Readers share.
+            let kind = if *kind == "read" { continue } else { kind };
+            let outcome = take_named(&other, kind, never).await;
+            assert!(matches!(outcome, Err(LockError::Busy { .. })), "{kind}: {outcome:?}");
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    for guard in guards {
+        guard.release().await.unwrap();
+    }
+}

@@ -1,0 +1,87 @@
+//! A master that is stopped until its successor is promoted, and goes on right after that: whatever it
+//! grants then, nobody may believe (S-12, S-23).
+//!
+//! How the old master's answers and the news of its successor meet is a matter of milliseconds, so these
+//! tests repeat that.
+
+use std::time::Duration;
+
+use lock_tests::RedisServer;
+use tokio::time::sleep;
+
+use super::world::{NAME, SOON, World, builder};
+use crate::support::takers::{EXCLUSIVE, Takers, rounds, violations};
+
+/// Everybody hears of the successor, sooner or later.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_two_hold_a_lock_when_the_old_master_goes_on() {
+    repeat(Sentinels::Run).await;
+}
+
+/// The sentinels stop as soon as they have named the successor: who has not heard by then, does not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nor_when_the_sentinels_stop() {
+    repeat(Sentinels::Stop).await;
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sentinels {
+    Run,
+    Stop,
+}
+
+async fn repeat(sentinels: Sentinels) {
+    let mut found = Vec::new();
+    for round in 0..rounds() {
+        // As long as a silent connection is put up with, and far less.
+        let down_after = [2_000, 500][round % 2];
+        let violations = play(sentinels, down_after).await;
+        found.extend(violations.into_iter().map(|text| format!("round {round}: {text}")));
+    }
+    assert!(found.is_empty(), "{} in {} rounds:\n{}", found.len(), rounds(), found.join("\n"));
+}
+
+/// One round: what was wrong in it.
+async fn play(sentinels: Sentinels, down_after: u64) -> Vec<String> {
+    let world = World::new(1).await;
+    world.sentinels.publish_every(Duration::from_secs(5)).await;
+    for node in 0..3 {
+        let set = ["SENTINEL", "SET", NAME, "down-after-milliseconds", &down_after.to_string()];
+        world.sentinels.client(node).cmd(&set).await;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let mut takers = Takers::new(dir.path());
+    for timeout in [1, 4, 8] {
+        // With a short one calls are made again while the master is stopped, with a long one they are not.
+        let builder = builder().command_timeout(Duration::from_secs(timeout));
+        let client = world.client_of(builder).await;
+        EXCLUSIVE.iter().for_each(|kind| takers.add(&client, kind, kind));
+    }
+    sleep(Duration::from_millis(fastrand::u64(300..600))).await;
+    world.master().pause();
+    let promoted = world.promoted().await;
+    if sentinels == Sentinels::Stop {
+        (0..3).for_each(|node| world.sentinels.pause(node));
+    }
+    sleep(Duration::from_millis(fastrand::u64(20..80))).await;
+    world.master().resume();
+    sleep(Duration::from_millis(2_000)).await;
+    if sentinels == Sentinels::Stop {
+        (0..3).for_each(|node| world.sentinels.resume(node));
+    }
+    served(promoted).await;
+    takers.join().await;
+    violations(dir.path())
+}
+
+/// Waits until the successor has served every kind.
+async fn served(promoted: &RedisServer) {
+    for kind in EXCLUSIVE {
+        let counter = format!("redisson_lock_token:{{{kind}}}");
+        let before = promoted.client().cmd(&["GET", &counter]).await;
+        lock_tests::eventually(SOON, "the successor grants", async || {
+            promoted.client().cmd(&["GET", &counter]).await != before
+        })
+        .await;
+    }
+}

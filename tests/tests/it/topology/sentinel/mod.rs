@@ -1,0 +1,8 @@
+//! Locks on the master that real sentinels name, through fail-overs (S-15, S-31, S-33).
+
+mod failover;
+mod frozen;
+mod stale;
+mod start;
+mod tls;
+mod world;

@@ -1,0 +1,263 @@
+//! `rediss://`: private authorities, client certificates, and what is refused.
+
+use std::error::Error;
+use std::time::Duration;
+
+use lock_runtime::{
+    Lease, LockClient, LockError, LockGuard, LockOptions, RedisStore, StoreErrorKind, TlsOptions,
+};
+use lock_tests::redis_server::ClientType;
+use lock_tests::{RedisServer, eventually};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair, PKCS_ED25519, date_time_ymd};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout};
+
+use crate::support::authority::{Authority, Identity};
+
+const SOON: Duration = Duration::from_secs(10);
+
+/// An authority and a server at 127.0.0.1 that it has certified.
+async fn authority_and_server() -> (Authority, RedisServer) {
+    let authority = Authority::new("ours");
+    let server = authority.issue_for("127.0.0.1").server().start().await;
+    (authority, server)
+}
+
+async fn try_connect(url: &str, tls: TlsOptions) -> Result<LockClient, LockError> {
+    LockClient::builder().tls(tls).connect(url).await
+}
+
+async fn connect(server: &RedisServer, tls: TlsOptions) -> LockClient {
+    try_connect(&server.url(), tls).await.unwrap()
+}
+
+/// The error's kind and its sentence, which must come at once.
+async fn refused(url: &str, tls: TlsOptions) -> (StoreErrorKind, String) {
+    let start = Instant::now();
+    let error = try_connect(url, tls).await.unwrap_err();
+    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+    kind_and_sentence(error)
+}
+
+fn kind_and_sentence(error: LockError) -> (StoreErrorKind, String) {
+    match error {
+        LockError::Store(error) => (error.kind(), error.to_string()),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A task that waits for the lock, and is waiting by the time this returns.
+async fn waiter(
+    client: &LockClient,
+    server: &RedisServer,
+    name: &str,
+) -> JoinHandle<Result<LockGuard, LockError>> {
+    let mutex = client.mutex(name);
+    let waiter = tokio::spawn(async move { mutex.lock().await });
+    let channel = format!("redisson_lock__channel:{{{name}}}");
+    eventually(SOON, "the waiter listens", async || server.pubsub_numsub(&channel).await > 0).await;
+    waiter
+}
+
+/// Taking, renewing, waiting for a notice, giving back, with a password inside the tunnel.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn locks_work_with_a_private_authority() {
+    let authority = Authority::new("ours");
+    let server = authority.issue_for("127.0.0.1").server().password("secret").start().await;
+    // Only a notice wakes the waiter soon: the lease and the cap are longer than the test.
+    let builder = LockClient::builder().poll_cap(Duration::from_secs(60)).tls(authority.trusted());
+    let client = builder.connect(&server.url()).await.unwrap();
+    let holder = connect(&server, authority.trusted()).await;
+    let guard = holder.mutex("t").lock().await.unwrap();
+    let waiter = waiter(&client, &server, "t").await;
+    guard.release().await.unwrap();
+    let guard = timeout(SOON, waiter).await.expect("no notice came").unwrap().unwrap();
+    guard.release().await.unwrap();
+
+    let lease = LockOptions::builder().lease(Lease::Watchdog(Duration::from_millis(600)));
+    let guard = holder.mutex("t").with(lease.build().unwrap()).lock().await.unwrap();
+    let first_deadline = Instant::now() + guard.remaining();
+    eventually(SOON, "it is renewed", async || Instant::now() > first_deadline).await;
+    assert!(!guard.is_lost());
+    guard.release().await.unwrap();
+    assert!(!server.client().exists("t").await);
+}
+
+/// S-15, S-33: the connection is made again, with the same authority and client certificate.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_kill_and_a_restart_are_survived() {
+    let authority = Authority::new("ours");
+    let builder = authority.issue_for("127.0.0.1").server().client_authority(&authority.pem);
+    let server = builder.start().await;
+    let tls = authority.issue_for("client").shown_with(authority.trusted());
+    let (holder, client) = (connect(&server, tls.clone()).await, connect(&server, tls).await);
+    let guard = holder.mutex("k").lock().await.unwrap();
+    let killed = waiter(&client, &server, "k").await;
+    assert!(server.client_kill(ClientType::PubSub).await > 0);
+    guard.release().await.unwrap();
+    let guard = timeout(SOON, killed).await.expect("stranded").unwrap().unwrap();
+
+    let restarted = waiter(&holder, &server, "k").await;
+    server.restart().await;
+    let next = timeout(SOON, restarted).await.expect("stranded").unwrap().unwrap();
+    assert!(next.token() > guard.token());
+    next.release().await.unwrap();
+}
+
+/// Each certificate that is not to be trusted is one clear error, at once, and not taken for a
+/// server that is away.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_untrusted_server_is_refused_clearly() {
+    let (authority, server) = authority_and_server().await;
+    let (other, namesake) = (Authority::new("other"), Authority::new("ours"));
+    let issuer = "the one of the authority that issued it with `TlsOptions::root_certificate`";
+    for (what, tls) in [
+        ("none", TlsOptions::new()),
+        ("another", other.trusted()),
+        ("one of the same name", namesake.trusted()),
+        ("the client's", authority.issue_for("client").shown_with(TlsOptions::new())),
+    ] {
+        let (kind, sentence) = refused(&server.url(), tls).await;
+        assert_eq!(kind, StoreErrorKind::Config, "{what}: {sentence}");
+        assert!(sentence.contains(issuer), "{what}: {sentence}");
+    }
+    let plain = LockClient::connect(&server.url()).await.unwrap_err();
+    assert!(!plain.is_retryable(), "{plain:?}");
+    assert!(kind_and_sentence(plain).1.contains(issuer));
+
+    let localhost = server.url().replace("127.0.0.1", "localhost");
+    let (kind, sentence) = refused(&localhost, authority.trusted()).await;
+    assert_eq!(kind, StoreErrorKind::Config, "{sentence}");
+    assert!(sentence.contains("another host name"), "{sentence}");
+
+    let good = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
+    let (mut expired, mut early, mut authoritative) = (good.clone(), good.clone(), good);
+    expired.not_after = date_time_ymd(2001, 1, 1);
+    early.not_before = date_time_ymd(4000, 1, 1);
+    authoritative.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    for (params, says) in [
+        (expired, "expired or is not valid yet"),
+        (early, "expired or is not valid yet"),
+        (authoritative, "cannot be trusted as it is"),
+    ] {
+        let server = authority.issue(&params).server().start().await;
+        let (kind, sentence) = refused(&server.url(), authority.trusted()).await;
+        assert_eq!(kind, StoreErrorKind::Config, "{sentence}");
+        assert!(sentence.contains(says), "expected {says:?}: {sentence}");
+    }
+
+    // Several authorities, in one PEM or in several, all count.
+    let bundle = [other.pem.as_str(), &authority.pem].concat();
+    for tls in [
+        TlsOptions::new().root_certificate(bundle),
+        authority.trusted().root_certificate(other.pem.as_str()),
+        TlsOptions::new().root_certificate(other.pem.trim_end()).root_certificate(authority.pem),
+    ] {
+        connect(&server, tls).await.mutex("ok").lock().await.unwrap().release().await.unwrap();
+    }
+}
+
+/// S-33: a certificate that goes bad is said at once to whoever locks, and recovered from.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_certificate_that_goes_bad_is_reported_until_it_is_good() {
+    let (authority, server) = authority_and_server().await;
+    let client = connect(&server, authority.trusted()).await;
+    let bad = Authority::new("other").issue_for("127.0.0.1");
+    server.replace_certificate(&bad.certificate, &bad.key);
+    server.restart().await;
+    eventually(SOON, "the refusal is reported", async || {
+        let error = client.mutex("x").try_lock().await.unwrap_err();
+        let (kind, sentence) = kind_and_sentence(error);
+        kind == StoreErrorKind::Config && sentence.contains("is not trusted")
+    })
+    .await;
+    let start = Instant::now();
+    client.mutex("x").lock().await.unwrap_err();
+    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+    let good = authority.issue_for("127.0.0.1");
+    server.replace_certificate(&good.certificate, &good.key);
+    server.restart().await;
+    eventually(SOON, "it works again", async || client.mutex("x").try_lock().await.is_ok()).await;
+}
+
+/// Mutual TLS, in both versions, which refuse at different points.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_wants_client_certificates_gets_them() {
+    let (authority, other) = (Authority::new("ours"), Authority::new("other"));
+    for version in ["TLSv1.2", "TLSv1.3"] {
+        let builder = authority.issue_for("127.0.0.1").server().client_authority(&authority.pem);
+        let server = builder.arg("--tls-protocols", version).start().await;
+        let tls = authority.issue_for("client").shown_with(authority.trusted());
+        let guard = connect(&server, tls).await.mutex("m").lock().await.unwrap();
+        guard.release().await.unwrap();
+        for tls in [authority.trusted(), other.issue_for("client").shown_with(authority.trusted())]
+        {
+            let (kind, sentence) = refused(&server.url(), tls).await;
+            assert_eq!(kind, StoreErrorKind::Denied, "{version}: {sentence}");
+            assert!(sentence.contains("`TlsOptions::client_certificate`"), "{version}: {sentence}");
+        }
+    }
+}
+
+/// Options that cannot work are one clear error before anything is sent, and show no key.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn unusable_options_fail_before_anything_is_sent() {
+    let authority = Authority::new("ours");
+    let Identity { certificate, key } = authority.issue_for("client");
+    let other = authority.issue_for("client").key;
+    let ed25519 = KeyPair::generate_for(&PKCS_ED25519).unwrap().serialize_pem();
+    let one_line = key.replace('\n', " ");
+    let broken = authority.pem.replace("-----END", "%%-----END");
+    let hollow = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+    let shown = |chain: &str, key: &str| authority.trusted().client_certificate(chain, key);
+    let cases = [
+        (TlsOptions::new().root_certificate(""), "root certificate"),
+        (TlsOptions::new().root_certificate("nonsense"), "root certificate"),
+        (TlsOptions::new().root_certificate(broken), "root certificate"),
+        (TlsOptions::new().root_certificate(hollow), "root certificate"),
+        (TlsOptions::new().root_certificate(key.as_str()), "root certificate"),
+        (authority.trusted().root_certificate("nonsense"), "root certificate"),
+        (shown("", &key), "the client certificate"),
+        (shown(&key, &key), "the client certificate"),
+        (shown(hollow, &key), "the client certificate"),
+        (shown(&certificate, ""), "key"),
+        (shown(&certificate, &certificate), "key"),
+        (shown(&certificate, &one_line), "key"),
+        (shown(&certificate, &key.replace("-----END", "%%-----END")), "key"),
+        (shown(&certificate, &other), "do not belong together"),
+        (shown(&certificate, &ed25519), "do not belong together"),
+    ];
+    let secret = key.lines().nth(1).unwrap();
+    let digits = secret.bytes().take(8).map(|byte| byte.to_string()).collect::<Vec<_>>().join(", ");
+    for (tls, says) in cases {
+        let shown = format!("{tls:?} {:?}", LockClient::builder().tls(tls.clone()));
+        // Nobody listens there: what is said first is about the options.
+        let error = RedisStore::connect_with_tls("rediss://127.0.0.1:1", &tls).await.unwrap_err();
+        let cause = error.source().map(ToString::to_string);
+        let everything = format!("{shown} {error} {error:?} {cause:?}");
+        assert_eq!(error.kind(), StoreErrorKind::Config, "{everything}");
+        assert!(error.to_string().contains(says), "expected {says:?}: {everything}");
+        assert!(!everything.contains(&secret[..8]), "the key shows: {everything}");
+        assert!(!everything.contains(&digits), "the key shows: {everything}");
+    }
+    for url in ["redis://:wrong-one@127.0.0.1:1", "unix:///no/such/socket"] {
+        let (kind, sentence) = refused(url, authority.trusted()).await;
+        assert_eq!(kind, StoreErrorKind::Config, "{sentence}");
+        assert!(sentence.contains("write rediss://host:port"), "{sentence}");
+        assert!(!sentence.contains("wrong-one"), "the password shows: {sentence}");
+    }
+}
+
+/// TLS where there is none, and none where there is: said as what it may be.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_wrong_scheme_is_a_hint() {
+    let (authority, server) = authority_and_server().await;
+    let error = LockClient::connect(&server.url().replace("rediss", "redis")).await.unwrap_err();
+    let (_, sentence) = kind_and_sentence(error);
+    assert!(sentence.contains("rediss://"), "{sentence}");
+
+    let server = RedisServer::start().await;
+    let url = server.url().replace("redis", "rediss");
+    let (_, sentence) = refused(&url, authority.trusted()).await;
+    assert!(sentence.contains("redis://"), "{sentence}");
+}

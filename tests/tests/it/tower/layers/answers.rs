@@ -1,0 +1,402 @@
+//! What a client is told: one case for each row of the table in `lock_tower::http`.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::RETRY_AFTER;
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use lock_runtime::{LockClient, LockOptions, MemoryStore, OnLost, StoreErrorKind, Wait};
+use lock_tower::LockLayer;
+use lock_tower::http::{KeyError, OnMissing};
+use tokio::time::{Instant, sleep, timeout};
+use tower::{Layer, Service, ServiceExt, service_fn};
+
+use crate::support::log::Log;
+use crate::tower::layers::world::{
+    Calls, Mood, Moody, SOON, TestBody, fixed, held, options, order_layer, pay, seen, two_clients,
+};
+
+const BUSY: &str = r#"409 Conflict
+cache-control: no-store
+content-type: application/problem+json
+retry-after: 1
+
+{"type":"/problems/lock-busy","title":"Another request holds this resource","status":409,"executed":false}"#;
+
+#[tokio::test(start_paused = true)]
+async fn a_busy_lock_is_a_conflict() {
+    let (locks, peer, _) = two_clients();
+    let layer = order_layer(&locks).options(options(Wait::Never)).build().unwrap();
+    let (calls, other) = (Calls::default(), peer.mutex("order:42").lock().await.unwrap());
+    let service = layer.layer(calls.service());
+    let refused = service.clone().oneshot(pay()).await.unwrap();
+    assert_eq!(seen(refused).await, BUSY);
+    assert_eq!(calls.count(), 0);
+    other.release().await.unwrap();
+    let answer = seen(service.oneshot(pay()).await.unwrap()).await;
+    assert_eq!((answer.as_str(), calls.count()), ("200 OK\n\ndone", 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_runs_out_is_unavailable() {
+    let (locks, peer, _) = two_clients();
+    let patient = options(Wait::UpTo(Duration::from_secs(2)));
+    let layer = order_layer(&locks).options(patient).build().unwrap();
+    let _other = peer.mutex("order:42").lock().await.unwrap();
+    let (calls, start) = (Calls::default(), Instant::now());
+    let refused = layer.layer(calls.service()).oneshot(pay()).await.unwrap();
+    assert_eq!(start.elapsed().as_secs(), 2);
+    assert_eq!(
+        seen(refused).await,
+        r#"503 Service Unavailable
+cache-control: no-store
+content-type: application/problem+json
+retry-after: 1
+
+{"type":"/problems/lock-timeout","title":"Other requests held this resource for too long","status":503,"executed":false}"#
+    );
+    assert_eq!(calls.count(), 0);
+}
+
+/// The seconds of a busy answer's `Retry-After`.
+fn seconds<B>(response: &Response<B>) -> u64 {
+    response.headers()[RETRY_AFTER].to_str().unwrap().parse().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fixed_lease_says_when_to_come_back() {
+    let (locks, peer, _) = two_clients();
+    let lease = Duration::from_secs(22);
+    let terms = fixed(Wait::UpTo(Duration::from_secs(2)), lease);
+    let layer = order_layer(&locks).options(terms).build().unwrap();
+    let _other = peer.mutex("order:42").with(terms).lock().await.unwrap();
+    let refused = layer.layer(Calls::default().service()).oneshot(pay()).await.unwrap();
+    assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+    // The store was last asked when the wait began.
+    assert!((20..=28).contains(&seconds(&refused)), "{}", seconds(&refused));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watchdog_lease_says_how_long_requests_take() {
+    let (locks, peer, _) = two_clients();
+    let layer = order_layer(&locks).options(options(Wait::Never)).build().unwrap();
+    let slow = layer.layer(service_fn(|_| async {
+        sleep(Duration::from_secs(8)).await;
+        Ok::<_, std::convert::Infallible>(Response::new(Full::<Bytes>::default()))
+    }));
+    slow.oneshot(pay()).await.unwrap();
+    let _other = peer.mutex("order:42").lock().await.unwrap();
+    // Another service of the same layer knows it too.
+    let refused = layer.layer(Calls::default().service()).oneshot(pay()).await.unwrap();
+    assert!((8..=10).contains(&seconds(&refused)), "{}", seconds(&refused));
+}
+
+#[tokio::test(start_paused = true)]
+async fn too_many_waiters_are_sent_away() {
+    let (locks, peer, _) = two_clients();
+    let _other = peer.mutex("order:42").lock().await.unwrap();
+    let narrow = LockOptions::builder().max_waiters(1).build().unwrap();
+    let service =
+        order_layer(&locks).options(narrow).build().unwrap().layer(Calls::default().service());
+    let mut waiting = Vec::new();
+    let refused = loop {
+        // One contends in the store, one waits behind it, and the next is too many.
+        assert!(waiting.len() < 4, "nobody is sent away");
+        let mut future = Box::pin(service.clone().oneshot(pay()));
+        tokio::select! {
+            biased;
+            refused = &mut future => break refused.unwrap(),
+            () = sleep(Duration::from_millis(1)) => waiting.push(future),
+        }
+    };
+    assert_eq!(
+        seen(refused).await,
+        r#"503 Service Unavailable
+cache-control: no-store
+content-type: application/problem+json
+retry-after: 1
+
+{"type":"/problems/lock-overloaded","title":"Too many requests wait for this resource","status":503,"executed":false}"#
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_fails_is_unavailable() {
+    for (kind, level) in [
+        (StoreErrorKind::Unavailable, "WARN"),
+        (StoreErrorKind::OutcomeUnknown, "WARN"),
+        (StoreErrorKind::NotReady, "WARN"),
+        (StoreErrorKind::OutOfMemory, "ERROR"),
+        (StoreErrorKind::Denied, "ERROR"),
+        (StoreErrorKind::Config, "ERROR"),
+    ] {
+        let locks = LockClient::builder()
+            .store(Moody::new(MemoryStore::new(), Mood::Failing(kind)))
+            .unwrap();
+        let (calls, log, start) =
+            (Calls::default(), Log::start_at(tracing::Level::DEBUG), Instant::now());
+        let service = order_layer(&locks).build().unwrap().layer(calls.service());
+        let refused = service.oneshot(pay()).await.unwrap();
+        // Not for ever, although the layer would wait for ever for a lock.
+        assert!(start.elapsed() < Duration::from_secs(7), "{kind:?}");
+        assert!((2..=3).contains(&seconds(&refused)), "{kind:?}");
+        let answer = seen(refused).await;
+        assert!(answer.starts_with("503 Service Unavailable\ncache-control: no-store"), "{answer}");
+        let body = r#"{"type":"/problems/lock-unavailable","title":"Locks are not available at the moment","status":503,"executed":false}"#;
+        assert!(answer.ends_with(body), "{answer}");
+        assert_eq!(calls.count(), 0, "{kind:?}");
+        let log = log.text();
+        let line = log.lines().find(|line| line.contains("lock_tower")).unwrap();
+        assert!(line.contains(level) && line.contains("it is in a mood"), "{kind:?}: {log}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_is_shut_down_is_unavailable() {
+    let locks = LockClient::in_memory();
+    assert!(locks.shutdown(SOON).await.is_clean());
+    let service = order_layer(&locks).build().unwrap().layer(Calls::default().service());
+    let answer = seen(service.oneshot(pay()).await.unwrap()).await;
+    assert!(answer.starts_with("503 "), "{answer}");
+    assert!(answer.contains("/problems/lock-unavailable"), "{answer}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_lease_cuts_the_handler_off() {
+    let (locks, peer, store) = two_clients();
+    let lease = Duration::from_millis(500);
+    let layer = order_layer(&locks).options(fixed(Wait::Never, lease)).build().unwrap();
+    let (dropped, start) = (Calls::default(), Instant::now());
+    let guard = dropped.clone();
+    let service = layer.layer(service_fn(move |_| {
+        let guard = OnDrop(guard.clone());
+        async move {
+            sleep(Duration::from_secs(3600)).await;
+            drop(guard);
+            Ok::<_, std::convert::Infallible>(Response::new(Full::<Bytes>::default()))
+        }
+    }));
+    let lost = service.oneshot(pay()).await.unwrap();
+    assert!(start.elapsed() < lease, "at the deadline, which is before the store forgets");
+    assert_eq!(dropped.count(), 1, "the handler is gone before the answer is there");
+    assert_eq!(
+        seen(lost).await,
+        r#"500 Internal Server Error
+cache-control: no-store
+content-type: application/problem+json
+
+{"type":"/problems/lock-lost","title":"The request lost its hold on the resource before it was done","status":500}"#
+    );
+    for next in [peer, locks] {
+        let guard = timeout(SOON, next.mutex("order:42").lock()).await.unwrap().unwrap();
+        assert_eq!(held(&store, "order:42"), 1);
+        guard.release().await.unwrap();
+    }
+}
+
+struct OnDrop(Calls);
+
+impl Drop for OnDrop {
+    fn drop(&mut self) {
+        self.0.add();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_may_be_let_finish_after_a_loss() {
+    let locks = LockClient::in_memory();
+    let terms = fixed(Wait::Never, Duration::from_millis(500))
+        .to_builder()
+        .on_lost(OnLost::Finish)
+        .build()
+        .unwrap();
+    let layer = order_layer(&locks).options(terms).build().unwrap();
+    let finished = Calls::default();
+    let count = finished.clone();
+    let service = layer.layer(service_fn(move |_| {
+        let count = count.clone();
+        async move {
+            sleep(Duration::from_secs(2)).await;
+            count.add();
+            Ok::<_, std::convert::Infallible>(Response::new(Full::<Bytes>::default()))
+        }
+    }));
+    let lost = service.oneshot(pay()).await.unwrap();
+    assert_eq!((lost.status(), finished.count()), (StatusCode::INTERNAL_SERVER_ERROR, 1));
+    assert!(seen(lost).await.contains("/problems/lock-lost"));
+}
+
+/// A layer whose key is made of a header.
+fn tenant(on_missing: OnMissing) -> impl Layer<Inner, Service = Tenant> {
+    LockLayer::http()
+        .key("tenant:{header.x-tenant}")
+        .client(LockClient::in_memory())
+        .on_missing(on_missing)
+        .build()
+        .unwrap()
+}
+
+type Inner =
+    tower::util::BoxCloneService<Request<TestBody>, Response<TestBody>, std::convert::Infallible>;
+type Tenant = lock_tower::http::HttpLockService<Inner>;
+
+#[tokio::test(start_paused = true)]
+async fn a_missing_key_is_a_bad_request_unless_it_may_be_missing() {
+    let calls = Calls::default();
+    let service = tenant(OnMissing::Reject).layer(Inner::new(calls.service()));
+    assert_eq!(
+        seen(service.oneshot(pay()).await.unwrap()).await,
+        r#"400 Bad Request
+cache-control: no-store
+content-type: application/problem+json
+
+{"type":"/problems/lock-key-missing","title":"The request lacks what it locks","status":400,"detail":"the request has no header `x-tenant`","executed":false}"#
+    );
+    assert_eq!(calls.count(), 0);
+    let service = tenant(OnMissing::Skip).layer(Inner::new(calls.service()));
+    assert_eq!(service.oneshot(pay()).await.unwrap().status(), StatusCode::OK);
+    assert_eq!(calls.count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_malformed_key_is_a_bad_request_even_if_it_may_be_missing() {
+    let (calls, two) = (Calls::default(), "once");
+    for (values, problem) in [
+        (vec![two, two], "is there more than once"),
+        (vec![""], "is empty"),
+        (vec!["bl\u{fc}e"], "is not visible ASCII"),
+    ] {
+        let mut request = pay();
+        for value in values {
+            let value = value.as_bytes().try_into().unwrap();
+            request.headers_mut().append("x-tenant", value);
+        }
+        let service = tenant(OnMissing::Skip).layer(Inner::new(calls.service()));
+        assert_eq!(
+            seen(service.oneshot(request).await.unwrap()).await,
+            format!(
+                r#"400 Bad Request
+cache-control: no-store
+content-type: application/problem+json
+
+{{"type":"/problems/lock-key-invalid","title":"The request names no valid resource","status":400,"detail":"the request's header `x-tenant` {problem}","executed":false}}"#
+            )
+        );
+    }
+    assert_eq!(calls.count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_is_too_long_is_a_bad_request_and_not_repeated() {
+    let locks = LockClient::builder().namespace("n".repeat(400)).in_memory().unwrap();
+    let layer = LockLayer::http().key("a:{header.a}:{header.b}").client(locks).build().unwrap();
+    let mut request = pay();
+    let value = http::HeaderValue::from_str(&"secret".repeat(20)).unwrap();
+    request.headers_mut().insert("a", value.clone());
+    request.headers_mut().insert("b", value);
+    let service = layer.layer(Calls::default().service());
+    let answer = seen(service.oneshot(request).await.unwrap()).await;
+    assert!(answer.starts_with("400 ") && answer.contains("lock-key-invalid"), "{answer}");
+    assert!(!answer.contains("secret") && !answer.contains("nnn"), "{answer}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_closure_answers_for_itself() {
+    let layer = |error: KeyError| {
+        let layer = LockLayer::http().client(LockClient::in_memory());
+        layer.key_fn(move |_| Err(error.clone())).build().unwrap()
+    };
+    for (error, status, kind) in [
+        (KeyError::Missing("tenant".into()), 400, "lock-key-missing"),
+        (KeyError::Misplaced("no tenant layer".into()), 500, "lock-misconfigured"),
+        (KeyError::Invalid(lock_runtime::LockKey::new("").unwrap_err()), 400, "lock-key-invalid"),
+    ] {
+        let calls = Calls::default();
+        let service = layer(error).layer(calls.service());
+        let answer = seen(service.oneshot(pay()).await.unwrap()).await;
+        assert!(answer.starts_with(&status.to_string()) && answer.contains(kind), "{answer}");
+        assert_eq!(calls.count(), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_client_the_log_says_how_to_get_one() {
+    let log = Log::start_at(tracing::Level::DEBUG);
+    let layer = LockLayer::http().key("nightly").build().unwrap();
+    let (calls, scoped) = (Calls::default(), LockClient::in_memory());
+    let mut service = layer.layer(calls.service());
+    let refused = service.ready().await.unwrap().call(pay()).await.unwrap();
+    assert_eq!(
+        seen(refused).await,
+        r#"500 Internal Server Error
+cache-control: no-store
+content-type: application/problem+json
+
+{"type":"/problems/lock-misconfigured","title":"The server cannot lock this resource","status":500,"executed":false}"#
+    );
+    let log = log.text();
+    assert!(log.contains("ERROR") && log.contains("call `client.install()` at start-up"), "{log}");
+    assert_eq!(calls.count(), 0);
+    // The client of the scope around the call is found.
+    let served = scoped.scope(async { service.ready().await.unwrap().call(pay()).await }).await;
+    assert_eq!(served.unwrap().status(), StatusCode::OK);
+}
+
+#[tokio::test(start_paused = true)]
+async fn safe_methods_pass_and_the_list_is_the_layers() {
+    let (locks, peer, _) = two_clients();
+    let _other = peer.mutex("order:42").lock().await.unwrap();
+    let request = |method: Method| {
+        let request = Request::builder().method(method).uri("/orders/42/pay");
+        request.body(Full::default()).unwrap()
+    };
+    let status = async |layer: lock_tower::HttpLockLayer, method: &Method| {
+        let service = layer.layer(Calls::default().service());
+        service.oneshot(request(method.clone())).await.unwrap().status()
+    };
+    let (passed, locked) = (StatusCode::OK, StatusCode::CONFLICT);
+    for (method, by_default, as_told) in [
+        (Method::GET, passed, locked),
+        // Routers have GET's handler answer HEAD.
+        (Method::HEAD, passed, locked),
+        (Method::OPTIONS, passed, passed),
+        (Method::TRACE, passed, passed),
+        // What is not known to only read.
+        (Method::CONNECT, locked, passed),
+        (Method::from_bytes(b"PROPFIND").unwrap(), locked, passed),
+        (Method::POST, locked, passed),
+        (Method::PUT, locked, passed),
+        (Method::PATCH, locked, passed),
+        (Method::DELETE, locked, passed),
+    ] {
+        let layer = || order_layer(&locks).options(options(Wait::Never));
+        assert_eq!(status(layer().build().unwrap(), &method).await, by_default, "{method}");
+        let told = layer().methods([Method::GET]).build().unwrap();
+        assert_eq!(status(told, &method).await, as_told, "{method}");
+    }
+}
+
+/// Nothing that an outsider could use shows in any answer, and the log has what the operator needs.
+#[tokio::test(start_paused = true)]
+async fn the_key_is_in_the_log_only() {
+    let (log, store) = (Log::start_at(tracing::Level::DEBUG), MemoryStore::new());
+    let client = |store| LockClient::builder().namespace("shop").store(store).unwrap();
+    let (locks, peer) = (client(store.clone()), client(store.peer()));
+    // Tokens follow the clock, and a small one would be found in any answer.
+    sleep(Duration::from_secs(987_654)).await;
+    let other = peer.mutex("order:jane@example.org").lock().await.unwrap();
+    let (owner, token) = (store.holders("shop:order:jane@example.org").0, other.token());
+    let request = || Request::post("/orders/jane@example.org/pay").body(Full::default()).unwrap();
+    for wait in [Wait::Never, Wait::UpTo(Duration::from_secs(1))] {
+        let layer = order_layer(&locks).options(options(wait)).build().unwrap();
+        let service = layer.layer(Calls::default().service());
+        let answer = seen(service.oneshot(request()).await.unwrap()).await;
+        for secret in ["jane", "order", "shop:", &owner[0].0, &token.to_string()] {
+            assert!(!answer.contains(secret), "{secret} in {answer}");
+        }
+    }
+    let log = log.text();
+    assert!(log.contains("shop:order:jane@example.org"), "{log}");
+    assert!(!log.contains(&owner[0].0), "{log}");
+}

@@ -1,0 +1,141 @@
+//! Where two promises of the layer meet: shadow mode and a loss, an early release and `max_hold`, a
+//! policy and what the code says.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::routing::post;
+use axum::{Router, body::Body};
+use futures_util::stream;
+use http::{Method, Request};
+use lock_runtime::policy::{OnDisconnect, SafeMethods};
+use lock_runtime::{Lease, LockClient, LockSettings, Wait};
+use lock_tower::{HeldLock, HttpLockLayer, LockLayer};
+use tokio::time::{sleep, timeout};
+use tower::{Layer, ServiceExt};
+use tracing::Instrument;
+
+use crate::support::log::Log;
+use crate::tower::layers::policies::config;
+use crate::tower::layers::world::{
+    Calls, SOON, TestBody, fixed, order_layer, pay, seen, two_clients,
+};
+
+const STEP: Duration = Duration::from_millis(600);
+
+/// Three chunks, with a step before the handler's end and before each. The lock is given back at a step,
+/// if at any.
+async fn answer_of(layer: HttpLockLayer, release_at: Option<usize>) -> String {
+    let release = move |step| async move {
+        sleep(STEP).await;
+        if release_at == Some(step) {
+            HeldLock::current().unwrap().release().await.unwrap();
+        }
+    };
+    let handler = move || async move {
+        release(0).await;
+        Body::from_stream(stream::unfold(1, move |step| async move {
+            release(step).await;
+            (step <= 3).then(|| (Ok::<_, Infallible>(step.to_string()), step + 1))
+        }))
+    };
+    let app = Router::new().route("/orders/{id}/pay", post(handler)).route_layer(layer);
+    let request = Request::post("/orders/42/pay").body(Body::empty()).unwrap();
+    let answer = async { seen(app.oneshot(request).await.unwrap()).await };
+    timeout(2 * SOON, answer).await.expect("a hang")
+}
+
+/// Shadow mode only tells: what it lost or held for too long is no reason to cut off a handler, or its
+/// body.
+#[tokio::test(start_paused = true)]
+async fn what_is_not_enforced_is_not_cut_off() {
+    for terms in [
+        "lease = '200ms'",
+        "lease = '200ms'\non_lost = 'finish'",
+        "lease = '200ms'\non_release_lost = 'error'",
+        "lease = 'watchdog 200ms'\nmax_hold = '1s'",
+        "max_hold = '1s'",
+    ] {
+        let text = format!("[lock.policies.p]\nkey = 'k'\nenforce = 0\n{terms}");
+        let locks = LockClient::builder().config(config(&text)).in_memory().unwrap();
+        let layer = LockLayer::http().client(locks).policy("p").build().unwrap();
+        let answer = answer_of(layer, None).await;
+        assert!(answer.starts_with("200 ") && answer.ends_with("\n123"), "{terms}: {answer}");
+    }
+}
+
+/// `max_hold` is about the lock, and there is none any more.
+#[tokio::test(start_paused = true)]
+async fn what_was_given_back_early_is_not_cut_off() {
+    for step in [0, 1] {
+        let (locks, ..) = two_clients();
+        let layer = order_layer(&locks).max_hold(STEP * 5 / 2).build().unwrap();
+        let answer = answer_of(layer, Some(step)).await;
+        assert!(answer.starts_with("200 ") && answer.ends_with("\n123"), "{step}: {answer}");
+    }
+}
+
+async fn status(layer: &HttpLockLayer, method: Method) -> u16 {
+    let request = Request::builder().method(method).uri("/").body(TestBody::default()).unwrap();
+    let answer = layer.layer(Calls::default().service()).oneshot(request);
+    timeout(SOON, answer).await.expect("a hang").unwrap().status().as_u16()
+}
+
+/// S-10: each by itself is sound, so it is the layer that finds it, and not each of its requests.
+#[tokio::test(start_paused = true)]
+async fn what_contradicts_the_code_is_found_when_the_layer_is_built() {
+    const SOUND: &str = "[lock.policies.p]\nkey = 'k'\n[[lock.routes]]\npath = '/'\npolicy = 'p'";
+    let unsound = &SOUND.replace("key", "max_hold = '1m'\nkey");
+    let brief = Some(Lease::Fixed(Duration::from_secs(9)));
+    let settings = LockSettings { lease: brief, ..LockSettings::default() };
+    let client = |text: &str| LockClient::builder().config(config(text)).in_memory().unwrap();
+    let layers = |locks: &LockClient| {
+        let builder = || LockLayer::http().client(locks.clone()).settings(settings);
+        [builder().policy("p").build(), builder().routes().build()]
+    };
+    for refused in layers(&client(unsound)) {
+        let message = refused.unwrap_err().to_string();
+        assert!(message.contains("max_hold"), "{message}");
+    }
+    let options = fixed(Wait::Never, Duration::from_secs(9));
+    let locks = LockClient::builder().options(options).in_memory().unwrap();
+    assert!(order_layer(&locks).max_hold(SOON).build().is_err());
+
+    // A reload that brings it is not followed.
+    let (locks, log) = (client(SOUND), Log::start_at(tracing::Level::DEBUG));
+    let layers = layers(&locks).map(Result::unwrap);
+    locks.reload(config(unsound)).unwrap();
+    for layer in &layers {
+        assert_eq!(status(layer, Method::POST).await, 200);
+    }
+    assert_eq!(log.text().matches("keeps to the old one").count(), 2, "{}", log.text());
+}
+
+/// A layer that finds no client knows no policy, but it knows what it was told itself.
+#[tokio::test(start_paused = true)]
+async fn without_a_client_no_method_passes_that_the_code_locks() {
+    let builder = || LockLayer::http().policy("p");
+    let named = builder().methods([Method::GET]).build().unwrap();
+    let shared = builder().safe_methods(SafeMethods::Shared).build().unwrap();
+    for layer in [named, shared] {
+        assert_eq!(status(&layer, Method::GET).await, 500);
+        assert_eq!(status(&layer, Method::OPTIONS).await, 200);
+    }
+}
+
+/// A handler that runs in a task of its own still logs as part of its request.
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_finishes_keeps_its_span() {
+    let log = Log::start_at(tracing::Level::DEBUG);
+    let (locks, ..) = two_clients();
+    let layer = order_layer(&locks).on_disconnect(OnDisconnect::Finish).build().unwrap();
+    let handler = tower::service_fn(|_: Request<TestBody>| async {
+        tracing::info!("at work");
+        Ok::<_, Infallible>(http::Response::new(TestBody::default()))
+    });
+    let request = tracing::info_span!("request");
+    layer.layer(handler).oneshot(pay()).instrument(request).await.unwrap();
+    let text = log.text();
+    let line = text.lines().find(|line| line.ends_with("at work")).expect("a line");
+    assert!(line.contains("request"), "{line}");
+}

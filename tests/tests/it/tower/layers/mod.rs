@@ -1,0 +1,33 @@
+//! The tower layers, generic and HTTP, over the in-memory store: what a client is told, what the
+//! inner service sees, and when the lock is free again.
+
+mod answers;
+mod clients;
+mod connection;
+mod contract;
+mod defaults;
+mod departures;
+mod edges;
+mod grpc;
+mod held_lock;
+mod hold;
+mod keys;
+mod nested;
+mod outages;
+mod panics;
+mod placement;
+mod policies;
+mod prompt;
+mod read_ahead;
+mod release;
+mod reload;
+mod router;
+mod routes;
+mod shutdown;
+mod streams;
+mod terms;
+mod tonic_server;
+mod turned_away;
+mod untouched;
+mod upgrades;
+mod world;

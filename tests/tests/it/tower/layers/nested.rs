@@ -1,0 +1,203 @@
+//! [`HeldLock`] under several layers: it is the innermost one's lock, or none.
+
+use std::convert::Infallible;
+use std::io;
+use std::panic::AssertUnwindSafe;
+
+use axum::body::Body;
+use axum::extract::{FromRequestParts, OptionalFromRequestParts};
+use futures_util::{FutureExt, StreamExt, stream};
+use http::{Method, Request, Response};
+use http_body_util::BodyExt;
+use lock_runtime::policy::LockFile;
+use lock_runtime::{LockClient, LockKey};
+use lock_tower::http::{HoldUntil, OnMissing, SafeMethods};
+use lock_tower::{HeldLock, HttpLockLayer, HttpLockLayerBuilder, LockLayer};
+use tower::util::BoxCloneService;
+use tower::{Layer, ServiceBuilder, ServiceExt, service_fn};
+
+use crate::tower::layers::world::two_clients;
+
+const TENANT: &str = "tenant:7";
+const ORDER: &str = "order:42";
+
+type Service = BoxCloneService<Request<Body>, Response<Body>, io::Error>;
+
+fn text(held: Option<HeldLock>) -> String {
+    held.map_or_else(|| "none".to_owned(), |held| held.key().as_str().to_owned())
+}
+
+/// What a handler finds: by `current` (in the service's `call` and later), by the extractors, and as a bare
+/// extension.
+fn handler() -> Service {
+    BoxCloneService::new(service_fn(|request: Request<Body>| {
+        let called = text(HeldLock::current());
+        async move {
+            let (mut parts, _) = request.into_parts();
+            let held =
+                <HeldLock as OptionalFromRequestParts<()>>::from_request_parts(&mut parts, &());
+            let optional = text(held.await.unwrap());
+            let held = <HeldLock as FromRequestParts<()>>::from_request_parts(&mut parts, &());
+            assert_eq!(text(held.await.ok()), optional, "the extractors agree");
+            let current = text(HeldLock::current());
+            assert_eq!((&called, &current), (&optional, &optional), "all ways lead to one lock");
+            let extension = text(parts.extensions.get().cloned());
+            Ok::<_, io::Error>(Response::new(Body::from(format!("{current}, {extension}"))))
+        }
+    }))
+}
+
+/// Between two layers: what was current before the inner one is so afterwards.
+fn between(inner: Service) -> Service {
+    BoxCloneService::new(service_fn(move |request: Request<Body>| {
+        let inner = inner.clone();
+        async move {
+            let before = text(HeldLock::current());
+            let answer = inner.oneshot(request).await;
+            assert_eq!(text(HeldLock::current()), before);
+            answer
+        }
+    }))
+}
+
+fn http(layer: &HttpLockLayer, inner: Service) -> Service {
+    let layers = ServiceBuilder::new().map_response(|answer: Response<_>| answer.map(Body::new));
+    BoxCloneService::new(layers.layer(layer.clone()).service(inner))
+}
+
+/// The generic layer around HTTP; without a key it lets everything pass.
+fn generic(locks: &LockClient, key: Option<&'static str>, inner: Service) -> Service {
+    let layer =
+        LockLayer::new(locks.clone(), move |_: &Request<Body>| key.map(LockKey::new).transpose());
+    BoxCloneService::new(layer.layer(inner).map_err(io::Error::other))
+}
+
+fn builder(locks: &LockClient, key: &str) -> HttpLockLayerBuilder {
+    let locked = [Method::GET, Method::POST];
+    LockLayer::http().client(locks.clone()).key(key).methods(locked)
+}
+
+async fn ask(service: &Service, method: Method) -> String {
+    let request = Request::builder().method(method).uri("/").body(Body::empty()).unwrap();
+    let answer = service.clone().oneshot(request).await.unwrap();
+    assert_eq!(answer.status(), 200);
+    String::from_utf8(answer.into_body().collect().await.unwrap().to_bytes().into()).unwrap()
+}
+
+/// With the method that is asked, the outer lock and its extension: what the handler finds.
+async fn finds(
+    what: &str,
+    method: Method,
+    inner: impl Fn(Service) -> Service,
+    held: &str,
+    extensions: [&str; 2],
+) {
+    let (locks, _, _) = two_clients();
+    let outer = builder(&locks, TENANT);
+    let plain = http(&outer.clone().build().unwrap(), between(inner(handler())));
+    let extended = outer.held_extension().build().unwrap();
+    let extended = http(&extended, between(inner(handler())));
+    let by_generic = generic(&locks, Some(TENANT), between(inner(handler())));
+    for (service, extension, outer) in [
+        (plain, extensions[0], "http"),
+        (extended, extensions[1], "http with an extension"),
+        (by_generic, extensions[0], "generic"),
+    ] {
+        let found = ask(&service, method.clone()).await;
+        assert_eq!(found, format!("{held}, {extension}"), "{what}, in {outer}");
+    }
+    assert!(HeldLock::current().is_none(), "nothing is left on the thread");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_innermost_layers_lock_is_found_or_none() {
+    let (locks, _, _) = two_clients();
+    let post = Method::POST;
+    let order = builder(&locks, ORDER);
+    let build = |layer: HttpLockLayerBuilder| {
+        let layer = layer.build().unwrap();
+        move |inner| http(&layer, inner)
+    };
+    let none = ["none", "none"];
+    finds("no inner layer", post.clone(), |inner| inner, TENANT, ["none", TENANT]).await;
+    finds("it holds", post.clone(), build(order.clone()), ORDER, none).await;
+    let extended = build(order.clone().held_extension());
+    finds("it holds, with an extension", post.clone(), extended, ORDER, [ORDER, ORDER]).await;
+    let other_method = build(order.clone().methods([Method::PUT]));
+    finds("not its method", post.clone(), other_method, "none", none).await;
+    let missing = order.clone().key("order:{header.x-order}").on_missing(OnMissing::Skip);
+    finds("its key is skipped", post.clone(), build(missing), "none", none).await;
+    let no_key = order.clone().key_fn(|_| Ok(None));
+    finds("it needs no lock", post.clone(), build(no_key), "none", none).await;
+    let by_default = || LockLayer::http().client(locks.clone()).key(ORDER);
+    finds("a safe method", Method::GET, build(by_default()), "none", none).await;
+    let shared = by_default().safe_methods(SafeMethods::Shared);
+    finds("a shared read", Method::GET, build(shared), ORDER, none).await;
+
+    // What is not HTTP's cannot touch a request's extensions.
+    let bare = ["none", TENANT];
+    let holds = |inner| generic(&locks, Some(ORDER), inner);
+    finds("generic, it holds", post.clone(), holds, ORDER, bare).await;
+    let passes = |inner| generic(&locks, None, inner);
+    finds("generic, it passes", post, passes, "none", bare).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_is_not_enforced_is_found_only_if_it_is_held() {
+    let text = "[lock.policies.shadow]\nkey = 'order:42'\nenforce = 0\n";
+    let file: LockFile = toml::from_str(text).unwrap();
+    let locks = LockClient::builder().config(file.lock).in_memory().unwrap();
+    let layer = LockLayer::http().client(locks.clone()).policy("shadow").build().unwrap();
+    let inner = |inner| http(&layer, inner);
+    let none = ["none", "none"];
+    finds("it is free", Method::POST, inner, ORDER, none).await;
+    let _busy = locks.mutex(ORDER).lock().await.unwrap();
+    finds("it is busy", Method::POST, inner, "none", none).await;
+}
+
+/// A body is polled inside the outer layer's hold; what it finds is the inner layer's.
+#[tokio::test(start_paused = true)]
+async fn in_a_body_the_innermost_layers_lock_is_found_or_none() {
+    let (locks, _, _) = two_clients();
+    let streams = service_fn(|_: Request<Body>| async {
+        let first = stream::once(async { Ok::<_, Infallible>(String::new()) });
+        let slow = stream::once(async {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+            Ok(text(HeldLock::current()))
+        });
+        Ok::<_, io::Error>(Response::new(Body::from_stream(first.chain(slow))))
+    });
+    let streams = BoxCloneService::new(streams);
+    let outer = builder(&locks, TENANT).hold(HoldUntil::Body).build().unwrap();
+    let order = builder(&locks, ORDER);
+    for (inner, found) in [
+        (order.clone().hold(HoldUntil::Body), ORDER),
+        (order.clone().hold(HoldUntil::Response), "none"),
+        (order.clone().methods([Method::PUT]), "none"),
+    ] {
+        let service = http(&outer, http(&inner.build().unwrap(), streams.clone()));
+        assert_eq!(ask(&service, Method::POST).await, found);
+    }
+    assert_eq!(ask(&http(&outer, streams), Method::POST).await, TENANT);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_under_the_inner_layer_leaves_the_outer_lock_current() {
+    let (locks, _, _) = two_clients();
+    let panics = BoxCloneService::new(service_fn(|_: Request<Body>| async {
+        std::panic::resume_unwind(Box::new("as the test wants it"))
+    }));
+    for key in [Some(ORDER), None] {
+        let inner = generic(&locks, key, panics.clone());
+        let catches = BoxCloneService::new(service_fn(move |request: Request<Body>| {
+            let inner = inner.clone();
+            async move {
+                let ended = AssertUnwindSafe(inner.oneshot(request)).catch_unwind().await;
+                assert!(ended.is_err());
+                Ok::<_, io::Error>(Response::new(Body::from(text(HeldLock::current()))))
+            }
+        }));
+        let outer = builder(&locks, TENANT).build().unwrap();
+        assert_eq!(ask(&http(&outer, catches), Method::POST).await, TENANT);
+    }
+}

@@ -1,0 +1,155 @@
+//! Redis going away under requests: an answer in time, and never a handler without its lock.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::stream;
+use http::{Request, Response, StatusCode};
+use http_body_util::{BodyExt, StreamBody};
+use lock_runtime::{Lease, LockClient, LockOptions, Wait};
+use lock_tests::RedisServer;
+use lock_tower::http::LockBodyError;
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep, timeout};
+use tower::{Layer, ServiceExt, service_fn};
+
+use crate::tower::layers::world::{Calls, SOON, TestBody, order_layer, pay, seen};
+
+const ORDER: &str = "order:42";
+
+async fn client(server: &RedisServer) -> LockClient {
+    let patience = Duration::from_millis(500);
+    LockClient::builder().store_patience(patience).connect(&server.url()).await.unwrap()
+}
+
+fn terms(lease: Duration) -> LockOptions {
+    let wait = Wait::UpTo(Duration::from_secs(2));
+    LockOptions::builder().wait(wait).lease(Lease::Watchdog(lease)).build().unwrap()
+}
+
+#[tokio::test]
+async fn killed_before_a_request_it_is_unavailable() {
+    let server = RedisServer::start().await;
+    let locks = client(&server).await;
+    let calls = Calls::default();
+    let layer = order_layer(&locks).options(terms(Duration::from_secs(1)));
+    let service = layer.build().unwrap().layer(calls.service());
+    assert_eq!(service.clone().oneshot(pay()).await.unwrap().status(), StatusCode::OK);
+    server.kill();
+    let answer = timeout(SOON, service.clone().oneshot(pay())).await.expect("a hang").unwrap();
+    let answer = seen(answer).await;
+    assert!(answer.starts_with("503 ") && answer.contains("lock-unavailable"), "{answer}");
+    assert_eq!(calls.count(), 1, "nothing runs without its lock");
+    server.restart().await;
+    lock_tests::eventually(SOON, "it goes on", async || {
+        service.clone().oneshot(pay()).await.unwrap().status() == StatusCode::OK
+    })
+    .await;
+}
+
+/// Killed while the handler runs, it ends with the lease if that is over first, and gets through if not.
+#[tokio::test]
+async fn killed_during_a_request_it_is_lost_or_not_noticed() {
+    for (lease, status) in [(Duration::from_millis(600), 500), (Duration::from_secs(30), 200)] {
+        let server = RedisServer::start().await;
+        let locks = client(&server).await;
+        let (inside, ended) = (Arc::new(Notify::new()), Calls::default());
+        let handler = service_fn({
+            let (inside, ended) = (inside.clone(), ended.clone());
+            move |_: Request<TestBody>| {
+                let (inside, ended) = (inside.clone(), ended.clone());
+                async move {
+                    inside.notify_one();
+                    sleep(Duration::from_secs(2)).await;
+                    ended.add();
+                    Ok::<_, Infallible>(Response::new(TestBody::from("done")))
+                }
+            }
+        });
+        let service = order_layer(&locks).options(terms(lease)).build().unwrap().layer(handler);
+        let answer = tokio::spawn(service.oneshot(pay()));
+        timeout(SOON, inside.notified()).await.unwrap();
+        let start = Instant::now();
+        server.kill();
+        let answer = timeout(SOON, answer).await.expect("a hang").unwrap().unwrap();
+        assert_eq!(answer.status().as_u16(), status);
+        // The release that nobody confirms holds it up for a moment only.
+        let bound = if status == 500 { lease } else { Duration::from_secs(2) };
+        assert!(start.elapsed() < bound + Duration::from_secs(1), "{:?}", start.elapsed());
+        assert_eq!(ended.count(), usize::from(status == 200));
+    }
+}
+
+#[tokio::test]
+async fn killed_during_a_body_it_is_broken_off() {
+    let server = RedisServer::start().await;
+    let locks = client(&server).await;
+    let lease = Duration::from_millis(600);
+    let layer = order_layer(&locks).options(terms(lease)).build().unwrap();
+    let service = layer.layer(service_fn(|_: Request<TestBody>| async {
+        let frames = stream::unfold((), async |()| {
+            sleep(Duration::from_millis(50)).await;
+            let data = bytes::Bytes::from_static(b"x");
+            Some((Ok::<_, Infallible>(http_body::Frame::data(data)), ()))
+        });
+        Ok::<_, Infallible>(Response::new(StreamBody::new(Box::pin(frames))))
+    }));
+    let mut body = service.oneshot(pay()).await.unwrap().into_body();
+    assert!(body.frame().await.unwrap().is_ok() && server.client().exists(ORDER).await);
+    server.kill();
+    let start = Instant::now();
+    let error = async {
+        loop {
+            match body.frame().await {
+                Some(Ok(_)) => {}
+                Some(Err(error)) => return error,
+                None => panic!("a clean end"),
+            }
+        }
+    };
+    let error = timeout(SOON, error).await.expect("it goes on without its lock");
+    assert!(matches!(error, LockBodyError::Lost(_)), "{error:?}");
+    assert!(start.elapsed() < lease + Duration::from_millis(300), "{:?}", start.elapsed());
+}
+
+/// Every way out leaves the key free within about a round trip, on the real store.
+#[tokio::test]
+async fn no_way_out_leaves_the_key() {
+    let server = RedisServer::start().await;
+    let locks = client(&server).await;
+    let layer = || order_layer(&locks).options(terms(Duration::from_secs(30))).build().unwrap();
+    let gone = async |how: &str| {
+        let free = async || !server.client().exists(ORDER).await;
+        lock_tests::eventually(Duration::from_secs(2), how, free).await;
+    };
+    let hangs = layer().layer(service_fn(|_: Request<TestBody>| async {
+        sleep(Duration::from_secs(3600)).await;
+        Ok::<_, Infallible>(Response::new(TestBody::default()))
+    }));
+    let outer = tower::timeout::Timeout::new(hangs, Duration::from_millis(100));
+    assert!(outer.oneshot(pay()).await.is_err());
+    gone("after an outer time-out").await;
+
+    let fails = layer().layer(service_fn(|_: Request<TestBody>| async {
+        Err::<Response<TestBody>, _>("the handler's own error")
+    }));
+    assert_eq!(fails.oneshot(pay()).await.unwrap_err(), "the handler's own error");
+    assert!(!server.client().exists(ORDER).await, "released before the error is out");
+
+    let panics = layer().layer(service_fn(|request: Request<TestBody>| async move {
+        assert_eq!(request.method(), "GET", "as the test wants it");
+        Ok::<_, Infallible>(Response::new(TestBody::default()))
+    }));
+    assert!(tokio::spawn(panics.oneshot(pay())).await.unwrap_err().is_panic());
+    gone("after a panic").await;
+
+    let streams = layer().layer(service_fn(|_: Request<TestBody>| async {
+        let frames = stream::pending::<Result<http_body::Frame<bytes::Bytes>, Infallible>>();
+        Ok::<_, Infallible>(Response::new(StreamBody::new(frames)))
+    }));
+    let response = streams.oneshot(pay()).await.unwrap();
+    assert!(server.client().exists(ORDER).await);
+    drop(response);
+    gone("after a body that was dropped").await;
+}

@@ -1,0 +1,161 @@
+//! Handlers that panic: a layer further out that makes an answer of the panic finds the lock free.
+
+use std::convert::Infallible;
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use http::{Request, Response, StatusCode};
+use http_body::{Body, Frame};
+use http_body_util::{BodyExt, Full};
+use lock_runtime::{LockClient, LockKey, MemoryStore, Wait};
+use lock_tests::RedisServer;
+use lock_tower::LockLayer;
+use lock_tower::http::OnDisconnect;
+use tokio::time::{Instant, sleep, timeout};
+use tower::{Layer, Service, ServiceExt, service_fn};
+
+use crate::tower::layers::world::{
+    Calls, Mood, Moody, SOON, TestBody, free_soon, from_afar, order_layer, pay,
+};
+
+const ORDER: &str = "order:42";
+
+/// Panics in its call, in its first poll or in its second, in turn.
+async fn panics(turn: usize) -> Result<Response<TestBody>, Infallible> {
+    if turn % 3 == 2 {
+        sleep(Duration::from_millis(1)).await;
+    }
+    if turn < usize::MAX {
+        panic!("as the test wants it");
+    }
+    Ok(Response::new(Full::<Bytes>::default()))
+}
+
+/// As `tower_http::catch_panic::CatchPanicLayer` does it: the panic becomes a 500.
+async fn caught<T, E>(answer: impl Future<Output = Result<Response<T>, E>>) -> u16 {
+    match AssertUnwindSafe(answer).catch_unwind().await {
+        Ok(Ok(answer)) => answer.status().as_u16(),
+        Ok(Err(_)) => 0,
+        Err(panic) => {
+            assert_eq!(*panic.downcast::<&str>().unwrap(), "as the test wants it");
+            500
+        }
+    }
+}
+
+fn panicking(
+    turns: &Arc<AtomicUsize>,
+) -> impl Service<Request<TestBody>, Response = Response<TestBody>, Error = Infallible, Future: Send>
++ Clone
++ use<> {
+    let turns = Arc::clone(turns);
+    service_fn(move |_: Request<TestBody>| {
+        let turn = turns.fetch_add(1, Ordering::SeqCst);
+        assert!(!turn.is_multiple_of(3), "as the test wants it");
+        panics(turn)
+    })
+}
+
+/// The next request arrives at a process that is closer to Redis, and overtakes a release that the answer did
+/// not wait for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_lock_is_free_when_a_panic_is_answered() {
+    let server = RedisServer::start().await;
+    let (far, _proxy) = from_afar(&server).await;
+    let near = LockClient::connect(&server.url()).await.unwrap();
+    let near = order_layer(&near).wait(Wait::Never).build().unwrap();
+    for on_disconnect in [OnDisconnect::Cancel, OnDisconnect::Finish] {
+        let turns = Arc::default();
+        let layer = order_layer(&far).on_disconnect(on_disconnect).release_timeout(SOON);
+        let layer = layer.build().unwrap();
+        let mut busy = 0;
+        for _ in 0..30 {
+            let answer = layer.layer(panicking(&turns)).oneshot(pay());
+            assert_eq!(caught(answer).await, 500);
+            let next = near.layer(Calls::default().service()).oneshot(pay()).await.unwrap();
+            busy += usize::from(next.status() == StatusCode::CONFLICT);
+        }
+        assert_eq!((busy, turns.load(Ordering::SeqCst)), (0, 30), "{on_disconnect:?}");
+    }
+}
+
+/// The generic layer likewise.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_lock_is_free_when_a_generic_layers_panic_is_out() {
+    let server = RedisServer::start().await;
+    let (far, _proxy) = from_afar(&server).await;
+    let near = LockClient::connect(&server.url()).await.unwrap();
+    let layer = LockLayer::new(far, |_: &Request<TestBody>| LockKey::new(ORDER).map(Some))
+        .release_timeout(SOON);
+    let turns = Arc::default();
+    for round in 0..9 {
+        assert_eq!(caught(layer.layer(panicking(&turns)).oneshot(pay())).await, 500);
+        let next = near.mutex(ORDER).try_lock().await.unwrap();
+        next.unwrap_or_else(|| panic!("busy in round {round}")).release().await.unwrap();
+    }
+}
+
+/// A store that does not answer holds a panic up for no longer than an answer.
+#[tokio::test(start_paused = true)]
+async fn a_panic_waits_for_the_release_timeout_at_most() {
+    let store = MemoryStore::new();
+    let moody = Moody::new(store.clone(), Mood::Silent);
+    let locks = LockClient::builder().store(moody.clone()).unwrap();
+    let limit = Duration::from_millis(80);
+    let layer = order_layer(&locks).release_timeout(limit).build().unwrap();
+    let start = Instant::now();
+    let answer = layer.layer(panicking(&Arc::new(AtomicUsize::new(1)))).oneshot(pay());
+    assert_eq!(timeout(SOON, caught(answer)).await.expect("a hang"), 500);
+    let waited = start.elapsed();
+    assert!(waited.abs_diff(limit) <= Duration::from_millis(2), "{waited:?}");
+    moody.set(Mood::Good);
+    free_soon(&store, ORDER).await;
+}
+
+/// A body that panics while it is sent.
+struct Broken(usize);
+
+impl Body for Broken {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.0 += 1;
+        match self.0 {
+            // Not there at the layer's first look.
+            1 => {
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+            2 => Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b"a part"))))),
+            _ => panic!("as the test wants it"),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_lock_is_free_when_a_bodys_panic_is_out() {
+    let server = RedisServer::start().await;
+    let (far, _proxy) = from_afar(&server).await;
+    let near = LockClient::connect(&server.url()).await.unwrap();
+    let layer = order_layer(&far).release_timeout(SOON).build().unwrap();
+    for round in 0..5 {
+        let service =
+            layer.layer(service_fn(async |_| Ok::<_, Infallible>(Response::new(Broken(0)))));
+        let mut body = service.oneshot(pay()).await.unwrap().into_body();
+        assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "a part");
+        assert!(near.mutex(ORDER).try_lock().await.unwrap().is_none());
+        assert!(AssertUnwindSafe(body.frame()).catch_unwind().await.is_err());
+        let next = near.mutex(ORDER).try_lock().await.unwrap();
+        next.unwrap_or_else(|| panic!("busy in round {round}")).release().await.unwrap();
+    }
+}

@@ -1,0 +1,175 @@
+//! Where other layers belong beside a lock layer: what the chapter "Where to put it" says, tried.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::error_handling::HandleErrorLayer;
+use axum::http::HeaderValue;
+use axum::middleware::map_response;
+use axum::response::Response;
+use axum::routing::{get, post};
+use axum::{BoxError, Router};
+use http::{Request, StatusCode};
+use lock_runtime::{LockClient, Wait};
+use lock_tests::{RedisServer, eventually};
+use lock_tower::LockLayer;
+use lock_tower::http::SafeMethods;
+use tokio::time::{sleep, timeout};
+use tower::limit::GlobalConcurrencyLimitLayer;
+use tower::load_shed::LoadShedLayer;
+use tower::timeout::TimeoutLayer;
+use tower::{Layer, ServiceBuilder, ServiceExt, service_fn};
+
+use crate::tower::layers::world::{
+    Calls, SOON, TestBody, from_afar, order_layer, pay, two_clients,
+};
+
+fn ask(app: &Router, method: &str, path: &str) -> impl Future<Output = Response> + use<> {
+    let request = Request::builder().method(method).uri(path).body(Body::empty()).unwrap();
+    let answer = app.clone().oneshot(request);
+    async { timeout(2 * SOON, answer).await.expect("a hang").unwrap() }
+}
+
+/// A limit of four requests, and 503 for others.
+macro_rules! limit {
+    () => {
+        ServiceBuilder::new()
+            .layer(HandleErrorLayer::new(async |_: BoxError| StatusCode::SERVICE_UNAVAILABLE))
+            .layer(LoadShedLayer::new())
+            .layer(GlobalConcurrencyLimitLayer::new(4))
+    };
+}
+
+/// Outside, a request that waits for its lock has a permit, and others are refused for whom the lock is free.
+#[tokio::test]
+async fn limits_belong_inside() {
+    for (outside, expected) in [(true, 503), (false, 200)] {
+        let (locks, peer, _) = two_clients();
+        let busy = peer.mutex("order:42").lock().await.unwrap();
+        let layer = LockLayer::http().key("order:{path.id}").client(locks.clone()).build().unwrap();
+        let app = Router::new().route("/orders/{id}/pay", post(async || "done"));
+        let app = match outside {
+            true => app.route_layer(layer).route_layer(limit!()),
+            false => app.route_layer(limit!()).route_layer(layer),
+        };
+        let waiting: Vec<_> =
+            (0..4).map(|_| tokio::spawn(ask(&app, "POST", "/orders/42/pay"))).collect();
+        sleep(Duration::from_millis(100)).await;
+        let other = ask(&app, "POST", "/orders/7/pay").await;
+        assert_eq!(other.status(), expected, "outside: {outside}");
+        busy.release().await.unwrap();
+        for waiting in waiting {
+            assert_eq!(waiting.await.unwrap().status(), StatusCode::OK);
+        }
+    }
+}
+
+/// Inside, a refusal goes out without the headers that the layer would have added.
+#[tokio::test]
+async fn what_adds_headers_belongs_outside() {
+    async fn cors<B>(mut response: http::Response<B>) -> http::Response<B> {
+        let any = HeaderValue::from_static("*");
+        response.headers_mut().insert("access-control-allow-origin", any);
+        response
+    }
+    let (locks, peer, _) = two_clients();
+    let _busy = peer.mutex("order:42").lock().await.unwrap();
+    let layer = || LockLayer::http().key("order:{path.id}").client(locks.clone()).wait(Wait::Never);
+    let app = || Router::new().route("/orders/{id}/pay", post(async || "done"));
+    let cors = || map_response(cors::<Body>);
+    let inside = app().layer(cors()).route_layer(layer().build().unwrap());
+    let outside = app().route_layer(layer().build().unwrap()).layer(cors());
+    for (app, has_it) in [(inside, false), (outside, true)] {
+        let refused = ask(&app, "POST", "/orders/42/pay").await;
+        assert_eq!(refused.status(), StatusCode::CONFLICT);
+        assert_eq!(refused.headers().contains_key("access-control-allow-origin"), has_it);
+    }
+}
+
+/// A handler that hangs, under a time-out.
+fn hangs(
+    calls: &Calls,
+) -> impl tower::Service<
+    Request<TestBody>,
+    Response = http::Response<TestBody>,
+    Error = Infallible,
+    Future: Send,
+> + Clone
++ use<> {
+    let calls = calls.clone();
+    service_fn(move |_| {
+        calls.add();
+        std::future::pending::<Result<http::Response<TestBody>, Infallible>>()
+    })
+}
+
+/// Inside, what the time-out answers comes after the release, as all answers do. Outside, it drops the layer's
+/// future, which can wait for nothing: the release is on its way then, and another process may be quicker.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn time_outs_of_handlers_belong_inside() {
+    let server = RedisServer::start().await;
+    let (far, _proxy) = from_afar(&server).await;
+    let near = LockClient::connect(&server.url()).await.unwrap();
+    let brief = TimeoutLayer::new(Duration::from_millis(30));
+    let layer = order_layer(&far).release_timeout(SOON).build().unwrap();
+    let calls = Calls::default();
+    for round in 0..10 {
+        let inside = layer.layer(brief.layer(hangs(&calls)));
+        let error = inside.oneshot(pay()).await.unwrap_err();
+        assert!(error.is::<tower::timeout::error::Elapsed>(), "{error}");
+        let next = near.mutex("order:42").try_lock().await.unwrap();
+        next.unwrap_or_else(|| panic!("busy in round {round}")).release().await.unwrap();
+    }
+    assert_eq!(calls.count(), 10);
+    // Outside: not before the answer, but at once, and not only when the lease is over.
+    let mut busy = 0;
+    for _ in 0..10 {
+        let outside = brief.layer(layer.layer(hangs(&calls)));
+        assert!(outside.oneshot(pay()).await.is_err());
+        let next = near.mutex("order:42");
+        busy += usize::from(next.try_lock().await.unwrap().is_none());
+        eventually(SOON, "it is given back", async || match next.try_lock().await.unwrap() {
+            Some(guard) => guard.release().await.is_ok(),
+            None => false,
+        })
+        .await;
+    }
+    assert!(busy > 0, "if it is free by then, the documentation is wrong");
+    // The next request of the same process follows the release on its connection.
+    let next = order_layer(&far).wait(Wait::Never).build().unwrap();
+    for round in 0..10 {
+        let outside = brief.layer(layer.layer(hangs(&calls)));
+        assert!(outside.oneshot(pay()).await.is_err());
+        let answer = next.layer(Calls::default().service()).oneshot(pay()).await.unwrap();
+        assert_eq!(answer.status(), StatusCode::OK, "round {round}");
+    }
+}
+
+/// A read/write lock and a mutex do not share a name: whichever comes second is told so at once.
+#[tokio::test]
+async fn a_shared_hold_and_a_mutex_have_names_of_their_own() {
+    let (locks, peer, _) = two_clients();
+    let layer = LockLayer::http().key("order:{path.id}").client(locks.clone());
+    let layer = layer.safe_methods(SafeMethods::Shared).wait(Wait::Never).build().unwrap();
+    let nested = locks.clone();
+    let handler = move || async move {
+        let guard = nested.mutex("order:42").lock().await;
+        guard.map_or_else(|error| error.to_string(), |_| "locked".to_owned())
+    };
+    let app = Router::new().route("/orders/{id}", get(handler.clone()).post(handler));
+    let app = app.route_layer(layer);
+    // Inside of the layer's hold, a mutex of the same name.
+    for method in ["GET", "POST"] {
+        let answer = ask(&app, method, "/orders/42").await;
+        let body = axum::body::to_bytes(answer.into_body(), 1000).await.unwrap();
+        let body = String::from_utf8(body.to_vec()).unwrap();
+        assert!(body.contains("another kind of lock"), "{method}: {body}");
+    }
+    // Elsewhere.
+    let _mutex = peer.mutex("order:42").lock().await.unwrap();
+    for method in ["GET", "POST"] {
+        let answer = ask(&app, method, "/orders/42").await;
+        assert_eq!(answer.status(), StatusCode::INTERNAL_SERVER_ERROR);
+    }
+}

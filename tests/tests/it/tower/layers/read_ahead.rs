@@ -1,0 +1,405 @@
+//! What a layer reads of a request's body while the request waits, and what the handler gets of it.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::routing::post;
+use futures_util::stream::{self, StreamExt};
+use http::{HeaderMap, HeaderName, Request, Response, StatusCode};
+use http_body::{Body as _, Frame, SizeHint};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, Limited, StreamBody};
+use lock_runtime::{LockClient, Wait};
+use lock_tower::{HttpLockLayer, HttpLockLayerBuilder};
+use proptest::prelude::*;
+use tokio::time::{sleep, timeout};
+use tower::{BoxError, Layer, ServiceExt, service_fn};
+
+use crate::tower::layers::world::{Calls, SOON, free_soon, order_layer, seen, two_clients};
+
+const ORDER: &str = "order:42";
+
+/// Longer than a request waits before its body is read.
+const A_WHILE: Duration = Duration::from_millis(100);
+
+type Boxed = UnsyncBoxBody<Bytes, BoxError>;
+
+/// What a body yields, as far as it can be compared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Step {
+    Data(Vec<u8>),
+    Trailers(u8),
+    Error(String),
+    /// Nothing for so many milliseconds. A body does not show it.
+    Pause(u8),
+}
+
+impl Step {
+    fn bytes(&self) -> u64 {
+        if let Self::Data(data) = self { data.len() as u64 } else { 0 }
+    }
+}
+
+/// A body that does what it is told, and counts how often it is polled.
+struct Scripted {
+    steps: VecDeque<Step>,
+    pause: Option<Pin<Box<tokio::time::Sleep>>>,
+    /// It knows its length and its end.
+    knows: bool,
+    polls: Arc<AtomicUsize>,
+}
+
+impl Scripted {
+    fn new(steps: impl IntoIterator<Item = Step>, knows: bool) -> (Self, Arc<AtomicUsize>) {
+        let polls = Arc::<AtomicUsize>::default();
+        let steps = steps.into_iter().collect();
+        (Self { steps, pause: None, knows, polls: polls.clone() }, polls)
+    }
+}
+
+impl http_body::Body for Scripted {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        self.polls.fetch_add(1, Ordering::SeqCst);
+        loop {
+            if let Some(pause) = &mut self.pause {
+                std::task::ready!(pause.as_mut().poll(cx));
+                self.pause = None;
+            }
+            let frame = match self.steps.pop_front() {
+                Some(Step::Pause(millis)) => {
+                    self.pause = Some(Box::pin(sleep(Duration::from_millis(millis.into()))));
+                    continue;
+                }
+                Some(Step::Data(data)) => Ok(Frame::data(Bytes::from(data))),
+                Some(Step::Trailers(n)) => Ok(Frame::trailers(HeaderMap::from_iter([(
+                    HeaderName::from_static("x-sum"),
+                    u16::from(n).into(),
+                )]))),
+                Some(Step::Error(text)) => Err(io::Error::other(text)),
+                None => return Poll::Ready(None),
+            };
+            return Poll::Ready(Some(frame));
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.knows && self.pause.is_none() && self.steps.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self.knows && !self.steps.iter().any(|step| matches!(step, Step::Error(_))) {
+            true => SizeHint::with_exact(self.steps.iter().map(Step::bytes).sum()),
+            false => SizeHint::default(),
+        }
+    }
+}
+
+fn step(frame: Result<Frame<Bytes>, BoxError>) -> Step {
+    match frame.map(Frame::into_data) {
+        Ok(Ok(data)) => Step::Data(data.into()),
+        Ok(Err(frame)) => {
+            let sum = frame.into_trailers().unwrap()["x-sum"].to_str().unwrap().to_owned();
+            Step::Trailers(sum.parse().unwrap())
+        }
+        Err(error) => Step::Error(error.to_string()),
+    }
+}
+
+/// Reads all of it, and looks whether what it says of itself is true at each step.
+async fn read(mut body: Boxed, expected: &[Step], knows: bool) {
+    for n in 0..=expected.len() {
+        let (left, hint) = (&expected[n..], body.size_hint());
+        let bytes = left.iter().map(Step::bytes).sum();
+        let fails = left.iter().any(|step| matches!(step, Step::Error(_)));
+        assert!(hint.lower() <= bytes && hint.upper().is_none_or(|upper| upper >= bytes));
+        assert!(hint.exact().is_none() || !fails, "a body that fails has no length");
+        assert!(!body.is_end_stream() || left.is_empty(), "it ends with {left:?} to come");
+        if knows && !fails {
+            assert_eq!(hint.exact(), Some(bytes));
+            assert_eq!(body.is_end_stream(), left.is_empty());
+        }
+        let frame = body.frame().await.map(step);
+        assert_eq!(frame.as_ref(), left.first(), "frame {n} of {expected:?}");
+    }
+}
+
+/// The layer, by which a waiting request's body of either type is read.
+fn layer(adapt: impl FnOnce(HttpLockLayerBuilder) -> HttpLockLayerBuilder) -> (Scene, Calls) {
+    let (locks, peer, _) = two_clients();
+    let rebuilt = Calls::default();
+    let counts = rebuilt.clone();
+    let builder = adapt(order_layer(&locks)).request_body::<Boxed>(move |body| {
+        counts.add();
+        body.boxed_unsync()
+    });
+    (Scene { layer: builder.build().unwrap(), peer }, rebuilt)
+}
+
+struct Scene {
+    layer: HttpLockLayer,
+    peer: LockClient,
+}
+
+impl Scene {
+    /// Sends a request with that body, which `handle` then gets; the lock is busy for as long as that.
+    async fn send<F>(
+        &self,
+        body: Boxed,
+        busy_for: Option<Duration>,
+        handle: impl Fn(Boxed) -> F + Clone + Send + 'static,
+    ) -> String
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let service = self.layer.layer(service_fn(move |request: Request<Boxed>| {
+            let handled = handle(request.into_body());
+            async move {
+                handled.await;
+                Ok::<_, Infallible>(Response::new(Full::<Bytes>::from("done")))
+            }
+        }));
+        let busy = match busy_for {
+            Some(_) => Some(self.peer.mutex(ORDER).lock().await.unwrap()),
+            None => None,
+        };
+        let request = Request::post("/orders/42/pay").body(body).unwrap();
+        let call = service.oneshot(request);
+        let release = async {
+            sleep(busy_for.unwrap_or_default()).await;
+            if let Some(busy) = busy {
+                busy.release().await.unwrap();
+            }
+        };
+        let both = async { tokio::join!(call, release) };
+        let (answer, ()) = timeout(4 * SOON, both).await.expect("no answer");
+        seen(answer.unwrap()).await
+    }
+}
+
+fn boxed(body: Scripted) -> Boxed {
+    body.map_err(Into::into).boxed_unsync()
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        6 => prop::collection::vec(any::<u8>(), 0..400).prop_map(Step::Data),
+        3 => (1..60_u8).prop_map(Step::Pause),
+        1 => "[a-z]{1,8}".prop_map(Step::Error),
+    ];
+    let trailers = prop::option::of(any::<u8>().prop_map(Step::Trailers));
+    (prop::collection::vec(step, 0..12), trailers).prop_map(|(mut steps, trailers)| {
+        steps.extend(trailers);
+        steps
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_is_read_ahead_is_handed_on_unchanged(
+        steps in steps(),
+        knows: bool,
+        limit in prop_oneof![Just(0), 1..3_000_usize, Just(usize::MAX)],
+        busy_for in 0..300_u64,
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = { runtime }.enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let (scene, _) = layer(|layer| layer.read_ahead(limit));
+            let seen: Vec<Step> =
+                steps.iter().filter(|step| !matches!(step, Step::Pause(_))).cloned().collect();
+            let knows = knows && !matches!(steps.last(), Some(Step::Pause(_)));
+            let (body, _) = Scripted::new(steps, knows);
+            let handle = move |body| {
+                let seen = seen.clone();
+                async move { read(body, &seen, knows).await }
+            };
+            let busy_for = Duration::from_millis(busy_for);
+            let answer = scene.send(boxed(body), Some(busy_for), handle).await;
+            assert!(answer.starts_with("200 "), "{answer}");
+        });
+    }
+}
+
+/// Nothing is read, and no body made anew, for a request that does not wait or has no body.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_does_not_wait_is_handed_on_as_it_is() {
+    let (scene, rebuilt) = layer(|layer| layer);
+    let data = [Step::Data(vec![7; 100])];
+    for busy_for in [None, Some(Duration::from_millis(10))] {
+        let (body, polls) = Scripted::new(data.clone(), true);
+        let counted = polls.clone();
+        let handle = move |body| {
+            assert_eq!(counted.load(Ordering::SeqCst), 0, "it was read");
+            async move { read(body, &[Step::Data(vec![7; 100])], true).await }
+        };
+        assert!(scene.send(boxed(body), busy_for, handle).await.starts_with("200 "));
+    }
+    let (empty, polls) = Scripted::new([], true);
+    let handle = |body: Boxed| {
+        assert!(body.is_end_stream());
+        async {}
+    };
+    assert!(scene.send(boxed(empty), Some(A_WHILE), handle).await.starts_with("200 "));
+    assert_eq!((polls.load(Ordering::SeqCst), rebuilt.count()), (0, 0));
+
+    // A busy upload is refused unread.
+    let (scene, _) = layer(|layer| layer.wait(Wait::Never));
+    let (body, polls) = Scripted::new(data, true);
+    let refused = scene.send(boxed(body), Some(A_WHILE), |_| async { unreachable!() }).await;
+    assert!(refused.starts_with("409 ") && polls.load(Ordering::SeqCst) == 0, "{refused}");
+}
+
+/// However long the body, and however small its frames.
+#[tokio::test(start_paused = true)]
+async fn no_more_is_read_than_the_layer_is_told() {
+    let frame = size_of::<Frame<Bytes>>();
+    for (limit, length, most) in [
+        (None, 1, 65_536 / (frame + 1) + 1),
+        (None, 1_000, 65_536 / (frame + 1_000) + 1),
+        (None, 100_000, 1),
+        (Some(5_000), 1_000, 5_000 / (frame + 1_000) + 1),
+        (Some(0), 1_000, 0),
+    ] {
+        let (scene, rebuilt) = layer(|layer| limit.map_or(layer.clone(), |n| layer.read_ahead(n)));
+        let steps = vec![Step::Data(vec![7; length]); 1_000];
+        let (body, polls) = Scripted::new(steps.clone(), false);
+        let handle = move |body| {
+            assert_eq!(polls.load(Ordering::SeqCst), most, "limit {limit:?}, frames of {length}");
+            let steps = steps.clone();
+            async move { read(body, &steps, false).await }
+        };
+        assert!(scene.send(boxed(body), Some(A_WHILE), handle).await.starts_with("200 "));
+        assert_eq!(rebuilt.count(), usize::from(most > 0));
+    }
+}
+
+/// An upload that goes on while it waits takes memory slowly, with an end, and out of what all share.
+#[tokio::test(start_paused = true)]
+async fn a_waiting_upload_is_read_on_slowly() {
+    const FRAME: usize = 100_000;
+    const MIB: usize = 1 << 20;
+    let long = Duration::from_secs(15);
+    for (pool, busy_for, more) in [
+        (None, Duration::from_millis(1_100), 5 * MIB),
+        (None, long, 16 * MIB),
+        (Some(2 * MIB), long, 2 * MIB),
+        (Some(0), long, 0),
+    ] {
+        let (scene, _) = layer(|layer| {
+            let layer = layer.wait(Wait::Forever);
+            pool.map_or(layer.clone(), |bytes| layer.read_ahead_pool(bytes))
+        });
+        // What a request had of the pool is the next one's.
+        for _ in 0..2 {
+            let (body, polls) = Scripted::new(vec![Step::Data(vec![7; FRAME]); 300], false);
+            let handle = move |body: Boxed| {
+                let read = polls.load(Ordering::SeqCst) * FRAME;
+                // Each piece, and the first, may exceed what it is allowed by a frame.
+                let most = more + (more / MIB + 1) * FRAME;
+                assert!((more..=most).contains(&read), "{read} with {pool:?} in {busy_for:?}");
+                async move {
+                    assert_eq!(body.collect().await.unwrap().to_bytes().len(), 300 * FRAME);
+                }
+            };
+            assert!(scene.send(boxed(body), Some(busy_for), handle).await.starts_with("200 "));
+        }
+    }
+}
+
+/// A server that finds its client gone says so by an error of the body.
+#[tokio::test(start_paused = true)]
+async fn an_incomplete_body_ends_the_wait() {
+    let kinds = [io::ErrorKind::UnexpectedEof, io::ErrorKind::ConnectionReset];
+    for kind in kinds {
+        let (locks, peer, store) = two_clients();
+        let busy = peer.mutex(ORDER).lock().await.unwrap();
+        let calls = Calls::default();
+        let counts = calls.clone();
+        let app = Router::new().route("/orders/42/pay", post(async move || counts.add()));
+        let app = app.route_layer(order_layer(&locks).build().unwrap());
+        let error = io::Error::other(io::Error::new(kind, "as the test wants it"));
+        let frames = stream::iter([Ok(Bytes::from_static(b"a part of it")), Err(error)]);
+        let body = Body::from_stream(frames);
+        let request = Request::post("/orders/42/pay").body(body).unwrap();
+        let answer = timeout(SOON, app.clone().oneshot(request)).await.expect("it waits").unwrap();
+        let answer = seen(answer).await;
+        assert!(answer.starts_with("400 ") && answer.contains("lock-body-incomplete"), "{answer}");
+        assert!(answer.contains(r#""executed":false"#), "{answer}");
+        drop(busy);
+        free_soon(&store, ORDER).await;
+        assert_eq!(calls.count(), 0);
+    }
+}
+
+/// Any other error is the handler's, where it would have come without a wait.
+#[tokio::test(start_paused = true)]
+async fn other_errors_are_the_handlers() {
+    let (locks, peer, _) = two_clients();
+    let app = Router::new().route("/orders/42/pay", post(async |body: Bytes| body));
+    let app = app.route_layer(order_layer(&locks).build().unwrap());
+    for (length, status) in [(10, StatusCode::OK), (11, StatusCode::PAYLOAD_TOO_LARGE)] {
+        for busy in [false, true] {
+            let busy = match busy {
+                true => Some(peer.mutex(ORDER).lock().await.unwrap()),
+                false => None,
+            };
+            let bytes = stream::repeat(Bytes::from_static(b"x")).take(length);
+            let body = Body::from_stream(bytes.map(Ok::<_, Infallible>));
+            // As a layer that limits bodies does it.
+            let body = Body::new(Limited::new(body, 10));
+            let request = Request::post("/orders/42/pay").body(body).unwrap();
+            let call = tokio::spawn(app.clone().oneshot(request));
+            sleep(A_WHILE).await;
+            drop(busy);
+            let answer = timeout(SOON, call).await.expect("no answer").unwrap().unwrap();
+            assert_eq!(answer.status(), status);
+        }
+    }
+}
+
+/// A server's frames are slices of its read buffers: a frame of one byte must not keep such a buffer.
+#[tokio::test]
+async fn small_frames_do_not_keep_the_buffers_they_are_cut_from() {
+    let (scene, rebuilt) = layer(|builder| builder);
+    let buffers: Arc<Vec<_>> = Arc::new((0..100).map(|_| Bytes::from(vec![b'x'; 8192])).collect());
+    let frames: Vec<_> = buffers.iter().map(|buffer| Ok(Frame::data(buffer.slice(7..8)))).collect();
+    let body = StreamBody::new(stream::iter(frames)).boxed_unsync();
+    let handle = move |body: Boxed| {
+        let shared = buffers.iter().filter(|buffer| !buffer.is_unique()).count();
+        async move {
+            assert_eq!(shared, 0, "buffers that are kept");
+            assert_eq!(body.collect().await.unwrap().to_bytes(), vec![b'x'; 100]);
+        }
+    };
+    scene.send(body, Some(A_WHILE), handle).await;
+    assert_eq!(rebuilt.count(), 1);
+}
+
+/// A layer that limits the time of a body says so with an error that is no departure.
+#[tokio::test(start_paused = true)]
+async fn a_body_that_times_out_is_the_handlers() {
+    let (scene, rebuilt) = layer(|builder| builder);
+    let error = BoxError::from(io::Error::from(io::ErrorKind::TimedOut));
+    let frames = stream::iter([Ok(Frame::data(Bytes::from_static(b"a part"))), Err(error)]);
+    let body = StreamBody::new(frames).boxed_unsync();
+    let handle = |body: Boxed| async { assert!(body.collect().await.is_err()) };
+    let answer = scene.send(body, Some(A_WHILE), handle).await;
+    assert!(answer.starts_with("200 "), "{answer}");
+    assert_eq!(rebuilt.count(), 1);
+}

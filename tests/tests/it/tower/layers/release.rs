@@ -1,0 +1,185 @@
+//! When the lock is free again, however a request ends.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
+use http_body_util::Full;
+use lock_runtime::{LockClient, MemoryStore, Wait};
+use lock_tests::RedisServer;
+use lock_tests::poll_count::drop_at_every_await;
+use tokio::time::{Instant, sleep};
+use tower::{Layer, ServiceExt, service_fn};
+
+use crate::support::log::Log;
+use crate::tower::layers::world::{
+    Calls, Mood, Moody, TestBody, free_soon, held, options, order_layer, pay, two_clients,
+};
+
+const ORDER: &str = "order:42";
+
+/// A client behind a load balancer: its requests go to one process and the other in turn, and none
+/// of them waits for a lock.
+async fn sequential_client(locks: [&LockClient; 2], requests: usize) {
+    let calls = Calls::default();
+    let services = locks.map(|locks| {
+        let layer = order_layer(locks).options(options(Wait::Never)).build().unwrap();
+        layer.layer(calls.service())
+    });
+    for n in 0..requests {
+        let answer = services[n % 2].clone().oneshot(pay()).await.unwrap();
+        assert_eq!(answer.status(), StatusCode::OK, "request {n}");
+    }
+    assert_eq!(calls.count(), requests);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sequential_client_never_meets_itself() {
+    let (locks, peer, _) = two_clients();
+    sequential_client([&locks, &peer], 200).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sequential_client_never_meets_itself_on_redis() {
+    let server = RedisServer::start().await;
+    let (locks, peer) = (
+        LockClient::connect(&server.url()).await.unwrap(),
+        LockClient::connect(&server.url()).await.unwrap(),
+    );
+    sequential_client([&locks, &peer], 300).await;
+    assert!(!server.client().exists(ORDER).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_is_slow_to_release_holds_an_answer_up_for_a_moment_only() {
+    let store = MemoryStore::new();
+    let moody = Moody::new(store.clone(), Mood::Good);
+    let locks = LockClient::builder().store(moody.clone()).unwrap();
+    for timeout in [None, Some(Duration::from_millis(40))] {
+        let log = Log::start_at(tracing::Level::DEBUG);
+        let layer = order_layer(&locks);
+        let layer =
+            if let Some(timeout) = timeout { layer.release_timeout(timeout) } else { layer };
+        moody.set(Mood::Silent);
+        let start = Instant::now();
+        let service = layer.build().unwrap().layer(Calls::default().service());
+        assert_eq!(service.oneshot(pay()).await.unwrap().status(), StatusCode::OK);
+        let expected = timeout.unwrap_or(Duration::from_millis(250));
+        let spare = start.elapsed().abs_diff(expected);
+        assert!(spare <= Duration::from_millis(2), "{:?} and not {expected:?}", start.elapsed());
+        assert!(log.text().contains("release not confirmed in time"), "{}", log.text());
+        assert_eq!(held(&store, ORDER), 1);
+        moody.set(Mood::Good);
+        free_soon(&store, ORDER).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_panics_leaves_nothing() {
+    let (locks, _, store) = two_clients();
+    let service =
+        order_layer(&locks).build().unwrap().layer(service_fn(|_: Request<TestBody>| async {
+            sleep(Duration::from_millis(1)).await;
+            if true {
+                panic!("as the test wants it");
+            }
+            Ok::<_, Infallible>(Response::new(Full::<Bytes>::default()))
+        }));
+    let panicked = tokio::spawn(service.oneshot(pay())).await.unwrap_err();
+    assert!(panicked.is_panic());
+    free_soon(&store, ORDER).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_panics_leaves_nothing() {
+    let (locks, _, store) = two_clients();
+    let service = order_layer(&locks).build().unwrap().layer(service_fn(|request| {
+        assert_eq!(Request::method(&request), "GET", "as the test wants it");
+        async move { Ok::<_, Infallible>(Response::new(Request::<TestBody>::into_body(request))) }
+    }));
+    assert!(tokio::spawn(service.oneshot(pay())).await.unwrap_err().is_panic());
+    free_soon(&store, ORDER).await;
+}
+
+/// Looks, when dropped, whether the lock still protects it.
+struct Protected {
+    store: MemoryStore,
+    was: Arc<AtomicBool>,
+}
+
+impl Drop for Protected {
+    fn drop(&mut self) {
+        self.was.store(held(&self.store, ORDER) == 1, Ordering::SeqCst);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_is_dropped_leaves_nothing_wherever_it_stood() {
+    let (locks, peer, store) = two_clients();
+    let was = Arc::new(AtomicBool::new(true));
+    let layer = order_layer(&locks).build().unwrap();
+    let service = layer.layer(service_fn({
+        let (store, was) = (store.clone(), was.clone());
+        move |_: Request<TestBody>| {
+            let protected = Protected { store: store.clone(), was: was.clone() };
+            async move {
+                sleep(Duration::from_millis(1)).await;
+                sleep(Duration::from_millis(1)).await;
+                drop(protected);
+                Ok::<_, Infallible>(Response::new(Full::<Bytes>::default()))
+            }
+        }
+    }));
+    // Alone: while it runs, and while it releases.
+    let free = async |_| {
+        free_soon(&store, ORDER).await;
+        assert!(was.load(Ordering::SeqCst), "the handler was dropped without its lock");
+    };
+    let request = || service.clone().oneshot(pay());
+    let (polls, answer) = drop_at_every_await(request, free).await;
+    assert!(polls >= 3, "{polls}");
+    assert_eq!(answer.unwrap().status(), StatusCode::OK);
+    // Behind somebody else: while it waits, too.
+    let (polls, _) = drop_at_every_await(
+        || async {
+            let other = peer.mutex(ORDER).lock().await.unwrap();
+            let (answer, released) = tokio::join!(request(), async {
+                sleep(Duration::from_millis(20)).await;
+                other.release().await
+            });
+            released.unwrap();
+            answer
+        },
+        free,
+    )
+    .await;
+    assert!(polls >= 5, "{polls}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_waiter_gives_its_place_up() {
+    let (locks, peer, _) = two_clients();
+    let calls = Calls::default();
+    let service = order_layer(&locks).build().unwrap().layer(calls.service());
+    let other = peer.mutex(ORDER).lock().await.unwrap();
+    let gone = tokio::time::timeout(Duration::from_secs(1), service.clone().oneshot(pay())).await;
+    assert!(gone.is_err() && calls.count() == 0);
+    other.release().await.unwrap();
+    let start = Instant::now();
+    assert_eq!(service.oneshot(pay()).await.unwrap().status(), StatusCode::OK);
+    assert!(start.elapsed() < Duration::from_millis(100), "{:?}", start.elapsed());
+}
+
+/// S-13: an answer whose release finds the lease gone is given all the same, and the log says so.
+#[tokio::test(start_paused = true)]
+async fn an_answer_survives_its_release() {
+    let store = Moody::new(MemoryStore::new(), Mood::Forgetful);
+    let locks = LockClient::builder().store(store).unwrap();
+    let log = Log::start_at(tracing::Level::DEBUG);
+    let service = order_layer(&locks).build().unwrap().layer(Calls::default().service());
+    assert_eq!(service.oneshot(pay()).await.unwrap().status(), StatusCode::OK);
+    assert!(log.text().contains("the call ended, but its release failed"), "{}", log.text());
+}

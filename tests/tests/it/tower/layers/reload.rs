@@ -1,0 +1,394 @@
+//! Another configuration while requests are under way, over Redis: what is held keeps its lock, what
+//! waits goes on, and no request is lost.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use futures_util::future::join_all;
+use futures_util::stream;
+use http::StatusCode;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use lock_runtime::{Lease, LockClient, LockOptions};
+use lock_tests::{RawClient, RedisServer, eventually};
+use lock_tower::{HeldLock, LockLayer};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use crate::support::log::Log;
+use crate::tower::layers::connection::{self, Client, frame};
+use crate::tower::layers::policies::config;
+use crate::tower::layers::world::SOON;
+
+/// What layers follow.
+#[derive(Debug, Clone, Copy)]
+enum Follows {
+    Policies,
+    Routes,
+}
+
+const CLIENTS: usize = 12;
+const ORDERS: usize = 3;
+
+/// Says of an order's lock what has every request served, each in other words.
+const PATIENT: [&str; 5] = [
+    "key = 'order:{path.id}'\nwait = '30s'",
+    "key = 'order:{header.x-order}'\nwait = 'forever'\nmax_waiters = 500",
+    "key = 'order:{query.order}'\nbase = 'patient'\nlease = '20s'",
+    "key = 'order:{path.id}'\nmax_hold = '1m'\nhttp = { methods = ['POST', 'PUT'], busy = 423 }",
+    "key = 'order:{header.x-order}'\nwait = '20s'\nhttp = { hold = 'response' }",
+];
+
+/// The same, and there are requests that are sent away.
+const IMPATIENT: [&str; 5] = [
+    PATIENT[0],
+    "key = 'order:{path.id}'\nwait = 'none'",
+    "key = 'order:{query.order}'\nmax_waiters = 1",
+    PATIENT[1],
+    "key = 'order:{header.x-order}'\nwait = 'none'\nhttp = { busy = 423 }",
+];
+
+/// A configuration with that policy for orders.
+fn text(order: &str) -> String {
+    format!(
+        "[lock.base.patient]\nwait = '25s'\n\
+         [lock.policies.order]\n{order}\n\
+         [lock.policies.stream]\nkey = 'stream:{{path.id}}'\nwait = 'none'\n\
+         [[lock.routes]]\npath = '/orders/{{id}}'\npolicy = 'order'\n\
+         [[lock.routes]]\npath = '/kinds/{{id}}'\npolicy = 'order'\n\
+         [[lock.routes]]\npath = '/streams/{{id}}'\npolicy = 'stream'\n"
+    )
+}
+
+/// What an order's lock protects.
+#[derive(Default)]
+struct Order {
+    entered: AtomicBool,
+    effects: AtomicUsize,
+    tokens: Mutex<Vec<u64>>,
+}
+
+/// The application.
+struct Shop {
+    orders: [Order; ORDERS],
+    /// How often two were in one order at once.
+    crossed: AtomicUsize,
+    lines: Mutex<Option<mpsc::UnboundedReceiver<Option<usize>>>>,
+    redis: RawClient,
+}
+
+/// Adds one in two steps, which only a lock keeps apart.
+async fn add(Path(id): Path<usize>, State(shop): State<Arc<Shop>>, held: HeldLock) {
+    let order = &shop.orders[id];
+    if order.entered.swap(true, Ordering::SeqCst) {
+        shop.crossed.fetch_add(1, Ordering::SeqCst);
+    }
+    let seen = order.effects.load(Ordering::SeqCst);
+    order.tokens.lock().unwrap().push(held.token().get());
+    tokio::task::yield_now().await;
+    order.effects.store(seen + 1, Ordering::SeqCst);
+    order.entered.store(false, Ordering::SeqCst);
+}
+
+/// Sends a line for each number that it is given, with the token under which it does.
+async fn tell(State(shop): State<Arc<Shop>>, held: Option<HeldLock>) -> Response {
+    let lines = shop.lines.lock().unwrap().take();
+    let (Some(lines), Some(held)) = (lines, held) else { return "free".into_response() };
+    let lines = stream::unfold((lines, held), async |(mut lines, held)| {
+        let line = format!("{} {} {}\n", lines.recv().await??, held.token(), held.is_lost());
+        Some((Ok::<_, Infallible>(line), (lines, held)))
+    });
+    Body::from_stream(lines).into_response()
+}
+
+/// The kind of the lock under which it runs, as Redis has it.
+async fn kind(State(shop): State<Arc<Shop>>) -> String {
+    let mode: Option<String> = shop.redis.get(&["HGET", "order:1", "mode"]).await;
+    mode.unwrap_or_else(|| "mutex".to_owned())
+}
+
+/// A server, its client of locks, and all that a test looks at.
+struct World {
+    redis: RedisServer,
+    locks: LockClient,
+    shop: Arc<Shop>,
+    address: SocketAddr,
+    lines: mpsc::UnboundedSender<Option<usize>>,
+}
+
+impl World {
+    async fn start(follows: Follows, text: &str) -> Self {
+        let redis = RedisServer::start().await;
+        // What is held for longer than that is renewed.
+        let lease = LockOptions::builder().lease(Lease::Watchdog(Duration::from_secs(1))).build();
+        let locks = LockClient::builder().options(lease.unwrap()).config(config(text));
+        let locks = locks.connect(&redis.url()).await.unwrap();
+        let (lines, told) = mpsc::unbounded_channel();
+        let shop = Arc::new(Shop {
+            orders: Default::default(),
+            crossed: AtomicUsize::new(0),
+            lines: Mutex::new(Some(told)),
+            redis: redis.client(),
+        });
+        let (orders, streams, kinds) = (post(add), post(tell), post(kind));
+        let app = match follows {
+            Follows::Policies => {
+                let layer = |name| LockLayer::http().client(locks.clone()).policy(name).build();
+                Router::new()
+                    .route("/orders/{id}", orders.layer(layer("order").unwrap()))
+                    .route("/streams/{id}", streams.layer(layer("stream").unwrap()))
+                    .route("/kinds/{id}", kinds.layer(layer("order").unwrap()))
+            }
+            Follows::Routes => Router::new()
+                .route("/orders/{id}", orders)
+                .route("/streams/{id}", streams)
+                .route("/kinds/{id}", kinds)
+                .layer(LockLayer::routes(&locks).unwrap()),
+        };
+        let address = connection::serve(app.with_state(Arc::clone(&shop))).await;
+        Self { redis, locks, shop, address, lines }
+    }
+
+    fn reload(&self, text: &str) {
+        self.locks.reload(config(text)).unwrap();
+    }
+
+    async fn client(&self, version: u8) -> Client {
+        Client::connect(self.address, version).await
+    }
+
+    /// Begins an answer that is held until the last sender of lines is gone.
+    async fn begin_stream(&self, client: &mut Client) -> Held {
+        self.lines.send(Some(0)).unwrap();
+        let mut body = client.send(connection::request("/streams/1")).await.into_body();
+        let first = line(&mut body).await;
+        let owner = self.redis.client().hgetall(STREAM).await;
+        assert_eq!(owner.len(), 1, "{owner:?}");
+        Held { body, token: first.strip_prefix("0 ").unwrap().to_owned(), owner }
+    }
+
+    /// What must be true in the end, of so many requests that were served.
+    async fn assert_all_is_well(&self, served: usize) {
+        let effects = self.shop.orders.iter().map(|order| order.effects.load(Ordering::SeqCst));
+        assert_eq!(effects.sum::<usize>(), served);
+        assert_eq!(self.shop.crossed.load(Ordering::SeqCst), 0, "two were in an order at once");
+        for order in &self.shop.orders {
+            let tokens = order.tokens.lock().unwrap();
+            assert!(tokens.is_sorted_by(|a, b| a < b), "{tokens:?}");
+        }
+        let redis = self.redis.client();
+        eventually(SOON, "all is free", async || {
+            redis.keys().await.iter().all(|key| key.starts_with("redisson_lock_token:"))
+        })
+        .await;
+    }
+}
+
+/// An answer under way, and what it began with.
+struct Held {
+    body: Incoming,
+    token: String,
+    owner: BTreeMap<String, String>,
+}
+
+impl Held {
+    /// It goes on, by the same lock, which keeps others out.
+    async fn goes_on(&mut self, world: &World, n: usize, other: &mut Client) {
+        world.lines.send(Some(n)).unwrap();
+        assert_eq!(line(&mut self.body).await, format!("{n} {}", self.token));
+        assert_eq!(world.redis.client().hgetall(STREAM).await, self.owner);
+        let refused = other.send(connection::request("/streams/1")).await;
+        assert_eq!(refused.status(), StatusCode::CONFLICT);
+    }
+
+    /// It ends as a whole, and the next may come.
+    async fn ends(mut self, world: &World, other: &mut Client) {
+        world.lines.send(None).unwrap();
+        assert!(frame(&mut self.body).await.is_none());
+        let next = other.send(connection::request("/streams/1")).await;
+        assert_eq!(next.status(), StatusCode::OK);
+        assert_eq!(next.into_body().collect().await.unwrap().to_bytes(), "free");
+    }
+}
+
+const STREAM: &str = "stream:1";
+
+async fn line(body: &mut Incoming) -> String {
+    let line = frame(body).await.unwrap().unwrap();
+    String::from_utf8(line.to_vec()).unwrap()
+}
+
+/// Asks for an order's lock by all the names that it has.
+async fn ask(client: &mut Client, id: usize) -> StatusCode {
+    let mut request = connection::request(&format!("/orders/{id}?order={id}"));
+    request.headers_mut().insert("x-order", id.into());
+    client.send(request).await.status()
+}
+
+type Statuses = BTreeMap<u16, usize>;
+
+/// Clients that ask without a pause until they are told that it is enough.
+async fn hammer(world: &World, enough: &Arc<AtomicBool>) -> Vec<tokio::task::JoinHandle<Statuses>> {
+    let clients = join_all((0..CLIENTS).map(|n| world.client(1 + (n % 2) as u8))).await;
+    let hammer = |(n, mut client): (usize, Client)| {
+        let enough = Arc::clone(enough);
+        tokio::spawn(async move {
+            let mut statuses = Statuses::new();
+            for at in n.. {
+                let status = ask(&mut client, at % ORDERS).await;
+                *statuses.entry(status.as_u16()).or_default() += 1;
+                if enough.load(Ordering::SeqCst) {
+                    break;
+                }
+            }
+            statuses
+        })
+    };
+    clients.into_iter().enumerate().map(hammer).collect()
+}
+
+/// Reloads under load, for longer than a lease lasts. Says what was answered, and how many
+/// configurations did not go with the layer.
+async fn come_and_go(world: &World, orders: &[&str]) -> (Statuses, usize) {
+    let (mut own, mut misfits) = (Statuses::new(), 0);
+    let (mut other, mut holder) = (world.client(1).await, world.client(2).await);
+    let mut held = world.begin_stream(&mut holder).await;
+    let enough = Arc::new(AtomicBool::new(false));
+    let clients = hammer(world, &enough).await;
+    let start = Instant::now();
+    for n in 1.. {
+        match n % 8 {
+            // Refused as a whole.
+            3 => {
+                let before = world.locks.config().unwrap();
+                let elsewhere = format!("[lock]\nnamespace = 'n'\n{}", text(orders[0]));
+                assert!(world.locks.reload(config(&elsewhere)).is_err());
+                assert!(Arc::ptr_eq(&before, &world.locks.config().unwrap()));
+            }
+            // Sound, and nothing that a layer could follow.
+            6 => {
+                world.reload(&text("key = 'order:{hedder.x-order}'\nwait = 'none'"));
+                misfits += 1;
+            }
+            _ => world.reload(&text(orders[n % orders.len()])),
+        }
+        *own.entry(ask(&mut other, n % ORDERS).await.as_u16()).or_default() += 1;
+        held.goes_on(world, n, &mut other).await;
+        if n >= 48 && start.elapsed() > Duration::from_millis(1500) {
+            break;
+        }
+    }
+    enough.store(true, Ordering::SeqCst);
+    for client in clients {
+        for (status, count) in client.await.unwrap() {
+            *own.entry(status).or_default() += count;
+        }
+    }
+    held.ends(world, &mut other).await;
+    (own, misfits)
+}
+
+async fn none_is_lost(follows: Follows) {
+    let world = World::start(follows, &text(PATIENT[0])).await;
+    let (statuses, _) = come_and_go(&world, &PATIENT).await;
+    assert!(statuses.keys().eq(&[200]), "{follows:?}: {statuses:?}");
+    world.assert_all_is_well(statuses[&200]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_request_is_lost_while_policies_come_and_go() {
+    none_is_lost(Follows::Policies).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_request_is_lost_while_routes_come_and_go() {
+    none_is_lost(Follows::Routes).await;
+}
+
+/// Refused is who the configuration in effect refuses, and none of them has had an effect.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_is_refused_while_policies_come_and_go_has_done_nothing() {
+    let world = World::start(Follows::Policies, &text(PATIENT[0])).await;
+    let (statuses, _) = come_and_go(&world, &IMPATIENT).await;
+    let refusals = [409, 423, 503];
+    assert!(
+        statuses.keys().all(|status| *status == 200 || refusals.contains(status)),
+        "{statuses:?}"
+    );
+    assert!(refusals.iter().all(|status| statuses.contains_key(status)), "{statuses:?}");
+    world.assert_all_is_well(statuses[&200]).await;
+}
+
+/// What a layer cannot follow is logged once, however many requests come meanwhile. On one thread,
+/// whose log it is.
+#[tokio::test]
+async fn a_layer_keeps_to_its_plan_and_says_so_once() {
+    for follows in [Follows::Policies, Follows::Routes] {
+        let world = World::start(follows, &text(PATIENT[0])).await;
+        let log = Log::start_at(tracing::Level::DEBUG);
+        let (statuses, misfits) = come_and_go(&world, &PATIENT).await;
+        assert!(statuses.keys().eq(&[200]), "{follows:?}: {statuses:?}");
+        world.assert_all_is_well(statuses[&200]).await;
+        let said = log.text().matches("which keeps to the old one").count();
+        assert_eq!(said, misfits, "{follows:?}");
+    }
+}
+
+/// The kind of a lock, and the answer where it is busy.
+#[tokio::test]
+async fn a_reload_goes_for_the_next_request() {
+    for follows in [Follows::Policies, Follows::Routes] {
+        let order = |more: &str| text(&format!("key = 'order:{{path.id}}'\nwait = 'none'\n{more}"));
+        let world = World::start(follows, &order("")).await;
+        let mut client = world.client(1).await;
+        for kind in ["mutex", "fair", "write", "mutex", "read"] {
+            world.reload(&order(&format!("kind = '{kind}'")));
+            let answer = client.send(connection::request("/kinds/1")).await;
+            let seen = answer.into_body().collect().await.unwrap().to_bytes();
+            assert_eq!(seen, kind, "{follows:?}");
+        }
+        let other = LockClient::connect(&world.redis.url()).await.unwrap();
+        let held = other.mutex("order:1").lock().await.unwrap();
+        for busy in [409, 423, 429, 503, 409] {
+            world.reload(&order(&format!("http = {{ busy = {busy} }}")));
+            assert_eq!(ask(&mut client, 1).await.as_u16(), busy, "{follows:?}");
+        }
+        held.release().await.unwrap();
+        assert_eq!(ask(&mut client, 1).await, StatusCode::OK);
+    }
+}
+
+/// A route that is taken out of the file: what is held is held to its end, and what comes runs without
+/// a lock. Put back, it locks again.
+#[tokio::test]
+async fn a_route_that_goes_leaves_what_it_holds() {
+    let with = text(PATIENT[0]);
+    let (without, _) = with.rsplit_once("[[lock.routes]]").unwrap();
+    let world = World::start(Follows::Routes, &with).await;
+    let (mut holder, mut other) = (world.client(2).await, world.client(1).await);
+    let mut held = world.begin_stream(&mut holder).await;
+    held.goes_on(&world, 1, &mut other).await;
+    world.reload(without);
+    for n in 2..20 {
+        let free = other.send(connection::request("/streams/1")).await;
+        assert_eq!(free.status(), StatusCode::OK);
+        assert_eq!(free.into_body().collect().await.unwrap().to_bytes(), "free");
+        world.lines.send(Some(n)).unwrap();
+        assert_eq!(line(&mut held.body).await, format!("{n} {}", held.token));
+        assert_eq!(world.redis.client().hgetall(STREAM).await, held.owner);
+    }
+    world.reload(&with);
+    held.goes_on(&world, 20, &mut other).await;
+    world.reload(without);
+    held.ends(&world, &mut other).await;
+    world.assert_all_is_well(0).await;
+}

@@ -1,0 +1,227 @@
+//! In an axum router: its own path parameters as keys, nesting, and a real connection.
+
+use std::time::Duration;
+
+use axum::extract::{Path, State};
+use axum::routing::{any, post};
+use axum::{Router, body::Body};
+use http::{Request, StatusCode};
+use lock_runtime::{FencingToken, LockClient, LockError, MemoryStore, Wait, distributed_lock};
+use lock_tower::{HttpLockLayer, LockLayer};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::sleep;
+use tower::ServiceExt;
+
+use crate::tower::layers::world::{SOON, free_soon, held, options, seen, two_clients};
+
+fn layer(locks: &LockClient, key: &str) -> HttpLockLayer {
+    LockLayer::http().key(key).client(locks.clone()).build().unwrap()
+}
+
+/// Says which locks are held while it runs: names in the order of the list.
+async fn who(State((store, names)): State<(MemoryStore, &'static [&'static str])>) -> String {
+    let held = names.iter().filter(|name| held(&store, name) == 1);
+    held.copied().collect::<Vec<_>>().join(" ")
+}
+
+async fn post_to(app: &Router, path: &str) -> String {
+    let request = Request::post(path).body(Body::empty()).unwrap();
+    let answer = seen(app.clone().oneshot(request).await.unwrap()).await;
+    let (status, body) = (&answer[..3], answer.rsplit('\n').next().unwrap());
+    format!("{status} {body}")
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_router_says_what_the_parameters_are() {
+    let (locks, _, store) = two_clients();
+    let app = Router::new()
+        .route("/orders/{id}/pay", post(who))
+        .route("/files/{*path}", post(who))
+        .route_layer(layer(&locks, "{method}:{path.id}"))
+        .with_state((store, &["POST:42", "POST:4%3A2"]));
+    assert_eq!(post_to(&app, "/orders/42/pay").await, "200 POST:42");
+    assert_eq!(post_to(&app, "/orders/4%3a2/pay?id=1").await, "200 POST:4%3A2");
+    assert!(post_to(&app, "/orders/%FF/pay").await.starts_with("400 "), "not UTF-8");
+    // The route has no `id`: no client can mend that.
+    let misplaced = post_to(&app, "/files/42").await;
+    assert!(misplaced.starts_with("500 ") && misplaced.contains("misconfigured"), "{misplaced}");
+    // What matches no route stays what it is.
+    assert_eq!(post_to(&app, "/nowhere").await, "404 ");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_router_says_which_route_it_is() {
+    let (locks, _, store) = two_clients();
+    let names: &[&str] = &["POST:/v1/orders/%7Bid%7D"];
+    let inner = Router::new().route("/orders/{id}", post(who));
+    let app = Router::new()
+        .nest("/v1", inner)
+        .route_layer(layer(&locks, "{method}:{route}"))
+        .with_state((store, names));
+    assert_eq!(post_to(&app, "/v1/orders/42").await, "200 POST:/v1/orders/%7Bid%7D");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nested_routers_keep_all_their_parameters() {
+    let (locks, _, store) = two_clients();
+    let names: &[&str] = &["inner:a:42", "outer:a:42", "service:a:42", "wild:a:42/pay"];
+    let pay = || Router::new().route("/orders/{id}/pay", post(who));
+    let inner = layer(&locks, "inner:{path.tenant}:{path.id}");
+    let service = layer(&locks, "service:{path.tenant}:{path.id}");
+    let wild = layer(&locks, "wild:{path.tenant}:{path.rest}");
+    let app = Router::new()
+        .nest("/tenants/{tenant}", pay().route_layer(inner))
+        .route_layer(layer(&locks, "outer:{path.tenant}:{path.id}"))
+        .nest_service(
+            "/other/{tenant}",
+            pay().route_layer(service).with_state((store.clone(), names)),
+        )
+        .merge(Router::new().route("/wild/{tenant}/{*rest}", any(who)).route_layer(wild))
+        .with_state((store, names));
+    assert_eq!(post_to(&app, "/tenants/a/orders/42/pay").await, "200 inner:a:42 outer:a:42");
+    assert_eq!(post_to(&app, "/other/a/orders/42/pay").await, "200 service:a:42");
+    assert_eq!(post_to(&app, "/wild/a/42/pay").await, "200 wild:a:42/pay");
+    assert_eq!(post_to(&app, "/tenants/a/nothing").await, "404 ");
+}
+
+/// `Router::layer` also wraps the fallback, where there are no parameters.
+#[tokio::test(start_paused = true)]
+async fn outside_of_routing_there_are_no_parameters() {
+    let (locks, _, store) = two_clients();
+    let app = Router::new()
+        .route("/orders/{id}/pay", post(who))
+        .layer(layer(&locks, "order:{path.id}"))
+        .with_state((store, &["order:42"]));
+    assert_eq!(post_to(&app, "/orders/42/pay").await, "200 order:42");
+    assert!(post_to(&app, "/nowhere").await.starts_with("500 "));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_route_that_is_told_comes_before_the_routers() {
+    let (locks, _, store) = two_clients();
+    let told = LockLayer::http().key("order:{path.order}").route("/orders/{order}/pay");
+    let app = Router::new()
+        .route("/orders/{id}/pay", post(who))
+        .route_layer(told.client(locks).build().unwrap())
+        .with_state((store, &["order:42"]));
+    assert_eq!(post_to(&app, "/orders/42/pay").await, "200 order:42");
+}
+
+/// What the handler calls, locked by itself; without re-entry it would find its own lock busy.
+#[distributed_lock(key = "order:{id}", wait = none, client = locks, guard = hold)]
+async fn charge(locks: &LockClient, id: u64) -> Result<FencingToken, LockError> {
+    Ok(hold.token())
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_annotated_function_in_a_locked_handler_re_enters() {
+    async fn pay(Path(id): Path<u64>, State(locks): State<LockClient>) -> String {
+        let (one, other) = (charge(&locks, id).await.unwrap(), charge(&locks, id).await.unwrap());
+        assert_eq!(one, other, "one hold, the layer's");
+        one.to_string()
+    }
+    let (locks, peer, store) = two_clients();
+    let app = Router::new()
+        .route("/orders/{id}/pay", post(pay))
+        .route_layer(layer(&locks, "order:{path.id}"))
+        .with_state(locks);
+    let paid = post_to(&app, "/orders/42/pay").await;
+    let token: u64 = paid.strip_prefix("200 ").unwrap().parse().unwrap();
+    assert_eq!(held(&store, "order:42"), 0);
+    assert!(peer.mutex("order:42").lock().await.unwrap().token().get() > token);
+}
+
+/// A server on a free port, whose handler takes as long as it is given, and a connection to it.
+async fn connection(locks: &LockClient, handler: Duration) -> (std::net::SocketAddr, TcpStream) {
+    let terms = options(Wait::Never);
+    let layer =
+        LockLayer::http().key("order:{path.id}").client(locks.clone()).options(terms).build();
+    let handler = move || async move {
+        sleep(handler).await;
+        "done"
+    };
+    let app = Router::new().route("/orders/{id}/pay", post(handler)).route_layer(layer.unwrap());
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(axum::serve(listener, app).into_future());
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = b"POST /orders/42/pay HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n";
+    stream.write_all(request).await.unwrap();
+    (address, stream)
+}
+
+#[tokio::test]
+async fn a_client_that_hangs_up_frees_the_lock() {
+    let (locks, _, store) = two_clients();
+    let (_, stream) = connection(&locks, Duration::from_secs(3600)).await;
+    lock_tests::eventually(SOON, "it is held", async || held(&store, "order:42") == 1).await;
+    drop(stream);
+    free_soon(&store, "order:42").await;
+}
+
+#[tokio::test]
+async fn a_busy_answer_arrives_whole() {
+    let (locks, peer, _) = two_clients();
+    let other = peer.mutex("order:42").lock().await.unwrap();
+    let (_, mut stream) = connection(&locks, Duration::ZERO).await;
+    let mut answer = String::new();
+    while !answer.ends_with('}') {
+        let mut chunk = [0; 1024];
+        let read = tokio::time::timeout(SOON, stream.read(&mut chunk)).await.unwrap().unwrap();
+        assert!(read > 0, "{answer}");
+        answer.push_str(std::str::from_utf8(&chunk[..read]).unwrap());
+    }
+    assert!(answer.starts_with("HTTP/1.1 409 Conflict\r\n"), "{answer}");
+    assert!(answer.contains("content-length: 106\r\n"), "{answer}");
+    // The connection is good for the next request.
+    other.release().await.unwrap();
+    let request = b"POST /orders/42/pay HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n";
+    stream.write_all(request).await.unwrap();
+    let mut chunk = [0; 1024];
+    let read = tokio::time::timeout(SOON, stream.read(&mut chunk)).await.unwrap().unwrap();
+    let answer = std::str::from_utf8(&chunk[..read]).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+}
+
+/// A busy upload is refused before its body is asked for.
+#[tokio::test]
+async fn a_body_is_not_read_without_the_lock() {
+    let (locks, peer, _) = two_clients();
+    let _other = peer.mutex("order:42").lock().await.unwrap();
+    let (address, _stream) = connection(&locks, Duration::ZERO).await;
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = b"POST /orders/42/pay HTTP/1.1\r\nhost: a\r\ncontent-length: 1000000\r\n\
+        expect: 100-continue\r\n\r\n";
+    stream.write_all(request).await.unwrap();
+    let mut first = [0; 12];
+    tokio::time::timeout(SOON, stream.read_exact(&mut first)).await.unwrap().unwrap();
+    assert_eq!(&first, b"HTTP/1.1 409", "and not 100");
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_for_one_order_take_turns() {
+    type Balance = std::sync::Arc<std::sync::Mutex<u64>>;
+    async fn add(State(balance): State<Balance>) {
+        let seen = *balance.lock().unwrap();
+        sleep(Duration::from_millis(1)).await;
+        *balance.lock().unwrap() = seen + 1;
+    }
+    let (locks, peer, _) = two_clients();
+    let balance = Balance::default();
+    let app = |locks| {
+        Router::new()
+            .route("/orders/{id}/pay", post(add))
+            .route_layer(layer(locks, "order:{path.id}"))
+            .with_state(balance.clone())
+    };
+    let apps = [app(&locks), app(&peer)];
+    let paid = (0..100).map(|n| {
+        let app = apps[n % 2].clone();
+        tokio::spawn(async move { post_to(&app, "/orders/42/pay").await })
+    });
+    for paid in paid.collect::<Vec<_>>() {
+        assert_eq!(paid.await.unwrap(), format!("{} ", StatusCode::OK.as_u16()));
+    }
+    assert_eq!(*balance.lock().unwrap(), 100);
+}

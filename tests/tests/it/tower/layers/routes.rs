@@ -1,0 +1,186 @@
+//! Configured routes beside a router's: which of its routes they are about, and what is said of others.
+
+use axum::routing::any;
+use axum::{Router, body::Body};
+use http::Request;
+use lock_runtime::{LockClient, LockGuard};
+use lock_tower::LockLayer;
+use tower::ServiceExt;
+
+use crate::tower::layers::policies::clients;
+
+use crate::support::log::Log;
+
+/// A client whose configuration has these routes, each with its key, and another process that holds the
+/// locks of these names.
+async fn world(routes: &[(&str, &str)], held: &[&str]) -> (LockClient, Vec<LockGuard>) {
+    let routes = routes.iter().map(|(path, key)| {
+        format!("[[lock.routes]]\npath = '{path}'\npolicy = 'busy'\nkey = '{key}'\n")
+    });
+    let text = "[lock.policies.busy]\nwait = 'none'\n".to_owned() + &routes.collect::<String>();
+    let (client, peer) = clients(&text);
+    let mut guards = Vec::new();
+    for name in held {
+        guards.push(peer.mutex(*name).lock().await.unwrap());
+    }
+    (client, guards)
+}
+
+fn app(paths: &[&str]) -> Router {
+    paths.iter().fold(Router::new(), |app, path| app.route(path, any(async || "done")))
+}
+
+async fn send(app: &Router, method: &str, path: &str) -> u16 {
+    let request = Request::builder().method(method).uri(path).body(Body::empty()).unwrap();
+    app.clone().oneshot(request).await.unwrap().status().as_u16()
+}
+
+/// That each path is answered so, with the layer on all of the router and on its routes.
+async fn expect(app: &Router, client: &LockClient, table: &[(&str, u16)]) {
+    let layer = || LockLayer::routes(client).unwrap();
+    for app in [app.clone().layer(layer()), app.clone().route_layer(layer())] {
+        for (path, expected) in table {
+            assert_eq!(send(&app, "POST", path).await, *expected, "{path}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_closer_look_than_the_routers_is_a_route() {
+    let routes = [("/orders/mine", "mine"), ("/orders/{nr}", "order:{path.nr}")];
+    let (client, _held) = world(&routes, &["mine", "order:42"]).await;
+    let app = app(&["/orders/{id}", "/orders/{id}/{part}"]);
+    let table = [
+        ("/orders/mine", 409),
+        ("/orders/%6Dine", 409),
+        ("/orders/42", 409),
+        ("/orders/43", 200),
+        ("/orders/mine/1", 200),
+    ];
+    expect(&app, &client, &table).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_router_takes_whole_has_any_route() {
+    let routes = [("/files/{folder}/{file}", "{path.folder}:{path.file}"), ("/files/top", "top")];
+    let (client, _held) = world(&routes, &["a:b", "top"]).await;
+    let app = app(&["/files/{*path}"]);
+    let table = [("/files/a/b", 409), ("/files/b/a", 200), ("/files/top", 409), ("/files/a", 200)];
+    expect(&app, &client, &table).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_rest_is_all_of_the_routers_routes_from_there_on() {
+    let (client, _held) = world(&[("/admin/{*rest}", "admin")], &["admin"]).await;
+    let nested = app(&["/", "/{id}/keys"]);
+    let app =
+        app(&["/admin", "/admin/{page}", "/admin/users/{id}", "/administer", "/admin/a/{*b}"])
+            .nest("/admin/hosts", nested.clone())
+            .nest_service("/admin/disks/{disk}", nested);
+    let table = [
+        ("/admin/settings", 409),
+        ("/admin/users/7", 409),
+        ("/admin/a/b/c", 409),
+        ("/admin/hosts", 409),
+        ("/admin/hosts/7/keys", 409),
+        ("/admin/disks/1/7/keys", 409),
+        // As in a router, the rest is not nothing.
+        ("/admin", 200),
+        ("/administer", 200),
+    ];
+    expect(&app, &client, &table).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn fixed_text_is_what_it_decodes_to() {
+    let app = app(&["/caf%C3%A9/{nr}"]);
+    for path in ["/café/{id}", "/caf%C3%A9/{id}", "/c%61f%c3%a9/{id}"] {
+        let (client, _held) = world(&[(path, "table:{path.id}")], &["table:1"]).await;
+        expect(&app, &client, &[("/caf%C3%A9/1", 409), ("/caf%C3%A9/2", 200)]).await;
+    }
+}
+
+/// Nested routers, and services that are nested whole, wherever the layer is.
+#[tokio::test(start_paused = true)]
+async fn nested_routers_have_one_pattern() {
+    let routes = [
+        ("/v1/{tenant}/bills/{id}", "bill:{path.tenant}:{path.id}"),
+        ("/v1/{tenant}", "tenant:{path.tenant}"),
+        ("/v1/{tenant}/", "slash:{path.tenant}"),
+    ];
+    let (client, _held) = world(&routes, &["bill:a:7", "tenant:a", "slash:b"]).await;
+    let layer = || LockLayer::routes(&client).unwrap();
+    let inner = app(&["/", "/bills/{bill}", "/bills/open"]);
+    let apps = [
+        Router::new().nest("/v1/{t}", inner.clone()).layer(layer()),
+        Router::new().nest("/v1/{t}", inner.clone().route_layer(layer())),
+        Router::new().nest("/v1", Router::new().nest("/{t}", inner.clone().layer(layer()))),
+        // Here the router's pattern for the mount point has a slash more than the path.
+        Router::new().nest_service("/v1/{t}", inner.route_layer(layer())),
+    ];
+    for (at, app) in apps.iter().enumerate() {
+        for (path, expected) in
+            [("/v1/a/bills/7", 409), ("/v1/b/bills/7", 200), ("/v1/a", 409), ("/v1/b", 200)]
+        {
+            assert_eq!(send(app, "POST", path).await, expected, "{at}: {path}");
+        }
+    }
+    assert_eq!(send(&apps[3], "POST", "/v1/a/").await, 200);
+    assert_eq!(send(&apps[3], "POST", "/v1/b/").await, 409);
+}
+
+/// Where no router has chosen, the path decides.
+#[tokio::test(start_paused = true)]
+async fn a_fallback_has_no_pattern() {
+    let (client, _held) =
+        world(&[("/v1/{tenant}/{id}", "{path.tenant}:{path.id}")], &["a:7"]).await;
+    let layer = || LockLayer::routes(&client).unwrap();
+    let done = || any(async || "done");
+    let (one, log) = (app(&["/v1/a/special"]), Log::start_at(tracing::Level::DEBUG));
+    let inner = Router::new().fallback(async || "done");
+    for app in [
+        one.clone().fallback(async || "done").layer(layer()),
+        one.clone().fallback_service(done()).layer(layer()),
+        one.clone().fallback_service(app(&["/v1/{t}/{nr}"])).layer(layer()),
+        one.clone().fallback_service(app(&["/v1/{t}/{nr}"]).route_layer(layer())),
+        one.nest("/v1", inner.clone()).layer(layer()),
+        Router::new().nest("/v1/{t}", inner.clone()).layer(layer()),
+        Router::new().nest_service("/v1/{t}", inner.layer(layer())),
+    ] {
+        assert_eq!(send(&app, "POST", "/v1/a/7").await, 409);
+        assert_eq!(send(&app, "POST", "/v1/a/8").await, 200);
+    }
+    assert!(!log.text().contains("runs without a lock"), "{}", log.text());
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_route_of_the_routers_is_told_of_once() {
+    let routes = [("/orders/{id}", "order"), ("/bills/{id}", "bill"), ("/bills/{*rest}", "rest")];
+    let (client, _held) = world(&routes, &["order", "bill", "rest"]).await;
+    let layer = LockLayer::routes(&client).unwrap();
+    let app = app(&["/orders/special", "/orders/other", "/orders/{id}", "/bills/special"]);
+    let (app, log) = (app.layer(layer), Log::start_at(tracing::Level::DEBUG));
+    let told = |pattern: &str| {
+        let text = log.text();
+        let about = |line: &&str| line.contains("runs without a lock") && line.contains(pattern);
+        text.lines().filter(about).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(send(&app, "GET", "/orders/special").await, 200, "it would not be locked anyway");
+    assert_eq!(send(&app, "POST", "/bills/special").await, 409, "another configured route is");
+    assert_eq!(send(&app, "POST", "/orders/7").await, 409);
+    assert_eq!(told(""), Vec::<String>::new());
+    for _ in 0..100 {
+        assert_eq!(send(&app, "POST", "/orders/special").await, 200);
+        assert_eq!(send(&app, "PUT", "/orders/special").await, 200);
+        assert_eq!(send(&app, "POST", "/orders/other").await, 200);
+    }
+    let (special, other) = (told("router=\"/orders/special\""), told("router=\"/orders/other\""));
+    assert_eq!((special.len(), other.len(), told("").len()), (1, 1, 2), "{}", log.text());
+    let line = &special[0];
+    assert!(line.contains("WARN") && line.contains("configured=\"/orders/{id}\""), "{line}");
+    assert!(line.contains("list it in `[[lock.routes]]`, written as the router does"), "{line}");
+    // The same routes, read again, are the same news.
+    client.reload((*client.config().unwrap()).clone()).unwrap();
+    assert_eq!(send(&app, "POST", "/orders/special").await, 200);
+    assert_eq!(told("").len(), 2);
+}

@@ -1,0 +1,276 @@
+//! Bodies on real connections, HTTP/1.1 and HTTP/2, to a real client: what it sees of their end, and
+//! when the next request may come.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::response::sse::{Event, Sse};
+use axum::routing::{get, post};
+use bytes::Bytes;
+use futures_util::stream::{self, Stream, StreamExt};
+use http::header::CONTENT_LENGTH;
+use http::{Method, StatusCode};
+use http_body_util::BodyExt;
+use lock_runtime::{LockClient, MemoryStore, Wait};
+use lock_tests::{Proxy, RedisServer};
+use lock_tower::http::HoldUntil;
+use lock_tower::{HttpLockLayerBuilder, LockLayer};
+use tokio::sync::mpsc;
+use tokio::time::{sleep, timeout};
+
+use crate::tower::layers::connection::{self, Client, frame, request};
+use crate::tower::layers::world::{SOON, fixed, free_soon, held, two_clients};
+
+const ORDER: &str = "order:42";
+
+/// The route's answer.
+#[derive(Clone, Copy)]
+enum Answer {
+    Json,
+    /// Nothing, and 200.
+    Empty,
+    /// Nothing, and 204.
+    NoContent,
+    /// Two chunks, of a length that is announced.
+    Announced,
+    /// Three events, 20 ms apart.
+    Events,
+    /// One event, and then nothing for an hour.
+    Silence,
+    /// More than any buffer takes.
+    Flood,
+    /// The same, in one frame of a known length.
+    OneFrame,
+}
+
+/// More than the buffers of both systems and of the server take.
+const LARGE: usize = 24 << 20;
+
+fn events(count: usize, pause: Duration) -> impl Stream<Item = Result<Event, Infallible>> {
+    stream::iter(0..count).then(move |n| async move {
+        if n > 0 {
+            sleep(pause).await;
+        }
+        Ok(Event::default().data(n.to_string()))
+    })
+}
+
+async fn serve(layer: HttpLockLayerBuilder, answer: Answer) -> SocketAddr {
+    use axum::response::IntoResponse;
+
+    let handler = move || async move {
+        match answer {
+            Answer::Json => axum::Json([42]).into_response(),
+            Answer::Empty => ().into_response(),
+            Answer::NoContent => StatusCode::NO_CONTENT.into_response(),
+            Answer::Announced => {
+                let chunks = stream::iter(["ab", "cd"]).then(async |chunk| {
+                    sleep(Duration::from_millis(1)).await;
+                    Ok::<_, Infallible>(chunk)
+                });
+                ([(CONTENT_LENGTH, "4")], Body::from_stream(chunks)).into_response()
+            }
+            Answer::Events => Sse::new(events(3, Duration::from_millis(20))).into_response(),
+            Answer::Silence => Sse::new(events(2, Duration::from_secs(3600))).into_response(),
+            Answer::Flood => {
+                let chunk = Bytes::from(vec![b'x'; 1 << 16]);
+                let flood = stream::repeat_with(move || Ok::<_, Infallible>(chunk.clone()));
+                Body::from_stream(flood).into_response()
+            }
+            Answer::OneFrame => vec![b'x'; LARGE].into_response(),
+        }
+    };
+    let app = Router::new()
+        .route("/orders/{id}/pay", post(handler).head(handler))
+        .route_layer(layer.build().unwrap())
+        .route("/health", get(async || "well"));
+    connection::serve(app).await
+}
+
+fn layer(locks: &LockClient) -> HttpLockLayerBuilder {
+    LockLayer::http().key("order:{path.id}").client(locks.clone()).wait(Wait::Never)
+}
+
+const PAY: &str = "/orders/42/pay";
+
+async fn is_held(store: &MemoryStore) {
+    lock_tests::eventually(SOON, "it is held", async || held(store, ORDER) == 1).await;
+}
+
+#[tokio::test]
+async fn events_hold_the_lock_to_their_end_and_json_does_not() {
+    for version in [1, 2] {
+        let (locks, _, store) = two_clients();
+        let mut client = Client::connect(serve(layer(&locks), Answer::Events).await, version).await;
+        // On one connection one after the other: the end comes after the release.
+        for _ in 0..3 {
+            let mut body = client.send(request(PAY)).await.into_body();
+            let mut seen = 0;
+            while let Some(event) = frame(&mut body).await {
+                event.unwrap();
+                seen += 1;
+            }
+            assert_eq!((seen, held(&store, ORDER)), (3, 0), "HTTP/{version}");
+        }
+        let mut client = Client::connect(serve(layer(&locks), Answer::Json).await, version).await;
+        let answer = client.send(request(PAY)).await;
+        assert_eq!((answer.status(), held(&store, ORDER)), (StatusCode::OK, 0));
+        assert_eq!(answer.headers()["content-length"], "4");
+        assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), "[42]");
+    }
+}
+
+/// A connection that is cut or a stream that is reset, and no end that looks like one.
+#[tokio::test]
+async fn a_lease_lost_on_the_way_breaks_the_connection() {
+    for version in [1, 2] {
+        let (locks, _, _) = two_clients();
+        let terms = fixed(Wait::Never, Duration::from_millis(200));
+        let layer = LockLayer::http().key("order:{path.id}").client(locks).options(terms);
+        let mut client = Client::connect(serve(layer, Answer::Silence).await, version).await;
+        let mut body = client.send(request(PAY)).await.into_body();
+        assert_eq!(frame(&mut body).await.unwrap().unwrap(), "data: 0\n\n");
+        let next = frame(&mut body).await;
+        assert!(matches!(next, Some(Err(_))), "HTTP/{version}: a clean end: {next:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_slow_reader_is_cut_off() {
+    for version in [1, 2] {
+        let (locks, peer, store) = two_clients();
+        let layer = layer(&locks).max_hold(Duration::from_millis(300));
+        let mut client = Client::connect(serve(layer, Answer::Flood).await, version).await;
+        let mut body = client.send(request(PAY)).await.into_body();
+        assert!(frame(&mut body).await.unwrap().is_ok());
+        assert_eq!(held(&store, ORDER), 1);
+        // The client reads no more, and the server therefore polls no more.
+        free_soon(&store, ORDER).await;
+        let next = peer.mutex(ORDER).try_lock().await.unwrap();
+        assert!(next.is_some(), "HTTP/{version}");
+        let cut = async {
+            while let Some(chunk) = body.frame().await {
+                if chunk.is_err() {
+                    return true;
+                }
+            }
+            false
+        };
+        assert!(timeout(SOON, cut).await.unwrap(), "HTTP/{version}: it ended cleanly");
+    }
+}
+
+/// `Body` holds a body that is there in one frame until the client has read it, to within what is in buffers.
+#[tokio::test]
+async fn a_large_frame_is_held_while_it_is_sent() {
+    for version in [1, 2] {
+        let (locks, _, store) = two_clients();
+        let layer = layer(&locks).hold(HoldUntil::Body);
+        let mut client = Client::connect(serve(layer, Answer::OneFrame).await, version).await;
+        let answer = client.send(request(PAY)).await;
+        assert_eq!(answer.headers()["content-length"], LARGE.to_string());
+        let mut body = answer.into_body();
+        let mut read = frame(&mut body).await.unwrap().unwrap().len();
+        // The client reads no more for a while.
+        sleep(Duration::from_millis(300)).await;
+        assert_eq!(held(&store, ORDER), 1, "HTTP/{version}");
+        while let Some(more) = frame(&mut body).await {
+            read += more.unwrap().len();
+        }
+        assert_eq!((read, held(&store, ORDER)), (LARGE, 0), "HTTP/{version}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_hangs_up_amid_the_body_frees_the_lock() {
+    for version in [1, 2] {
+        let (locks, _, store) = two_clients();
+        let address = serve(layer(&locks), Answer::Silence).await;
+        let mut client = Client::connect(address, version).await;
+        let mut body = client.send(request(PAY)).await.into_body();
+        frame(&mut body).await.unwrap().unwrap();
+        is_held(&store).await;
+        // HTTP/2 resets the stream and keeps the connection.
+        drop(body);
+        if version == 1 {
+            drop(client);
+        }
+        free_soon(&store, ORDER).await;
+    }
+}
+
+/// A client behind a load balancer, over Redis: whatever its answers are, the next request finds the
+/// lock free, at whichever process it arrives. Every other request goes to a process that is closer to
+/// Redis than the one before, and would overtake a release that nobody waited for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sequential_client_never_meets_itself() {
+    let server = RedisServer::start().await;
+    let far = Proxy::start(server.port()).await;
+    far.delay_requests(Duration::from_millis(2));
+    let answers = [
+        (Answer::Json, "[42]"),
+        (Answer::Empty, ""),
+        (Answer::NoContent, ""),
+        (Answer::Announced, "abcd"),
+        (Answer::Events, "data: 0\n\ndata: 1\n\ndata: 2\n\n"),
+    ];
+    let mut clients = Vec::new();
+    for (answer, text) in answers {
+        for version in [1, 2] {
+            let locks = LockClient::connect(&far.url()).await.unwrap();
+            let layer = layer(&locks).methods([Method::POST, Method::HEAD]);
+            clients.push((Client::connect(serve(layer, answer).await, version).await, text));
+        }
+    }
+    let locks = LockClient::connect(&server.url()).await.unwrap();
+    let mut near = Client::connect(serve(layer(&locks), Answer::Json).await, 1).await;
+    for round in 0..30 {
+        for (n, (client, text)) in clients.iter_mut().enumerate() {
+            let (mut request, mut expected) = (connection::request(PAY), *text);
+            // One in three, and each of them in turn.
+            if (round + n) % 3 == 0 {
+                (*request.method_mut(), expected) = (Method::HEAD, "");
+            }
+            let answer = client.send(request).await;
+            assert!(answer.status().is_success(), "{} in round {round} at {n}", answer.status());
+            assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), expected);
+            let next = near.send(connection::request(PAY)).await;
+            assert_eq!(next.status(), StatusCode::OK, "after round {round} at {n}");
+            next.into_body().collect().await.unwrap();
+        }
+    }
+    assert!(!server.client().exists(ORDER).await);
+}
+
+/// Each event goes out when it is there, under the lock; the end after the lock.
+#[tokio::test]
+async fn frames_arrive_when_they_are_sent() {
+    for version in [1, 2] {
+        let (locks, _, store) = two_clients();
+        let (sender, receiver) = mpsc::unbounded_channel::<Event>();
+        let receiver = Arc::new(Mutex::new(Some(receiver)));
+        let handler = move || async move {
+            let receiver = receiver.lock().unwrap().take().unwrap();
+            Sse::new(stream::unfold(receiver, async |mut receiver| {
+                Some((Ok::<_, Infallible>(receiver.recv().await?), receiver))
+            }))
+        };
+        let app = Router::new()
+            .route("/orders/{id}/pay", post(handler))
+            .route_layer(layer(&locks).build().unwrap());
+        let mut client = Client::connect(connection::serve(app).await, version).await;
+        let mut body = client.send(request(PAY)).await.into_body();
+        for text in ["one", "two"] {
+            sender.send(Event::default().data(text)).unwrap();
+            assert_eq!(frame(&mut body).await.unwrap().unwrap(), format!("data: {text}\n\n"));
+            assert_eq!(held(&store, ORDER), 1);
+        }
+        drop(sender);
+        assert!(frame(&mut body).await.is_none());
+        assert_eq!(held(&store, ORDER), 0);
+    }
+}

@@ -1,0 +1,288 @@
+//! On what terms requests are locked: deadlines, sides, statuses, handlers that outlive their client.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use lock_runtime::{DeclaredKind, LockClient, LockKey, LockSettings, Wait};
+use lock_tower::http::{
+    BusyStatus, KeyError, KeyExtractor, OnDisconnect, ProblemDetails, Refusal, RefusalKind,
+    RequestDeadline, SafeMethods,
+};
+use lock_tower::{HttpLockLayer, LockBody, LockLayer, http::BusyResponder};
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep, timeout};
+use tower::{Layer, ServiceExt, service_fn};
+
+use crate::tower::layers::world::{
+    Calls, SOON, TestBody, fixed, free_soon, held, order_layer, pay, seen, two_clients,
+};
+
+const ORDER: &str = "order:42";
+
+async fn ask(layer: &HttpLockLayer, request: Request<TestBody>) -> Response<LockBody<TestBody>> {
+    let answer = layer.layer(Calls::default().service()).oneshot(request);
+    timeout(2 * SOON, answer).await.expect("a hang").unwrap()
+}
+
+/// `wait = min(policy, deadline)`.
+#[tokio::test(start_paused = true)]
+async fn a_request_waits_no_longer_than_it_is_of_use() {
+    let (locks, peer, _) = two_clients();
+    let _other = peer.mutex(ORDER).lock().await.unwrap();
+    let second = Duration::from_secs(1);
+    for (wait, deadline, waited, status, kind) in [
+        (Wait::Forever, second, second, 503, "lock-deadline"),
+        (Wait::UpTo(3 * second), second, second, 503, "lock-deadline"),
+        (Wait::UpTo(second), 3 * second, second, 503, "lock-timeout"),
+        (Wait::Never, second, Duration::ZERO, 409, "lock-busy"),
+        (Wait::UpTo(second), Duration::ZERO, Duration::ZERO, 503, "lock-deadline"),
+    ] {
+        let layer = order_layer(&locks).wait(wait).build().unwrap();
+        let (mut request, start) = (pay(), Instant::now());
+        request.extensions_mut().insert(RequestDeadline(start + deadline));
+        let refused = ask(&layer, request).await;
+        assert_eq!(
+            (refused.status().as_u16(), start.elapsed().as_secs()),
+            (status, waited.as_secs())
+        );
+        let grpc = {
+            let mut request = pay();
+            let headers = request.headers_mut();
+            headers.insert("content-type", "application/grpc".parse().unwrap());
+            let micros = format!("{}u", deadline.as_micros());
+            headers.insert("grpc-timeout", micros.parse().unwrap());
+            ask(&layer, request).await
+        };
+        let code = match kind {
+            "lock-deadline" => "4",
+            "lock-busy" => "10",
+            _ => "14",
+        };
+        assert_eq!(grpc.headers()["grpc-status"], code, "{wait:?} {deadline:?}");
+    }
+    // One that waits is served if the lock comes in time.
+    let layer = order_layer(&locks).build().unwrap();
+    let mut request = pay();
+    request.extensions_mut().insert(RequestDeadline(Instant::now() + 2 * second));
+    let (served, ()) = tokio::join!(ask(&layer, request), async {
+        sleep(second).await;
+        _other.release().await.unwrap();
+    });
+    assert_eq!(served.status(), StatusCode::OK);
+}
+
+#[tokio::test(start_paused = true)]
+async fn readers_share_and_writers_do_not() {
+    let (locks, peer, _) = two_clients();
+    let shared = |locks: &LockClient| {
+        let layer = order_layer(locks).safe_methods(SafeMethods::Shared).wait(Wait::Never);
+        layer.build().unwrap()
+    };
+    let layer = shared(&locks);
+    let request = |method: Method| {
+        let request = Request::builder().method(method).uri("/orders/42/pay");
+        request.body(TestBody::default()).unwrap()
+    };
+    let statuses = async || {
+        let mut statuses = Vec::new();
+        for method in [Method::GET, Method::HEAD, Method::POST, Method::OPTIONS] {
+            statuses.push(ask(&layer, request(method)).await.status().as_u16());
+        }
+        statuses
+    };
+    assert_eq!(statuses().await, [200, 200, 200, 200]);
+    let reader = peer.rw_lock(ORDER).read().await.unwrap();
+    assert_eq!(statuses().await, [200, 200, 409, 200]);
+    reader.release().await.unwrap();
+    let writer = peer.rw_lock(ORDER).write().await.unwrap();
+    assert_eq!(statuses().await, [409, 409, 409, 200]);
+    writer.release().await.unwrap();
+    for kind in [DeclaredKind::Fair, DeclaredKind::Read] {
+        let layer = order_layer(&locks).safe_methods(SafeMethods::Shared).kind(kind);
+        let message = layer.build().unwrap_err().to_string();
+        assert!(message.contains(&format!("the kind is {kind}; leave the kind out")), "{message}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_kind_is_the_layers() {
+    let (locks, peer, _) = two_clients();
+    let (reader, fair) = (peer.rw_lock("order:42"), peer.fair_mutex("order:7"));
+    let _reads = reader.read().await.unwrap();
+    let layer = order_layer(&locks).kind(DeclaredKind::Read).wait(Wait::Never).build().unwrap();
+    assert_eq!(ask(&layer, pay()).await.status(), StatusCode::OK);
+    let _fair = fair.lock().await.unwrap();
+    let layer = order_layer(&locks).kind(DeclaredKind::Fair).wait(Wait::Never).build().unwrap();
+    let request = Request::post("/orders/7/pay").body(TestBody::default()).unwrap();
+    assert_eq!(ask(&layer, request).await.status(), StatusCode::CONFLICT);
+    // Another kind at the name is nothing that waiting mends.
+    let collision = seen(ask(&layer, pay()).await).await;
+    assert!(collision.starts_with("500 ") && collision.contains("misconfigured"), "{collision}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn busy_is_what_the_layer_calls_it() {
+    let (locks, peer, _) = two_clients();
+    let _other = peer.mutex(ORDER).lock().await.unwrap();
+    let waits = [Wait::Never, Wait::UpTo(Duration::from_secs(1))];
+    for (busy, statuses) in [
+        (BusyStatus::Conflict, [409, 503]),
+        (BusyStatus::Locked, [423, 503]),
+        (BusyStatus::TooManyRequests, [429, 429]),
+        (BusyStatus::Unavailable, [503, 503]),
+    ] {
+        for (wait, status) in waits.into_iter().zip(statuses) {
+            let layer = order_layer(&locks).busy(busy).wait(wait).build().unwrap();
+            let refused = ask(&layer, pay()).await;
+            assert_eq!(refused.status().as_u16(), status, "{busy:?} {wait:?}");
+            assert_eq!(refused.headers()["retry-after"], "1");
+            let refused = seen(refused).await;
+            assert!(
+                refused.contains(&format!(r#""status":{status},"executed":false"#)),
+                "{refused}"
+            );
+        }
+    }
+}
+
+/// What is left of a fixed lease, also for who does not wait.
+#[tokio::test(start_paused = true)]
+async fn a_busy_answer_knows_the_holders_end() {
+    let (locks, peer, _) = two_clients();
+    let terms = fixed(Wait::Never, Duration::from_secs(20));
+    let _other = peer.mutex(ORDER).with(terms).lock().await.unwrap();
+    let error = locks.mutex(ORDER).with(terms).lock().await.unwrap_err();
+    let left = error.holder_remaining().unwrap();
+    assert!(left > Duration::from_secs(19) && left <= Duration::from_secs(20), "{left:?}");
+    let refused = ask(&order_layer(&locks).options(terms).build().unwrap(), pay()).await;
+    let seconds: u64 = refused.headers()["retry-after"].to_str().unwrap().parse().unwrap();
+    assert!((20..=25).contains(&seconds), "{seconds}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_answer_is_the_applications() {
+    let (locks, peer, _) = two_clients();
+    let _other = peer.mutex(ORDER).lock().await.unwrap();
+    let respond = |refusal: &Refusal| {
+        if refusal.kind() != RefusalKind::Busy {
+            return ProblemDetails.respond(refusal);
+        }
+        let (status, after) = (refusal.status(), refusal.retry_after().unwrap());
+        assert!(refusal.is_unexecuted() && !refusal.is_grpc() && refusal.detail().is_none());
+        Response::builder()
+            .status(status)
+            .header("x-come-back", after.as_secs())
+            .body(Bytes::from_static(b"<h1>One moment</h1>"))
+            .unwrap()
+    };
+    let layer = order_layer(&locks).wait(Wait::Never).responder(respond).build().unwrap();
+    let answer = seen(ask(&layer, pay()).await).await;
+    assert_eq!(answer, "409 Conflict\nx-come-back: 1\n\n<h1>One moment</h1>");
+    let request = Request::post("/elsewhere").body(TestBody::default()).unwrap();
+    let answer = seen(ask(&layer, request).await).await;
+    assert!(answer.starts_with("400 ") && answer.contains("lock-key-missing"), "{answer}");
+}
+
+/// A handler that waits to be told, under a client that goes.
+#[tokio::test(start_paused = true)]
+async fn a_handler_may_outlive_its_client() {
+    for (on_disconnect, finishes) in [(OnDisconnect::Cancel, 0), (OnDisconnect::Finish, 1)] {
+        let (locks, _, store) = two_clients();
+        let (go, finished) = (Arc::new(Notify::new()), Calls::default());
+        let handler = service_fn({
+            let (go, finished) = (go.clone(), finished.clone());
+            move |_: Request<TestBody>| {
+                let (go, finished) = (go.clone(), finished.clone());
+                async move {
+                    go.notified().await;
+                    finished.add();
+                    Ok::<_, Infallible>(Response::new(TestBody::from("done")))
+                }
+            }
+        });
+        let layer = order_layer(&locks).on_disconnect(on_disconnect).build().unwrap();
+        let service = layer.layer(handler);
+        let gone = timeout(Duration::from_secs(1), service.clone().oneshot(pay())).await;
+        assert!(gone.is_err());
+        sleep(Duration::from_secs(60)).await;
+        assert_eq!(held(&store, ORDER), finishes, "{on_disconnect:?}");
+        if finishes == 1 {
+            // A second request waits for its turn, and gives its place up when its client goes.
+            let gone = timeout(Duration::from_secs(1), service.clone().oneshot(pay())).await;
+            assert!(gone.is_err());
+        }
+        go.notify_waiters();
+        free_soon(&store, ORDER).await;
+        assert_eq!(finished.count(), finishes);
+        let answer = tokio::spawn(service.oneshot(pay()));
+        free_to_go(&go, &answer).await;
+        assert_eq!(answer.await.unwrap().unwrap().status(), StatusCode::OK);
+        assert_eq!(held(&store, ORDER), 0, "released before the answer");
+    }
+}
+
+async fn free_to_go<T>(go: &Notify, task: &tokio::task::JoinHandle<T>) {
+    lock_tests::eventually(SOON, "the handler ends", async || {
+        go.notify_waiters();
+        task.is_finished()
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_in_a_task_of_its_own_is_the_callers() {
+    let (locks, _, store) = two_clients();
+    let layer = order_layer(&locks).on_disconnect(OnDisconnect::Finish).build().unwrap();
+    let service = layer.layer(service_fn(|_: Request<TestBody>| async {
+        if true {
+            panic!("as the test wants it");
+        }
+        Ok::<_, Infallible>(Response::new(TestBody::default()))
+    }));
+    assert!(tokio::spawn(service.oneshot(pay())).await.unwrap_err().is_panic());
+    free_soon(&store, ORDER).await;
+}
+
+#[test]
+fn contradictions_are_found_when_the_layer_is_built() {
+    let layer = || LockLayer::http().key("nightly");
+    let never = LockSettings { wait: Some(Wait::Never), ..LockSettings::default() };
+    let zero = LockSettings { max_hold: Some(Duration::ZERO), ..LockSettings::default() };
+    let terms = crate::tower::layers::world::options(Wait::Never);
+    for (builder, reason) in [
+        (layer().options(terms).settings(never), "`options` and `settings` are about the same"),
+        (layer().options(terms).policy("a"), "leaves a policy nothing to say"),
+        (layer().settings(zero), "max_hold is zero"),
+        (layer().routes().route("/a"), "leave `route` out"),
+        (layer().client(LockClient::in_memory()).policy("a"), "the client has no configuration"),
+        (layer().client(LockClient::in_memory()).routes(), "no routes; give it one with"),
+    ] {
+        let message = builder.build().unwrap_err().to_string();
+        assert!(message.contains(reason), "{message}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_extractor_of_ones_own_makes_the_key() {
+    struct Account;
+    impl KeyExtractor for Account {
+        fn extract(&self, request: &http::request::Parts) -> Result<Option<LockKey>, KeyError> {
+            match request.uri.path().strip_prefix("/accounts/") {
+                Some(id) => Ok(Some(LockKey::builder().text("account:").part(id).build()?)),
+                None => Ok(None),
+            }
+        }
+    }
+    let (locks, peer, _) = two_clients();
+    let layer = LockLayer::http().client(locks).key_extractor(Account).wait(Wait::Never);
+    let layer = layer.build().unwrap();
+    let _other = peer.mutex("account:7").lock().await.unwrap();
+    for (path, status) in [("/accounts/7", 409), ("/accounts/8", 200), ("/else", 200)] {
+        let request = Request::post(path).body(Full::default()).unwrap();
+        assert_eq!(ask(&layer, request).await.status().as_u16(), status, "{path}");
+    }
+}

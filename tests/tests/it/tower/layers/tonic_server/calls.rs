@@ -1,0 +1,156 @@
+//! Unary calls.
+
+use std::time::Duration;
+
+use lock_runtime::Wait;
+use lock_tests::RedisServer;
+use lock_tower::HttpLockLayerBuilder;
+use lock_tower::http::{BusyStatus, HoldUntil};
+use tokio::time::timeout;
+use tonic::{Code, Request, Status};
+use tonic_health::pb::HealthCheckRequest;
+
+use super::{HOSTS, Host, ORDER, Orders, about, connect, connect_without_timer, layer, two_of};
+use crate::tower::layers::world::{SOON, from_afar};
+
+type With = fn(HttpLockLayerBuilder) -> HttpLockLayerBuilder;
+
+const BRIEF: Duration = Duration::from_millis(100);
+
+#[tokio::test]
+async fn refusals_are_statuses() {
+    let server = RedisServer::start().await;
+    let (locks, peer) = two_of(&server).await;
+    let orders = Orders::new(&locks);
+    let other = peer.mutex(ORDER).lock().await.unwrap();
+    let secrets = [ORDER, "jane", &other.token().to_string()];
+    let cases: [(With, Code); 5] = [
+        (|layer| layer, Code::Aborted),
+        (|layer| layer.busy(BusyStatus::Locked), Code::FailedPrecondition),
+        (|layer| layer.busy(BusyStatus::TooManyRequests), Code::ResourceExhausted),
+        (|layer| layer.busy(BusyStatus::Unavailable), Code::Unavailable),
+        (|layer| layer.wait(Wait::UpTo(BRIEF)), Code::Unavailable),
+    ];
+    for host in HOSTS {
+        for (with, code) in cases {
+            let layer = with(layer(&locks)).build().unwrap();
+            let mut client = connect(host.serve(Some(layer), &orders).await).await;
+            for status in [
+                client.check(about("")).await.unwrap_err(),
+                client.watch(about("")).await.unwrap_err(),
+            ] {
+                assert_eq!(status.code(), code, "{host:?}: {status:?}");
+                let pushback = status.metadata().get("grpc-retry-pushback-ms").unwrap();
+                let millis: u64 = pushback.to_str().unwrap().parse().unwrap();
+                assert!(millis >= 1000, "{millis}");
+                let told = format!("{status:?}");
+                assert!(secrets.iter().all(|secret| !told.contains(secret)), "{told}");
+            }
+            let keyless = Request::new(HealthCheckRequest::default());
+            let status = client.check(keyless).await.unwrap_err();
+            assert_eq!(status.code(), Code::InvalidArgument, "{status:?}");
+            assert!(!status.metadata().contains_key("grpc-retry-pushback-ms"));
+        }
+    }
+    assert_eq!(orders.calls.count(), 0);
+}
+
+/// From the layer. A tonic server has a timer of its own around it, which says `CANCELLED`, as does the
+/// one of tonic's channel; whoever is first, the place in line is given up.
+#[tokio::test]
+async fn a_deadline_ends_the_wait() {
+    let server = RedisServer::start().await;
+    let (locks, peer) = two_of(&server).await;
+    let orders = Orders::new(&locks);
+    let other = peer.mutex(ORDER).lock().await.unwrap();
+    for host in HOSTS {
+        let layer = layer(&locks).wait(Wait::Forever).build().unwrap();
+        let address = host.serve(Some(layer), &orders).await;
+        let request = || {
+            let mut request = about("");
+            request.set_timeout(BRIEF);
+            request
+        };
+        let (mut with_timer, mut without) =
+            (connect(address).await, connect_without_timer(address));
+        let status = timeout(SOON, without.check(request())).await.expect("a hang").unwrap_err();
+        let expected: &[Code] = match host {
+            Host::Axum => &[Code::DeadlineExceeded],
+            Host::Tonic => &[Code::DeadlineExceeded, Code::Cancelled],
+        };
+        assert!(expected.contains(&status.code()), "{host:?}: {status:?}");
+        let status = timeout(SOON, with_timer.check(request())).await.expect("a hang").unwrap_err();
+        let either = [Code::DeadlineExceeded, Code::Cancelled];
+        assert!(either.contains(&status.code()), "{host:?}: {status:?}");
+    }
+    other.release().await.unwrap();
+    // Nobody was left in line to take it.
+    assert!(peer.mutex(ORDER).try_lock().await.unwrap().is_some());
+    assert_eq!(orders.calls.count(), 0);
+}
+
+#[tokio::test]
+async fn a_sequential_client_never_meets_itself() {
+    let server = RedisServer::start().await;
+    let (locks, _proxy) = from_afar(&server).await;
+    let orders = Orders::new(&locks);
+    for (host, hold) in [
+        (Host::Tonic, HoldUntil::Auto),
+        (Host::Axum, HoldUntil::Auto),
+        (Host::Tonic, HoldUntil::Body),
+    ] {
+        let layer = layer(&locks).hold(hold).build().unwrap();
+        let mut client = connect(host.serve(Some(layer), &orders).await).await;
+        for turn in 0..50 {
+            let answer = client.check(about("")).await;
+            assert!(answer.is_ok(), "{host:?} {hold:?} {turn}: {answer:?}");
+            assert!(!server.client().exists(ORDER).await, "{host:?} {hold:?} {turn}");
+        }
+    }
+    assert_eq!(orders.calls.count(), 150);
+}
+
+/// The answer is trailers only: there is no body that could hold anything.
+#[tokio::test]
+async fn a_handler_that_fails_has_let_go() {
+    let server = RedisServer::start().await;
+    let (locks, _proxy) = from_afar(&server).await;
+    let orders = Orders::new(&locks);
+    for host in HOSTS {
+        for hold in [HoldUntil::Auto, HoldUntil::Body] {
+            let layer = layer(&locks).hold(hold).build().unwrap();
+            let mut client = connect(host.serve(Some(layer), &orders).await).await;
+            for _ in 0..5 {
+                let status = client.check(about("unknown")).await.unwrap_err();
+                assert_eq!((status.code(), status.message()), (Code::NotFound, "no such order"));
+                assert!(!server.client().exists(ORDER).await, "{host:?} {hold:?}");
+            }
+        }
+    }
+}
+
+/// With the same words as under the layer.
+#[tokio::test]
+async fn a_handler_that_locks_by_itself_says_what_the_layer_would() {
+    let server = RedisServer::start().await;
+    let (locks, peer) = two_of(&server).await;
+    let orders = Orders::new(&locks);
+    let mut alone = connect(Host::Tonic.serve(None, &orders).await).await;
+    alone.check(about("locked")).await.unwrap();
+    let other = peer.mutex(ORDER).lock().await.unwrap();
+    let said = |status: Status| {
+        let pushback = status.metadata().contains_key("grpc-retry-pushback-ms");
+        (status.code(), status.message().to_owned(), pushback)
+    };
+    for (name, wait) in
+        [("locked", Wait::Never), ("locked and patient", Wait::UpTo(Duration::from_millis(50)))]
+    {
+        let layer = layer(&locks).wait(wait).build().unwrap();
+        let mut under = connect(Host::Tonic.serve(Some(layer), &orders).await).await;
+        let by_handler = alone.check(about(name)).await.unwrap_err();
+        let by_layer = under.check(about("")).await.unwrap_err();
+        assert_eq!(said(by_handler), said(by_layer), "{name}");
+    }
+    other.release().await.unwrap();
+    assert_eq!(orders.calls.count(), 1);
+}

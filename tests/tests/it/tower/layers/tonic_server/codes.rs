@@ -1,0 +1,125 @@
+//! That the layer's answers, a refusal as a status, and an error as a status are one table.
+
+use std::time::Duration;
+
+use http::{Request, Response};
+use lock_runtime::{
+    LockClient, LockError, LockKey, MemoryStore, StoreErrorKind, Wait, distributed_lock,
+};
+use lock_tower::http::{BusyResponder, BusyStatus, ProblemDetails, Refusal, status_of};
+use lock_tower::{HttpLockLayerBuilder, LockLayer};
+use tonic::{Code, Status};
+use tower::{Layer, ServiceExt, service_fn};
+
+use crate::support::log::Log;
+use crate::tower::layers::world::{Calls, Mood, Moody, TestBody, fixed, order_layer, two_clients};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn call() -> Request<TestBody> {
+    let request = Request::post("/orders/42/pay").header("content-type", "application/grpc");
+    request.body(TestBody::default()).unwrap()
+}
+
+fn said(status: &Status) -> (Code, &str, bool) {
+    let pushback = status.metadata().contains_key("grpc-retry-pushback-ms");
+    (status.code(), status.message(), pushback)
+}
+
+async fn told(layer: HttpLockLayerBuilder) -> Status {
+    let service = layer.build().unwrap().layer(Calls::default().service());
+    let response = service.oneshot(call()).await.unwrap();
+    Status::from_header_map(response.headers()).expect("trailers only")
+}
+
+/// Also what needs to be encoded on its way.
+#[tokio::test(start_paused = true)]
+async fn a_refusal_as_a_status_is_what_the_layer_answers() {
+    let (locks, peer, _) = two_clients();
+    let _other = peer.mutex("order:42").lock().await.unwrap();
+    let failing = Moody::new(MemoryStore::new(), Mood::Failing(StoreErrorKind::Unavailable));
+    let failing = LockClient::builder().store(failing).unwrap();
+    let layers = || {
+        let busy = |status| order_layer(&locks).wait(Wait::Never).busy(status);
+        let keyed = |key: &str| LockLayer::http().client(locks.clone()).key(key);
+        [
+            busy(BusyStatus::Conflict),
+            busy(BusyStatus::Locked),
+            busy(BusyStatus::TooManyRequests),
+            busy(BusyStatus::Unavailable),
+            order_layer(&locks).wait(Wait::UpTo(SECOND)),
+            order_layer(&failing),
+            keyed("{header.x-tenant}"),
+            LockLayer::http().key("nightly"),
+        ]
+    };
+    for (ours, tonics) in layers().into_iter().zip(layers()) {
+        let tonics = tonics.responder(|refusal: &Refusal| Status::from(refusal).into_http());
+        let (ours, tonics) = (told(ours).await, told(tonics).await);
+        assert_eq!(said(&ours), said(&tonics));
+    }
+    // For the same refusal, to the millisecond.
+    let layer = order_layer(&locks).wait(Wait::Never).responder(|refusal: &Refusal| {
+        let ours = ProblemDetails.respond(refusal);
+        let tonics: Response<bytes::Bytes> = Status::from(refusal).into_http();
+        let header = "grpc-retry-pushback-ms";
+        assert_eq!(ours.headers()[header], tonics.headers()[header]);
+        tonics
+    });
+    assert_eq!(told(layer).await.code(), Code::Aborted);
+}
+
+#[distributed_lock(key = "order:{id}")]
+async fn unscoped(id: u64) -> Result<(), LockError> {
+    Ok(())
+}
+
+/// The errors of real locks, each beside what the layer says of the same.
+#[tokio::test(start_paused = true)]
+async fn an_error_as_a_status_is_what_the_layer_answers() {
+    let (locks, peer, _) = two_clients();
+    let _other = peer.mutex("order:42").lock().await.unwrap();
+    let failing = Moody::new(MemoryStore::new(), Mood::Failing(StoreErrorKind::Unavailable));
+    let failing = LockClient::builder().store(failing).unwrap();
+    let lease = fixed(Wait::Never, Duration::from_millis(300));
+    let lost = locks.mutex("a").with(lease).lock().await.unwrap();
+    let sleeper = service_fn(|_: Request<TestBody>| async {
+        tokio::time::sleep(60 * SECOND).await;
+        Ok::<_, std::convert::Infallible>(Response::new(TestBody::default()))
+    });
+    let lost = lost.run(tokio::time::sleep(60 * SECOND)).await.unwrap_err();
+    let layer = LockLayer::http().key("b").client(locks.clone()).options(lease).build().unwrap();
+    let cut_off = layer.layer(sleeper).oneshot(call()).await.unwrap();
+    let cut_off = Status::from_header_map(cut_off.headers()).unwrap();
+
+    let once = order_layer(&locks).wait(Wait::Never);
+    let patient = order_layer(&locks).wait(Wait::UpTo(SECOND));
+    let wait = crate::tower::layers::world::options(Wait::UpTo(SECOND));
+    let never = crate::tower::layers::world::options(Wait::Never);
+    let closed = LockClient::in_memory();
+    closed.shutdown(SECOND).await;
+    let long = "k".repeat(1000);
+    let too_long = LockLayer::http().client(locks.clone()).key_fn(|_| {
+        let key = LockKey::builder().text(&"k".repeat(1000)).build()?;
+        Ok(Some(key))
+    });
+    let mutex = locks.mutex("order:42");
+    for (error, by_layer) in [
+        (mutex.clone().with(never).lock().await.unwrap_err(), told(once).await),
+        (mutex.with(wait).lock().await.unwrap_err(), told(patient).await),
+        (failing.mutex("a").lock().await.unwrap_err(), told(order_layer(&failing)).await),
+        (closed.mutex("a").lock().await.unwrap_err(), told(order_layer(&closed)).await),
+        (locks.mutex(long.as_str()).lock().await.unwrap_err(), told(too_long).await),
+        (unscoped(42).await.unwrap_err(), told(LockLayer::http().key("nightly")).await),
+        (lost, cut_off),
+    ] {
+        let log = Log::start_at(tracing::Level::DEBUG);
+        let status = status_of(&error);
+        assert_eq!(said(&status), said(&by_layer), "{error:?}");
+        let told = format!("{status:?}{status}");
+        assert!(!told.contains("order:42"), "{told}");
+        // Who has to mend it finds it here.
+        let text = log.text();
+        assert!(text.contains(&error.to_string()), "{error} in {text}");
+    }
+}

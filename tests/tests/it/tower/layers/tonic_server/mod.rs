@@ -1,0 +1,164 @@
+//! A tonic service on a real port under the layer, in tonic's own server and in axum's, and a tonic
+//! client of it.
+
+use std::future::IntoFuture;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::stream::{self, Stream, StreamExt};
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use lock_runtime::{LockClient, Wait, distributed_lock};
+use lock_tests::RedisServer;
+use lock_tower::http::LockStatus;
+use lock_tower::{HttpLockLayer, HttpLockLayerBuilder, LockLayer};
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use tonic::service::Routes;
+use tonic::transport::server::TcpIncoming;
+use tonic::transport::{Channel, Endpoint, Server};
+use tonic::{Request, Response, Status};
+use tonic_health::pb::health_client::HealthClient;
+use tonic_health::pb::health_server::{Health, HealthServer};
+use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
+
+use crate::tower::layers::world::{Calls, SOON};
+
+mod calls;
+mod codes;
+mod streams;
+
+/// What the layer locks: a name that must not show in any answer.
+const ORDER: &str = "order:jane";
+
+/// What goes out in a stream; the end of the channel is the stream's.
+type Item = Result<HealthCheckResponse, Status>;
+
+/// A service of which the name that is asked for says what it does.
+#[derive(Clone)]
+struct Orders {
+    locks: LockClient,
+    calls: Calls,
+    /// Of the next `Watch`.
+    items: Arc<Mutex<Option<mpsc::UnboundedReceiver<Item>>>>,
+}
+
+impl Orders {
+    fn new(locks: &LockClient) -> Self {
+        Self { locks: locks.clone(), calls: Calls::default(), items: Arc::default() }
+    }
+
+    /// What the next `Watch` sends.
+    fn next_stream(&self) -> mpsc::UnboundedSender<Item> {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        *self.items.lock().unwrap() = Some(receiver);
+        sender
+    }
+
+    #[distributed_lock(key = "order:{name}", wait = patience, client = self.locks)]
+    async fn locked(&self, name: &str, patience: Wait) -> Result<HealthCheckResponse, LockStatus> {
+        self.calls.add();
+        Ok(HealthCheckResponse::default())
+    }
+}
+
+#[tonic::async_trait]
+impl Health for Orders {
+    async fn check(
+        &self,
+        request: Request<HealthCheckRequest>,
+    ) -> Result<Response<HealthCheckResponse>, Status> {
+        let patience = match request.get_ref().service.as_str() {
+            "locked" => Wait::Never,
+            "locked and patient" => Wait::UpTo(Duration::from_millis(50)),
+            "unknown" => return Err(Status::not_found("no such order")),
+            _ => {
+                self.calls.add();
+                return Ok(Response::new(HealthCheckResponse::default()));
+            }
+        };
+        Ok(Response::new(self.locked("jane", patience).await?))
+    }
+
+    type WatchStream = Pin<Box<dyn Stream<Item = Item> + Send>>;
+
+    async fn watch(
+        &self,
+        _: Request<HealthCheckRequest>,
+    ) -> Result<Response<Self::WatchStream>, Status> {
+        let items = self.items.lock().unwrap().take();
+        let items = items.ok_or_else(|| Status::not_found("no stream"))?;
+        let items = stream::unfold(items, async |mut items| Some((items.recv().await?, items)));
+        Ok(Response::new(items.boxed()))
+    }
+}
+
+/// Whose server it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Host {
+    Tonic,
+    Axum,
+}
+
+const HOSTS: [Host; 2] = [Host::Tonic, Host::Axum];
+
+impl Host {
+    async fn serve(self, layer: Option<HttpLockLayer>, orders: &Orders) -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let service = HealthServer::new(orders.clone());
+        match (self, layer) {
+            (Self::Tonic, Some(layer)) => {
+                let server = Server::builder().layer(layer).add_service(service);
+                tokio::spawn(server.serve_with_incoming(TcpIncoming::from(listener)));
+            }
+            (Self::Axum, Some(layer)) => {
+                let app = Routes::new(service).into_axum_router().layer(layer);
+                tokio::spawn(axum::serve(listener, app).into_future());
+            }
+            (_, None) => {
+                let server = Server::builder().add_service(service);
+                tokio::spawn(server.serve_with_incoming(TcpIncoming::from(listener)));
+            }
+        }
+        address
+    }
+}
+
+fn layer(locks: &LockClient) -> HttpLockLayerBuilder {
+    LockLayer::http()
+        .key("order:{header.x-order}")
+        .client(locks.clone())
+        .wait(Wait::Never)
+        .release_timeout(SOON)
+}
+
+/// Two processes' clients of one server.
+async fn two_of(server: &RedisServer) -> (LockClient, LockClient) {
+    let url = server.url();
+    (LockClient::connect(&url).await.unwrap(), LockClient::connect(&url).await.unwrap())
+}
+
+async fn connect(address: SocketAddr) -> HealthClient<Channel> {
+    let endpoint = Endpoint::from_shared(format!("http://{address}")).unwrap();
+    HealthClient::new(endpoint.timeout(SOON).connect().await.unwrap())
+}
+
+/// Without the timer of tonic's channel, which says of a deadline that the call was cancelled.
+fn connect_without_timer(
+    address: SocketAddr,
+) -> HealthClient<legacy::Client<HttpConnector, tonic::body::Body>> {
+    let mut builder = legacy::Client::builder(TokioExecutor::new());
+    let origin = format!("http://{address}").parse().unwrap();
+    HealthClient::with_origin(builder.http2_only(true).build_http(), origin)
+}
+
+/// A request for that name, about Jane's order.
+fn about(service: &str) -> Request<HealthCheckRequest> {
+    let mut request = Request::new(HealthCheckRequest { service: service.to_owned() });
+    request.metadata_mut().insert("x-order", "jane".parse().unwrap());
+    request
+}

@@ -1,0 +1,104 @@
+//! Server-streaming calls.
+
+use std::time::Duration;
+
+use lock_runtime::{Lease, LockOptions, Wait};
+use lock_tests::{RedisServer, eventually};
+use lock_tower::LockLayer;
+use tokio::time::timeout;
+use tonic::{Code, Status, Streaming};
+use tonic_health::pb::HealthCheckResponse;
+
+use super::{HOSTS, ORDER, Orders, about, connect, layer, two_of};
+use crate::tower::layers::world::{SOON, from_afar};
+
+fn message(status: i32) -> HealthCheckResponse {
+    HealthCheckResponse { status }
+}
+
+/// The number in the next message.
+async fn next(stream: &mut Streaming<HealthCheckResponse>) -> Result<Option<i32>, Status> {
+    let message = timeout(SOON, stream.message()).await.expect("the stream says nothing")?;
+    Ok(message.map(|message| message.status))
+}
+
+#[tokio::test]
+async fn a_stream_holds_the_lock_to_its_end() {
+    let server = RedisServer::start().await;
+    let (locks, _proxy) = from_afar(&server).await;
+    let orders = Orders::new(&locks);
+    for host in HOSTS {
+        let address = host.serve(Some(layer(&locks).build().unwrap()), &orders).await;
+        let (mut client, mut second) = (connect(address).await, connect(address).await);
+        // One after the other: the end comes after the release.
+        for end in [None, Some(Status::data_loss("no more")), None] {
+            let sender = orders.next_stream();
+            sender.send(Ok(message(0))).unwrap();
+            let mut stream = client.watch(about("")).await.unwrap().into_inner();
+            assert_eq!(next(&mut stream).await.unwrap(), Some(0));
+            for number in 1..4 {
+                sender.send(Ok(message(number))).unwrap();
+                assert_eq!(next(&mut stream).await.unwrap(), Some(number));
+                let refused = second.check(about("")).await.unwrap_err();
+                assert_eq!(refused.code(), Code::Aborted, "{host:?}: {refused:?}");
+            }
+            match end {
+                None => {
+                    drop(sender);
+                    assert_eq!(next(&mut stream).await.unwrap(), None);
+                }
+                Some(status) => {
+                    let code = status.code();
+                    sender.send(Err(status)).unwrap();
+                    assert_eq!(next(&mut stream).await.unwrap_err().code(), code);
+                }
+            }
+            assert!(!server.client().exists(ORDER).await, "{host:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_drops_the_stream_frees_the_lock() {
+    let server = RedisServer::start().await;
+    let (locks, _) = two_of(&server).await;
+    let orders = Orders::new(&locks);
+    for host in HOSTS {
+        let address = host.serve(Some(layer(&locks).build().unwrap()), &orders).await;
+        let mut client = connect(address).await;
+        let sender = orders.next_stream();
+        sender.send(Ok(message(0))).unwrap();
+        let mut stream = client.watch(about("")).await.unwrap().into_inner();
+        assert_eq!(next(&mut stream).await.unwrap(), Some(0));
+        assert!(server.client().exists(ORDER).await);
+        // The stream is reset; the connection stays.
+        drop(stream);
+        eventually(SOON, "it is free", async || !server.client().exists(ORDER).await).await;
+        assert!(sender.is_closed(), "{host:?}: the handler's stream is gone before (S-13)");
+        client.check(about("")).await.unwrap();
+    }
+}
+
+/// S-12. What the client has so far must not look like all.
+#[tokio::test]
+async fn a_lease_lost_on_the_way_is_an_error() {
+    let server = RedisServer::start().await;
+    let (locks, _) = two_of(&server).await;
+    let orders = Orders::new(&locks);
+    let lease = Lease::Watchdog(Duration::from_millis(600));
+    let options = LockOptions::builder().wait(Wait::Never).lease(lease).build().unwrap();
+    for host in HOSTS {
+        let layer = LockLayer::http().key("order:{header.x-order}").client(locks.clone());
+        let layer = layer.options(options).build().unwrap();
+        let mut client = connect(host.serve(Some(layer), &orders).await).await;
+        let sender = orders.next_stream();
+        sender.send(Ok(message(0))).unwrap();
+        let mut stream = client.watch(about("")).await.unwrap().into_inner();
+        assert_eq!(next(&mut stream).await.unwrap(), Some(0));
+        assert!(server.client().del(ORDER).await);
+        let lost = next(&mut stream).await.unwrap_err();
+        assert_eq!(lost.code(), Code::Internal, "{host:?}: {lost:?}");
+        assert!(!format!("{lost:?}").contains("jane"), "{lost:?}");
+        assert!(sender.is_closed(), "{host:?}: it ran on");
+    }
+}

@@ -1,0 +1,82 @@
+//! Requests that the layer refuses, and what they leave behind in the service that they never reached.
+
+use std::time::Duration;
+
+use http::{Method, Request, StatusCode};
+use lock_runtime::{LockClient, LockKey, Wait};
+use lock_tower::LockLayer;
+use tokio::time::timeout;
+use tower::limit::ConcurrencyLimit;
+use tower::{Layer, Service, ServiceExt};
+
+use crate::tower::layers::policies::config;
+use crate::tower::layers::world::{Calls, TestBody, fixed, order_layer, pay, two_clients};
+
+const ORDER: &str = "order:42";
+
+/// A connection's service is kept after a refusal; its place in a limit further in is not.
+#[tokio::test(start_paused = true)]
+async fn a_refused_request_keeps_no_readiness() {
+    let (locks, peer, _) = two_clients();
+    let _other = peer.mutex(ORDER).lock().await.unwrap();
+    let nowhere = || Request::post("/nowhere").body(TestBody::default()).unwrap();
+    for (request, status) in [(nowhere(), 400), (pay(), 409)] {
+        let limited = ConcurrencyLimit::new(Calls::default().service(), 1);
+        let layer = order_layer(&locks).wait(Wait::Never).build().unwrap();
+        let mut refused = layer.layer(limited.clone());
+        let answer = refused.ready().await.unwrap().call(request).await.unwrap();
+        assert_eq!(answer.status(), status);
+        let other = timeout(Duration::from_secs(1), limited.oneshot(pay())).await;
+        assert_eq!(other.expect("the place is kept").unwrap().status(), StatusCode::OK);
+        drop(refused);
+    }
+    // The generic layer likewise.
+    let limited = ConcurrencyLimit::new(Calls::default().service(), 1);
+    let layer = LockLayer::new(locks, |_: &Request<TestBody>| LockKey::new("").map(Some));
+    let mut refused = layer.layer(limited.clone());
+    assert!(refused.ready().await.unwrap().call(pay()).await.is_err());
+    let other = timeout(Duration::from_secs(1), limited.oneshot(pay())).await;
+    assert_eq!(other.expect("the place is kept").unwrap().status(), StatusCode::OK);
+    drop(refused);
+}
+
+/// A reload of `[lock.defaults]` goes for the next call, of a generic layer as of one for HTTP.
+#[tokio::test(start_paused = true)]
+async fn a_generic_layer_follows_the_clients_defaults() {
+    let text = |wait: &str| config(&format!("[lock.defaults]\nwait = '{wait}'"));
+    let locks = LockClient::builder().config(text("1s")).in_memory().unwrap();
+    let _other = locks.mutex(ORDER).lock().await.unwrap();
+    let layer =
+        || LockLayer::new(locks.clone(), |_: &Request<TestBody>| LockKey::new(ORDER).map(Some));
+    let (follows, told) = (
+        layer(),
+        layer().options(fixed(Wait::UpTo(Duration::from_secs(3)), Duration::from_secs(30))),
+    );
+    for wait in [1, 5] {
+        locks.reload(text(&format!("{wait}s"))).unwrap();
+        for (layer, expected) in [(&follows, wait), (&told, 3)] {
+            let start = tokio::time::Instant::now();
+            let call = layer.layer(Calls::default().service()).oneshot(pay());
+            assert!(timeout(Duration::from_secs(60), call).await.expect("a hang").is_err());
+            assert_eq!(start.elapsed().as_secs(), expected);
+        }
+    }
+}
+
+/// A router has GET's handler answer HEAD, so both are about the same thing.
+#[tokio::test(start_paused = true)]
+async fn head_locks_as_get() {
+    let (locks, ..) = two_clients();
+    let builder =
+        || LockLayer::http().client(locks.clone()).key("{method}:order").wait(Wait::Never);
+    let _get = locks.mutex("GET:order").lock().await.unwrap();
+    let both = builder().methods([Method::GET]).build().unwrap();
+    let each = builder().methods([Method::HEAD]).build().unwrap();
+    for (layer, method, status) in
+        [(&both, Method::GET, 409), (&both, Method::HEAD, 409), (&each, Method::HEAD, 200)]
+    {
+        let request = Request::builder().method(&method).uri("/").body(TestBody::default());
+        let call = layer.layer(Calls::default().service()).oneshot(request.unwrap());
+        assert_eq!(call.await.unwrap().status(), status, "{method}");
+    }
+}

@@ -1,0 +1,191 @@
+//! What the cases have in common: a service to lock, a store to look into or to break, a log.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::Body;
+use http_body_util::{BodyExt, Full};
+use lock_runtime::store::{
+    AcquireReply, AcquireRequest, CountRequest, Ownership, ReleaseReply, ReleaseRequest,
+    RenewRequest, StoreFuture, Subscription, Target,
+};
+use lock_runtime::{
+    Clock, Lease, LockClient, LockOptions, MemoryStore, Store, StoreError, StoreErrorKind, Wait,
+};
+use lock_tests::{Proxy, RedisServer};
+use lock_tower::{HttpLockLayerBuilder, LockLayer};
+use tokio::sync::watch;
+use tower::{Service, service_fn};
+
+/// Plenty for anything that takes a few polls.
+pub(crate) const SOON: Duration = Duration::from_secs(5);
+
+pub(crate) type TestBody = Full<Bytes>;
+
+/// A request to pay for order 42.
+pub(crate) fn pay() -> Request<TestBody> {
+    Request::post("/orders/42/pay").body(Full::default()).unwrap()
+}
+
+/// A layer that locks the order.
+pub(crate) fn order_layer(client: &LockClient) -> HttpLockLayerBuilder {
+    LockLayer::http().key("order:{path.id}").route("/orders/{id}/pay").client(client.clone())
+}
+
+pub(crate) fn options(wait: Wait) -> LockOptions {
+    LockOptions::builder().wait(wait).build().unwrap()
+}
+
+pub(crate) fn fixed(wait: Wait, lease: Duration) -> LockOptions {
+    LockOptions::builder().wait(wait).lease(Lease::Fixed(lease)).build().unwrap()
+}
+
+/// Counts what got through to the handler.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Calls(Arc<AtomicUsize>);
+
+impl Calls {
+    pub(crate) fn count(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn add(&self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// A service that counts its calls and answers "done".
+    pub(crate) fn service(
+        &self,
+    ) -> impl Service<
+        Request<TestBody>,
+        Response = Response<TestBody>,
+        Error = Infallible,
+        Future: Send,
+    > + Clone
+    + use<> {
+        let calls = self.clone();
+        service_fn(move |_| {
+            calls.add();
+            async { Ok(Response::new(Full::from("done"))) }
+        })
+    }
+}
+
+/// Status, headers in order, and the body: what a client sees.
+pub(crate) async fn seen<B>(response: Response<B>) -> String
+where
+    B: Body<Error: std::fmt::Debug>,
+{
+    let mut headers: Vec<_> = response
+        .headers()
+        .iter()
+        .map(|(name, value)| format!("{name}: {}\n", value.to_str().unwrap()))
+        .collect();
+    headers.sort();
+    let status = response.status();
+    let body = response.into_body().collect().await.unwrap().to_bytes();
+    format!("{status}\n{}\n{}", headers.concat(), String::from_utf8_lossy(&body))
+}
+
+/// Waits until nobody holds the lock.
+pub(crate) async fn free_soon(store: &MemoryStore, key: &str) {
+    lock_tests::eventually(SOON, "the lock is free", async || held(store, key) == 0).await;
+}
+
+/// How many hold the lock.
+pub(crate) fn held(store: &MemoryStore, key: &str) -> usize {
+    store.holders(key).0.len()
+}
+
+/// Two processes' clients of one store, and the store to look into.
+pub(crate) fn two_clients() -> (LockClient, LockClient, MemoryStore) {
+    let store = MemoryStore::new();
+    let client = |store| LockClient::builder().store(store).unwrap();
+    (client(store.clone()), client(store.peer()), store)
+}
+
+/// A client to which the server is far away: a lock that is let go of behind the answer's back is seen to
+/// be held when the answer is there.
+pub(crate) async fn from_afar(server: &RedisServer) -> (LockClient, Proxy) {
+    let proxy = Proxy::start(server.port()).await;
+    proxy.delay_requests(Duration::from_millis(5));
+    (LockClient::connect(&proxy.url()).await.unwrap(), proxy)
+}
+
+/// A store with moods.
+#[derive(Debug, Clone)]
+pub(crate) struct Moody {
+    inner: MemoryStore,
+    mood: watch::Sender<Mood>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mood {
+    /// Takes no locks.
+    Failing(StoreErrorKind),
+    /// Keeps its answers to releases back until the mood has passed.
+    Silent,
+    /// Says of every release that it is not the owner's.
+    Forgetful,
+    /// Does what is asked.
+    Good,
+}
+
+impl Moody {
+    pub(crate) fn new(inner: MemoryStore, mood: Mood) -> Self {
+        Self { inner, mood: watch::Sender::new(mood) }
+    }
+
+    pub(crate) fn set(&self, mood: Mood) {
+        self.mood.send_replace(mood);
+    }
+}
+
+impl Store for Moody {
+    fn acquire(&self, request: AcquireRequest) -> StoreFuture<'_, AcquireReply> {
+        match *self.mood.borrow() {
+            Mood::Failing(kind) => {
+                Box::pin(async move { Err(StoreError::new(kind, "it is in a mood")) })
+            }
+            _ => self.inner.acquire(request),
+        }
+    }
+
+    fn renew(
+        &self,
+        requests: Vec<RenewRequest>,
+        timeout: Duration,
+    ) -> StoreFuture<'_, Vec<Ownership>> {
+        self.inner.renew(requests, timeout)
+    }
+
+    fn release(&self, request: ReleaseRequest) -> StoreFuture<'_, ReleaseReply> {
+        let mut mood = self.mood.subscribe();
+        Box::pin(async move {
+            let answers = mood.wait_for(|mood| *mood != Mood::Silent);
+            let Ok(mood) = tokio::time::timeout(request.timeout, answers).await else {
+                return Err(StoreError::new(StoreErrorKind::OutcomeUnknown, "it says nothing"));
+            };
+            if *mood.unwrap() == Mood::Forgetful {
+                return Ok(ReleaseReply::NotOwner);
+            }
+            self.inner.release(request).await
+        })
+    }
+
+    fn show_counts(&self, requests: Vec<CountRequest>, timeout: Duration) -> StoreFuture<'_, ()> {
+        self.inner.show_counts(requests, timeout)
+    }
+
+    fn subscribe(&self, target: &Arc<Target>, timeout: Duration) -> StoreFuture<'_, Subscription> {
+        self.inner.subscribe(target, timeout)
+    }
+
+    fn clock(&self) -> Clock {
+        self.inner.clock()
+    }
+}

@@ -1,0 +1,4 @@
+//! Layers: HTTP and gRPC services, by themselves and as whole programs.
+
+mod layers;
+mod orders;

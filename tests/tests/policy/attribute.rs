@@ -1,0 +1,171 @@
+//! `#[distributed_lock(policy = …)]`: what the configuration has to say, and when (S-32).
+
+use std::time::Duration;
+
+use lock_runtime::policy::LockConfig;
+use lock_runtime::{LockClient, LockError, LockKind, distributed_lock, sites};
+use lock_tests::{Proxy, RedisServer};
+use tokio::time::{Instant, timeout};
+
+fn config(text: &str) -> LockConfig {
+    LockConfig::from_deserializer(toml::Deserializer::parse(text).unwrap()).unwrap()
+}
+
+fn client(text: &str) -> LockClient {
+    LockClient::builder().config(config(text)).in_memory().unwrap()
+}
+
+#[distributed_lock(key = "cart:{id}", policy = "checkout", client = client)]
+async fn check_out(client: &LockClient, id: u64) -> Result<Option<LockKind>, LockError> {
+    Ok(client.inspect(format!("cart:{id}")).await?.kind)
+}
+
+#[distributed_lock(key = "cart:{id}", policy = "checkout", client = client, kind = write, wait = "30ms")]
+async fn check_out_by_literals(
+    client: &LockClient,
+    id: u64,
+) -> Result<Option<LockKind>, LockError> {
+    Ok(client.inspect(format!("cart:{id}")).await?.kind)
+}
+
+#[distributed_lock(key = "cart:{id}", policy = "checkout", client = client, on_busy = skip)]
+async fn check_out_or_skip(client: &LockClient, id: u64) -> Option<()> {
+    let _ = (client, id);
+    Some(())
+}
+
+#[distributed_lock(key = "cart:{id}", policy = "trial", client = client)]
+async fn try_out(client: &LockClient, id: u64) -> Result<bool, LockError> {
+    Ok(client.inspect(format!("cart:{id}")).await?.kind.is_some())
+}
+
+#[distributed_lock(key = "cart:{id}", policy = "trial", client = client, guard = hold)]
+async fn try_out_with_guard(client: &LockClient, id: u64) -> Result<bool, LockError> {
+    let _ = (client, id);
+    Ok(!hold.is_lost())
+}
+
+#[distributed_lock(key = "cart:7", policy = "trial", client = client)]
+async fn no_question_asked(client: &LockClient) -> Result<(), LockError> {
+    let _ = client;
+    Ok(())
+}
+
+const FAIR: &str = "[lock.defaults]\nwait = '3s'\n[lock.policies.checkout]\nkind = 'fair'";
+
+#[tokio::test]
+async fn a_policy_says_what_the_attribute_leaves_out() {
+    let client = client(FAIR);
+    assert_eq!(check_out(&client, 1).await.unwrap(), Some(LockKind::Fair));
+    assert_eq!(check_out_by_literals(&client, 2).await.unwrap(), Some(LockKind::Write));
+}
+
+#[tokio::test]
+async fn the_configuration_may_have_the_last_word() {
+    let client = client(&format!("[lock]\noverride = 'config'\n{FAIR}"));
+    assert_eq!(check_out_by_literals(&client, 1).await.unwrap(), Some(LockKind::Fair));
+    // It is silent about the wait: the literal's 30 ms, not the 3 s of the defaults.
+    let held = client.fair_mutex("cart:1").lock().await.unwrap();
+    let error = check_out_by_literals(&client, 1).await.unwrap_err();
+    let LockError::Timeout { waited, .. } = error else { panic!("{error:?}") };
+    assert!(waited < Duration::from_secs(2), "{waited:?}");
+    held.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_policy_that_is_not_there_is_a_clear_error() {
+    let error = check_out(&LockClient::in_memory(), 1).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "no lock policy \"checkout\": the client has no configuration; give it one with \
+         `LockClientBuilder::config`"
+    );
+    let error = check_out(&client("[lock.policies.check-out]\nwait = '1s'"), 1).await.unwrap_err();
+    assert!(matches!(&error, LockError::UnknownPolicy { policy, .. } if policy == "checkout"));
+    assert!(error.to_string().contains("check-out"), "{error}");
+}
+
+#[tokio::test]
+async fn the_next_call_follows_a_reload() {
+    let client = client(FAIR);
+    assert_eq!(check_out(&client, 1).await.unwrap(), Some(LockKind::Fair));
+    client.reload(config("[lock.policies.checkout]\nkind = 'write'")).unwrap();
+    assert_eq!(check_out(&client, 1).await.unwrap(), Some(LockKind::Write));
+}
+
+/// A job that skips does not wait because locks in general do; only its own policy can say so.
+#[tokio::test(start_paused = true)]
+async fn skip_waits_only_if_its_policy_says_so() {
+    for (text, waits) in [
+        (FAIR.to_owned(), Duration::ZERO),
+        (format!("{FAIR}\nwait = '2s'"), Duration::from_secs(2)),
+    ] {
+        let client = client(&text);
+        let held = client.fair_mutex("cart:1").lock().await.unwrap();
+        let start = Instant::now();
+        assert_eq!(check_out_or_skip(&client, 1).await, None);
+        assert!(start.elapsed() >= waits, "{:?}", start.elapsed());
+        assert!(start.elapsed() < waits + Duration::from_millis(500), "{:?}", start.elapsed());
+        drop(held);
+    }
+}
+
+/// With `enforce = 0` a free lock is taken, so that others see it, and a busy one holds nobody up.
+#[tokio::test]
+async fn what_is_not_enforced_holds_nobody_up() {
+    let client = client("[lock.policies.trial]\nenforce = 0\nwait = '60s'");
+    assert!(try_out(&client, 1).await.unwrap(), "a free lock was not taken");
+    let held = client.mutex("cart:1").lock().await.unwrap();
+    let start = Instant::now();
+    assert!(try_out(&client, 1).await.unwrap());
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    // A body that names its hold needs one.
+    let needs_it = timeout(Duration::from_millis(50), try_out_with_guard(&client, 1)).await;
+    assert!(needs_it.is_err(), "{needs_it:?}");
+    held.release().await.unwrap();
+    assert!(try_out_with_guard(&client, 1).await.unwrap());
+}
+
+/// Neither does a store that hangs or is gone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_not_enforced_outlives_its_store() {
+    let server = RedisServer::start().await;
+    let proxy = Proxy::start(server.port()).await;
+    let trial = config("[lock.policies.trial]\nenforce = 0\nwait = '60s'");
+    let client = LockClient::builder().config(trial).connect(&proxy.url()).await.unwrap();
+    no_question_asked(&client).await.unwrap();
+    proxy.black_hole();
+    let start = Instant::now();
+    no_question_asked(&client).await.unwrap();
+    let waited = start.elapsed();
+    assert!(waited < Duration::from_secs(1), "{waited:?}");
+}
+
+#[expect(dead_code, reason = "linked in is enough")]
+#[distributed_lock(key = "pinned", policy = "pinned", lease = "10s", client = client)]
+async fn pinned(client: &LockClient) -> Result<(), LockError> {
+    let _ = client;
+    Ok(())
+}
+
+/// At the start of a program, every attribute that does not go with the configuration is told.
+#[tokio::test]
+async fn sites_are_checked_before_there_is_traffic() {
+    let mine: Vec<_> =
+        sites().filter(|site| site.file().ends_with("policy/attribute.rs")).collect();
+    assert_eq!(mine.len(), 7, "{mine:?}");
+    assert!(mine.is_sorted_by_key(|site| site.line()));
+    let first = mine[0];
+    assert_eq!((first.name(), first.key()), ("policy::attribute::check_out", "cart:{id}"));
+    assert_eq!((first.policy(), first.kind()), (Some("checkout"), None));
+
+    let good = "[lock.policies.checkout]\n[lock.policies.trial]\n[lock.policies.pinned]";
+    assert_eq!(client(good).check_sites(), Ok(()));
+    let bad = "[lock.policies.checkout]\n[lock.policies.pinned]\nmax_hold = '1m'";
+    let problems = client(bad).check_sites().unwrap_err();
+    let texts: Vec<_> = problems.iter().map(ToString::to_string).collect();
+    assert_eq!(texts.len(), 4, "{texts:?}");
+    assert!(texts[..3].iter().all(|text| text.contains("no lock policy \"trial\"")), "{texts:?}");
+    assert!(texts[3].contains("policy/attribute.rs:"), "{texts:?}");
+    assert!(texts[3].contains("contradicts its policy \"pinned\""), "{texts:?}");
+}
