@@ -23,4 +23,6 @@ async fn the_client_is_found() {
     let scoped = in_namespace("scoped");
     assert_eq!(scoped.scope(anybody()).await.unwrap(), "scoped:whoever");
     assert_eq!(anybody().await.unwrap(), "installed:whoever");
+    in_namespace("another").install();
+    assert_eq!(anybody().await.unwrap(), "another:whoever");
 }

@@ -1,0 +1,141 @@
+//! Names of the user's do not meet the expansion's.
+
+#![allow(dead_code, unused_macros, non_snake_case)]
+
+use lock_runtime::LockClient;
+
+mod types {
+    use lock_runtime::distributed_lock;
+
+    pub struct LockSite;
+    pub struct LockKey;
+    pub struct Wanted;
+    pub struct Result<T>(T);
+    pub struct Option;
+    pub struct Box;
+
+    pub fn Some() {}
+    pub fn None() {}
+
+    type Outcome = ::core::result::Result<u64, lock_runtime::LockError>;
+
+    #[distributed_lock(key = "{id}", kind = fair, lease = "10s", guard = hold)]
+    pub async fn guarded(id: u64) -> Outcome {
+        Ok(id + 0 * hold.token().get())
+    }
+
+    #[distributed_lock(key = "{id}", on_busy = fallback(guarded), guard = hold)]
+    pub async fn replaced(id: u64) -> Outcome {
+        Ok(id + 0 * hold.token().get())
+    }
+
+    #[distributed_lock(key = "{id}")]
+    pub fn hidden(id: u64) -> impl Future<Output = Outcome> {
+        async move { Ok(id) }
+    }
+}
+
+mod formatting {
+    use std::fmt::{Display, Formatter, Result};
+
+    use lock_runtime::{LockError, distributed_lock};
+
+    pub struct Shown;
+
+    impl Display for Shown {
+        fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+            f.write_str("shown")
+        }
+    }
+
+    #[distributed_lock(key = "{shown.to_string()}")]
+    pub async fn show(shown: Shown) -> std::result::Result<String, LockError> {
+        Ok(shown.to_string())
+    }
+}
+
+mod macros {
+    macro_rules! concat {
+        ($($tokens:tt)*) => {
+            compile_error!("not the one of `core`")
+        };
+    }
+    macro_rules! site {
+        ($($tokens:tt)*) => {
+            compile_error!("not the one of `lock_runtime`")
+        };
+    }
+    macro_rules! module_path {
+        ($($tokens:tt)*) => {
+            compile_error!("not the one of `core`")
+        };
+    }
+
+    mod core {}
+    mod std {}
+
+    #[lock_runtime::distributed_lock(key = "{id}")]
+    pub async fn local(id: u64) -> Result<u64, lock_runtime::LockError> {
+        Ok(id)
+    }
+}
+
+mod values {
+    use lock_runtime::{LockError, distributed_lock};
+
+    static STATIC: u64 = 1;
+
+    fn __lock_wanted() -> u64 {
+        2
+    }
+
+    #[distributed_lock(key = "{__lock_guard}:{SITE}:{__lock_busy}", guard = __lock_wanted)]
+    pub async fn arguments(
+        __lock_guard: u64,
+        SITE: u64,
+        __lock_busy: u64,
+    ) -> Result<u64, LockError> {
+        let token = __lock_wanted.token().get();
+        Ok(__lock_guard + SITE + __lock_busy + 0 * token)
+    }
+
+    #[distributed_lock(key = "{__lock_wanted}", on_busy = fallback(same))]
+    #[distributed_lock(key = "2:{__lock_wanted}", guard = __lock_guard)]
+    pub async fn stacked(__lock_wanted: u64) -> Result<u64, LockError> {
+        Ok(__lock_wanted + 0 * __lock_guard.token().get())
+    }
+
+    pub async fn same(id: u64) -> Result<u64, LockError> {
+        Ok(id)
+    }
+
+    #[distributed_lock(key = "outside")]
+    pub async fn outside() -> Result<u64, LockError> {
+        Ok(STATIC + __lock_wanted())
+    }
+
+    #[distributed_lock(key = "{name}", guard = hold)]
+    pub async fn shadowed(name: String) -> Result<String, LockError> {
+        let name = name.len();
+        let hold = hold.key();
+        Ok(format!("{name} {hold}"))
+    }
+}
+
+#[tokio::test]
+async fn runs() -> Result<(), lock_runtime::LockError> {
+    LockClient::in_memory()
+        .scope(async {
+            assert_eq!(types::guarded(1).await?, 1);
+            assert_eq!(types::replaced(2).await?, 2);
+            assert_eq!(types::hidden(3).await?, 3);
+            assert_eq!(formatting::show(formatting::Shown).await?, "shown");
+            assert_eq!(macros::local(4).await?, 4);
+            assert_eq!(values::arguments(1, 2, 3).await?, 6);
+            assert_eq!(values::stacked(5).await?, 5);
+            assert_eq!(values::outside().await?, 3);
+            assert_eq!(values::shadowed("abc".into()).await?, "3 abc");
+            Ok(())
+        })
+        .await
+}
