@@ -4,6 +4,7 @@
 mod dashboard;
 mod failures;
 mod gauges;
+mod layer_failures;
 mod layer_spans;
 mod logs;
 mod long_waits;
