@@ -1,20 +1,27 @@
 //! A client that is shut down while bodies are sent under its locks.
 
 use std::convert::Infallible;
+use std::future::pending;
+use std::pin::pin;
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
 use axum::routing::post;
 use bytes::Bytes;
+use futures_util::future::{Either, select};
 use futures_util::stream::{self, StreamExt};
+use http::Response;
+use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt;
 use lock_runtime::Wait;
 use lock_tower::LockLayer;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::connection::{self, Client, frame, request};
-use crate::world::{SOON, held, two_clients};
+use crate::hold::{respond, sent};
+use crate::policies::clients;
+use crate::world::{SOON, held, order_layer, pay, two_clients};
 
 const GRACE: Duration = Duration::from_millis(400);
 
@@ -79,4 +86,39 @@ async fn a_shutdown_without_bodies_takes_no_longer() {
     let start = Instant::now();
     assert!(locks.shutdown(GRACE).await.is_clean());
     assert!(start.elapsed() < GRACE, "{:?}", start.elapsed());
+}
+
+/// What is not enforced cuts nothing off, whether or not the server polls it then: the lock is given back with
+/// the grace, and the body goes on to its end.
+#[tokio::test(start_paused = true)]
+async fn bodies_of_shadow_mode_go_on_without_their_lock() {
+    for polled in [true, false] {
+        let (locks, peer) = clients("[lock.policies.trial]\nkey = 'order:{path.id}'\nenforce = 0");
+        let (sender, body) = sent(SizeHint::new());
+        let layer = order_layer(&locks).policy("trial");
+        let mut body = respond(layer, pay(), Response::new(body)).await.into_body();
+        let line = |text: &'static str| sender.send(Ok(Frame::data(text.into()))).unwrap();
+        line("one");
+        assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "one");
+        let mutex = peer.mutex("order:42");
+        assert!(mutex.try_lock().await.unwrap().is_none(), "it has its lock");
+        let shutdown = async {
+            let start = Instant::now();
+            let report = locks.shutdown(GRACE).await;
+            assert!(report.is_clean() && start.elapsed() >= GRACE, "{report:?}");
+        };
+        let waits = async { if polled { body.frame().await } else { pending().await } };
+        match select(pin!(shutdown), pin!(waits)).await {
+            Either::Left(((), _)) => {}
+            Either::Right((frame, _)) => panic!("it was cut off: {frame:?}"),
+        }
+        let next = mutex.try_lock().await.unwrap();
+        next.expect("the lock is free").release().await.unwrap();
+        // Longer than it could have held its lock.
+        sleep(Duration::from_secs(3600)).await;
+        line("two");
+        assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "two");
+        drop(sender);
+        assert!(body.frame().await.is_none(), "it ends as it would without a lock");
+    }
 }
