@@ -88,20 +88,24 @@ async fn a_dropped_asker_is_replaced() {
 /// S-27: an asker who is not polled any more costs the others a wait, and those on other terms none.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_asker_who_stands_still_is_passed() {
-    let (server, _proxy, client) = far_world(Duration::from_millis(300)).await;
+    // A try fails with the first answer that is later than this, also on a machine that is busy.
+    let (server, _proxy, client) = far_world(Duration::from_secs(2)).await;
     let lock = client.rw_lock("t");
     let still = asking(&server, &lock).await;
-    let asked = Instant::now();
     let fixed = LockOptions::builder().lease(Lease::Fixed(SOON)).build().unwrap();
     let limited = LockOptions::builder().max_hold(SOON).build().unwrap();
     for options in [fixed, limited] {
+        let asked = Instant::now();
         let apart = lock.clone().with(options).try_read().await.unwrap();
+        // Those behind it wait for a second.
+        assert!(asked.elapsed() < AT_ONCE, "took {:?}", asked.elapsed());
         apart.expect("nobody writes").release().await.unwrap();
     }
-    assert!(asked.elapsed() < Duration::from_millis(500), "took {:?}", asked.elapsed());
+    let asked = Instant::now();
     let (tried, waited) = tokio::join!(lock.try_read(), got(reading(&client, "t"), SOON));
     assert!(tried.unwrap().is_some());
-    assert!(asked.elapsed() < Duration::from_secs(2), "took {:?}", asked.elapsed());
+    // Not passed over, it would keep them for as long as two answers may take.
+    assert!(asked.elapsed() < Duration::from_secs(3), "took {:?}", asked.elapsed());
     drop((still, waited));
     nothing_left(&server, "t").await;
 }
