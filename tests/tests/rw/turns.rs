@@ -89,9 +89,12 @@ async fn a_dropped_asker_is_replaced() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_asker_who_stands_still_is_passed() {
     // A try fails with the first answer that is later than this, also on a machine that is busy.
-    let (server, _proxy, client) = far_world(Duration::from_secs(2)).await;
+    let (server, proxy, client) = far_world(Duration::from_secs(2)).await;
     let lock = client.rw_lock("t");
+    // Or the answer may be there within the poll that asks.
+    proxy.delay_replies(Duration::from_millis(100));
     let still = asking(&server, &lock).await;
+    proxy.pass();
     let fixed = LockOptions::builder().lease(Lease::Fixed(SOON)).build().unwrap();
     let limited = LockOptions::builder().max_hold(SOON).build().unwrap();
     for options in [fixed, limited] {
@@ -180,13 +183,16 @@ async fn shutdown_ends_the_wait_for_an_answer() {
 /// S-27: whoever asks whether readers may join and is not polled any more costs the others a wait.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_joiner_who_stands_still_is_passed() {
-    let (server, _proxy, client) = far_world(Duration::from_millis(300)).await;
+    let (server, proxy, client) = far_world(Duration::from_millis(300)).await;
     let lock = client.rw_lock("t");
     let reader = lock.read().await.unwrap();
     // Longer than an answer is good for.
     sleep(Duration::from_millis(50)).await;
     let mut still = Box::pin(lock.read());
+    // Or the answer may be there within the poll that asks.
+    proxy.delay_replies(Duration::from_millis(100));
     assert!(poll!(&mut still).is_pending());
+    proxy.pass();
     let asked = Instant::now();
     for waiting in [reading(&client, "t"), reading(&client, "t")] {
         drop(got(waiting, Duration::from_secs(3)).await);
