@@ -1,21 +1,23 @@
 //! Several locks as one (S-28) where replies are lost, parts go, and holds lie inside each other.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
+#[path = "handed_on/mod.rs"]
+mod handed_on;
+
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use lock_runtime::store::{
-    AcquireReply, AcquireRequest, CountRequest, Ownership, ReleaseReply, ReleaseRequest,
-    RenewRequest, StoreFuture, Subscription, Target,
-};
+use lock_runtime::store::{Ownership, ReleaseReply, ReleaseRequest, RenewRequest, StoreFuture};
 use lock_runtime::{
-    Clock, Lease, LockClient, LockError, LockKind, LockOptions, LossCause, MemoryStore, MultiLock,
+    Lease, LockClient, LockError, LockKind, LockOptions, LossCause, MemoryStore, MultiLock,
     MultiMember, Store, StoreError, StoreErrorKind,
 };
 use lock_tests::{Proxy, RedisServer, eventually};
 use tokio::time::{Instant, timeout};
+
+use handed_on::handed_on;
 
 const SOON: Duration = Duration::from_secs(10);
 
@@ -159,9 +161,7 @@ struct Sticky {
 }
 
 impl Store for Sticky {
-    fn acquire(&self, request: AcquireRequest) -> StoreFuture<'_, AcquireReply> {
-        self.inner.acquire(request)
-    }
+    handed_on!(acquire show_counts subscribe clock);
 
     fn renew(
         &self,
@@ -178,18 +178,6 @@ impl Store for Sticky {
         }
         let error = StoreError::new(StoreErrorKind::NotReady, "it sticks");
         Box::pin(std::future::ready(Err(error)))
-    }
-
-    fn show_counts(&self, requests: Vec<CountRequest>, timeout: Duration) -> StoreFuture<'_, ()> {
-        self.inner.show_counts(requests, timeout)
-    }
-
-    fn subscribe(&self, target: &Arc<Target>, timeout: Duration) -> StoreFuture<'_, Subscription> {
-        self.inner.subscribe(target, timeout)
-    }
-
-    fn clock(&self) -> Clock {
-        self.inner.clock()
     }
 }
 

@@ -2,49 +2,17 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 use std::error::Error;
-use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use lock_runtime::{Lease, LockClient, LockError, LockOptions, StoreError, StoreErrorKind};
-use lock_tests::{Proxy, RedisServer, eventually};
+use lock_tests::{Log, Proxy, RedisServer, eventually};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
-use tokio::time::sleep;
 
 const SOON: Duration = Duration::from_secs(20);
 
 fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
-}
-
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Log {
-    /// For what this thread does from now on, so for all of a runtime of one thread.
-    fn start(&self) -> tracing::subscriber::DefaultGuard {
-        let writer = self.clone();
-        let log = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone());
-        tracing::subscriber::set_default(log.with_max_level(tracing::Level::DEBUG).finish())
-    }
-
-    fn lines(&self, with: &str) -> Vec<String> {
-        let log = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let text = String::from_utf8_lossy(&log);
-        text.lines().filter(|line| line.contains(with)).map(str::to_owned).collect()
-    }
-}
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 fn store_error(error: LockError) -> StoreError {
@@ -177,7 +145,6 @@ async fn a_silent_idle_connection_is_replaced() {
     let proxy = Proxy::start(server.port()).await;
     let client = LockClient::connect(&proxy.url()).await.unwrap();
     client.mutex("a").lock().await.unwrap().release().await.unwrap();
-    sleep(ms(2_000)).await;
     let connections = proxy.accepted();
     proxy.black_hole();
     // 15 s of silence, a second for the answer, and a busy machine.

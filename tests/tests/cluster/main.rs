@@ -8,6 +8,7 @@ mod frozen;
 mod kinds;
 mod moving;
 mod permissions;
+mod removed;
 #[path = "../rivals/mod.rs"]
 mod rivals;
 #[path = "../takers/mod.rs"]

@@ -1,6 +1,8 @@
 //! A store that answers late, or not at all: renewals, and callers that do not wait.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
+#[path = "../handed_on/mod.rs"]
+mod handed_on;
 #[path = "../kinds/mod.rs"]
 mod kinds;
 
