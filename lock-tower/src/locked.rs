@@ -145,7 +145,10 @@ impl<S: Service<Req>, Req> Running<S, Req> {
         let polled = ready!(grip.poll(this.run.as_mut(), cx, |call, cx| {
             call.poll(cx).map(|result| then(result, cx))
         }));
-        this.run.clear();
+        match polled {
+            Err(Stopped::Panicked(_)) => this.run.cancel(),
+            _ => this.run.clear(),
+        }
         let Some(grip) = this.grip.take() else { return Poll::Pending };
         let value = match polled {
             Ok(value) => grip.check().map(|()| Ok(value)),

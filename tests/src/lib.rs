@@ -9,6 +9,7 @@
 //! - [`process`]: a worker in a process of its own, which can be stopped and killed,
 //! - [`mod@eventually`]: waiting for a condition, with a bound,
 //! - [`poll_count`]: dropping a future at each of its await points,
+//! - [`log`]: what the program under test logs,
 //! - [`history`]: what every process did and when, and the rules that must have held.
 //!
 //! A check that does not hold panics and says what was waited for: these are test tools. Nothing
@@ -18,6 +19,7 @@
 pub mod eventually;
 pub mod history;
 mod leash;
+pub mod log;
 pub mod poll_count;
 pub mod process;
 pub mod proxy;
@@ -26,6 +28,7 @@ pub mod redis_cluster;
 pub mod redis_server;
 
 pub use eventually::eventually;
+pub use log::Log;
 pub use process::Worker;
 pub use proxy::Proxy;
 pub use raw_client::{RawClient, Ttl};

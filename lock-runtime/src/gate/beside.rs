@@ -57,7 +57,9 @@ impl<H> Gates<H> {
             let mut shard = self.shard(target);
             let Some(gate) = shard.gates.get_mut(target) else { return };
             let place = gate.places.remove(&seat);
-            gate.beside -= 1;
+            // A gate that has a contender beside it stays, so none leaves one that counts none.
+            debug_assert!(gate.beside > 0, "a contender leaves a gate that did not count it");
+            gate.beside = gate.beside.saturating_sub(1);
             if gate.beside > 0 {
                 self.waiting.fetch_sub(1, Ordering::Relaxed);
             } else if gate.is_free() {

@@ -8,8 +8,8 @@
 //!
 //! # Invariants
 //!
-//! 1. A gate is in the map exactly while its seat exists or others are to go first; a line forms
-//!    only behind an existing seat.
+//! 1. A gate is in the map exactly while its seat exists, contenders are beside it, or others are to go
+//!    first; a line forms only behind an existing seat.
 //! 2. A seat is never lost: dropping it, wherever it is, lets the next in line in. A turn that was
 //!    given to a waiter who is gone comes back as a dropped seat or payload.
 //! 3. A line is served from the front, and leaving it takes effect at once. A waiter that was passed

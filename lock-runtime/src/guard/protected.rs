@@ -9,6 +9,7 @@ use pin_project_lite::pin_project;
 use super::LockGuard;
 use super::run::{Started, Watch};
 use crate::error::LockError;
+use crate::observe::RunOutcome;
 
 pin_project! {
     /// Something that is polled only while a hold is valid, and dropped when it is lost: what
@@ -56,10 +57,41 @@ impl<B> Protected<B> {
         self.project().body.as_pin_mut()
     }
 
-    /// Drops what is protected, so that its destructor runs before the guard's.
+    /// Drops what is protected and has ended, so that its destructor runs before the guard's.
     pub fn clear(self: Pin<&mut Self>) {
+        self.drop_body(RunOutcome::Done);
+    }
+
+    /// Drops what is protected before its end, or after it has panicked: as [`clear`](Self::clear), but the
+    /// span of the hold ends as [`Cancelled`](RunOutcome::Cancelled).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// use std::pin::pin;
+    /// use std::task::{Context, Waker};
+    ///
+    /// use lock_runtime::{LockClient, Protected};
+    ///
+    /// let guard = LockClient::in_memory().mutex("order:42").lock().await?;
+    /// let mut upload = pin!(Protected::new(std::future::pending::<()>()));
+    /// let mut cx = Context::from_waker(Waker::noop());
+    /// assert!(upload.as_mut().poll_with(&guard, &mut cx, |upload, cx| upload.poll(cx)).is_pending());
+    /// // It takes too long.
+    /// upload.as_mut().cancel();
+    /// assert!(upload.get_ref().is_none());
+    /// guard.release().await?;
+    /// # Ok::<_, lock_runtime::LockError>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn cancel(self: Pin<&mut Self>) {
+        self.drop_body(RunOutcome::Cancelled);
+    }
+
+    fn drop_body(self: Pin<&mut Self>, outcome: RunOutcome) {
         let mut this = self.project();
-        this.watch.leave(|| this.body.set(None));
+        this.watch.leave(outcome, || this.body.set(None));
     }
 
     /// Polls the body under `guard`, which has to be the same each time.

@@ -111,14 +111,14 @@ impl Watch {
     }
 
     /// Has `work` drop the body, where its destructors see the chain that the body saw.
-    pub(super) fn leave(self: Pin<&mut Self>, work: impl FnOnce()) {
+    pub(super) fn leave(self: Pin<&mut Self>, outcome: RunOutcome, work: impl FnOnce()) {
         let this = self.project();
         let _entered = this.link.clone().map(|link| scope::enter(Some(link)));
         match this.span {
             None => work(),
             Some(span) => {
                 span.inside(work);
-                span.over(RunOutcome::Done);
+                span.over(outcome);
             }
         }
     }

@@ -117,7 +117,7 @@ words! {
         Done = "done",
         /// The hold was lost before.
         Lost = "lost",
-        /// It was dropped before.
+        /// It was dropped before: its caller gave up, a layer cut it off, or it panicked.
         Cancelled = "cancelled",
     }
 }

@@ -147,6 +147,9 @@ impl LockPolicy {
 
 /// One entry of `[[lock.routes]]`: requests, and the policy that they lock by.
 ///
+/// Entries may share a path: a request goes to the first of them that locks its method. An entry that
+/// earlier ones leave no request is refused when the configuration is loaded.
+///
 /// # Examples
 ///
 /// ```

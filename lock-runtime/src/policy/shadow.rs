@@ -1,6 +1,6 @@
-//! Configured routes that no request can reach, because an earlier one takes them all.
+//! Configured routes that no request can reach, because earlier ones take them all.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use super::http::SafeMethods;
 use super::methods::Methods;
@@ -13,14 +13,32 @@ use super::resolve::Policy;
 pub(super) struct EarlierRoutes(HashMap<Vec<Segment>, Vec<(usize, Reach)>>);
 
 impl EarlierRoutes {
-    /// Adds a route; the position of an earlier one that takes all its requests, if there is one.
-    pub(super) fn add(&mut self, at: usize, route: &LockRoute, policy: &Policy) -> Option<usize> {
+    /// Adds a route; the positions of earlier ones that take all its requests, each by itself or
+    /// together.
+    pub(super) fn add(
+        &mut self,
+        at: usize,
+        route: &LockRoute,
+        policy: &Policy,
+    ) -> Option<BTreeSet<usize>> {
         let shape = route.path.split('/').map(segment).collect();
         let (alike, reach) = (self.0.entry(shape).or_default(), Reach::new(route, policy));
-        let before = alike.iter().find(|(_, earlier)| earlier.covers(&reach)).map(|(at, _)| *at);
+        let before = takers(alike, &reach).filter(|before| !before.is_empty());
         alike.push((at, reach));
         before
     }
+}
+
+/// The first of the earlier routes that takes each of the methods; `None` if a method is left.
+fn takers(earlier: &[(usize, Reach)], reach: &Reach) -> Option<BTreeSet<usize>> {
+    // A method that no route names stands for all of those.
+    const UNNAMED: &str = "";
+    let routes = earlier.iter().map(|(_, earlier)| earlier).chain([reach]);
+    let named = routes.flat_map(|route| route.methods.names()).map(String::as_str);
+    let methods: BTreeSet<_> = named.chain(["GET", "HEAD", UNNAMED]).collect();
+    let taker = |method| earlier.iter().find(|(_, earlier)| earlier.locks(method));
+    let locked = methods.into_iter().filter(|method| reach.locks(method));
+    locked.map(|method| taker(method).map(|(at, _)| *at)).collect()
 }
 
 /// Which requests of its paths a route locks.
@@ -50,14 +68,6 @@ impl Reach {
 
     fn locks(&self, method: &str) -> bool {
         self.methods.contains(method) || (self.shared && matches!(method, "GET" | "HEAD"))
-    }
-
-    fn covers(&self, other: &Self) -> bool {
-        // A method that neither names stands for all of those.
-        const UNNAMED: &str = "";
-        let named = self.methods.names().iter().chain(other.methods.names());
-        let mut methods = named.map(String::as_str).chain(["GET", "HEAD", UNNAMED]);
-        methods.all(|method| self.locks(method) || !other.locks(method))
     }
 }
 

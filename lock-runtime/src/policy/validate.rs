@@ -1,6 +1,6 @@
 //! From the table as it was written to a [`LockConfig`], or to everything that is wrong with it.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::address::{Address, LockAddress};
 use super::error::{ConfigError, ConfigProblem, join, nearest};
@@ -308,30 +308,33 @@ impl Check {
                 Some(Methods::These(methods)) => &methods[..],
                 _ => &[],
             };
-            let listed = listed.iter().map(|method| Some(method.as_str()));
-            let all = route.methods.is_none().then_some(None);
             let mut is_told = false;
-            for method in listed.chain(all) {
+            for method in listed {
                 if let Some(before) = taken.insert((&route.path, method), at) {
-                    let what = method.map_or(String::new(), |method| format!("{method} "));
                     let route = quoted(&route.path);
                     let message =
-                        format!("{what}{route} is lock.routes[{before}] already; take one out");
+                        format!("{method} {route} is lock.routes[{before}] already; take one out");
                     self.report(&path, message);
                     is_told = true;
                 }
             }
             let Ok(policy) = policy else { continue };
             if let Some(before) = earlier.add(at, route, &policy).filter(|_| !is_told) {
-                let message = format!(
-                    "locks nothing: lock.routes[{before}], {}, takes all its requests; put this one in \
-                     front of it, or take it out",
-                    quoted(&routes[before].path)
-                );
-                self.report(&path, message);
+                self.report(&path, shadowed(&before, routes));
             }
         }
     }
+}
+
+/// That the routes at these positions leave a route no requests.
+fn shadowed(before: &BTreeSet<usize>, routes: &[LockRoute]) -> String {
+    let named =
+        before.iter().map(|at| format!("lock.routes[{at}], {},", quoted(&routes[*at].path)));
+    let named = named.collect::<Vec<_>>().join(" and ");
+    let (take, them) = if before.len() == 1 { ("takes", "it") } else { ("take", "them") };
+    format!(
+        "locks nothing: {named} {take} all its requests; put this one in front of {them}, or take it out"
+    )
 }
 
 /// What another part says of these names, unless one of them may be secret.

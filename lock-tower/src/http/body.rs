@@ -121,6 +121,8 @@ pub enum LockBodyError<E> {
     /// The lock's client was [shut down](lock_runtime::LockClient::shutdown), its grace is over, and the
     /// lock has been given back.
     ShutDown,
+    /// The inner body panicked, and a wrapper around this body caught the panic and polls on.
+    Panicked,
 }
 
 impl<E: fmt::Display> fmt::Display for LockBodyError<E> {
@@ -132,6 +134,7 @@ impl<E: fmt::Display> fmt::Display for LockBodyError<E> {
                 f.write_str("the body was not sent within the time for which it may hold the lock")
             }
             Self::ShutDown => f.write_str("the lock client was shut down while the body was sent"),
+            Self::Panicked => f.write_str("the body panicked while it was sent"),
         }
     }
 }
@@ -141,7 +144,7 @@ impl<E: fmt::Debug + fmt::Display> Error for LockBodyError<E> {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::Lost(error) => Some(error),
-            Self::Inner(_) | Self::TooLong | Self::ShutDown => None,
+            Self::Inner(_) | Self::TooLong | Self::ShutDown | Self::Panicked => None,
         }
     }
 }

@@ -211,7 +211,7 @@ impl<B: Body<Data: From<Bytes>> + Unpin> HeldBody<B> {
             }
             Err(Stopped::Panicked(panic)) => {
                 *this.panic = Some(panic);
-                None
+                Some(Err(LockBodyError::Panicked))
             }
         })
     }
@@ -247,7 +247,12 @@ impl<B: Body<Data: From<Bytes>> + Unpin> HeldBody<B> {
     /// Drops the inner body and then gives the lock back; with an error, that is all that is left.
     fn let_go(self: Pin<&mut Self>, error: Option<LockBodyError<B::Error>>) {
         let mut this = self.project();
-        this.run.clear();
+        match error {
+            Some(LockBodyError::TooLong | LockBodyError::ShutDown | LockBodyError::Panicked) => {
+                this.run.cancel();
+            }
+            _ => this.run.clear(),
+        }
         *this.reaper = None;
         this.limit.set(None);
         if let Some(error) = error {

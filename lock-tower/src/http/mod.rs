@@ -148,10 +148,10 @@
 //! since a server takes a frame of any size at once; the last piece goes out when the lock is free.
 //!
 //! If the hold is lost while the body is sent, or the body is not sent within [`max_body_hold`] or
-//! [`max_hold`], or the grace of [`shutdown`] is over, it ends with a [`LockBodyError`]; a server then cuts the
-//! HTTP/1.1 connection or resets the HTTP/2 stream, so that no client takes a part for the whole. The lock is
-//! given back then also if the server does not poll the body, because the client does not read. A fixed lease, which cannot
-//! have a `max_hold`, ends it as well.
+//! [`max_hold`], or it panics, or the grace of [`shutdown`] is over, it ends with a [`LockBodyError`]; a server
+//! then cuts the HTTP/1.1 connection or resets the HTTP/2 stream, so that no client takes a part for the whole.
+//! The lock is given back then also if the server does not poll the body, because the client does not read. A
+//! fixed lease, which cannot have a `max_hold`, ends it as well.
 //!
 //! Bodies are not boxed: [`LockBody`] has the inner one as it is, which has to be `Unpin` for that. A
 //! body that is held costs a few allocations, any other none.

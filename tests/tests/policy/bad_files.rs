@@ -69,7 +69,7 @@ fn an_unknown_name_suggests_the_nearest() {
 
 /// The wrong file, and everything that is wrong with it.
 #[rustfmt::skip]
-const WRONG_WHOLES: [(&str, &[&str]); 37] = [
+const WRONG_WHOLES: [(&str, &[&str]); 39] = [
     ("[lock]\nurl = 'memory:'\nquorum = ['redis://a']", &["lock.url: is given beside lock.quorum; locks live in one place, keep one"]),
     ("[lock]\nurl = 'localhost:6379'", &["lock.url: is no address; write redis://host:port, rediss://host:port or unix:///path, or memory: for locks of this process"]),
     ("[lock]\nquorum = []", &["lock.quorum: is empty; list at least one address"]),
@@ -106,6 +106,9 @@ const WRONG_WHOLES: [(&str, &[&str]); 37] = [
     ("[[lock.routes]]\npath = '/a/{id}'\npolicy = 'p'\n[[lock.routes]]\npath = '/a/{nr}'\npolicy = 'p'\n[lock.policies.p]", &["lock.routes[1]: locks nothing: lock.routes[0], \"/a/{id}\", takes all its requests; put this one in front of it, or take it out"]),
     ("[[lock.routes]]\npath = '/a b/{*all}'\npolicy = 'p'\n[[lock.routes]]\nmethods = ['POST', 'PUT']\npath = '/a%20b/{*rest}'\npolicy = 'q'\n[lock.policies]\np = {}\nq = {}", &["lock.routes[1]: locks nothing: lock.routes[0], \"/a b/{*all}\", takes all its requests; put this one in front of it, or take it out"]),
     ("[[lock.routes]]\npath = '/{a}'\npolicy = 'p'\n[[lock.routes]]\nmethods = ['HEAD', 'POST']\npath = '/{b}'\npolicy = 'q'\n[lock.policies]\np = { http = { safe_methods = 'shared' } }\nq = {}", &["lock.routes[1]: locks nothing: lock.routes[0], \"/{a}\", takes all its requests; put this one in front of it, or take it out"]),
+    // Of one path, and one policy or several: what is left for it counts, not how it is written.
+    ("[[lock.routes]]\npath = '/a'\npolicy = 'p'\n[[lock.routes]]\npath = '/a'\npolicy = 'p'\n[lock.policies.p]", &["lock.routes[1]: locks nothing: lock.routes[0], \"/a\", takes all its requests; put this one in front of it, or take it out"]),
+    ("[[lock.routes]]\npath = '/a'\npolicy = 'get'\n[[lock.routes]]\npath = '/a'\npolicy = 'post'\n[[lock.routes]]\npath = '/{a}'\npolicy = 'get'\n[[lock.routes]]\npath = '/a'\npolicy = 'both'\n[lock.policies]\nget = { http = { methods = ['GET'] } }\npost = { http = { methods = ['POST'] } }\nboth = { http = { methods = ['POST', 'HEAD'] } }", &["lock.routes[3]: locks nothing: lock.routes[0], \"/a\", and lock.routes[1], \"/a\", take all its requests; put this one in front of them, or take it out"]),
     ("[[lock.routes]]\nmethods = ['PUT', 'POST']\npath = '/a'\npolicy = 'p'\n[[lock.routes]]\nmethods = ['POST']\npath = '/a'\npolicy = 'p'\n[lock.policies.p]", &["lock.routes[1]: POST \"/a\" is lock.routes[0] already; take one out"]),
     ("[lock]\nquorum = ['redis://a']\n[lock.policies.p]\nkind = 'fair'", &["lock.policies.p.kind: \"fair\" is not to be had with lock.quorum, which keeps mutexes only"]),
 ];
@@ -135,6 +138,7 @@ fn what_is_right_is_accepted() {
         "[lock.policies.p]\nwait = '1m30s'\nlease = 'watchdog  1m 30s'\nkind = 'semaphore( 3 )'",
         "[lock.policies.'tenant-*']\n[lock.policies.'tenant-a-*']\n[lock.policies.'tenant-a-1']",
         "[[lock.routes]]\npath = '/files/{*rest}'\npolicy = 't-1'\n[lock.policies.'t-*']",
+        "[[lock.routes]]\npath = '/a'\npolicy = 'get'\n[[lock.routes]]\npath = '/a'\npolicy = 'post'\n[[lock.routes]]\npath = '/{a}'\npolicy = 'get'\n[[lock.routes]]\npath = '/a'\npolicy = 'rest'\n[lock.policies]\nget = { http = { methods = ['GET'] } }\npost = { http = { methods = ['POST'] } }\nrest = {}",
     ] {
         read(text).unwrap_or_else(|error| panic!("{text}\n{error}"));
     }

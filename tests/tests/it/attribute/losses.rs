@@ -6,7 +6,7 @@ use lock_runtime::policy::LockConfig;
 use lock_runtime::{LockClient, LockError, distributed_lock};
 use tokio::time::sleep;
 
-use crate::support::log::Log;
+use lock_tests::Log;
 
 fn trial() -> LockClient {
     let text = "[lock.policies]\ntrial = { enforce = 0, lease = '200ms' }\n\

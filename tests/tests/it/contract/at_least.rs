@@ -6,36 +6,18 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use futures_util::poll;
 use lock_runtime::{
-    Clock, DeclaredKind, Lease, LockClient, LockError, LockGuard, LockOptions, LockOptionsBuilder,
-    MemoryStore, Quorum, Wait,
+    Clock, Lease, LockClient, LockError, LockOptions, LockOptionsBuilder, MemoryStore, Quorum, Wait,
 };
 use lock_tests::{Proxy, RedisServer, Ttl, Worker, eventually};
 use tokio::time::{Instant, sleep, timeout};
+
+use kinds::{KINDS_AND_SEVERAL, take_one_or_several as take, two_in_memory};
 
 const SOON: Duration = Duration::from_secs(10);
 const AT_LEAST: Duration = Duration::from_millis(600);
 
 /// How late a waiter may be on a busy machine. Less than what it sleeps when nobody tells it.
 const LATE: Duration = Duration::from_millis(900);
-
-/// All kinds, and several locks at once: of one store, and part by part.
-const KINDS: [&str; 8] =
-    ["mutex", "fair", "read", "write", "semaphore", "multi", "several fair", "several write"];
-
-async fn take(
-    client: &LockClient,
-    kind: &str,
-    name: &str,
-    options: LockOptions,
-) -> Result<LockGuard, LockError> {
-    let names = ["a", "b"].map(|part| format!("{name}-{part}"));
-    match kind {
-        "multi" => client.multi_lock(names).with(options).lock().await,
-        "several fair" => client.any_lock(DeclaredKind::Fair, names).with(options).lock().await,
-        "several write" => client.any_lock(DeclaredKind::Write, names).with(options).lock().await,
-        kind => kinds::take(client, kind, name, options).await,
-    }
-}
 
 fn at_least(at_least: Duration) -> LockOptionsBuilder {
     LockOptions::builder().at_least(at_least)
@@ -47,13 +29,6 @@ fn kept() -> LockOptions {
 
 fn wait(wait: Wait) -> LockOptions {
     LockOptions::builder().wait(wait).build().unwrap()
-}
-
-/// Two clients of one store, as two processes would have them.
-fn in_memory() -> (LockClient, LockClient) {
-    let store = MemoryStore::new();
-    let client = |store| LockClient::builder().store(store).unwrap();
-    (client(store.peer()), client(store))
 }
 
 async fn on_redis(server: &RedisServer) -> (LockClient, LockClient) {
@@ -109,7 +84,7 @@ fn leases() -> [Lease; 3] {
 }
 
 async fn all_are_kept(one: &LockClient, other: &LockClient, manners: &[bool]) {
-    let cases = KINDS.iter().flat_map(|kind| leases().map(|lease| (*kind, lease)));
+    let cases = KINDS_AND_SEVERAL.iter().flat_map(|kind| leases().map(|lease| (*kind, lease)));
     let cases = cases.flat_map(|(kind, lease)| manners.iter().map(move |how| (kind, lease, *how)));
     join_all(cases.map(|(kind, lease, dropped)| is_kept((one, other), kind, lease, dropped))).await;
     for client in [one, other] {
@@ -119,7 +94,7 @@ async fn all_are_kept(one: &LockClient, other: &LockClient, manners: &[bool]) {
 
 #[tokio::test(start_paused = true)]
 async fn every_kind_is_kept_in_memory() {
-    let (one, other) = in_memory();
+    let (one, other) = two_in_memory();
     all_are_kept(&one, &other, &[false, true]).await;
 }
 
@@ -227,7 +202,7 @@ async fn a_lost_reply_changes_nothing() {
 /// S-14: the next in the local line gets no hold that is to be kept, although it was reserved a token.
 #[tokio::test(start_paused = true)]
 async fn the_local_line_waits_as_well() {
-    let (client, peer) = in_memory();
+    let (client, peer) = two_in_memory();
     let outside = peer.mutex("line").lock().await.unwrap();
     let line = |options| tokio::spawn(client.mutex("line").with(options).lock());
     let first = line(LockOptions::default());
@@ -254,8 +229,8 @@ async fn the_local_line_waits_as_well() {
 /// Once the time has passed, a release is one like any other.
 #[tokio::test(start_paused = true)]
 async fn a_hold_that_is_old_enough_is_free_at_once() {
-    let (client, peer) = in_memory();
-    for kind in KINDS {
+    let (client, peer) = two_in_memory();
+    for kind in KINDS_AND_SEVERAL {
         let guard = take(&client, kind, kind, kept()).await.unwrap();
         sleep(AT_LEAST).await;
         guard.release().await.unwrap();
@@ -290,9 +265,9 @@ async fn short_memory_is_enough() {
     let server = RedisServer::start().await;
     let (client, _) = on_redis(&server).await;
     let long = at_least(Duration::from_secs(60)).build().unwrap();
-    let guards = join_all(KINDS.map(|kind| take(&client, kind, kind, long))).await;
+    let guards = join_all(KINDS_AND_SEVERAL.map(|kind| take(&client, kind, kind, long))).await;
     server.client().cmd(&["CONFIG", "SET", "maxmemory", "1"]).await;
-    for (guard, kind) in guards.into_iter().zip(KINDS) {
+    for (guard, kind) in guards.into_iter().zip(KINDS_AND_SEVERAL) {
         guard.unwrap().release().await.unwrap_or_else(|error| panic!("{kind}: {error}"));
     }
 }
@@ -301,7 +276,7 @@ async fn short_memory_is_enough() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn it_is_seen_and_freed_by_force() {
     let server = RedisServer::start().await;
-    for (client, other) in [in_memory(), on_redis(&server).await] {
+    for (client, other) in [two_in_memory(), on_redis(&server).await] {
         let most = Duration::from_secs(50);
         for kind in kinds::KINDS {
             let (word, kind) = kind;
@@ -366,7 +341,7 @@ async fn an_acquire_that_was_dropped_is_not_kept() {
 /// S-6: a re-entry joins its hold, and the options of that count.
 #[tokio::test(start_paused = true)]
 async fn the_outermost_guard_decides() {
-    let (client, peer) = in_memory();
+    let (client, peer) = two_in_memory();
     for (outer, inner, free) in
         [(LockOptions::default(), kept(), true), (kept(), LockOptions::default(), false)]
     {

@@ -5,42 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_runtime::{
-    DeclaredKind, Lease, LockClient, LockError, LockGuard, LockOptions, LockOptionsBuilder,
-    MemoryStore, Quorum, Store,
+    Lease, LockClient, LockOptions, LockOptionsBuilder, MemoryStore, Quorum, Store,
 };
 use lock_tests::RedisServer;
 use tokio::time::{Instant, sleep, timeout};
 
+use kinds::{KINDS_AND_SEVERAL, take_one_or_several as take, two_in_memory};
+
 const SOON: Duration = Duration::from_secs(10);
-
-/// All kinds, and several locks at once: of one store, and part by part.
-const KINDS: [&str; 8] =
-    ["mutex", "fair", "read", "write", "semaphore", "multi", "several fair", "several write"];
-
-async fn take(
-    client: &LockClient,
-    kind: &str,
-    name: &str,
-    options: LockOptions,
-) -> Result<LockGuard, LockError> {
-    let names = ["a", "b"].map(|part| format!("{name}-{part}"));
-    match kind {
-        "multi" => client.multi_lock(names).with(options).lock().await,
-        "several fair" => client.any_lock(DeclaredKind::Fair, names).with(options).lock().await,
-        "several write" => client.any_lock(DeclaredKind::Write, names).with(options).lock().await,
-        kind => kinds::take(client, kind, name, options).await,
-    }
-}
 
 fn at_least(at_least: Duration) -> LockOptionsBuilder {
     LockOptions::builder().at_least(at_least)
-}
-
-/// Two clients of one store, as two processes would have them.
-fn in_memory() -> (LockClient, LockClient) {
-    let store = MemoryStore::new();
-    let client = |store| LockClient::builder().store(store).unwrap();
-    (client(store.peer()), client(store))
 }
 
 /// A client whose runtime ends with a lock taken and its guard forgotten: nobody renews or releases it, as when
@@ -64,7 +39,7 @@ async fn take_and_die(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_process_that_dies_early_keeps_it() {
     let server = RedisServer::start().await;
-    let (in_memory, peer) = in_memory();
+    let (in_memory, peer) = two_in_memory();
     let servers: Vec<_> = (0..3).map(|_| MemoryStore::new()).collect();
     let quorum = || {
         let stores = servers.iter().map(|store| Arc::new(store.peer()) as Arc<dyn Store>);
@@ -84,7 +59,7 @@ async fn a_process_that_dies_early_keeps_it() {
             .unwrap();
         assert!(kept >= lasting, "{place}, {kind}: free after {kept:?}");
     };
-    for kind in KINDS {
+    for kind in KINDS_AND_SEVERAL {
         let start = Instant::now();
         let client = in_memory.clone();
         take_and_die(async || client, kind, options).await;
@@ -104,7 +79,7 @@ async fn a_process_that_dies_early_keeps_it() {
 /// S-14: a hold whose lease is shorter than `at_least` is not handed on to a task that asks for that.
 #[tokio::test(start_paused = true)]
 async fn a_shorter_hold_is_not_handed_on() {
-    let (client, peer) = in_memory();
+    let (client, peer) = two_in_memory();
     let outside = peer.mutex("short").lock().await.unwrap();
     let line = |options| tokio::spawn(client.mutex("short").with(options).lock());
     let first = line(LockOptions::default());

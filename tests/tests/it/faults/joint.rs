@@ -5,16 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use lock_runtime::store::{
-    AcquireReply, AcquireRequest, CountRequest, Ownership, ReleaseReply, ReleaseRequest,
-    RenewRequest, StoreFuture, Subscription, Target,
-};
+use lock_runtime::store::{Ownership, ReleaseReply, ReleaseRequest, RenewRequest, StoreFuture};
 use lock_runtime::{
-    Clock, Lease, LockClient, LockError, LockKind, LockOptions, LossCause, MemoryStore, MultiLock,
+    Lease, LockClient, LockError, LockKind, LockOptions, LossCause, MemoryStore, MultiLock,
     MultiMember, Store, StoreError, StoreErrorKind,
 };
 use lock_tests::{Proxy, RedisServer, eventually};
 use tokio::time::{Instant, timeout};
+
+use crate::support::handed_on::handed_on;
 
 const SOON: Duration = Duration::from_secs(10);
 
@@ -158,9 +157,7 @@ struct Sticky {
 }
 
 impl Store for Sticky {
-    fn acquire(&self, request: AcquireRequest) -> StoreFuture<'_, AcquireReply> {
-        self.inner.acquire(request)
-    }
+    handed_on!(acquire show_counts subscribe clock);
 
     fn renew(
         &self,
@@ -177,18 +174,6 @@ impl Store for Sticky {
         }
         let error = StoreError::new(StoreErrorKind::NotReady, "it sticks");
         Box::pin(std::future::ready(Err(error)))
-    }
-
-    fn show_counts(&self, requests: Vec<CountRequest>, timeout: Duration) -> StoreFuture<'_, ()> {
-        self.inner.show_counts(requests, timeout)
-    }
-
-    fn subscribe(&self, target: &Arc<Target>, timeout: Duration) -> StoreFuture<'_, Subscription> {
-        self.inner.subscribe(target, timeout)
-    }
-
-    fn clock(&self) -> Clock {
-        self.inner.clock()
     }
 }
 

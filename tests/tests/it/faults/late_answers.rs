@@ -10,7 +10,7 @@ use std::time::Duration;
 use lock_runtime::store::{AcquireRequest, OwnerId, Target, client_id};
 use lock_runtime::{Lease, LockClient, LockKey, LockOptions, RedisStore, Store, StoreErrorKind};
 use lock_tests::{Proxy, RedisServer, eventually};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use crate::support::kinds::{KINDS, take_named};
 
@@ -39,6 +39,12 @@ impl World {
         client.mutex("warm").lock().await.unwrap().release().await.unwrap();
         client
     }
+
+    /// Waits until the client has given its connection up: it has made so many, and then one more.
+    async fn has_given_up(&self, connections: usize) {
+        let anew = async || self.proxy.accepted() > connections;
+        eventually(SOON / 2, "the silent connection is given up", anew).await;
+    }
 }
 
 fn options() -> LockOptions {
@@ -52,6 +58,7 @@ async fn after_a_silent_ping() {
     let world = World::new().await;
     let client = world.client().await;
     world.old.pause();
+    let connections = world.proxy.accepted();
     let takes = KINDS.map(|(kind, _)| {
         let client = client.clone();
         tokio::spawn(async move { take_named(&client, kind, options()).await })
@@ -59,8 +66,7 @@ async fn after_a_silent_ping() {
     world.proxy.retarget(world.new.port());
     let short = LockOptions::builder().wait(Duration::from_millis(50)).build().unwrap();
     client.mutex("short").with(short).lock().await.unwrap_err();
-    // As long as a sign of life may take, and a while.
-    sleep(Duration::from_millis(1_500)).await;
+    world.has_given_up(connections).await;
     world.old.resume();
     for ((kind, _), taken) in KINDS.iter().zip(takes) {
         let guard = timeout(SOON / 2, taken).await.expect("waits for the old one").unwrap();
@@ -76,6 +82,7 @@ async fn after_a_silent_ping_in_batches() {
     let world = World::new().await;
     let client = world.client().await;
     world.old.pause();
+    let connections = world.proxy.accepted();
     let take = |number: usize| {
         let (client, name) = (client.clone(), format!("many:{number}"));
         tokio::spawn(async move { client.mutex(name).with(options()).lock().await })
@@ -84,7 +91,7 @@ async fn after_a_silent_ping_in_batches() {
     world.proxy.retarget(world.new.port());
     let short = LockOptions::builder().wait(Duration::from_millis(50)).build().unwrap();
     client.mutex("short").with(short).lock().await.unwrap_err();
-    sleep(Duration::from_millis(1_500)).await;
+    world.has_given_up(connections).await;
     world.old.resume();
     for (number, taken) in takes.into_iter().enumerate() {
         let guard = timeout(SOON / 2, taken).await.expect("waits for the old one").unwrap();

@@ -8,11 +8,17 @@ use lock_runtime::{LockClient, LockError};
 use lock_tests::RedisServer;
 use tokio::time::{Instant, sleep};
 
-/// Not a multiple of the time that one command may take, which is a second.
-const PATIENCE: Duration = Duration::from_millis(1_400);
+/// How long one command may take. Long, so that a wait for one more is told from a busy machine.
+const COMMAND: Duration = Duration::from_secs(3);
 
-/// What an answer gets at least, and what a busy machine takes.
-const SLACK: Duration = Duration::from_millis(350);
+/// Not a multiple of that: an acquire that waits for whole commands ends 1.8 s late, or 1.2 s early.
+const PATIENCE: Duration = Duration::from_millis(4_200);
+
+/// What a busy machine takes.
+const LATE: Duration = Duration::from_millis(900);
+
+/// What an answer gets at least: with less left, none is asked for.
+const EARLY: Duration = Duration::from_millis(350);
 
 type Acquiring = BoxFuture<'static, Result<(), LockError>>;
 
@@ -38,12 +44,13 @@ async fn gives_up_in_time(what: &str, acquire: Acquiring) {
     let error = acquire.await.unwrap_err();
     let took = start.elapsed();
     assert!(matches!(error, LockError::Store(_)), "{what}: {error:?}");
-    assert!(took < PATIENCE + SLACK, "{what} took {took:?} with a patience of {PATIENCE:?}");
-    assert!(took > PATIENCE - SLACK, "{what} gave up after {took:?}");
+    assert!(took < PATIENCE + LATE, "{what} took {took:?} with a patience of {PATIENCE:?}");
+    assert!(took > PATIENCE - EARLY, "{what} gave up after {took:?}");
 }
 
 async fn client(server: &RedisServer) -> LockClient {
-    LockClient::builder().store_patience(PATIENCE).connect(&server.url()).await.unwrap()
+    let builder = LockClient::builder().store_patience(PATIENCE).command_timeout(COMMAND);
+    builder.connect(&server.url()).await.unwrap()
 }
 
 #[tokio::test]

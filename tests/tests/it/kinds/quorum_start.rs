@@ -8,7 +8,7 @@ use lock_tests::{Proxy, RedisServer, eventually};
 use tokio::time::Instant;
 
 use crate::support::authority::Authority;
-use crate::support::log::Log;
+use lock_tests::Log;
 
 const SOON: Duration = Duration::from_secs(10);
 

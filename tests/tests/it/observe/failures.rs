@@ -15,12 +15,16 @@ use tower::ServiceExt;
 
 use crate::observe::outcomes::memory;
 use crate::observe::scenario::{Pair, SOON, builder, leased};
-use crate::support::log::Log;
+use lock_tests::Log;
 
 const HERE: &str = "tests/tests/it/observe/failures.rs:";
 
-/// Every line that says `what` names this lock, its policy and a site of this file; there is one.
 fn assert_named(log: &Log, what: &str, name: &str, policy: &str) {
+    assert_named_in(HERE, log, what, name, policy);
+}
+
+/// Every line that says `what` names this lock, its policy and a site of that file; there is one.
+pub(crate) fn assert_named_in(file: &str, log: &Log, what: &str, name: &str, policy: &str) {
     let lines = log.lines_with(what);
     assert!(!lines.is_empty(), "{what:?} is not logged:\n{}", log.text());
     for line in &lines {
@@ -29,7 +33,7 @@ fn assert_named(log: &Log, what: &str, name: &str, policy: &str) {
         assert!(line.contains(&format!("lock.name={name:?} ")), "no name {name}: {line}");
         assert!(line.contains(&format!("lock.policy={policy:?} ")), "no policy {policy}: {line}");
         let site = line.split_once("lock.site=").map(|(_, site)| site);
-        assert!(site.is_some_and(|site| site.contains(HERE)), "no site of this file: {line}");
+        assert!(site.is_some_and(|site| site.contains(file)), "no site in {file} {line}");
     }
 }
 

@@ -8,7 +8,7 @@ use lock_tests::{RedisServer, eventually};
 
 use crate::observe::recorder::Kept;
 use crate::observe::scenario::{Pair, SOON, acquires, builder, leased, taken_away, waits};
-use crate::support::log::Log;
+use lock_tests::Log;
 
 const SECRET: &str = "s3cr3t";
 

@@ -10,16 +10,27 @@ use tokio::time::{sleep, timeout};
 
 use crate::observe::outcomes::memory;
 use crate::observe::scenario::{Pair, builder, leased};
-use crate::support::log::Log;
+use lock_tests::Log;
 
 const HERE: &str = "tests/tests/it/observe/long_waits.rs:";
 const LONG: Duration = Duration::from_secs(11);
 
+/// A client, and what is logged from now on.
+fn in_memory() -> (Log, LockClient) {
+    let log = Log::start();
+    (log, LockClient::in_memory())
+}
+
+/// So many lines about long waits.
+fn lines(log: &Log, count: usize) -> Vec<String> {
+    let lines = log.lines_with("has waited 10s");
+    assert_eq!(lines.len(), count, "{}", log.text());
+    lines
+}
+
 /// The one line about a long wait.
 fn told(log: &Log) -> String {
-    let mut lines = log.lines_with("has waited 10s");
-    assert_eq!(lines.len(), 1, "{}", log.text());
-    let line = lines.remove(0);
+    let line = lines(log, 1).remove(0);
     assert!(line.contains(" WARN "), "{line}");
     // What stands before is the span's.
     let line = line.split_once("has waited 10s").unwrap().1.to_owned();
@@ -52,8 +63,7 @@ async fn a_second_lock_beside_a_plain_guard() {
 
 #[tokio::test(start_paused = true)]
 async fn a_nested_lock_in_a_spawned_task() {
-    let log = Log::start();
-    let client = LockClient::in_memory();
+    let (log, client) = in_memory();
     let lock = client.mutex("a");
     let guard = lock.lock().await.unwrap();
     let body = async {
@@ -66,16 +76,14 @@ async fn a_nested_lock_in_a_spawned_task() {
 
 #[tokio::test(start_paused = true)]
 async fn two_locks_in_opposite_orders() {
-    let log = Log::start();
-    let client = LockClient::in_memory();
+    let (log, client) = in_memory();
     let both = async |first: &str, second: &str| {
         let _first = client.mutex(first).lock().await.unwrap();
         sleep(Duration::from_millis(10)).await;
         let _second = client.mutex(second).lock().await.unwrap();
     };
     waits_in_vain(futures_util::future::join(both("a", "a2"), both("a2", "a")), LONG).await;
-    let lines = log.lines_with("has waited 10s");
-    assert_eq!(lines.len(), 2, "{}", log.text());
+    let lines = lines(&log, 2);
     assert!(lines.iter().all(|line| line.contains("this process")), "{lines:#?}");
     assert!(lines.iter().any(|line| line.contains("lock.name=\"a2\"")), "{lines:#?}");
 }
@@ -83,8 +91,7 @@ async fn two_locks_in_opposite_orders() {
 /// Two calls side by side inside of one hold.
 #[tokio::test(start_paused = true)]
 async fn a_re_entry_beside_another() {
-    let log = Log::start();
-    let client = LockClient::in_memory();
+    let (log, client) = in_memory();
     let lock = client.mutex("a");
     let guard = lock.lock().await.unwrap();
     let body = async {
@@ -139,16 +146,14 @@ async fn a_line_behind_another_process() {
     let lock = client.mutex("a");
     let line: Vec<Acquire> = (0..3).map(|_| lock.lock()).collect();
     waits_in_vain(futures_util::future::join_all(line), LONG).await;
-    let lines = log.lines_with("has waited 10s");
-    assert_eq!(lines.len(), 3, "{}", log.text());
+    let lines = lines(&log, 3);
     assert!(lines.iter().all(|line| line.contains("another process")), "{lines:#?}");
 }
 
 /// A latch has no holder.
 #[tokio::test(start_paused = true)]
 async fn a_latch_that_does_not_open() {
-    let log = Log::start();
-    let client = LockClient::in_memory();
+    let (log, client) = in_memory();
     let latch = client.latch("a");
     assert!(latch.try_set_count(2).await.unwrap());
     waits_in_vain(latch.wait(), LONG).await;
@@ -165,8 +170,7 @@ async fn annotated(client: &LockClient, id: u32) -> Result<(), lock_runtime::Loc
 /// An annotated function is named as such.
 #[tokio::test(start_paused = true)]
 async fn an_annotated_function() {
-    let log = Log::start();
-    let client = LockClient::in_memory();
+    let (log, client) = in_memory();
     let _held = client.mutex("a:1").lock().await.unwrap();
     waits_in_vain(annotated(&client, 1), LONG).await;
     let line = told(&log);

@@ -3,6 +3,8 @@
 mod dashboard;
 mod failures;
 mod gauges;
+mod layer_failures;
+mod layer_spans;
 mod logs;
 mod long_waits;
 mod outcomes;

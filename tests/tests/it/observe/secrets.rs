@@ -15,7 +15,7 @@ use lock_tests::{RedisServer, eventually};
 use tokio::time::timeout;
 
 use crate::support::kinds::{self, KINDS, take_named};
-use crate::support::log::Log;
+use lock_tests::Log;
 
 const SOON: Duration = Duration::from_secs(10);
 

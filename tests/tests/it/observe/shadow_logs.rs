@@ -7,7 +7,7 @@ use lock_runtime::{LockClient, LockError, distributed_lock};
 use crate::observe::outcomes::memory;
 use crate::observe::recorder::Kept;
 use crate::observe::scenario::{Pair, try_out};
-use crate::support::log::Log;
+use lock_tests::Log;
 
 const RUNS: &str = "runs without the lock";
 

@@ -9,7 +9,7 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::DefaultGuard;
 use tracing::{Event, Level, Metadata, Subscriber};
 
-use crate::support::log::here;
+use lock_tests::log::here;
 
 /// Installed for its thread by [`install`](Self::install). One thread uses it.
 #[derive(Debug, Clone, Default)]

@@ -3,7 +3,9 @@
 
 use std::num::NonZeroU32;
 
-use lock_runtime::{LockClient, LockError, LockGuard, LockKind, LockOptions};
+use lock_runtime::{
+    DeclaredKind, LockClient, LockError, LockGuard, LockKind, LockOptions, MemoryStore,
+};
 
 /// All that are taken and given back, by a word for each.
 pub(crate) const KINDS: [(&str, LockKind); 5] = [
@@ -41,4 +43,31 @@ pub(crate) async fn take_named(
     options: LockOptions,
 ) -> Result<LockGuard, LockError> {
     take(client, kind, kind, options).await
+}
+
+/// All kinds, and several locks at once: of one store, and part by part.
+pub(crate) const KINDS_AND_SEVERAL: [&str; 8] =
+    ["mutex", "fair", "read", "write", "semaphore", "multi", "several fair", "several write"];
+
+/// Takes one of [`KINDS_AND_SEVERAL`].
+pub(crate) async fn take_one_or_several(
+    client: &LockClient,
+    kind: &str,
+    name: &str,
+    options: LockOptions,
+) -> Result<LockGuard, LockError> {
+    let names = ["a", "b"].map(|part| format!("{name}-{part}"));
+    match kind {
+        "multi" => client.multi_lock(names).with(options).lock().await,
+        "several fair" => client.any_lock(DeclaredKind::Fair, names).with(options).lock().await,
+        "several write" => client.any_lock(DeclaredKind::Write, names).with(options).lock().await,
+        kind => take(client, kind, name, options).await,
+    }
+}
+
+/// Two clients of one store in memory, as two processes would have them.
+pub(crate) fn two_in_memory() -> (LockClient, LockClient) {
+    let store = MemoryStore::new();
+    let client = |store| LockClient::builder().store(store).unwrap();
+    (client(store.peer()), client(store))
 }

@@ -1,8 +1,8 @@
 //! What tests of several subjects share.
 
 pub(crate) mod authority;
+pub(crate) mod handed_on;
 pub(crate) mod kinds;
-pub(crate) mod log;
 pub(crate) mod rivals;
 pub(crate) mod takers;
 pub(crate) mod writers;

@@ -7,17 +7,18 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use lock_runtime::store::{
-    AcquireReply, AcquireRequest, CountRequest, OwnerId, Ownership, ReleaseReply, ReleaseRequest,
-    RenewRequest, StoreFuture, Subscription, Target, client_id,
+    AcquireReply, AcquireRequest, OwnerId, Ownership, ReleaseReply, ReleaseRequest, RenewRequest,
+    StoreFuture, Target, client_id,
 };
 use lock_runtime::{
-    Clock, Lease, LockClient, LockKey, LockOptions, MemoryStore, RedisStore, Store, StoreError,
+    Lease, LockClient, LockKey, LockOptions, MemoryStore, RedisStore, Store, StoreError,
     StoreErrorKind,
 };
 use lock_tests::RedisServer;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::faults::slow_store::{SOON, ms, watched};
+use crate::support::handed_on::handed_on;
 
 const LEASE: Duration = Duration::from_secs(1);
 
@@ -83,9 +84,7 @@ impl Drop for Counted {
 }
 
 impl Store for Fateful {
-    fn acquire(&self, request: AcquireRequest) -> StoreFuture<'_, AcquireReply> {
-        self.inner.acquire(request)
-    }
+    handed_on!(acquire release show_counts subscribe clock);
 
     fn renew(
         &self,
@@ -124,22 +123,6 @@ impl Store for Fateful {
             let silence = StoreError::new(StoreErrorKind::OutcomeUnknown, "it says nothing");
             timeout(limit, answer).await.unwrap_or(Err(silence))
         })
-    }
-
-    fn release(&self, request: ReleaseRequest) -> StoreFuture<'_, ReleaseReply> {
-        self.inner.release(request)
-    }
-
-    fn show_counts(&self, requests: Vec<CountRequest>, timeout: Duration) -> StoreFuture<'_, ()> {
-        self.inner.show_counts(requests, timeout)
-    }
-
-    fn subscribe(&self, target: &Arc<Target>, timeout: Duration) -> StoreFuture<'_, Subscription> {
-        self.inner.subscribe(target, timeout)
-    }
-
-    fn clock(&self) -> Clock {
-        self.inner.clock()
     }
 }
 

@@ -2,13 +2,14 @@
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use lock_runtime::{LockClient, LockError, LockGuard};
+use lock_tests::eventually;
 use tokio::time::{Instant, sleep};
 
-use crate::faults::slow_store::{far_world, ms};
+use crate::faults::slow_store::{SOON, far_world, ms};
 
 /// Of the network, both ways together.
 const ROUND_TRIP: Duration = Duration::from_millis(200);
@@ -43,22 +44,26 @@ async fn beside_eight(kind: &'static str) -> Vec<Duration> {
     let (_server, proxy, client) = far_world(ms(1_000)).await;
     drop(take(&client, kind).await);
     proxy.delay(ROUND_TRIP / 2);
-    let over = Arc::new(AtomicBool::new(false));
+    let (over, taken) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
     let tasks: Vec<_> = (0..8)
         .map(|number| {
-            let (client, over) = (client.clone(), Arc::clone(&over));
+            let (client, over, taken) = (client.clone(), Arc::clone(&over), Arc::clone(&taken));
             tokio::spawn(async move {
                 // Out of step, so that some release of the key is always under way.
                 sleep(ROUND_TRIP / 8 * number).await;
                 while !over.load(Ordering::SeqCst) {
                     let guard = take(&client, kind).await;
+                    taken.fetch_add(1, Ordering::SeqCst);
                     sleep(ms(3)).await;
                     drop(guard);
                 }
             })
         })
         .collect();
-    sleep(ROUND_TRIP * 3).await;
+    // A fair lock has one of them after the other.
+    let most = if kind == "fair" { 3 } else { 8 };
+    let started = async || taken.load(Ordering::SeqCst) >= most;
+    eventually(SOON, "they come and go", started).await;
     let mut took = Vec::new();
     for _ in 0..8 {
         let start = Instant::now();

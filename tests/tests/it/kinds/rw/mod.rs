@@ -3,6 +3,7 @@
 mod cancel;
 mod downgrade;
 mod kept;
+mod limits;
 mod order;
 mod outage;
 mod peers;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lock_runtime::{LockClient, LockOptions, MemoryStore, Wait};
 use lock_tests::eventually;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 use crate::kinds::rw::{
     AT_ONCE, SOON, announced, connect, got, listening, nothing_left, reading, world, writing,
@@ -41,8 +41,8 @@ async fn the_local_line_of_readers_goes_with_its_head() {
     listening(&server, "line", 1).await;
     let next = writing(&other, "line");
     announced(&server, "line", 1).await;
-    // Past the line and into it.
-    sleep(Duration::from_millis(100)).await;
+    let waits = async || server.client().exists("redisson_rwlock_readers:{line}").await;
+    eventually(SOON, "the head of the line waits in the store", waits).await;
     writer.release().await.unwrap();
     let mut guards = Vec::new();
     for reader in readers {
@@ -123,9 +123,12 @@ async fn a_due_reader_that_gives_up_wakes_the_writer() {
     .await;
     let next = writing(&other, "u");
     announced(&server, "u", 1).await;
+    server.reset_stats().await;
     writer.release().await.unwrap();
-    sleep(Duration::from_millis(200)).await;
-    assert!(!next.is_finished(), "the writer did not wait for the reader");
+    // The release, and the question that its notice leads to.
+    let asked = async || server.command_calls().await.get("evalsha").is_some_and(|&n| n >= 2);
+    eventually(SOON, "the next writer asks", asked).await;
+    assert!(!raw.exists("u").await, "the writer did not wait for the reader");
     drop(waiting);
     got(next, AT_ONCE).await.release().await.unwrap();
     nothing_left(&server, "u").await;

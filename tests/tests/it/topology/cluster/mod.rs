@@ -7,6 +7,7 @@ mod frozen;
 mod kinds;
 mod moving;
 mod permissions;
+mod removed;
 use crate::support::kinds as taking;
 mod turns;
 mod world;

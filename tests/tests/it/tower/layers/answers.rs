@@ -12,10 +12,10 @@ use lock_tower::http::{KeyError, OnMissing};
 use tokio::time::{Instant, sleep, timeout};
 use tower::{Layer, Service, ServiceExt, service_fn};
 
-use crate::support::log::Log;
 use crate::tower::layers::world::{
     Calls, Mood, Moody, SOON, TestBody, fixed, held, options, order_layer, pay, seen, two_clients,
 };
+use lock_tests::Log;
 
 const BUSY: &str = r#"409 Conflict
 cache-control: no-store

@@ -5,7 +5,7 @@ use lock_tower::{HttpLockLayer, LockLayer};
 
 use crate::tower::layers::policies::{CHECKOUT, cart, clients, config, request, status};
 
-use crate::support::log::Log;
+use lock_tests::Log;
 
 /// A client with that configuration, and the lock of that name held by another process.
 async fn busy(text: &str, name: &str) -> (LockClient, LockGuard) {

@@ -8,7 +8,7 @@ use http::{Response, StatusCode};
 use http_body::SizeHint;
 use http_body_util::BodyExt;
 use lock_runtime::{LockClient, LockOptions, LockSettings, Wait};
-use lock_tower::{HttpLockLayer, HttpLockLayerBuilder};
+use lock_tower::{HttpLockLayer, HttpLockLayerBuilder, LockLayer};
 use tokio::time::{Instant, sleep, timeout};
 use tower::{Layer, ServiceExt, service_fn};
 
@@ -180,4 +180,16 @@ async fn a_body_limit_that_was_set_counts() {
         let held_for = body_hold(layer, true).await.map(|(held_for, _)| held_for);
         assert_eq!(held_for, expected, "case {n}");
     }
+}
+
+/// A limit of nothing would cut off every body; whoever wants none held says `hold`.
+#[test]
+fn a_body_limit_of_nothing_is_refused() {
+    let (locks, ..) = two_clients();
+    let layer = || LockLayer::http().client(locks.clone()).max_body_hold(Duration::ZERO);
+    for layer in [layer().key("k"), layer().policy("p"), layer().routes()] {
+        let error = layer.build().unwrap_err().to_string();
+        assert_eq!(error, "`max_body_hold` of zero sends no body; make it longer");
+    }
+    assert!(layer().key("k").max_body_hold(Duration::from_nanos(1)).build().is_ok());
 }

@@ -15,11 +15,11 @@ use tokio::time::{sleep, timeout};
 use tower::{Layer, ServiceExt};
 use tracing::Instrument;
 
-use crate::support::log::Log;
 use crate::tower::layers::policies::config;
 use crate::tower::layers::world::{
     Calls, SOON, TestBody, fixed, order_layer, pay, seen, two_clients,
 };
+use lock_tests::Log;
 
 const STEP: Duration = Duration::from_millis(600);
 

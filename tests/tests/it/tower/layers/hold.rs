@@ -68,7 +68,7 @@ fn data(text: &'static str) -> Item {
 }
 
 /// The response of one request to a handler that answers with just this.
-async fn respond<B>(
+pub(crate) async fn respond<B>(
     layer: HttpLockLayerBuilder,
     request: Request<TestBody>,
     response: Response<B>,

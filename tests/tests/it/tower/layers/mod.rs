@@ -19,6 +19,7 @@ mod placement;
 mod policies;
 mod prompt;
 mod read_ahead;
+mod read_ahead_pool;
 mod release;
 mod reload;
 mod router;

@@ -11,17 +11,17 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use http::{Request, Response, StatusCode};
-use http_body::{Body, Frame};
+use http_body::{Body, Frame, SizeHint};
 use http_body_util::{BodyExt, Full};
 use lock_runtime::{LockClient, LockKey, MemoryStore, Wait};
 use lock_tests::RedisServer;
-use lock_tower::LockLayer;
-use lock_tower::http::OnDisconnect;
+use lock_tower::http::{LockBodyError, OnDisconnect};
+use lock_tower::{HttpLockLayer, LockBody, LockLayer};
 use tokio::time::{Instant, sleep, timeout};
 use tower::{Layer, Service, ServiceExt, service_fn};
 
 use crate::tower::layers::world::{
-    Calls, Mood, Moody, SOON, TestBody, free_soon, from_afar, order_layer, pay,
+    Calls, Mood, Moody, SOON, TestBody, free_soon, from_afar, held, order_layer, pay, two_clients,
 };
 
 const ORDER: &str = "order:42";
@@ -119,7 +119,11 @@ async fn a_panic_waits_for_the_release_timeout_at_most() {
 }
 
 /// A body that panics while it is sent.
-struct Broken(usize);
+#[derive(Default)]
+struct Broken {
+    polls: usize,
+    hint: SizeHint,
+}
 
 impl Body for Broken {
     type Data = Bytes;
@@ -129,8 +133,8 @@ impl Body for Broken {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        self.0 += 1;
-        match self.0 {
+        self.polls += 1;
+        match self.polls {
             // Not there at the layer's first look.
             1 => {
                 cx.waker().wake_by_ref();
@@ -140,6 +144,18 @@ impl Body for Broken {
             _ => panic!("as the test wants it"),
         }
     }
+
+    fn size_hint(&self) -> SizeHint {
+        self.hint
+    }
+}
+
+/// Such a body under its lock.
+async fn broken(layer: &HttpLockLayer, hint: SizeHint) -> LockBody<Broken> {
+    let service = layer.layer(service_fn(move |_| async move {
+        Ok::<_, Infallible>(Response::new(Broken { polls: 0, hint }))
+    }));
+    service.oneshot(pay()).await.unwrap().into_body()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -149,13 +165,33 @@ async fn the_lock_is_free_when_a_bodys_panic_is_out() {
     let near = LockClient::connect(&server.url()).await.unwrap();
     let layer = order_layer(&far).release_timeout(SOON).build().unwrap();
     for round in 0..5 {
-        let service =
-            layer.layer(service_fn(async |_| Ok::<_, Infallible>(Response::new(Broken(0)))));
-        let mut body = service.oneshot(pay()).await.unwrap().into_body();
+        let mut body = broken(&layer, SizeHint::new()).await;
         assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "a part");
         assert!(near.mutex(ORDER).try_lock().await.unwrap().is_none());
         assert!(AssertUnwindSafe(body.frame()).catch_unwind().await.is_err());
         let next = near.mutex(ORDER).try_lock().await.unwrap();
         next.unwrap_or_else(|| panic!("busy in round {round}")).release().await.unwrap();
+    }
+}
+
+/// A wrapper further out that catches the panic and reads on gets an error: a part does not look like the whole.
+#[tokio::test(start_paused = true)]
+async fn a_body_that_has_panicked_has_no_clean_end() {
+    // With a length that is announced, the part is all of it, and is kept back until the lock is free.
+    for (hint, is_sent) in [(SizeHint::new(), true), (SizeHint::with_exact(6), false)] {
+        let (locks, _, store) = two_clients();
+        let mut body = broken(&order_layer(&locks).build().unwrap(), hint).await;
+        if is_sent {
+            assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "a part");
+        }
+        assert!(AssertUnwindSafe(body.frame()).catch_unwind().await.is_err());
+        assert_eq!(held(&store, ORDER), 0);
+        assert!(!body.is_end_stream(), "an end without an error");
+        assert_eq!(body.size_hint().exact(), None);
+        match body.frame().await {
+            Some(Err(LockBodyError::Panicked)) => {}
+            other => panic!("it goes on with {other:?}"),
+        }
+        assert!(body.frame().await.is_none() && body.is_end_stream());
     }
 }

@@ -1,6 +1,7 @@
 //! Where other layers belong beside a lock layer: what the chapter "Where to put it" says, tried.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -42,7 +43,7 @@ macro_rules! limit {
 }
 
 /// Outside, a request that waits for its lock has a permit, and others are refused for whom the lock is free.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn limits_belong_inside() {
     for (outside, expected) in [(true, 503), (false, 200)] {
         let (locks, peer, _) = two_clients();
@@ -55,6 +56,7 @@ async fn limits_belong_inside() {
         };
         let waiting: Vec<_> =
             (0..4).map(|_| tokio::spawn(ask(&app, "POST", "/orders/42/pay"))).collect();
+        // On the paused clock, not before they wait.
         sleep(Duration::from_millis(100)).await;
         let other = ask(&app, "POST", "/orders/7/pay").await;
         assert_eq!(other.status(), expected, "outside: {outside}");
@@ -87,19 +89,17 @@ async fn what_adds_headers_belongs_outside() {
     }
 }
 
-/// A handler that hangs, under a time-out.
+/// A handler that hangs, under a time-out, and calls `begun` before.
 fn hangs(
-    calls: &Calls,
+    begun: impl Fn() + Clone + Send + 'static,
 ) -> impl tower::Service<
     Request<TestBody>,
     Response = http::Response<TestBody>,
     Error = Infallible,
     Future: Send,
-> + Clone
-+ use<> {
-    let calls = calls.clone();
+> + Clone {
     service_fn(move |_| {
-        calls.add();
+        begun();
         std::future::pending::<Result<http::Response<TestBody>, Infallible>>()
     })
 }
@@ -109,13 +109,14 @@ fn hangs(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn time_outs_of_handlers_belong_inside() {
     let server = RedisServer::start().await;
-    let (far, _proxy) = from_afar(&server).await;
+    let (far, proxy) = from_afar(&server).await;
     let near = LockClient::connect(&server.url()).await.unwrap();
     let brief = TimeoutLayer::new(Duration::from_millis(30));
     let layer = order_layer(&far).release_timeout(SOON).build().unwrap();
     let calls = Calls::default();
     for round in 0..10 {
-        let inside = layer.layer(brief.layer(hangs(&calls)));
+        let counts = calls.clone();
+        let inside = layer.layer(brief.layer(hangs(move || counts.add())));
         let error = inside.oneshot(pay()).await.unwrap_err();
         assert!(error.is::<tower::timeout::error::Elapsed>(), "{error}");
         let next = near.mutex("order:42").try_lock().await.unwrap();
@@ -123,23 +124,28 @@ async fn time_outs_of_handlers_belong_inside() {
     }
     assert_eq!(calls.count(), 10);
     // Outside: not before the answer, but at once, and not only when the lease is over.
-    let mut busy = 0;
-    for _ in 0..10 {
-        let outside = brief.layer(layer.layer(hangs(&calls)));
-        assert!(outside.oneshot(pay()).await.is_err());
-        let next = near.mutex("order:42");
-        busy += usize::from(next.try_lock().await.unwrap().is_none());
+    let (proxy, next) = (Arc::new(proxy), near.mutex("order:42"));
+    // Long enough to have the lock by then.
+    let longer = TimeoutLayer::new(Duration::from_millis(500));
+    for _ in 0..5 {
+        // Nothing more reaches the server until the answer is there.
+        let stalled = Arc::clone(&proxy);
+        let outside = longer.layer(layer.layer(hangs(move || stalled.stall())));
+        let error = outside.oneshot(pay()).await.unwrap_err();
+        assert!(error.is::<tower::timeout::error::Elapsed>(), "{error}");
+        assert!(next.try_lock().await.unwrap().is_none(), "the documentation is wrong");
+        proxy.delay_requests(Duration::ZERO);
         eventually(SOON, "it is given back", async || match next.try_lock().await.unwrap() {
             Some(guard) => guard.release().await.is_ok(),
             None => false,
         })
         .await;
     }
-    assert!(busy > 0, "if it is free by then, the documentation is wrong");
     // The next request of the same process follows the release on its connection.
+    proxy.delay_requests(Duration::from_millis(5));
     let next = order_layer(&far).wait(Wait::Never).build().unwrap();
     for round in 0..10 {
-        let outside = brief.layer(layer.layer(hangs(&calls)));
+        let outside = brief.layer(layer.layer(hangs(|| ())));
         assert!(outside.oneshot(pay()).await.is_err());
         let answer = next.layer(Calls::default().service()).oneshot(pay()).await.unwrap();
         assert_eq!(answer.status(), StatusCode::OK, "round {round}");

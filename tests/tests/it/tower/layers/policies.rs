@@ -12,8 +12,8 @@ use lock_tower::{HttpLockLayer, LockLayer};
 use tokio::time::{Instant, timeout};
 use tower::{Layer, ServiceExt};
 
-use crate::support::log::Log;
 use crate::tower::layers::world::{Calls, Mood, Moody, SOON, TestBody, pay, seen};
+use lock_tests::Log;
 
 pub(crate) fn config(text: &str) -> lock_runtime::LockConfig {
     toml::from_str::<LockFile>(text).unwrap().lock

@@ -14,10 +14,10 @@ use lock_tests::poll_count::drop_at_every_await;
 use tokio::time::{Instant, sleep};
 use tower::{Layer, ServiceExt, service_fn};
 
-use crate::support::log::Log;
 use crate::tower::layers::world::{
     Calls, Mood, Moody, TestBody, free_soon, held, options, order_layer, pay, two_clients,
 };
+use lock_tests::Log;
 
 const ORDER: &str = "order:42";
 

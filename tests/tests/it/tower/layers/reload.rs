@@ -24,10 +24,10 @@ use lock_tower::{HeldLock, LockLayer};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::support::log::Log;
 use crate::tower::layers::connection::{self, Client, frame};
 use crate::tower::layers::policies::config;
 use crate::tower::layers::world::SOON;
+use lock_tests::Log;
 
 /// What layers follow.
 #[derive(Debug, Clone, Copy)]
@@ -129,7 +129,7 @@ impl World {
     async fn start(follows: Follows, text: &str) -> Self {
         let redis = RedisServer::start().await;
         // What is held for longer than that is renewed.
-        let lease = LockOptions::builder().lease(Lease::Watchdog(Duration::from_secs(1))).build();
+        let lease = LockOptions::builder().lease(Lease::Watchdog(Duration::from_secs(3))).build();
         let locks = LockClient::builder().options(lease.unwrap()).config(config(text));
         let locks = locks.connect(&redis.url()).await.unwrap();
         let (lines, told) = mpsc::unbounded_channel();
@@ -283,7 +283,7 @@ async fn come_and_go(world: &World, orders: &[&str]) -> (Statuses, usize) {
         }
         *own.entry(ask(&mut other, n % ORDERS).await.as_u16()).or_default() += 1;
         held.goes_on(world, n, &mut other).await;
-        if n >= 48 && start.elapsed() > Duration::from_millis(1500) {
+        if n >= 48 && start.elapsed() > Duration::from_millis(3500) {
             break;
         }
     }

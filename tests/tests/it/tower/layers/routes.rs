@@ -9,7 +9,7 @@ use tower::ServiceExt;
 
 use crate::tower::layers::policies::clients;
 
-use crate::support::log::Log;
+use lock_tests::Log;
 
 /// A client whose configuration has these routes, each with its key, and another process that holds the
 /// locks of these names.
@@ -183,4 +183,32 @@ async fn another_route_of_the_routers_is_told_of_once() {
     client.reload((*client.config().unwrap()).clone()).unwrap();
     assert_eq!(send(&app, "POST", "/orders/special").await, 200);
     assert_eq!(told("").len(), 2);
+}
+
+/// Two routes of one path, each with the methods of its policy: a request goes to the one that locks it.
+#[tokio::test(start_paused = true)]
+async fn policies_share_a_path_by_their_methods() {
+    let route = |policy| format!("[[lock.routes]]\npath = '/orders/{{id}}'\npolicy = '{policy}'\n");
+    let policy = |name, methods| {
+        format!(
+            "[lock.policies.{name}]\nkey = '{name}:{{path.id}}'\nwait = 'none'\nhttp = {{ methods = {methods} }}\n"
+        )
+    };
+    let text = policy("read", "['GET']") + &policy("pay", "['POST']") + &policy("other", "'all'");
+    let (client, peer) = clients(&(text + &route("read") + &route("pay") + &route("other")));
+    let app = app(&["/orders/{order}"]);
+    let locks = LockLayer::routes(&client).unwrap();
+    let app = [app.clone().layer(locks.clone()), app.route_layer(locks)];
+    for (busy, refused) in
+        [("read:42", ["GET", "HEAD"].as_slice()), ("pay:42", &["POST"]), ("other:42", &["PUT"])]
+    {
+        let guard = peer.mutex(busy).lock().await.unwrap();
+        for (app, method) in
+            app.iter().flat_map(|app| ["GET", "HEAD", "POST", "PUT"].map(|m| (app, m)))
+        {
+            let expected = if refused.contains(&method) { 409 } else { 200 };
+            assert_eq!(send(app, method, "/orders/42").await, expected, "{method} with {busy}");
+        }
+        guard.release().await.unwrap();
+    }
 }

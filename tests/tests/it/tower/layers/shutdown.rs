@@ -1,75 +1,102 @@
 //! A client that is shut down while bodies are sent under its locks.
 
 use std::convert::Infallible;
+use std::future::pending;
+use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
 use axum::routing::post;
 use bytes::Bytes;
+use futures_util::future::{Either, select};
 use futures_util::stream::{self, StreamExt};
+use http::Response;
+use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt;
+use hyper::body::Incoming;
 use lock_runtime::Wait;
 use lock_tower::LockLayer;
+use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::tower::layers::connection::{self, Client, frame, request};
-use crate::tower::layers::world::{SOON, held, two_clients};
+use crate::tower::layers::hold::{respond, sent};
+use crate::tower::layers::policies::clients;
+use crate::tower::layers::world::{SOON, held, order_layer, pay, two_clients};
 
-const GRACE: Duration = Duration::from_millis(400);
+/// Plenty for a body that is about to end, on a busy machine.
+const GRACE: Duration = Duration::from_secs(2);
 
-/// One stream that is silent, and one whose client does not read: neither ends by itself.
+/// One stream that is silent, and one whose client does not read: neither ends by itself. A third ends within
+/// the grace.
+async fn bodies_end_with_the_grace(version: u8) {
+    let (locks, peer, store) = two_clients();
+    let layer = LockLayer::http().key("{path.what}").client(locks.clone()).wait(Wait::Never);
+    let is_closing = Arc::new(Notify::new());
+    let ending = Arc::clone(&is_closing);
+    let stream = async move |what: axum::extract::Path<String>| {
+        let first = stream::iter([Ok::<_, Infallible>(Bytes::from_static(b"begun"))]);
+        let chunk = Bytes::from(vec![b'x'; 1 << 16]);
+        let flood = stream::repeat_with(move || Ok(chunk.clone()));
+        let ending = Arc::clone(&ending);
+        match &**what {
+            "silence" => Body::from_stream(first.chain(stream::pending())),
+            "brief" => Body::from_stream(first.chain(stream::once(async move {
+                ending.notified().await;
+                Ok(Bytes::from_static(b"done"))
+            }))),
+            _ => Body::from_stream(first.chain(flood)),
+        }
+    };
+    let app = Router::new().route("/{what}", post(stream));
+    let address = connection::serve(app.route_layer(layer.build().unwrap())).await;
+    let mut bodies = Vec::new();
+    for what in ["silence", "flood", "brief"] {
+        let mut client = Client::connect(address, version).await;
+        let mut body = client.send(request(&format!("/{what}"))).await.into_body();
+        assert_eq!(frame(&mut body).await.unwrap().unwrap(), "begun");
+        assert_eq!(held(&store, what), 1);
+        bodies.push((client, body));
+    }
+    let (_client, mut brief) = bodies.pop().unwrap();
+    let start = Instant::now();
+    let ends = async {
+        is_closing.notify_one();
+        ends_cleanly(&mut brief).await
+    };
+    let (report, clean) = tokio::join!(locks.shutdown(GRACE), ends);
+    assert!(clean, "HTTP/{version}: a body may end by itself until then");
+    assert!(start.elapsed() >= GRACE, "{:?}", start.elapsed());
+    assert!(report.is_clean(), "HTTP/{version}: {report:?}");
+    for what in ["silence", "flood"] {
+        assert_eq!(held(&store, what), 0, "HTTP/{version}: {what}");
+        let next = peer.mutex(what).try_lock().await.unwrap();
+        next.expect("free").release().await.unwrap();
+    }
+    for (_client, body) in &mut bodies {
+        let clean = ends_cleanly(body).await;
+        assert!(!clean, "HTTP/{version}: a part does not look like the whole");
+    }
+}
+
+/// Reads the rest of a body; false if that breaks off.
+async fn ends_cleanly(body: &mut Incoming) -> bool {
+    let ends = async {
+        loop {
+            match body.frame().await {
+                Some(Ok(_)) => {}
+                end => return end.is_none(),
+            }
+        }
+    };
+    timeout(SOON, ends).await.expect("it goes on for ever")
+}
+
 #[tokio::test]
 async fn held_bodies_end_with_the_grace() {
-    for version in [1, 2] {
-        let (locks, peer, store) = two_clients();
-        let layer = LockLayer::http().key("{path.what}").client(locks.clone()).wait(Wait::Never);
-        let stream = async |what: axum::extract::Path<String>| {
-            let first = stream::iter([Ok::<_, Infallible>(Bytes::from_static(b"begun"))]);
-            let chunk = Bytes::from(vec![b'x'; 1 << 16]);
-            let flood = stream::repeat_with(move || Ok(chunk.clone()));
-            match &**what {
-                "silence" => Body::from_stream(first.chain(stream::pending())),
-                "brief" => Body::from_stream(first.chain(stream::once(async {
-                    sleep(GRACE / 4).await;
-                    Ok(Bytes::from_static(b"done"))
-                }))),
-                _ => Body::from_stream(first.chain(flood)),
-            }
-        };
-        let app = Router::new().route("/{what}", post(stream));
-        let address = connection::serve(app.route_layer(layer.build().unwrap())).await;
-        let mut bodies = Vec::new();
-        for what in ["silence", "flood", "brief"] {
-            let mut client = Client::connect(address, version).await;
-            let mut body = client.send(request(&format!("/{what}"))).await.into_body();
-            assert_eq!(frame(&mut body).await.unwrap().unwrap(), "begun");
-            assert_eq!(held(&store, what), 1);
-            bodies.push((client, body));
-        }
-        let start = Instant::now();
-        let report = locks.shutdown(GRACE).await;
-        let took = start.elapsed();
-        assert!(took >= GRACE, "{took:?}: a body may end by itself until then");
-        assert!(report.is_clean(), "HTTP/{version}: {report:?}");
-        for what in ["silence", "flood"] {
-            assert_eq!(held(&store, what), 0, "HTTP/{version}: {what}");
-            let next = peer.mutex(what).try_lock().await.unwrap();
-            next.expect("free").release().await.unwrap();
-        }
-        for (at, (_client, body)) in bodies.iter_mut().enumerate() {
-            let ends = async {
-                loop {
-                    match body.frame().await {
-                        Some(Ok(_)) => {}
-                        end => return end.is_none(),
-                    }
-                }
-            };
-            let clean = timeout(SOON, ends).await.expect("it goes on for ever");
-            assert_eq!(clean, at == 2, "HTTP/{version}: a part does not look like the whole");
-        }
-    }
+    tokio::join!(bodies_end_with_the_grace(1), bodies_end_with_the_grace(2));
 }
 
 /// A shutdown waits no longer than it has to.
@@ -79,4 +106,39 @@ async fn a_shutdown_without_bodies_takes_no_longer() {
     let start = Instant::now();
     assert!(locks.shutdown(GRACE).await.is_clean());
     assert!(start.elapsed() < GRACE, "{:?}", start.elapsed());
+}
+
+/// What is not enforced cuts nothing off, whether or not the server polls it then: the lock is given back with
+/// the grace, and the body goes on to its end.
+#[tokio::test(start_paused = true)]
+async fn bodies_of_shadow_mode_go_on_without_their_lock() {
+    for polled in [true, false] {
+        let (locks, peer) = clients("[lock.policies.trial]\nkey = 'order:{path.id}'\nenforce = 0");
+        let (sender, body) = sent(SizeHint::new());
+        let layer = order_layer(&locks).policy("trial");
+        let mut body = respond(layer, pay(), Response::new(body)).await.into_body();
+        let line = |text: &'static str| sender.send(Ok(Frame::data(text.into()))).unwrap();
+        line("one");
+        assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "one");
+        let mutex = peer.mutex("order:42");
+        assert!(mutex.try_lock().await.unwrap().is_none(), "it has its lock");
+        let shutdown = async {
+            let start = Instant::now();
+            let report = locks.shutdown(GRACE).await;
+            assert!(report.is_clean() && start.elapsed() >= GRACE, "{report:?}");
+        };
+        let waits = async { if polled { body.frame().await } else { pending().await } };
+        match select(pin!(shutdown), pin!(waits)).await {
+            Either::Left(((), _)) => {}
+            Either::Right((frame, _)) => panic!("it was cut off: {frame:?}"),
+        }
+        let next = mutex.try_lock().await.unwrap();
+        next.expect("the lock is free").release().await.unwrap();
+        // Longer than it could have held its lock.
+        sleep(Duration::from_secs(3600)).await;
+        line("two");
+        assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "two");
+        drop(sender);
+        assert!(body.frame().await.is_none(), "it ends as it would without a lock");
+    }
 }

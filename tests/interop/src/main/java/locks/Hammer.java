@@ -1,11 +1,5 @@
 package locks;
 
-import java.util.ArrayList;
-import java.util.List;
-import java.util.concurrent.Callable;
-import java.util.concurrent.ExecutorService;
-import java.util.concurrent.Executors;
-import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import org.redisson.api.RedissonClient;
 import org.redisson.client.codec.StringCodec;
@@ -24,39 +18,21 @@ final class Hammer {
 
     /** So many threads for so many milliseconds. Answers how often all of them counted. */
     long run(long[] numbers) throws Exception {
-        int threads = (int) numbers[0];
-        long until = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(numbers[1]);
-        ExecutorService pool = Executors.newFixedThreadPool(threads);
-        List<Future<Long>> counts = new ArrayList<>();
-        for (int i = 0; i < threads; i++) {
-            Callable<Long> task = () -> hammer(until);
-            counts.add(pool.submit(task));
-        }
-        long sum = 0;
-        for (Future<Long> count : counts) {
-            sum += count.get();
-        }
-        pool.shutdown();
-        return sum;
+        return Loops.run(numbers[0], numbers[1], this::hammer);
     }
 
-    private long hammer(long until) throws Exception {
-        long counted = 0;
-        while (System.nanoTime() < until) {
-            if (kind.equals("permits")) {
-                var permits = redisson.getPermitExpirableSemaphore(name);
-                String permit = permits.acquire(30, TimeUnit.SECONDS);
-                count();
-                permits.release(permit);
-            } else {
-                var lock = Commands.lockOf(redisson, kind, name);
-                lock.lock();
-                count();
-                lock.unlock();
-            }
-            counted++;
+    private void hammer() throws Exception {
+        if (kind.equals("permits")) {
+            var permits = redisson.getPermitExpirableSemaphore(name);
+            String permit = permits.acquire(30, TimeUnit.SECONDS);
+            count();
+            permits.release(permit);
+        } else {
+            var lock = Commands.lockOf(redisson, kind, name);
+            lock.lock();
+            count();
+            lock.unlock();
         }
-        return counted;
     }
 
     private void count() {

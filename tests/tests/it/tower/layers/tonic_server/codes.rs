@@ -11,8 +11,8 @@ use lock_tower::{HttpLockLayerBuilder, LockLayer};
 use tonic::{Code, Status};
 use tower::{Layer, ServiceExt, service_fn};
 
-use crate::support::log::Log;
 use crate::tower::layers::world::{Calls, Mood, Moody, TestBody, fixed, order_layer, two_clients};
+use lock_tests::Log;
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -1,4 +1,4 @@
-//! What a program logs, as text.
+//! What a test's program logs, as text.
 
 use std::io;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -8,22 +8,24 @@ use tracing::{Dispatch, Level, Subscriber};
 use tracing_subscriber::fmt::format::FmtSpan;
 
 /// All that this thread logs from now on, so all of a runtime of one thread.
-pub(crate) struct Log {
+#[must_use = "nothing is kept once it is dropped"]
+#[derive(Debug)]
+pub struct Log {
     lines: Lines,
     _here: DefaultGuard,
 }
 
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 struct Lines(Arc<Mutex<Vec<u8>>>);
 
 impl Log {
     /// Keeps events of every level, and when spans begin and end.
-    pub(crate) fn start() -> Self {
+    pub fn start() -> Self {
         Self::with(Level::TRACE, FmtSpan::FULL)
     }
 
     /// Keeps events of this level and above.
-    pub(crate) fn start_at(level: Level) -> Self {
+    pub fn start_at(level: Level) -> Self {
         Self::with(level, FmtSpan::NONE)
     }
 
@@ -35,13 +37,18 @@ impl Log {
         Self { lines, _here: here }
     }
 
-    pub(crate) fn text(&self) -> String {
+    /// All lines.
+    ///
+    /// # Panics
+    ///
+    /// When they are no text.
+    pub fn text(&self) -> String {
         let lines = self.lines.0.lock().unwrap_or_else(PoisonError::into_inner);
-        String::from_utf8(lines.clone()).unwrap()
+        String::from_utf8(lines.clone()).expect("text")
     }
 
     /// The lines that contain this text.
-    pub(crate) fn lines_with(&self, text: &str) -> Vec<String> {
+    pub fn lines_with(&self, text: &str) -> Vec<String> {
         self.text().lines().filter(|line| line.contains(text)).map(str::to_owned).collect()
     }
 }
@@ -58,7 +65,8 @@ impl io::Write for Lines {
 }
 
 /// Installs a subscriber for this thread.
-pub(crate) fn here(subscriber: impl Subscriber + Send + Sync + 'static) -> DefaultGuard {
+#[must_use = "it is asked no more once this is dropped"]
+pub fn here(subscriber: impl Subscriber + Send + Sync + 'static) -> DefaultGuard {
     // While there is one dispatcher only, `tracing` asks that of the thread which meets an event first; if
     // this thread has none, the event is taken for unwanted everywhere.
     static ANOTHER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::default()));

@@ -1,0 +1,91 @@
+//! How many readers may wait, where some share a hold and others have one each (S-18, S-27).
+
+use std::time::Duration;
+
+use lock_runtime::{Lease, LockClient, LockOptions, MemoryStore, Wait};
+use tokio::time::{sleep, timeout};
+
+use crate::kinds::rw::{SOON, Waiter, got};
+
+/// How many tasks may wait in one client: fewer than wait in all rounds together.
+const MOST: usize = 4;
+
+/// Long enough on a paused clock for every task to act. All of one round is over before a waiter's sign of
+/// life, which would count it anew.
+const A_LITTLE: Duration = Duration::from_millis(20);
+
+struct World {
+    client: LockClient,
+    writer: LockClient,
+}
+
+impl World {
+    fn new() -> Self {
+        let store = MemoryStore::new();
+        let client = LockClient::builder().max_waiters(MOST).store(store.peer()).unwrap();
+        Self { client, writer: LockClient::builder().store(store).unwrap() }
+    }
+
+    /// Three readers that have a hold each, because a fixed lease is not shared.
+    async fn readers_apart(&self) -> Vec<Waiter> {
+        let lease = Lease::Fixed(SOON);
+        let lock =
+            self.client.rw_lock("r").with(LockOptions::builder().lease(lease).build().unwrap());
+        let readers = (0..3).map(|_| tokio::spawn(lock.read())).collect();
+        sleep(A_LITTLE).await;
+        readers
+    }
+
+    /// A reader that would share its hold gives up.
+    async fn a_sharing_reader_gives_up(&self) {
+        let options = LockOptions::builder().wait(Wait::UpTo(A_LITTLE)).build().unwrap();
+        let error = self.client.rw_lock("r").with(options).read().await.unwrap_err();
+        assert!(error.is_timeout(), "{error:?}");
+        // What it may have left in the store is given back, and its seat with it.
+        sleep(A_LITTLE).await;
+    }
+}
+
+/// The gate of the readers that share is left while others wait beside it: these are still counted, and leave
+/// the count when they are done.
+#[tokio::test(start_paused = true)]
+async fn readers_beside_a_sharing_one_leave_the_count() {
+    let world = World::new();
+    for round in 0..5 {
+        let writer = world.writer.rw_lock("r").write().await.unwrap();
+        let readers = world.readers_apart().await;
+        world.a_sharing_reader_gives_up().await;
+        writer.release().await.unwrap();
+        for reader in readers {
+            let guard = timeout(SOON, reader).await.expect("still waiting").unwrap();
+            let guard = guard.unwrap_or_else(|error| panic!("round {round}: {error:?}"));
+            guard.release().await.unwrap();
+        }
+    }
+}
+
+/// The same where a second sharing reader contends when the others leave: the count of those that wait never
+/// falls below zero, which would be more than any limit.
+#[tokio::test(start_paused = true)]
+async fn readers_that_leave_beside_a_second_sharing_one_leave_room() {
+    let world = World::new();
+    for _ in 0..5 {
+        let writer = world.writer.rw_lock("r").write().await.unwrap();
+        let readers = world.readers_apart().await;
+        world.a_sharing_reader_gives_up().await;
+        let second = tokio::spawn(world.client.rw_lock("r").read());
+        sleep(A_LITTLE).await;
+        for reader in readers {
+            reader.abort();
+            assert!(reader.await.unwrap_err().is_cancelled(), "the count went wrong");
+        }
+        sleep(A_LITTLE).await;
+        // Who comes now finds room beside the one that contends.
+        let later = world.readers_apart().await;
+        assert!(later.iter().all(|reader| !reader.is_finished()), "refused");
+        writer.release().await.unwrap();
+        for reader in later.into_iter().chain([second]) {
+            got(reader, SOON).await.release().await.unwrap();
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! What the span of a layer's hold says of a handler or a body that does not come to its end.
+
+use std::convert::Infallible;
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use http::{Request, Response};
+use http_body::{Body, Frame};
+use http_body_util::BodyExt;
+use lock_runtime::observe::SPAN_HOLD;
+use lock_runtime::{Lease, LockClient};
+use lock_tower::{HttpLockLayerBuilder, LockBody, LockLayer};
+use tokio::time::sleep;
+use tower::{Layer, ServiceExt, service_fn};
+
+use crate::observe::scenario::{builder, leased};
+use crate::observe::tracer::Tracer;
+
+/// What a body does when it is polled for the second time; at the first, it has nothing yet.
+#[derive(Debug, Clone, Copy)]
+enum Then {
+    Ends,
+    Fails,
+    Panics,
+    Hangs,
+}
+
+struct Stream {
+    begun: bool,
+    then: Then,
+}
+
+impl Body for Stream {
+    type Data = Bytes;
+    type Error = &'static str;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, &'static str>>> {
+        if !std::mem::replace(&mut self.begun, true) {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        match self.then {
+            Then::Ends => Poll::Ready(None),
+            Then::Fails => Poll::Ready(Some(Err("as the test wants it"))),
+            Then::Panics => panic!("as the test wants it"),
+            Then::Hangs => Poll::Pending,
+        }
+    }
+}
+
+const LIMIT: Duration = Duration::from_secs(7);
+
+fn layer(client: &LockClient) -> HttpLockLayerBuilder {
+    LockLayer::http().client(client.clone()).key("job").max_body_hold(LIMIT)
+}
+
+async fn body(layer: HttpLockLayerBuilder, then: Then) -> LockBody<Stream> {
+    let service = layer.build().unwrap().layer(service_fn(move |_| async move {
+        Ok::<_, Infallible>(Response::new(Stream { begun: false, then }))
+    }));
+    service.oneshot(Request::post("/").body(()).unwrap()).await.unwrap().into_body()
+}
+
+/// A body is done when it says so itself; what the layer or a panic stops is cancelled.
+#[tokio::test(start_paused = true)]
+async fn bodies() {
+    let tracer = Tracer::default();
+    let _here = tracer.install();
+    let client = builder().in_memory().unwrap();
+    let all = || layer(&client);
+    // The handler has a span of its own, before.
+    let outcome = || tracer.spans(SPAN_HOLD).pop().unwrap().field("lock.outcome").to_owned();
+    let brief = all().options(leased(Lease::Fixed(Duration::from_millis(200))));
+    for (what, layer, then, expected) in [
+        ("the end", all(), Then::Ends, "done"),
+        ("an error of its own", all(), Then::Fails, "done"),
+        ("a panic", all(), Then::Panics, "cancelled"),
+        ("the limit", all(), Then::Hangs, "cancelled"),
+        ("a loss", brief, Then::Hangs, "lost"),
+    ] {
+        let mut body = body(layer, then).await;
+        let end = AssertUnwindSafe(body.frame()).catch_unwind().await;
+        assert!(!matches!(end, Ok(Some(Ok(_)))), "{what}: {end:?}");
+        assert_eq!(outcome(), expected, "{what}");
+    }
+    let begun = async || {
+        let mut body = body(all(), Then::Hangs).await;
+        assert!(body.frame().now_or_never().is_none());
+        body
+    };
+    let mut unread = begun().await;
+    sleep(2 * LIMIT).await;
+    assert!(unread.frame().await.unwrap().is_err());
+    assert_eq!(outcome(), "cancelled", "not polled by its server");
+    drop(begun().await);
+    assert_eq!(outcome(), "cancelled", "dropped");
+    let mut shut_down = begun().await;
+    client.shutdown(Duration::from_secs(1)).await;
+    assert!(shut_down.frame().await.unwrap().is_err());
+    assert_eq!(outcome(), "cancelled", "shut down");
+}
+
+/// A handler likewise, of either layer.
+#[tokio::test(start_paused = true)]
+async fn handlers_that_panic() {
+    let tracer = Tracer::default();
+    let _here = tracer.install();
+    let client = builder().in_memory().unwrap();
+    let handler = service_fn(async |request: Request<()>| {
+        assert!(request.uri().path() != "/panics", "as the test wants it");
+        Ok::<_, Infallible>(Response::new(http_body_util::Empty::<Bytes>::new()))
+    });
+    let name = |_: &Request<()>| lock_runtime::LockKey::new("job").map(Some);
+    let generic = LockLayer::new(client.clone(), name).layer(handler.clone());
+    let http = layer(&client).build().unwrap().layer(handler);
+    for (path, expected) in [("/", "done"), ("/panics", "cancelled")] {
+        let request = || Request::post(path).body(()).unwrap();
+        let calls = [
+            AssertUnwindSafe(generic.clone().oneshot(request())).catch_unwind().await.is_err(),
+            AssertUnwindSafe(http.clone().oneshot(request())).catch_unwind().await.is_err(),
+        ];
+        assert_eq!(calls, [path == "/panics"; 2]);
+        let spans = tracer.closed(SPAN_HOLD);
+        let outcomes: Vec<_> = spans.iter().rev().map(|span| span.field("lock.outcome")).collect();
+        assert_eq!(outcomes[..2], [expected; 2], "{path}");
+    }
+}

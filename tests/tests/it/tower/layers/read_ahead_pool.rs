@@ -1,0 +1,104 @@
+//! What the waiting requests of a layer read together, beyond what is each one's own.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::{Path, State};
+use axum::routing::post;
+use futures_util::stream::{self, StreamExt};
+use http::{Request, StatusCode};
+use lock_runtime::Wait;
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+use tower::ServiceExt;
+
+use crate::tower::layers::world::{SOON, order_layer, two_clients};
+
+const FRAME: usize = 100_000;
+const FRAMES: usize = 100;
+const MIB: usize = 1 << 20;
+
+/// Longer than it takes to read the pool empty.
+const A_WHILE: Duration = Duration::from_secs(3);
+
+/// An upload, and how much of it was read.
+#[derive(Default, Clone)]
+struct Upload(Arc<AtomicUsize>);
+
+impl Upload {
+    fn read(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    fn send(&self, app: &Router, order: u32) -> JoinHandle<StatusCode> {
+        let read = Arc::clone(&self.0);
+        let frames = stream::repeat_with(move || {
+            read.fetch_add(FRAME, Ordering::SeqCst);
+            Ok::<_, std::io::Error>(Bytes::from(vec![b'x'; FRAME]))
+        });
+        let body = Body::from_stream(frames.take(FRAMES));
+        let request = Request::post(format!("/orders/{order}/pay")).body(body).unwrap();
+        let answer = app.clone().oneshot(request);
+        tokio::spawn(async { answer.await.unwrap().status() })
+    }
+}
+
+/// The handler of the first order, which goes on when the test says so.
+struct Slow {
+    upload: Upload,
+    steps: Semaphore,
+}
+
+async fn pay(Path(order): Path<u32>, State(slow): State<Arc<Slow>>, body: Body) {
+    let mut frames = body.into_data_stream();
+    if order == 1 {
+        let kept = slow.upload.read() / FRAME;
+        slow.steps.acquire().await.unwrap().forget();
+        for _ in 0..kept {
+            frames.next().await.unwrap().unwrap();
+        }
+        slow.steps.acquire().await.unwrap().forget();
+    }
+    while let Some(frame) = frames.next().await {
+        frame.unwrap();
+    }
+}
+
+/// A handler that has its lock may leave its body unread for long, and its memory is not free before.
+#[tokio::test(start_paused = true)]
+async fn what_a_handler_has_not_read_yet_counts() {
+    let (locks, peer, _) = two_clients();
+    let layer = order_layer(&locks).wait(Wait::Forever).read_ahead_pool(2 * MIB).build().unwrap();
+    let slow = Arc::new(Slow { upload: Upload::default(), steps: Semaphore::new(0) });
+    let app = Router::new().route("/orders/{id}/pay", post(pay)).route_layer(layer);
+    let app = app.with_state(Arc::clone(&slow));
+    let first_is_busy = peer.mutex("order:1").lock().await.unwrap();
+    let second_is_busy = peer.mutex("order:2").lock().await.unwrap();
+
+    let first = slow.upload.send(&app, 1);
+    sleep(A_WHILE).await;
+    let kept = slow.upload.read();
+    assert!((2 * MIB..3 * MIB).contains(&kept), "{kept}");
+    first_is_busy.release().await.unwrap();
+    let upload = Upload::default();
+    let second = upload.send(&app, 2);
+    sleep(A_WHILE).await;
+    assert_eq!(slow.upload.read(), kept, "the handler reads nothing yet");
+    assert_eq!(upload.read(), FRAME, "what is its own, and nothing of an empty pool");
+
+    // What was kept is read, and the rest is the handler's own business.
+    slow.steps.add_permits(1);
+    sleep(A_WHILE).await;
+    assert_eq!(slow.upload.read(), kept);
+    assert!((2 * MIB..3 * MIB).contains(&upload.read()), "{}", upload.read());
+    slow.steps.add_permits(1);
+    second_is_busy.release().await.unwrap();
+    for answer in [first, second] {
+        assert_eq!(timeout(SOON, answer).await.expect("a hang").unwrap(), StatusCode::OK);
+    }
+    assert_eq!((slow.upload.read(), upload.read()), (FRAMES * FRAME, FRAMES * FRAME));
+}
