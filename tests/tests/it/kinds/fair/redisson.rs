@@ -11,7 +11,52 @@ use crate::kinds::fair::world::{SOON, Waiting, World, channel, granted};
 /// How long a Redisson client waits unless told otherwise, in milliseconds.
 const PATIENCE: f64 = 300_000.0;
 
+/// What each of its scripts begins with: whoever is at the head and overdue goes.
+const SWEEP: &str = "
+local function now()
+  local time = redis.call('TIME')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+local head = redis.call('LINDEX', KEYS[2], 0)
+while head and tonumber(redis.call('ZSCORE', KEYS[3], head) or '+inf') <= now() do
+  redis.call('ZREM', KEYS[3], head)
+  redis.call('LPOP', KEYS[2])
+  head = redis.call('LINDEX', KEYS[2], 0)
+end
+";
+
+/// Lines up behind the last waiter, or behind the holder's lease.
+const LINE_UP: &str = "
+local last = redis.call('LINDEX', KEYS[2], -1)
+local from = last and redis.call('ZSCORE', KEYS[3], last) or now() + math.max(redis.call('PTTL', KEYS[1]), 0)
+redis.call('ZADD', KEYS[3], from + ARGV[2], ARGV[1])
+redis.call('RPUSH', KEYS[2], ARGV[1])
+return 1";
+
+/// Takes the lock if it is free and its turn. Everybody else's time is moved back by its own.
+const TAKE: &str = "
+if head and head ~= ARGV[1] or redis.call('EXISTS', KEYS[1]) == 1 then
+  return 0
+end
+redis.call('LREM', KEYS[2], 1, ARGV[1])
+redis.call('ZREM', KEYS[3], ARGV[1])
+for _, other in ipairs(redis.call('LRANGE', KEYS[2], 0, -1)) do
+  redis.call('ZINCRBY', KEYS[3], -ARGV[2], other)
+end
+redis.call('HSET', KEYS[1], ARGV[1], 1)
+redis.call('PEXPIRE', KEYS[1], 30000)
+return 1";
+
+const UNLOCK: &str = "
+local deleted = redis.call('DEL', KEYS[1])
+if head then
+  redis.call('PUBLISH', ARGV[3] .. head, '0')
+end
+return deleted";
+
 /// A Redisson client: one owner with its own clock, which here is the server's.
+///
+/// Each step is one script, as Redisson's are, so that nobody sees half of one.
 struct Peer<'a> {
     world: &'a World,
     name: &'a str,
@@ -37,58 +82,25 @@ impl<'a> Peer<'a> {
         format!("redisson_lock_timeout:{{{}}}", self.name)
     }
 
-    /// Whoever is at the head and overdue goes.
-    async fn sweep(&self) {
-        while let Some(head) = self.world.queue(self.name).await.first() {
-            let now = self.world.now().await;
-            if self.world.score(self.name, head).await.is_none_or(|score| score > now) {
-                return;
-            }
-            self.cmd(&["ZREM", &self.ends(), head]).await;
-            self.cmd(&["LPOP", &self.queue()]).await;
-        }
+    async fn eval(&self, step: &str) -> bool {
+        let (queue, ends) = (self.queue(), self.ends());
+        let (script, patience) = (format!("{SWEEP}{step}"), self.patience.to_string());
+        let channels = channel(self.name, "");
+        let keys = ["EVAL", &script, "3", self.name, &queue, &ends];
+        let words = [&keys[..], &[self.owner, &patience, &channels]].concat();
+        self.world.server.client().get::<u8>(&words).await == 1
     }
 
-    /// Lines up behind the last waiter, or behind the holder's lease.
     async fn line_up(&self) {
-        self.sweep().await;
-        let mut from = self.world.now().await;
-        if let Ttl::Left(lease) = self.world.server.client().pttl(self.name).await {
-            from += lease.as_secs_f64() * 1e3;
-        }
-        if let Some(last) = self.world.queue(self.name).await.last() {
-            from = self.world.score(self.name, last).await.unwrap_or(from);
-        }
-        let ends = (from + self.patience).to_string();
-        self.cmd(&["ZADD", &self.ends(), &ends, self.owner]).await;
-        self.cmd(&["RPUSH", &self.queue(), self.owner]).await;
+        assert!(self.eval(LINE_UP).await);
     }
 
-    /// Takes the lock if it is free and its turn. Everybody else's time is moved back by its own.
     async fn take(&self) -> bool {
-        self.sweep().await;
-        let queue = self.world.queue(self.name).await;
-        let turn = queue.first().is_none_or(|head| head == self.owner);
-        if !turn || self.world.server.client().exists(self.name).await {
-            return false;
-        }
-        self.cmd(&["LREM", &self.queue(), "1", self.owner]).await;
-        self.cmd(&["ZREM", &self.ends(), self.owner]).await;
-        for other in self.world.queue(self.name).await {
-            let back = (-self.patience).to_string();
-            self.cmd(&["ZINCRBY", &self.ends(), &back, &other]).await;
-        }
-        self.cmd(&["HSET", self.name, self.owner, "1"]).await;
-        self.cmd(&["PEXPIRE", self.name, "30000"]).await;
-        true
+        self.eval(TAKE).await
     }
 
     async fn unlock(&self) {
-        self.sweep().await;
-        assert!(self.world.server.client().del(self.name).await);
-        if let Some(head) = self.world.queue(self.name).await.first() {
-            self.cmd(&["PUBLISH", &channel(self.name, head), "0"]).await;
-        }
+        assert!(self.eval(UNLOCK).await, "it held nothing");
     }
 }
 
