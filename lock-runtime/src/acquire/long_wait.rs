@@ -83,11 +83,9 @@ impl Contention {
             self.target.locks_at_home(mine).any(wanted)
         };
         self.engine.relatives().iter().find_map(|engine| {
-            let Keeper { id, clock, watchdog, .. } = &*engine.keeper;
-            let now = clock.now();
-            // Nothing here declares a loss: that wakes tasks.
-            let is_held =
-                |hold: &Hold| !hold.is_released() && !hold.is_lost() && now < hold.deadline();
+            let Keeper { id, watchdog, .. } = &*engine.keeper;
+            // Declares no loss: that would wake tasks under the lock of the queue.
+            let is_held = |hold: &Hold| !hold.is_released() && !hold.peek_remaining().is_zero();
             watchdog.find(|hold| hold.target.locks_at_home(*id).any(is_wanted) && is_held(hold))
         })
     }
