@@ -175,7 +175,7 @@ fn check(segments: &[Segment]) -> Result<(), String> {
 
 /// What the keys that belong to other locks begin with, as in `lock_runtime`'s `key::companion`.
 // S-2.
-const RESERVED_BEGINNINGS: [&str; 11] = [
+const RESERVED_BEGINNINGS: [&str; 12] = [
     "redisson_lock_token:",
     "redisson_lock_queue:",
     "redisson_lock_timeout:",
@@ -184,6 +184,7 @@ const RESERVED_BEGINNINGS: [&str; 11] = [
     "redisson_rwlock:",
     "redisson_rwlock_writers:",
     "redisson_rwlock_readers:",
+    "redisson_rwlock_due_readers:",
     "redisson_sc:",
     "redisson_countdownlatch__channel:",
     "redisson_countdownlatch__channel__{",

@@ -73,6 +73,8 @@ impl LockClientBuilder {
     /// ```
     pub async fn connect_config(self, config: LockConfig) -> Result<LockClient, LockError> {
         let address = config.address().cloned();
+        #[cfg(feature = "redis")]
+        let guard = config.restart_guard();
         let builder = self.config(config);
         let invalid = |message: &str| Err(LockError::InvalidOptions(message.to_owned()));
         match address {
@@ -86,12 +88,7 @@ impl LockClientBuilder {
             #[cfg(feature = "redis")]
             Some(LockAddress::Quorum(nodes)) => {
                 let urls = nodes.iter().map(crate::policy::Address::as_str);
-                // A configuration has no key for it.
-                tracing::warn!(
-                    "lock.quorum has no restart guard: a server that restarts without its data may help a \
-                     second client to a held lock"
-                );
-                let quorum = crate::quorum::Quorum::builder().without_restart_guard();
+                let quorum = crate::quorum::Quorum::builder().configured(guard);
                 let quorum = quorum.client(builder).connect(urls).await?;
                 Ok(quorum.client().clone())
             }

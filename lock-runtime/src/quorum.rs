@@ -8,6 +8,7 @@ use crate::error::LockError;
 use crate::key::IntoLockKey;
 use crate::options::LockOptions;
 use crate::quorum_lock::QuorumLock;
+use crate::settings::RestartGuard;
 use crate::store::Store;
 use crate::store::compose::quorum::QuorumStore;
 
@@ -89,21 +90,12 @@ const SERVER_TIMEOUT: Duration = Duration::from_millis(250);
 pub struct QuorumBuilder {
     client: LockClientBuilder,
     server_timeout: Duration,
-    restart_guard: RestartGuard,
-}
-
-/// What is done about servers that restarted.
-#[derive(Debug, Clone, Copy)]
-enum RestartGuard {
-    NotChosen,
-    Off,
-    For(Duration),
+    restart_guard: Option<RestartGuard>,
 }
 
 impl Default for QuorumBuilder {
     fn default() -> Self {
-        let restart_guard = RestartGuard::NotChosen;
-        Self { client: LockClient::builder(), server_timeout: SERVER_TIMEOUT, restart_guard }
+        Self { client: LockClient::builder(), server_timeout: SERVER_TIMEOUT, restart_guard: None }
     }
 }
 
@@ -120,7 +112,7 @@ impl QuorumBuilder {
     /// and what a server forgot in a restart has ended before it counts again. Nothing can be locked
     /// for so long after a majority has restarted, nor after it was started for the first time.
     pub fn restart_guard(mut self, guard: Duration) -> Self {
-        self.restart_guard = RestartGuard::For(guard);
+        self.restart_guard = Some(RestartGuard::For(guard));
         self
     }
 
@@ -128,7 +120,14 @@ impl QuorumBuilder {
     /// granted: choose this only where no restart loses a write, as with `appendonly yes` and `appendfsync always`
     /// on every server.
     pub fn without_restart_guard(mut self) -> Self {
-        self.restart_guard = RestartGuard::Off;
+        self.restart_guard = Some(RestartGuard::Off);
+        self
+    }
+
+    /// The choice of a configuration.
+    #[cfg(all(feature = "policy", feature = "redis"))]
+    pub(crate) fn configured(mut self, guard: Option<RestartGuard>) -> Self {
+        self.restart_guard = guard;
         self
     }
 
@@ -211,7 +210,11 @@ impl QuorumBuilder {
     ) -> Result<Quorum, LockError> {
         let stores: Vec<_> = stores.into_iter().collect();
         self.check(stores.len())?;
-        let store = QuorumStore::new(stores, self.server_timeout, self.restart_guard.duration());
+        let guard = match self.restart_guard {
+            Some(RestartGuard::For(guard)) => Some(guard),
+            Some(RestartGuard::Off) | None => None,
+        };
+        let store = QuorumStore::new(stores, self.server_timeout, guard);
         let store = store.ok_or_else(no_servers)?;
         Ok(Quorum { client: self.client.store(store)? })
     }
@@ -223,22 +226,13 @@ impl QuorumBuilder {
         self.client.check()?;
         check_setting("server_timeout", self.server_timeout)?;
         match self.restart_guard {
-            RestartGuard::For(guard) => check_setting("restart_guard", guard),
-            RestartGuard::Off => Ok(()),
-            RestartGuard::NotChosen => Err(LockError::InvalidOptions(
+            Some(RestartGuard::For(guard)) => check_setting("restart_guard", guard),
+            Some(RestartGuard::Off) => Ok(()),
+            None => Err(LockError::InvalidOptions(
                 "a quorum needs a choice: `restart_guard` with the longest lease in use, or \
                  `without_restart_guard` where no server forgets anything in a restart"
                     .to_owned(),
             )),
-        }
-    }
-}
-
-impl RestartGuard {
-    fn duration(self) -> Option<Duration> {
-        match self {
-            Self::For(guard) => Some(guard),
-            Self::Off | Self::NotChosen => None,
         }
     }
 }

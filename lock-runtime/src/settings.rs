@@ -142,3 +142,26 @@ impl LockSettings {
         builder.build()
     }
 }
+
+/// What a [`Quorum`](crate::Quorum) does about servers that restarted: `lock.restart_guard` of a configuration.
+///
+/// # Examples
+///
+/// ```
+/// use lock_runtime::policy::{LockConfig, RestartGuard};
+/// use std::time::Duration;
+///
+/// let text = "[lock]\nquorum = ['redis://one', 'redis://two', 'redis://three']\nrestart_guard = '30s'";
+/// let guard = LockConfig::from_toml(text)?.restart_guard();
+/// assert_eq!(guard, Some(RestartGuard::For(Duration::from_secs(30))));
+/// # Ok::<_, lock_runtime::ConfigError>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RestartGuard {
+    /// A restarted server counts at once: see
+    /// [`QuorumBuilder::without_restart_guard`](crate::QuorumBuilder::without_restart_guard).
+    Off,
+    /// A server counts once it has run for so long: see
+    /// [`QuorumBuilder::restart_guard`](crate::QuorumBuilder::restart_guard).
+    For(Duration),
+}

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::sync::Notify;
 
@@ -38,10 +38,10 @@ impl Engine {
         max_waiters: usize,
         sight: Arc<Sight>,
     ) -> Self {
-        Self::on(Keeper::new(store, clock, timing, sight), Gates::new(max_waiters))
+        Self::on(Keeper::new(store, clock, timing, sight), Gates::new(max_waiters), Vec::new())
     }
 
-    fn on(keeper: Keeper, gates: Arc<Gates<Stand>>) -> Self {
+    fn on(keeper: Keeper, gates: Arc<Gates<Stand>>, members: Vec<Weak<Self>>) -> Self {
         let id = keeper.store.claim_id().unwrap_or_else(new_id);
         Self {
             id,
@@ -55,6 +55,7 @@ impl Engine {
             no_contenders: Notify::new(),
             readers: Readers::default(),
             grace: Grace::default(),
+            members,
             dependents: Mutex::default(),
         }
     }
@@ -63,6 +64,7 @@ impl Engine {
     /// settings. It ends with any of them.
     pub(crate) fn joint(self: &Arc<Self>, clients: &BTreeMap<u64, &Arc<Self>>) -> Arc<Self> {
         let of = Clients { settings: self.keeper.id, all: clients.keys().copied().collect() };
+        self.drop_ended();
         let mut dependents = self.dependents();
         if let Some(known) = dependents.iter().find(|one| one.of == of) {
             return Arc::clone(&known.engine);
@@ -71,26 +73,45 @@ impl Engine {
         let stores = clients.iter().map(|(id, engine)| (*id, Arc::clone(&engine.keeper.store)));
         let store = Arc::new(JointStore::new(stores.collect(), clock.clone()));
         let keeper = Keeper::new(store, clock.clone(), *timing, Arc::clone(sight));
-        let joint = Arc::new(Self::on(keeper, self.gates.more()));
-        self.add(&mut dependents, of.clone(), &joint);
+        let members = clients.values().map(|engine| Arc::downgrade(engine)).collect();
+        let joint = Arc::new(Self::on(keeper, self.gates.more(), members));
+        dependents.push(Dependent { of: of.clone(), engine: Arc::clone(&joint) });
         drop(dependents);
-        let others = clients.values().filter(|engine| !Arc::ptr_eq(engine, self));
-        others.for_each(|engine| engine.add(&mut engine.dependents(), of.clone(), &joint));
+        for other in clients.values().filter(|engine| !Arc::ptr_eq(engine, self)) {
+            let dependent = Dependent { of: of.clone(), engine: Arc::clone(&joint) };
+            other.dependents().push(dependent);
+        }
+        // A shutdown that began before the lists had it has not closed it.
+        if clients.values().any(|engine| engine.closed.load(Ordering::SeqCst)) {
+            joint.close();
+        }
         joint
     }
 
-    /// Has `engine` end with this one.
-    fn add(&self, dependents: &mut Vec<Dependent>, of: Clients, engine: &Arc<Self>) {
-        // Those that nobody can use any more go when the list would grow.
-        if dependents.len() == dependents.capacity() {
-            dependents.retain(|one| {
-                Arc::strong_count(&one.engine) > 1 || one.engine.left_behind() != (0, 0)
-            });
+    /// Drops the engines of several locks that have ended: at the next look, if one was in use when its client was
+    /// dropped.
+    fn drop_ended(&self) {
+        let mut ended = Vec::new();
+        let mut dependents = self.dependents();
+        let mut at = 0;
+        while let Some(one) = dependents.get(at) {
+            if one.engine.has_ended() {
+                ended.push(dependents.swap_remove(at));
+            } else {
+                at += 1;
+            }
         }
-        if self.closed.load(Ordering::SeqCst) {
-            engine.close();
-        }
-        dependents.push(Dependent { of, engine: Arc::clone(engine) });
+        // An engine is dropped where nothing is locked: it locks the lists of other clients.
+        drop(dependents);
+    }
+
+    /// True if this is an engine of several locks, one of whose clients was dropped, and is not used any more.
+    fn has_ended(self: &Arc<Self>) -> bool {
+        let alive = self.members.iter().filter(|member| member.strong_count() > 0).count();
+        // Each client that is alive has it in its list.
+        alive < self.members.len()
+            && Arc::strong_count(self) <= alive
+            && self.left_behind() == (0, 0)
     }
 
     fn dependents(&self) -> MutexGuard<'_, Vec<Dependent>> {
@@ -99,9 +120,19 @@ impl Engine {
 
     /// This engine and those that end with it.
     pub(crate) fn family(self: &Arc<Self>) -> Vec<Arc<Self>> {
+        self.drop_ended();
         let mut family = vec![Arc::clone(self)];
         family.extend(self.dependents().iter().map(|one| Arc::clone(&one.engine)));
         family
+    }
+
+    /// The engines that may have a lock which this one takes: its family, and those of its members.
+    pub(super) fn relatives(self: &Arc<Self>) -> Vec<Arc<Self>> {
+        let mut relatives = self.family();
+        for member in self.members.iter().filter_map(Weak::upgrade) {
+            relatives.extend(member.family());
+        }
+        relatives
     }
 
     /// Lets nobody acquire any more, and sends away whoever waits.
@@ -129,5 +160,18 @@ impl Engine {
 
     pub(super) fn next_owner(&self, permits: u32) -> OwnerId {
         OwnerId::new(&self.uuid, self.holds.fetch_add(1, Ordering::Relaxed) + 1, permits)
+    }
+}
+
+impl Drop for Engine {
+    /// Engines of several locks that this client has a part in end with it.
+    fn drop(&mut self) {
+        let dependents = self.dependents.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let dependents = std::mem::take(dependents);
+        let members = dependents.iter().flat_map(|one| one.engine.members.clone());
+        let others: Vec<_> = members.filter_map(|member| member.upgrade()).collect();
+        // First: what is in this list counts as used.
+        drop(dependents);
+        others.iter().for_each(|other| other.drop_ended());
     }
 }

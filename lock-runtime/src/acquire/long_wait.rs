@@ -12,6 +12,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::Contention;
 use crate::lease::Hold;
+use crate::lease::keeper::Keeper;
 use crate::observe::log_lock;
 use crate::store::{LockKind, Target};
 
@@ -66,27 +67,27 @@ impl Contention {
         let own = *self.holder_ends.lock().unwrap_or_else(PoisonError::into_inner);
         match own.or_else(|| self.engine.gates.holder_ends(&self.target)) {
             Some(ends) => format!(
-                "another process, whose lease has {:.1?} left unless it is renewed",
+                "another client, whose lease has {:.1?} left unless it is renewed",
                 ends.saturating_duration_since(Instant::now())
             ),
-            None => "another process, or unknown to this one".to_owned(),
+            None => "another client, or unknown to this one".to_owned(),
         }
     }
 
-    /// A hold of this client that has one of the wanted locks.
+    /// A hold that has one of the wanted locks, of this client or, where this acquisition wants locks of several,
+    /// of one of them.
     fn hold_of_this_process(&self) -> Option<Arc<Hold>> {
         let mine = self.engine.keeper.id;
         let is_wanted = |(home, lock): (u64, &Target)| {
             let wanted = |(by, it): (u64, &Target)| by == home && it.key() == lock.key();
             self.target.locks_at_home(mine).any(wanted)
         };
-        let family = self.engine.family();
-        let holds = family.iter().flat_map(|engine| {
-            let id = engine.keeper.id;
-            engine.keeper.watchdog.all().into_iter().map(move |hold| (id, hold))
-        });
-        let mut held = holds.filter(|(_, hold)| hold.check().is_ok() && !hold.is_released());
-        held.find(|(id, hold)| hold.target.locks_at_home(*id).any(is_wanted)).map(|(_, hold)| hold)
+        self.engine.relatives().iter().find_map(|engine| {
+            let Keeper { id, watchdog, .. } = &*engine.keeper;
+            // Declares no loss: that would wake tasks under the lock of the queue.
+            let is_held = |hold: &Hold| !hold.is_released() && !hold.peek_remaining().is_zero();
+            watchdog.find(|hold| hold.target.locks_at_home(*id).any(is_wanted) && is_held(hold))
+        })
     }
 
     /// Notes what the store has said of the holder's lease.

@@ -28,7 +28,7 @@ mod waiting;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -73,6 +73,9 @@ pub(crate) struct Engine {
     pub(crate) readers: Readers,
     /// Tells tasks that the grace of a shutdown is over, so that they give their locks back.
     pub(crate) grace: Grace,
+    /// Of an engine of several locks, those of the clients whose locks it takes. They keep it, it keeps none of
+    /// them.
+    members: Vec<Weak<Self>>,
     /// Engines of several locks of this client, and of others, which end with it.
     dependents: Mutex<Vec<Dependent>>,
 }

@@ -12,10 +12,11 @@ pub(crate) const UNLOCK_MEMORY: &str = "redisson_unlock_latch";
 pub(crate) const SIDES_CHANNEL: &str = "redisson_rwlock";
 pub(crate) const WRITERS: &str = "redisson_rwlock_writers";
 pub(crate) const READERS: &str = "redisson_rwlock_readers";
+pub(crate) const DUE_READERS: &str = "redisson_rwlock_due_readers";
 pub(crate) const SEMAPHORE_CHANNEL: &str = "redisson_sc";
 pub(crate) const LATCH_CHANNEL: &str = "redisson_countdownlatch__channel";
 
-const PREFIXES: [&str; 10] = [
+const PREFIXES: [&str; 11] = [
     FENCE_COUNTER,
     FAIR_QUEUE,
     FAIR_TIMEOUTS,
@@ -24,6 +25,7 @@ const PREFIXES: [&str; 10] = [
     SIDES_CHANNEL,
     WRITERS,
     READERS,
+    DUE_READERS,
     SEMAPHORE_CHANNEL,
     LATCH_CHANNEL,
 ];

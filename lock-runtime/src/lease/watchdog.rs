@@ -124,6 +124,11 @@ impl Watchdog {
         self.queue().due.values().cloned().collect()
     }
 
+    /// One for which `is_wanted` holds. It is asked under the lock of the queue, so that not all are copied.
+    pub(crate) fn find(&self, mut is_wanted: impl FnMut(&Hold) -> bool) -> Option<Arc<Hold>> {
+        self.queue().due.values().find(|hold| is_wanted(hold)).cloned()
+    }
+
     /// True if the last renewal failed.
     pub(crate) fn last_failed(&self) -> bool {
         self.last_failed.load(Ordering::Relaxed)

@@ -2,7 +2,8 @@
 //!
 //! ```toml
 //! [lock]
-//! url = "redis://127.0.0.1:6379"      # or quorum = ["…", "…", "…"], or "memory:"
+//! url = "redis://127.0.0.1:6379"      # or "memory:"
+//! # quorum = ["…", "…", "…"]          # with it: restart_guard = "30s", the longest lease, or "none"
 //! # sentinel = { master = "locks", nodes = ["redis://one:26379", "…", "…"] }
 //! namespace = "shop"
 //! # token_ttl = "1h"                  # how long fencing counters are kept; 24 h if left out
@@ -138,6 +139,7 @@ pub use self::sites::SiteProblem;
 use crate::error::LockError;
 use crate::options::LockOptions;
 use crate::settings::LockSettings;
+pub use crate::settings::RestartGuard;
 
 /// A configuration that has been checked as a whole: the table `[lock]`.
 ///
@@ -162,6 +164,7 @@ use crate::settings::LockSettings;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LockConfig {
     address: Option<LockAddress>,
+    restart_guard: Option<RestartGuard>,
     namespace: Option<String>,
     token_ttl: Option<Duration>,
     overrides: Overrides,
@@ -293,6 +296,12 @@ impl LockConfig {
     #[must_use]
     pub fn address(&self) -> Option<&LockAddress> {
         self.address.as_ref()
+    }
+
+    /// What a quorum does about servers that restarted; every configuration of a quorum says it.
+    #[must_use]
+    pub fn restart_guard(&self) -> Option<RestartGuard> {
+        self.restart_guard
     }
 
     /// What is put in front of every name.

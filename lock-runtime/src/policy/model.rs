@@ -11,7 +11,7 @@ use super::methods::Methods;
 use super::table::{self, table};
 use super::text;
 use crate::options::{Lease, OnLost, OnReleaseLost, Replicas, Wait};
-use crate::settings::{DeclaredKind, LockSettings};
+use crate::settings::{DeclaredKind, LockSettings, RestartGuard};
 
 /// The table `[lock]` as it is written, before [`validate`](Self::validate).
 ///
@@ -46,6 +46,10 @@ pub struct LockSection {
     /// Independent servers, a majority of which keeps each lock.
     #[serde(deserialize_with = "address::list")]
     pub quorum: Option<Vec<Address>>,
+    /// How long a server of the quorum does not count after it started: `"30s"`, the longest lease in use, or
+    /// `"none"` where no server forgets a lock in a restart. A quorum needs it.
+    #[serde(deserialize_with = "text::restart_guard")]
+    pub restart_guard: Option<RestartGuard>,
     /// Put in front of every name.
     pub namespace: Option<String>,
     /// How long fencing counters are kept after their last use: `"1h"` at least.

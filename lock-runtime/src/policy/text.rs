@@ -9,7 +9,7 @@ use serde::de::{Deserializer, Error, Unexpected, Visitor};
 
 use super::table;
 use crate::options::{Lease, OnLost, OnReleaseLost, Replicas, Wait};
-use crate::settings::DeclaredKind;
+use crate::settings::{DeclaredKind, RestartGuard};
 
 /// Reads text and says what was expected where it cannot be read.
 struct Text<T> {
@@ -65,6 +65,7 @@ macro_rules! optional {
 
 optional! {
     duration: Duration = Text(span), r#"a duration with its unit, such as "250ms" or "1m 30s""#;
+    restart_guard: RestartGuard = Text(read_guard), r#"how long a restarted server does not count: "30s" or "none""#;
     limit: Duration = Text(read_limit), r#"a duration such as "5m", or "unlimited""#;
     wait: Wait = Text(read_wait), r#"how long to wait: "3s", "none" or "forever""#;
     lease: Lease = Text(read_lease), r#"a lease: "10s", "watchdog" or "watchdog 30s""#;
@@ -103,6 +104,13 @@ fn span(text: &str) -> Option<Duration> {
     // `0` alone has no unit.
     let has_unit = text.contains(|c: char| c.is_ascii_alphabetic());
     humantime::parse_duration(text).ok().filter(|_| has_unit)
+}
+
+fn read_guard(text: &str) -> Option<RestartGuard> {
+    match text {
+        "none" => Some(RestartGuard::Off),
+        text => span(text).map(RestartGuard::For),
+    }
 }
 
 fn read_limit(text: &str) -> Option<Duration> {

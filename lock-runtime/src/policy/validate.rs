@@ -1,6 +1,7 @@
 //! From the table as it was written to a [`LockConfig`], or to everything that is wrong with it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::time::Duration;
 
 use super::address::{Address, LockAddress};
 use super::error::{ConfigError, ConfigProblem, join, nearest};
@@ -15,7 +16,7 @@ use super::{LockConfig, pattern, template};
 use crate::key::LockKey;
 use crate::observe::{Label, NO_POLICY};
 use crate::options::TOKEN_TTL;
-use crate::settings::LockSettings;
+use crate::settings::{LockSettings, RestartGuard};
 
 impl LockSection {
     /// Checks the whole and resolves what inherits from what.
@@ -26,6 +27,7 @@ impl LockSection {
     pub fn validate(self) -> Result<LockConfig, ConfigError> {
         let mut check = Check::default();
         let address = check.address(&self);
+        check.restart_guard(&self);
         if let Some(namespace) = &self.namespace
             && let Err(error) = LockKey::check_namespace(namespace)
         {
@@ -40,6 +42,7 @@ impl LockSection {
         let (policies, patterns) = check.policies(&self, address.as_ref());
         let config = LockConfig {
             address,
+            restart_guard: self.restart_guard,
             namespace: self.namespace,
             token_ttl: self.token_ttl,
             overrides: self.overrides,
@@ -104,6 +107,24 @@ impl Check {
             }
         }
         Some(address)
+    }
+
+    /// A quorum needs the choice that its builder asks for.
+    // S-29.
+    fn restart_guard(&mut self, section: &LockSection) {
+        const CHOICE: &str = "write the longest lease in use, such as \"30s\", or \"none\" where no \
+                              server forgets a lock in a restart";
+        let problem = match (&section.quorum, section.restart_guard) {
+            (Some(_), None) => format!("is not given, and a quorum needs a choice; {CHOICE}"),
+            (Some(_), Some(RestartGuard::For(Duration::ZERO))) => {
+                format!("\"0s\" guards nothing; {CHOICE}")
+            }
+            (None, Some(_)) => {
+                "is only for lock.quorum, which is not given; take it out".to_owned()
+            }
+            _ => return,
+        };
+        self.report("lock.restart_guard", problem);
     }
 
     fn master(&mut self, path: &str, master: &Address) {

@@ -67,6 +67,33 @@ pub(crate) async fn gather_renewals(
     Ok(answers.clone())
 }
 
+/// Tells the answers of one part of a renewal, whose requests have these places in the whole.
+pub(crate) fn tell_part(
+    places: impl IntoIterator<Item = usize>,
+    answers: Result<Vec<Ownership>, StoreError>,
+    on_renewed: &OnRenewed,
+) -> Result<(), StoreError> {
+    for (at, place) in places.into_iter().enumerate() {
+        let known = answers.as_ref().ok().and_then(|answers| answers.get(at).copied());
+        on_renewed(place, known.unwrap_or(Ownership::Unknown));
+    }
+    answers.map(drop)
+}
+
+/// What a renewal in parts comes to: an error if no part was answered. A part that fails says nothing of the
+/// holds of another.
+pub(crate) fn renewed_in_parts(ended: Vec<Result<(), StoreError>>) -> Result<(), StoreError> {
+    let answered = ended.iter().any(Result::is_ok);
+    match ended.into_iter().find_map(Result::err) {
+        Some(error) if !answered => Err(error),
+        Some(error) => {
+            tracing::warn!(%error, "renewal failed");
+            Ok(())
+        }
+        None => Ok(()),
+    }
+}
+
 /// The answer to whoever would take or release what is not a lock.
 pub(crate) fn no_hold() -> StoreError {
     let message = "a count-down latch cannot be taken or released; count it down";

@@ -176,6 +176,7 @@ impl Target {
         let companions = vec![
             key.companion(companion::WRITERS),
             key.companion(companion::READERS),
+            key.companion(companion::DUE_READERS),
             key.hash_tag(),
         ];
         Arc::new(Self::new(kind, key, channel, companions))
@@ -325,7 +326,7 @@ impl Target {
 
     /// Further keys and prefixes that belong to the name, by kind. Fair: the queue, the time-outs of
     /// its members, the prefix of their channels. Read and write: the waiting writers, the waiting readers,
-    /// the prefix of the readers' time-outs. Semaphore, and latch, to tell it from one: the time-outs of its permits.
+    /// those of them that are due, the prefix of the readers' time-outs. Semaphore, and latch, to tell it from one: the time-outs of its permits.
     #[must_use]
     pub fn companions(&self) -> &[String] {
         &self.companions

@@ -9,7 +9,7 @@ const UNKNOWN_IN_POLICY: &str = "expected one of `base`, `key`, `kind`, `wait`, 
 
 /// The wrong file, and the exact message without where in the text it is.
 #[rustfmt::skip]
-const WRONG_TYPES: [(&str, &str); 35] = [
+const WRONG_TYPES: [(&str, &str); 36] = [
     ("[server]\nport = 80", "missing field `lock`"),
     ("lock = 3", "lock: invalid type: integer `3`, expected the table [lock]"),
     ("lock = 'redis://:secret@one'", "lock: invalid type: text, expected the table [lock]"),
@@ -17,10 +17,11 @@ const WRONG_TYPES: [(&str, &str); 35] = [
     ("[lock]\npolicies = ['p']", "lock.policies: invalid type: sequence, expected tables by name"),
     ("[lock.policies]\np = ['b']", "lock.policies.p: invalid type: sequence, expected a table of lock settings"),
     ("[lock]\nroutes = [['POST', '/', 'p']]", "lock.routes[0]: invalid type: sequence, expected a table with a path and a policy"),
-    ("[lock]\nurll = 'memory:'", "lock.urll: unknown field `urll`, expected one of `url`, `cluster`, `sentinel`, `quorum`, `namespace`, `token_ttl`, `override`, `defaults`, `base`, `policies`, `routes`; did you mean `url`?"),
+    ("[lock]\nurll = 'memory:'", "lock.urll: unknown field `urll`, expected one of `url`, `cluster`, `sentinel`, `quorum`, `restart_guard`, `namespace`, `token_ttl`, `override`, `defaults`, `base`, `policies`, `routes`; did you mean `url`?"),
     ("[lock]\nurl = 6379", "lock.url: invalid type: integer, expected a string"),
     ("[lock]\nnamespace = true", "lock.namespace: invalid type: boolean `true`, expected a string"),
     ("[lock]\noverride = 'confg'", "lock.override: unknown variant `confg`, expected `literals` or `config`; did you mean `config`?"),
+    ("[lock]\nrestart_guard = 30", "lock.restart_guard: invalid type: integer `30`, expected how long a restarted server does not count: \"30s\" or \"none\""),
     ("[lock]\nquorum = 'redis://:secret@one'", "lock.quorum: invalid type: text, expected a list of addresses"),
     ("[lock]\ncluster = [1]", "lock.cluster[0]: invalid type: integer, expected a string"),
     ("[lock]\nsentinel = 'redis://:secret@one'", "lock.sentinel: invalid type: text, expected { master = \"…\", nodes = […] }"),
@@ -69,11 +70,14 @@ fn an_unknown_name_suggests_the_nearest() {
 
 /// The wrong file, and everything that is wrong with it.
 #[rustfmt::skip]
-const WRONG_WHOLES: [(&str, &[&str]); 39] = [
-    ("[lock]\nurl = 'memory:'\nquorum = ['redis://a']", &["lock.url: is given beside lock.quorum; locks live in one place, keep one"]),
+const WRONG_WHOLES: [(&str, &[&str]); 42] = [
+    ("[lock]\nurl = 'memory:'\nquorum = ['redis://a']\nrestart_guard = '1s'", &["lock.url: is given beside lock.quorum; locks live in one place, keep one"]),
     ("[lock]\nurl = 'localhost:6379'", &["lock.url: is no address; write redis://host:port, rediss://host:port or unix:///path, or memory: for locks of this process"]),
-    ("[lock]\nquorum = []", &["lock.quorum: is empty; list at least one address"]),
-    ("[lock]\nquorum = ['redis://a', 'redis://b', 'redis://a']", &["lock.quorum[2]: is an address that the list has already; list each once"]),
+    ("[lock]\nquorum = ['redis://a']", &["lock.restart_guard: is not given, and a quorum needs a choice; write the longest lease in use, such as \"30s\", or \"none\" where no server forgets a lock in a restart"]),
+    ("[lock]\nquorum = ['redis://a']\nrestart_guard = '0s'", &["lock.restart_guard: \"0s\" guards nothing; write the longest lease in use, such as \"30s\", or \"none\" where no server forgets a lock in a restart"]),
+    ("[lock]\nurl = 'memory:'\nrestart_guard = 'none'", &["lock.restart_guard: is only for lock.quorum, which is not given; take it out"]),
+    ("[lock]\nrestart_guard = 'none'\nquorum = []", &["lock.quorum: is empty; list at least one address"]),
+    ("[lock]\nrestart_guard = '30s'\nquorum = ['redis://a', 'redis://b', 'redis://a']", &["lock.quorum[2]: is an address that the list has already; list each once"]),
     ("[lock]\nsentinel = { master = '', nodes = ['redis://a'] }", &["lock.sentinel.master: is empty; name what the sentinels watch"]),
     ("[lock]\nsentinel = { master = 'unix:///m', nodes = ['a:26379'] }", &["lock.sentinel.master: is no master; write its name, or redis://user:password@name/database (rediss:// for TLS)", "lock.sentinel.nodes[0]: is no address; write redis://host:port, rediss://host:port or unix:///path, or memory: for locks of this process"]),
     ("[lock]\nnamespace = ''", &["lock.namespace: invalid lock key \"\": it is empty; give it a name"]),
@@ -110,7 +114,7 @@ const WRONG_WHOLES: [(&str, &[&str]); 39] = [
     ("[[lock.routes]]\npath = '/a'\npolicy = 'p'\n[[lock.routes]]\npath = '/a'\npolicy = 'p'\n[lock.policies.p]", &["lock.routes[1]: locks nothing: lock.routes[0], \"/a\", takes all its requests; put this one in front of it, or take it out"]),
     ("[[lock.routes]]\npath = '/a'\npolicy = 'get'\n[[lock.routes]]\npath = '/a'\npolicy = 'post'\n[[lock.routes]]\npath = '/{a}'\npolicy = 'get'\n[[lock.routes]]\npath = '/a'\npolicy = 'both'\n[lock.policies]\nget = { http = { methods = ['GET'] } }\npost = { http = { methods = ['POST'] } }\nboth = { http = { methods = ['POST', 'HEAD'] } }", &["lock.routes[3]: locks nothing: lock.routes[0], \"/a\", and lock.routes[1], \"/a\", take all its requests; put this one in front of them, or take it out"]),
     ("[[lock.routes]]\nmethods = ['PUT', 'POST']\npath = '/a'\npolicy = 'p'\n[[lock.routes]]\nmethods = ['POST']\npath = '/a'\npolicy = 'p'\n[lock.policies.p]", &["lock.routes[1]: POST \"/a\" is lock.routes[0] already; take one out"]),
-    ("[lock]\nquorum = ['redis://a']\n[lock.policies.p]\nkind = 'fair'", &["lock.policies.p.kind: \"fair\" is not to be had with lock.quorum, which keeps mutexes only"]),
+    ("[lock]\nquorum = ['redis://a']\nrestart_guard = '30s'\n[lock.policies.p]\nkind = 'fair'", &["lock.policies.p.kind: \"fair\" is not to be had with lock.quorum, which keeps mutexes only"]),
 ];
 
 #[test]
@@ -162,7 +166,7 @@ fn no_message_repeats_an_address() {
         assert!(!format!("{error:?}").contains("secret"), "{error:?}");
     }
     for text in [
-        "[lock]\nquorum = ['redis://:secret@one']",
+        "[lock]\nquorum = ['redis://:secret@one']\nrestart_guard = 'none'",
         "[lock]\nsentinel = { master = 'redis://:secret@one', nodes = ['redis://:secret@one'] }",
     ] {
         let config = read(text).unwrap();

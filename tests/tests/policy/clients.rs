@@ -19,7 +19,13 @@ async fn a_client_connects_to_one_server() {
 #[tokio::test]
 async fn a_client_connects_to_a_quorum() {
     let (a, b, c) = tokio::join!(RedisServer::start(), RedisServer::start(), RedisServer::start());
-    let text = format!("[lock]\nquorum = ['{}', '{}', '{}']", a.url(), b.url(), c.url());
+    let quorum =
+        format!("[lock]\nquorum = ['{}', '{}', '{}']\nrestart_guard = ", a.url(), b.url(), c.url());
+    // The servers have just started.
+    let guarded = LockClient::from_config(read(&format!("{quorum}'1h'")).unwrap()).await.unwrap();
+    let error = guarded.mutex("a").try_lock().await.unwrap_err();
+    assert!(format!("{error:?}").contains("counts only after 3600s"), "{error:?}");
+    let text = format!("{quorum}'none'");
     let client = LockClient::from_config(read(&text).unwrap()).await.unwrap();
     let guard = client.mutex("a").lock().await.unwrap();
     let mut on = 0;

@@ -83,6 +83,7 @@ fn nearly() -> impl Strategy<Value = String> {
         Just("enforce"),
         Just("url"),
         Just("quorum"),
+        Just("restart_guard"),
         Just("path"),
         Just("policy"),
         Just("methods"),

@@ -68,7 +68,7 @@ fn defaults_can_be_contradicted_too() {
         ]
     );
     assert_eq!(
-        problems("[lock]\nquorum = ['redis://a']", &sites),
+        problems("[lock]\nquorum = ['redis://a']\nrestart_guard = '30s'", &sites),
         ["src/shop.rs:8: shop::pay asks for the kind fair, and a quorum keeps mutexes only"]
     );
 }

@@ -21,7 +21,7 @@ use crate::fence::FencingToken;
 use crate::store::{
     AcquireReply, AcquireRequest, CountRequest, JointPart, LockKind, OnRenewed, OwnerId, Ownership,
     ReleaseReply, ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription, Target,
-    gather_renewals,
+    gather_renewals, renewed_in_parts,
 };
 
 /// How long to wait for a fair lock at a time: only those in its line are told of a release, and
@@ -232,14 +232,7 @@ impl JointStore {
                 ended
             })
         });
-        let ended = join_all(asked).await;
-        if let Some(Err(error)) = ended.iter().find(|part| part.is_err()) {
-            if ended.iter().all(Result::is_err) {
-                return Err(error.clone());
-            }
-            tracing::warn!(%error, "renewal of one of several locks failed");
-        }
-        Ok(())
+        renewed_in_parts(join_all(asked).await)
     }
 
     async fn free(&self, request: ReleaseRequest) -> Result<ReleaseReply, StoreError> {

@@ -35,7 +35,7 @@ impl Name {
     }
 
     fn read_timeouts(&self) -> &str {
-        &self.sides.companions()[2]
+        &self.sides.companions()[3]
     }
 
     fn permits(&self) -> &str {

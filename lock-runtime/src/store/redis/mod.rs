@@ -73,7 +73,7 @@ use crate::key::LockKey;
 /// ```text
 /// ACL SETUSER locks on >SECRET ~* resetchannels &* -@all
 ///   +evalsha +script|load +ping +subscribe +unsubscribe +publish +wait
-///   +exists +type +del +pttl +pexpire +persist +time +get +set +incrby +decr
+///   +exists +type +del +pttl +pexpire +persist +rename +time +get +set +incrby +decr
 ///   +hexists +hget +hgetall +hkeys +hrandfield +hset +hdel
 ///   +lindex +lpop +lpos +lrange +lrem +rpush
 ///   +zadd +zcard +zcount +zrange +zrangebyscore +zrem +zremrangebyscore +zrevrange +zscore

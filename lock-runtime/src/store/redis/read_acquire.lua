@@ -1,11 +1,11 @@
 -- Take the read side for one owner, unless somebody writes or a writer waits (S-22, S-23, S-27).
 -- A reader that is turned away and waits is entered among the waiting readers. It is due once it has waited
 -- through a write, or through its rest: no announced writer keeps a due reader, and no writer takes the lock
--- before it. Half a millisecond more in its score says that it is due: no other score has a fraction.
+-- before it. Due readers are in a set of their own, into which each write moves those that wait, all at once.
 -- A read hold is a field of the hash and a key of its own whose expiry is the hold's: a reader that
 -- died must not live on because others renew the hash.
 -- KEYS[1] lock hash   KEYS[2] fencing counter   KEYS[3] waiting writers   KEYS[4] waiting readers
--- KEYS[5] this hold's time-out
+-- KEYS[5] those of them that are due   KEYS[6] this hold's time-out
 -- ARGV[1] owner   ARGV[2] lease in ms   ARGV[3] tokens to reserve   ARGV[4] counter expiry in ms
 -- ARGV[5] 1 = this hold stands; may another reader join it?   ARGV[6] owner that writes around it
 -- ARGV[7] how long it is entered among the waiting readers in ms, 0 for not at all
@@ -16,7 +16,7 @@ local mode = redis.call('HGET', KEYS[1], 'mode')
 if mode ~= 'read' and mode ~= 'write' and (mode or redis.call('EXISTS', KEYS[1]) == 1) then
   return redis.error_reply('WRONGTYPE the key holds another kind of lock')
 end
-local ours = redis.call('EXISTS', KEYS[5]) == 1 and redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1
+local ours = redis.call('EXISTS', KEYS[6]) == 1 and redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1
 local entered = mode == 'write' and redis.call('HGET', KEYS[1], ARGV[6] .. ':write')
 -- One that has let go, and is kept for a while, helps nobody in.
 local writes = entered and entered ~= '0'
@@ -26,10 +26,12 @@ local function turned_away(left, due)
     local time = redis.call('TIME')
     local now = time[1] * 1000 + math.floor(time[2] / 1000)
     -- First what needs no memory: a script that has written may write on when memory is short.
-    redis.call('ZREMRANGEBYSCORE', KEYS[4], '-inf', now)
-    redis.call('ZADD', KEYS[4], string.format('%.0f', now + keep) .. (due and '.5' or ''), ARGV[1])
-    local latest = redis.call('ZREVRANGE', KEYS[4], 0, 0, 'WITHSCORES')
-    redis.call('PEXPIRE', KEYS[4], string.format('%.0f', math.ceil(latest[2] - now)))
+    local set, other = KEYS[due and 5 or 4], KEYS[due and 4 or 5]
+    redis.call('ZREM', other, ARGV[1])
+    redis.call('ZREMRANGEBYSCORE', set, '-inf', now)
+    redis.call('ZADD', set, string.format('%.0f', now + keep), ARGV[1])
+    local latest = redis.call('ZREVRANGE', set, 0, 0, 'WITHSCORES')
+    redis.call('PEXPIRE', set, string.format('%.0f', tonumber(latest[2]) - now))
   end
   return left
 end
@@ -46,16 +48,15 @@ if ARGV[5] == '1' or not (ours or writes) then
   local now = time[1] * 1000 + math.floor(time[2] / 1000)
   local last = redis.call('ZREVRANGE', KEYS[3], 0, 0, 'WITHSCORES')
   if last[2] and tonumber(last[2]) > now then
-    local place = tonumber(redis.call('ZSCORE', KEYS[4], ARGV[1]) or 0)
-    local due = place > now and place % 1 > 0 and ARGV[5] ~= '1'
-    if not due then
+    local place = ARGV[5] ~= '1' and redis.call('ZSCORE', KEYS[5], ARGV[1])
+    if not place or tonumber(place) <= now then
       return {turned_away(tonumber(last[2]) - now, false)}
     end
   end
 end
 
 if mode == 'read' and not ours then
-  local prefix = string.sub(KEYS[5], 1, -#(':' .. ARGV[1] .. ':rwlock_timeout:1') - 1)
+  local prefix = string.sub(KEYS[6], 1, -#(':' .. ARGV[1] .. ':rwlock_timeout:1') - 1)
   local field = stranger(KEYS[1])
   if field and redis.call('EXISTS', prefix .. ':' .. field .. ':rwlock_timeout:1') == 0 then
     return redis.error_reply('WRONGTYPE the key holds no lock')
@@ -65,15 +66,18 @@ local token, problem = mint(KEYS[2], ARGV[3], ARGV[4])
 if problem then
   return problem
 end
-redis.call('ZREM', KEYS[4], ARGV[1])
+if redis.call('EXISTS', KEYS[4], KEYS[5]) > 0 then
+  redis.call('ZREM', KEYS[4], ARGV[1])
+  redis.call('ZREM', KEYS[5], ARGV[1])
+end
 if not mode then
   redis.call('HSET', KEYS[1], 'mode', 'read')
 end
 if not ours then
   redis.call('HSET', KEYS[1], ARGV[1], 1)
 end
-local ends = math.max(redis.call('PTTL', KEYS[5]), tonumber(ARGV[2]))
-redis.call('SET', KEYS[5], '1', 'PX', ends)
+local ends = math.max(redis.call('PTTL', KEYS[6]), tonumber(ARGV[2]))
+redis.call('SET', KEYS[6], '1', 'PX', ends)
 if redis.call('PTTL', KEYS[1]) < ends then
   problem = set_end(KEYS[1], ends, not mode)
   if problem and not ours then

@@ -2,24 +2,26 @@
 -- with its last reader (S-17, S-19, S-27).
 -- Readers whose own time-out has passed are swept on the way, and so is a writer around them that
 -- has let go and is kept for a while: then they are readers like others.
--- KEYS[1] lock hash   KEYS[2] waiting readers   KEYS[3] this hold's time-out
+-- KEYS[1] lock hash   KEYS[2] waiting readers   KEYS[3] those of them that are due
+-- KEYS[4] this hold's time-out
 -- ARGV[1] owner   ARGV[2] channel of the lock's releases   ARGV[3] prefix of the readers' time-outs
 -- returns how many subscribers were told, or -1: not held by this owner.
 if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then
-  local place = tonumber(redis.call('ZSCORE', KEYS[2], ARGV[1]) or 0)
+  local place = redis.call('ZSCORE', KEYS[3], ARGV[1])
   redis.call('ZREM', KEYS[2], ARGV[1])
-  if place % 1 > 0 and redis.call('HGET', KEYS[1], 'mode') ~= 'write' then
+  redis.call('ZREM', KEYS[3], ARGV[1])
+  if place and redis.call('HGET', KEYS[1], 'mode') ~= 'write' then
     local time = redis.call('TIME')
-    if place > time[1] * 1000 + math.floor(time[2] / 1000) then
+    if tonumber(place) > time[1] * 1000 + math.floor(time[2] / 1000) then
       -- A writer may have waited for this reader, and need not any more.
       redis.call('PUBLISH', ARGV[2], '0')
     end
   end
   return -1
 end
-local alive = redis.call('EXISTS', KEYS[3]) == 1
+local alive = redis.call('EXISTS', KEYS[4]) == 1
 redis.call('HDEL', KEYS[1], ARGV[1])
-redis.call('DEL', KEYS[3])
+redis.call('DEL', KEYS[4])
 
 local write = redis.call('HGET', KEYS[1], 'mode') == 'write'
 local longest = -1

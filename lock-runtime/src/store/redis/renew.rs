@@ -13,7 +13,7 @@ use super::link::Link;
 use super::request::{end_of_hold, field, locks, millis};
 use super::script::{MAX_KEYS, RENEW};
 use crate::error::{StoreError, StoreErrorKind};
-use crate::store::{LockKind, OnRenewed, Ownership, RenewRequest};
+use crate::store::{LockKind, OnRenewed, Ownership, RenewRequest, renewed_in_parts, tell_part};
 
 /// After how much of the lease a renewal without an answer has the connection looked at, within
 /// these bounds. The answer still counts until the deadline; a dead connection must be replaced sooner.
@@ -45,17 +45,7 @@ impl RedisStore {
             by_keys(&replicated).into_iter().map(|part| (self.replicated.link(), part));
         let scripts =
             plain.chain(replicated).map(|(link, part)| renew_part(link, part, timeout, on_renewed));
-        let ended = join_all(scripts).await;
-        let answered = ended.iter().any(Result::is_ok);
-        match ended.into_iter().find_map(Result::err) {
-            Some(error) if !answered => Err(error),
-            Some(error) => {
-                // One script that fails says nothing of the holds of another.
-                tracing::warn!(%error, "renewal failed");
-                Ok(())
-            }
-            None => Ok(()),
-        }
+        renewed_in_parts(join_all(scripts).await)
     }
 }
 
@@ -87,11 +77,7 @@ async fn renew_part(
 ) -> Result<(), StoreError> {
     let requests: Vec<_> = part.iter().map(|(_, request)| *request).collect();
     let answers = renew_over(link, &requests, timeout).await;
-    for (at, (place, _)) in part.iter().enumerate() {
-        let known = answers.as_ref().ok().and_then(|answers| answers.get(at).copied());
-        on_renewed(*place, known.unwrap_or(Ownership::Unknown));
-    }
-    answers.map(drop)
+    tell_part(part.iter().map(|(place, _)| *place), answers, on_renewed)
 }
 
 /// A user who lost the right to one key keeps the others: what is refused together is asked for

@@ -85,13 +85,13 @@ impl Ask {
         match target.kind() {
             LockKind::Fair => call.arg(&target.companions()[..2]),
             LockKind::Semaphore => call.arg(&target.companions()[..1]),
-            // The waiting writers and the waiting readers.
+            // The waiting writers, the waiting readers, and those of them that are due.
             LockKind::Read => {
-                let waiting = if let Self::Acquire(_) = self { 0..2 } else { 1..2 };
+                let waiting = if let Self::Acquire(_) = self { 0..3 } else { 1..3 };
                 call.arg(&target.companions()[waiting]).arg(read_timeout(target, self.owner()))
             }
             LockKind::Write => {
-                let waiting = if let Self::Acquire(_) = self { 0..2 } else { 0..1 };
+                let waiting = if let Self::Acquire(_) = self { 0..3 } else { 0..1 };
                 call.arg(&target.companions()[waiting])
             }
             LockKind::Mutex | LockKind::Multi | LockKind::Latch => call,
@@ -113,7 +113,7 @@ impl Ask {
                         let writer = request.owner.writer().unwrap_or_default();
                         call.arg(u8::from(request.joins)).arg(writer).arg(place)
                     }
-                    LockKind::Write => call.arg(place).arg(&target.companions()[2]),
+                    LockKind::Write => call.arg(place).arg(&target.companions()[3]),
                     LockKind::Semaphore => {
                         let permits = request.owner.permits();
                         call.arg(permits).arg(target.limit()).arg(target.channel())
@@ -126,7 +126,7 @@ impl Ask {
                     LockKind::Mutex | LockKind::Latch => call.arg(target.channel()),
                     LockKind::Fair => call.arg(&target.companions()[2]),
                     LockKind::Read | LockKind::Write => {
-                        call.arg(target.channel()).arg(&target.companions()[2])
+                        call.arg(target.channel()).arg(&target.companions()[3])
                     }
                     LockKind::Semaphore => call.arg(request.owner.permits()).arg(target.channel()),
                     LockKind::Multi => {

@@ -118,9 +118,9 @@ parts! {
     MUTEX_RELEASE = "mutex_release.lua", 1, 2;
     FAIR_ACQUIRE = "fair_acquire.lua", 4, 6;
     FAIR_RELEASE = "fair_release.lua", 3, 2;
-    READ_ACQUIRE = "read_acquire.lua", 5, 7;
-    READ_RELEASE = "read_release.lua", 3, 3;
-    WRITE_ACQUIRE = "write_acquire.lua", 4, 6;
+    READ_ACQUIRE = "read_acquire.lua", 6, 7;
+    READ_RELEASE = "read_release.lua", 4, 3;
+    WRITE_ACQUIRE = "write_acquire.lua", 5, 6;
     WRITE_RELEASE = "write_release.lua", 2, 3;
     PERMIT_ACQUIRE = "permit_acquire.lua", 3, 7;
     PERMIT_RELEASE = "permit_release.lua", 2, 3;

@@ -1,6 +1,7 @@
 -- Take the write side for one owner if nobody else reads or writes and no waiting reader is due; else announce
 -- it, so that new readers let it go first (S-22, S-23, S-27).
 -- KEYS[1] lock hash   KEYS[2] fencing counter   KEYS[3] waiting writers   KEYS[4] waiting readers
+-- KEYS[5] those of them that are due
 -- ARGV[1] owner   ARGV[2] lease in ms   ARGV[3] tokens to reserve   ARGV[4] counter expiry in ms
 -- ARGV[5] how long it is announced in ms, 0 for not at all   ARGV[6] prefix of the readers' time-outs
 -- returns the last reserved token as a string: taken;
@@ -34,15 +35,15 @@ if mode == 'read' then
   end
 end
 
-local waiting, held = {}, left ~= -2
-if not ours and not held and redis.call('EXISTS', KEYS[4]) == 1 then
+local waiting, held = false, left ~= -2
+if not ours and not held and redis.call('EXISTS', KEYS[4], KEYS[5]) > 0 then
   local time = redis.call('TIME')
   local now = time[1] * 1000 + math.floor(time[2] / 1000)
-  waiting = redis.call('ZRANGEBYSCORE', KEYS[4], '(' .. string.format('%.0f', now), '+inf', 'WITHSCORES')
-  for i = 2, #waiting, 2 do
-    -- A reader that is due goes first (read_acquire.lua).
-    left = waiting[i] % 1 > 0 and math.max(left, math.ceil(waiting[i] - now)) or left
-  end
+  -- A reader that is due goes first (read_acquire.lua).
+  local last = redis.call('ZREVRANGE', KEYS[5], 0, 0, 'WITHSCORES')
+  left = last[2] and tonumber(last[2]) > now and tonumber(last[2]) - now or left
+  -- Somebody's data at that key ends the script here: it must not be renamed.
+  waiting = redis.call('ZCARD', KEYS[4]) > 0
 end
 if not ours and left ~= -2 then
   local keep = tonumber(ARGV[5])
@@ -63,6 +64,11 @@ local token, problem = mint(KEYS[2], ARGV[3], ARGV[4])
 if problem then
   return problem
 end
+if waiting then
+  -- Readers that waited for this writer go before the next one. All at once, at one cost; what is
+  -- replaced has no live reader in it. Before the hash is written, so that a failure leaves no hold.
+  redis.call('RENAME', KEYS[4], KEYS[5])
+end
 if not ours then
   redis.call('DEL', KEYS[1])
   redis.call('HSET', KEYS[1], 'mode', 'write', field, 1)
@@ -74,8 +80,4 @@ if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then
   end
 end
 redis.call('ZREM', KEYS[3], ARGV[1])
-for i = 1, #waiting, 2 do
-  -- Readers that waited for this writer go before the next one.
-  redis.call('ZADD', KEYS[4], 'XX', waiting[i + 1] .. '.5', waiting[i])
-end
 return token

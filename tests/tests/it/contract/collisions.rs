@@ -307,6 +307,15 @@ async fn data_beside_a_write_lock_leaves_no_hold() {
     assert!(matches!(error, LockError::KeyCollision { .. }), "{error:?}");
     assert!(!raw.exists("w").await, "a hold that nobody has");
     raw.cmd(&["DEL", announced]).await;
+    for places in ["redisson_rwlock_readers:{w}", "redisson_rwlock_due_readers:{w}"] {
+        raw.cmd(&["SET", places, "x"]).await;
+        for taken in [client.rw_lock("w").try_write().await, client.rw_lock("w").try_read().await] {
+            let error = taken.unwrap_err();
+            assert!(matches!(error, LockError::KeyCollision { .. }), "{error:?}");
+        }
+        assert!(!raw.exists("w").await, "a hold that nobody has");
+        assert_eq!(raw.get::<String>(&["GETDEL", places]).await, "x");
+    }
     let guard = client.rw_lock("w").write().await.unwrap();
     raw.cmd(&["SET", announced, "x"]).await;
     guard.release().await.unwrap();

@@ -10,7 +10,7 @@ use crate::support::kinds::{KINDS, take};
 const SOON: Duration = Duration::from_secs(20);
 
 /// Names that another lock may have as a key or a channel of its own.
-const RESERVED: [&str; 17] = [
+const RESERVED: [&str; 18] = [
     "redisson_lock_token:{x}",
     "redisson_lock_token:order:{42}",
     "redisson_lock_token:x",
@@ -22,6 +22,7 @@ const RESERVED: [&str; 17] = [
     "redisson_rwlock:{x}",
     "redisson_rwlock_writers:{x}",
     "redisson_rwlock_readers:{x}",
+    "redisson_rwlock_due_readers:{x}",
     "redisson_sc:{x}",
     "redisson_countdownlatch__channel__{x}",
     "redisson_countdownlatch__channel:{x}",

@@ -294,3 +294,28 @@ async fn wrong_members_are_refused() {
     drop(guard.run(one.mutex("n1").lock()).await.unwrap().unwrap());
     drop(MultiLock::of([two.mutex("n1").into()]).lock().await.unwrap());
 }
+
+/// The locks of two clients keep neither of them: the connections of one that is dropped close while the other lives.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dropped_client_ends_its_joint_locks() {
+    let server = RedisServer::start().await;
+    let connections = async |name: &str| {
+        let list: String = server.client().get(&["CLIENT", "LIST"]).await;
+        list.lines().filter(|line| line.contains(name)).count()
+    };
+    for is_first in [true, false] {
+        let stays = LockClient::connect(&server.url()).await.unwrap();
+        let goes = LockClient::connect(&server.url()).await.unwrap();
+        let name = format!("name=lock-runtime:{} ", goes.id());
+        let (first, second) = if is_first { ("a", "b") } else { ("b", "a") };
+        let both = MultiLock::of([goes.mutex(first).into(), stays.fair_mutex(second).into()]);
+        let guard = both.lock().await.unwrap();
+        eventually(SOON, "it is connected", async || connections(&name).await > 0).await;
+        // What is held is renewed and given back as before.
+        drop((both, goes));
+        guard.release().await.unwrap();
+        assert!(stays.held().is_empty());
+        eventually(SOON, "its connections close", async || connections(&name).await == 0).await;
+        stays.ping().await.unwrap();
+    }
+}

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use lock_runtime::{
-    Acquire, DeclaredKind, Lease, LockClient, MemoryStore, distributed_lock, scope,
+    Acquire, DeclaredKind, Lease, LockClient, MemoryStore, MultiLock, distributed_lock, scope,
 };
 use tokio::time::{sleep, timeout};
 
@@ -102,7 +102,28 @@ async fn a_re_entry_beside_another() {
     assert!(told(&log).contains("this process"));
 }
 
-/// Every kind, held by another process: the log says what is left of the holder's lease.
+/// Several locks of other kinds, one of which this process holds by itself or together with others.
+#[tokio::test(start_paused = true)]
+async fn several_locks_of_this_process() {
+    let clients: [_; 3] = std::array::from_fn(|_| LockClient::in_memory());
+    let [one, two, three] = &clients;
+    let together =
+        |other: &LockClient| MultiLock::of([one.mutex("a").into(), other.fair_mutex("b").into()]);
+    for holder in 0..3 {
+        let log = Log::start();
+        let held = match holder {
+            0 => one.mutex("a").lock().await,
+            1 => two.fair_mutex("b").lock().await,
+            _ => together(three).lock().await,
+        };
+        waits_in_vain(together(two).lock(), LONG).await;
+        let line = told(&log);
+        assert!(line.contains("lock.holder=this process"), "{holder}: {line}");
+        held.unwrap().release().await.unwrap();
+    }
+}
+
+/// Every kind, held by another client: the log says what is left of the holder's lease.
 #[tokio::test(start_paused = true)]
 async fn a_lock_of_another_process() {
     let one = NonZeroU32::MIN;
@@ -123,7 +144,7 @@ async fn a_lock_of_another_process() {
         let _held = other.any_lock(held_as, ["a"]).with(lease).lock().await.unwrap();
         waits_in_vain(client.any_lock(kind, ["a"]).lock(), LONG).await;
         let line = told(&log);
-        assert!(line.contains("lock.holder=another process"), "{kind:?}: {line}");
+        assert!(line.contains("lock.holder=another client"), "{kind:?}: {line}");
         // A quarter of the lease is over.
         assert!(
             line.contains("has 30.0s left") || line.contains("has 29.9s left"),
@@ -147,7 +168,7 @@ async fn a_line_behind_another_process() {
     let line: Vec<Acquire> = (0..3).map(|_| lock.lock()).collect();
     waits_in_vain(futures_util::future::join_all(line), LONG).await;
     let lines = lines(&log, 3);
-    assert!(lines.iter().all(|line| line.contains("another process")), "{lines:#?}");
+    assert!(lines.iter().all(|line| line.contains("another client")), "{lines:#?}");
 }
 
 /// A latch has no holder.

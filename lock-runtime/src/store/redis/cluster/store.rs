@@ -20,7 +20,7 @@ use crate::store::redis::RedisStore;
 use crate::store::{
     AcquireReply, AcquireRequest, CountRequest, Inspection, LatchRequest, LockKind, OnRenewed,
     Ownership, ReleaseReply, ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription,
-    Target, gather_renewals,
+    Target, gather_renewals, renewed_in_parts, tell_part,
 };
 
 /// The one slot of a lock.
@@ -94,23 +94,9 @@ impl ClusterStore {
         let groups = by_slot(requests, |request| &request.target)?;
         let calls = groups.iter().map(|(slot, (places, group))| async move {
             let answers = self.renew_slot(*slot, group, timeout).await;
-            for (at, place) in places.iter().enumerate() {
-                let known = answers.as_ref().ok().and_then(|answers| answers.get(at).copied());
-                on_renewed(*place, known.unwrap_or(Ownership::Unknown));
-            }
-            answers.map(drop)
+            tell_part(places.iter().copied(), answers, on_renewed)
         });
-        let ended = join_all(calls).await;
-        let answered = ended.iter().any(Result::is_ok);
-        match ended.into_iter().find_map(Result::err) {
-            Some(error) if !answered => Err(error),
-            Some(error) => {
-                // One node that fails says nothing of the holds at others.
-                tracing::warn!(%error, "renewal failed");
-                Ok(())
-            }
-            None => Ok(()),
-        }
+        renewed_in_parts(join_all(calls).await)
     }
 
     /// The holds of one slot. While that moves, some are here and some are there: then one by one.

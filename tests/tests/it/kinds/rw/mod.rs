@@ -1,6 +1,7 @@
 //! Read/write locks on Redis (S-6, S-17, S-27).
 
 mod cancel;
+mod costs;
 mod downgrade;
 mod kept;
 mod limits;

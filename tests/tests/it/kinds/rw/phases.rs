@@ -61,11 +61,11 @@ async fn a_dead_waiting_reader_keeps_writers_for_its_place_only() {
     let writer = client.rw_lock("g").write().await.unwrap();
     let raw = server.client();
     // As a process that has stopped: it hears nothing and asks for nothing.
-    let place = "redisson_rwlock_readers:{g}";
+    let place = "redisson_rwlock_due_readers:{g}";
     let reader = connect(&server).await;
     let waiting = reading(&reader, "g");
     eventually(SOON, "the reader waits in the store", async || raw.exists(place).await).await;
-    let silent = (raw.time_millis().await + 3_000).to_string() + ".5";
+    let silent = (raw.time_millis().await + 3_000).to_string();
     raw.cmd(&["ZADD", place, &silent, "silent:1"]).await;
     raw.cmd(&["PEXPIRE", place, "5000"]).await;
     writer.release().await.unwrap();
@@ -118,7 +118,7 @@ async fn a_due_reader_that_gives_up_wakes_the_writer() {
     eventually(SOON, "the reader waits in the store", async || {
         // Polled only here: it does not hear that the writer is done.
         assert!(futures_util::poll!(&mut waiting).is_pending());
-        raw.exists("redisson_rwlock_readers:{u}").await
+        raw.exists("redisson_rwlock_due_readers:{u}").await
     })
     .await;
     let next = writing(&other, "u");

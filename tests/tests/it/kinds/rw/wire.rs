@@ -119,8 +119,8 @@ async fn an_uncontended_pair_costs_two_scripts() {
     lock.read().await.unwrap().release().await.unwrap();
     assert_eq!(
         calls(&server).await,
-        "del 2, evalsha 2, exists 3, hdel 1, hexists 1, hget 2, \
-        hgetall 1, hset 2, pexpire 1, pttl 2, publish 1, set 2, time 2, zrem 1, zrevrange 1"
+        "del 2, evalsha 2, exists 4, hdel 1, hexists 1, hget 2, \
+        hgetall 1, hset 2, pexpire 1, pttl 2, publish 1, set 2, time 2, zrevrange 1"
     );
     server.reset_stats().await;
     lock.write().await.unwrap().release().await.unwrap();
