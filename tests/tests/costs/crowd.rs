@@ -19,7 +19,7 @@ use lock_tower::LockLayer;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
-use super::live_bytes;
+use super::{alone, live_bytes};
 
 /// Plenty for a busy machine.
 const BOUND: Duration = Duration::from_secs(120);
@@ -126,6 +126,8 @@ async fn everybody_in_turn(servers: &[Server; 2], locks: &LockClient, redis: &Ra
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_requests_take_turns() {
+    // Its servers count in processes of their own, but the clients allocate here.
+    let _alone = alone().await;
     let server = RedisServer::start().await;
     let redis = server.client();
     let servers = [Server::start(&server.url()).await, Server::start(&server.url()).await];
