@@ -41,7 +41,7 @@ async fn the_local_line_of_readers_goes_with_its_head() {
     listening(&server, "line", 1).await;
     let next = writing(&other, "line");
     announced(&server, "line", 1).await;
-    let waits = async || server.client().exists("redisson_rwlock_readers:{line}").await;
+    let waits = async || server.client().exists("redisson_rwlock_due_readers:{line}").await;
     eventually(SOON, "the head of the line waits in the store", waits).await;
     writer.release().await.unwrap();
     let mut guards = Vec::new();
