@@ -85,8 +85,8 @@ impl<'a> Attempt<'a> {
         seat.keep_place(move || give_back(&keeper, target, owner, label, lasts, true, None));
     }
 
-    /// Notes as whom the store is asked. If its future is then not polled, those who pass it over give back
-    /// what it was granted.
+    /// Records the owner id of the request that goes out. If the future is then not polled, the waiters that
+    /// pass it over release what that owner was granted.
     pub(super) fn asks(&self) {
         if let Some(seat) = &self.seat {
             seat.asks_as(&self.owner);

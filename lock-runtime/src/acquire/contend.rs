@@ -93,7 +93,7 @@ impl<'a> Contender<'a> {
         if !is_look {
             self.let_others_go_first().await;
         } else if self.head_start_end().is_some() {
-            // Whoever has heard of the last release has waited for it, and is as good as inside.
+            // Another process was told of the last release, and goes first.
             return Err(self.contention.busy(BusyReason::Held, None));
         }
         loop {
@@ -335,7 +335,7 @@ impl<'a> Contender<'a> {
         Next::Wait(refusal)
     }
 
-    /// Nobody got it because several asked at once: a random pause breaks the tie.
+    /// No contender won a majority because several asked at once: waits for a random time to break the tie.
     // S-29.
     async fn split(&mut self) -> Next {
         self.answered(false);

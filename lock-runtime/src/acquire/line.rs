@@ -81,8 +81,8 @@ impl Contention {
         }
     }
 
-    /// Waits for the turn, with a look at whoever goes before now and then; `None` if it has not
-    /// come by then.
+    /// Waits for the turn, and checks now and then that the task in front is polled. Returns `None` if the
+    /// turn has not come by `limit`.
     // S-34.
     async fn wait_in_line(
         &self,

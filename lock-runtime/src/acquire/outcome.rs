@@ -48,7 +48,7 @@ impl Contention {
 
     pub(super) fn timed_out(&self, holder_remaining: Option<Duration>) -> LockError {
         if self.options.wait() == Wait::Never {
-            // Nobody is known to hold it; an answer, ours or that to a release before us, is overdue.
+            // The lock may be free: the answer to our request, or to the release before it, is overdue.
             return self.unsaid();
         }
         LockError::Timeout {

@@ -1,23 +1,23 @@
 //! Readers of one process share one hold of the read side.
 //!
-//! Joining a hold that was taken or asked about a moment ago costs nothing. After that, one of those
-//! who want to join asks the store whether a writer waits, for all of them: otherwise a stream of
-//! local readers would keep the hold for ever.
+//! Joining a hold that was granted or checked a moment ago costs nothing. After that, one of the readers that
+//! want to join asks the store, for all of them, whether a writer waits: otherwise a stream of local readers
+//! would keep the hold for ever.
 //!
-//! Where there is no hold to join, readers ask the store for one in turn, each for all who have come
-//! by then: they join what it is granted, or are refused what it is refused.
+//! Where there is no hold to join, readers ask the store for one in turn, each for all readers that wait by
+//! then: these join the hold that the store grants, or are refused with it.
 //!
 //! # Invariants
 //!
 //! 1. Only readers on equal terms share: a watchdog lease of equal length, equal replicas, no limit
-//!    of their own, at most or at least. Nobody's lease is longer, or shorter, for whom he shares it with.
-//! 2. A hold that a reader was refused to join is joined by nobody any more. It ends with the guards
-//!    that it has; those who come later cannot keep it alive by asking.
-//! 3. Whoever waits for somebody else's answer takes it as his own if it was asked for after he
-//!    came: nobody waits for more than two answers. A reader that waits for the lock is refused in person,
-//!    because a refusal enters it among the waiting readers.
-//! 4. A turn to ask lasts for one request. Whoever sleeps in between, or is gone, is in nobody's way;
-//!    one that takes a second is left to who has it, and the next in line asks. Who has waited for
+//!    of their own, at most or at least. Sharing a hold never changes its lease.
+//! 2. Once the store refuses one reader to join a hold, no reader joins it any more. It ends with the guards
+//!    that it has; later readers cannot keep it alive by asking.
+//! 3. A reader takes another reader's answer as its own if the request went out after the reader came, so no
+//!    reader waits for more than two answers. A reader that waits for the lock asks for itself to be refused,
+//!    because a refusal enters it among the waiting readers in the store.
+//! 4. A turn to ask lasts for one request. A reader that sleeps between requests, or is dropped, has no turn. A
+//!    request that takes a second keeps its reader, and the next in line asks. A reader that has waited for
 //!    turns for longer than answers take asks without one.
 // S-27, S-34.
 
