@@ -106,6 +106,7 @@ mod lease;
 mod multi_lock;
 mod mutex;
 mod options;
+mod owned_hold;
 #[doc(hidden)]
 pub mod private;
 mod quorum;
@@ -114,7 +115,6 @@ mod rw_lock;
 mod semaphore;
 mod settings;
 mod site;
-mod stand;
 
 pub use any_lock::AnyLock;
 pub use client::{Health, HeldInfo, LockClient, LockClientBuilder, LockClientId, Shutdown};

@@ -212,7 +212,7 @@ struct Member {
 
 impl Member {
     fn home(&self) -> u64 {
-        self.handle.engine().keeper.id
+        self.handle.engine().leases.id
     }
 }
 
@@ -267,7 +267,7 @@ fn joined(members: Vec<Member>) -> Handle {
         return first;
     }
     let (engine, options) = (first.engine(), first.options());
-    let home = engine.keeper.id;
+    let home = engine.leases.id;
     let is_mutex = |member: &Member| member.target.kind() == LockKind::Mutex;
     if members.iter().all(|member| is_mutex(member) && member.home() == home) {
         let mutexes = members.into_iter().map(|member| member.target).collect();

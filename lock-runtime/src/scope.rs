@@ -16,7 +16,7 @@ use pin_project_lite::pin_project;
 
 use crate::lease::Hold;
 use crate::lease::reentries::ReentryGuard;
-use crate::stand::Stand;
+use crate::owned_hold::OwnedHold;
 use crate::store::Target;
 
 thread_local! {
@@ -33,8 +33,8 @@ pub(crate) struct Link {
 enum Enclosing {
     /// Weak, so that a chain that was carried into another task does not keep the lock.
     Hold {
-        stand: Weak<Stand>,
-        keeper: u64,
+        owned: Weak<OwnedHold>,
+        leases: u64,
         hold: Arc<Hold>,
         /// Its number among the re-entries of its hold; zero for none.
         reentry: u64,
@@ -49,15 +49,15 @@ enum Enclosing {
 
 impl Link {
     /// A hold, inside of whatever encloses the caller now.
-    pub(crate) fn hold(stand: &Arc<Stand>, reentry: u64, of_a_look: bool) -> Arc<Self> {
+    pub(crate) fn hold(owned: &Arc<OwnedHold>, reentry: u64, of_a_look: bool) -> Arc<Self> {
         let of_writer = |inside: &ReentryGuard| (Arc::clone(inside.hold()), inside.id());
         Arc::new(Self {
             what: Enclosing::Hold {
-                stand: Arc::downgrade(stand),
-                keeper: stand.keeper.id,
-                hold: Arc::clone(&stand.hold),
+                owned: Arc::downgrade(owned),
+                leases: owned.leases.id,
+                hold: Arc::clone(&owned.hold),
                 reentry,
-                writer: stand.inside.as_ref().map(of_writer),
+                writer: owned.inside.as_ref().map(of_writer),
                 of_a_look,
             },
             outer: innermost(),
@@ -79,14 +79,14 @@ impl Enclosing {
     fn matters(&self, inner: &[&Arc<Link>]) -> bool {
         match self {
             Self::Client(_) => !inner.iter().any(|link| matches!(link.what, Enclosing::Client(_))),
-            Self::Hold { stand, hold, reentry, of_a_look, .. } => {
+            Self::Hold { owned, hold, reentry, of_a_look, .. } => {
                 let same = |link: &&Arc<Link>| match &link.what {
-                    Self::Hold { stand: its, reentry: number, of_a_look: look, .. } => {
-                        Weak::ptr_eq(its, stand) && number == reentry && look == of_a_look
+                    Self::Hold { owned: its, reentry: number, of_a_look: look, .. } => {
+                        Weak::ptr_eq(its, owned) && number == reentry && look == of_a_look
                     }
                     Self::Client(_) => false,
                 };
-                stand.strong_count() > 0 && hold.has_reentry(*reentry) && !inner.iter().any(same)
+                owned.strong_count() > 0 && hold.has_reentry(*reentry) && !inner.iter().any(same)
             }
         }
     }
@@ -116,18 +116,18 @@ fn inheritable() -> Option<Arc<Link>> {
 
 /// A hold around the caller.
 pub(crate) struct Around {
-    pub(crate) stand: Arc<Stand>,
+    pub(crate) owned: Arc<OwnedHold>,
     /// True if what runs under it goes on when it is lost, and has no lock then.
     pub(crate) of_a_look: bool,
 }
 
-/// The innermost enclosing hold whose keeper's id and lock are `wanted`, if its guards still live. A
+/// The innermost enclosing hold whose lease manager's id and lock are `wanted`, if its guards still live. A
 /// lost one counts too, where what runs under it is to hear of the loss.
 pub(crate) fn enclosing_stand(wanted: impl Fn(u64, &Target) -> bool) -> Option<Around> {
     find(|what| match what {
-        Enclosing::Hold { stand, keeper, hold, of_a_look, .. } if wanted(*keeper, &hold.target) => {
-            let stand = stand.upgrade().filter(|_| !of_a_look || hold.check().is_ok())?;
-            Some(Around { stand, of_a_look: *of_a_look })
+        Enclosing::Hold { owned, leases, hold, of_a_look, .. } if wanted(*leases, &hold.target) => {
+            let owned = owned.upgrade().filter(|_| !of_a_look || hold.check().is_ok())?;
+            Some(Around { owned, of_a_look: *of_a_look })
         }
         _ => None,
     })

@@ -9,7 +9,7 @@ use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use crate::error::LockServiceError;
-use crate::held::{Grip, Panic, without_lock};
+use crate::held::{HoldHandle, Panic, without_lock};
 use crate::locked::{Call, End, Releasing, Running, Taken, Taking};
 
 pin_project! {
@@ -36,7 +36,7 @@ pin_project! {
         S: Service<Req>,
     {
         // Without a lock, and under way already.
-        Passing { #[pin] future: S::Future },
+        PassThrough { #[pin] future: S::Future },
         Failed { error: Option<LockServiceError<S::Error>> },
         Taking { #[pin] taking: Taking, call: Option<Call<S, Req>>, end: End },
         Running { #[pin] running: Running<S, Req>, end: End },
@@ -49,7 +49,7 @@ pin_project! {
 
 impl<S: Service<Req>, Req> LockFuture<S, Req> {
     pub(crate) fn passing(future: S::Future) -> Self {
-        Self { state: State::Passing { future } }
+        Self { state: State::PassThrough { future } }
     }
 
     /// A call that failed before anything was sent.
@@ -69,7 +69,7 @@ impl<S: Service<Req>, Req> Future for LockFuture<S, Req> {
         let mut state = self.project().state;
         loop {
             let next = match state.as_mut().project() {
-                StateProjection::Passing { future } => {
+                StateProjection::PassThrough { future } => {
                     return without_lock(|| future.poll(cx)).map_err(LockServiceError::Inner);
                 }
                 // Here and below: polled after completion, which a future may answer as it likes
@@ -83,10 +83,11 @@ impl<S: Service<Req>, Req> Future for LockFuture<S, Req> {
                     let Some(call) = call.take() else { return Poll::Pending };
                     match taken {
                         Taken::Held(guard) => {
-                            let running = Running::new(Grip::new(guard, end.reports_loss), call);
+                            let running =
+                                Running::new(HoldHandle::new(guard, end.reports_loss), call);
                             State::Running { running, end: *end }
                         }
-                        Taken::Failed(error) | Taken::Excused(error) => {
+                        Taken::Failed(error) | Taken::NotEnforced(error) => {
                             return Poll::Ready(Err(LockServiceError::Lock(error)));
                         }
                     }
@@ -95,7 +96,7 @@ impl<S: Service<Req>, Req> Future for LockFuture<S, Req> {
                     match ready!(running.poll_then(cx, |result, _| result)) {
                         Err(lost) => return Poll::Ready(Err(LockServiceError::Lock(lost))),
                         Ok(ran) => State::Releasing {
-                            releasing: Releasing::new(ran.grip, *end),
+                            releasing: Releasing::new(ran.handle, *end),
                             result: Some(ran.value),
                         },
                     }
@@ -118,7 +119,7 @@ impl<S: Service<Req>, Req> Future for LockFuture<S, Req> {
 impl<S: Service<Req>, Req> fmt::Debug for LockFuture<S, Req> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.state {
-            State::Passing { .. } => "LockFuture(Passing)",
+            State::PassThrough { .. } => "LockFuture(PassThrough)",
             State::Failed { .. } => "LockFuture(Failed)",
             State::Taking { .. } => "LockFuture(Taking)",
             State::Running { .. } => "LockFuture(Running)",

@@ -310,7 +310,7 @@ pub(crate) enum Stopped {
 }
 
 /// The guard of one call, in the hand of its layer.
-pub(crate) struct Grip {
+pub(crate) struct HoldHandle {
     guard: Option<LockGuard>,
     early: Option<Release>,
     // Dropped last: it says that the guard is gone.
@@ -318,7 +318,7 @@ pub(crate) struct Grip {
     reports_loss: bool,
 }
 
-impl Grip {
+impl HoldHandle {
     pub(crate) fn new(guard: LockGuard, reports_loss: bool) -> Self {
         let current = Some(CurrentHold { watch: guard.watch(), slot: None });
         Self { guard: Some(guard), early: None, current, reports_loss }
@@ -418,9 +418,9 @@ impl Grip {
     }
 }
 
-impl fmt::Debug for Grip {
+impl fmt::Debug for HoldHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Grip").field("guard", &self.guard).finish_non_exhaustive()
+        f.debug_struct("HoldHandle").field("guard", &self.guard).finish_non_exhaustive()
     }
 }
 

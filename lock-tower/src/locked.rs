@@ -27,7 +27,7 @@ use pin_project_lite::pin_project;
 use tokio::time::{Instant, Sleep, sleep};
 use tower_service::Service;
 
-use crate::held::{Grip, LetGo, Panic, Stopped};
+use crate::held::{HoldHandle, LetGo, Panic, Stopped};
 
 /// How long a result waits for the store to confirm the release, unless told otherwise.
 pub(crate) const RELEASE_TIMEOUT: Duration = Duration::from_millis(250);
@@ -89,7 +89,7 @@ pub(crate) struct Taking {
 pub(crate) enum Taken {
     Held(LockGuard),
     /// It failed, and the call is to run all the same.
-    Excused(LockError),
+    NotEnforced(LockError),
     Failed(LockError),
 }
 
@@ -100,7 +100,7 @@ impl Future for Taking {
         Poll::Ready(match ready!(Pin::new(&mut self.acquire).poll(cx)) {
             Ok(guard) => Taken::Held(guard),
             // The log has it already.
-            Err(error) if !self.enforced => Taken::Excused(error),
+            Err(error) if !self.enforced => Taken::NotEnforced(error),
             Err(error) => Taken::Failed(error),
         })
     }
@@ -115,7 +115,7 @@ pin_project! {
         // Before the grip: fields are dropped in this order, and the call goes first (S-13).
         #[pin]
         run: Protected<Call<S, Req>>,
-        grip: Option<Grip>,
+        handle: Option<HoldHandle>,
         taken_at: Instant,
     }
 }
@@ -123,14 +123,14 @@ pin_project! {
 /// A call that is over, whose lock is still held.
 pub(crate) struct Ran<T> {
     pub(crate) value: Result<T, Panic>,
-    pub(crate) grip: Grip,
+    pub(crate) handle: HoldHandle,
     #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "for `Retry-After`"))]
     pub(crate) taken_at: Instant,
 }
 
 impl<S: Service<Req>, Req> Running<S, Req> {
-    pub(crate) fn new(grip: Grip, call: Call<S, Req>) -> Self {
-        Self { run: Protected::new(call), grip: Some(grip), taken_at: Instant::now() }
+    pub(crate) fn new(handle: HoldHandle, call: Call<S, Req>) -> Self {
+        Self { run: Protected::new(call), handle: Some(handle), taken_at: Instant::now() }
     }
 
     /// Polls the call, and what `then` does with its result while the lock is held.
@@ -141,21 +141,21 @@ impl<S: Service<Req>, Req> Running<S, Req> {
     ) -> Poll<Result<Ran<T>, LockError>> {
         let mut this = self.project();
         // Polled after completion, which a future may answer as it likes short of a panic.
-        let Some(grip) = this.grip.as_mut() else { return Poll::Pending };
-        let polled = ready!(grip.poll(this.run.as_mut(), cx, |call, cx| {
+        let Some(handle) = this.handle.as_mut() else { return Poll::Pending };
+        let polled = ready!(handle.poll(this.run.as_mut(), cx, |call, cx| {
             call.poll(cx).map(|result| then(result, cx))
         }));
         match polled {
             Err(Stopped::Panicked(_)) => this.run.cancel(),
             _ => this.run.clear(),
         }
-        let Some(grip) = this.grip.take() else { return Poll::Pending };
+        let Some(handle) = this.handle.take() else { return Poll::Pending };
         let value = match polled {
-            Ok(value) => grip.check().map(|()| Ok(value)),
+            Ok(value) => handle.check().map(|()| Ok(value)),
             Err(Stopped::Lost(lost)) => Err(lost),
             Err(Stopped::Panicked(panic)) => Ok(Err(panic)),
         };
-        Poll::Ready(value.map(|value| Ran { value, grip, taken_at: *this.taken_at }))
+        Poll::Ready(value.map(|value| Ran { value, handle, taken_at: *this.taken_at }))
     }
 }
 
@@ -187,8 +187,8 @@ pin_project! {
 }
 
 impl Releasing {
-    pub(crate) fn new(grip: Grip, end: End) -> Self {
-        let under_way = grip.let_go().map(|(release, let_go)| UnderWay {
+    pub(crate) fn new(handle: HoldHandle, end: End) -> Self {
+        let under_way = handle.let_go().map(|(release, let_go)| UnderWay {
             release,
             let_go,
             limit: sleep(end.timeout),
@@ -298,6 +298,6 @@ impl<S: Service<Req>, Req> Future for Call<S, Req> {
 
 impl<S: Service<Req>, Req> fmt::Debug for Running<S, Req> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Running").field("grip", &self.grip).finish_non_exhaustive()
+        f.debug_struct("Running").field("handle", &self.handle).finish_non_exhaustive()
     }
 }

@@ -47,7 +47,7 @@ impl<'a> Lock<'a> {
         let (wanted, place, keys) = self.keys(keys);
         let wanted = Ident::new(wanted, place);
         let there = located_at(root.clone(), place);
-        let wanted = quote_spanned!(place=> #there::private::Wanted::#wanted(#site, #keys));
+        let wanted = quote_spanned!(place=> #there::private::CallSpec::#wanted(#site, #keys));
         let settings = self.settings();
         let here = self.here.located_at(place_of_return(self.function));
         let root_there = located_at(root.clone(), here);

@@ -6,30 +6,30 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
-use super::Contention;
+use super::PendingAcquire;
 use super::attempt::Attempt;
-use super::share::{AskTurn, Before, Refusal, ToJoin};
+use super::share::{AskPermit, Before, JoinableHold, Refusal};
 use super::waiting::Waiting;
 use crate::clock::Tick;
 use crate::error::{BusyReason, LockError, StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
-use crate::gate::{Seat, head_start};
+use crate::gate::{GateGuard, head_start};
 use crate::guard::LockGuard;
-use crate::lease::keeper::Keeper;
+use crate::lease::manager::LeaseManager;
 use crate::lease::{Hold, Taken, deadline};
 use crate::observe::log_lock;
 use crate::options::{Lease, Wait};
-use crate::stand::Stand;
+use crate::owned_hold::OwnedHold;
 use crate::store::{AcquireReply, AcquireRequest, LockKind};
 
-/// Contends for the key from its seat at the gate.
+/// Contends for the key from its gate guard at the gate.
 pub(super) struct Contender<'a> {
-    contention: &'a Contention,
+    pending: &'a PendingAcquire,
     attempt: Attempt<'a>,
     waiting: Waiting<'a>,
     /// Kept while a reader asks, and until its hold is there to be joined.
     // S-27.
-    turn: AskTurn,
+    turn: AskPermit,
     /// Why the store last refused the lock, unless it has failed since.
     refusal: Option<Refusal>,
     /// How the store failed before, unless it has answered since.
@@ -41,7 +41,7 @@ pub(super) enum Contended {
     Taken(LockGuard),
     /// Another reader of this process has it now.
     // S-27.
-    ToJoin(ToJoin),
+    JoinableHold(JoinableHold),
     /// It was not polled, and others have gone on: line up again.
     // S-34.
     PassedOver,
@@ -50,7 +50,7 @@ pub(super) enum Contended {
 /// What to do after an answer.
 enum Next {
     Return(Result<LockGuard, LockError>),
-    Join(ToJoin),
+    Join(JoinableHold),
     TryAgain,
     Wait(Refusal),
     LineUpAgain,
@@ -58,48 +58,41 @@ enum Next {
 
 impl<'a> Contender<'a> {
     pub(super) fn new(
-        contention: &'a Contention,
-        seat: Seat<Stand>,
+        pending: &'a PendingAcquire,
+        gate_guard: GateGuard<OwnedHold>,
         limit: Option<Instant>,
     ) -> Self {
-        let attempt = Attempt::new(contention, Some(seat));
-        contention.engine.contenders.fetch_add(1, Ordering::SeqCst);
-        let waiting = Waiting::new(contention, attempt.seat.as_ref(), limit);
-        Self {
-            contention,
-            attempt,
-            waiting,
-            turn: AskTurn::default(),
-            refusal: None,
-            earlier: None,
-        }
+        let attempt = Attempt::new(pending, Some(gate_guard));
+        pending.engine.contenders.fetch_add(1, Ordering::SeqCst);
+        let waiting = Waiting::new(pending, attempt.gate_guard.as_ref(), limit);
+        Self { pending, attempt, waiting, turn: AskPermit::default(), refusal: None, earlier: None }
     }
 
-    fn keeper(&self) -> &'a Arc<Keeper> {
-        &self.contention.engine.keeper
+    fn leases(&self) -> &'a Arc<LeaseManager> {
+        &self.pending.engine.leases
     }
 
     pub(super) async fn contend(mut self) -> Result<Contended, LockError> {
-        let is_look = !self.contention.seen.is_enforced();
-        if self.contention.options.wait() == Wait::Never
+        let is_look = !self.pending.recorder.is_enforced();
+        if self.pending.options.wait() == Wait::Never
             && self.attempt.target.kind() != LockKind::Mutex
             && !is_look
         {
-            // As behind the seat of a mutex that is being left: what we let go a moment ago, perhaps
+            // As behind the gate guard of a mutex that is being left: what we let go a moment ago, perhaps
             // the other side, is worth the wait.
-            let answered = self.keeper().releaser.answered(self.attempt.target.key());
-            let _ = timeout(self.keeper().timing.command_timeout, answered).await;
+            let answered = self.leases().releaser.answered(self.attempt.target.key());
+            let _ = timeout(self.leases().timing.command_timeout, answered).await;
         }
         if !is_look {
             self.let_others_go_first().await;
         } else if self.head_start_end().is_some() {
             // Another process was told of the last release, and goes first.
-            return Err(self.contention.busy(BusyReason::Held, None));
+            return Err(self.pending.busy(BusyReason::Held, None));
         }
         loop {
             self.waiting.forget_past();
-            let before = self.contention.before_asking().await;
-            if self.contention.engine.closed.load(Ordering::Acquire) {
+            let before = self.pending.before_asking().await;
+            if self.pending.engine.closed.load(Ordering::Acquire) {
                 return Err(LockError::Closed);
             }
             let next = match before {
@@ -113,17 +106,17 @@ impl<'a> Contender<'a> {
             };
             match next {
                 Next::Return(result) => return result.map(Contended::Taken),
-                Next::Join(hold) => return Ok(Contended::ToJoin(hold)),
+                Next::Join(hold) => return Ok(Contended::JoinableHold(hold)),
                 Next::LineUpAgain => return Ok(Contended::PassedOver),
                 Next::TryAgain => {}
                 Next::Wait(refusal) => {
                     self.wait(refusal).await;
                     if self.waiting.out_of_time() {
-                        return Err(self.contention.timed_out(refusal.holder_remaining()));
+                        return Err(self.pending.timed_out(refusal.holder_remaining()));
                     }
                 }
             }
-            if self.attempt.seat.as_ref().is_some_and(Seat::is_passed_over) {
+            if self.attempt.gate_guard.as_ref().is_some_and(GateGuard::is_passed_over) {
                 return Ok(Contended::PassedOver);
             }
         }
@@ -157,7 +150,7 @@ impl<'a> Contender<'a> {
             let turns = self.waiting.turns_heard();
             // One release may be told of by several servers.
             let all_had_theirs = turns > 0 && !self.note_turns_of_others(turns);
-            if all_had_theirs || self.contention.options.wait() == Wait::Never {
+            if all_had_theirs || self.pending.options.wait() == Wait::Never {
                 return;
             }
             if turns > 0 {
@@ -168,12 +161,15 @@ impl<'a> Contender<'a> {
 
     /// When the head start of others after our last release ends.
     fn head_start_end(&self) -> Option<Instant> {
-        self.attempt.seat.as_ref().and_then(Seat::head_start_end)
+        self.attempt.gate_guard.as_ref().and_then(GateGuard::head_start_end)
     }
 
     /// Notes that others had so many turns. True if some had none since the last hold of this process.
     fn note_turns_of_others(&self, turns: u32) -> bool {
-        self.attempt.seat.as_ref().is_some_and(|seat| seat.note_turns_of_others(turns))
+        self.attempt
+            .gate_guard
+            .as_ref()
+            .is_some_and(|gate_guard| gate_guard.note_turns_of_others(turns))
     }
 
     /// Asks the store and acts on the answer.
@@ -209,15 +205,17 @@ impl<'a> Contender<'a> {
     /// One request. `sent_at` is read before anything is written.
     // S-8.
     async fn send(&mut self) -> (Result<AcquireReply, StoreError>, u32, Tick) {
-        let options = &self.contention.options;
+        let options = &self.pending.options;
         let keeps_place = self.attempt.target.kind().has_places() && options.wait() != Wait::Never;
         if keeps_place {
             self.attempt.keep_place();
         }
         let target = &self.attempt.target;
-        let tokens = match (options.lease(), &self.attempt.seat) {
+        let tokens = match (options.lease(), &self.attempt.gate_guard) {
             // Only watchdog holds are handed on, so only they need tokens in stock.
-            (Lease::Watchdog(_), Some(seat)) if target.is_handed_on() => seat.tokens_wanted(),
+            (Lease::Watchdog(_), Some(gate_guard)) if target.is_handed_on() => {
+                gate_guard.tokens_wanted()
+            }
             _ => 1,
         };
         let request = AcquireRequest {
@@ -225,14 +223,14 @@ impl<'a> Contender<'a> {
             owner: self.attempt.owner.clone(),
             lease: options.stored_lease().duration(),
             tokens,
-            place: keeps_place.then_some(self.keeper().timing.waiter_lease),
+            place: keeps_place.then_some(self.leases().timing.waiter_lease),
             joins: false,
             timeout: self.waiting.ask(),
         };
         self.attempt.asks();
-        let sent_at = self.keeper().clock.now();
+        let sent_at = self.leases().clock.now();
         self.attempt.in_flight = true;
-        let reply = self.keeper().store.acquire(request).await;
+        let reply = self.leases().store.acquire(request).await;
         self.attempt.in_flight = false;
         (reply, tokens, sent_at)
     }
@@ -240,7 +238,7 @@ impl<'a> Contender<'a> {
     /// A granted lock becomes a guard, unless the answer came after its own deadline.
     // S-8.
     async fn granted(&mut self, token: FencingToken, tokens: u32, sent_at: Tick) -> Next {
-        let Contention { engine, options, .. } = self.contention;
+        let PendingAcquire { engine, options, .. } = self.pending;
         let lease = options.lease();
         // Whoever has it has no place any more.
         self.attempt.placed = false;
@@ -249,9 +247,9 @@ impl<'a> Contender<'a> {
             self.attempt.unsettled = true;
             return Next::Return(Err(LockError::Closed));
         }
-        if engine.keeper.clock.now() >= deadline(sent_at, lease.duration()) {
+        if engine.leases.clock.now() >= deadline(sent_at, lease.duration()) {
             let key = self.attempt.target.key();
-            let label = self.contention.seen.label();
+            let label = self.pending.recorder.label();
             log_lock!(warn, key, label, "granted too late, given back");
             self.start_over();
             let message = "the store takes longer to answer than the lease lasts";
@@ -260,12 +258,12 @@ impl<'a> Contender<'a> {
             return self.failed(error).await;
         }
         self.answered(true);
-        if self.attempt.seat.as_ref().is_some_and(|seat| !seat.secures_grant()) {
+        if self.attempt.gate_guard.as_ref().is_some_and(|gate_guard| !gate_guard.secures_grant()) {
             // Not polled when it was granted, and given back since, or about to be (S-34).
             self.attempt.unsettled = true;
             return Next::LineUpAgain;
         }
-        let Some(seat) = self.attempt.seat.take() else {
+        let Some(gate_guard) = self.attempt.gate_guard.take() else {
             return Next::Return(Err(LockError::Closed));
         };
         let taken = Taken {
@@ -277,19 +275,19 @@ impl<'a> Contender<'a> {
             // From here on it is the guard's to undo.
             unsettled: std::mem::take(&mut self.attempt.unsettled),
         };
-        let hold = Arc::new(Hold::new(taken, engine.keeper.clock.clone()));
-        engine.keeper.watchdog.add(&hold);
+        let hold = Arc::new(Hold::new(taken, engine.leases.clock.clone()));
+        engine.leases.watchdog.add(&hold);
         // Where others can hold as well, or line up elsewhere, the next in line need not wait for us.
-        let (seat, left) = match hold.target.kind() {
-            _ if hold.target.is_shared() => (Some(seat.step_out()), None),
-            LockKind::Fair | LockKind::Read => (None, Some(seat)),
-            _ => (Some(seat), None),
+        let (gate_guard, left) = match hold.target.kind() {
+            _ if hold.target.is_shared() => (Some(gate_guard.step_out()), None),
+            LockKind::Fair | LockKind::Read => (None, Some(gate_guard)),
+            _ => (Some(gate_guard), None),
         };
-        let stand = Stand::new(Arc::clone(&engine.keeper), hold, seat, token, tokens);
-        let guard = self.contention.stand_on(stand);
+        let owned = OwnedHold::new(Arc::clone(&engine.leases), hold, gate_guard, token, tokens);
+        let guard = self.pending.stand_on(owned);
         // Only now, or the next reader would find nothing to join.
         if let Some(guard) = &guard {
-            self.turn.granted(sent_at, &guard.stand);
+            self.turn.granted(sent_at, &guard.owned);
         }
         drop(left);
         Next::Return(guard.ok_or_else(|| {
@@ -307,7 +305,7 @@ impl<'a> Contender<'a> {
 
     fn answered(&mut self, grants: bool) {
         self.earlier = None;
-        self.waiting.answered(self.attempt.seat.as_ref(), grants);
+        self.waiting.answered(self.attempt.gate_guard.as_ref(), grants);
     }
 
     async fn refused_by_store(&mut self, sent_at: Tick, refusal: Refusal) -> Next {
@@ -318,16 +316,16 @@ impl<'a> Contender<'a> {
     async fn refused(&mut self, refusal: Refusal) -> Next {
         self.answered(false);
         let remaining = refusal.holder_remaining();
-        self.contention.note_holder(remaining);
-        if let Some(seat) = &self.attempt.seat {
-            seat.note_holder(remaining);
+        self.pending.note_holder(remaining);
+        if let Some(gate_guard) = &self.attempt.gate_guard {
+            gate_guard.note_holder(remaining);
         }
         self.refusal = Some(refusal);
-        if self.contention.options.wait() == Wait::Never {
-            return Next::Return(Err(self.contention.busy(BusyReason::Held, remaining)));
+        if self.pending.options.wait() == Wait::Never {
+            return Next::Return(Err(self.pending.busy(BusyReason::Held, remaining)));
         }
         if self.waiting.out_of_time() {
-            return Next::Return(Err(self.contention.timed_out(remaining)));
+            return Next::Return(Err(self.pending.timed_out(remaining)));
         }
         if !self.waiting.listens() && self.subscribe().await {
             return Next::TryAgain;
@@ -339,11 +337,11 @@ impl<'a> Contender<'a> {
     // S-29.
     async fn split(&mut self) -> Next {
         self.answered(false);
-        if self.contention.options.wait() == Wait::Never {
-            return Next::Return(Err(self.contention.busy(BusyReason::Held, None)));
+        if self.pending.options.wait() == Wait::Never {
+            return Next::Return(Err(self.pending.busy(BusyReason::Held, None)));
         }
         if self.waiting.out_of_time() {
-            return Next::Return(Err(self.contention.timed_out(None)));
+            return Next::Return(Err(self.pending.timed_out(None)));
         }
         self.waiting.pause(5..100).await;
         Next::TryAgain
@@ -354,17 +352,17 @@ impl<'a> Contender<'a> {
     async fn not_replicated(&mut self, acked: u32) -> Next {
         // Whatever ends us gives it back before the next in line goes on.
         self.attempt.placed = true;
-        if self.contention.options.wait() == Wait::Never
+        if self.pending.options.wait() == Wait::Never
             || self.waiting.out_of_time()
-            || (self.contention.options.wait() == Wait::Forever
-                && self.waiting.failing_for() >= self.keeper().timing.store_patience)
+            || (self.pending.options.wait() == Wait::Forever
+                && self.waiting.failing_for() >= self.leases().timing.store_patience)
         {
-            return Next::Return(Err(self.contention.not_replicated(acked)));
+            return Next::Return(Err(self.pending.not_replicated(acked)));
         }
         self.start_over();
         // Or the next attempt would find it held, by us.
-        let answered = self.keeper().releaser.answered(self.attempt.target.key());
-        self.waiting.at_most(self.keeper().timing.command_timeout, answered).await;
+        let answered = self.leases().releaser.answered(self.attempt.target.key());
+        self.waiting.at_most(self.leases().timing.command_timeout, answered).await;
         self.waiting.pause(10..50).await;
         Next::TryAgain
     }
@@ -373,18 +371,18 @@ impl<'a> Contender<'a> {
     // S-33.
     async fn failed(&mut self, error: StoreError) -> Next {
         if error.kind() == StoreErrorKind::WrongType {
-            let key = self.contention.target.key().to_string();
+            let key = self.pending.target.key().to_string();
             return Next::Return(Err(LockError::KeyCollision { key, found: error.to_string() }));
         }
         if let (Some(refusal), true) = (self.refusal.take(), self.waiting.out_of_time()) {
             // The store is well and the lock was held; it was our own limit that cut this short.
-            return Next::Return(Err(self.contention.timed_out(refusal.holder_remaining())));
+            return Next::Return(Err(self.pending.timed_out(refusal.holder_remaining())));
         }
         if self.attempt.unsettled && self.attempt.target.kind() == LockKind::Multi {
             // Some of several may be ours by now. Nobody waits for one while holding another (S-28).
             self.start_over();
         }
-        let is_over = self.waiting.failed(&error, self.attempt.seat.as_ref());
+        let is_over = self.waiting.failed(&error, self.attempt.gate_guard.as_ref());
         // An answer that had too little time says nothing of what is wrong with the store.
         let earlier = self.earlier.take().filter(|_| self.waiting.was_cut_short());
         let error = earlier.unwrap_or(error);
@@ -410,8 +408,8 @@ impl<'a> Contender<'a> {
         let nap = refusal.changes_in.map_or(cap, |left| cap.min(left.saturating_add(jitter)));
         // A place in the store wants a sign of life, with room for two that are lost.
         let nap =
-            if self.attempt.placed { nap.min(self.keeper().timing.waiter_lease / 3) } else { nap };
-        self.waiting.nap(nap, self.attempt.seat.as_ref()).await;
+            if self.attempt.placed { nap.min(self.leases().timing.waiter_lease / 3) } else { nap };
+        self.waiting.nap(nap, self.attempt.gate_guard.as_ref()).await;
         if self.attempt.target.kind() == LockKind::Semaphore {
             // Perhaps this process itself has let go. Whoever did learns in a moment whether others
             // wait elsewhere, and would otherwise always be followed by us.
@@ -426,7 +424,7 @@ impl Drop for Contender<'_> {
     /// Counts out last: what the attempt leaves behind is handed over before.
     fn drop(&mut self) {
         self.attempt.clean_up();
-        let engine = &self.contention.engine;
+        let engine = &self.pending.engine;
         if engine.contenders.fetch_sub(1, Ordering::SeqCst) == 1 {
             engine.no_contenders.notify_waiters();
         }

@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Contention, Engine, Started, until};
+use super::{Engine, PendingAcquire, Started, until};
 use crate::error::{BusyReason, LockError};
 use crate::guard::{self, LockGuard};
 use crate::lease::claim::Claim;
 use crate::lease::reentries::{Obstacle, ReentryGuard};
 use crate::options::{Lease, LockOptions, Wait};
+use crate::owned_hold::OwnedHold;
 use crate::scope::{self, Around};
-use crate::stand::Stand;
 use crate::store::{LockKind, Target};
 
 /// What around the caller concerns a lock that it wants.
@@ -35,12 +35,12 @@ pub(super) fn enclosing(engine: &Engine, target: &Arc<Target>) -> Enclosing {
     if !target.kind().is_reentrant() {
         return Enclosing::Nothing;
     }
-    let mine = engine.keeper.id;
+    let mine = engine.leases.id;
     let whole = |whose, around: &Target| {
-        target.locks_at_home(mine).all(|wanted| {
-            let held = around.locks_at_home(whose).any(|held| held == wanted);
+        target.locks_at_home(mine).all(|spec| {
+            let held = around.locks_at_home(whose).any(|held| held == spec);
             // Permits are counted: more of them are not had by having some.
-            held && wanted.1.kind().is_reentrant()
+            held && spec.1.kind().is_reentrant()
         })
     };
     if let Some(around) = scope::enclosing_stand(whole) {
@@ -75,26 +75,30 @@ pub(super) fn enclosing(engine: &Engine, target: &Arc<Target>) -> Enclosing {
 /// A count in memory and no round trip, unless a fixed lease has to be made longer first. Looks at
 /// the clock once: that is a fifth of its time.
 // S-6.
-pub(super) fn re_enter(stand: Arc<Stand>, reentry: ReentryGuard, options: &LockOptions) -> Started {
-    let hold = &stand.hold;
+pub(super) fn re_enter(
+    owned: Arc<OwnedHold>,
+    reentry: ReentryGuard,
+    options: &LockOptions,
+) -> Started {
+    let hold = &owned.hold;
     let now = match hold.check() {
         Ok(now) => now,
         Err(cause) => return Ok(Err(hold.lost_error(cause))),
     };
-    let (wanted, renew_as) = match (hold.lease, options.lease()) {
+    let (spec, renew_as) = match (hold.lease, options.lease()) {
         // The watchdog keeps the hold for as long as anybody stands on it.
         (Lease::Watchdog(_), _) => (Duration::ZERO, None),
         (Lease::Fixed(_), Lease::Fixed(lease)) => (lease, None),
         (Lease::Fixed(_), Lease::Watchdog(lease)) => (lease, Some(lease)),
     };
     // The margin of S-8 is not asked for again, or every equal lease would cost a round trip.
-    let is_enough = wanted <= hold.deadline().since(now) + wanted / 20;
+    let is_enough = spec <= hold.deadline().since(now) + spec / 20;
     if is_enough {
-        return Ok(Ok(LockGuard::nested(stand, reentry, options.on_lost(), renew_as)));
+        return Ok(Ok(LockGuard::nested(owned, reentry, options.on_lost(), renew_as)));
     }
-    let mut guard = LockGuard::nested(stand, reentry, options.on_lost(), None);
+    let mut guard = LockGuard::nested(owned, reentry, options.on_lost(), None);
     Err(Box::pin(async move {
-        guard.extend(wanted).await?;
+        guard.extend(spec).await?;
         // Not before: a future that is not polled any more must not have the hold renewed (S-34).
         guard.renew_as(renew_as);
         Ok(guard)
@@ -106,10 +110,10 @@ pub(super) fn re_enter(stand: Arc<Stand>, reentry: ReentryGuard, options: &LockO
 pub(super) fn enter(
     around: &Around,
     engine: &Engine,
-    wanted: &Arc<Target>,
+    spec: &Arc<Target>,
 ) -> Result<ReentryGuard, Obstacle> {
-    let hold = &around.stand.hold;
-    let claim = Claim::of(wanted, engine.keeper.id, &hold.target);
+    let hold = &around.owned.hold;
+    let claim = Claim::of(spec, engine.leases.id, &hold.target);
     ReentryGuard::enter(hold, claim, &|visit| scope::enclosing_reentries(hold, visit))
 }
 
@@ -122,7 +126,7 @@ pub(super) enum Within {
     Nothing,
 }
 
-impl Contention {
+impl PendingAcquire {
     /// Waits for its turn inside of the hold around the caller, if one concerns it.
     pub(super) async fn enter_within(&self, limit: Option<Instant>) -> Result<Within, LockError> {
         loop {
@@ -132,7 +136,7 @@ impl Contention {
                 Enclosing::InTheWay(detail) => return Err(self.would_deadlock(detail)),
                 Enclosing::Nothing => return Ok(Within::Nothing),
             };
-            let stand = Arc::downgrade(&around.stand);
+            let owned = Arc::downgrade(&around.owned);
             let reentry = match enter(&around, &self.engine, &self.target) {
                 Ok(reentry) => Some(reentry),
                 Err(Obstacle::Others) => self.line_up_within(around, limit).await?,
@@ -143,11 +147,11 @@ impl Contention {
                     ));
                 }
             };
-            match (reentry, stand.upgrade()) {
+            match (reentry, owned.upgrade()) {
                 (Some(reentry), _) if reads => return Ok(Within::Writer(reentry)),
-                (Some(reentry), Some(stand)) => {
+                (Some(reentry), Some(owned)) => {
                     let asker = reentry.asker();
-                    let reentered = match re_enter(stand, reentry, &self.options) {
+                    let reentered = match re_enter(owned, reentry, &self.options) {
                         Ok(result) => Some(result),
                         Err(extending) => asker.drive(extending).await,
                     };
@@ -169,9 +173,9 @@ impl Contention {
         limit: Option<Instant>,
     ) -> Result<Option<ReentryGuard>, LockError> {
         let of_a_look = around.of_a_look;
-        let hold = Arc::clone(&around.stand.hold);
+        let hold = Arc::clone(&around.owned.hold);
         // Waiting keeps no hold alive.
-        let stand = Arc::downgrade(&around.stand);
+        let owned = Arc::downgrade(&around.owned);
         drop(around);
         if self.options.wait() == Wait::Never {
             return Err(match hold.check() {
@@ -179,21 +183,21 @@ impl Contention {
                 Err(cause) => hold.lost_error(cause),
             });
         }
-        let claim = Claim::of(&self.target, self.engine.keeper.id, &hold.target);
+        let claim = Claim::of(&self.target, self.engine.leases.id, &hold.target);
         let enclosing =
             |visit: &mut dyn FnMut(u64) -> bool| scope::enclosing_reentries(&hold, visit);
         let most = self.options.max_waiters();
         let Some(reentry) = ReentryGuard::line_up(&hold, claim, &enclosing, most) else {
             return Err(self.busy(BusyReason::TooManyWaiters, None));
         };
-        self.seen.waits();
+        self.recorder.waits();
         let mut closing = pin!(self.engine.closing.notified());
         // Register, then check, then wait.
         closing.as_mut().enable();
         if self.engine.closed.load(Ordering::SeqCst) {
             return Err(LockError::Closed);
         }
-        let turn = reentry.turn(|| stand.strong_count() == 0);
+        let turn = reentry.turn(|| owned.strong_count() == 0);
         tokio::select! {
             biased;
             lost = guard::lost(&hold) => if of_a_look { Ok(None) } else { Err(lost) },

@@ -9,10 +9,10 @@ use tokio::sync::Notify;
 use super::{Engine, Grace, Readers};
 use crate::clock::Clock;
 use crate::gate::Gates;
-use crate::lease::keeper::{Keeper, Timing};
-use crate::lease::sight::Sight;
+use crate::lease::circuit_breaker::CircuitBreaker;
+use crate::lease::manager::{LeaseManager, Timing};
 use crate::lease::told_until;
-use crate::stand::Stand;
+use crate::owned_hold::OwnedHold;
 use crate::store::compose::joint::JointStore;
 use crate::store::{OwnerId, Store, new_id};
 
@@ -36,16 +36,20 @@ impl Engine {
         clock: Clock,
         timing: Timing,
         max_waiters: usize,
-        sight: Arc<Sight>,
+        breaker: Arc<CircuitBreaker>,
     ) -> Self {
-        Self::on(Keeper::new(store, clock, timing, sight), Gates::new(max_waiters), Vec::new())
+        Self::on(
+            LeaseManager::new(store, clock, timing, breaker),
+            Gates::new(max_waiters),
+            Vec::new(),
+        )
     }
 
-    fn on(keeper: Keeper, gates: Arc<Gates<Stand>>, members: Vec<Weak<Self>>) -> Self {
-        let id = keeper.store.claim_id().unwrap_or_else(new_id);
+    fn on(leases: LeaseManager, gates: Arc<Gates<OwnedHold>>, members: Vec<Weak<Self>>) -> Self {
+        let id = leases.store.claim_id().unwrap_or_else(new_id);
         Self {
             id,
-            keeper: Arc::new(keeper),
+            leases: Arc::new(leases),
             gates,
             uuid: Arc::from(id.to_string()),
             holds: AtomicU64::new(0),
@@ -63,18 +67,18 @@ impl Engine {
     /// The engine of several locks of these clients, of which this is one: made once, with this one's
     /// settings. It ends with any of them.
     pub(crate) fn joint(self: &Arc<Self>, clients: &BTreeMap<u64, &Arc<Self>>) -> Arc<Self> {
-        let of = Clients { settings: self.keeper.id, all: clients.keys().copied().collect() };
+        let of = Clients { settings: self.leases.id, all: clients.keys().copied().collect() };
         self.drop_ended();
         let mut dependents = self.dependents();
         if let Some(known) = dependents.iter().find(|one| one.of == of) {
             return Arc::clone(&known.engine);
         }
-        let Keeper { clock, timing, sight, .. } = &*self.keeper;
-        let stores = clients.iter().map(|(id, engine)| (*id, Arc::clone(&engine.keeper.store)));
+        let LeaseManager { clock, timing, breaker, .. } = &*self.leases;
+        let stores = clients.iter().map(|(id, engine)| (*id, Arc::clone(&engine.leases.store)));
         let store = Arc::new(JointStore::new(stores.collect(), clock.clone()));
-        let keeper = Keeper::new(store, clock.clone(), *timing, Arc::clone(sight));
+        let leases = LeaseManager::new(store, clock.clone(), *timing, Arc::clone(breaker));
         let members = clients.values().map(|engine| Arc::downgrade(engine)).collect();
-        let joint = Arc::new(Self::on(keeper, self.gates.more(), members));
+        let joint = Arc::new(Self::on(leases, self.gates.more(), members));
         dependents.push(Dependent { of: of.clone(), engine: Arc::clone(&joint) });
         drop(dependents);
         for other in clients.values().filter(|engine| !Arc::ptr_eq(engine, self)) {
@@ -140,22 +144,22 @@ impl Engine {
         self.closed.store(true, Ordering::SeqCst);
         self.gates.close();
         self.closing.notify_waiters();
-        self.keeper.ensure_running();
+        self.leases.ensure_running();
     }
 
     /// Waits until nothing is held, under way, or being given back.
     pub(crate) async fn settled(&self) {
         // In this order: what is under way may still become a hold, and a hold a release.
         told_until(&self.no_contenders, || self.contenders.load(Ordering::SeqCst) == 0).await;
-        self.keeper.watchdog.emptied().await;
-        self.keeper.releaser.drained().await;
+        self.leases.watchdog.emptied().await;
+        self.leases.releaser.drained().await;
     }
 
     /// How many holds there are, and how much is under way or being given back.
     pub(crate) fn left_behind(&self) -> (usize, usize) {
-        let Self { keeper, contenders, .. } = self;
-        let under_way = keeper.releaser.unfinished() + contenders.load(Ordering::SeqCst);
-        (keeper.watchdog.holds(), under_way)
+        let Self { leases, contenders, .. } = self;
+        let under_way = leases.releaser.unfinished() + contenders.load(Ordering::SeqCst);
+        (leases.watchdog.holds(), under_way)
     }
 
     pub(super) fn next_owner(&self, permits: u32) -> OwnerId {

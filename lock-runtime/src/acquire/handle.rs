@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{Acquire, Engine, Wanted};
+use super::{Acquire, AcquireSpec, Engine};
 use crate::error::LockError;
 use crate::guard::LockGuard;
-use crate::observe::{Label, Seen};
+use crate::observe::{AcquireRecorder, Label};
 use crate::options::{LockOptions, Wait};
 use crate::site::CallSite;
 use crate::store::Target;
@@ -36,7 +36,7 @@ impl Handle {
         target: Result<Arc<Target>, LockError>,
         options: LockOptions,
     ) -> Self {
-        let token_ttl = engine.keeper.timing.token_ttl;
+        let token_ttl = engine.leases.timing.token_ttl;
         let target = target.map(|target| target.with_token_ttl(token_ttl));
         Self { engine, target, options, permits: 1, label: Label::default() }
     }
@@ -56,8 +56,8 @@ impl Handle {
     }
 
     /// One acquire of it, as it is seen.
-    pub(super) fn seen(&self, target: &Target, site: CallSite) -> Seen {
-        Seen::new(target, self.label.clone().at(site), true)
+    pub(super) fn recorder(&self, target: &Target, site: CallSite) -> AcquireRecorder {
+        AcquireRecorder::new(target, self.label.clone().at(site), true)
     }
 
     /// The same for several permits of a semaphore.
@@ -103,7 +103,7 @@ impl Handle {
     fn acquire(&self, options: LockOptions, enforced: bool) -> Acquire {
         let label = self.label.clone().at(CallSite::caller()).enforced(enforced);
         match &self.target {
-            Ok(target) => Acquire::new(Wanted {
+            Ok(target) => Acquire::new(AcquireSpec {
                 engine: Arc::clone(&self.engine),
                 target: Arc::clone(target),
                 options,

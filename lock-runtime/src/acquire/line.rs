@@ -3,38 +3,38 @@
 
 use tokio::time::{Instant, timeout_at};
 
-use super::Contention;
+use super::PendingAcquire;
 use super::waiting::A_MOMENT;
 use crate::error::{BusyReason, LockError};
-use crate::gate::{Behind, Entry, Seat, Ticket, Turn};
+use crate::gate::{Admission, Behind, GateGuard, Ticket, Turn};
 use crate::options::Wait;
-use crate::stand::Stand;
+use crate::owned_hold::OwnedHold;
 use crate::store::LockKind;
 
-impl Contention {
+impl PendingAcquire {
     /// Enters the gate, at its `place` if it was there before, and waits for the turn there.
     pub(super) async fn line_up(
         &self,
         limit: Option<Instant>,
         place: &mut Option<u64>,
-    ) -> Result<Turn<Stand>, LockError> {
+    ) -> Result<Turn<OwnedHold>, LockError> {
         let enough = Instant::now() + A_MOMENT;
         loop {
             return match self.enter(*place) {
-                Entry::Turn(seat) => Ok(Turn::Contend(seat)),
-                Entry::Busy(reason) => Err(self.busy(reason, None)),
-                Entry::Failing(error) => Err(LockError::Store(error)),
-                Entry::Closed => Err(LockError::Closed),
-                Entry::Unsaid(word) => match timeout_at(enough, word).await {
+                Admission::Turn(gate_guard) => Ok(Turn::Contend(gate_guard)),
+                Admission::Busy(reason) => Err(self.busy(reason, None)),
+                Admission::Failing(error) => Err(LockError::Store(error)),
+                Admission::Closed => Err(LockError::Closed),
+                Admission::Unsaid(word) => match timeout_at(enough, word).await {
                     Ok(Ok(Ok(()))) => Err(self.busy(BusyReason::Held, None)),
                     Ok(Ok(Err(error))) => Err(LockError::Store(error)),
-                    // The seat is free.
+                    // The gate guard is free.
                     Ok(Err(_)) => continue,
                     // The contender may not be polled (S-34), or the store be slow: asked beside it.
-                    Err(_) => Ok(Turn::Contend(Seat::apart())),
+                    Err(_) => Ok(Turn::Contend(GateGuard::apart())),
                 },
-                Entry::Line(ticket) => {
-                    self.seen.waits();
+                Admission::Line(ticket) => {
+                    self.recorder.waits();
                     *place = Some(ticket.place());
                     match self.wait_in_line(ticket, limit).await {
                         Some(turn) => Ok(turn),
@@ -45,21 +45,21 @@ impl Contention {
         }
     }
 
-    fn enter(&self, place: Option<u64>) -> Entry<Stand> {
+    fn enter(&self, place: Option<u64>) -> Admission<OwnedHold> {
         let (gates, options) = (&self.engine.gates, &self.options);
         if self.is_inside() {
             // Whoever is inside the gate waits for the writer, which is us.
-            return Entry::Turn(Seat::apart());
+            return Admission::Turn(GateGuard::apart());
         }
         let may_wait = options.wait() != Wait::Never;
-        let behind = match (may_wait, self.seen.is_enforced()) {
+        let behind = match (may_wait, self.recorder.is_enforced()) {
             (true, _) => Behind::Anybody,
             (false, true) => Behind::ARelease,
             (false, false) => Behind::Nobody,
         };
         match self.target.kind() {
             // Who reads is not in the way, and whether a writer is, only the store knows.
-            LockKind::Read if !may_wait => Entry::Turn(Seat::apart()),
+            LockKind::Read if !may_wait => Admission::Turn(GateGuard::apart()),
             // Its line is in the store, for all processes; one here would be a second one (S-26).
             LockKind::Fair => {
                 gates.enter_beside(&self.target, options.max_waiters(), place.is_some())
@@ -71,8 +71,8 @@ impl Contention {
             }
             // Who asks for these inside the gate need not get them, nor all that there are: only
             // the store knows.
-            LockKind::Latch if !may_wait => Entry::Turn(Seat::apart()),
-            _ if !may_wait && self.target.is_shared() => Entry::Turn(Seat::apart()),
+            LockKind::Latch if !may_wait => Admission::Turn(GateGuard::apart()),
+            _ if !may_wait && self.target.is_shared() => Admission::Turn(GateGuard::apart()),
             _ => {
                 let most = options.max_waiters();
                 // What is handed on has the store's lease of the hold before.
@@ -86,9 +86,9 @@ impl Contention {
     // S-34.
     async fn wait_in_line(
         &self,
-        mut ticket: Ticket<Stand>,
+        mut ticket: Ticket<OwnedHold>,
         limit: Option<Instant>,
-    ) -> Option<Turn<Stand>> {
+    ) -> Option<Turn<OwnedHold>> {
         let mut look_at = ticket.since() + self.look_every();
         loop {
             let until = limit.map_or(look_at, |limit| limit.min(look_at));
@@ -105,7 +105,7 @@ impl Contention {
             look_at = Instant::now() + self.look_every();
             // The contender may be asking for longer than this waiter's patience lasts (S-33).
             if let Some((since, error)) = self.engine.gates.failing(&self.target) {
-                let patience = self.engine.keeper.timing.store_patience;
+                let patience = self.engine.leases.timing.store_patience;
                 let enough = since.max(ticket.since()) + patience;
                 if Instant::now() >= enough {
                     return Some(Turn::Failed(error));

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-use super::Contention;
+use super::PendingAcquire;
 use crate::lease::Hold;
-use crate::lease::keeper::Keeper;
+use crate::lease::manager::LeaseManager;
 use crate::observe::log_lock;
 use crate::store::{LockKind, Target};
 
@@ -25,7 +25,7 @@ const HINT: &str = "a task that is spawned inside of a guard's `run` re-enters i
                     run under, waits for that guard; two tasks that take two locks in opposite orders wait \
                     for each other";
 
-impl Contention {
+impl PendingAcquire {
     /// Drives `taking`, and logs once that it waits for long. What does not wait has no timer.
     pub(super) async fn log_if_long<F: Future>(&self, taking: F) -> F::Output {
         let mut taking = pin!(taking);
@@ -34,7 +34,7 @@ impl Contention {
             if let Poll::Ready(taken) = taking.as_mut().poll(cx) {
                 return Poll::Ready(taken);
             }
-            if !is_logged && self.seen.is_waiting() {
+            if !is_logged && self.recorder.is_waiting() {
                 let timer = timer.get_or_insert_with(|| Box::pin(sleep_until(self.started + LONG)));
                 if timer.as_mut().poll(cx).is_ready() {
                     is_logged = true;
@@ -47,7 +47,7 @@ impl Contention {
     }
 
     fn log_long_wait(&self) {
-        let (key, label) = (self.target.key(), self.seen.label());
+        let (key, label) = (self.target.key(), self.recorder.label());
         let holder = self.holder();
         log_lock!(warn, key, label, lock.holder = %holder, "has waited {LONG:?} for the lock");
     }
@@ -61,7 +61,7 @@ impl Contention {
             let held = hold.clock().now().since(hold.taken_at);
             return format!(
                 "this process, taken {held:.1?} ago by {}; {HINT}",
-                hold.seen.label().site()
+                hold.recorder.label().site()
             );
         }
         let own = *self.holder_ends.lock().unwrap_or_else(PoisonError::into_inner);
@@ -77,13 +77,13 @@ impl Contention {
     /// A hold that has one of the wanted locks, of this client or, where this acquisition wants locks of several,
     /// of one of them.
     fn hold_of_this_process(&self) -> Option<Arc<Hold>> {
-        let mine = self.engine.keeper.id;
+        let mine = self.engine.leases.id;
         let is_wanted = |(home, lock): (u64, &Target)| {
-            let wanted = |(by, it): (u64, &Target)| by == home && it.key() == lock.key();
-            self.target.locks_at_home(mine).any(wanted)
+            let spec = |(by, it): (u64, &Target)| by == home && it.key() == lock.key();
+            self.target.locks_at_home(mine).any(spec)
         };
         self.engine.relatives().iter().find_map(|engine| {
-            let Keeper { id, watchdog, .. } = &*engine.keeper;
+            let LeaseManager { id, watchdog, .. } = &*engine.leases;
             // Declares no loss: that would wake tasks under the lock of the queue.
             let is_held = |hold: &Hold| !hold.is_released() && !hold.peek_remaining().is_zero();
             watchdog.find(|hold| hold.target.locks_at_home(*id).any(is_wanted) && is_held(hold))

@@ -7,13 +7,13 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use super::attempt::known_as;
-use super::{Contention, Engine};
+use super::{Engine, PendingAcquire};
 use crate::error::LockError;
 use crate::guard::LockGuard;
-use crate::lease::sight::{A_LOOK, unanswered};
+use crate::lease::circuit_breaker::{SHADOW_TIMEOUT, unanswered};
 use crate::store::{ReleaseRequest, Target};
 
-impl Contention {
+impl PendingAcquire {
     /// As [`run`](Self::run), for a call that is not to wait.
     pub(super) async fn look(self) -> Result<LockGuard, LockError> {
         let (engine, target) = (Arc::clone(&self.engine), Arc::clone(&self.target));
@@ -31,9 +31,9 @@ impl Engine {
         target: &Arc<Target>,
         asking: impl Future<Output = Result<T, LockError>>,
     ) -> Result<T, LockError> {
-        let sight = &self.keeper.sight;
-        if sight.is_clear() {
-            return sight.within_a_look(asking).await;
+        let breaker = &self.leases.breaker;
+        if breaker.is_clear() {
+            return breaker.within_a_look(asking).await;
         }
         self.probe(target);
         Err(unanswered("of late, and is not asked").into())
@@ -42,14 +42,14 @@ impl Engine {
     /// Has a task ask the store for a sign of life, if none does.
     fn probe(&self, target: &Arc<Target>) {
         let Ok(runtime) = Handle::try_current() else { return };
-        let Some(probe) = self.keeper.sight.probe() else { return };
+        let Some(probe) = self.leases.breaker.probe() else { return };
         let owner = self.next_owner(1);
         let request = ReleaseRequest {
             target: known_as(target, &owner),
             owner,
             keep: Duration::ZERO,
-            timeout: A_LOOK,
+            timeout: SHADOW_TIMEOUT,
         };
-        runtime.spawn(probe.run(Arc::clone(&self.keeper.store), request));
+        runtime.spawn(probe.run(Arc::clone(&self.leases.store), request));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Every kind goes through [`Acquire`]. The order at each joint is what makes it right:
 //!
-//! - The seat at the gate comes first: one task per key and process talks to the store.
+//! - The gate guard at the gate comes first: one task per key and process talks to the store.
 //! - The first try never subscribes: an uncontended lock costs one round trip.
 //! - Then register, check, wait: a release between the refusal and the subscription is
 //!   found by the second try, one after it is found by the subscription. A notice is a hint; the
@@ -46,17 +46,17 @@ use self::share::Readers;
 use crate::error::{LockError, StoreError, check_runtime};
 use crate::gate::{Gates, Life, SIGN_OF_LIFE, Turn};
 use crate::guard::LockGuard;
-use crate::lease::keeper::Keeper;
+use crate::lease::manager::LeaseManager;
 use crate::lease::reentries::ReentryGuard;
-use crate::observe::{AcquireOutcome, Label, Meter, Seen};
+use crate::observe::{AcquireOutcome, AcquireRecorder, Label, Meter};
 use crate::options::{LockOptions, Wait};
-use crate::stand::Stand;
+use crate::owned_hold::OwnedHold;
 use crate::store::Target;
 
 /// What acquiring needs of a client.
 pub(crate) struct Engine {
-    pub(crate) keeper: Arc<Keeper>,
-    pub(crate) gates: Arc<Gates<Stand>>,
+    pub(crate) leases: Arc<LeaseManager>,
+    pub(crate) gates: Arc<Gates<OwnedHold>>,
     /// The client's uuid.
     // S-4.
     pub(crate) id: Uuid,
@@ -82,7 +82,7 @@ pub(crate) struct Engine {
 
 impl fmt::Debug for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Engine").field("keeper", &self.keeper).finish_non_exhaustive()
+        f.debug_struct("Engine").field("leases", &self.leases).finish_non_exhaustive()
     }
 }
 
@@ -114,13 +114,13 @@ pub struct Acquire(State);
 enum State {
     /// Not polled yet. Whether it is re-entry depends on where it is polled.
     // S-6.
-    Start(Wanted),
+    Start(AcquireSpec),
     Failed(LockError),
     UnderWay(Acquiring),
     Done,
 }
 
-struct Wanted {
+struct AcquireSpec {
     engine: Arc<Engine>,
     target: Arc<Target>,
     options: LockOptions,
@@ -138,13 +138,13 @@ impl Future for Acquire {
     type Output = Result<LockGuard, LockError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        if let State::Start(wanted) = &mut self.0 {
+        if let State::Start(spec) = &mut self.0 {
             if let Err(error) = check_runtime() {
                 self.0 = State::Done;
                 return Poll::Ready(Err(error));
             }
             // Re-entry ends here, so what is wanted is not moved for it: that would be most of its time.
-            self.0 = match start(wanted) {
+            self.0 = match start(spec) {
                 Ok(result) => {
                     self.0 = State::Done;
                     return Poll::Ready(result);
@@ -173,11 +173,11 @@ impl fmt::Debug for Acquire {
 
 impl Acquire {
     /// Takes what is wanted once polled.
-    fn new(mut wanted: Wanted) -> Self {
-        if let replicas @ Some(_) = wanted.options.replicas() {
-            wanted.target = Arc::new(wanted.target.with_replicas(replicas));
+    fn new(mut spec: AcquireSpec) -> Self {
+        if let replicas @ Some(_) = spec.options.replicas() {
+            spec.target = Arc::new(spec.target.with_replicas(replicas));
         }
-        Self(State::Start(wanted))
+        Self(State::Start(spec))
     }
 
     /// An acquisition that has failed already.
@@ -192,56 +192,56 @@ impl Acquire {
     }
 }
 
-fn start(wanted: &mut Wanted) -> Started {
-    let Wanted { engine, target, options, permits, label, enforced } = wanted;
-    let seen = Seen::new(target, std::mem::take(label), *enforced);
+fn start(spec: &mut AcquireSpec) -> Started {
+    let AcquireSpec { engine, target, options, permits, label, enforced } = spec;
+    let recorder = AcquireRecorder::new(target, std::mem::take(label), *enforced);
     if engine.closed.load(Ordering::Acquire) {
-        return Ok(ended(&seen, AcquireOutcome::Closed, Err(LockError::Closed)));
+        return Ok(ended(&recorder, AcquireOutcome::Closed, Err(LockError::Closed)));
     }
     match enclosing(engine, target) {
         Enclosing::Same(around) if let Ok(reentry) = enter(&around, engine, target) => {
             // What takes a round trip enters again below, where it can be passed over (S-34).
-            if let Ok(result) = re_enter(around.stand, reentry, options) {
-                return Ok(ended(&seen, AcquireOutcome::Reentered, result));
+            if let Ok(result) = re_enter(around.owned, reentry, options) {
+                return Ok(ended(&recorder, AcquireOutcome::Reentered, result));
             }
         }
         Enclosing::InTheWay(detail) => {
             let error = LockError::WouldDeadlock { key: target.key().to_string(), detail };
-            return Ok(ended(&seen, AcquireOutcome::WouldDeadlock, Err(error)));
+            return Ok(ended(&recorder, AcquireOutcome::WouldDeadlock, Err(error)));
         }
         Enclosing::Same(_) | Enclosing::Writer(_) | Enclosing::Nothing => {}
     }
     let (engine, target) = (Arc::clone(engine), Arc::clone(target));
     let (options, permits) = (*options, *permits);
     let started = Instant::now();
-    let seen = seen.timed_from(started);
-    let span = seen.span();
-    let contention = Contention::new(engine, target, options, permits, started, seen);
-    let enforced = contention.seen.is_enforced();
+    let recorder = recorder.timed_from(started);
+    let span = recorder.span();
+    let pending = PendingAcquire::new(engine, target, options, permits, started, recorder);
+    let enforced = pending.recorder.is_enforced();
     Err(match enforced {
-        true => Box::pin(span.around(contention.run())),
-        false => Box::pin(span.around(contention.look())),
+        true => Box::pin(span.around(pending.run())),
+        false => Box::pin(span.around(pending.look())),
     })
 }
 
 /// Tells what came of an acquire: that, if it was had.
 fn ended(
-    seen: &Seen,
+    recorder: &AcquireRecorder,
     how: AcquireOutcome,
     mut result: Result<LockGuard, LockError>,
 ) -> Result<LockGuard, LockError> {
     match &mut result {
         Ok(guard) => {
-            guard.of_a_look = !seen.is_enforced();
-            seen.over(how, Some(guard.token()));
+            guard.of_a_look = !recorder.is_enforced();
+            recorder.over(how, Some(guard.token()));
         }
-        Err(error) => seen.failed(error),
+        Err(error) => recorder.failed(error),
     }
     result
 }
 
 /// One acquisition that has to line up.
-struct Contention {
+struct PendingAcquire {
     engine: Arc<Engine>,
     target: Arc<Target>,
     options: LockOptions,
@@ -252,20 +252,20 @@ struct Contention {
     started: Instant,
     /// When the holder's lease ends, as the store last said.
     holder_ends: Mutex<Option<Instant>>,
-    seen: Seen,
+    recorder: AcquireRecorder,
 }
 
-impl Contention {
+impl PendingAcquire {
     fn new(
         engine: Arc<Engine>,
         target: Arc<Target>,
         options: LockOptions,
         permits: u32,
         started: Instant,
-        seen: Seen,
+        recorder: AcquireRecorder,
     ) -> Self {
         let (inside, holder_ends) = (Mutex::default(), Mutex::default());
-        Self { engine, target, options, permits, inside, started, holder_ends, seen }
+        Self { engine, target, options, permits, inside, started, holder_ends, recorder }
     }
 
     async fn run(self) -> Result<LockGuard, LockError> {
@@ -281,11 +281,11 @@ impl Contention {
             Ok((how, guard)) => (how, Ok(guard)),
             Err(error) => (AcquireOutcome::Failed, Err(error)),
         };
-        ended(&self.seen, how, result)
+        ended(&self.recorder, how, result)
     }
 
     async fn take(&self) -> Result<(AcquireOutcome, LockGuard), LockError> {
-        self.engine.keeper.ensure_running();
+        self.engine.leases.ensure_running();
         let limit = self.limit();
         loop {
             let inside = match self.enter_within(limit).await? {
@@ -335,11 +335,11 @@ impl Contention {
                 Joined::Unknown(error) if self.gives_up_on(&error) => return Err(error.into()),
                 Joined::Unknown(_) | Joined::No => {}
             }
-            let seat = match self.line_up(limit, &mut place).await? {
+            let gate_guard = match self.line_up(limit, &mut place).await? {
                 Turn::Failed(error) => return Err(LockError::Store(error)),
                 Turn::Closed => return Err(LockError::Closed),
-                Turn::Contend(seat) => seat,
-                Turn::Handed(stand) => match self.stand_on(stand) {
+                Turn::Contend(gate_guard) => gate_guard,
+                Turn::Handed(owned) => match self.stand_on(owned) {
                     Some(guard) => return Ok((AcquireOutcome::HandedOver, guard)),
                     // Lost on the way here; line up again.
                     None => continue,
@@ -348,19 +348,19 @@ impl Contention {
             };
             if self.can_join() {
                 // Somebody has taken it since we looked. The next in line finds the same.
-                drop(seat);
+                drop(gate_guard);
                 continue;
             }
-            let here = seat.place();
-            let life = Life::of(&seat, &self.engine.gates, &self.target);
-            let contending = Contender::new(self, seat, limit).contend();
+            let here = gate_guard.place();
+            let life = Life::of(&gate_guard, &self.engine.gates, &self.target);
+            let contending = Contender::new(self, gate_guard, limit).contend();
             match life
                 .drive(self.look_every(), || self.restart_tasks(), contending)
                 .await
                 .transpose()?
             {
                 Some(Contended::Taken(guard)) => return Ok((AcquireOutcome::Acquired, guard)),
-                Some(Contended::ToJoin(hold)) => to_join = Some(hold),
+                Some(Contended::JoinableHold(hold)) => to_join = Some(hold),
                 Some(Contended::PassedOver) | None => place = Some(here),
             }
         }
@@ -375,7 +375,7 @@ impl Contention {
     /// True if nothing that goes wrong is put up with any more.
     fn is_out_of_patience(&self) -> bool {
         self.options.wait() == Wait::Never
-            || self.started.elapsed() >= self.engine.keeper.timing.store_patience
+            || self.started.elapsed() >= self.engine.leases.timing.store_patience
     }
 
     /// How often a waiter sees to the client's tasks: often enough for the renewals of leases like its own.
@@ -386,40 +386,40 @@ impl Contention {
     /// Starts the client's tasks anew if the runtime that ran them has ended: they renew and release what this
     /// process waits for.
     fn restart_tasks(&self) {
-        self.engine.keeper.ensure_running();
+        self.engine.leases.ensure_running();
     }
 
     fn limit(&self) -> Option<Instant> {
         match self.options.wait() {
             // Only behind a release that is under way: for as long as that may take.
-            Wait::Never => Some(self.started + self.engine.keeper.timing.command_timeout * 2),
+            Wait::Never => Some(self.started + self.engine.leases.timing.command_timeout * 2),
             Wait::UpTo(wait) => self.started.checked_add(wait),
             Wait::Forever => None,
         }
     }
 
-    /// A guard on the stand, which may be lost by now.
-    fn stand_on(&self, mut stand: Stand) -> Option<LockGuard> {
-        let now = stand.hold.check().ok()?;
-        if stand.hold.arrives()
-            && stand.hold.deadline().since(now) < stand.hold.lease.duration() / 2
+    /// A guard on the owned hold, which may be lost by now.
+    fn stand_on(&self, mut owned: OwnedHold) -> Option<LockGuard> {
+        let now = owned.hold.check().ok()?;
+        if owned.hold.arrives()
+            && owned.hold.deadline().since(now) < owned.hold.lease.duration() / 2
         {
             // It was on its way for long, and nobody renewed it.
-            stand.keeper.watchdog.reconsider(&stand.hold);
+            owned.leases.watchdog.reconsider(&owned.hold);
         }
-        stand.keep_until = self.options.at_least().map(|at_least| now.after(at_least));
-        stand.hold.begin(Meter::new(self.seen.label().clone(), self.target.kind()), now);
+        owned.keep_until = self.options.at_least().map(|at_least| now.after(at_least));
+        owned.hold.begin(Meter::new(self.recorder.label().clone(), self.target.kind()), now);
         let until = self.options.max_hold().map(|max_hold| now.after(max_hold));
-        if stand.hold.set_renew_until(until) {
+        if owned.hold.set_renew_until(until) {
             // The holder before us had a limit, and the watchdog may have given the hold up for it.
-            stand.keeper.watchdog.reconsider(&stand.hold);
+            owned.leases.watchdog.reconsider(&owned.hold);
         }
         if self.shares() {
-            let guard = LockGuard::first_of_many(stand, self.options.on_lost());
-            self.offer(&guard.stand);
+            let guard = LockGuard::first_of_many(owned, self.options.on_lost());
+            self.offer(&guard.owned);
             return Some(guard);
         }
-        Some(LockGuard::outermost(stand, self.options.on_lost()))
+        Some(LockGuard::outermost(owned, self.options.on_lost()))
     }
 }
 

@@ -11,13 +11,13 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::waiting::Waiting;
-use super::{Contention, Handle};
+use super::{Handle, PendingAcquire};
 use crate::error::{LockError, StoreError, StoreErrorKind, check_runtime};
-use crate::gate::{Life, Seat, Turn};
-use crate::observe::{AcquireOutcome, Seen};
+use crate::gate::{GateGuard, Life, Turn};
+use crate::observe::{AcquireOutcome, AcquireRecorder};
 use crate::options::{LockOptions, Wait};
+use crate::owned_hold::OwnedHold;
 use crate::site::CallSite;
-use crate::stand::Stand;
 use crate::store::{LatchRequest, Target};
 
 impl Handle {
@@ -26,18 +26,18 @@ impl Handle {
         check_runtime()?;
         // This is no wait: how long it may take is the store's matter alone.
         let target = Arc::clone(self.target().map_err(LockError::clone)?);
-        let seen = Seen::nothing(&target);
-        let contention = self.contention(target, self.options().with_wait(Wait::Forever), seen);
-        let mut waiting = Waiting::new(&contention, None, None);
+        let recorder = AcquireRecorder::nothing(&target);
+        let pending = self.pending(target, self.options().with_wait(Wait::Forever), recorder);
+        let mut waiting = Waiting::new(&pending, None, None);
         loop {
-            let error = match contention.ask_latch(request, waiting.ask()).await? {
+            let error = match pending.ask_latch(request, waiting.ask()).await? {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
             let repeatable =
                 request == LatchRequest::Count || error.kind() != StoreErrorKind::OutcomeUnknown;
             if !repeatable || waiting.failed(&error, None) {
-                return Err(contention.latch_error(error));
+                return Err(pending.latch_error(error));
             }
             waiting.pause(10..50).await;
         }
@@ -52,25 +52,30 @@ impl Handle {
     async fn until_open_for(&self, site: CallSite) -> Result<(), LockError> {
         check_runtime()?;
         let target = Arc::clone(self.target().map_err(LockError::clone)?);
-        let seen = self.seen(&target, site);
-        let span = seen.span();
-        let contention = self.contention(target, self.options(), seen);
-        let opened = span.around(contention.log_if_long(contention.opened())).await;
+        let recorder = self.recorder(&target, site);
+        let span = recorder.span();
+        let pending = self.pending(target, self.options(), recorder);
+        let opened = span.around(pending.log_if_long(pending.opened())).await;
         match &opened {
-            Ok(()) => contention.seen.over(AcquireOutcome::Acquired, None),
-            Err(error) => contention.seen.failed(error),
+            Ok(()) => pending.recorder.over(AcquireOutcome::Acquired, None),
+            Err(error) => pending.recorder.failed(error),
         }
         opened
     }
 
-    fn contention(&self, target: Arc<Target>, options: LockOptions, seen: Seen) -> Contention {
+    fn pending(
+        &self,
+        target: Arc<Target>,
+        options: LockOptions,
+        recorder: AcquireRecorder,
+    ) -> PendingAcquire {
         let (engine, started) = (Arc::clone(self.engine()), Instant::now());
-        let seen = seen.timed_from(started);
-        Contention::new(engine, target, options, 1, started, seen)
+        let recorder = recorder.timed_from(started);
+        PendingAcquire::new(engine, target, options, 1, started, recorder)
     }
 }
 
-impl Contention {
+impl PendingAcquire {
     async fn opened(&self) -> Result<(), LockError> {
         let limit = self.limit();
         let mut place = None;
@@ -80,11 +85,11 @@ impl Contention {
                 error => error,
             })?;
             match turn {
-                Turn::Contend(seat) => {
-                    place = Some(seat.place());
-                    let life = Life::of(&seat, &self.engine.gates, &self.target);
+                Turn::Contend(gate_guard) => {
+                    place = Some(gate_guard.place());
+                    let life = Life::of(&gate_guard, &self.engine.gates, &self.target);
                     // None if it was passed over: it lines up again (S-34).
-                    let watching = self.watch_latch(seat, limit);
+                    let watching = self.watch_latch(gate_guard, limit);
                     if let Some(opened) =
                         life.drive(self.look_every(), || self.restart_tasks(), watching).await
                     {
@@ -102,10 +107,10 @@ impl Contention {
 
     async fn watch_latch(
         &self,
-        seat: Seat<Stand>,
+        gate_guard: GateGuard<OwnedHold>,
         limit: Option<Instant>,
     ) -> Result<(), LockError> {
-        let mut waiting = Waiting::new(self, Some(&seat), limit);
+        let mut waiting = Waiting::new(self, Some(&gate_guard), limit);
         let mut known = None;
         loop {
             waiting.forget_past();
@@ -116,7 +121,7 @@ impl Contention {
                 Err(_) if known.is_some() && waiting.out_of_time() => {
                     return Err(self.latch_closed(known));
                 }
-                Err(error) if waiting.failed(&error, Some(&seat)) => {
+                Err(error) if waiting.failed(&error, Some(&gate_guard)) => {
                     return Err(self.latch_error(error));
                 }
                 Err(_) => {
@@ -125,10 +130,10 @@ impl Contention {
                     continue;
                 }
             };
-            waiting.answered(Some(&seat), false);
+            waiting.answered(Some(&gate_guard), false);
             known = Some(count);
             if count == 0 {
-                seat.share_before(asked_at);
+                gate_guard.share_before(asked_at);
                 return Ok(());
             }
             if self.options.wait() == Wait::Never {
@@ -137,7 +142,7 @@ impl Contention {
             // Register, then check, then wait (S-15).
             let checked = waiting.listens() || !waiting.subscribe(&self.target).await;
             if checked && !waiting.out_of_time() {
-                waiting.nap(waiting.poll_cap(), Some(&seat)).await;
+                waiting.nap(waiting.poll_cap(), Some(&gate_guard)).await;
             }
             if waiting.out_of_time() {
                 return Err(self.latch_closed(known));
@@ -153,7 +158,7 @@ impl Contention {
         if self.engine.closed.load(Ordering::SeqCst) {
             return Err(LockError::Closed);
         }
-        let store = &self.engine.keeper.store;
+        let store = &self.engine.leases.store;
         Ok(store.latch(&self.target, request, timeout).await)
     }
 

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::Contention;
+use super::PendingAcquire;
 use super::waiting::A_MOMENT;
 use crate::error::{BusyReason, LockError, StoreError, StoreErrorKind};
 use crate::options::Wait;
 
-impl Contention {
+impl PendingAcquire {
     pub(super) fn not_replicated(&self, acked: u32) -> LockError {
         LockError::NotReplicated {
             key: self.target.key().to_string(),

@@ -31,14 +31,14 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::enclosing::re_enter;
 use super::waiting::A_MOMENT;
-use super::{Contention, Engine, until};
+use super::{Engine, PendingAcquire, until};
 use crate::clock::Tick;
 use crate::error::{LockError, StoreError, StoreErrorKind};
 use crate::gate::ASLEEP_AFTER;
 use crate::guard::LockGuard;
 use crate::lease::reentries::ReentryGuard;
 use crate::options::{Lease, Wait};
-use crate::stand::Stand;
+use crate::owned_hold::OwnedHold;
 use crate::store::{AcquireReply, AcquireRequest, LockKind, Target};
 
 /// What those who share a hold have in common: the lock and the length of the lease.
@@ -55,7 +55,7 @@ pub(crate) struct Readers {
 }
 
 struct Shared {
-    stand: Weak<Stand>,
+    owned: Weak<OwnedHold>,
     /// What the store last said. Locked while somebody asks.
     said: tokio::sync::Mutex<Said>,
 }
@@ -69,7 +69,7 @@ struct Said {
 
 /// The turn to ask for a hold. None where nobody shares, or the others take too long.
 #[derive(Default)]
-pub(super) struct AskTurn(Option<OwnedMutexGuard<Told>>);
+pub(super) struct AskPermit(Option<OwnedMutexGuard<Told>>);
 
 /// What came of the last turn.
 #[derive(Default)]
@@ -88,11 +88,11 @@ enum Answer {
     /// Kept for those who wait for a turn, who would otherwise have to ask one after the other where
     /// readers are quickly done.
     Granted {
-        _kept: Arc<Stand>,
+        _kept: Arc<OwnedHold>,
     },
 }
 
-impl AskTurn {
+impl AskPermit {
     /// Ends it without a word for the others.
     pub(super) fn pass(&mut self) {
         self.0 = None;
@@ -106,9 +106,9 @@ impl AskTurn {
         self.tell(asked_at, Answer::Failed(error.clone()));
     }
 
-    /// Call it once the stand is there to be joined.
-    pub(super) fn granted(&mut self, asked_at: Tick, stand: &Arc<Stand>) {
-        self.tell(asked_at, Answer::Granted { _kept: Arc::clone(stand) });
+    /// Call it once the owned hold is there to be joined.
+    pub(super) fn granted(&mut self, asked_at: Tick, owned: &Arc<OwnedHold>) {
+        self.tell(asked_at, Answer::Granted { _kept: Arc::clone(owned) });
     }
 
     fn tell(&mut self, asked_at: Tick, answer: Answer) {
@@ -119,8 +119,8 @@ impl AskTurn {
 }
 
 /// A hold that cannot end before it is joined.
-pub(super) struct ToJoin {
-    _kept: Arc<Stand>,
+pub(super) struct JoinableHold {
+    _kept: Arc<OwnedHold>,
 }
 
 /// The store's answer that the lock is not to be had now.
@@ -141,8 +141,8 @@ impl Refusal {
 
 /// What there is to do for whoever wants to ask for a lock.
 pub(super) enum Before {
-    Ask(AskTurn),
-    Join(ToJoin),
+    Ask(AskPermit),
+    Join(JoinableHold),
     /// To take the refusal that another reader got.
     Refused(Refusal),
     /// To take the failure that another reader met.
@@ -176,8 +176,8 @@ impl Readers {
     fn find(&self, terms: &Terms) -> Option<Arc<Shared>> {
         let shared = self.lock().get(terms).cloned()?;
         // Equal targets may differ in this.
-        let stand = shared.stand.upgrade()?;
-        (stand.hold.target.replicas() == terms.0.replicas()).then_some(shared)
+        let owned = shared.owned.upgrade()?;
+        (owned.hold.target.replicas() == terms.0.replicas()).then_some(shared)
     }
 
     /// Ends joining this hold (invariant 2).
@@ -207,7 +207,7 @@ pub(super) enum Joined {
     Unknown(StoreError),
 }
 
-impl Contention {
+impl PendingAcquire {
     /// On which terms this acquisition shares with others, if it does (invariant 1).
     fn terms(&self) -> Option<Terms> {
         match self.options.lease() {
@@ -238,11 +238,11 @@ impl Contention {
 
     /// Waits until this acquisition is to ask the store, or need not any more.
     pub(super) async fn before_asking(&self) -> Before {
-        let Some(terms) = self.terms() else { return Before::Ask(AskTurn::default()) };
-        let Engine { readers, keeper, .. } = &*self.engine;
-        let came_at = keeper.clock.now();
+        let Some(terms) = self.terms() else { return Before::Ask(AskPermit::default()) };
+        let Engine { readers, leases, .. } = &*self.engine;
+        let came_at = leases.clock.now();
         // As long as two answers take (invariant 3), and never less than a moment.
-        let enough = Instant::now() + keeper.timing.command_timeout * 2;
+        let enough = Instant::now() + leases.timing.command_timeout * 2;
         let enough = self.limit().map_or(enough, |limit| limit.min(enough)) + A_MOMENT;
         // Who has waited behind a sleeper before does not wait for a second again.
         let mut look_at = (self.started + ASLEEP_AFTER).max(Instant::now() + A_MOMENT);
@@ -253,13 +253,13 @@ impl Contention {
                 break told;
             }
             if Instant::now() >= enough {
-                return Before::Ask(AskTurn::default());
+                return Before::Ask(AskPermit::default());
             }
             readers.pass_over(&terms, &turns);
             look_at = Instant::now() + ASLEEP_AFTER;
         };
-        if let Some(stand) = readers.find(&terms).and_then(|shared| shared.stand.upgrade()) {
-            return Before::Join(ToJoin { _kept: stand });
+        if let Some(owned) = readers.find(&terms).and_then(|shared| shared.owned.upgrade()) {
+            return Before::Join(JoinableHold { _kept: owned });
         }
         match &told.answer {
             Answer::Refused(refusal)
@@ -273,35 +273,35 @@ impl Contention {
             _ => {
                 // Nobody can join what is kept here, so nothing is to keep it any more.
                 *told = Told::default();
-                Before::Ask(AskTurn(Some(told)))
+                Before::Ask(AskPermit(Some(told)))
             }
         }
     }
 
-    /// From now on readers may join this stand, if this acquisition shares.
-    pub(super) fn offer(&self, stand: &Arc<Stand>) {
+    /// From now on readers may join this owned hold, if this acquisition shares.
+    pub(super) fn offer(&self, owned: &Arc<OwnedHold>) {
         let Some(terms) = self.terms() else { return };
-        let said = Said { asked_at: stand.hold.taken_at, answer: Ok(true) };
-        let shared = Shared { stand: Arc::downgrade(stand), said: tokio::sync::Mutex::new(said) };
+        let said = Said { asked_at: owned.hold.taken_at, answer: Ok(true) };
+        let shared = Shared { owned: Arc::downgrade(owned), said: tokio::sync::Mutex::new(said) };
         let mut holds = self.engine.readers.lock();
         // Names that nobody reads any more go when the map would grow.
         if holds.len() == holds.capacity() {
-            holds.retain(|_, shared| shared.stand.strong_count() > 0);
+            holds.retain(|_, shared| shared.owned.strong_count() > 0);
         }
         holds.insert(terms, Arc::new(shared));
     }
 
     /// Joins the read hold of this process, if there is one and no writer waits. If that does not
     /// come to a guard, the hold is there to be joined no more. `_kept` cannot end before.
-    pub(super) async fn join(&self, limit: Option<Instant>, _kept: Option<ToJoin>) -> Joined {
+    pub(super) async fn join(&self, limit: Option<Instant>, _kept: Option<JoinableHold>) -> Joined {
         let readers = &self.engine.readers;
         let Some(terms) = self.terms() else { return Joined::No };
         let Some(shared) = readers.find(&terms) else { return Joined::No };
         // Kept while we ask, so that the hold cannot end in between.
-        let Some(stand) = shared.stand.upgrade() else { return Joined::No };
+        let Some(owned) = shared.owned.upgrade() else { return Joined::No };
         // As every question, it gets a moment, or a short wait over a slow network could never succeed.
         let answer_by = limit.map(|limit| limit.max(Instant::now() + A_MOMENT));
-        let answer = match until(answer_by, self.may_join(&shared, &stand)).await {
+        let answer = match until(answer_by, self.may_join(&shared, &owned)).await {
             // Nobody is known to be in the way (S-33).
             None => return Joined::Yes(Err(silence().into())),
             Some(answer) => answer,
@@ -309,9 +309,9 @@ impl Contention {
         if self.engine.closed.load(Ordering::SeqCst) {
             return Joined::Yes(Err(LockError::Closed));
         }
-        if let (Ok(true), Ok(_)) = (&answer, stand.hold.check()) {
-            let reentry = ReentryGuard::shared(&stand.hold);
-            return match re_enter(stand, reentry, &self.options) {
+        if let (Ok(true), Ok(_)) = (&answer, owned.hold.check()) {
+            let reentry = ReentryGuard::shared(&owned.hold);
+            return match re_enter(owned, reentry, &self.options) {
                 Ok(guard) => Joined::Yes(guard),
                 Err(extending) => Joined::Yes(extending.await),
             };
@@ -324,9 +324,9 @@ impl Contention {
     }
 
     /// Whether readers may go on, by the store's last word if that is fresh.
-    async fn may_join(&self, shared: &Shared, stand: &Stand) -> Result<bool, StoreError> {
-        let Stand { hold, .. } = stand;
-        let timing = self.engine.keeper.timing;
+    async fn may_join(&self, shared: &Shared, owned: &OwnedHold) -> Result<bool, StoreError> {
+        let OwnedHold { hold, .. } = owned;
+        let timing = self.engine.leases.timing;
         // Whoever asks and is not polled any more is not waited for (invariant 3, S-34).
         let enough = (timing.command_timeout * 2 + A_MOMENT).min(ASLEEP_AFTER);
         let Ok(mut said) = timeout(enough, shared.said.lock()).await else { return Ok(false) };
@@ -347,7 +347,7 @@ impl Contention {
             joins: true,
             timeout: timing.command_timeout,
         };
-        let answer = match self.engine.keeper.store.acquire(request).await {
+        let answer = match self.engine.leases.store.acquire(request).await {
             Ok(AcquireReply::Granted(_)) => {
                 hold.confirm(asked_at, hold.lease.duration());
                 Ok(true)

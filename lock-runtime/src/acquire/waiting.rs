@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
-use super::Contention;
+use super::PendingAcquire;
 use crate::error::StoreError;
-use crate::gate::Seat;
-use crate::lease::keeper::Timing;
+use crate::gate::GateGuard;
+use crate::lease::manager::Timing;
 use crate::observe::log_lock;
 use crate::options::Wait;
-use crate::stand::Stand;
+use crate::owned_hold::OwnedHold;
 use crate::store::{Subscription, Target};
 
 /// The least time that an answer gets.
@@ -23,7 +23,7 @@ const UNHEARD: Duration = Duration::from_secs(1);
 
 /// One wait, from the first question to the last.
 pub(super) struct Waiting<'a> {
-    contention: &'a Contention,
+    pending: &'a PendingAcquire,
     limit: Option<Instant>,
     notices: Option<Subscription>,
     /// How many turns of others were heard of and looked at.
@@ -37,16 +37,16 @@ pub(super) struct Waiting<'a> {
 }
 
 impl<'a> Waiting<'a> {
-    /// Starts where whoever had the seat before left off.
+    /// Starts where whoever had the gate guard before left off.
     pub(super) fn new(
-        contention: &'a Contention,
-        seat: Option<&Seat<Stand>>,
+        pending: &'a PendingAcquire,
+        gate_guard: Option<&GateGuard<OwnedHold>>,
         limit: Option<Instant>,
     ) -> Self {
-        let failing_since = seat.and_then(Seat::failing_since);
+        let failing_since = gate_guard.and_then(GateGuard::failing_since);
         let asked_at = Instant::now();
         Self {
-            contention,
+            pending,
             limit,
             notices: None,
             turns_seen: 0,
@@ -57,38 +57,42 @@ impl<'a> Waiting<'a> {
     }
 
     fn timing(&self) -> &Timing {
-        &self.contention.engine.keeper.timing
+        &self.pending.engine.leases.timing
     }
 
     /// Notes that the store has answered, and that its answer `grants` the lock.
-    pub(super) fn answered(&mut self, seat: Option<&Seat<Stand>>, grants: bool) {
+    pub(super) fn answered(&mut self, gate_guard: Option<&GateGuard<OwnedHold>>, grants: bool) {
         self.failing_since = None;
-        if let Some(seat) = seat {
-            seat.answered(grants);
+        if let Some(gate_guard) = gate_guard {
+            gate_guard.answered(grants);
         }
     }
 
     /// Notes that the store has failed. True if that ends the wait.
     // S-33.
-    pub(super) fn failed(&mut self, error: &StoreError, seat: Option<&Seat<Stand>>) -> bool {
+    pub(super) fn failed(
+        &mut self,
+        error: &StoreError,
+        gate_guard: Option<&GateGuard<OwnedHold>>,
+    ) -> bool {
         let patience = self.timing().store_patience;
         let out_of_patience = self.failing_for() >= patience;
-        if let (true, Some(seat)) = (error.kind().is_transient(), seat) {
-            seat.failed(error, self.asked_at, patience);
+        if let (true, Some(gate_guard)) = (error.kind().is_transient(), gate_guard) {
+            gate_guard.failed(error, self.asked_at, patience);
         }
-        if let Some(seat) = seat {
-            seat.tell_failure(error);
+        if let Some(gate_guard) = gate_guard {
+            gate_guard.tell_failure(error);
         }
         !error.kind().is_transient()
             || out_of_patience
             || self.out_of_time()
-            || self.contention.options.wait() == Wait::Never
+            || self.pending.options.wait() == Wait::Never
     }
 
     /// For how much of this wait the store has been failing, from the last question on at the latest.
     pub(super) fn failing_for(&mut self) -> Duration {
         let since = *self.failing_since.get_or_insert(self.asked_at);
-        since.max(self.contention.started).elapsed()
+        since.max(self.pending.started).elapsed()
     }
 
     /// Forgets notices that came before now: call it before the question that acts on them.
@@ -109,16 +113,16 @@ impl<'a> Waiting<'a> {
 
     /// True once a notice from now on will be heard. Where it cannot be had, polling does.
     pub(super) async fn subscribe(&mut self, target: &Arc<Target>) -> bool {
-        let keeper = &self.contention.engine.keeper;
-        let timeout = self.time_left(keeper.timing.command_timeout);
-        match keeper.store.subscribe(target, timeout).await {
+        let leases = &self.pending.engine.leases;
+        let timeout = self.time_left(leases.timing.command_timeout);
+        match leases.store.subscribe(target, timeout).await {
             Ok(notices) => {
                 self.notices = Some(notices);
                 self.turns_seen = 0;
                 true
             }
             Err(error) => {
-                let label = self.contention.seen.label();
+                let label = self.pending.recorder.label();
                 log_lock!(debug, target.key(), label, %error, "no subscription");
                 false
             }
@@ -151,10 +155,10 @@ impl<'a> Waiting<'a> {
     /// Sleeps until the first of: a notice, so long, our own limit, the client's end, or a caller
     /// that does not wait and wants the store asked.
     // S-15, S-33.
-    pub(super) async fn nap(&mut self, most: Duration, seat: Option<&Seat<Stand>>) {
-        self.contention.seen.waits();
+    pub(super) async fn nap(&mut self, most: Duration, gate_guard: Option<&GateGuard<OwnedHold>>) {
+        self.pending.recorder.waits();
         let nap = tokio::time::sleep(self.time_left(most));
-        let engine = &self.contention.engine;
+        let engine = &self.pending.engine;
         let closing = engine.closing.notified();
         tokio::pin!(closing);
         // Register, then check, then wait; whoever called looks at `closed` as well.
@@ -169,7 +173,7 @@ impl<'a> Waiting<'a> {
             }
         };
         let asked_for = async {
-            match seat.and_then(Seat::asked_for) {
+            match gate_guard.and_then(GateGuard::asked_for) {
                 Some(asked_for) => drop(asked_for.await),
                 None => std::future::pending().await,
             }
@@ -184,7 +188,7 @@ impl<'a> Waiting<'a> {
 
     /// Sleeps for a random time, in milliseconds, but not past our own limit.
     pub(super) async fn pause(&self, millis: std::ops::Range<u64>) {
-        self.contention.seen.waits();
+        self.pending.recorder.waits();
         let pause = Duration::from_millis(fastrand::u64(millis));
         tokio::time::sleep(self.time_left(pause)).await;
     }
@@ -198,7 +202,7 @@ impl<'a> Waiting<'a> {
     /// answer always gets a moment, or a short wait over a slow network could never succeed.
     pub(super) fn ask(&mut self) -> Duration {
         self.asked_at = Instant::now();
-        let replicas = self.contention.options.replicas();
+        let replicas = self.pending.options.replicas();
         let command_timeout = self.timing().command_timeout
             + replicas.map_or(Duration::ZERO, |replicas| replicas.timeout);
         let patience = match self.failing_since {

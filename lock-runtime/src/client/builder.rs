@@ -13,7 +13,7 @@ use crate::error::LockError;
 #[cfg(feature = "redis")]
 use crate::error::{StoreError, check_runtime};
 use crate::key::LockKey;
-use crate::lease::keeper::Timing;
+use crate::lease::manager::Timing;
 use crate::options::{DEFAULT_TOKEN_TTL, LockOptions, TOKEN_TTL};
 use crate::store::Store;
 use crate::store::memory::MemoryStore;

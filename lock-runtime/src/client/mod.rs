@@ -355,10 +355,10 @@ impl LockClient {
             let (held, under_way) = engine.left_behind();
             report.still_held += held;
             report.not_given_back += under_way;
-            engine.keeper.watchdog.close();
+            engine.leases.watchdog.close();
         }
         if report.is_clean() {
-            self.engine.keeper.store.close();
+            self.engine.leases.store.close();
         } else {
             let Shutdown { still_held, not_given_back } = report;
             tracing::warn!(
@@ -410,7 +410,7 @@ impl LockClient {
 impl fmt::Debug for LockClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LockClient")
-            .field("store", &self.engine.keeper.store)
+            .field("store", &self.engine.leases.store)
             .field("settings", &self.settings)
             .finish_non_exhaustive()
     }

@@ -37,9 +37,9 @@ impl LockClient {
     /// ```
     pub async fn inspect(&self, name: impl IntoLockKey) -> Result<Inspection, LockError> {
         check_runtime()?;
-        let (key, keeper) = (self.full_name(name.into_lock_key()?)?, &self.engine.keeper);
-        let timeout = keeper.timing.command_timeout;
-        keeper.store.inspect(&key, timeout).await.map_err(|error| found(&key, error))
+        let (key, leases) = (self.full_name(name.into_lock_key()?)?, &self.engine.leases);
+        let timeout = leases.timing.command_timeout;
+        leases.store.inspect(&key, timeout).await.map_err(|error| found(&key, error))
     }
 
     /// Frees a name whoever holds it, of all clients and processes, and wakes those who wait for it.
@@ -71,9 +71,9 @@ impl LockClient {
     /// ```
     pub async fn force_release(&self, name: impl IntoLockKey) -> Result<bool, LockError> {
         check_runtime()?;
-        let (key, keeper) = (self.full_name(name.into_lock_key()?)?, &self.engine.keeper);
-        let timeout = keeper.timing.command_timeout;
-        let freed = keeper.store.force_release(&key, timeout).await;
+        let (key, leases) = (self.full_name(name.into_lock_key()?)?, &self.engine.leases);
+        let timeout = leases.timing.command_timeout;
+        let freed = leases.store.force_release(&key, timeout).await;
         let freed = freed.map_err(|error| found(&key, error))?;
         if freed {
             tracing::warn!(lock.name = ?key, "lock released by force");
@@ -117,8 +117,8 @@ impl LockClient {
         if self.engine.closed.load(Ordering::SeqCst) {
             return Err(LockError::Closed);
         }
-        let keeper = &self.engine.keeper;
-        Ok(keeper.store.ping(keeper.timing.command_timeout).await?)
+        let leases = &self.engine.leases;
+        Ok(leases.store.ping(leases.timing.command_timeout).await?)
     }
 
     /// What this client holds now, in no order. Several guards on one hold, inside each other or of
@@ -139,7 +139,7 @@ impl LockClient {
     #[must_use]
     pub fn held(&self) -> Vec<HeldInfo> {
         let family = self.engine.family();
-        let holds = family.iter().flat_map(|engine| engine.keeper.watchdog.all());
+        let holds = family.iter().flat_map(|engine| engine.leases.watchdog.all());
         holds.filter_map(|hold| HeldInfo::of(&hold)).collect()
     }
 
@@ -159,7 +159,7 @@ impl LockClient {
     #[must_use]
     pub fn health(&self) -> Health {
         let family = self.engine.family();
-        let watchdogs = || family.iter().map(|engine| &engine.keeper.watchdog);
+        let watchdogs = || family.iter().map(|engine| &engine.leases.watchdog);
         let since = |hold: &Hold| Some((HeldInfo::of(hold)?, hold.unconfirmed_for()?));
         let holds: Vec<_> =
             watchdogs().flat_map(|one| one.all()).filter_map(|hold| since(&hold)).collect();

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use tokio::time::Instant;
 
 use super::life::is_asleep;
-use super::{Entry, Gate, Gates, Seat};
+use super::{Admission, Gate, GateGuard, Gates};
 use crate::error::BusyReason;
 use crate::store::Target;
 
@@ -33,30 +33,30 @@ impl<H> Gates<H> {
         target: &Arc<Target>,
         max: usize,
         is_admitted: bool,
-    ) -> Entry<H> {
+    ) -> Admission<H> {
         let mut shard = self.shard(target);
         if self.closed.load(Ordering::SeqCst) {
-            return Entry::Closed;
+            return Admission::Closed;
         }
         let others = shard.gates.get(&**target).map_or(0, |gate| gate.beside);
-        // As with a seat, one of them counts as contending and the others as waiting.
+        // As with a gate guard, one of them counts as contending and the others as waiting.
         if others > 0 {
             let full = others > max || self.waiting.load(Ordering::Relaxed) >= self.max_waiting;
             if full && !is_admitted {
-                return Entry::Busy(BusyReason::TooManyWaiters);
+                return Admission::Busy(BusyReason::TooManyWaiters);
             }
             self.waiting.fetch_add(1, Ordering::Relaxed);
         }
         let number = shard.next_number();
         shard.gates.entry(Arc::clone(target)).or_insert_with(Gate::free).beside += 1;
-        Entry::Turn(Seat::beside(Arc::clone(self), Arc::clone(target), number))
+        Admission::Turn(GateGuard::beside(Arc::clone(self), Arc::clone(target), number))
     }
 
-    pub(super) fn leave_beside(&self, target: &Target, seat: u64) {
+    pub(super) fn leave_beside(&self, target: &Target, gate_guard: u64) {
         let _place = {
             let mut shard = self.shard(target);
             let Some(gate) = shard.gates.get_mut(target) else { return };
-            let place = gate.places.remove(&seat);
+            let place = gate.places.remove(&gate_guard);
             // A gate that has a contender beside it stays, so none leaves one that counts none.
             debug_assert!(gate.beside > 0, "a contender leaves a gate that did not count it");
             gate.beside = gate.beside.saturating_sub(1);
@@ -69,17 +69,17 @@ impl<H> Gates<H> {
         };
     }
 
-    /// A sign of life of the contender with this seat, and its look at who is before it in the store's
+    /// A sign of life of the contender with this gate guard, and its look at who is before it in the store's
     /// line. False if its own place was given up.
-    pub(super) fn lives_beside(&self, target: &Target, seat: u64, now: Instant) -> bool {
+    pub(super) fn lives_beside(&self, target: &Target, gate_guard: u64, now: Instant) -> bool {
         let mut asleep = Vec::new();
         let lives = {
             let mut shard = self.shard(target);
             let Some(gate) = shard.gates.get_mut(target) else { return false };
-            let Some(place) = gate.places.get_mut(&seat) else { return true };
+            let Some(place) = gate.places.get_mut(&gate_guard) else { return true };
             place.polled_at = now;
             let lives = place.give_up.is_some();
-            for (_, place) in gate.places.range_mut(..seat) {
+            for (_, place) in gate.places.range_mut(..gate_guard) {
                 if place.give_up.is_some() && !is_asleep(place.polled_at, now) {
                     break;
                 }
@@ -92,7 +92,7 @@ impl<H> Gates<H> {
     }
 }
 
-impl<H> Seat<H> {
+impl<H> GateGuard<H> {
     /// True for one of several contenders side by side.
     pub(crate) fn is_beside(&self) -> bool {
         self.beside

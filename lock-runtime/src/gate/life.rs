@@ -1,11 +1,11 @@
 //! Signs of life: what keeps a future that nobody polls from holding up the others.
 //!
 //! Whoever waits here or contends proves every [`SIGN_OF_LIFE`] that it is polled, by a timer of its
-//! own. Who stands in line looks at the seat with the same timer: one whose turn has come, one that
+//! own. Who stands in line looks at the gate guard with the same timer: one whose turn has come, one that
 //! contends and one that lets go, not polled for [`ASLEEP_AFTER`], are passed over. So those who are
 //! held up measure by themselves, whatever becomes of the tasks and runtimes of the others.
 //!
-//! A turn that was not taken is taken back. A seat that is in use becomes void and the next gets a new
+//! A turn that was not taken is taken back. A gate guard that is in use becomes void and the next gets a new
 //! one: exclusion is the store's matter, so two contenders of one process cost a request and nothing else.
 // S-34.
 
@@ -18,7 +18,7 @@ use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::waiter::TakenBack;
-use super::{Gate, Gates, Given, Seat, SeatState, Ticket, Turn};
+use super::{Gate, GateGuard, GateState, Gates, Given, Ticket, Turn};
 use crate::store::{OwnerId, Target};
 
 /// How often whoever waits or contends proves that it is polled.
@@ -31,22 +31,22 @@ pub(super) fn is_asleep(polled_at: Instant, now: Instant) -> bool {
     now >= polled_at + ASLEEP_AFTER
 }
 
-/// Proves that the contender with a certain seat is polled.
+/// Proves that the contender with a certain gate guard is polled.
 pub(crate) struct Life<'a, H> {
     /// Empty if nobody lines up behind it.
     inside: Option<(&'a Gates<H>, &'a Target)>,
-    seat: u64,
+    gate_guard: u64,
     beside: bool,
 }
 
 impl<'a, H> Life<'a, H> {
-    pub(crate) fn of(seat: &Seat<H>, gates: &'a Gates<H>, target: &'a Target) -> Self {
-        let inside = seat.inside.is_some().then_some((gates, target));
-        Self { inside, seat: seat.number, beside: seat.beside }
+    pub(crate) fn of(gate_guard: &GateGuard<H>, gates: &'a Gates<H>, target: &'a Target) -> Self {
+        let inside = gate_guard.inside.is_some().then_some((gates, target));
+        Self { inside, gate_guard: gate_guard.number, beside: gate_guard.beside }
     }
 
     /// Drives `contending`, and calls `look` every so often, at least with each sign of life. None once its
-    /// seat was given to another: it is to line up again.
+    /// gate guard was given to another: it is to line up again.
     pub(crate) async fn drive<F: Future>(
         self,
         every: Duration,
@@ -66,8 +66,8 @@ impl<'a, H> Life<'a, H> {
                     look();
                 }
                 let valid = match self.beside {
-                    true => gates.lives_beside(target, self.seat, now),
-                    false => gates.contends(target, self.seat, now),
+                    true => gates.lives_beside(target, self.gate_guard, now),
+                    false => gates.contends(target, self.gate_guard, now),
                 };
                 if !valid {
                     return Poll::Ready(None);
@@ -81,13 +81,13 @@ impl<'a, H> Life<'a, H> {
 }
 
 impl<H> Gates<H> {
-    /// A contender's sign of life. False if its seat is not valid any more.
-    fn contends(&self, target: &Target, seat: u64, now: Instant) -> bool {
+    /// A contender's sign of life. False if its gate guard is not valid any more.
+    fn contends(&self, target: &Target, gate_guard: u64, now: Instant) -> bool {
         let mut shard = self.shard(target);
-        let gate = shard.gates.get_mut(target).filter(|gate| gate.seat_number == seat);
+        let gate = shard.gates.get_mut(target).filter(|gate| gate.seat_number == gate_guard);
         let Some(gate) = gate else { return false };
-        if !matches!(gate.seat, SeatState::Leaving { .. }) {
-            gate.seat = SeatState::Contending { polled_at: now };
+        if !matches!(gate.gate_guard, GateState::Leaving { .. }) {
+            gate.gate_guard = GateState::Contending { polled_at: now };
         }
         true
     }
@@ -112,7 +112,7 @@ impl<H> Ticket<H> {
             if comes_back && shard.gates.get(&**target).is_none_or(Gate::is_free) {
                 shard.take_seat(target, number);
                 drop(shard);
-                waiter.give(Turn::Contend(gates.seat(target, number, waiter.number)));
+                waiter.give(Turn::Contend(gates.gate_guard(target, number, waiter.number)));
                 return None;
             }
             let gate = shard.gates.get_mut(&**target)?;
@@ -126,10 +126,10 @@ impl<H> Ticket<H> {
             }
             let passed_over = match gate.pass_over(now)? {
                 PassedOver::Waiter(turn) => (turn, None),
-                PassedOver::Seat => {
+                PassedOver::GateGuard => {
                     let asked = gate.asking.take();
                     gate.take(number);
-                    (Turn::Contend(gates.seat(target, number, number)), asked)
+                    (Turn::Contend(gates.gate_guard(target, number, number)), asked)
                 }
             };
             let asleep = gate.pass_over_line(now);
@@ -146,27 +146,27 @@ impl<H> Ticket<H> {
 /// Who was passed over.
 enum PassedOver<H> {
     Waiter(Turn<H>),
-    Seat,
+    GateGuard,
 }
 
 impl<H> Gate<H> {
-    /// Takes the turn or the seat from whoever has it and is asleep.
+    /// Takes the turn or the gate guard from whoever has it and is asleep.
     fn pass_over(&mut self, now: Instant) -> Option<PassedOver<H>> {
-        match &mut self.seat {
-            SeatState::Given(Given { to, held, polled_at }) if is_asleep(*polled_at, now) => {
-                let taken = if *held { SeatState::Holding } else { SeatState::Taken };
+        match &mut self.gate_guard {
+            GateState::Given(Given { to, held, polled_at }) if is_asleep(*polled_at, now) => {
+                let taken = if *held { GateState::Holding } else { GateState::Taken };
                 match to.take_back() {
                     TakenBack::Turn(turn) => return Some(PassedOver::Waiter(turn)),
                     TakenBack::NotYet => {}
-                    TakenBack::Over => self.seat = taken,
+                    TakenBack::Over => self.gate_guard = taken,
                 }
                 None
             }
-            SeatState::Contending { polled_at } if is_asleep(*polled_at, now) => {
-                Some(PassedOver::Seat)
+            GateState::Contending { polled_at } if is_asleep(*polled_at, now) => {
+                Some(PassedOver::GateGuard)
             }
-            SeatState::Leaving { since, .. } => {
-                is_asleep(*since.get_or_insert(now), now).then_some(PassedOver::Seat)
+            GateState::Leaving { since, .. } => {
+                is_asleep(*since.get_or_insert(now), now).then_some(PassedOver::GateGuard)
             }
             _ => None,
         }

@@ -1,6 +1,6 @@
 //! Who in this process waits for which key.
 //!
-//! A key has one gate per client. Whoever is inside owns its [`Seat`]: the right to contend for the
+//! A key has one gate per client. Whoever is inside owns its [`GateGuard`]: the right to contend for the
 //! key in the store, and later the place of the holder. Everybody else lines up outside, first in
 //! first out, so that one contender per key and process goes to the store, however many tasks wait.
 //!
@@ -8,21 +8,21 @@
 //!
 //! # Invariants
 //!
-//! 1. A gate is in the map exactly while its seat exists, contenders are beside it, or others are to go
-//!    first; a line forms only behind an existing seat.
-//! 2. A seat is never lost: dropping it, wherever it is, lets the next in line in. A turn that was
-//!    given to a waiter who is gone comes back as a dropped seat or payload.
+//! 1. A gate is in the map exactly while its gate guard exists, contenders are beside it, or others are to go
+//!    first; a line forms only behind an existing gate guard.
+//! 2. A gate guard is never lost: dropping it, wherever it is, lets the next in line in. A turn that was
+//!    given to a waiter who is gone comes back as a dropped gate guard or payload.
 //! 3. A line is served from the front, and leaving it takes effect at once. A waiter that was passed
 //!    over stands in no line until it is polled, and then where it stood before.
 //! 4. Nothing foreign runs under a shard's mutex: payloads and wakers are dropped or called after it
 //!    is unlocked, because they come back here.
-//! 5. Of the seats that a gate has had, one is valid. The others change nothing.
+//! 5. Of the gate guards that a gate has had, one is valid. The others change nothing.
 // S-14, S-34, S-17.
 
 mod beside;
+mod guard;
 mod life;
 mod others_first;
-mod seat;
 mod ticket;
 mod waiter;
 mod word;
@@ -35,10 +35,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::time::Instant;
 
 use self::beside::Place;
+pub(crate) use self::guard::GateGuard;
 pub(crate) use self::life::{ASLEEP_AFTER, Life, SIGN_OF_LIFE};
 use self::others_first::OthersFirst;
 pub(crate) use self::others_first::head_start;
-pub(crate) use self::seat::Seat;
 pub(crate) use self::ticket::Ticket;
 pub(crate) use self::waiter::Turn;
 use self::waiter::Waiter;
@@ -70,9 +70,9 @@ pub(crate) struct Gates<H> {
 
 struct Shard<H> {
     gates: HashMap<Arc<Target>, Gate<H>, BuildHasherDefault<Hashed>>,
-    /// Numbers waiters and seats: none is given twice.
+    /// Numbers waiters and gate guards: none is given twice.
     last_number: u64,
-    /// Gates without a seat, kept only for their `others_first`, are swept at this size.
+    /// Gates without a gate guard, kept only for their `others_first`, are swept at this size.
     sweep_at: usize,
 }
 
@@ -98,8 +98,8 @@ impl Hasher for Hashed {
 }
 
 struct Gate<H> {
-    seat: SeatState<H>,
-    /// The number of the valid seat (invariant 5).
+    gate_guard: GateState<H>,
+    /// The number of the valid gate guard (invariant 5).
     seat_number: u64,
     line: BTreeMap<u64, InLine<H>>,
     /// What the last hold leaves to other processes, if they were waiting when it was released.
@@ -107,7 +107,7 @@ struct Gate<H> {
     /// As whom the contender asks the store: what it is granted while it is not polled.
     // S-34.
     asking: Option<OwnerId>,
-    /// Since when the store has been failing whoever has the seat, and how.
+    /// Since when the store has been failing whoever has the gate guard, and how.
     failing: Option<(Instant, StoreError)>,
     /// When the lease of the holder ends, as the store last said to the contender.
     holder_ends: Option<Instant>,
@@ -121,7 +121,7 @@ struct Gate<H> {
     words: Words,
 }
 
-enum SeatState<H> {
+enum GateState<H> {
     Free,
     /// A contender has it that has not been left alone yet.
     Taken,
@@ -167,9 +167,9 @@ pub(crate) enum Behind {
 }
 
 /// What [`Gates::enter`] answers.
-pub(crate) enum Entry<H> {
+pub(crate) enum Admission<H> {
     /// Nobody is in the way here.
-    Turn(Seat<H>),
+    Turn(GateGuard<H>),
     /// There is a line and this is the place in it.
     Line(Ticket<H>),
     /// Not admitted.
@@ -204,7 +204,7 @@ impl<H> Gates<H> {
         })
     }
 
-    /// Takes the free seat, or a place in line behind whom it may be. Who was `passed_over` stands where
+    /// Takes the free gate guard, or a place in line behind whom it may be. Who was `passed_over` stands where
     /// it stood before, and was admitted already.
     pub(crate) fn enter(
         self: &Arc<Self>,
@@ -213,11 +213,11 @@ impl<H> Gates<H> {
         max_line: usize,
         behind: Behind,
         passed_over: Option<u64>,
-    ) -> Entry<H> {
+    ) -> Admission<H> {
         let mut shard = self.shard(target);
         // Checked under the lock, so that nobody lines up behind `close`.
         if self.closed.load(Ordering::SeqCst) {
-            return Entry::Closed;
+            return Admission::Closed;
         }
         let number = shard.next_number();
         let place = passed_over.unwrap_or(number);
@@ -225,13 +225,13 @@ impl<H> Gates<H> {
             Some(gate) if !gate.is_free() => gate,
             _ => {
                 shard.take_seat(target, number);
-                return Entry::Turn(self.seat(target, number, place));
+                return Admission::Turn(self.gate_guard(target, number, place));
             }
         };
         let may_wait = match behind {
             Behind::Anybody => true,
             Behind::ARelease => {
-                gate.line.is_empty() && matches!(gate.seat, SeatState::Leaving { .. })
+                gate.line.is_empty() && matches!(gate.gate_guard, GateState::Leaving { .. })
             }
             Behind::Nobody => false,
         };
@@ -243,12 +243,12 @@ impl<H> Gates<H> {
         }
         let full = self.waiting.load(Ordering::Relaxed) >= self.max_waiting;
         if passed_over.is_none() && (gate.line.len() >= max_line || full) {
-            return Entry::Busy(BusyReason::TooManyWaiters);
+            return Admission::Busy(BusyReason::TooManyWaiters);
         }
         let replicas = target.replicas().map_or(0, |replicas| replicas.at_least);
         let waiter = Arc::new(Waiter::new(place, Instant::now(), lease, replicas));
         self.line_up(gate, &waiter, waiter.since);
-        Entry::Line(Ticket::new(Arc::clone(self), Arc::clone(target), waiter))
+        Admission::Line(Ticket::new(Arc::clone(self), Arc::clone(target), waiter))
     }
 
     fn line_up(&self, gate: &mut Gate<H>, waiter: &Arc<Waiter<H>>, now: Instant) {
@@ -256,7 +256,7 @@ impl<H> Gates<H> {
         gate.line.insert(waiter.number, InLine { waiter: Arc::clone(waiter), polled_at: now });
     }
 
-    /// Since when the store has been failing whoever has the seat, and how, if it has.
+    /// Since when the store has been failing whoever has the gate guard, and how, if it has.
     pub(crate) fn failing(&self, target: &Target) -> Option<(Instant, StoreError)> {
         self.shard(target).gates.get(target)?.failing.clone()
     }
@@ -275,7 +275,7 @@ impl<H> Gates<H> {
                 lines.push(std::mem::take(&mut gate.line));
                 words.push(std::mem::take(&mut gate.words));
                 // A hold on its way to a waiter that is not polled would be kept for its lease.
-                if let SeatState::Given(Given { to, .. }) = &gate.seat {
+                if let GateState::Given(Given { to, .. }) = &gate.gate_guard {
                     turns.push(to.take_back());
                 }
             }
@@ -286,9 +286,9 @@ impl<H> Gates<H> {
         }
     }
 
-    /// The seat of that number, for who stands or would stand at that place in line.
-    fn seat(self: &Arc<Self>, target: &Arc<Target>, number: u64, place: u64) -> Seat<H> {
-        Seat::new(Arc::clone(self), Arc::clone(target), number, place)
+    /// The gate guard of that number, for who stands or would stand at that place in line.
+    fn gate_guard(self: &Arc<Self>, target: &Arc<Target>, number: u64, place: u64) -> GateGuard<H> {
+        GateGuard::new(Arc::clone(self), Arc::clone(target), number, place)
     }
 
     /// Holds back whoever asks the store next from here.
@@ -317,7 +317,7 @@ impl<H> Shard<H> {
         self.last_number
     }
 
-    /// Takes the seat, which is free, and gives it that number.
+    /// Takes the gate guard, which is free, and gives it that number.
     fn take_seat(&mut self, target: &Arc<Target>, number: u64) {
         if !self.gates.contains_key(&**target) {
             self.sweep();
@@ -347,7 +347,7 @@ impl<H> Shard<H> {
 impl<H> Gate<H> {
     fn free() -> Self {
         Self {
-            seat: SeatState::Free,
+            gate_guard: GateState::Free,
             seat_number: 0,
             line: BTreeMap::new(),
             others_first: None,
@@ -362,25 +362,25 @@ impl<H> Gate<H> {
     }
 
     fn is_free(&self) -> bool {
-        matches!(self.seat, SeatState::Free)
+        matches!(self.gate_guard, GateState::Free)
     }
 
     fn take(&mut self, number: u64) {
-        self.seat = SeatState::Taken;
+        self.gate_guard = GateState::Taken;
         self.seat_number = number;
         self.asking = None;
     }
 
     /// True if a task of this process holds the lock, or has just been handed it.
     fn is_held(&self) -> bool {
-        matches!(self.seat, SeatState::Holding | SeatState::Given(Given { held: true, .. }))
+        matches!(self.gate_guard, GateState::Holding | GateState::Given(Given { held: true, .. }))
     }
 
     /// Takes the first out of the line, whose turn it is from now on; with a hold if it is `held`.
     fn pop(&mut self, held: bool) -> Option<Arc<Waiter<H>>> {
         let (_, InLine { waiter, polled_at }) = self.line.pop_first()?;
         self.asking = None;
-        self.seat = SeatState::Given(Given { to: Arc::clone(&waiter), held, polled_at });
+        self.gate_guard = GateState::Given(Given { to: Arc::clone(&waiter), held, polled_at });
         Some(waiter)
     }
 

@@ -46,7 +46,7 @@ impl<H> Future for Ticket<H> {
 
 impl<H> Drop for Ticket<H> {
     fn drop(&mut self) {
-        // A turn that had come goes to the next, as a dropped seat or payload (invariant 2).
+        // A turn that had come goes to the next, as a dropped gate guard or payload (invariant 2).
         let turn = self.waiter.leave();
         if turn.is_none() {
             let mut shard = self.gates.shard(&self.target);

@@ -5,14 +5,14 @@ use std::task::{Context, Poll, Waker};
 
 use tokio::time::Instant;
 
-use super::Seat;
+use super::GateGuard;
 use crate::error::StoreError;
 use crate::options::Lease;
 
 /// What a waiter gets when it comes to the front.
 pub(crate) enum Turn<H> {
     /// The right to contend in the store.
-    Contend(Seat<H>),
+    Contend(GateGuard<H>),
     /// A hold, with everything that belongs to it.
     Handed(H),
     /// The end of the wait: the store has been failing for as long as is put up with.

@@ -8,14 +8,14 @@
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::{Behind, Entry, Gate, Gates, SeatState};
+use super::{Admission, Behind, Gate, GateState, Gates};
 use crate::error::{BusyReason, StoreError};
 use crate::store::Target;
 
 /// What the store has said: that another task has the lock now, or how it has failed.
 pub(crate) type Word = Result<(), StoreError>;
 
-/// Resolves to the store's next word, or to an error when the seat becomes free without one.
+/// Resolves to the store's next word, or to an error when the gate guard becomes free without one.
 pub(crate) type NextWord = oneshot::Receiver<Word>;
 
 /// See the module.
@@ -71,18 +71,18 @@ pub(super) fn wake_up(contender: Option<oneshot::Sender<()>>) {
 }
 
 impl<H> Gate<H> {
-    /// The answer to a caller that does not wait and finds the seat taken, and the contender to wake up.
-    pub(super) fn refuse(&mut self, behind: Behind) -> (Entry<H>, Option<oneshot::Sender<()>>) {
-        let entry = match (&self.seat, &self.failing) {
-            _ if self.is_held() => Entry::Busy(BusyReason::Held),
+    /// The answer to a caller that does not wait and finds the gate guard taken, and the contender to wake up.
+    pub(super) fn refuse(&mut self, behind: Behind) -> (Admission<H>, Option<oneshot::Sender<()>>) {
+        let entry = match (&self.gate_guard, &self.failing) {
+            _ if self.is_held() => Admission::Busy(BusyReason::Held),
             // A hold of this process until the store has answered, which is not waited for.
-            (SeatState::Leaving { held: true, .. }, _) if behind == Behind::Nobody => {
-                Entry::Busy(BusyReason::Held)
+            (GateState::Leaving { held: true, .. }, _) if behind == Behind::Nobody => {
+                Admission::Busy(BusyReason::Held)
             }
-            (_, Some((_, error))) => Entry::Failing(error.clone()),
+            (_, Some((_, error))) => Admission::Failing(error.clone()),
             _ => {
                 let (word, wake) = self.words.listen();
-                return (Entry::Unsaid(word), wake);
+                return (Admission::Unsaid(word), wake);
             }
         };
         (entry, None)

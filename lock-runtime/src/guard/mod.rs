@@ -19,11 +19,11 @@ use crate::error::{LockError, StoreError, StoreErrorKind, check_runtime};
 use crate::fence::FencingToken;
 use crate::key::LockKey;
 use crate::lease::Hold;
-use crate::lease::keeper::Keeper;
+use crate::lease::manager::LeaseManager;
 use crate::lease::reentries::ReentryGuard;
 use crate::options::{OnLost, check_lease};
+use crate::owned_hold::OwnedHold;
 use crate::scope::Link;
-use crate::stand::Stand;
 use crate::store::{Ownership, RenewRequest};
 
 /// Holds a lock until it is released, dropped, or lost.
@@ -56,10 +56,10 @@ use crate::store::{Ownership, RenewRequest};
 #[must_use = "the lock is given back as soon as the guard is dropped"]
 #[clippy::has_significant_drop]
 pub struct LockGuard {
-    /// What this guard, being nested, changed about the hold. Undone before the stand goes.
+    /// What this guard, being nested, changed about the hold. Undone before the owned hold goes.
     nested: Option<Nested>,
     /// Shared by nested guards; the last one to go ends it.
-    pub(crate) stand: Arc<Stand>,
+    pub(crate) owned: Arc<OwnedHold>,
     pub(crate) on_lost: OnLost,
     /// True if its holder is not to wait for the store.
     pub(crate) of_a_look: bool,
@@ -68,7 +68,7 @@ pub struct LockGuard {
 /// A re-entry. Dropping it steps back.
 // S-6.
 struct Nested {
-    keeper: Arc<Keeper>,
+    leases: Arc<LeaseManager>,
     /// Dropped after the count is right: the next in line may then be inside.
     reentry: ReentryGuard,
     /// The lease with which this re-entry makes a fixed hold be renewed while it lasts.
@@ -82,37 +82,37 @@ impl Drop for Nested {
             hold.unwant_renewal(lease);
         }
         if hold.leave() {
-            self.keeper.watchdog.show_count(hold);
+            self.leases.watchdog.show_count(hold);
         }
     }
 }
 
 impl LockGuard {
-    pub(crate) fn outermost(stand: Stand, on_lost: OnLost) -> Self {
-        Self { nested: None, stand: Arc::new(stand), on_lost, of_a_look: false }
+    pub(crate) fn outermost(owned: OwnedHold, on_lost: OnLost) -> Self {
+        Self { nested: None, owned: Arc::new(owned), on_lost, of_a_look: false }
     }
 
     /// The first of guards that share a hold side by side: counted as they are, whoever goes first.
-    pub(crate) fn first_of_many(stand: Stand, on_lost: OnLost) -> Self {
-        let reentry = ReentryGuard::shared(&stand.hold);
-        let nested = Some(Nested { keeper: Arc::clone(&stand.keeper), reentry, renewal: None });
-        Self { nested, stand: Arc::new(stand), on_lost, of_a_look: false }
+    pub(crate) fn first_of_many(owned: OwnedHold, on_lost: OnLost) -> Self {
+        let reentry = ReentryGuard::shared(&owned.hold);
+        let nested = Some(Nested { leases: Arc::clone(&owned.leases), reentry, renewal: None });
+        Self { nested, owned: Arc::new(owned), on_lost, of_a_look: false }
     }
 
     /// One more guard on a hold that encloses the caller. `renew_as` makes a fixed hold be renewed
     /// with that lease while the new guard lives.
     pub(crate) fn nested(
-        stand: Arc<Stand>,
+        owned: Arc<OwnedHold>,
         reentry: ReentryGuard,
         on_lost: OnLost,
         renew_as: Option<Duration>,
     ) -> Self {
-        let hold = &stand.hold;
+        let hold = &owned.hold;
         if hold.enter() {
-            stand.keeper.watchdog.show_count(hold);
+            owned.leases.watchdog.show_count(hold);
         }
-        let nested = Some(Nested { keeper: Arc::clone(&stand.keeper), reentry, renewal: None });
-        let mut guard = Self { nested, stand, on_lost, of_a_look: false };
+        let nested = Some(Nested { leases: Arc::clone(&owned.leases), reentry, renewal: None });
+        let mut guard = Self { nested, owned, on_lost, of_a_look: false };
         guard.renew_as(renew_as);
         guard
     }
@@ -121,28 +121,28 @@ impl LockGuard {
     pub(crate) fn renew_as(&mut self, lease: Option<Duration>) {
         if let (Some(nested), Some(lease)) = (&mut self.nested, lease) {
             nested.renewal = Some(lease);
-            self.stand.hold.want_renewal(lease);
-            self.stand.keeper.watchdog.reconsider(&self.stand.hold);
+            self.owned.hold.want_renewal(lease);
+            self.owned.leases.watchdog.reconsider(&self.owned.hold);
         }
     }
 
     pub(crate) fn hold(&self) -> &Arc<Hold> {
-        &self.stand.hold
+        &self.owned.hold
     }
 
     /// Notes for a read hold that it is inside of a write hold. Only for a guard that is alone on
     /// its hold, as a read inside of a write is.
     // S-27.
     pub(crate) fn set_inside(&mut self, inside: ReentryGuard) {
-        if let Some(stand) = Arc::get_mut(&mut self.stand) {
-            stand.inside = Some(inside);
+        if let Some(owned) = Arc::get_mut(&mut self.owned) {
+            owned.inside = Some(inside);
         }
     }
 
     /// Its link in the chain of what encloses the code that runs under it.
     fn link(&self) -> Arc<Link> {
         let reentry = self.nested.as_ref().map_or(0, |nested| nested.reentry.id());
-        Link::hold(&self.stand, reentry, self.of_a_look)
+        Link::hold(&self.owned, reentry, self.of_a_look)
     }
 
     /// The lock's full name, namespace included.
@@ -155,7 +155,7 @@ impl LockGuard {
     // S-23.
     #[must_use]
     pub fn token(&self) -> FencingToken {
-        self.stand.token
+        self.owned.token
     }
 
     /// What is left of the lease if nothing renews it; zero once lost. Measured on this process's
@@ -291,14 +291,14 @@ impl LockGuard {
         }
         let request =
             RenewRequest { target: Arc::clone(&hold.target), owner: hold.owner.clone(), lease };
-        let timeout = self.stand.keeper.timing.command_timeout;
-        match self.stand.keeper.store.renew(vec![request], timeout).await?.first() {
+        let timeout = self.owned.leases.timing.command_timeout;
+        match self.owned.leases.store.renew(vec![request], timeout).await?.first() {
             Some(Ownership::Owner) => {
                 hold.confirm(sent_at, lease);
                 hold.check().map(drop).map_err(|cause| hold.lost_error(cause))
             }
             Some(Ownership::NotOwner) => {
-                Err(hold.lost_error(self.stand.keeper.watchdog.not_owner(hold)))
+                Err(hold.lost_error(self.owned.leases.watchdog.not_owner(hold)))
             }
             Some(Ownership::Unknown) | None => {
                 let message = "too few servers said whether the lease was extended";
@@ -341,12 +341,12 @@ impl LockGuard {
         Release(ReleaseState::Start(self))
     }
 
-    /// Takes the guard apart: its stand, if it was the last on it.
-    fn into_last(self) -> Result<Stand, Arc<Hold>> {
-        let Self { nested, stand, .. } = self;
+    /// Takes the guard apart: its owned hold, if it was the last on it.
+    fn into_last(self) -> Result<OwnedHold, Arc<Hold>> {
+        let Self { nested, owned, .. } = self;
         drop(nested);
-        let hold = Arc::clone(&stand.hold);
-        Arc::into_inner(stand).ok_or(hold)
+        let hold = Arc::clone(&owned.hold);
+        Arc::into_inner(owned).ok_or(hold)
     }
 }
 
@@ -394,10 +394,10 @@ impl Future for Release {
             check_runtime()?;
             let of_a_look = guard.of_a_look;
             match guard.into_last() {
-                Ok(stand) if of_a_look => {
-                    self.0 = ReleaseState::UnderWay(Box::pin(stand.release_in_passing()));
+                Ok(owned) if of_a_look => {
+                    self.0 = ReleaseState::UnderWay(Box::pin(owned.release_in_passing()));
                 }
-                Ok(stand) => self.0 = ReleaseState::UnderWay(Box::pin(stand.release())),
+                Ok(owned) => self.0 = ReleaseState::UnderWay(Box::pin(owned.release())),
                 Err(hold) => {
                     let still_held = hold.check().map(drop);
                     return Poll::Ready(still_held.map_err(|cause| hold.lost_error(cause)));

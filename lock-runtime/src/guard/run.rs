@@ -133,7 +133,7 @@ impl Watch {
         let this = self.project();
         let hold = guard.hold();
         // The runtime that ran the watchdog may be gone, before or while this runs.
-        guard.stand.keeper.ensure_running();
+        guard.owned.leases.ensure_running();
         if this.link.is_none()
             && let Err(error) = check_runtime()
         {
@@ -142,7 +142,7 @@ impl Watch {
         }
         let link = this.link.get_or_insert_with(|| guard.link());
         let span = this.span.get_or_insert_with(|| {
-            HoldSpan::new(&hold.target, || hold.seen.label(), guard.token())
+            HoldSpan::new(&hold.target, || hold.recorder.label(), guard.token())
         });
         let on_lost = match this.ending {
             Ending::Unheeded => OnLost::Finish,

@@ -89,11 +89,11 @@ impl LockWatch {
 #[doc(hidden)]
 impl LockWatch {
     pub fn log_warn(&self, error: Option<&(dyn Error + 'static)>, what: &str) {
-        log_lock!(warn, self.key(), self.hold.seen.label(), error, "{what}");
+        log_lock!(warn, self.key(), self.hold.recorder.label(), error, "{what}");
     }
 
     pub fn log_debug(&self, what: &str) {
-        log_lock!(debug, self.key(), self.hold.seen.label(), "{what}");
+        log_lock!(debug, self.key(), self.hold.recorder.label(), "{what}");
     }
 }
 

@@ -11,12 +11,12 @@ pub(crate) enum Claim {
     Read,
     /// The hold's only lock.
     Whole,
-    /// Some locks of a multi lock. The number is the id of the keeper that has those that do not say.
+    /// Some locks of a multi lock. The number is the id of the lease manager that has those that do not say.
     Part(Arc<Target>, u64),
 }
 
 impl Claim {
-    /// What `wanted`, a lock of the keeper with the id `mine`, uses of a hold of `held`.
+    /// What `wanted`, a lock of the lease manager with the id `mine`, uses of a hold of `held`.
     pub(crate) fn of(wanted: &Arc<Target>, mine: u64, held: &Target) -> Self {
         if !held.members().is_empty() {
             Self::Part(Arc::clone(wanted), mine)

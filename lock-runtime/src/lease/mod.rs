@@ -1,7 +1,7 @@
 //! A hold that was taken from the store: how long it is good for, and what keeps it good.
 //!
 //! [`Hold`] is the arithmetic and the one place where a loss is declared. The [`watchdog`] renews
-//! holds, the [`releaser`] gives back those that were dropped, and the [`keeper`] owns both. Which
+//! holds, the [`releaser`] gives back those that were dropped, and the [`lease manager`] owns both. Which
 //! guards may be inside one hold at once is in [`reentries`].
 //!
 //! # Invariants
@@ -12,11 +12,11 @@
 //! 3. Unknown is not lost: only the passed deadline or a NotOwner answer is.
 // S-8, S-9.
 
+pub(crate) mod circuit_breaker;
 pub(crate) mod claim;
-pub(crate) mod keeper;
+pub(crate) mod manager;
 pub(crate) mod reentries;
 pub(crate) mod releaser;
-pub(crate) mod sight;
 mod watchdog;
 
 use std::fmt;
@@ -30,7 +30,7 @@ use self::reentries::Reentries;
 use crate::clock::{Clock, Tick};
 use crate::error::{LockError, LossCause};
 use crate::fence::FencingToken;
-use crate::observe::{HoldSeen, Meter, ReleaseOutcome, log_lock};
+use crate::observe::{HoldRecorder, Meter, ReleaseOutcome, log_lock};
 use crate::options::Lease;
 use crate::store::{OwnerId, Target};
 
@@ -97,7 +97,7 @@ pub(crate) struct Hold {
     /// Written under the queue's mutex only.
     queued_at: AtomicU64,
     reentries: Reentries,
-    pub(crate) seen: HoldSeen,
+    pub(crate) recorder: HoldRecorder,
 }
 
 /// Since when a renewal has been wanting, and of which lease.
@@ -144,7 +144,7 @@ impl Hold {
             token: AtomicU64::new(token.get()),
             queued_at: AtomicU64::new(0),
             reentries: Reentries::default(),
-            seen: HoldSeen::default(),
+            recorder: HoldRecorder::default(),
         }
     }
 
@@ -196,8 +196,8 @@ impl Hold {
                 if let Some(on_lost) = on_lost {
                     on_lost();
                 }
-                self.seen.lost(cause, self.clock.now());
-                log_lock!(warn, self.target.key(), self.seen.label(), %cause, "lock lost");
+                self.recorder.lost(cause, self.clock.now());
+                log_lock!(warn, self.target.key(), self.recorder.label(), %cause, "lock lost");
                 cause
             }
             Err(LOST_NOT_OWNER) => LossCause::NotOwner,
@@ -222,15 +222,15 @@ impl Hold {
     /// Marks the hold as given back, so that nothing renews it or calls it lost any more.
     pub(crate) fn mark_released(&self) {
         let _ = self.state.compare_exchange(HELD, RELEASED, Ordering::AcqRel, Ordering::Acquire);
-        self.seen.end(self.clock.now());
+        self.recorder.end(self.clock.now());
     }
 
     /// Somebody has it from now on, as who counts it.
     pub(crate) fn begin(&self, whose: Meter, now: Tick) {
-        self.seen.begin(whose, now);
+        self.recorder.begin(whose, now);
         if self.is_lost() {
             // Lost in between, it would be counted until the guard goes.
-            self.seen.end(now);
+            self.recorder.end(now);
         }
     }
 
@@ -240,7 +240,7 @@ impl Hold {
 
     /// Who counts what its release comes to, if nobody has: a loss is counted at once.
     pub(crate) fn release_meter(&self) -> Option<Meter> {
-        let meter = self.seen.to_end()?;
+        let meter = self.recorder.to_end()?;
         if self.is_lost() {
             meter.released(ReleaseOutcome::Lost);
             return None;

@@ -281,11 +281,11 @@ impl Watchdog {
             // A loss also when a later renewal was confirmed before: one of several servers may have been
             // slow to say so.
             Ownership::NotOwner if hold.is_held() => {
-                hold.seen.renewed(RenewOutcome::NotOwner);
+                hold.recorder.renewed(RenewOutcome::NotOwner);
                 self.not_owner(hold);
             }
             Ownership::Owner if is_first && hold.is_held() => {
-                hold.seen.renewed(RenewOutcome::Renewed);
+                hold.recorder.renewed(RenewOutcome::Renewed);
                 hold.confirm(sent_at, batch.lease);
                 let mut queue = self.queue();
                 // A hold that was released meanwhile has left the queue for good.
@@ -296,7 +296,7 @@ impl Watchdog {
             // Unknown is not lost (S-9). An answer that comes after the loss is as good as none.
             _ if is_first => {
                 batch.failed.fetch_or(answer == Ownership::Unknown, Ordering::Relaxed);
-                hold.seen.renewed(RenewOutcome::Failed);
+                hold.recorder.renewed(RenewOutcome::Failed);
                 let again = sent_at.after(batch.lease / 10).max(self.clock.now());
                 let mut queue = self.queue();
                 if hold.is_held() && queue.is_due_after(hold, again) {
@@ -381,7 +381,7 @@ async fn show_counts(store: Arc<dyn Store>, counts: Vec<CountRequest>) {
 /// Tells what is wrong with so many holds, of which it names the first: a batch has hundreds.
 fn log_first(holds: &[Arc<Hold>], error: Option<&StoreError>, what: &'static str) {
     let Some(first) = holds.first() else { return };
-    let (label, error) = (first.seen.label(), error.map(tracing::field::display));
+    let (label, error) = (first.recorder.label(), error.map(tracing::field::display));
     log_lock!(warn, first.target.key(), label, lock.holds = holds.len(), error, "{what}");
 }
 

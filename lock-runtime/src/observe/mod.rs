@@ -32,7 +32,7 @@
 mod label;
 #[cfg_attr(not(feature = "metrics"), path = "no_meter.rs")]
 mod meter;
-mod seen;
+mod recorder;
 #[cfg_attr(not(feature = "tracing"), path = "no_span.rs")]
 mod span;
 mod words;
@@ -40,7 +40,7 @@ mod words;
 pub(crate) use self::label::{Label, Meter, log_lock};
 #[cfg(feature = "metrics")]
 pub use self::meter::describe;
-pub(crate) use self::seen::{HoldSeen, Seen};
+pub(crate) use self::recorder::{AcquireRecorder, HoldRecorder};
 pub(crate) use self::span::HoldSpan;
 pub use self::words::{AcquireOutcome, ReleaseOutcome, RenewOutcome, RunOutcome};
 pub use self::words::{cause_label, kind_label};
@@ -145,7 +145,7 @@ pub const METRICS: [Metric; 9] = [
         name: WAITING,
         kind: MetricKind::Gauge,
         labels: PLAIN,
-        help: "Acquires of this process that stand in line or wait for the store now.",
+        help: "Acquires of this process that owned in line or wait for the store now.",
     },
     Metric {
         name: LOST_TOTAL,

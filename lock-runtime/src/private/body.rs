@@ -13,7 +13,7 @@ use crate::options::Wait;
 
 /// What a body is started on.
 #[derive(Debug)]
-pub enum Ground {
+pub enum StartContext {
     /// Its lock.
     Lock(LockGuard),
     /// Its lock, which it can look at.
@@ -24,12 +24,12 @@ pub enum Ground {
     Busy,
 }
 
-impl Ground {
+impl StartContext {
     /// The guard, for a body that looks at it.
     fn share(&mut self) -> Option<Arc<LockGuard>> {
         *self = match std::mem::replace(self, Self::Nothing) {
             Self::Lock(guard) => Self::Shared(Arc::new(guard)),
-            ground => ground,
+            context => context,
         };
         match self {
             Self::Shared(guard) => Some(Arc::clone(guard)),
@@ -62,11 +62,11 @@ pub trait Body {
     type Output;
     /// How long to wait if nobody says so: who has something else to do does not.
     const WAIT: Option<Wait> = None;
-    /// Whether it cannot be started on [`Ground::Nothing`].
+    /// Whether it cannot be started on [`StartContext::Nothing`].
     const NEEDS_GUARD: bool = false;
 
     /// Starts it. False if it has nothing to do there. Called once.
-    fn start(self: Pin<&mut Self>, ground: &mut Ground) -> bool;
+    fn start(self: Pin<&mut Self>, context: &mut StartContext) -> bool;
     /// Runs it, and drops it when it ends. Pending for ever if it has not been started or is over.
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output>;
     /// Drops it.
@@ -90,8 +90,8 @@ pub fn plain<F: Future>(body: F) -> Plain<F> {
 impl<F: Future> Body for Plain<F> {
     type Output = F::Output;
 
-    fn start(self: Pin<&mut Self>, ground: &mut Ground) -> bool {
-        !matches!(ground, Ground::Busy)
+    fn start(self: Pin<&mut Self>, context: &mut StartContext) -> bool {
+        !matches!(context, StartContext::Busy)
     }
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
@@ -115,7 +115,7 @@ pub trait View: Sized {
     const NEEDS_GUARD: bool;
 
     /// The view, if the body has something to do there.
-    fn of(ground: &mut Ground) -> Option<Self>;
+    fn of(context: &mut StartContext) -> Option<Self>;
 }
 
 /// Its guard.
@@ -123,8 +123,8 @@ impl View for Arc<LockGuard> {
     const WAIT: Option<Wait> = None;
     const NEEDS_GUARD: bool = true;
 
-    fn of(ground: &mut Ground) -> Option<Self> {
-        ground.share()
+    fn of(context: &mut StartContext) -> Option<Self> {
+        context.share()
     }
 }
 
@@ -133,8 +133,8 @@ impl View for bool {
     const WAIT: Option<Wait> = Some(Wait::Never);
     const NEEDS_GUARD: bool = false;
 
-    fn of(ground: &mut Ground) -> Option<Self> {
-        Some(matches!(ground, Ground::Busy))
+    fn of(context: &mut StartContext) -> Option<Self> {
+        Some(matches!(context, StartContext::Busy))
     }
 }
 
@@ -143,8 +143,8 @@ impl View for Option<Arc<LockGuard>> {
     const WAIT: Option<Wait> = Some(Wait::Never);
     const NEEDS_GUARD: bool = true;
 
-    fn of(ground: &mut Ground) -> Option<Self> {
-        Some(ground.share())
+    fn of(context: &mut StartContext) -> Option<Self> {
+        Some(context.share())
     }
 }
 
@@ -229,10 +229,10 @@ impl<V: View, C: Make<V>> Body for Seeing<V, C> {
     const WAIT: Option<Wait> = V::WAIT;
     const NEEDS_GUARD: bool = V::NEEDS_GUARD;
 
-    fn start(self: Pin<&mut Self>, ground: &mut Ground) -> bool {
+    fn start(self: Pin<&mut Self>, context: &mut StartContext) -> bool {
         let mut stage = self.project().stage;
         let StageProjection::Waiting { make } = stage.as_mut().project() else { return false };
-        let (Some(make), Some(view)) = (make.take(), V::of(ground)) else { return false };
+        let (Some(make), Some(view)) = (make.take(), V::of(context)) else { return false };
         stage.set(Stage::Running { body: make.make(view) });
         true
     }

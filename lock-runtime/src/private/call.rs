@@ -1,6 +1,6 @@
 //! An annotated function under way: it takes the lock, runs the body, gives the lock back.
 //!
-//! A program may have hundreds of these: what needs no type of the function is in [`Course`], which is
+//! A program may have hundreds of these: what needs no type of the function is in [`CallState`], which is
 //! compiled once. For each function there is only what touches its body.
 
 use std::fmt;
@@ -9,22 +9,22 @@ use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
 
-use super::body::{Body, Ground};
-use super::course::{CanSay, Course, Start};
+use super::body::{Body, StartContext};
 use super::returns::{ErrorReturn, SkipReturn};
-use super::wanted::Wanted;
+use super::spec::CallSpec;
+use super::state::{CallState, CanSay, Start};
 use crate::error::LockError;
 use crate::guard::Started;
 use crate::options::Wait;
 
 /// Runs `body` under the lock; any failure of the lock is returned as an error, unless the body has
 /// something else to do while the lock is busy.
-pub fn locked<B: Body>(wanted: Wanted, body: B) -> Locked<B>
+pub fn locked<B: Body>(spec: CallSpec, body: B) -> Locked<B>
 where
     B::Output: ErrorReturn,
 {
     let returns = Returns { failed: B::Output::failed, skipped: None };
-    Locked::new(wanted, body, B::WAIT, returns, true)
+    Locked::new(spec, body, B::WAIT, returns, true)
 }
 
 /// Runs `body` under the lock, or skips it if another holder has the lock. Does not wait unless told.
@@ -33,13 +33,13 @@ where
 ///
 /// If there is no client and the return type cannot say so: the body would never run.
 #[track_caller]
-pub fn locked_or_skip<B: Body>(wanted: Wanted, body: B) -> Locked<B>
+pub fn locked_or_skip<B: Body>(spec: CallSpec, body: B) -> Locked<B>
 where
     B::Output: SkipReturn,
 {
-    let wanted = if B::Output::HAS_ERRORS { wanted } else { wanted.require_client() };
+    let spec = if B::Output::HAS_ERRORS { spec } else { spec.require_client() };
     let returns = Returns { failed: B::Output::failed, skipped: Some(B::Output::skipped) };
-    Locked::new(wanted, body, Some(Wait::Never), returns, B::Output::HAS_ERRORS)
+    Locked::new(spec, body, Some(Wait::Never), returns, B::Output::HAS_ERRORS)
 }
 
 /// How failures are put into the return type. Here and not a bound on the future: a bound that fails
@@ -67,7 +67,7 @@ pin_project! {
         #[pin]
         slot: Slot<B>,
         #[pin]
-        course: Course,
+        state: CallState,
         returns: Returns<B::Output>,
     }
 }
@@ -83,21 +83,21 @@ pin_project! {
 
 impl<B: Body> Locked<B> {
     fn new(
-        wanted: Wanted,
+        spec: CallSpec,
         body: B,
         unless_said: Option<Wait>,
         returns: Returns<B::Output>,
         has_errors: bool,
     ) -> Self {
         let can_say = CanSay { errors: has_errors, skipped: returns.skipped.is_some() };
-        let course = Course::new(wanted, unless_said, B::NEEDS_GUARD, can_say);
-        Self { slot: Slot { body, value: None }, course, returns }
+        let state = CallState::new(spec, unless_said, B::NEEDS_GUARD, can_say);
+        Self { slot: Slot { body, value: None }, state, returns }
     }
 }
 
 impl<B: Body> Start for Slot<B> {
-    fn start(self: Pin<&mut Self>, ground: &mut Ground) -> bool {
-        self.project().body.start(ground)
+    fn start(self: Pin<&mut Self>, context: &mut StartContext) -> bool {
+        self.project().body.start(context)
     }
 }
 
@@ -121,7 +121,7 @@ impl<B: Body> Future for Locked<B> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<B::Output> {
         let this = self.project();
         let mut slot = this.slot;
-        if let Err(error) = ready!(this.course.poll(slot.as_mut(), cx)) {
+        if let Err(error) = ready!(this.state.poll(slot.as_mut(), cx)) {
             return Poll::Ready(this.returns.error(error));
         }
         slot.project().value.take().map_or(Poll::Pending, Poll::Ready)

@@ -4,17 +4,17 @@
 
 mod body;
 mod call;
-mod course;
 mod returns;
-mod wanted;
+mod spec;
+mod state;
 
 pub use self::body::{
-    Body, Ground, Make, Plain, Seeing, View, future, instead, never, plain, plain_or, whole,
+    Body, Make, Plain, Seeing, StartContext, View, future, instead, never, plain, plain_or, whole,
     with_guard, with_guard_or,
 };
 pub use self::call::{Locked, locked, locked_or_skip};
 pub use self::returns::{ErrorReturn, SkipReturn, SkippedValue};
-pub use self::wanted::{AsClient, WATCHDOG, Wanted, semaphore};
+pub use self::spec::{AsClient, CallSpec, WATCHDOG, semaphore};
 #[cfg(feature = "sites")]
 pub use crate::site::Registered;
 #[doc(hidden)]

@@ -78,7 +78,7 @@ pub struct Target {
     fence_counter: String,
     companions: Vec<String>,
     members: Vec<Arc<Target>>,
-    /// Whose it is, for a member of a lock over several clients: the id of a keeper. Else zero.
+    /// Whose it is, for a member of a lock over several clients: the id of a lease manager. Else zero.
     home: u64,
     /// What several locks of any kind are asked for in turn; empty for every other lock.
     parts: Arc<[JointPart]>,
@@ -92,7 +92,7 @@ pub struct Target {
 /// What is asked for with one request, of several locks as one: a lock of one client, or its mutexes.
 #[derive(Clone)]
 pub(crate) struct JointPart {
-    /// The id of the client's keeper.
+    /// The id of the client's lease manager.
     pub(crate) home: u64,
     pub(crate) target: Arc<Target>,
     pub(crate) permits: u32,
@@ -227,12 +227,12 @@ impl Target {
         &self.parts
     }
 
-    /// The same lock as a member of one over several clients; this one's keeper has the id `home`.
+    /// The same lock as a member of one over several clients; this one's lease manager has the id `home`.
     pub(crate) fn at_home(&self, home: u64) -> Arc<Self> {
         Arc::new(Self { home, ..self.clone() })
     }
 
-    /// The locks of which it is made, itself if of no others, each with the id of its keeper: `mine`
+    /// The locks of which it is made, itself if of no others, each with the id of its lease manager: `mine`
     /// where it does not say.
     pub(crate) fn locks_at_home(&self, mine: u64) -> impl Iterator<Item = (u64, &Self)> {
         let alone = self.members.is_empty().then_some(self);

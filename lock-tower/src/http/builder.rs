@@ -15,12 +15,12 @@ use lock_runtime::policy::{BusyStatus, HoldUntil, OnDisconnect, OnMissingKey};
 use lock_runtime::{DeclaredKind, KeyPart, LockClient, LockKey, LockOptions, LockSettings, Wait};
 
 use super::cache::Cache;
-use super::coverage::Told;
+use super::coverage::WarnedRoutes;
 use super::key::{KeyError, KeyExtractor};
 use super::layer::{HttpLockLayer, Shared, Source};
 use super::plan::{Key, Literals, Plan};
 use super::read_ahead::{READ_AHEAD, READ_AHEAD_POOL, ReadAheadPool, RequestBodies};
-use super::responder::{BusyResponder, ProblemDetails};
+use super::responder::{ProblemDetails, RefusalResponder};
 use super::seen_routes::SeenRoutes;
 
 /// What is wrong with a layer: one sentence that says what to write instead.
@@ -41,7 +41,7 @@ pub struct HttpLockLayerBuilder {
     client: Option<LockClient>,
     literals: Literals,
     policies: Policies,
-    responder: Arc<dyn BusyResponder>,
+    responder: Arc<dyn RefusalResponder>,
     extension: bool,
     read_ahead: usize,
     read_ahead_pool: usize,
@@ -334,7 +334,7 @@ impl HttpLockLayerBuilder {
     }
 
     /// How refusals look. Default: [`ProblemDetails`].
-    pub fn responder(mut self, responder: impl BusyResponder) -> Self {
+    pub fn responder(mut self, responder: impl RefusalResponder) -> Self {
         self.responder = Arc::new(responder);
         self
     }
@@ -389,7 +389,9 @@ impl HttpLockLayerBuilder {
                     "the routes are the configuration's; leave `route` out",
                 ));
             }
-            Policies::Routes => Source::Routes { plans: Cache::new(), told: Told::default() },
+            Policies::Routes => {
+                Source::Routes { plans: Cache::new(), warned: WarnedRoutes::default() }
+            }
         };
         let shared =
             Shared { client, literals, source, responder, extension, read_ahead, pool, bodies };

@@ -79,12 +79,12 @@ const MOST_PAIRS: usize = 1024;
 
 /// The pairs of a configured route and a router's pattern that the log knows of.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct WarnedRoutes {
     pairs: RwLock<HashSet<u64>>,
     hasher: RandomState,
 }
 
-impl Told {
+impl WarnedRoutes {
     /// Tells the operator, once, of a configured route that matches a path and is not the router's.
     pub(super) fn tell(&self, route: &Route, pattern: &str) {
         if self.is_new(route.text(), pattern) {
@@ -159,11 +159,11 @@ mod tests {
 
     #[test]
     fn pairs_are_told_once_and_not_without_end() {
-        let told = Told::default();
-        assert!(told.is_new("/a/{b}", "/a/c") && told.is_new("/a/{b}", "/a/d"));
-        assert!(!told.is_new("/a/{b}", "/a/c") && told.is_new("/a/{c}", "/a/c"));
-        let new = (0..2 * MOST_PAIRS).filter(|n| told.is_new("/a/{b}", &format!("/a/{n}")));
+        let warned = WarnedRoutes::default();
+        assert!(warned.is_new("/a/{b}", "/a/c") && warned.is_new("/a/{b}", "/a/d"));
+        assert!(!warned.is_new("/a/{b}", "/a/c") && warned.is_new("/a/{c}", "/a/c"));
+        let new = (0..2 * MOST_PAIRS).filter(|n| warned.is_new("/a/{b}", &format!("/a/{n}")));
         assert_eq!(new.count(), MOST_PAIRS - 3);
-        assert_eq!(told.pairs.read().unwrap().len(), MOST_PAIRS);
+        assert_eq!(warned.pairs.read().unwrap().len(), MOST_PAIRS);
     }
 }

@@ -48,10 +48,10 @@ pin_project! {
     {
         Refused { answer: Option<Response<LockBody<B>>> },
         // Without a lock, and under way already.
-        Passing { #[pin] future: S::Future },
+        PassThrough { #[pin] future: S::Future },
         Waiting { #[pin] waiting: Waiting<S, ReqBody> },
         // Without the lock that was asked for.
-        Excused { #[pin] call: Call<S, Request<ReqBody>> },
+        NotEnforced { #[pin] call: Call<S, Request<ReqBody>> },
         Serving { #[pin] serving: Serving<S, ReqBody, B> },
         // In a task of its own.
         Finishing { task: JoinHandle<Result<Response<LockBody<B>>, E>> },
@@ -70,7 +70,7 @@ where
 
     /// A request that needs no lock and is under way already.
     pub(super) fn passing(future: S::Future) -> Self {
-        Self { state: State::Passing { future } }
+        Self { state: State::PassThrough { future } }
     }
 
     pub(super) fn taking(
@@ -101,10 +101,10 @@ where
                 StateProjection::Refused { answer } => {
                     return answer.take().map_or(Poll::Pending, |answer| Poll::Ready(Ok(answer)));
                 }
-                StateProjection::Passing { future } => {
+                StateProjection::PassThrough { future } => {
                     return without_lock(|| future.poll(cx)).map(|result| result.map(free));
                 }
-                StateProjection::Excused { call } => {
+                StateProjection::NotEnforced { call } => {
                     return without_lock(|| call.poll(cx)).map(|result| result.map(free));
                 }
                 StateProjection::Serving { serving } => return serving.poll(cx),
@@ -124,7 +124,7 @@ where
                     }
                     Ok(Waited { taken, call, terms }) => match taken {
                         Taken::Failed(error) => return Poll::Ready(Ok(terms.answer(&error))),
-                        Taken::Excused(_) => State::Excused { call },
+                        Taken::NotEnforced(_) => State::NotEnforced { call },
                         Taken::Held(guard) => {
                             let finish = terms.finish;
                             let serving = Serving::new(guard, call, terms);
@@ -151,9 +151,9 @@ where
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match &self.state {
             State::Refused { .. } => "HttpLockFuture(Refused)",
-            State::Passing { .. } => "HttpLockFuture(Passing)",
+            State::PassThrough { .. } => "HttpLockFuture(PassThrough)",
             State::Waiting { .. } => "HttpLockFuture(Waiting)",
-            State::Excused { .. } => "HttpLockFuture(Excused)",
+            State::NotEnforced { .. } => "HttpLockFuture(NotEnforced)",
             State::Serving { .. } => "HttpLockFuture(Serving)",
             State::Finishing { .. } => "HttpLockFuture(Finishing)",
         })

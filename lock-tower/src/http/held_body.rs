@@ -23,7 +23,7 @@ use super::body::LockBodyError;
 use super::peek::{Peeked, plus};
 use super::reaper::{GripCell, Reaper};
 use super::retry::HoldTimes;
-use crate::held::{Grip, Panic, Stopped};
+use crate::held::{HoldHandle, Panic, Stopped};
 use crate::locked::{End, Releasing};
 
 /// How much of a large frame goes out at once.
@@ -48,7 +48,7 @@ pin_project! {
         last: Kept<B>,
         // What is left of the length that was announced.
         announced: Option<u64>,
-        grip: Arc<GripCell>,
+        handle: Arc<GripCell>,
         end: End,
         #[pin]
         stage: Stage,
@@ -73,7 +73,7 @@ pin_project! {
 
 /// How to hold on while a body is sent.
 pub(super) struct Holding {
-    pub(super) grip: Grip,
+    pub(super) handle: HoldHandle,
     pub(super) end: End,
     pub(super) taken_at: Instant,
     /// When a body that is not sent by then is cut off.
@@ -92,13 +92,13 @@ pub(super) struct Holding {
 
 impl<B: Body> HeldBody<B> {
     pub(super) fn new(peeked: Peeked<B>, holding: Holding) -> Self {
-        let Holding { grip, end, taken_at, until, announced, client, cuts_off, in_pieces, times } =
+        let Holding { handle, end, taken_at, until, announced, client, cuts_off, in_pieces, times } =
             holding;
         let announced = peeked.size_hint().exact().or(announced);
         let (taken, body) = peeked.into_parts();
         let mut first = Kept::default();
         taken.for_each(|item| first.push(item.map_err(LockBodyError::Inner)));
-        let grip = GripCell::new(grip);
+        let handle = GripCell::new(handle);
         Self {
             run: Protected::new(body),
             first,
@@ -111,8 +111,8 @@ impl<B: Body> HeldBody<B> {
             limit: until.map(sleep_until),
             taken_at,
             times,
-            reaper: Some(Reaper::start(&grip, until, client, cuts_off)),
-            grip,
+            reaper: Some(Reaper::start(&handle, until, client, cuts_off)),
+            handle,
             panic: None,
         }
     }
@@ -187,8 +187,9 @@ impl<B: Body<Data: From<Bytes>> + Unpin> HeldBody<B> {
             None => body.poll_frame(cx),
         };
         let sender = cx.waker().clone();
-        let polled =
-            this.grip.with(&sender, |grip| (grip.poll(run, cx, poll), grip.is_given_back()));
+        let polled = this
+            .handle
+            .with(&sender, |handle| (handle.poll(run, cx, poll), handle.is_given_back()));
         let (polled, given_back) = match polled {
             Ok(polled) => polled,
             Err(cut) => return Poll::Ready(Some(Err(cut))),
@@ -206,7 +207,7 @@ impl<B: Body<Data: From<Bytes>> + Unpin> HeldBody<B> {
             })),
             Ok(item) => item.map(|item| item.map_err(LockBodyError::Inner)),
             Err(Stopped::Lost(lost)) => {
-                drop(this.grip.take());
+                drop(this.handle.take());
                 Some(Err(LockBodyError::Lost(lost)))
             }
             Err(Stopped::Panicked(panic)) => {
@@ -258,13 +259,13 @@ impl<B: Body<Data: From<Bytes>> + Unpin> HeldBody<B> {
         if let Some(error) = error {
             this.last.fail(error);
         }
-        let Some(grip) = this.grip.take() else {
+        let Some(handle) = this.handle.take() else {
             return this.stage.set(Stage::Over);
         };
-        if let Err(lost) = grip.check() {
+        if let Err(lost) = handle.check() {
             this.last.fail(LockBodyError::Lost(lost));
         }
-        this.stage.set(Stage::Releasing { releasing: Releasing::new(grip, *this.end) });
+        this.stage.set(Stage::Releasing { releasing: Releasing::new(handle, *this.end) });
     }
 }
 

@@ -247,7 +247,7 @@ fn fill(
 /// The route as it is written: one for all its requests.
 fn route_text<'a>(route: Option<&'a RouteOf>, parts: &'a Parts) -> Result<&'a str, KeyError> {
     match route {
-        Some(told) if told.route.matches(told.path(parts)) => Ok(told.route.text()),
+        Some(warned) if warned.route.matches(warned.path(parts)) => Ok(warned.route.text()),
         Some(_) => Err(KeyError::Missing("path of the route".to_owned())),
         None => matched_path(&parts.extensions).ok_or_else(unrouted),
     }
@@ -356,9 +356,9 @@ impl PathValues<'_> {
         name: &str,
     ) -> Result<LockKeyBuilder, KeyError> {
         match self {
-            Self::Route(told) => {
+            Self::Route(warned) => {
                 let what = || format!("path parameter `{name}`");
-                let value = told.route.find(told.path(parts), name);
+                let value = warned.route.find(warned.path(parts), name);
                 let value = value.ok_or_else(|| KeyError::Missing(what()))?;
                 let value =
                     route::decode(value).ok_or_else(|| malformed(what(), "is not UTF-8"))?;

@@ -13,12 +13,12 @@ use tower_layer::Layer;
 use super::body::LockBody;
 use super::builder::{BuildError, HttpLockLayerBuilder};
 use super::cache::Cache;
-use super::coverage::{Told, is_covered};
+use super::coverage::{WarnedRoutes, is_covered};
 use super::key::{full_path_of, matched_path};
 use super::plan::{Literals, Plan, Side};
 use super::read_ahead::{ReadAheadPool, ReadsAhead, RequestBodies};
 use super::refusal::Refusal;
-use super::responder::BusyResponder;
+use super::responder::RefusalResponder;
 use super::route_index::RouteIndex;
 use super::seen_routes::SeenRoutes;
 use super::service::HttpLockService;
@@ -84,7 +84,7 @@ pub(super) struct Shared {
     pub(super) client: Option<LockClient>,
     pub(super) literals: Literals,
     pub(super) source: Source,
-    pub(super) responder: Arc<dyn BusyResponder>,
+    pub(super) responder: Arc<dyn RefusalResponder>,
     /// Whether handlers find a [`HeldLock`](crate::HeldLock) in the request's extensions.
     pub(super) extension: bool,
     /// How much of a waiting request's body is read, in bytes.
@@ -99,7 +99,7 @@ pub(super) struct Shared {
 pub(super) enum Source {
     Code(Arc<Plan>),
     Policy { name: String, plan: Cache<Plan>, seen: SeenRoutes },
-    Routes { plans: Cache<RouteIndex<Arc<Plan>>>, told: Told },
+    Routes { plans: Cache<RouteIndex<Arc<Plan>>>, warned: WarnedRoutes },
 }
 
 impl HttpLockLayer {
@@ -226,10 +226,10 @@ impl Shared {
                     plan
                 }
             },
-            Source::Routes { told, .. } => {
+            Source::Routes { warned, .. } => {
                 let plans = self.route_plans(&client)?;
                 let path = full_path_of(extensions).unwrap_or(uri.path());
-                choose(&plans, told, method, path, matched_path(extensions))
+                choose(&plans, warned, method, path, matched_path(extensions))
             }
         }
     }
@@ -319,7 +319,7 @@ fn not_enforced_now(client: &LockClient, policy: &str) -> Option<Policy> {
 /// The plan of the closest route that locks that method and is about the router's, which is `matched`.
 fn choose(
     plans: &RouteIndex<Arc<Plan>>,
-    told: &Told,
+    warned: &WarnedRoutes,
     method: &Method,
     path: &str,
     matched: Option<&str>,
@@ -333,7 +333,7 @@ fn choose(
         other.is_none()
     });
     if let (None, Some((route, pattern))) = (found, others) {
-        told.tell(route, pattern);
+        warned.tell(route, pattern);
     }
     found.map(Arc::clone).ok_or(NoPlan::Pass)
 }

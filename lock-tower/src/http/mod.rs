@@ -251,7 +251,7 @@
 //! quarter more at random. No answer shows the key, the owner or a token. The log does, as `tracing`
 //! events: at `error` for what an operator has to mend, `warn` for what passes, `debug` for the rest.
 //!
-//! [`busy`] changes the 409, to 429 the 503 of those who waited as well. A [`BusyResponder`] changes
+//! [`busy`] changes the 409, to 429 the 503 of those who waited as well. A [`RefusalResponder`] changes
 //! everything: it is given a [`Refusal`], which has the kind, the status and when to come back.
 //!
 //! Requests whose content type is gRPC's get trailers only, `grpc-status` and `grpc-message`:
@@ -351,7 +351,7 @@ pub use lock_runtime::policy::{
 };
 pub use read_ahead::ReadAheadBody;
 pub use refusal::{Refusal, RefusalKind};
-pub use responder::{BusyResponder, ProblemDetails};
+pub use responder::{ProblemDetails, RefusalResponder};
 pub use service::{HttpLockService, RequestDeadline};
 #[cfg(feature = "tonic")]
 pub use status::{LockStatus, status_of};

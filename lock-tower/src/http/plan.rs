@@ -119,14 +119,14 @@ impl Plan {
         let key = key.or_else(|| literals.key.clone()).or(policy_key.map(Key::Template));
         let path = entry.map(|entry| &entry.path).or(literals.route.as_ref());
         let route = path.map(|path| Route::parse(path)).transpose()?.map(Arc::new);
-        let told = route.clone().map(|route| RouteOf { route, full: entry.is_some() });
+        let warned = route.clone().map(|route| RouteOf { route, full: entry.is_some() });
         let methods = entry.and_then(|entry| entry.methods.as_ref()).or(http.methods.as_ref());
         let settings = match &policy {
             Some(policy) => policy.resolve(literals.settings),
             None => literals.settings,
         };
         let plan = Self {
-            key: key_source(key, told, literals)?,
+            key: key_source(key, warned, literals)?,
             route,
             busy: http.busy.unwrap_or(BusyStatus::Conflict),
             hold: http.hold.unwrap_or_default(),
@@ -249,7 +249,7 @@ fn key_source(
         Some(Key::Extractor(extractor)) => Ok(KeySource::Extractor(extractor)),
         Some(Key::Template(text)) => {
             let template = Template::parse(&text)?;
-            check_parameters(&template, route.as_ref().map(|told| &*told.route))?;
+            check_parameters(&template, route.as_ref().map(|warned| &*warned.route))?;
             literals.extensions.check(&template)?;
             Ok(KeySource::Template {
                 template,

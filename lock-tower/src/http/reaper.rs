@@ -10,7 +10,7 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until};
 
 use super::body::LockBodyError;
-use crate::held::Grip;
+use crate::held::HoldHandle;
 
 /// The hold of a body, which the reaper may take away.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub(super) struct GripCell(Mutex<Hold>);
 
 #[derive(Debug)]
 struct Hold {
-    grip: Option<Grip>,
+    handle: Option<HoldHandle>,
     cut: Cut,
     /// The task that sends the body.
     sender: Option<Waker>,
@@ -46,8 +46,8 @@ impl Cut {
 }
 
 impl GripCell {
-    pub(super) fn new(grip: Grip) -> Arc<Self> {
-        let hold = Hold { grip: Some(grip), cut: Cut::TooLong, sender: None };
+    pub(super) fn new(handle: HoldHandle) -> Arc<Self> {
+        let hold = Hold { handle: Some(handle), cut: Cut::TooLong, sender: None };
         Arc::new(Self(Mutex::new(hold)))
     }
 
@@ -56,21 +56,21 @@ impl GripCell {
     }
 
     /// Takes the hold out, to release it.
-    pub(super) fn take(&self) -> Option<Grip> {
-        self.lock().grip.take()
+    pub(super) fn take(&self) -> Option<HoldHandle> {
+        self.lock().handle.take()
     }
 
     /// Does something with the hold while the reaper cannot take it; an error if it has.
     pub(super) fn with<T, E>(
         &self,
         sender: &Waker,
-        work: impl FnOnce(&mut Grip) -> T,
+        work: impl FnOnce(&mut HoldHandle) -> T,
     ) -> Result<T, LockBodyError<E>> {
         let mut hold = self.lock();
-        let Hold { grip, cut, sender: known } = &mut *hold;
+        let Hold { handle, cut, sender: known } = &mut *hold;
         known.get_or_insert_with(|| sender.clone()).clone_from(sender);
-        match (grip, cut) {
-            (Some(grip), _) => Ok(work(grip)),
+        match (handle, cut) {
+            (Some(handle), _) => Ok(work(handle)),
             (None, Cut::TooLong) => Err(LockBodyError::TooLong),
             (None, Cut::ShutDown) => Err(LockBodyError::ShutDown),
         }
@@ -81,15 +81,15 @@ impl GripCell {
     fn cut(&self, cut: Cut, cuts_off: bool) {
         let mut hold = self.lock();
         if !cuts_off {
-            return hold.grip.iter_mut().for_each(Grip::give_back);
+            return hold.handle.iter_mut().for_each(HoldHandle::give_back);
         }
-        let Some(grip) = hold.grip.take_if(|grip| !grip.is_given_back()) else { return };
+        let Some(handle) = hold.handle.take_if(|handle| !handle.is_given_back()) else { return };
         hold.cut = cut;
         let sender = hold.sender.take();
         drop(hold);
-        grip.log_warn(cut.message());
+        handle.log_warn(cut.message());
         // The release is under way before the client can see the end.
-        drop(grip);
+        drop(handle);
         if let Some(sender) = sender {
             sender.wake();
         }

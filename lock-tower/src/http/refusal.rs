@@ -116,7 +116,7 @@ impl RefusalKind {
     }
 }
 
-/// What a client is to be told: input of a [`BusyResponder`](super::BusyResponder).
+/// What a client is to be told: input of a [`RefusalResponder`](super::RefusalResponder).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     kind: RefusalKind,

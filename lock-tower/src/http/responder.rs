@@ -1,4 +1,4 @@
-//! [`BusyResponder`]: how a refusal looks to the client.
+//! [`RefusalResponder`]: how a refusal looks to the client.
 
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
@@ -18,7 +18,7 @@ use super::refusal::Refusal;
 /// use bytes::Bytes;
 /// use http::Response;
 /// use lock_tower::LockLayer;
-/// use lock_tower::http::{BusyResponder, ProblemDetails, Refusal, RefusalKind};
+/// use lock_tower::http::{RefusalResponder, ProblemDetails, Refusal, RefusalKind};
 ///
 /// let layer = LockLayer::http().key("nightly").responder(|refusal: &Refusal| {
 ///     if refusal.is_grpc() || refusal.kind() != RefusalKind::Busy {
@@ -31,12 +31,12 @@ use super::refusal::Refusal;
 /// # let _ = layer;
 /// # Ok::<_, lock_tower::http::BuildError>(())
 /// ```
-pub trait BusyResponder: Send + Sync + 'static {
+pub trait RefusalResponder: Send + Sync + 'static {
     /// The answer to a request that was refused so.
     fn respond(&self, refusal: &Refusal) -> Response<Bytes>;
 }
 
-impl<F> BusyResponder for F
+impl<F> RefusalResponder for F
 where
     F: Fn(&Refusal) -> Response<Bytes> + Send + Sync + 'static,
 {
@@ -49,7 +49,7 @@ where
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ProblemDetails;
 
-impl BusyResponder for ProblemDetails {
+impl RefusalResponder for ProblemDetails {
     fn respond(&self, refusal: &Refusal) -> Response<Bytes> {
         if refusal.is_grpc() { grpc::respond(refusal) } else { problem(refusal) }
     }

@@ -21,7 +21,7 @@ use super::layer::Shared;
 use super::peek::Peeked;
 use super::plan::Plan;
 use super::refusal::Circumstances;
-use crate::held::{Grip, Panic};
+use crate::held::{HoldHandle, Panic};
 use crate::locked::{Call, End, Ran, Releasing, Running};
 
 /// What is known of a request before its lock is there.
@@ -128,13 +128,13 @@ where
         mut call: Call<S, Request<ReqBody>>,
         terms: ServingTerms,
     ) -> Self {
-        let mut grip = Grip::new(guard, terms.end.reports_loss);
+        let mut handle = HoldHandle::new(guard, terms.end.reports_loss);
         if terms.shared.extension
-            && let (Some(request), Some(held)) = (call.request_mut(), grip.held())
+            && let (Some(request), Some(held)) = (call.request_mut(), handle.held())
         {
             request.extensions_mut().insert(held);
         }
-        Self { state: State::Running { running: Running::new(grip, call) }, terms }
+        Self { state: State::Running { running: Running::new(handle, call) }, terms }
     }
 }
 
@@ -162,22 +162,22 @@ where
                     };
                     match ready!(running.poll_then(cx, settle)) {
                         Err(lost) => return Poll::Ready(Ok(terms.answer(&lost))),
-                        Ok(Ran { value: Ok(Ok((response, false))), grip, taken_at })
-                            if !grip.is_given_back() =>
+                        Ok(Ran { value: Ok(Ok((response, false))), handle, taken_at })
+                            if !handle.is_given_back() =>
                         {
-                            let holding = terms.holding(grip, taken_at, &response);
+                            let holding = terms.holding(handle, taken_at, &response);
                             let response = response
                                 .map(|peeked| LockBody::held(HeldBody::new(peeked, holding)));
                             return Poll::Ready(Ok(response));
                         }
-                        Ok(Ran { value, grip, taken_at }) => {
+                        Ok(Ran { value, handle, taken_at }) => {
                             if !terms.reads {
                                 terms.plan.times.record(taken_at.elapsed());
                             }
                             let free = |(response, _): (Response<Peeked<B>>, bool)| {
                                 response.map(LockBody::free)
                             };
-                            let releasing = Releasing::new(grip, terms.end);
+                            let releasing = Releasing::new(handle, terms.end);
                             let result = value.map(|value| value.map(free));
                             State::Releasing { releasing, result: Some(result) }
                         }
@@ -202,13 +202,13 @@ where
 impl ServingTerms {
     fn holding<B>(
         &self,
-        grip: Grip,
+        handle: HoldHandle,
         taken_at: tokio::time::Instant,
         response: &Response<B>,
     ) -> Holding {
         let announced = response.headers().get(CONTENT_LENGTH);
         Holding {
-            grip,
+            handle,
             end: self.end,
             taken_at,
             until: match self.enforced {

@@ -20,7 +20,7 @@ use super::retry::HoldTimes;
 ///
 /// ```
 /// use lock_tower::LockLayer;
-/// use lock_tower::http::{BusyResponder, ProblemDetails, Refusal};
+/// use lock_tower::http::{RefusalResponder, ProblemDetails, Refusal};
 /// use tonic::Status;
 /// use tonic::metadata::MetadataValue;
 ///

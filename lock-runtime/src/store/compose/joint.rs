@@ -93,7 +93,7 @@ impl Part<'_> {
 /// See the module. Serves the locks made of several that are on these stores. The parts of each differ, and are
 /// in an order that all processes share, which spares refusals.
 pub(crate) struct JointStore {
-    /// By the id of the client's keeper.
+    /// By the id of the client's lease manager.
     stores: BTreeMap<u64, Arc<dyn Store>>,
     /// The part to ask first, by the hash of the target: the last one that refused.
     refusers: Mutex<HashMap<u64, usize>>,

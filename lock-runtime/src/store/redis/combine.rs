@@ -37,9 +37,9 @@ use tokio::task::coop::unconstrained;
 use tokio::time::{Instant, timeout_at};
 
 use super::errors::server_error;
-use super::link::{CallError, Link, Live, Notices};
+use super::link::{CallError, Connection, Link, Notices};
 use super::numbered::NumberedCall;
-use super::request::Ask;
+use super::request::ScriptCall;
 use super::script::{BATCH, MAX_KEYS, is_noperm, is_noscript};
 use crate::error::{StoreError, StoreErrorKind};
 
@@ -71,7 +71,7 @@ struct State {
 
 struct Entry {
     number: u64,
-    ask: Ask,
+    ask: ScriptCall,
     deadline: Instant,
     /// True if it was refused together with others and has to go out without them.
     apart: bool,
@@ -101,7 +101,7 @@ impl Combiner {
     }
 
     /// Runs one request, alone or with others.
-    pub(super) async fn run(self: &Arc<Self>, ask: Ask) -> Answer {
+    pub(super) async fn run(self: &Arc<Self>, ask: ScriptCall) -> Answer {
         let now = Instant::now();
         let deadline = now + ask.timeout();
         // Names of one slot seldom meet, and others cannot share a script.
@@ -119,7 +119,7 @@ impl Combiner {
         }
     }
 
-    async fn run_alone(&self, ask: &Ask, deadline: Instant) -> Answer {
+    async fn run_alone(&self, ask: &ScriptCall, deadline: Instant) -> Answer {
         let (script, call) = ask.alone(self.link.notices());
         Ok(script.run(&self.link, call, deadline).await?)
     }
@@ -130,7 +130,7 @@ impl Combiner {
         Slot { combiner: Arc::clone(self), sees_to_queue }
     }
 
-    async fn queue_up(self: &Arc<Self>, ask: Ask, deadline: Instant) -> Answer {
+    async fn queue_up(self: &Arc<Self>, ask: ScriptCall, deadline: Instant) -> Answer {
         let (answer, mut answered) = oneshot::channel();
         let (number, full) = {
             let mut state = self.state();
@@ -243,7 +243,7 @@ impl Combiner {
     }
 
     /// Takes a batch from the queue and hands it to the connection, both under the mutex.
-    async fn send_batch(&self, live: &Live) -> Option<Batch> {
+    async fn send_batch(&self, live: &Connection) -> Option<Batch> {
         poll_fn(|cx| {
             let mut state = self.state();
             let entries = state.take_batch();
@@ -300,7 +300,7 @@ impl State {
                 break;
             }
         }
-        entries.sort_by_key(|entry| matches!(entry.ask, Ask::Release(_)));
+        entries.sort_by_key(|entry| matches!(entry.ask, ScriptCall::Release(_)));
         entries
     }
 

@@ -28,13 +28,13 @@ mod upkeep;
 use self::backoff::Backoff;
 pub(super) use self::in_cluster::{Notices, asking, transmit};
 use super::channels::Channels;
+pub(super) use super::connection::Connection;
+use super::connection::unless_refused;
+use super::endpoint::Endpoint;
 pub(super) use super::errors::CallError;
 use super::errors::{server_error, was_unreached};
-pub(super) use super::live::Live;
-use super::live::unless_refused;
 use super::numbered::NumberedCall;
 use super::script::prepare;
-use super::source::Source;
 use crate::error::StoreError;
 use crate::store::new_id;
 
@@ -46,11 +46,11 @@ const PING_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// See the module.
 pub(super) struct Link {
-    source: Source,
+    source: Endpoint,
     /// What its connections are called by, beside those of other clients.
     id: Uuid,
     /// Empty while there is no connection.
-    live: ArcSwapOption<Live>,
+    live: ArcSwapOption<Connection>,
     connections: AtomicU64,
     /// Told when a connection has been made or the link is closed.
     changed: Notify,
@@ -71,12 +71,12 @@ pub(super) struct Link {
 
 impl Link {
     /// A link that is not connected yet.
-    pub(super) fn new(source: impl Into<Source>) -> Arc<Self> {
+    pub(super) fn new(source: impl Into<Endpoint>) -> Arc<Self> {
         Self::named(source, new_id())
     }
 
     /// The same for a store whose connections have that id.
-    pub(super) fn named(source: impl Into<Source>, id: Uuid) -> Arc<Self> {
+    pub(super) fn named(source: impl Into<Endpoint>, id: Uuid) -> Arc<Self> {
         Self::made(source.into(), false, Notices::Everywhere, id)
     }
 
@@ -86,7 +86,7 @@ impl Link {
     }
 
     /// Connects for the first time.
-    pub(super) async fn connect(source: impl Into<Source>) -> Result<Arc<Self>, StoreError> {
+    pub(super) async fn connect(source: impl Into<Endpoint>) -> Result<Arc<Self>, StoreError> {
         let link = Self::new(source);
         link.open_first().await?;
         link.ensure_task();
@@ -100,7 +100,7 @@ impl Link {
         Self::made(self.source.clone(), closed, self.notices.clone(), self.id)
     }
 
-    fn made(source: Source, closed: bool, notices: Notices, id: Uuid) -> Arc<Self> {
+    fn made(source: Endpoint, closed: bool, notices: Notices, id: Uuid) -> Arc<Self> {
         Arc::new(Self {
             source,
             id,
@@ -147,7 +147,7 @@ impl Link {
     /// connection.
     pub(super) fn answer_of(
         &self,
-        live: &Live,
+        live: &Connection,
         call: &NumberedCall,
         reply: Value,
     ) -> Result<Value, CallError> {
@@ -162,7 +162,7 @@ impl Link {
     }
 
     /// Gives up a connection on which answers do not belong to the requests that get them.
-    fn mixed_up(&self, live: &Live) {
+    fn mixed_up(&self, live: &Connection) {
         if !live.is_retired() {
             tracing::warn!("the lock store answered another request; its connection is dropped");
         }
@@ -185,7 +185,7 @@ impl Link {
     }
 
     /// True if this process hears of what is published on the channel.
-    pub(super) fn hears(&self, name: &str) -> bool {
+    pub(super) fn is_subscribed(&self, name: &str) -> bool {
         let live = self.live.load();
         live.as_ref().is_some_and(|live| self.channels.is_confirmed(name, live.number))
     }
@@ -201,7 +201,7 @@ impl Link {
     /// What an answer, or its absence, says about the command and about the connection.
     pub(super) fn judge<T>(
         &self,
-        live: &Live,
+        live: &Connection,
         answer: Result<RedisResult<T>, tokio::time::error::Elapsed>,
     ) -> Result<T, CallError> {
         match answer {
@@ -238,7 +238,7 @@ impl Link {
     /// What an error reply says about the connection: whoever answers at this address may not be
     /// whom we connected to any more, and is looked for anew.
     // S-33.
-    pub(super) fn heed(&self, live: &Live, error: &RedisError) {
+    pub(super) fn heed(&self, live: &Connection, error: &RedisError) {
         if matches!(error.code(), Some("READONLY" | "MASTERDOWN")) {
             // What callers read while there is no connection.
             *self.failed() = Some(server_error(error.clone()));
@@ -247,7 +247,7 @@ impl Link {
     }
 
     /// Has no answer on a connection count any more, and drops it unless another has taken its place.
-    fn give_up(&self, given_up: &Live) {
+    fn give_up(&self, given_up: &Connection) {
         given_up.retire();
         let live = self.live.load_full();
         if live.as_ref().is_some_and(|live| live.number == given_up.number) {
@@ -282,7 +282,7 @@ impl Link {
     }
 
     /// The connection, as soon as there is one.
-    pub(super) async fn connected(&self, deadline: Instant) -> Result<Arc<Live>, CallError> {
+    pub(super) async fn connected(&self, deadline: Instant) -> Result<Arc<Connection>, CallError> {
         loop {
             if let Some(live) = self.live.load_full() {
                 return Ok(live);
@@ -328,7 +328,7 @@ impl Link {
         let prepared = prepare(&mut connection, &self.notices, &name);
         let loaded = timeout(PING_TIMEOUT, prepared).await;
         self.suspicious.store(loaded.is_err(), Ordering::Relaxed);
-        let live = Arc::new(Live::new(number, connection, server));
+        let live = Arc::new(Connection::new(number, connection, server));
         self.live.store(Some(Arc::clone(&live)));
         if self.closed.load(Ordering::Acquire) {
             self.let_go(); // Whoever closes says so, and then drops what is there.

@@ -10,19 +10,19 @@ mod answer;
 mod channels;
 mod cluster;
 mod combine;
+mod connection;
 mod end_later;
+mod endpoint;
 mod errors;
 mod eviction;
 mod inspect;
 mod link;
-mod live;
 mod numbered;
 mod renew;
 mod replicated;
 mod request;
 mod script;
 mod sentinel;
-mod source;
 #[cfg(feature = "tls-rustls")]
 mod tls;
 mod told;
@@ -42,12 +42,12 @@ use self::age::Age;
 use self::answer::{acquired, surprise};
 pub use self::cluster::ClusterStore;
 use self::combine::Combiner;
+use self::endpoint::Endpoint;
 use self::eviction::warn_of_eviction;
 use self::link::{CallError, Link};
 use self::replicated::Replicated;
-use self::request::{Ask, field, locks, millis};
+use self::request::{ScriptCall, field, locks, millis};
 use self::script::{LATCH, MAX_KEYS, RAISE_TOKEN, SHOW_COUNT, Script};
-use self::source::Source;
 #[cfg(feature = "tls-rustls")]
 pub use self::tls::TlsOptions;
 use super::{
@@ -95,7 +95,7 @@ use crate::key::LockKey;
 pub struct RedisStore {
     link: Arc<Link>,
     /// What hears of notices: the same link, but in a cluster one of its own.
-    ears: Arc<Link>,
+    subscriptions: Arc<Link>,
     combiner: Arc<Combiner>,
     age: Age,
     replicated: Replicated,
@@ -149,7 +149,7 @@ impl RedisStore {
         Self::open(address::client_with_tls(url, tls)?).await
     }
 
-    async fn open(source: impl Into<Source>) -> Result<Self, StoreError> {
+    async fn open(source: impl Into<Endpoint>) -> Result<Self, StoreError> {
         let link = Link::connect(source).await?;
         warn_of_eviction(&link).await;
         Ok(Self::on(link))
@@ -159,7 +159,7 @@ impl RedisStore {
         Self {
             combiner: Combiner::new(Arc::clone(&link)),
             replicated: Replicated::new(Arc::clone(&link)),
-            ears: link.for_notices(),
+            subscriptions: link.for_notices(),
             link,
             age: Age::default(),
             is_claimed: AtomicBool::new(false),
@@ -168,7 +168,7 @@ impl RedisStore {
 
     fn close_links(&self) {
         self.link.close();
-        self.ears.close();
+        self.subscriptions.close();
         self.replicated.close();
     }
 
@@ -205,7 +205,7 @@ impl RedisStore {
     }
 
     /// Takes or frees: a request that may share its script with others.
-    async fn ask(&self, ask: Ask) -> Result<Value, StoreError> {
+    async fn ask(&self, ask: ScriptCall) -> Result<Value, StoreError> {
         if ask.target().kind() == LockKind::Latch {
             return Err(no_hold());
         }
@@ -246,7 +246,7 @@ impl Store for RedisStore {
                 return self.replicated.acquire(request, replicas).await;
             }
             let tokens = request.tokens;
-            acquired(&self.ask(Ask::Acquire(request)).await?, tokens)
+            acquired(&self.ask(ScriptCall::Acquire(request)).await?, tokens)
         })
     }
 
@@ -272,7 +272,7 @@ impl Store for RedisStore {
             let target = Arc::clone(&request.target);
             let own_notices = self.own_notices(&target);
             let answer = match request.keep {
-                Duration::ZERO => self.ask(Ask::Release(request)).await,
+                Duration::ZERO => self.ask(ScriptCall::Release(request)).await,
                 _ => self.end_later(&request).await,
             };
             match answer {
@@ -320,12 +320,12 @@ impl Store for RedisStore {
     fn subscribe(&self, target: &Arc<Target>, timeout: Duration) -> StoreFuture<'_, Subscription> {
         let target = Arc::clone(target);
         Box::pin(async move {
-            self.ears.ensure_task();
+            self.subscriptions.ensure_task();
             let deadline = Instant::now() + timeout;
             let mut all = Vec::new();
             for lock in locks(&target) {
-                let (notices, listener) = self.ears.channels.listen(lock.channel());
-                self.ears.subscribe(lock.channel(), deadline).await?;
+                let (notices, listener) = self.subscriptions.channels.listen(lock.channel());
+                self.subscriptions.subscribe(lock.channel(), deadline).await?;
                 all.push(Subscription::new(notices, listener));
             }
             Ok(Subscription::any_of(all))

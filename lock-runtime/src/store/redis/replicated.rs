@@ -32,9 +32,9 @@ use tokio::task::coop::unconstrained;
 use tokio::time::{Instant, timeout_at};
 
 use super::answer::{acquired, surprise};
-use super::link::{CallError, Link, Live};
+use super::link::{CallError, Connection, Link};
 use super::numbered::NumberedCall;
-use super::request::{Ask, millis};
+use super::request::{ScriptCall, millis};
 use super::script::is_noscript;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::options::Replicas;
@@ -76,7 +76,7 @@ impl Replicated {
     }
 
     /// Runs a request that need not be acknowledged.
-    pub(super) async fn run(&self, ask: &Ask) -> Result<Value, StoreError> {
+    pub(super) async fn run(&self, ask: &ScriptCall) -> Result<Value, StoreError> {
         let (script, call) = ask.alone(self.main.notices());
         Ok(script.run(self.link(), call, Instant::now() + ask.timeout()).await?)
     }
@@ -92,7 +92,7 @@ impl Replicated {
         // An answer takes its time as well, and that too few have acknowledged is one.
         let until = (deadline - SLICE.min(request.timeout / 4)).min(start + replicas.timeout);
         let link = self.link();
-        let ask = Ask::Acquire(request);
+        let ask = ScriptCall::Acquire(request);
         let (script, call) = ask.alone(self.main.notices());
         let call = NumberedCall::new(call);
         let (live, turn, answer, behind) = loop {
@@ -141,7 +141,7 @@ impl Replicated {
     /// before the deadline.
     async fn acknowledged(
         &self,
-        live: &Live,
+        live: &Connection,
         waiting: Sending,
         slice: Duration,
         deadline: Instant,
@@ -180,7 +180,11 @@ impl Replicated {
 
 /// Sends the script and, if wanted, a WAIT right behind it: the answer of the first, and the second
 /// under way.
-async fn take(live: &Live, call: &Cmd, wait: Option<Cmd>) -> RedisResult<(Value, Option<Sending>)> {
+async fn take(
+    live: &Connection,
+    call: &Cmd,
+    wait: Option<Cmd>,
+) -> RedisResult<(Value, Option<Sending>)> {
     let script = sending(live, call.clone());
     let Some(wait) = wait else { return Ok((script.await?, None)) };
     match select(script, sending(live, wait)).await {
@@ -192,7 +196,7 @@ async fn take(live: &Live, call: &Cmd, wait: Option<Cmd>) -> RedisResult<(Value,
     }
 }
 
-fn sending(live: &Live, cmd: Cmd) -> Sending {
+fn sending(live: &Connection, cmd: Cmd) -> Sending {
     Box::pin(unconstrained(live.send(cmd)))
 }
 

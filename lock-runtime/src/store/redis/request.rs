@@ -14,12 +14,12 @@ use crate::store::{AcquireRequest, LockKind, OwnerId, ReleaseRequest, Target};
 
 /// A request that goes out alone or together with others.
 #[derive(Debug)]
-pub(super) enum Ask {
+pub(super) enum ScriptCall {
     Acquire(AcquireRequest),
     Release(ReleaseRequest),
 }
 
-impl Ask {
+impl ScriptCall {
     pub(super) fn target(&self) -> &Target {
         match self {
             Self::Acquire(request) => &request.target,

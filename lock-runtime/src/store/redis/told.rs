@@ -33,13 +33,17 @@ impl OwnNotices {
 impl RedisStore {
     /// Call it before the release is sent.
     pub(super) fn own_notices(&self, target: &Target) -> OwnNotices {
-        let with_answers = Arc::ptr_eq(&self.link, &self.ears) && target.replicas().is_none();
+        let with_answers =
+            Arc::ptr_eq(&self.link, &self.subscriptions) && target.replicas().is_none();
         if with_answers || target.kind() == LockKind::Fair {
             return OwnNotices(Vec::new());
         }
         let heard_here = |lock: &Target| {
             let channel = lock.channel();
-            self.ears.hears(channel).then(|| self.ears.channels.count(channel)).flatten()
+            self.subscriptions
+                .is_subscribed(channel)
+                .then(|| self.subscriptions.channels.count(channel))
+                .flatten()
         };
         OwnNotices(locks(target).filter_map(heard_here).collect())
     }
@@ -50,13 +54,15 @@ impl RedisStore {
             // A fair mutex tells one waiter, on its own channel.
             return u32::try_from(told).unwrap_or(0);
         }
-        let heard_here = locks(target).filter(|lock| self.ears.hears(lock.channel())).count();
+        let heard_here =
+            locks(target).filter(|lock| self.subscriptions.is_subscribed(lock.channel())).count();
         let elsewhere = usize::try_from(told).unwrap_or(0).saturating_sub(heard_here);
         // A process that wants several at once was told of each.
         let elsewhere = elsewhere.div_ceil(locks(target).count());
         // Whoever released was in front of its own line, and nobody of that listens. So a listener
         // of this process is another kind of lock on the same name, or several locks at once.
-        let here = locks(target).any(|lock| self.ears.channels.has_listeners(lock.channel()));
+        let here =
+            locks(target).any(|lock| self.subscriptions.channels.has_listeners(lock.channel()));
         u32::try_from(elsewhere).unwrap_or(u32::MAX).max(u32::from(here))
     }
 }

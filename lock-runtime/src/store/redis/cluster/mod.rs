@@ -8,11 +8,11 @@
 //! as atomic as on one server.
 // S-2.
 
-mod ears;
 mod origin;
 mod route;
 mod slots;
 mod store;
+mod subscriptions;
 mod topology;
 
 use std::fmt;
@@ -24,8 +24,8 @@ use futures_util::future::join_all;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
-use self::ears::Ears;
 use self::origin::{Origin, Origins};
+use self::subscriptions::ShardSubscriptions;
 use self::topology::Topology;
 #[cfg(feature = "tls-rustls")]
 use super::tls::TlsOptions;
@@ -124,7 +124,7 @@ pub struct ClusterStore {
 
 struct Shared {
     topology: Topology,
-    ears: Arc<Ears>,
+    subscriptions: Arc<ShardSubscriptions>,
 }
 
 impl ClusterStore {
@@ -181,7 +181,7 @@ impl ClusterStore {
 
     async fn open(origins: Vec<Origin>) -> Result<Self, StoreError> {
         let topology = Topology::new(Origins::new(origins)?);
-        let shared = Arc::new(Shared { topology, ears: Arc::default() });
+        let shared = Arc::new(Shared { topology, subscriptions: Arc::default() });
         // Owns what is opened from here on.
         let is_claimed = AtomicBool::new(false);
         let store = Self { shared, task: Mutex::default(), is_claimed };
@@ -255,7 +255,7 @@ async fn keep_ears(shared: Weak<Shared>) {
         let Some(shared) = shared.upgrade().filter(|shared| !shared.topology.is_closed()) else {
             return;
         };
-        shared.ears.follow(&shared.topology, Instant::now() + FOLLOW).await;
+        shared.subscriptions.follow(&shared.topology, Instant::now() + FOLLOW).await;
     }
 }
 

@@ -10,9 +10,9 @@ use super::slots::{NodeAddress, Range, ranges};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::store::redis::address;
 use crate::store::redis::answer::surprise;
+use crate::store::redis::endpoint::{connect, explained};
 use crate::store::redis::errors::{Cause, connect_error, server_error};
 use crate::store::redis::link::CONNECT_TIMEOUT;
-use crate::store::redis::source::{connect, explained};
 #[cfg(feature = "tls-rustls")]
 use crate::store::redis::tls::TlsOptions;
 

@@ -143,7 +143,7 @@ impl ClusterStore {
         let deadline = Instant::now() + timeout;
         let mut all = Vec::new();
         for lock in target.locks() {
-            let ear = self.shared.ears.of(lock.channel());
+            let ear = self.shared.subscriptions.of(lock.channel());
             ear.follow(&self.shared.topology, deadline).await?;
             // Only now: following tells all who listen, and that is no release.
             let notices = ear.notices.subscribe();

@@ -6,8 +6,8 @@ fn target(name: &str) -> Arc<Target> {
     Target::mutex(LockKey::new(name).expect("a valid name"))
 }
 
-fn take(name: &str) -> Ask {
-    Ask::Acquire(AcquireRequest {
+fn take(name: &str) -> ScriptCall {
+    ScriptCall::Acquire(AcquireRequest {
         target: target(name),
         owner: OwnerId::new("uuid", 7, 1),
         lease: Duration::from_secs(30),
@@ -18,8 +18,8 @@ fn take(name: &str) -> Ask {
     })
 }
 
-fn free(name: &str) -> Ask {
-    Ask::Release(ReleaseRequest {
+fn free(name: &str) -> ScriptCall {
+    ScriptCall::Release(ReleaseRequest {
         target: target(name),
         owner: OwnerId::new("uuid", 7, 1),
         keep: Duration::ZERO,
@@ -28,7 +28,9 @@ fn free(name: &str) -> Ask {
 }
 
 /// Queues the requests, a millisecond of time more for each, and keeps their callers.
-fn queue(asks: impl IntoIterator<Item = Ask>) -> (State, Vec<oneshot::Receiver<Answer>>, Instant) {
+fn queue(
+    asks: impl IntoIterator<Item = ScriptCall>,
+) -> (State, Vec<oneshot::Receiver<Answer>>, Instant) {
     let start = Instant::now();
     let mut state = State::default();
     let mut callers = Vec::new();

@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout_at};
 use uuid::Uuid;
 
-use super::{CallError, Link, Live};
+use super::{CallError, Connection, Link};
 
 /// How notices of releases travel.
 #[derive(Clone)]
@@ -82,7 +82,7 @@ impl Link {
     /// Subscribes one channel. More at once would have to be of one slot.
     pub(super) async fn subscribe_in_slot(
         &self,
-        live: &Live,
+        live: &Connection,
         name: &str,
         deadline: Instant,
     ) -> Result<(), CallError> {
@@ -101,7 +101,7 @@ impl Link {
     }
 
     /// Ends subscriptions.
-    pub(super) async fn unsubscribe(&self, live: &Live, names: &[String]) -> RedisResult<()> {
+    pub(super) async fn unsubscribe(&self, live: &Connection, names: &[String]) -> RedisResult<()> {
         if !self.notices.are_in_slot() {
             return live.unsubscribe(names).await;
         }

@@ -17,8 +17,8 @@ use redis::Value;
 use tokio::time::{Instant, timeout};
 
 use super::backoff::Backoff;
-use super::{CONNECT_TIMEOUT, Link, Live, PING_TIMEOUT};
-use crate::store::redis::source::Source;
+use super::{CONNECT_TIMEOUT, Connection, Link, PING_TIMEOUT};
+use crate::store::redis::endpoint::Endpoint;
 
 /// How often the task looks after channels and an idle connection.
 const TICK: Duration = Duration::from_secs(1);
@@ -58,7 +58,7 @@ impl Pulse {
 }
 
 impl Link {
-    fn pulse(&self, live: &Live) -> Pulse {
+    fn pulse(&self, live: &Connection) -> Pulse {
         if let Some(server) = live.server() {
             return Pulse::within(server.down_after());
         }
@@ -71,7 +71,7 @@ impl Link {
     }
 
     /// Subscribes every channel on a new connection.
-    pub(super) async fn replay_subscriptions(&self, live: &Live) {
+    pub(super) async fn replay_subscriptions(&self, live: &Connection) {
         let limit = self.pulse(live).timeout;
         let subscribe = |name: String| async move {
             if self.notices.are_in_slot() {
@@ -95,7 +95,7 @@ impl Link {
     }
 
     /// Asks an idle or suspicious connection for a sign of life.
-    async fn check(&self, live: &Live, looked_for: Duration, idle_for: &mut Duration) {
+    async fn check(&self, live: &Connection, looked_for: Duration, idle_for: &mut Duration) {
         let pulse = self.pulse(live);
         let suspicious = self.suspicious.load(Ordering::Relaxed);
         if self.answered.swap(false, Ordering::Relaxed) && !suspicious {
@@ -121,7 +121,7 @@ impl Link {
 
     /// Ends subscriptions that nobody uses any more, with one command for all of them: a connection
     /// that does not answer must not keep the task from replacing it.
-    async fn unsubscribe_stale(&self, live: &Live) {
+    async fn unsubscribe_stale(&self, live: &Connection) {
         let stale = self.channels.take_stale();
         if stale.is_empty() {
             return;
@@ -146,7 +146,7 @@ impl Link {
 }
 
 /// The task: supervises, and follows the source meanwhile.
-pub(super) async fn attend(link: Weak<Link>, source: Source) {
+pub(super) async fn attend(link: Weak<Link>, source: Endpoint) {
     let leave = || link.upgrade().iter().for_each(|link| link.leave_replaced());
     tokio::select! {
         () = supervise(link.clone()) => {}

@@ -24,8 +24,8 @@ use self::address::Master;
 pub(super) use self::named::Named;
 use self::named::{Known, learn};
 use self::node::Node;
+use super::endpoint::connect;
 use super::errors::connect_error;
-use super::source::connect;
 use crate::error::{StoreError, StoreErrorKind};
 
 /// How long one sentinel may take to answer.
@@ -41,7 +41,7 @@ const EVERY: Duration = Duration::from_secs(1);
 pub(in crate::store::redis) struct Sentinels {
     master: Master,
     nodes: Vec<Node>,
-    seen: Mutex<Seen>,
+    reports: Mutex<SentinelReports>,
     /// Told when a sentinel has published a fail-over.
     hint: Arc<Notify>,
     named: watch::Sender<Option<Named>>,
@@ -49,7 +49,7 @@ pub(in crate::store::redis) struct Sentinels {
 
 /// What the sentinels have said.
 #[derive(Default)]
-struct Seen {
+struct SentinelReports {
     known: Option<Known>,
     last: Option<Look>,
 }
@@ -61,8 +61,8 @@ struct Look {
 
 impl Sentinels {
     fn new(master: Master, nodes: Vec<Node>) -> Self {
-        let (seen, hint, named) = (Mutex::default(), Arc::default(), watch::Sender::new(None));
-        Self { master, nodes, seen, hint, named }
+        let (reports, hint, named) = (Mutex::default(), Arc::default(), watch::Sender::new(None));
+        Self { master, nodes, reports, hint, named }
     }
 
     /// Connects to the master, within `limit` once it is named. While that takes, a newer one may be.
@@ -173,8 +173,8 @@ impl Sentinels {
 
     /// Which server is the master, asked no longer ago than `newer_than`.
     async fn look(&self, newer_than: Duration) -> Result<Named, StoreError> {
-        let mut seen = self.seen.lock().await;
-        if let Some(last) = &seen.last
+        let mut reports = self.reports.lock().await;
+        if let Some(last) = &reports.last
             && last.at.elapsed() < newer_than
         {
             return last.outcome.clone();
@@ -183,18 +183,19 @@ impl Sentinels {
         let answers = self.ask_all().await;
         let names: Vec<_> =
             answers.iter().filter_map(|answer| answer.as_ref().ok()?.clone()).collect();
-        let outcome = match learn(&names, seen.known.as_ref(), self.nodes.len(), Instant::now()) {
+        let outcome = match learn(&names, reports.known.as_ref(), self.nodes.len(), Instant::now())
+        {
             Some(known) => {
                 let named = known.named.clone();
-                seen.known = Some(known);
+                reports.known = Some(known);
                 Ok(named)
             }
-            None => Err(self.nothing_learnt(answers, !names.is_empty(), seen.known.is_some())),
+            None => Err(self.nothing_learnt(answers, !names.is_empty(), reports.known.is_some())),
         };
         if let Ok(named) = &outcome {
             self.announce(named);
         }
-        seen.last = Some(Look { at, outcome: outcome.clone() });
+        reports.last = Some(Look { at, outcome: outcome.clone() });
         outcome
     }
 

@@ -13,8 +13,8 @@ use redis::{
 };
 use tokio::sync::Notify;
 
+use super::super::endpoint::connect;
 use super::super::errors::{Cause, server_error};
-use super::super::source::connect;
 use super::named::Named;
 use super::{NODE_TIMEOUT, not_understood};
 use crate::error::{StoreError, StoreErrorKind};

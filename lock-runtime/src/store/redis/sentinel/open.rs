@@ -1,6 +1,6 @@
 //! Stores on the master that sentinels name.
 
-use super::super::source::Source;
+use super::super::endpoint::Endpoint;
 use super::super::{RedisStore, address};
 use super::Sentinels;
 use super::address::{self as names, Master, ToClient};
@@ -115,7 +115,7 @@ fn source<U: AsRef<str>>(
     master: &str,
     nodes: impl IntoIterator<Item = U>,
     to_client: ToClient<'_>,
-) -> Result<Source, StoreError> {
+) -> Result<Endpoint, StoreError> {
     let master = Master::parse(master, to_client)?;
     let nodes = names::nodes(nodes, to_client)?;
     Ok(Sentinels::new(master, nodes).into())

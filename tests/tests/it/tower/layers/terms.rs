@@ -12,7 +12,7 @@ use lock_tower::http::{
     BusyStatus, KeyError, KeyExtractor, OnDisconnect, ProblemDetails, Refusal, RefusalKind,
     RequestDeadline, SafeMethods,
 };
-use lock_tower::{HttpLockLayer, LockBody, LockLayer, http::BusyResponder};
+use lock_tower::{HttpLockLayer, LockBody, LockLayer, http::RefusalResponder};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout};
 use tower::{Layer, ServiceExt, service_fn};

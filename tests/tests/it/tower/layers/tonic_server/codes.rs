@@ -6,7 +6,7 @@ use http::{Request, Response};
 use lock_runtime::{
     LockClient, LockError, LockKey, MemoryStore, StoreErrorKind, Wait, distributed_lock,
 };
-use lock_tower::http::{BusyResponder, BusyStatus, ProblemDetails, Refusal, status_of};
+use lock_tower::http::{BusyStatus, ProblemDetails, Refusal, RefusalResponder, status_of};
 use lock_tower::{HttpLockLayerBuilder, LockLayer};
 use tonic::{Code, Status};
 use tower::{Layer, ServiceExt, service_fn};

@@ -16,7 +16,7 @@ use crate::key::LockKey;
 use crate::store::Target;
 
 /// One acquire, from its first poll on. Dropped before its end it was cancelled.
-pub(crate) struct Seen {
+pub(crate) struct AcquireRecorder {
     meter: Meter,
     span: AcquireSpan,
     name: LockKey,
@@ -29,7 +29,7 @@ pub(crate) struct Seen {
     over: AtomicBool,
 }
 
-impl Seen {
+impl AcquireRecorder {
     pub(crate) fn new(target: &Target, label: Label, enforced: bool) -> Self {
         let span = AcquireSpan::new(target, &label);
         let meter = Meter::new(label, target.kind());
@@ -117,22 +117,22 @@ impl Seen {
     }
 }
 
-impl Drop for Seen {
+impl Drop for AcquireRecorder {
     fn drop(&mut self) {
         self.over(AcquireOutcome::Cancelled, None);
     }
 }
 
-impl fmt::Debug for Seen {
+impl fmt::Debug for AcquireRecorder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Seen").field("meter", &self.meter).finish_non_exhaustive()
+        f.debug_struct("AcquireRecorder").field("meter", &self.meter).finish_non_exhaustive()
     }
 }
 
 /// One hold, by whoever has it. What it counts is counted outside of its mutex: a recorder may do as it
 /// likes.
 #[derive(Default)]
-pub(crate) struct HoldSeen(Mutex<Whose>);
+pub(crate) struct HoldRecorder(Mutex<Whose>);
 
 #[derive(Default)]
 struct Whose {
@@ -144,7 +144,7 @@ struct Whose {
     ended: bool,
 }
 
-impl HoldSeen {
+impl HoldRecorder {
     /// Somebody has it from now on.
     pub(crate) fn begin(&self, meter: Meter, now: Tick) {
         meter.holds();

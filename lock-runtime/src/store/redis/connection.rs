@@ -18,7 +18,7 @@ use super::link::transmit;
 use super::sentinel::Named;
 
 /// See the module.
-pub(super) struct Live {
+pub(super) struct Connection {
     pub(super) number: u64,
     connection: MultiplexedConnection,
     /// What sentinels named, where the server may be replaced by another while it still answers.
@@ -33,7 +33,7 @@ struct Retirement {
     told: Notify,
 }
 
-impl Live {
+impl Connection {
     /// A connection to what stays the same server, or to the one that sentinels have named.
     pub(super) fn new(
         number: u64,

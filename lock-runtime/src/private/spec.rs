@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::course::CanSay;
+use super::state::CanSay;
 use crate::any_lock::AnyLock;
 use crate::client::LockClient;
 use crate::error::LockError;
@@ -62,7 +62,7 @@ enum Keys {
 
 /// The place of the attribute, and what only the call knows: keys, and the values of expressions.
 #[derive(Debug)]
-pub struct Wanted {
+pub struct CallSpec {
     site: &'static LockSite,
     keys: Result<Keys, LockError>,
     client: Option<LockClient>,
@@ -70,7 +70,7 @@ pub struct Wanted {
     when: bool,
 }
 
-impl Wanted {
+impl CallSpec {
     /// What the site says of this key.
     pub fn new(site: &'static LockSite, key: Result<LockKey, LockError>) -> Self {
         Self::of(site, key.map(Keys::One))
@@ -225,7 +225,7 @@ impl About {
     }
 
     pub(super) fn of(hold: &Hold) -> Self {
-        Self { name: Some(hold.target.key().clone()), label: hold.seen.label() }
+        Self { name: Some(hold.target.key().clone()), label: hold.recorder.label() }
     }
 
     /// Tells of a call that did not run, or not to its end, where the return value does not.

@@ -15,7 +15,7 @@ use crate::store::{ReleaseRequest, Store};
 
 /// How long a call that runs in any case waits for an answer: several round trips within a region, and
 /// less than a person notices.
-pub(crate) const A_LOOK: Duration = Duration::from_millis(50);
+pub(crate) const SHADOW_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// The pause between two probes.
 const REST: Duration = Duration::from_millis(200);
@@ -26,9 +26,9 @@ const PROBING: u8 = 2;
 
 /// See the module. One for each client.
 #[derive(Debug, Default)]
-pub(crate) struct Sight(AtomicU8);
+pub(crate) struct CircuitBreaker(AtomicU8);
 
-impl Sight {
+impl CircuitBreaker {
     /// True if an answer can be expected in time.
     pub(crate) fn is_clear(&self) -> bool {
         self.0.load(Ordering::Relaxed) == CLEAR
@@ -38,12 +38,12 @@ impl Sight {
     ///
     /// # Errors
     ///
-    /// Its own, or that the store did not answer within [`A_LOOK`].
+    /// Its own, or that the store did not answer within [`SHADOW_TIMEOUT`].
     pub(crate) async fn within_a_look<T>(
         &self,
         asking: impl Future<Output = Result<T, LockError>>,
     ) -> Result<T, LockError> {
-        let answer = timeout(A_LOOK, asking).await;
+        let answer = timeout(SHADOW_TIMEOUT, asking).await;
         let answer = answer.unwrap_or_else(|_| Err(unanswered("in time").into()));
         if let Err(LockError::Store(error)) = &answer
             && error.kind().is_transient()
@@ -79,14 +79,14 @@ pub(crate) fn unanswered(when: &str) -> StoreError {
 
 /// The right to ask the store for a sign of life. Dropped without one, the next may ask.
 #[derive(Debug)]
-pub(crate) struct Probe(Arc<Sight>);
+pub(crate) struct Probe(Arc<CircuitBreaker>);
 
 impl Probe {
     /// Sends `request`, which is to change nothing: that of an owner whom nobody knows. It takes the
     /// same way as what a look sends, and needs no permission that a lock does not need.
     pub(crate) async fn run(self, store: Arc<dyn Store>, request: ReleaseRequest) {
         // Longer than the store itself may take: it is to notice that its connection is silent.
-        let answer = timeout(A_LOOK * 2, store.release(request)).await;
+        let answer = timeout(SHADOW_TIMEOUT * 2, store.release(request)).await;
         drop(store);
         // A server that refuses has answered as well.
         let alive = answer.is_ok_and(|reply| !reply.is_err_and(|e| e.kind().is_transient()));

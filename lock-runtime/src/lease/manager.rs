@@ -10,8 +10,8 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
 use super::Hold;
+use super::circuit_breaker::CircuitBreaker;
 use super::releaser::{AfterRelease, ReleaseJob, Releaser};
-use super::sight::Sight;
 use super::watchdog::Watchdog;
 use crate::clock::{Clock, Tick};
 use crate::store::Store;
@@ -37,15 +37,15 @@ pub(crate) struct Timing {
 static KEEPERS: AtomicU64 = AtomicU64::new(1);
 
 /// Keeps holds and gives them back.
-pub(crate) struct Keeper {
-    /// Tells clients apart: no other keeper of this process ever has it.
+pub(crate) struct LeaseManager {
+    /// Tells clients apart: no other lease manager of this process ever has it.
     pub(crate) id: u64,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Clock,
     pub(crate) timing: Timing,
     pub(crate) watchdog: Arc<Watchdog>,
     pub(crate) releaser: Arc<Releaser>,
-    pub(crate) sight: Arc<Sight>,
+    pub(crate) breaker: Arc<CircuitBreaker>,
     tasks: Mutex<Tasks>,
 }
 
@@ -55,19 +55,19 @@ struct Tasks {
     releaser: Option<JoinHandle<()>>,
 }
 
-impl Keeper {
+impl LeaseManager {
     pub(crate) fn new(
         store: Arc<dyn Store>,
         clock: Clock,
         timing: Timing,
-        sight: Arc<Sight>,
+        breaker: Arc<CircuitBreaker>,
     ) -> Self {
         Self {
             id: KEEPERS.fetch_add(1, Ordering::Relaxed),
             watchdog: Watchdog::new(clock.clone()),
             releaser: Releaser::new(clock.clone(), timing.command_timeout),
             tasks: Mutex::default(),
-            sight,
+            breaker,
             store,
             clock,
             timing,
@@ -126,22 +126,22 @@ impl Keeper {
             until: hold.deadline().after(hold.lease.duration()),
             unsettled: hold.unsettled,
             repeated,
-            label: hold.seen.label(),
+            label: hold.recorder.label(),
             meter: hold.release_meter(),
             after,
         });
     }
 }
 
-impl Drop for Keeper {
+impl Drop for LeaseManager {
     fn drop(&mut self) {
         self.watchdog.close();
         self.releaser.close();
     }
 }
 
-impl fmt::Debug for Keeper {
+impl fmt::Debug for LeaseManager {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Keeper").field("store", &self.store).finish_non_exhaustive()
+        f.debug_struct("LeaseManager").field("store", &self.store).finish_non_exhaustive()
     }
 }

@@ -17,7 +17,7 @@ use crate::error::StoreError;
 
 /// See the module.
 #[derive(Clone)]
-pub(super) struct Source {
+pub(super) struct Endpoint {
     names: Names,
     /// Told when a connection has been made by any link that has this source.
     reached: Arc<Notify>,
@@ -30,19 +30,19 @@ enum Names {
     Sentinels(Arc<Sentinels>),
 }
 
-impl From<Client> for Source {
+impl From<Client> for Endpoint {
     fn from(client: Client) -> Self {
         Self { names: Names::Server(Arc::new(client)), reached: Arc::default() }
     }
 }
 
-impl From<Sentinels> for Source {
+impl From<Sentinels> for Endpoint {
     fn from(sentinels: Sentinels) -> Self {
         Self { names: Names::Sentinels(Arc::new(sentinels)), reached: Arc::default() }
     }
 }
 
-impl Source {
+impl Endpoint {
     /// Connects to the server, within `limit` once it is known which. Of one that sentinels named,
     /// its name, which is given up for a newer one while the connection is being made.
     pub(super) async fn connect(

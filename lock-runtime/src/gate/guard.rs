@@ -9,14 +9,14 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::waiter::{Turn, Waiter};
-use super::{Gate, Gates, MAX_TOKEN_BLOCK, OthersFirst, SeatState, Word};
+use super::{Gate, GateState, Gates, MAX_TOKEN_BLOCK, OthersFirst, Word};
 use crate::error::StoreError;
 use crate::options::Lease;
 use crate::store::{OwnerId, Target};
 
 /// The place inside a gate. Dropping it lets the next in line in, if it is valid (invariant 5).
-pub(crate) struct Seat<H> {
-    /// Empty once the seat has been passed on, or if there is no gate around it.
+pub(crate) struct GateGuard<H> {
+    /// Empty once the gate guard has been passed on, or if there is no gate around it.
     pub(super) inside: Option<(Arc<Gates<H>>, Arc<Target>)>,
     pub(super) number: u64,
     /// Where its contender stood in line, or would have stood.
@@ -27,7 +27,7 @@ pub(crate) struct Seat<H> {
     pub(super) outside: bool,
 }
 
-impl<H> Seat<H> {
+impl<H> GateGuard<H> {
     pub(super) fn new(gates: Arc<Gates<H>>, target: Arc<Target>, number: u64, place: u64) -> Self {
         Self { inside: Some((gates, target)), number, place, beside: false, outside: false }
     }
@@ -38,7 +38,7 @@ impl<H> Seat<H> {
         Self { inside, number, place: number, beside: true, outside: false }
     }
 
-    /// A seat at no gate: what it is good for concerns nobody else.
+    /// A gate guard at no gate: what it is good for concerns nobody else.
     pub(crate) fn apart() -> Self {
         Self { inside: None, number: 0, place: 0, beside: false, outside: false }
     }
@@ -105,18 +105,18 @@ impl<H> Seat<H> {
         .unwrap_or(1)
     }
 
-    /// Since when the store has been failing, also for those who had the seat before.
+    /// Since when the store has been failing, also for those who had the gate guard before.
     pub(crate) fn failing_since(&self) -> Option<Instant> {
         self.with(|gate| gate.failing.as_ref().map(|(since, _)| *since)).flatten()
     }
 
-    /// Notes that the store has answered, and that its answer `grants` the lock to this seat's task.
+    /// Notes that the store has answered, and that its answer `grants` the lock to this gate guard's task.
     pub(crate) fn answered(&self, grants: bool) {
         let listeners = self.with(|gate| {
             gate.failing = None;
             gate.holder_ends = None;
             if grants {
-                gate.seat = SeatState::Holding;
+                gate.gate_guard = GateState::Holding;
             }
             gate.words.heard()
         });
@@ -129,7 +129,7 @@ impl<H> Seat<H> {
         self.with(|gate| gate.holder_ends = ends);
     }
 
-    /// Tells callers that do not wait how the store has failed this seat's task.
+    /// Tells callers that do not wait how the store has failed this gate guard's task.
     pub(crate) fn tell_failure(&self, error: &StoreError) {
         let listeners = self.with(|gate| gate.words.take_listeners());
         tell(listeners, &Err(error.clone()));
@@ -177,15 +177,15 @@ impl<H> Seat<H> {
         self.with(|gate| {
             let held = gate.is_held();
             let since = (!gate.line.is_empty()).then(Instant::now);
-            gate.seat = SeatState::Leaving { held, since };
+            gate.gate_guard = GateState::Leaving { held, since };
         });
     }
 
-    /// Gives the seat to the first in line who wants just this lease, with what `make` makes of it.
+    /// Gives the gate guard to the first in line who wants just this lease, with what `make` makes of it.
     ///
     /// # Errors
     ///
-    /// The seat, if nobody is in line or the first wants another lease or more replicas.
+    /// The gate guard, if nobody is in line or the first wants another lease or more replicas.
     pub(crate) fn hand_off(
         self,
         lease: Lease,
@@ -232,7 +232,7 @@ impl<H> Seat<H> {
         if self.beside {
             return gates.leave_beside(&target, self.number);
         }
-        // Callers that listen for a word ask themselves once the seat is free. Dropped after the unlock.
+        // Callers that listen for a word ask themselves once the gate guard is free. Dropped after the unlock.
         let (next, _listeners) = {
             let mut shard = gates.shard(&target);
             let gate = shard.gates.get_mut(&*target).filter(|gate| gate.seat_number == self.number);
@@ -240,7 +240,7 @@ impl<H> Seat<H> {
             let next = gate.pop(false);
             let listeners = next.is_none().then(|| std::mem::take(&mut gate.words));
             if next.is_none() {
-                gate.seat = SeatState::Free;
+                gate.gate_guard = GateState::Free;
                 gate.seat_number = 0;
                 // How the store failed this contender says nothing to one that comes later.
                 gate.failing = None;
@@ -254,9 +254,9 @@ impl<H> Seat<H> {
         };
         if let Some(waiter) = next {
             gates.waiting.fetch_sub(1, Ordering::Relaxed);
-            let seat = Self::new(gates, target, self.number, waiter.number);
-            // Refused by a waiter who has just gone: dropping the seat lets the next one in.
-            waiter.give(Turn::Contend(seat));
+            let gate_guard = Self::new(gates, target, self.number, waiter.number);
+            // Refused by a waiter who has just gone: dropping the gate guard lets the next one in.
+            waiter.give(Turn::Contend(gate_guard));
         }
     }
 
@@ -274,14 +274,14 @@ fn tell(listeners: Option<Vec<oneshot::Sender<Word>>>, word: &Word) {
     }
 }
 
-impl<H> Drop for Seat<H> {
+impl<H> Drop for GateGuard<H> {
     fn drop(&mut self) {
         self.pass();
     }
 }
 
-impl<H> fmt::Debug for Seat<H> {
+impl<H> fmt::Debug for GateGuard<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Seat").finish_non_exhaustive()
+        f.debug_struct("GateGuard").finish_non_exhaustive()
     }
 }

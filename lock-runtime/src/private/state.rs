@@ -6,8 +6,8 @@ use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
 
-use super::body::Ground;
-use super::wanted::{About, Lock, Wanted};
+use super::body::StartContext;
+use super::spec::{About, CallSpec, Lock};
 use crate::acquire::Acquire;
 use crate::error::LockError;
 use crate::guard::{LockGuard, Release, Started, Watch};
@@ -18,14 +18,14 @@ use crate::options::{OnReleaseLost, Wait};
 /// A body that can be started.
 pub(super) trait Start: Started {
     /// Starts it there. False if it has nothing to do there, or was started before.
-    fn start(self: Pin<&mut Self>, ground: &mut Ground) -> bool;
+    fn start(self: Pin<&mut Self>, context: &mut StartContext) -> bool;
 }
 
 pin_project! {
     #[project = CourseProjection]
-    pub(super) enum Course {
+    pub(super) enum CallState {
         Acquiring { acquire: Acquire, enforced: bool, about: About, telling: Telling },
-        Running { #[pin] watch: Watch, ground: Ground, telling: Telling },
+        Running { #[pin] watch: Watch, context: StartContext, telling: Telling },
         Releasing {
             release: Release,
             result: Option<Result<(), LockError>>,
@@ -53,19 +53,19 @@ struct Telling {
     can_say: CanSay,
 }
 
-impl Course {
+impl CallState {
     pub(super) fn new(
-        wanted: Wanted,
+        spec: CallSpec,
         unless_said: Option<Wait>,
         needs_guard: bool,
         can_say: CanSay,
     ) -> Self {
         // The attribute lets no body name a guard that it may not get.
-        if !wanted.is_wanted() && !needs_guard {
+        if !spec.is_wanted() && !needs_guard {
             return Self::Unlocked;
         }
-        let site = wanted.site();
-        match wanted.lock(unless_said) {
+        let site = spec.site();
+        match spec.lock(unless_said) {
             Ok(Lock { lock, on_release_lost, enforced, about }) => {
                 let enforced = enforced || needs_guard;
                 let acquire = if enforced { lock.lock() } else { lock.look() };
@@ -96,8 +96,8 @@ impl Course {
         loop {
             let step = match self.as_mut().project() {
                 CourseProjection::Acquiring { .. } => self.as_mut().poll_acquire(body.as_mut(), cx),
-                CourseProjection::Running { watch, ground, .. } => {
-                    let Some(guard) = ground.guard() else { return Poll::Pending };
+                CourseProjection::Running { watch, context, .. } => {
+                    let Some(guard) = context.guard() else { return Poll::Pending };
                     let result = ready!(watch.poll(guard, body.as_mut(), cx));
                     self.as_mut().begin_release(result)
                 }
@@ -126,10 +126,10 @@ impl Course {
         };
         let Poll::Ready(acquired) = Pin::new(acquire).poll(cx) else { return Step::Wait };
         let next = match start(body.as_mut(), acquired, *enforced) {
-            Ok(Ground::Nothing | Ground::Busy) => Self::Free,
-            Ok(ground) => {
+            Ok(StartContext::Nothing | StartContext::Busy) => Self::Free,
+            Ok(context) => {
                 let watch = if *enforced { Watch::default() } else { Watch::unheeded() };
-                Self::Running { watch, ground, telling: *telling }
+                Self::Running { watch, context, telling: *telling }
             }
             Err(error) => {
                 body.end();
@@ -143,7 +143,7 @@ impl Course {
 
     #[inline(never)]
     fn start_unlocked(mut self: Pin<&mut Self>, body: Pin<&mut (dyn Start + '_)>) -> Step {
-        if !body.start(&mut Ground::Nothing) {
+        if !body.start(&mut StartContext::Nothing) {
             return Step::Wait;
         }
         self.set(Self::Free);
@@ -152,11 +152,11 @@ impl Course {
 
     #[inline(never)]
     fn begin_release(mut self: Pin<&mut Self>, result: Result<(), LockError>) -> Step {
-        let CourseProjection::Running { ground, telling, .. } = self.as_mut().project() else {
+        let CourseProjection::Running { context, telling, .. } = self.as_mut().project() else {
             return Step::Wait;
         };
-        let (ground, telling) = (std::mem::replace(ground, Ground::Nothing), *telling);
-        let Some(guard) = ground.into_guard() else { return Step::End(result) };
+        let (context, telling) = (std::mem::replace(context, StartContext::Nothing), *telling);
+        let Some(guard) = context.into_guard() else { return Step::End(result) };
         let hold = Arc::clone(guard.hold());
         let (release, result) = (guard.release(), Some(result));
         self.set(Self::Releasing { release, result, hold, telling });
@@ -195,17 +195,17 @@ fn start(
     body: Pin<&mut (dyn Start + '_)>,
     acquired: Result<LockGuard, LockError>,
     enforced: bool,
-) -> Result<Ground, LockError> {
-    let (mut ground, error) = match acquired {
-        Ok(guard) => (Ground::Lock(guard), None),
-        Err(error) if !enforced => (Ground::Nothing, Some(error)),
-        Err(error) if error.is_busy() => (Ground::Busy, Some(error)),
+) -> Result<StartContext, LockError> {
+    let (mut context, error) = match acquired {
+        Ok(guard) => (StartContext::Lock(guard), None),
+        Err(error) if !enforced => (StartContext::Nothing, Some(error)),
+        Err(error) if error.is_busy() => (StartContext::Busy, Some(error)),
         Err(error) => return Err(error),
     };
-    match (body.start(&mut ground), error) {
+    match (body.start(&mut context), error) {
         (false, Some(error)) => Err(error),
         // On its lock, every body has something to do.
-        (_, _) => Ok(ground),
+        (_, _) => Ok(context),
     }
 }
 
@@ -227,7 +227,7 @@ fn judge(
             log_lock!(
                 warn,
                 hold.target.key(),
-                hold.seen.label(),
+                hold.recorder.label(),
                 error = &error as &dyn std::error::Error,
                 "the body ended, but its release failed"
             );

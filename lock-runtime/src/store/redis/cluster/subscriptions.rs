@@ -23,13 +23,13 @@ const AT_ONCE: usize = 256;
 
 /// All of a store's ears.
 #[derive(Default)]
-pub(super) struct Ears {
+pub(super) struct ShardSubscriptions {
     by_channel: Mutex<HashMap<String, Weak<Ear>>>,
 }
 
 /// Listens to one channel, for all who want to hear of it, until dropped.
 pub(super) struct Ear {
-    all: Arc<Ears>,
+    all: Arc<ShardSubscriptions>,
     channel: String,
     slot: u16,
     pub(super) notices: Arc<watch::Sender<u64>>,
@@ -44,7 +44,7 @@ struct Place {
     _listener: Listener,
 }
 
-impl Ears {
+impl ShardSubscriptions {
     /// The ear of a channel. It still has to [`follow`](Ear::follow) the slot to where it is.
     pub(super) fn of(self: &Arc<Self>, channel: &str) -> Arc<Ear> {
         let mut by_channel = self.lock();
@@ -69,7 +69,7 @@ impl Ears {
         let all: Vec<_> = self.lock().values().filter_map(Weak::upgrade).collect();
         let astray = all.into_iter().filter(|ear| {
             let Some(node) = topology.owner(ear.slot) else { return false };
-            let connected = || node.is_connected() && node.store.ears.is_connected();
+            let connected = || node.is_connected() && node.store.subscriptions.is_connected();
             if !connected() {
                 ear.wait_at(&node);
                 // Connected meanwhile, it may have subscribed what it knew of before this one came.
@@ -109,9 +109,9 @@ impl Ear {
                 return Ok(());
             }
             self.go_to(&node);
-            let ears = &node.store.ears;
-            ears.ensure_task();
-            let error = match ears.subscribe(&self.channel, deadline).await {
+            let subscriptions = &node.store.subscriptions;
+            subscriptions.ensure_task();
+            let error = match subscriptions.subscribe(&self.channel, deadline).await {
                 Ok(()) => {
                     self.notices.send_modify(|notices| *notices += 1);
                     continue;
@@ -136,11 +136,11 @@ impl Ear {
     fn wait_at(&self, node: &Arc<Node>) {
         self.go_to(node);
         node.store.link.ensure_task();
-        node.store.ears.ensure_task();
+        node.store.subscriptions.ensure_task();
     }
 
     fn hears_at(&self, node: &Arc<Node>) -> bool {
-        self.is_at(node) && node.store.ears.hears(&self.channel)
+        self.is_at(node) && node.store.subscriptions.is_subscribed(&self.channel)
     }
 
     fn is_at(&self, node: &Arc<Node>) -> bool {
@@ -152,7 +152,7 @@ impl Ear {
         if self.is_at(node) {
             return;
         }
-        let listener = node.store.ears.channels.listen_for(&self.channel, &self.notices);
+        let listener = node.store.subscriptions.channels.listen_for(&self.channel, &self.notices);
         let place = Place { node: Arc::downgrade(node), _listener: listener };
         let left = self.place().replace(place);
         drop(left);

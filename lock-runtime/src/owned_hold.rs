@@ -1,9 +1,9 @@
-//! What guards stand on: a hold together with the seat at the gate and a fencing token.
+//! What guards stand on: a hold together with the gate guard at the gate and a fencing token.
 //!
-//! Nested guards share one stand; the last to go ends it. Ending it hands the hold to the next in
+//! Nested guards share one owned hold; the last to go ends it. Ending it hands the hold to the next in
 //! the local line where the rules allow, and gives it back to the store otherwise, to be freed at once or,
-//! by the store alone, when `at_least` has passed. Dropping a stand does
-//! either without waiting; [`Stand::release`] waits for the store's word.
+//! by the store alone, when `at_least` has passed. Dropping an owned hold does
+//! either without waiting; [`OwnedHold::release`] waits for the store's word.
 // S-14, S-20.
 
 use std::fmt;
@@ -15,9 +15,9 @@ use tokio::time::Instant;
 use crate::clock::Tick;
 use crate::error::{LockError, LossCause, StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
-use crate::gate::Seat;
+use crate::gate::GateGuard;
 use crate::lease::Hold;
-use crate::lease::keeper::Keeper;
+use crate::lease::manager::LeaseManager;
 use crate::lease::reentries::ReentryGuard;
 use crate::lease::releaser::{AfterRelease, keep};
 use crate::observe::ReleaseOutcome;
@@ -28,67 +28,67 @@ use crate::store::{ReleaseReply, ReleaseRequest};
 /// may be hanging.
 // S-12.
 #[derive(Clone)]
-struct SharedSeat(Arc<Mutex<Option<Seat<Stand>>>>);
+struct SharedGateGuard(Arc<Mutex<Option<GateGuard<OwnedHold>>>>);
 
-impl SharedSeat {
-    fn new(seat: Option<Seat<Stand>>, hold: &Hold) -> Self {
-        let shared = Self(Arc::new(Mutex::new(seat)));
-        if shared.with(|seat| seat.is_some()) {
-            let seat = shared.clone();
-            hold.on_lost(move || drop(seat.take()));
+impl SharedGateGuard {
+    fn new(gate_guard: Option<GateGuard<OwnedHold>>, hold: &Hold) -> Self {
+        let shared = Self(Arc::new(Mutex::new(gate_guard)));
+        if shared.with(|gate_guard| gate_guard.is_some()) {
+            let gate_guard = shared.clone();
+            hold.on_lost(move || drop(gate_guard.take()));
         }
         shared
     }
 
-    fn take(&self) -> Option<Seat<Stand>> {
+    fn take(&self) -> Option<GateGuard<OwnedHold>> {
         self.with(Option::take)
     }
 
-    fn with<T>(&self, f: impl FnOnce(&mut Option<Seat<Stand>>) -> T) -> T {
+    fn with<T>(&self, f: impl FnOnce(&mut Option<GateGuard<OwnedHold>>) -> T) -> T {
         f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 /// One place of holders: see the module.
-pub(crate) struct Stand {
-    pub(crate) keeper: Arc<Keeper>,
+pub(crate) struct OwnedHold {
+    pub(crate) leases: Arc<LeaseManager>,
     pub(crate) hold: Arc<Hold>,
     pub(crate) token: FencingToken,
     /// The last token reserved with the hold.
     last_token: FencingToken,
     handoffs: u32,
-    /// The store keeps the hold until then at least, however soon the stand ends (`at_least`). Each
+    /// The store keeps the hold until then at least, however soon the owned hold ends (`at_least`). Each
     /// guard that has the hold sets it for itself.
     pub(crate) keep_until: Option<Tick>,
     /// Keeps writers of the enclosing write hold out, for a read hold inside of one.
     // S-27.
     pub(crate) inside: Option<ReentryGuard>,
-    /// Gone once the stand has ended or the hold is lost, and from the start where the next in line
+    /// Gone once the owned hold has ended or the hold is lost, and from the start where the next in line
     /// need not wait for that.
-    seat: SharedSeat,
+    gate_guard: SharedGateGuard,
     /// False once somebody else sees to the hold.
     ours: bool,
 }
 
-impl Stand {
+impl OwnedHold {
     pub(crate) fn new(
-        keeper: Arc<Keeper>,
+        leases: Arc<LeaseManager>,
         hold: Arc<Hold>,
-        seat: Option<Seat<Self>>,
+        gate_guard: Option<GateGuard<Self>>,
         token: FencingToken,
         tokens: u32,
     ) -> Self {
         let last_token = FencingToken::new(token.get() + u64::from(tokens.max(1)) - 1);
-        let seat = SharedSeat::new(seat, &hold);
+        let gate_guard = SharedGateGuard::new(gate_guard, &hold);
         Self {
-            keeper,
+            leases,
             hold,
             token,
             last_token,
             handoffs: 0,
             keep_until: None,
             inside: None,
-            seat,
+            gate_guard,
             ours: true,
         }
     }
@@ -106,47 +106,47 @@ impl Stand {
         // A task of the last holder may still wait inside the hold; the next would find it there (S-6).
         let allowed = !self.hold.has_reentries()
             && self.keep_until.is_none_or(|until| until <= now)
-            && now.since(self.hold.taken_at) < self.keeper.timing.handoff_window
+            && now.since(self.hold.taken_at) < self.leases.timing.handoff_window
             && self.hold.deadline().since(now) >= lease / 2;
         if !allowed {
             return false;
         }
-        let Some(seat) = self.seat.take() else { return false };
-        let next = |seat| {
+        let Some(gate_guard) = self.gate_guard.take() else { return false };
+        let next = |gate_guard| {
             let token = FencingToken::new(self.token.get() + 1);
             self.hold.set_token(token);
             self.hold.departs();
-            self.hold.seen.end(now);
+            self.hold.recorder.end(now);
             Self {
-                keeper: Arc::clone(&self.keeper),
+                leases: Arc::clone(&self.leases),
                 hold: Arc::clone(&self.hold),
                 token,
                 last_token: self.last_token,
                 handoffs: self.handoffs + 1,
                 keep_until: None,
                 inside: None,
-                seat: SharedSeat::new(Some(seat), &self.hold),
+                gate_guard: SharedGateGuard::new(Some(gate_guard), &self.hold),
                 ours: true,
             }
         };
         let replicas = self.hold.target.replicas().map_or(0, |replicas| replicas.at_least);
-        match seat.hand_off(self.hold.lease, replicas, next) {
+        match gate_guard.hand_off(self.hold.lease, replicas, next) {
             Ok(()) => {
                 self.ours = false;
                 true
             }
-            Err(seat) => {
-                self.seat.with(|ours| *ours = Some(seat));
+            Err(gate_guard) => {
+                self.gate_guard.with(|ours| *ours = Some(gate_guard));
                 // Lost meanwhile, it would not be taken out any more.
                 if self.hold.check().is_err() {
-                    drop(self.seat.take());
+                    drop(self.gate_guard.take());
                 }
                 false
             }
         }
     }
 
-    /// Ends the stand and waits for the store's word.
+    /// Ends the owned hold and waits for the store's word.
     ///
     /// Dropping the future leaves the rest to the releaser.
     pub(crate) async fn release(mut self) -> Result<(), LockError> {
@@ -162,31 +162,31 @@ impl Stand {
 
     /// The same for a holder whom nothing is to hold up: past a moment, the rest is the releaser's.
     pub(crate) async fn release_in_passing(self) -> Result<(), LockError> {
-        let sight = Arc::clone(&self.keeper.sight);
-        if !sight.is_clear() {
+        let breaker = Arc::clone(&self.leases.breaker);
+        if !breaker.is_clear() {
             return self.hold.check().map(drop).map_err(|cause| self.hold.lost_error(cause));
         }
-        match sight.within_a_look(self.release()).await {
+        match breaker.within_a_look(self.release()).await {
             Err(LockError::Store(_)) => Ok(()),
             released => released,
         }
     }
 
     async fn give_back(self) -> Result<(), LockError> {
-        // A shutdown has to wait for it too. Outlives the stand, which may leave the rest to the
+        // A shutdown has to wait for it too. Outlives the owned hold, which may leave the rest to the
         // releaser.
-        let _counted = self.keeper.releaser.elsewhere();
-        let mut stand = self;
-        stand.hold.mark_released();
-        stand.keeper.watchdog.remove(&stand.hold);
-        stand.seat.with(|seat| seat.as_ref().map(Seat::leaving));
-        let reply = stand.ask_release().await;
+        let _counted = self.leases.releaser.elsewhere();
+        let mut owned = self;
+        owned.hold.mark_released();
+        owned.leases.watchdog.remove(&owned.hold);
+        owned.gate_guard.with(|gate_guard| gate_guard.as_ref().map(GateGuard::leaving));
+        let reply = owned.ask_release().await;
         let outcome = match &reply {
             Ok(ReleaseReply::Released { .. }) => Ok(()),
-            Ok(ReleaseReply::NotOwner) => Err(stand.hold.lost_error(LossCause::NotOwner)),
+            Ok(ReleaseReply::NotOwner) => Err(owned.hold.lost_error(LossCause::NotOwner)),
             Err(error) => Err(LockError::Store(error.clone())),
         };
-        if let Some(meter) = stand.hold.release_meter() {
+        if let Some(meter) = owned.hold.release_meter() {
             match &reply {
                 // Whether it was a repetition that found it gone is in the reply already.
                 Ok(reply) => meter.answered(*reply, false),
@@ -195,37 +195,37 @@ impl Stand {
         }
         // A request that takes this hold may still be under way: then the releaser asks again.
         if let Ok(reply) = reply
-            && !stand.hold.unsettled
+            && !owned.hold.unsettled
         {
-            stand.ours = false;
-            leave(stand.seat.take(), stand.handoffs, Some(reply));
+            owned.ours = false;
+            leave(owned.gate_guard.take(), owned.handoffs, Some(reply));
         }
         outcome
     }
 
     /// When to leave an unanswered release to the releaser.
     fn give_up_at(&self) -> Instant {
-        let left = self.hold.deadline().since(self.keeper.clock.now());
-        Instant::now() + self.keeper.timing.store_patience.min(left)
+        let left = self.hold.deadline().since(self.leases.clock.now());
+        Instant::now() + self.leases.timing.store_patience.min(left)
     }
 
     /// Asks until there is an answer, for as long as the lease and the patience last.
     // S-19.
     async fn ask_release(&self) -> Result<ReleaseReply, StoreError> {
-        let timing = self.keeper.timing;
+        let timing = self.leases.timing;
         let mut give_up = None;
         let mut repeated = false;
         loop {
             let request = ReleaseRequest {
                 target: Arc::clone(&self.hold.target),
                 owner: self.hold.owner.clone(),
-                keep: keep(self.keep_until, self.keeper.clock.now()),
+                keep: keep(self.keep_until, self.leases.clock.now()),
                 timeout: timing.command_timeout,
             };
-            match self.keeper.store.release(request).await {
+            match self.leases.store.release(request).await {
                 // Gone after a lost reply, and in time: it was we who released it.
                 Ok(ReleaseReply::NotOwner)
-                    if repeated && self.keeper.clock.now() < self.hold.deadline() =>
+                    if repeated && self.leases.clock.now() < self.hold.deadline() =>
                 {
                     return Ok(ReleaseReply::Released { others: 0 });
                 }
@@ -245,38 +245,38 @@ impl Stand {
 }
 
 /// Leaves the gate after a release that was answered, or not.
-fn leave(seat: Option<Seat<Stand>>, handoffs: u32, reply: Option<ReleaseReply>) {
-    let Some(seat) = seat else { return };
+fn leave(gate_guard: Option<GateGuard<OwnedHold>>, handoffs: u32, reply: Option<ReleaseReply>) {
+    let Some(gate_guard) = gate_guard else { return };
     if reply.is_some() {
-        seat.answered(false);
+        gate_guard.answered(false);
     }
-    seat.note_handoffs(handoffs);
-    seat.leave(match reply {
+    gate_guard.note_handoffs(handoffs);
+    gate_guard.leave(match reply {
         Some(ReleaseReply::Released { others }) => others,
         _ => 0,
     });
 }
 
-impl Drop for Stand {
+impl Drop for OwnedHold {
     fn drop(&mut self) {
         if !self.ours || self.hand_off() {
             return;
         }
-        let seat = self.seat.take();
-        if let Some(seat) = &seat {
-            seat.leaving();
+        let gate_guard = self.gate_guard.take();
+        if let Some(gate_guard) = &gate_guard {
+            gate_guard.leaving();
         }
         // Nothing is kept of what was lost before it was let go.
         let lost = !self.hold.is_released() && self.hold.check().is_err();
         let keep_until = self.keep_until.filter(|_| !lost);
         let handoffs = self.handoffs;
-        let after: AfterRelease = Box::new(move |reply| leave(seat, handoffs, reply));
-        self.keeper.give_back(&self.hold, keep_until, Some(after));
+        let after: AfterRelease = Box::new(move |reply| leave(gate_guard, handoffs, reply));
+        self.leases.give_back(&self.hold, keep_until, Some(after));
     }
 }
 
-impl fmt::Debug for Stand {
+impl fmt::Debug for OwnedHold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stand").field("hold", &self.hold).finish_non_exhaustive()
+        f.debug_struct("OwnedHold").field("hold", &self.hold).finish_non_exhaustive()
     }
 }
