@@ -157,16 +157,16 @@ impl AnyLock {
     ///
     /// let client = LockClient::in_memory();
     /// let lock = client.any_lock(DeclaredKind::Mutex, ["cart:7"]);
-    /// let first = lock.look().await?;
-    /// assert!(lock.look().await.unwrap_err().is_busy());
+    /// let first = lock.shadow_lock().await?;
+    /// assert!(lock.shadow_lock().await.unwrap_err().is_busy());
     /// first.release().await?;
     /// # Ok::<_, lock_runtime::LockError>(()) })?;
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     #[track_caller]
-    pub fn look(&self) -> Acquire {
+    pub fn shadow_lock(&self) -> Acquire {
         match &self.0 {
-            Ok(handle) => handle.look(),
+            Ok(handle) => handle.shadow_lock(),
             Err(invalid) => {
                 let label = invalid.label.clone().at(CallSite::caller());
                 Acquire::not_enforced(&label, &invalid.error)

@@ -175,7 +175,7 @@ impl LockOptions {
 
     /// These options for a call that runs in any case: it waits for nobody, also not for replicas, and
     /// no loss concerns it.
-    pub(crate) fn for_a_look(self) -> Self {
+    pub(crate) fn for_a_shadow_lock(self) -> Self {
         Self { wait: Some(Wait::Never), on_lost: OnLost::Finish, replicas: None, ..self }
     }
 

@@ -166,7 +166,7 @@ impl OwnedHold {
         if !breaker.is_clear() {
             return self.hold.check().map(drop).map_err(|cause| self.hold.lost_error(cause));
         }
-        match breaker.within_a_look(self.release()).await {
+        match breaker.within_shadow_timeout(self.release()).await {
             Err(LockError::Store(_)) => Ok(()),
             released => released,
         }

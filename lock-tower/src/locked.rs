@@ -58,7 +58,7 @@ impl Terms {
             None => lock,
         };
         let lock = lock.asked_at(self.site).with(self.options);
-        let acquire = if self.enforced { lock.lock() } else { lock.look() };
+        let acquire = if self.enforced { lock.lock() } else { lock.shadow_lock() };
         Taking { acquire, enforced: self.enforced }
     }
 

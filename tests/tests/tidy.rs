@@ -25,7 +25,7 @@ const LEVELS: [(&str, u8); 31] = [
     ("store::compose", 2),
     ("gate", 2),
     ("lease", 2),
-    ("stand", 3),
+    ("owned_hold", 3),
     ("scope", 4),
     ("guard", 5),
     ("acquire", 6),

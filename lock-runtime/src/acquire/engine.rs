@@ -11,7 +11,7 @@ use crate::clock::Clock;
 use crate::gate::Gates;
 use crate::lease::circuit_breaker::CircuitBreaker;
 use crate::lease::manager::{LeaseManager, Timing};
-use crate::lease::told_until;
+use crate::lease::wait_until;
 use crate::owned_hold::OwnedHold;
 use crate::store::compose::joint::JointStore;
 use crate::store::{OwnerId, Store, new_id};
@@ -150,7 +150,7 @@ impl Engine {
     /// Waits until nothing is held, under way, or being given back.
     pub(crate) async fn settled(&self) {
         // In this order: what is under way may still become a hold, and a hold a release.
-        told_until(&self.no_contenders, || self.contenders.load(Ordering::SeqCst) == 0).await;
+        wait_until(&self.no_contenders, || self.contenders.load(Ordering::SeqCst) == 0).await;
         self.leases.watchdog.emptied().await;
         self.leases.releaser.drained().await;
     }

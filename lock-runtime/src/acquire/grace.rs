@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use tokio::sync::Notify;
 
-use crate::lease::told_until;
+use crate::lease::wait_until;
 
 /// Tells those that give a lock back by themselves when it is time to.
 #[derive(Debug, Default)]
@@ -28,7 +28,7 @@ impl Grace {
     pub(crate) async fn over(&self) {
         self.listeners.fetch_add(1, Ordering::SeqCst);
         let _listener = Listener(&self.listeners);
-        told_until(&self.told, || self.over.load(Ordering::SeqCst)).await;
+        wait_until(&self.told, || self.over.load(Ordering::SeqCst)).await;
     }
 
     /// Ends it; true if a task has waited for that.

@@ -89,8 +89,8 @@ impl Handle {
 
     /// For a call that runs in any case.
     #[track_caller]
-    pub(crate) fn look(&self) -> Acquire {
-        self.acquire(self.options.for_a_look(), false)
+    pub(crate) fn shadow_lock(&self) -> Acquire {
+        self.acquire(self.options.for_a_shadow_lock(), false)
     }
 
     /// For [`tried`].

@@ -19,9 +19,9 @@ mod grace;
 mod handle;
 mod line;
 mod long_wait;
-mod look;
 mod open;
 mod outcome;
+mod shadow;
 mod share;
 mod waiting;
 
@@ -220,7 +220,7 @@ fn start(spec: &mut AcquireSpec) -> Started {
     let enforced = pending.recorder.is_enforced();
     Err(match enforced {
         true => Box::pin(span.around(pending.run())),
-        false => Box::pin(span.around(pending.look())),
+        false => Box::pin(span.around(pending.shadow_lock())),
     })
 }
 
@@ -270,10 +270,10 @@ impl PendingAcquire {
 
     async fn run(self) -> Result<LockGuard, LockError> {
         let taken = self.log_if_long(self.take()).await;
-        self.told(taken)
+        self.report(taken)
     }
 
-    fn told(
+    fn report(
         &self,
         taken: Result<(AcquireOutcome, LockGuard), LockError>,
     ) -> Result<LockGuard, LockError> {

@@ -50,39 +50,31 @@ type Holds = HashMap<Terms, Arc<Shared>>;
 #[derive(Default)]
 pub(crate) struct Readers {
     holds: Mutex<Holds>,
-    /// Each is there for as long as somebody has the turn or waits for it.
-    turns: Mutex<HashMap<Terms, Weak<tokio::sync::Mutex<Told>>>>,
+    /// Each is kept while a reader asks or waits for its turn to ask.
+    turns: Mutex<HashMap<Terms, Weak<Turn>>>,
 }
 
 struct Shared {
     owned: Weak<OwnedHold>,
-    /// What the store last said. Locked while somebody asks.
-    said: tokio::sync::Mutex<Said>,
+    /// Whether readers may still join. Locked while one of them asks.
+    may_join: tokio::sync::Mutex<LastAnswer<Result<bool, StoreError>>>,
 }
 
-/// Whether readers may go on, by an answer of the store.
-struct Said {
+/// The store's last answer to one of several readers.
+struct LastAnswer<A> {
     /// Before the request was sent.
     asked_at: Tick,
-    answer: Result<bool, StoreError>,
+    answer: A,
 }
 
-/// The turn to ask for a hold. None where nobody shares, or the others take too long.
-#[derive(Default)]
-pub(super) struct AskPermit(Option<OwnedMutexGuard<Told>>);
+/// Locked by the reader that asks the store for a hold; then the answer for the readers that waited.
+type Turn = tokio::sync::Mutex<Option<LastAnswer<Answer>>>;
 
-/// What came of the last turn.
+/// The turn to ask for a hold. Empty where readers share nothing, or where the others take too long.
 #[derive(Default)]
-struct Told {
-    /// Before the request was sent.
-    asked_at: Option<Tick>,
-    answer: Answer,
-}
+pub(super) struct AskPermit(Option<OwnedMutexGuard<Option<LastAnswer<Answer>>>>);
 
-#[derive(Default)]
 enum Answer {
-    #[default]
-    Nothing,
     Refused(Refusal),
     Failed(StoreError),
     /// Kept for those who wait for a turn, who would otherwise have to ask one after the other where
@@ -112,8 +104,8 @@ impl AskPermit {
     }
 
     fn tell(&mut self, asked_at: Tick, answer: Answer) {
-        if let Some(mut told) = self.0.take() {
-            *told = Told { asked_at: Some(asked_at), answer };
+        if let Some(mut turn) = self.0.take() {
+            *turn = Some(LastAnswer { asked_at, answer });
         }
     }
 }
@@ -150,25 +142,26 @@ pub(super) enum Before {
 }
 
 impl Readers {
-    fn turns(&self, terms: &Terms) -> Arc<tokio::sync::Mutex<Told>> {
+    fn turn(&self, terms: &Terms) -> Arc<Turn> {
         let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(told) = turns.get(terms).and_then(Weak::upgrade) {
-            return told;
+        if let Some(turn) = turns.get(terms).and_then(Weak::upgrade) {
+            return turn;
         }
-        // Names that nobody asks for any more go when the map would grow.
+        // Unused entries are removed when the map would grow.
         if turns.len() == turns.capacity() {
-            turns.retain(|_, told| told.strong_count() > 0);
+            turns.retain(|_, turn| turn.strong_count() > 0);
         }
-        let told = Arc::default();
-        turns.insert(terms.clone(), Arc::downgrade(&told));
-        told
+        let turn = Arc::default();
+        turns.insert(terms.clone(), Arc::downgrade(&turn));
+        turn
     }
 
-    /// Leaves the turn to whoever has it: he is asleep, or the store is slow. The others start anew.
+    /// Leaves the turn to the reader that has it, which is not polled or whose store is slow. The other
+    /// readers begin a new line.
     // S-34.
-    fn pass_over(&self, terms: &Terms, asleep: &Arc<tokio::sync::Mutex<Told>>) {
+    fn pass_over(&self, terms: &Terms, asleep: &Arc<Turn>) {
         let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
-        if turns.get(terms).is_some_and(|told| told.as_ptr() == Arc::as_ptr(asleep)) {
+        if turns.get(terms).is_some_and(|turn| turn.as_ptr() == Arc::as_ptr(asleep)) {
             turns.remove(terms);
         }
     }
@@ -246,34 +239,30 @@ impl PendingAcquire {
         let enough = self.limit().map_or(enough, |limit| limit.min(enough)) + A_MOMENT;
         // Who has waited behind a sleeper before does not wait for a second again.
         let mut look_at = (self.started + ASLEEP_AFTER).max(Instant::now() + A_MOMENT);
-        let mut told = loop {
-            let turns = readers.turns(&terms);
-            let turn = Arc::clone(&turns).lock_owned();
-            if let Ok(told) = timeout_at(look_at.min(enough), turn).await {
-                break told;
+        let mut last = loop {
+            let turn = readers.turn(&terms);
+            let locked = Arc::clone(&turn).lock_owned();
+            if let Ok(last) = timeout_at(look_at.min(enough), locked).await {
+                break last;
             }
             if Instant::now() >= enough {
                 return Before::Ask(AskPermit::default());
             }
-            readers.pass_over(&terms, &turns);
+            readers.pass_over(&terms, &turn);
             look_at = Instant::now() + ASLEEP_AFTER;
         };
         if let Some(owned) = readers.find(&terms).and_then(|shared| shared.owned.upgrade()) {
             return Before::Join(JoinableHold { _kept: owned });
         }
-        match &told.answer {
-            Answer::Refused(refusal)
-                if told.asked_at >= Some(came_at) && self.options.wait() == Wait::Never =>
-            {
+        match last.as_ref().filter(|last| last.asked_at >= came_at).map(|last| &last.answer) {
+            Some(Answer::Refused(refusal)) if self.options.wait() == Wait::Never => {
                 Before::Refused(*refusal)
             }
-            Answer::Failed(error) if told.asked_at >= Some(came_at) => {
-                Before::Failed(error.clone())
-            }
+            Some(Answer::Failed(error)) => Before::Failed(error.clone()),
             _ => {
-                // Nobody can join what is kept here, so nothing is to keep it any more.
-                *told = Told::default();
-                Before::Ask(AskPermit(Some(told)))
+                // Releases the hold that the last answer kept: no reader can join it any more.
+                *last = None;
+                Before::Ask(AskPermit(Some(last)))
             }
         }
     }
@@ -281,8 +270,9 @@ impl PendingAcquire {
     /// From now on readers may join this owned hold, if this acquisition shares.
     pub(super) fn offer(&self, owned: &Arc<OwnedHold>) {
         let Some(terms) = self.terms() else { return };
-        let said = Said { asked_at: owned.hold.taken_at, answer: Ok(true) };
-        let shared = Shared { owned: Arc::downgrade(owned), said: tokio::sync::Mutex::new(said) };
+        let granted = LastAnswer { asked_at: owned.hold.taken_at, answer: Ok(true) };
+        let may_join = tokio::sync::Mutex::new(granted);
+        let shared = Shared { owned: Arc::downgrade(owned), may_join };
         let mut holds = self.engine.readers.lock();
         // Names that nobody reads any more go when the map would grow.
         if holds.len() == holds.capacity() {
@@ -323,20 +313,20 @@ impl PendingAcquire {
         }
     }
 
-    /// Whether readers may go on, by the store's last word if that is fresh.
+    /// Whether readers may still join, by the store's last answer if that is fresh.
     async fn may_join(&self, shared: &Shared, owned: &OwnedHold) -> Result<bool, StoreError> {
         let OwnedHold { hold, .. } = owned;
         let timing = self.engine.leases.timing;
         // Whoever asks and is not polled any more is not waited for (invariant 3, S-34).
         let enough = (timing.command_timeout * 2 + A_MOMENT).min(ASLEEP_AFTER);
-        let Ok(mut said) = timeout(enough, shared.said.lock()).await else { return Ok(false) };
+        let Ok(mut last) = timeout(enough, shared.may_join.lock()).await else { return Ok(false) };
         let Ok(asked_at) = hold.check() else { return Ok(false) };
-        let fresh = asked_at.since(said.asked_at) < timing.handoff_window;
+        let fresh = asked_at.since(last.asked_at) < timing.handoff_window;
         // Asked after this reader came, the answer is for all of the line, also a refusal or a failure
         // (invariant 3): the line has waited through a write as long as the reader at its head.
-        let waited = asked_at.since(said.asked_at) <= self.started.elapsed();
-        if waited || (fresh && said.answer.is_ok()) {
-            return said.answer.clone();
+        let waited = asked_at.since(last.asked_at) <= self.started.elapsed();
+        if waited || (fresh && last.answer.is_ok()) {
+            return last.answer.clone();
         }
         let request = AcquireRequest {
             target: Arc::clone(&hold.target),
@@ -355,7 +345,7 @@ impl PendingAcquire {
             Ok(_) => Ok(false),
             Err(error) => Err(error),
         };
-        *said = Said { asked_at, answer: answer.clone() };
+        *last = LastAnswer { asked_at, answer: answer.clone() };
         answer
     }
 }

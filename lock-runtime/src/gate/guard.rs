@@ -22,25 +22,25 @@ pub(crate) struct GateGuard<H> {
     /// Where its contender stood in line, or would have stood.
     place: u64,
     /// True for one of several contenders side by side.
-    pub(super) beside: bool,
+    pub(super) is_unqueued: bool,
     /// True once others are let in although the hold goes on.
     pub(super) outside: bool,
 }
 
 impl<H> GateGuard<H> {
     pub(super) fn new(gates: Arc<Gates<H>>, target: Arc<Target>, number: u64, place: u64) -> Self {
-        Self { inside: Some((gates, target)), number, place, beside: false, outside: false }
+        Self { inside: Some((gates, target)), number, place, is_unqueued: false, outside: false }
     }
 
     /// One of several side by side.
-    pub(super) fn beside(gates: Arc<Gates<H>>, target: Arc<Target>, number: u64) -> Self {
+    pub(super) fn unqueued(gates: Arc<Gates<H>>, target: Arc<Target>, number: u64) -> Self {
         let inside = Some((gates, target));
-        Self { inside, number, place: number, beside: true, outside: false }
+        Self { inside, number, place: number, is_unqueued: true, outside: false }
     }
 
     /// A gate guard at no gate: what it is good for concerns nobody else.
     pub(crate) fn apart() -> Self {
-        Self { inside: None, number: 0, place: 0, beside: false, outside: false }
+        Self { inside: None, number: 0, place: 0, is_unqueued: false, outside: false }
     }
 
     /// Where its contender lines up again if it is passed over.
@@ -51,7 +51,7 @@ impl<H> GateGuard<H> {
     /// True if others have gone on since, because its contender was not polled.
     // S-34.
     pub(crate) fn is_passed_over(&self) -> bool {
-        match self.beside {
+        match self.is_unqueued {
             true => self.has_lost_place(),
             false => self.inside.is_some() && !self.outside && self.with(|_| ()).is_none(),
         }
@@ -67,7 +67,7 @@ impl<H> GateGuard<H> {
     /// False if the grant was given up meanwhile, because its contender was not polled: the hold then
     /// belongs to no task.
     pub(crate) fn secures_grant(&self) -> bool {
-        match self.beside {
+        match self.is_unqueued {
             true => self.secure_place(),
             false => !self.is_passed_over(),
         }
@@ -100,7 +100,7 @@ impl<H> GateGuard<H> {
             if line == 0 {
                 return 1;
             }
-            line.max(gate.appetite.saturating_mul(2)).saturating_add(1).min(MAX_TOKEN_BLOCK)
+            line.max(gate.recent_handoffs.saturating_mul(2)).saturating_add(1).min(MAX_TOKEN_BLOCK)
         })
         .unwrap_or(1)
     }
@@ -157,7 +157,7 @@ impl<H> GateGuard<H> {
 
     /// Notes how many hand-offs a hold came to.
     pub(crate) fn note_handoffs(&self, handoffs: u32) {
-        self.with(|gate| gate.appetite = handoffs);
+        self.with(|gate| gate.recent_handoffs = handoffs);
     }
 
     /// When the head start of other processes after the last release of this one ends.
@@ -229,7 +229,7 @@ impl<H> GateGuard<H> {
         if self.outside {
             return;
         }
-        if self.beside {
+        if self.is_unqueued {
             return gates.leave_beside(&target, self.number);
         }
         // Callers that listen for a word ask themselves once the gate guard is free. Dropped after the unlock.
@@ -246,7 +246,7 @@ impl<H> GateGuard<H> {
                 gate.failing = None;
                 let others_first = gate.others_first.filter(|it| !it.is_over(Instant::now()));
                 // Contenders side by side are counted there.
-                if others_first.is_none() && gate.beside == 0 {
+                if others_first.is_none() && gate.unqueued == 0 {
                     shard.gates.remove(&*target);
                 }
             }
@@ -261,7 +261,8 @@ impl<H> GateGuard<H> {
     }
 
     fn with<T>(&self, f: impl FnOnce(&mut Gate<H>) -> T) -> Option<T> {
-        let (gates, target) = self.inside.as_ref().filter(|_| !self.beside && !self.outside)?;
+        let (gates, target) =
+            self.inside.as_ref().filter(|_| !self.is_unqueued && !self.outside)?;
         let mut shard = gates.shard(target);
         let gate = shard.gates.get_mut(&**target).filter(|gate| gate.seat_number == self.number);
         gate.map(f)

@@ -36,13 +36,13 @@ pub(crate) struct Life<'a, H> {
     /// Empty if nobody lines up behind it.
     inside: Option<(&'a Gates<H>, &'a Target)>,
     gate_guard: u64,
-    beside: bool,
+    is_unqueued: bool,
 }
 
 impl<'a, H> Life<'a, H> {
     pub(crate) fn of(gate_guard: &GateGuard<H>, gates: &'a Gates<H>, target: &'a Target) -> Self {
         let inside = gate_guard.inside.is_some().then_some((gates, target));
-        Self { inside, gate_guard: gate_guard.number, beside: gate_guard.beside }
+        Self { inside, gate_guard: gate_guard.number, is_unqueued: gate_guard.is_unqueued }
     }
 
     /// Drives `contending`, and calls `look` every so often, at least with each sign of life. None once its
@@ -65,7 +65,7 @@ impl<'a, H> Life<'a, H> {
                 if timer.is_some() {
                     look();
                 }
-                let valid = match self.beside {
+                let valid = match self.is_unqueued {
                     true => gates.lives_beside(target, self.gate_guard, now),
                     false => gates.contends(target, self.gate_guard, now),
                 };

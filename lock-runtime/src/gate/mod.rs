@@ -19,11 +19,11 @@
 //! 5. Of the gate guards that a gate has had, one is valid. The others change nothing.
 // S-14, S-34, S-17.
 
-mod beside;
 mod guard;
 mod life;
 mod others_first;
 mod ticket;
+mod unqueued;
 mod waiter;
 mod word;
 
@@ -34,12 +34,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::time::Instant;
 
-use self::beside::Place;
 pub(crate) use self::guard::GateGuard;
 pub(crate) use self::life::{ASLEEP_AFTER, Life, SIGN_OF_LIFE};
 use self::others_first::OthersFirst;
 pub(crate) use self::others_first::head_start;
 pub(crate) use self::ticket::Ticket;
+use self::unqueued::Place;
 pub(crate) use self::waiter::Turn;
 use self::waiter::Waiter;
 pub(crate) use self::word::{NextWord, Word};
@@ -112,10 +112,10 @@ struct Gate<H> {
     /// When the lease of the holder ends, as the store last said to the contender.
     holder_ends: Option<Instant>,
     /// How many hand-offs the holds of this gate have used of late: what the next may use.
-    appetite: u32,
+    recent_handoffs: u32,
     /// Who contends side by side, in no line of ours: the store keeps one.
     // S-26.
-    beside: usize,
+    unqueued: usize,
     /// Of those, who has a place in the store's line, in the order in which they lined up there.
     places: BTreeMap<u64, Place>,
     words: Words,
@@ -330,7 +330,7 @@ impl<H> Shard<H> {
             return;
         }
         let now = Instant::now();
-        let is_used = |gate: &Gate<H>| !gate.is_free() || gate.beside > 0;
+        let is_used = |gate: &Gate<H>| !gate.is_free() || gate.unqueued > 0;
         self.gates.retain(|_, gate| {
             is_used(gate) || gate.others_first.is_some_and(|others| !others.is_over(now))
         });
@@ -354,8 +354,8 @@ impl<H> Gate<H> {
             asking: None,
             failing: None,
             holder_ends: None,
-            appetite: 0,
-            beside: 0,
+            recent_handoffs: 0,
+            unqueued: 0,
             places: BTreeMap::new(),
             words: Words::default(),
         }

@@ -39,7 +39,7 @@ impl CircuitBreaker {
     /// # Errors
     ///
     /// Its own, or that the store did not answer within [`SHADOW_TIMEOUT`].
-    pub(crate) async fn within_a_look<T>(
+    pub(crate) async fn within_shadow_timeout<T>(
         &self,
         asking: impl Future<Output = Result<T, LockError>>,
     ) -> Result<T, LockError> {

@@ -43,7 +43,7 @@ pub(crate) fn deadline(sent_at: Tick, lease: Duration) -> Tick {
 }
 
 /// Waits until `done`, looking again whenever `told` tells.
-pub(crate) async fn told_until(told: &Notify, done: impl Fn() -> bool) {
+pub(crate) async fn wait_until(told: &Notify, done: impl Fn() -> bool) {
     loop {
         let next = told.notified();
         tokio::pin!(next);

@@ -126,7 +126,7 @@ impl Releaser {
                 self.queue().unanswered.get(key).and_then(|numbers| numbers.front().copied());
             oldest.is_some_and(|number| number < next)
         };
-        super::told_until(&self.answered, move || !earlier())
+        super::wait_until(&self.answered, move || !earlier())
     }
 
     /// Counts a release that its caller sees to, until what this returns is dropped.
@@ -149,7 +149,7 @@ impl Releaser {
 
     /// Waits until nothing is left to give back.
     pub(crate) async fn drained(&self) {
-        super::told_until(&self.idle, || self.unfinished() == 0).await;
+        super::wait_until(&self.idle, || self.unfinished() == 0).await;
     }
 
     /// Makes the task end once nothing is left to give back.

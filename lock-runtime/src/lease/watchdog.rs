@@ -136,7 +136,7 @@ impl Watchdog {
 
     /// Waits until there are no holds.
     pub(crate) async fn emptied(&self) {
-        super::told_until(&self.emptied, || self.holds() == 0).await;
+        super::wait_until(&self.emptied, || self.holds() == 0).await;
     }
 
     /// Declares lost what the store does not know any more, and stops looking after it.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use metrics::{Key, Level, Metadata, SharedString, Unit, with_recorder};
 
-use super::words::KINDS;
+use super::names::KINDS;
 use super::{
     ACQUIRE_TOTAL, AcquireOutcome, HANDOFF_TOTAL, HELD, HOLD_SECONDS, LOST_TOTAL, METRICS, Meter,
     MetricKind, NO_POLICY, RELEASE_TOTAL, RENEW_TOTAL, ReleaseOutcome, RenewOutcome, WAIT_SECONDS,

@@ -32,18 +32,18 @@
 mod label;
 #[cfg_attr(not(feature = "metrics"), path = "no_meter.rs")]
 mod meter;
+mod names;
 mod recorder;
 #[cfg_attr(not(feature = "tracing"), path = "no_span.rs")]
 mod span;
-mod words;
 
 pub(crate) use self::label::{Label, Meter, log_lock};
 #[cfg(feature = "metrics")]
 pub use self::meter::describe;
+pub use self::names::{AcquireOutcome, ReleaseOutcome, RenewOutcome, RunOutcome};
+pub use self::names::{cause_label, kind_label};
 pub(crate) use self::recorder::{AcquireRecorder, HoldRecorder};
 pub(crate) use self::span::HoldSpan;
-pub use self::words::{AcquireOutcome, ReleaseOutcome, RenewOutcome, RunOutcome};
-pub use self::words::{cause_label, kind_label};
 
 /// The span around an acquire.
 pub const SPAN_ACQUIRE: &str = "lock.acquire";

@@ -146,7 +146,7 @@ impl Policy {
     ///
     /// Such a call takes the lock if it is free, so that others count it. It waits for no other holder,
     /// 50 ms at most for the store, and for the store not at all once an answer was overdue, until one
-    /// comes in the background: see [`AnyLock::look`](crate::AnyLock::look). A name that is none, options
+    /// comes in the background: see [`AnyLock::shadow_lock`](crate::AnyLock::shadow_lock). A name that is none, options
     /// that contradict each other, a lost hold and `max_hold` do not stop it either; nor does a release
     /// that the store does not confirm hold it up. The log has each of these.
     ///

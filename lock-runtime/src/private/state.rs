@@ -68,7 +68,7 @@ impl CallState {
         match spec.lock(unless_said) {
             Ok(Lock { lock, on_release_lost, enforced, about }) => {
                 let enforced = enforced || needs_guard;
-                let acquire = if enforced { lock.lock() } else { lock.look() };
+                let acquire = if enforced { lock.lock() } else { lock.shadow_lock() };
                 // Who runs in any case is told of no loss either.
                 let on_release_lost = if enforced { on_release_lost } else { OnReleaseLost::Log };
                 let telling = Telling { on_release_lost, can_say };

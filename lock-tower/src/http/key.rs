@@ -21,7 +21,7 @@ use super::template::{Piece, Template};
 #[non_exhaustive]
 pub enum KeyError {
     /// Something that the key is made of is not in the request: "header `x-tenant`". Answered with
-    /// 400, or passed without a lock under [`OnMissing::Skip`](super::OnMissing::Skip).
+    /// 400, or passed without a lock under [`OnMissingKey::Skip`](super::OnMissingKey::Skip).
     #[error("the request has no {0}")]
     Missing(String),
     /// It is there and cannot be used. Answered with 400.

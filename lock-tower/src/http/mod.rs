@@ -347,7 +347,7 @@ pub use future::HttpLockFuture;
 pub use key::{KeyError, KeyExtractor};
 pub use layer::HttpLockLayer;
 pub use lock_runtime::policy::{
-    BusyStatus, HoldUntil, Methods, OnDisconnect, OnMissingKey as OnMissing, SafeMethods,
+    BusyStatus, HoldUntil, Methods, OnDisconnect, OnMissingKey, SafeMethods,
 };
 pub use read_ahead::ReadAheadBody;
 pub use refusal::{Refusal, RefusalKind};

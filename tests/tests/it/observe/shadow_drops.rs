@@ -40,7 +40,7 @@ async fn a_look_that_is_dropped_leaves_nothing_wherever_it_stood() {
     let client = LockClient::connect(&server.url()).await.unwrap();
     let other = LockClient::connect(&server.url()).await.unwrap();
     for (lock, theirs) in locks(&client).into_iter().zip(locks(&other)) {
-        let look = || async { lock.look().await?.release().await };
+        let look = || async { lock.shadow_lock().await?.release().await };
         let free = async |_| {
             eventually(SOON, "it is free", async || is_free(&client, [&lock, &theirs]).await).await;
         };
@@ -48,7 +48,7 @@ async fn a_look_that_is_dropped_leaves_nothing_wherever_it_stood() {
         outcome.unwrap();
         assert!(polls > 2, "{polls} polls, {lock:?}");
         // It has not been taken for silence either.
-        lock.look().await.unwrap().release().await.unwrap();
+        lock.shadow_lock().await.unwrap().release().await.unwrap();
     }
     assert!(client.shutdown(SOON).await.is_clean());
 }
@@ -61,14 +61,14 @@ async fn a_look_whose_answer_is_lost_leaves_nothing() {
     let other = LockClient::connect(&server.url()).await.unwrap();
     for (lock, theirs) in locks(&client).into_iter().zip(locks(&other)) {
         // Also the script is known then.
-        let seen = async || match lock.look().await {
+        let seen = async || match lock.shadow_lock().await {
             Ok(guard) => guard.release().await.is_ok(),
             Err(_) => false,
         };
         eventually(NOTICED, "the store is looked at", seen).await;
         proxy.drop_next_reply();
         let start = Instant::now();
-        assert!(lock.look().await.is_err());
+        assert!(lock.shadow_lock().await.is_err());
         assert!(start.elapsed() < A_LOOK * 4, "{:?}", start.elapsed());
         eventually(SOON, "it is free", async || is_free(&client, [&lock, &theirs]).await).await;
     }
@@ -80,13 +80,13 @@ async fn a_refusal_is_no_silence() {
     let server = RedisServer::start().await;
     let client = LockClient::connect(&server.url()).await.unwrap();
     let lock = client.any_lock(DeclaredKind::Mutex, ["job"]);
-    lock.look().await.unwrap().release().await.unwrap();
+    lock.shadow_lock().await.unwrap().release().await.unwrap();
     let memory = async |bytes| server.client().cmd(&["CONFIG", "SET", "maxmemory", bytes]).await;
     for _ in 0..3 {
         memory("1").await;
-        assert!(lock.look().await.is_err());
+        assert!(lock.shadow_lock().await.is_err());
         memory("0").await;
-        let look = timeout(Duration::from_secs(1), lock.look()).await.expect("it waits");
+        let look = timeout(Duration::from_secs(1), lock.shadow_lock()).await.expect("it waits");
         look.unwrap().release().await.unwrap();
     }
 }

@@ -35,7 +35,7 @@ async fn at_most_one_line_a_second() {
     }
     tokio::time::sleep(Duration::from_secs(1)).await;
     for _ in 0..500 {
-        client.policy_lock("trial", ["job:1"]).look().await.unwrap_err();
+        client.policy_lock("trial", ["job:1"]).shadow_lock().await.unwrap_err();
     }
     let lines = log.lines_with(RUNS);
     assert_eq!(lines.len(), 2, "{lines:#?}");

@@ -61,12 +61,12 @@ async fn a_look_inside_of_a_lock() {
     let lock = client.any_lock(DeclaredKind::Mutex, ["job:1"]);
     let outer = lock.lock().await.unwrap();
     let inside = async {
-        let look = lock.look().await.unwrap();
+        let look = lock.shadow_lock().await.unwrap();
         assert_eq!(look.token(), outer.token());
         look.release().await.unwrap();
         assert!(server.client().exists("job:1").await);
         // The outer one first: now it is the look's to end.
-        lock.look().await.unwrap()
+        lock.shadow_lock().await.unwrap()
     };
     let look = outer.run(inside).await.unwrap();
     assert!(!outer.is_lost());
@@ -93,7 +93,7 @@ async fn a_look_leaves_the_others_their_head_start() {
     sleep(Duration::from_millis(100)).await;
     held.release().await.unwrap();
     let start = Instant::now();
-    assert!(lock.look().await.unwrap_err().is_busy());
+    assert!(lock.shadow_lock().await.unwrap_err().is_busy());
     assert_eq!(start.elapsed(), Duration::ZERO, "it waited for them");
     let next = timeout(Duration::from_secs(1), lock.lock()).await;
     assert!(next.is_err(), "it went before the other process");

@@ -14,9 +14,9 @@ use crate::observe::shadow::{A_LOOK, NOTICED};
 async fn lock(server: &RedisServer) -> (LockClient, AnyLock) {
     let client = LockClient::connect(&server.url()).await.unwrap();
     let lock = client.any_lock(DeclaredKind::Mutex, ["job"]);
-    lock.look().await.unwrap().release().await.unwrap();
+    lock.shadow_lock().await.unwrap().release().await.unwrap();
     server.pause();
-    assert!(lock.look().await.is_err());
+    assert!(lock.shadow_lock().await.is_err());
     (client, lock)
 }
 
@@ -28,7 +28,7 @@ async fn one_asks_for_all() {
     let tasks = || Handle::current().metrics().num_alive_tasks();
     let before = tasks();
     for _ in 0..500 {
-        assert!(lock.look().await.is_err());
+        assert!(lock.shadow_lock().await.is_err());
     }
     assert!(tasks() < before + 10, "{} tasks, {before} before", tasks());
     server.resume();
@@ -41,7 +41,7 @@ async fn a_refusal_is_a_sign_of_life() {
     let (_client, lock) = lock(&server).await;
     server.resume();
     server.client().cmd(&["ACL", "SETUSER", "default", "-@scripting"]).await;
-    let refused = async || match lock.look().await {
+    let refused = async || match lock.shadow_lock().await {
         Err(LockError::Store(error)) => error.kind() == StoreErrorKind::Denied,
         _ => false,
     };
@@ -55,9 +55,10 @@ async fn one_release_waits_for_all() {
     let client = LockClient::connect(&server.url()).await.unwrap();
     let brief = Lease::Fixed(Duration::from_millis(300));
     let brief = LockOptions::builder().lease(brief).build().unwrap();
-    let look = async |name| client.any_lock(DeclaredKind::Mutex, [name]).look().await.unwrap();
+    let look =
+        async |name| client.any_lock(DeclaredKind::Mutex, [name]).shadow_lock().await.unwrap();
     let (first, second) = (look("a").await, look("b").await);
-    let lost = client.any_lock(DeclaredKind::Mutex, ["c"]).with(brief).look().await.unwrap();
+    let lost = client.any_lock(DeclaredKind::Mutex, ["c"]).with(brief).shadow_lock().await.unwrap();
     server.pause();
     first.release().await.unwrap();
     let start = Instant::now();

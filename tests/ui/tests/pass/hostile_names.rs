@@ -9,7 +9,7 @@ mod types {
 
     pub struct LockSite;
     pub struct LockKey;
-    pub struct Wanted;
+    pub struct CallSpec;
     pub struct Result<T>(T);
     pub struct Option;
     pub struct Box;

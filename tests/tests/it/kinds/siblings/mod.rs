@@ -260,11 +260,11 @@ async fn a_call_that_is_not_enforced_is_not_held_up() {
     let inside = async {
         let first = lock.lock().await.unwrap();
         let start = Instant::now();
-        assert!(lock.look().await.unwrap_err().is_busy());
+        assert!(lock.shadow_lock().await.unwrap_err().is_busy());
         not_enforced(&client).await.unwrap();
         assert_eq!(start.elapsed(), Duration::ZERO);
         first.release().await.unwrap();
-        lock.look().await.unwrap().release().await.unwrap();
+        lock.shadow_lock().await.unwrap().release().await.unwrap();
     };
     soon(outer.run(inside)).await.unwrap();
 }

@@ -8,7 +8,7 @@ use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use lock_runtime::{LockClient, LockOptions, MemoryStore, OnLost, StoreErrorKind, Wait};
 use lock_tower::LockLayer;
-use lock_tower::http::{KeyError, OnMissing};
+use lock_tower::http::{KeyError, OnMissingKey};
 use tokio::time::{Instant, sleep, timeout};
 use tower::{Layer, Service, ServiceExt, service_fn};
 
@@ -228,7 +228,7 @@ async fn a_handler_may_be_let_finish_after_a_loss() {
 }
 
 /// A layer whose key is made of a header.
-fn tenant(on_missing: OnMissing) -> impl Layer<Inner, Service = Tenant> {
+fn tenant(on_missing: OnMissingKey) -> impl Layer<Inner, Service = Tenant> {
     LockLayer::http()
         .key("tenant:{header.x-tenant}")
         .client(LockClient::in_memory())
@@ -244,7 +244,7 @@ type Tenant = lock_tower::http::HttpLockService<Inner>;
 #[tokio::test(start_paused = true)]
 async fn a_missing_key_is_a_bad_request_unless_it_may_be_missing() {
     let calls = Calls::default();
-    let service = tenant(OnMissing::Reject).layer(Inner::new(calls.service()));
+    let service = tenant(OnMissingKey::Reject).layer(Inner::new(calls.service()));
     assert_eq!(
         seen(service.oneshot(pay()).await.unwrap()).await,
         r#"400 Bad Request
@@ -254,7 +254,7 @@ content-type: application/problem+json
 {"type":"/problems/lock-key-missing","title":"The request lacks what it locks","status":400,"detail":"the request has no header `x-tenant`","executed":false}"#
     );
     assert_eq!(calls.count(), 0);
-    let service = tenant(OnMissing::Skip).layer(Inner::new(calls.service()));
+    let service = tenant(OnMissingKey::Skip).layer(Inner::new(calls.service()));
     assert_eq!(service.oneshot(pay()).await.unwrap().status(), StatusCode::OK);
     assert_eq!(calls.count(), 1);
 }
@@ -272,7 +272,7 @@ async fn a_malformed_key_is_a_bad_request_even_if_it_may_be_missing() {
             let value = value.as_bytes().try_into().unwrap();
             request.headers_mut().append("x-tenant", value);
         }
-        let service = tenant(OnMissing::Skip).layer(Inner::new(calls.service()));
+        let service = tenant(OnMissingKey::Skip).layer(Inner::new(calls.service()));
         assert_eq!(
             seen(service.oneshot(request).await.unwrap()).await,
             format!(

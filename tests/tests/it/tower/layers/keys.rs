@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body_util::Full;
 use lock_runtime::{LockClient, LockKey, MemoryStore};
-use lock_tower::http::{HttpLockLayer, OnMissing};
+use lock_tower::http::{HttpLockLayer, OnMissingKey};
 use lock_tower::{HttpLockLayerBuilder, LockLayer};
 use tower::{Layer, ServiceExt, service_fn};
 
@@ -70,7 +70,7 @@ async fn templates_are_filled_and_escaped() {
 #[tokio::test(start_paused = true)]
 async fn a_path_that_is_not_the_routes_is_refused_or_passes() {
     let reject = |layer: HttpLockLayerBuilder| layer.key("o:{path.id}").route("/orders/{id}/pay");
-    let skip = |layer: HttpLockLayerBuilder| reject(layer).on_missing(OnMissing::Skip);
+    let skip = |layer: HttpLockLayerBuilder| reject(layer).on_missing(OnMissingKey::Skip);
     for path in ["/orders/42", "/orders/42/pay/", "/orders//pay", "/"] {
         assert_eq!(run(reject, post(path), "o:42").await, REFUSED, "{path}");
         assert_eq!(run(skip, post(path), "o:42").await, UNLOCKED, "{path}");
@@ -82,7 +82,7 @@ async fn a_path_that_is_not_the_routes_is_refused_or_passes() {
 #[tokio::test(start_paused = true)]
 async fn a_query_that_is_ambiguous_is_refused() {
     let reject = |layer: HttpLockLayerBuilder| layer.key("q:{query.q}");
-    let skip = |layer: HttpLockLayerBuilder| reject(layer).on_missing(OnMissing::Skip);
+    let skip = |layer: HttpLockLayerBuilder| reject(layer).on_missing(OnMissingKey::Skip);
     for (path, skipped) in [
         ("/", UNLOCKED),
         ("/?p=1", UNLOCKED),
@@ -108,7 +108,7 @@ async fn extensions_are_named_by_their_type() {
     request.extensions_mut().insert(Tenant(7));
     assert_eq!(run(layer, request, "t:7:a%3Ab").await, OK);
     assert_eq!(run(layer, post("/"), "t:7:a%3Ab").await, REFUSED);
-    let skip = |builder| layer(builder).on_missing(OnMissing::Skip);
+    let skip = |builder| layer(builder).on_missing(OnMissingKey::Skip);
     assert_eq!(run(skip, post("/"), "t:7:a%3Ab").await, UNLOCKED);
     let unknown = LockLayer::http().extension::<Tenant>("tenant").key("{ext.user}").build();
     assert_eq!(

@@ -11,7 +11,7 @@ use http::{Method, Request, Response};
 use http_body_util::BodyExt;
 use lock_runtime::policy::LockFile;
 use lock_runtime::{LockClient, LockKey};
-use lock_tower::http::{HoldUntil, OnMissing, SafeMethods};
+use lock_tower::http::{HoldUntil, OnMissingKey, SafeMethods};
 use lock_tower::{HeldLock, HttpLockLayer, HttpLockLayerBuilder, LockLayer};
 use tower::util::BoxCloneService;
 use tower::{Layer, ServiceBuilder, ServiceExt, service_fn};
@@ -125,7 +125,7 @@ async fn the_innermost_layers_lock_is_found_or_none() {
     finds("it holds, with an extension", post.clone(), extended, ORDER, [ORDER, ORDER]).await;
     let other_method = build(order.clone().methods([Method::PUT]));
     finds("not its method", post.clone(), other_method, "none", none).await;
-    let missing = order.clone().key("order:{header.x-order}").on_missing(OnMissing::Skip);
+    let missing = order.clone().key("order:{header.x-order}").on_missing(OnMissingKey::Skip);
     finds("its key is skipped", post.clone(), build(missing), "none", none).await;
     let no_key = order.clone().key_fn(|_| Ok(None));
     finds("it needs no lock", post.clone(), build(no_key), "none", none).await;

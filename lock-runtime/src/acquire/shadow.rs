@@ -15,10 +15,10 @@ use crate::store::{ReleaseRequest, Target};
 
 impl PendingAcquire {
     /// As [`run`](Self::run), for a call that is not to wait.
-    pub(super) async fn look(self) -> Result<LockGuard, LockError> {
+    pub(super) async fn shadow_lock(self) -> Result<LockGuard, LockError> {
         let (engine, target) = (Arc::clone(&self.engine), Arc::clone(&self.target));
-        let taken = engine.look(&target, self.take()).await;
-        self.told(taken)
+        let taken = engine.shadow_lock(&target, self.take()).await;
+        self.report(taken)
     }
 }
 
@@ -26,14 +26,14 @@ impl Engine {
     /// What `asking` the store about this lock comes to, unless it would take time. Given up half way,
     /// what it took is given back.
     // S-21.
-    pub(super) async fn look<T>(
+    pub(super) async fn shadow_lock<T>(
         &self,
         target: &Arc<Target>,
         asking: impl Future<Output = Result<T, LockError>>,
     ) -> Result<T, LockError> {
         let breaker = &self.leases.breaker;
         if breaker.is_clear() {
-            return breaker.within_a_look(asking).await;
+            return breaker.within_shadow_timeout(asking).await;
         }
         self.probe(target);
         Err(unanswered("of late, and is not asked").into())

@@ -38,7 +38,7 @@ impl<H> Gates<H> {
         if self.closed.load(Ordering::SeqCst) {
             return Admission::Closed;
         }
-        let others = shard.gates.get(&**target).map_or(0, |gate| gate.beside);
+        let others = shard.gates.get(&**target).map_or(0, |gate| gate.unqueued);
         // As with a gate guard, one of them counts as contending and the others as waiting.
         if others > 0 {
             let full = others > max || self.waiting.load(Ordering::Relaxed) >= self.max_waiting;
@@ -48,8 +48,8 @@ impl<H> Gates<H> {
             self.waiting.fetch_add(1, Ordering::Relaxed);
         }
         let number = shard.next_number();
-        shard.gates.entry(Arc::clone(target)).or_insert_with(Gate::free).beside += 1;
-        Admission::Turn(GateGuard::beside(Arc::clone(self), Arc::clone(target), number))
+        shard.gates.entry(Arc::clone(target)).or_insert_with(Gate::free).unqueued += 1;
+        Admission::Turn(GateGuard::unqueued(Arc::clone(self), Arc::clone(target), number))
     }
 
     pub(super) fn leave_beside(&self, target: &Target, gate_guard: u64) {
@@ -58,9 +58,9 @@ impl<H> Gates<H> {
             let Some(gate) = shard.gates.get_mut(target) else { return };
             let place = gate.places.remove(&gate_guard);
             // A gate that has a contender beside it stays, so none leaves one that counts none.
-            debug_assert!(gate.beside > 0, "a contender leaves a gate that did not count it");
-            gate.beside = gate.beside.saturating_sub(1);
-            if gate.beside > 0 {
+            debug_assert!(gate.unqueued > 0, "a contender leaves a gate that did not count it");
+            gate.unqueued = gate.unqueued.saturating_sub(1);
+            if gate.unqueued > 0 {
                 self.waiting.fetch_sub(1, Ordering::Relaxed);
             } else if gate.is_free() {
                 shard.gates.remove(target);
@@ -95,12 +95,14 @@ impl<H> Gates<H> {
 impl<H> GateGuard<H> {
     /// True for one of several contenders side by side.
     pub(crate) fn is_beside(&self) -> bool {
-        self.beside
+        self.is_unqueued
     }
 
     /// From now on its contender has a place in the store's line, and this is how to give it up.
     pub(crate) fn keep_place(&self, give_up: impl FnOnce() + Send + 'static) {
-        let Some((gates, target)) = self.inside.as_ref().filter(|_| self.beside) else { return };
+        let Some((gates, target)) = self.inside.as_ref().filter(|_| self.is_unqueued) else {
+            return;
+        };
         let place = Place { polled_at: Instant::now(), give_up: Some(Box::new(give_up)) };
         let _old = {
             let mut shard = gates.shard(target);

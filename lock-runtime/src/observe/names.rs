@@ -4,7 +4,7 @@ use crate::error::{LockError, LossCause};
 use crate::store::LockKind;
 
 /// A fieldless enum, each value with its word.
-macro_rules! words {
+macro_rules! names {
     ($(#[$doc:meta])* $name:ident { $($(#[$each:meta])* $value:ident = $word:literal,)+ }) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -28,7 +28,7 @@ macro_rules! words {
     };
 }
 
-words! {
+names! {
     /// What an acquire came to.
     AcquireOutcome {
         /// The store granted it. Of a count-down latch: it opened.
@@ -84,7 +84,7 @@ impl AcquireOutcome {
     }
 }
 
-words! {
+names! {
     /// What one attempt to renew one hold came to.
     RenewOutcome {
         /// The store confirmed it.
@@ -97,7 +97,7 @@ words! {
     }
 }
 
-words! {
+names! {
     /// What the end of a hold came to.
     ReleaseOutcome {
         /// The store freed it, or keeps it until `at_least` has passed.
@@ -110,7 +110,7 @@ words! {
     }
 }
 
-words! {
+names! {
     /// How a body ended that ran under a guard.
     RunOutcome {
         /// It came to its end in time.
