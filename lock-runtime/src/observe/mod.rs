@@ -145,7 +145,7 @@ pub const METRICS: [Metric; 9] = [
         name: WAITING,
         kind: MetricKind::Gauge,
         labels: PLAIN,
-        help: "Acquires of this process that owned in line or wait for the store now.",
+        help: "Acquires of this process that are in line or wait for the store.",
     },
     Metric {
         name: LOST_TOTAL,
