@@ -118,7 +118,7 @@ async fn handlers_that_panic() {
         Ok::<_, Infallible>(Response::new(http_body_util::Empty::<Bytes>::new()))
     });
     let name = |_: &Request<()>| lock_runtime::LockKey::new("job").map(Some);
-    let generic = LockLayer::new(client.clone(), name).layer(handler.clone());
+    let generic = LockLayer::new(client.clone(), name).layer(handler);
     let http = layer(&client).build().unwrap().layer(handler);
     for (path, expected) in [("/", "done"), ("/panics", "cancelled")] {
         let request = || Request::post(path).body(()).unwrap();

@@ -1,6 +1,6 @@
 //! `cfg` and other attributes on the function, on its arguments and around it.
 
-#![deny(warnings)]
+#![cfg_attr(not(clippy), deny(warnings))]
 
 use lock_runtime::{LockClient, LockError, distributed_lock};
 
