@@ -156,6 +156,7 @@ impl LockSettings {
 /// assert_eq!(guard, Some(RestartGuard::For(Duration::from_secs(30))));
 /// # Ok::<_, lock_runtime::ConfigError>(())
 /// ```
+#[cfg_attr(not(feature = "policy"), allow(unreachable_pub, reason = "it is exported by `policy`"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RestartGuard {
     /// A restarted server counts at once: see

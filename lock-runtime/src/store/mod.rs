@@ -68,6 +68,7 @@ pub(crate) async fn gather_renewals(
 }
 
 /// Tells the answers of one part of a renewal, whose requests have these places in the whole.
+#[cfg(feature = "redis")]
 pub(crate) fn tell_part(
     places: impl IntoIterator<Item = usize>,
     answers: Result<Vec<Ownership>, StoreError>,
