@@ -428,5 +428,6 @@ impl Drop for Contender<'_> {
         if engine.contenders.fetch_sub(1, Ordering::SeqCst) == 1 {
             engine.no_contenders.notify_waiters();
         }
+        engine.drop_orphans();
     }
 }

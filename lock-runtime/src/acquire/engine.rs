@@ -61,6 +61,8 @@ impl Engine {
             grace: Grace::default(),
             members,
             dependents: Mutex::default(),
+            making: Mutex::default(),
+            has_orphans: AtomicBool::new(false),
         }
     }
 
@@ -69,8 +71,10 @@ impl Engine {
     pub(crate) fn joint(self: &Arc<Self>, clients: &BTreeMap<u64, &Arc<Self>>) -> Arc<Self> {
         let of = Clients { settings: self.leases.id, all: clients.keys().copied().collect() };
         self.drop_ended();
-        let mut dependents = self.dependents();
-        if let Some(known) = dependents.iter().find(|one| one.of == of) {
+        // No caller finds an engine that is not in the lists of all its clients: a shutdown of one of them would
+        // not wait for what the caller takes.
+        let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = self.dependents().iter().find(|one| one.of == of) {
             return Arc::clone(&known.engine);
         }
         let LeaseManager { clock, timing, breaker, .. } = &*self.leases;
@@ -79,12 +83,11 @@ impl Engine {
         let leases = LeaseManager::new(store, clock.clone(), *timing, Arc::clone(breaker));
         let members = clients.values().map(|engine| Arc::downgrade(engine)).collect();
         let joint = Arc::new(Self::on(leases, self.gates.more(), members));
-        dependents.push(Dependent { of: of.clone(), engine: Arc::clone(&joint) });
-        drop(dependents);
         for other in clients.values().filter(|engine| !Arc::ptr_eq(engine, self)) {
             let dependent = Dependent { of: of.clone(), engine: Arc::clone(&joint) };
             other.dependents().push(dependent);
         }
+        self.dependents().push(Dependent { of, engine: Arc::clone(&joint) });
         // A shutdown that began before the lists had it has not closed it.
         if clients.values().any(|engine| engine.closed.load(Ordering::SeqCst)) {
             joint.close();
@@ -97,11 +100,15 @@ impl Engine {
     fn drop_ended(&self) {
         let mut ended = Vec::new();
         let mut dependents = self.dependents();
+        self.has_orphans.store(false, Ordering::Relaxed);
         let mut at = 0;
         while let Some(one) = dependents.get(at) {
             if one.engine.has_ended() {
                 ended.push(dependents.swap_remove(at));
             } else {
+                if one.engine.is_orphan() {
+                    self.has_orphans.store(true, Ordering::Relaxed);
+                }
                 at += 1;
             }
         }
@@ -109,12 +116,27 @@ impl Engine {
         drop(dependents);
     }
 
-    /// True if this is an engine of several locks, one of whose clients was dropped, and is not used any more.
+    /// Drops what has ended of the engines that were in use when one of their clients was dropped.
+    pub(super) fn drop_orphans(&self) {
+        if self.has_orphans.load(Ordering::Relaxed) {
+            self.drop_ended();
+        }
+    }
+
+    fn members_alive(&self) -> usize {
+        self.members.iter().filter(|member| member.strong_count() > 0).count()
+    }
+
+    /// True if this is an engine of several locks, one of whose clients was dropped.
+    fn is_orphan(&self) -> bool {
+        self.members_alive() < self.members.len()
+    }
+
+    /// True if this is an orphan that is not used any more.
     fn has_ended(self: &Arc<Self>) -> bool {
-        let alive = self.members.iter().filter(|member| member.strong_count() > 0).count();
         // Each client that is alive has it in its list.
-        alive < self.members.len()
-            && Arc::strong_count(self) <= alive
+        self.is_orphan()
+            && Arc::strong_count(self) <= self.members_alive()
             && self.left_behind() == (0, 0)
     }
 

@@ -78,6 +78,10 @@ pub(crate) struct Engine {
     members: Vec<Weak<Self>>,
     /// Engines of several locks of this client, and of others, which end with it.
     dependents: Mutex<Vec<Dependent>>,
+    /// Locked while an engine of several locks is made.
+    making: Mutex<()>,
+    /// True if one of `dependents` was in use when another of its clients was dropped.
+    has_orphans: AtomicBool,
 }
 
 impl fmt::Debug for Engine {

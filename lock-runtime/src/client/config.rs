@@ -102,9 +102,10 @@ impl LockClient {
                 before.unwrap_or_default()
             )));
         }
-        if old.is_some_and(|old| old.address() != config.address()) {
+        let place = |config: &LockConfig| (config.address().cloned(), config.restart_guard());
+        if old.is_some_and(|old| place(&old) != place(&config)) {
             tracing::warn!(
-                "the new lock configuration has another address; a new client would use it"
+                "the new lock configuration has another address or `restart_guard`; a new client would use it"
             );
         }
         let configured = Configured::new(Arc::new(config), self.settings.options)?;

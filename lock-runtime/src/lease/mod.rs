@@ -12,6 +12,7 @@
 //! 3. Unknown is not lost: only the passed deadline or a NotOwner answer is.
 // S-8, S-9.
 
+mod batch;
 pub(crate) mod circuit_breaker;
 pub(crate) mod claim;
 pub(crate) mod manager;

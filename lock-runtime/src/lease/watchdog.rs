@@ -21,13 +21,11 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::Hold;
+use super::batch::{Batch, MAX_BATCH, Renewal, batches};
 use crate::clock::{Clock, Tick};
 use crate::error::{LossCause, StoreError};
 use crate::observe::{RenewOutcome, log_lock};
 use crate::store::{CountRequest, OnRenewed, Ownership, RenewRequest, Store};
-
-/// Holds in one request of the store, which may make several of it.
-const MAX_BATCH: usize = 256;
 
 /// Renewals of one hold that may be under way at once.
 const MAX_UNDER_WAY: u32 = 4;
@@ -260,15 +258,11 @@ impl Watchdog {
             move |place, answer| watchdog.renewed(&batch, place, sent_at, answer)
         });
         let ended = store.renew_each(requests, timeout, on_renewed).await;
-        if let Err(error) = &ended {
-            let holds: Vec<_> =
-                batch.renewals.iter().map(|renewal| Arc::clone(&renewal.hold)).collect();
-            log_first(&holds, Some(error), "renewal failed");
-        }
         (0..batch.renewals.len())
             .for_each(|place| self.renewed(&batch, place, sent_at, Ownership::Unknown));
-        let failed = ended.is_err() || batch.failed.load(Ordering::Relaxed);
-        self.last_failed.store(failed, Ordering::Relaxed);
+        let failed = std::mem::take(&mut *batch.failed());
+        log_first(&failed, ended.as_ref().err(), "renewal failed");
+        self.last_failed.store(ended.is_err() || !failed.is_empty(), Ordering::Relaxed);
     }
 
     /// Acts on an answer: the first, or a later one that declares the hold lost.
@@ -295,7 +289,9 @@ impl Watchdog {
             }
             // Unknown is not lost (S-9). An answer that comes after the loss is as good as none.
             _ if is_first => {
-                batch.failed.fetch_or(answer == Ownership::Unknown, Ordering::Relaxed);
+                if answer == Ownership::Unknown {
+                    batch.failed().push(Arc::clone(hold));
+                }
                 hold.recorder.renewed(RenewOutcome::Failed);
                 let again = sent_at.after(batch.lease / 10).max(self.clock.now());
                 let mut queue = self.queue();
@@ -322,54 +318,6 @@ struct Work {
     renewals: Vec<Batch>,
     counts: Vec<CountRequest>,
     wake_at: Option<Instant>,
-}
-
-/// Holds that are renewed with one request.
-struct Batch {
-    lease: Duration,
-    renewals: Vec<Renewal>,
-    /// True if one of them was not answered, or with an error.
-    failed: AtomicBool,
-}
-
-/// A renewal of one hold under way, counted until it is answered or dropped.
-struct Renewal {
-    hold: Arc<Hold>,
-    open: AtomicBool,
-}
-
-impl Renewal {
-    /// One that the hold has counted in.
-    fn new(hold: Arc<Hold>) -> Self {
-        Self { hold, open: AtomicBool::new(true) }
-    }
-
-    /// True for the first call.
-    fn end(&self) -> bool {
-        let is_first = self.open.swap(false, Ordering::AcqRel);
-        if is_first {
-            self.hold.renewal_ends();
-        }
-        is_first
-    }
-}
-
-impl Drop for Renewal {
-    fn drop(&mut self) {
-        self.end();
-    }
-}
-
-fn batches(due: HashMap<Duration, Vec<Renewal>>) -> Vec<Batch> {
-    let mut batches = Vec::new();
-    for (lease, renewals) in due {
-        let mut renewals = renewals.into_iter().peekable();
-        while renewals.peek().is_some() {
-            let renewals = renewals.by_ref().take(MAX_BATCH).collect();
-            batches.push(Batch { lease, renewals, failed: AtomicBool::new(false) });
-        }
-    }
-    batches
 }
 
 async fn show_counts(store: Arc<dyn Store>, counts: Vec<CountRequest>) {

@@ -152,7 +152,8 @@ impl LockPolicy {
 /// One entry of `[[lock.routes]]`: requests, and the policy that they lock by.
 ///
 /// Entries may share a path: a request goes to the first of them that locks its method. An entry that
-/// earlier ones leave no request is refused when the configuration is loaded.
+/// earlier ones leave no request is refused when the configuration is loaded, and so is one that lists a method
+/// which an earlier one of its path lists.
 ///
 /// # Examples
 ///

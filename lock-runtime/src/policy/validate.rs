@@ -51,6 +51,7 @@ impl LockSection {
             patterns,
             routes: Vec::new(),
         };
+        check.guarded_leases(&config);
         check.patterns(&config.patterns);
         check.routes(&self.routes, &config);
         match check.problems.is_empty() {
@@ -125,6 +126,32 @@ impl Check {
             _ => return,
         };
         self.report("lock.restart_guard", problem);
+    }
+
+    /// A server that restarted has forgotten its locks for as long as the longest lease lasts.
+    // S-29.
+    fn guarded_leases(&mut self, config: &LockConfig) {
+        let Some(RestartGuard::For(guard)) = config.restart_guard else { return };
+        let kept = |settings: LockSettings| {
+            let lease = settings.lease.unwrap_or_default().duration();
+            settings.at_least.map_or(lease, |at_least| at_least.max(lease))
+        };
+        let defaults = ("lock.defaults".to_owned(), kept(config.defaults));
+        let policies = config.policies.values().chain(&config.patterns);
+        let policies =
+            policies.map(|policy| (join("lock.policies", policy.name()), kept(policy.settings())));
+        let all = std::iter::once(defaults).chain(policies);
+        let longest = all.reduce(|longest, one| if one.1 > longest.1 { one } else { longest });
+        // Zero is refused for itself.
+        let exceeds = |kept| kept > guard && !guard.is_zero();
+        if let Some((path, kept)) = longest.filter(|(_, kept)| exceeds(*kept)) {
+            let (guard, kept) =
+                (humantime::format_duration(guard), humantime::format_duration(kept));
+            let message = format!(
+                "\"{guard}\" is shorter than the {kept} for which {path} keeps locks; write at least \"{kept}\""
+            );
+            self.report("lock.restart_guard", message);
+        }
     }
 
     fn master(&mut self, path: &str, master: &Address) {

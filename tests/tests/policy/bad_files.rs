@@ -70,11 +70,13 @@ fn an_unknown_name_suggests_the_nearest() {
 
 /// The wrong file, and everything that is wrong with it.
 #[rustfmt::skip]
-const WRONG_WHOLES: [(&str, &[&str]); 42] = [
-    ("[lock]\nurl = 'memory:'\nquorum = ['redis://a']\nrestart_guard = '1s'", &["lock.url: is given beside lock.quorum; locks live in one place, keep one"]),
+const WRONG_WHOLES: [(&str, &[&str]); 44] = [
+    ("[lock]\nurl = 'memory:'\nquorum = ['redis://a']\nrestart_guard = '30s'", &["lock.url: is given beside lock.quorum; locks live in one place, keep one"]),
     ("[lock]\nurl = 'localhost:6379'", &["lock.url: is no address; write redis://host:port, rediss://host:port or unix:///path, or memory: for locks of this process"]),
     ("[lock]\nquorum = ['redis://a']", &["lock.restart_guard: is not given, and a quorum needs a choice; write the longest lease in use, such as \"30s\", or \"none\" where no server forgets a lock in a restart"]),
     ("[lock]\nquorum = ['redis://a']\nrestart_guard = '0s'", &["lock.restart_guard: \"0s\" guards nothing; write the longest lease in use, such as \"30s\", or \"none\" where no server forgets a lock in a restart"]),
+    ("[lock]\nquorum = ['redis://a']\nrestart_guard = '1s'", &["lock.restart_guard: \"1s\" is shorter than the 30s for which lock.defaults keeps locks; write at least \"30s\""]),
+    ("[lock]\nquorum = ['redis://a']\nrestart_guard = '1m'\n[lock.policies.p]\nlease = '5m'\n[lock.policies.'q-*']\nat_least = '3m'", &["lock.restart_guard: \"1m\" is shorter than the 5m for which lock.policies.p keeps locks; write at least \"5m\""]),
     ("[lock]\nurl = 'memory:'\nrestart_guard = 'none'", &["lock.restart_guard: is only for lock.quorum, which is not given; take it out"]),
     ("[lock]\nrestart_guard = 'none'\nquorum = []", &["lock.quorum: is empty; list at least one address"]),
     ("[lock]\nrestart_guard = '30s'\nquorum = ['redis://a', 'redis://b', 'redis://a']", &["lock.quorum[2]: is an address that the list has already; list each once"]),

@@ -101,3 +101,23 @@ async fn a_lock_by_policy() {
     let error = client.policy_lock("one", [""]).lock().await.unwrap_err();
     assert!(matches!(error, LockError::InvalidKey { .. }), "{error:?}");
 }
+
+/// A reload moves no locks: what it says of their place is not in effect, and said to be so.
+#[tokio::test]
+async fn a_reload_with_another_place_is_told() {
+    for (before, after) in [
+        ("url = 'memory:'", "url = 'redis://a'"),
+        (
+            "quorum = ['redis://a']\nrestart_guard = 'none'",
+            "quorum = ['redis://a']\nrestart_guard = '5m'",
+        ),
+    ] {
+        let config = |text: &str| read(&format!("[lock]\n{text}")).unwrap();
+        let client = LockClient::builder().config(config(before)).in_memory().unwrap();
+        let log = lock_tests::Log::start_at(tracing::Level::WARN);
+        client.reload(config(before)).unwrap();
+        assert_eq!(log.text(), "");
+        client.reload(config(after)).unwrap();
+        assert_eq!(log.lines_with("another address or `restart_guard`").len(), 1, "{}", log.text());
+    }
+}

@@ -216,3 +216,25 @@ async fn several_clients_share_one_as_well() {
     assert!(matches!(of(0).lock().await, Err(LockError::Closed)));
     clients[0].fair_mutex("x").lock().await.unwrap().release().await.unwrap();
 }
+
+/// S-20: a shutdown beside the first call of several locks reports as clean only what holds nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_clean_shutdown_leaves_no_joint_lock() {
+    for round in 0..1_000 {
+        let (a, b) = (LockClient::in_memory(), LockClient::in_memory());
+        let take = |n: u32| {
+            let members = [a.mutex(format!("a{n}")).into(), b.mutex(format!("b{n}")).into()];
+            tokio::spawn(async move { MultiLock::of(members).try_lock().await })
+        };
+        let takers: Vec<_> = (0..4).map(take).collect();
+        let closing = tokio::spawn(async move { b.shutdown(Duration::ZERO).await });
+        let report = timeout(SOON, closing).await.expect("it hangs").unwrap();
+        let mut held = Vec::new();
+        for taker in takers {
+            if let Ok(Some(guard)) = timeout(SOON, taker).await.expect("it hangs").unwrap() {
+                held.push(guard);
+            }
+        }
+        assert!(!report.is_clean() || held.is_empty(), "round {round}: {held:?}");
+    }
+}

@@ -8,7 +8,9 @@ use axum::body::Body;
 use axum::routing::post;
 use futures_util::future::BoxFuture;
 use http::Request;
-use lock_runtime::{Lease, LockClient, LockError, LockGuard, LockOptions, distributed_lock};
+use lock_runtime::{
+    Lease, LockClient, LockError, LockGuard, LockOptions, MultiLock, distributed_lock,
+};
 use lock_tests::{RedisServer, eventually};
 use lock_tower::LockLayer;
 use tower::ServiceExt;
@@ -210,4 +212,25 @@ async fn a_grant_that_comes_too_late() {
     proxy.delay_replies(Duration::from_millis(250));
     client.mutex("late").with(options).lock().await.unwrap_err();
     assert_named(&log, "granted too late", "late", "none");
+}
+
+/// One server of two refuses: the store renews the other's part, and the hold that this concerns is named.
+#[tokio::test]
+async fn a_renewal_that_fails_in_part() {
+    let log = Log::start();
+    let servers = [RedisServer::start().await, RedisServer::start().await];
+    let one = builder().connect(&servers[0].url()).await.unwrap();
+    let two = builder().connect(&servers[1].url()).await.unwrap();
+    let options = LockOptions::builder().lease(Lease::Watchdog(Duration::from_secs(2))).build();
+    let both = MultiLock::of([one.mutex("a").into(), two.mutex("b").into()]);
+    let guard = both.with(options.unwrap()).lock().await.unwrap();
+    servers[1].client().cmd(&["ACL", "SETUSER", "default", "-evalsha"]).await;
+    eventually(SOON, "it is lost", async || guard.is_lost()).await;
+    servers[1].client().cmd(&["ACL", "SETUSER", "default", "+evalsha"]).await;
+    let lines = log.lines_with("renewal failed");
+    let lines: Vec<_> = lines.iter().filter(|line| line.contains("WARN")).collect();
+    assert!(!lines.is_empty(), "{}", log.text());
+    for field in ["lock.name=", "lock.site=", "lock.policy="] {
+        assert!(lines.iter().all(|line| line.contains(field)), "{field}: {lines:#?}");
+    }
 }

@@ -1,0 +1,66 @@
+//! Renewals that go out together.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::Hold;
+
+/// Holds in one request of the store, which may make several of it.
+pub(super) const MAX_BATCH: usize = 256;
+
+/// Holds that are renewed with one request.
+pub(super) struct Batch {
+    pub(super) lease: Duration,
+    pub(super) renewals: Vec<Renewal>,
+    /// Those that were not answered, or with an error.
+    failed: Mutex<Vec<Arc<Hold>>>,
+}
+
+impl Batch {
+    pub(super) fn failed(&self) -> MutexGuard<'_, Vec<Arc<Hold>>> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A renewal of one hold under way, counted until it is answered or dropped.
+pub(super) struct Renewal {
+    pub(super) hold: Arc<Hold>,
+    open: AtomicBool,
+}
+
+impl Renewal {
+    /// One that the hold has counted in.
+    pub(super) fn new(hold: Arc<Hold>) -> Self {
+        Self { hold, open: AtomicBool::new(true) }
+    }
+
+    /// True for the first call.
+    pub(super) fn end(&self) -> bool {
+        let is_first = self.open.swap(false, Ordering::AcqRel);
+        if is_first {
+            self.hold.renewal_ends();
+        }
+        is_first
+    }
+}
+
+impl Drop for Renewal {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Puts together what is renewed for the same lease.
+pub(super) fn batches(due: HashMap<Duration, Vec<Renewal>>) -> Vec<Batch> {
+    let mut batches = Vec::new();
+    for (lease, renewals) in due {
+        let mut renewals = renewals.into_iter().peekable();
+        while renewals.peek().is_some() {
+            let renewals = renewals.by_ref().take(MAX_BATCH).collect();
+            batches.push(Batch { lease, renewals, failed: Mutex::default() });
+        }
+    }
+    batches
+}
