@@ -131,8 +131,8 @@ mod tests {
         let expected = (good.join(PROGRAM), "7.0.15".to_owned());
         assert_eq!(found(&[&none, &plain, &broken, &old, &good, &newer]), Some(expected));
         assert_eq!(found(&[&old]), Some((old.join(PROGRAM), "6.2.14".to_owned())));
-        assert!(find_in(&[newer.clone()]).is_some_and(|server| server.is_new_enough()));
-        assert!(find_in(&[old.clone()]).is_some_and(|server| !server.is_new_enough()));
+        assert!(find_in(std::slice::from_ref(&newer)).is_some_and(|server| server.is_new_enough()));
+        assert!(find_in(std::slice::from_ref(&old)).is_some_and(|server| !server.is_new_enough()));
         for dir in [plain, broken, old, good, newer] {
             fs::remove_dir_all(dir).unwrap();
         }
