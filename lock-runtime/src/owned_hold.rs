@@ -1,4 +1,4 @@
-//! What guards stand on: a hold together with the gate guard at the gate and a fencing token.
+//! What guards stand on: a hold with its gate guard and its fencing token.
 //!
 //! Nested guards share one owned hold; the last to go ends it. Ending it hands the hold to the next in
 //! the local line where the rules allow, and gives it back to the store otherwise, to be freed at once or,

@@ -22,7 +22,7 @@ use crate::options::{Lease, Wait};
 use crate::owned_hold::OwnedHold;
 use crate::store::{AcquireReply, AcquireRequest, LockKind};
 
-/// Contends for the key from its gate guard at the gate.
+/// Contends for the key, with the gate guard.
 pub(super) struct Contender<'a> {
     pending: &'a PendingAcquire,
     attempt: Attempt<'a>,
@@ -78,7 +78,7 @@ impl<'a> Contender<'a> {
             && self.attempt.target.kind() != LockKind::Mutex
             && !is_look
         {
-            // As behind the gate guard of a mutex that is being left: what we let go a moment ago, perhaps
+            // As at the gate of a mutex that is being released: what we let go a moment ago, perhaps
             // the other side, is worth the wait.
             let answered = self.leases().releaser.answered(self.attempt.target.key());
             let _ = timeout(self.leases().timing.command_timeout, answered).await;

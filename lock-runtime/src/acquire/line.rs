@@ -28,7 +28,7 @@ impl PendingAcquire {
                 Admission::Unsaid(word) => match timeout_at(enough, word).await {
                     Ok(Ok(Ok(()))) => Err(self.busy(BusyReason::Held, None)),
                     Ok(Ok(Err(error))) => Err(LockError::Store(error)),
-                    // The gate guard is free.
+                    // The gate is free.
                     Ok(Err(_)) => continue,
                     // The contender may not be polled (S-34), or the store be slow: asked beside it.
                     Err(_) => Ok(Turn::Contend(GateGuard::apart())),

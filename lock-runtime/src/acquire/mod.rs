@@ -2,7 +2,7 @@
 //!
 //! Every kind goes through [`Acquire`]. The order at each joint is what makes it right:
 //!
-//! - The gate guard at the gate comes first: one task per key and process talks to the store.
+//! - The gate comes first: one task per key and process talks to the store.
 //! - The first try never subscribes: an uncontended lock costs one round trip.
 //! - Then register, check, wait: a release between the refusal and the subscription is
 //!   found by the second try, one after it is found by the subscription. A notice is a hint; the

@@ -37,7 +37,7 @@ pub(super) struct Waiting<'a> {
 }
 
 impl<'a> Waiting<'a> {
-    /// Starts where whoever had the gate guard before left off.
+    /// Starts where the last contender left off.
     pub(super) fn new(
         pending: &'a PendingAcquire,
         gate_guard: Option<&GateGuard<OwnedHold>>,

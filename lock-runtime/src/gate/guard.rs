@@ -38,7 +38,7 @@ impl<H> GateGuard<H> {
         Self { inside, number, place: number, is_unqueued: true, outside: false }
     }
 
-    /// A gate guard at no gate: what it is good for concerns nobody else.
+    /// A gate guard that is registered with no gate.
     pub(crate) fn apart() -> Self {
         Self { inside: None, number: 0, place: 0, is_unqueued: false, outside: false }
     }
@@ -105,7 +105,7 @@ impl<H> GateGuard<H> {
         .unwrap_or(1)
     }
 
-    /// Since when the store has been failing, also for those who had the gate guard before.
+    /// Since when the store has been failing, also for earlier contenders.
     pub(crate) fn failing_since(&self) -> Option<Instant> {
         self.with(|gate| gate.failing.as_ref().map(|(since, _)| *since)).flatten()
     }
@@ -181,11 +181,11 @@ impl<H> GateGuard<H> {
         });
     }
 
-    /// Gives the gate guard to the first in line who wants just this lease, with what `make` makes of it.
+    /// Hands over to the first waiter in line if it wants just this lease, with what `make` makes of it.
     ///
     /// # Errors
     ///
-    /// The gate guard, if nobody is in line or the first wants another lease or more replicas.
+    /// The gate guard, if the line is empty or its first waiter wants another lease or more replicas.
     pub(crate) fn hand_off(
         self,
         lease: Lease,

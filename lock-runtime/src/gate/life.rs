@@ -150,7 +150,7 @@ enum PassedOver<H> {
 }
 
 impl<H> Gate<H> {
-    /// Takes the turn or the gate guard from whoever has it and is asleep.
+    /// Takes the turn or the gate guard from a task that is not polled.
     fn pass_over(&mut self, now: Instant) -> Option<PassedOver<H>> {
         match &mut self.gate_guard {
             GateState::Given(Given { to, held, polled_at }) if is_asleep(*polled_at, now) => {

@@ -1,6 +1,6 @@
 //! Who in this process waits for which key.
 //!
-//! A key has one gate per client. Whoever is inside owns its [`GateGuard`]: the right to contend for the
+//! A key has one gate per client. The contender owns its [`GateGuard`]: the right to contend for the
 //! key in the store, and later the place of the holder. Everybody else lines up outside, first in
 //! first out, so that one contender per key and process goes to the store, however many tasks wait.
 //!
@@ -107,7 +107,7 @@ struct Gate<H> {
     /// As whom the contender asks the store: what it is granted while it is not polled.
     // S-34.
     asking: Option<OwnerId>,
-    /// Since when the store has been failing whoever has the gate guard, and how.
+    /// Since when the store has failed the contender, and how.
     failing: Option<(Instant, StoreError)>,
     /// When the lease of the holder ends, as the store last said to the contender.
     holder_ends: Option<Instant>,
@@ -256,7 +256,7 @@ impl<H> Gates<H> {
         gate.line.insert(waiter.number, InLine { waiter: Arc::clone(waiter), polled_at: now });
     }
 
-    /// Since when the store has been failing whoever has the gate guard, and how, if it has.
+    /// Since when the store has failed the contender, and how, if it has.
     pub(crate) fn failing(&self, target: &Target) -> Option<(Instant, StoreError)> {
         self.shard(target).gates.get(target)?.failing.clone()
     }
@@ -317,7 +317,7 @@ impl<H> Shard<H> {
         self.last_number
     }
 
-    /// Takes the gate guard, which is free, and gives it that number.
+    /// Makes the gate guard of a free gate, with that number.
     fn take_seat(&mut self, target: &Arc<Target>, number: u64) {
         if !self.gates.contains_key(&**target) {
             self.sweep();

@@ -118,7 +118,7 @@ impl Releaser {
 
     /// Waits until the store has answered the releases of this name that were given here before this
     /// call, not those that follow. Without it, a task that drops a guard and asks at once would find
-    /// the lock held by its own process, where no gate guard at a gate tells.
+    /// the lock held by its own process, where no gate tells.
     pub(crate) fn answered(&self, key: &LockKey) -> impl Future<Output = ()> {
         let next = self.queue().next_number;
         let earlier = move || {

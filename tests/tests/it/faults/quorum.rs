@@ -79,7 +79,7 @@ async fn two_of_five_dead_are_not_missed() {
     servers[1].kill();
     servers[3].kill();
     let degraded = rounds(&quorum, 20).await;
-    assert!(degraded < healthy * 5 + ms(200), "{healthy:?} became {degraded:?}");
+    assert!(degraded < healthy + LONG * 3 / 4, "{healthy:?} became {degraded:?}");
     let guard = quorum.lock("r").with(watched(ms(900))).lock().await.unwrap();
     sleep(LONG).await;
     guard.release().await.unwrap();
@@ -92,7 +92,7 @@ async fn three_of_five_dead_fail_cleanly() {
     let quorum = connect(impatient(ms(100)), &servers).await;
     rounds(&quorum, 1).await;
     servers[2..].iter().for_each(RedisServer::kill);
-    for (wait, limit) in [(false, ms(400)), (true, ms(1_500))] {
+    for (wait, limit) in [(false, LONG / 2), (true, LONG)] {
         let start = Instant::now();
         let error = match wait {
             true => quorum.lock("gone").lock().await.map(drop).unwrap_err(),
@@ -126,7 +126,7 @@ async fn a_hanging_server_slows_nobody_down() {
     let healthy = rounds(&quorum, 20).await;
     servers[0].pause();
     let hanging = rounds(&quorum, 20).await;
-    assert!(hanging < healthy * 5 + ms(200), "{healthy:?} became {hanging:?}");
+    assert!(hanging < healthy + LONG * 3 / 4, "{healthy:?} became {hanging:?}");
     // Waiting as well, once it is known: subscriptions need a majority only, and when the two that
     // answer disagree for a moment, the third is not waited for.
     rounds(&other, 1).await;
@@ -138,7 +138,7 @@ async fn a_hanging_server_slows_nobody_down() {
     let start = Instant::now();
     drop(guard);
     timeout(SOON, waiter).await.expect("not told").unwrap().release().await.unwrap();
-    assert!(start.elapsed() < ms(700), "{:?}", start.elapsed());
+    assert!(start.elapsed() < LONG * 3 / 4, "{:?}", start.elapsed());
     servers[0].resume();
     eventually(SOON, "nothing is left", async || on(&servers, "r").await == 0).await;
 }
@@ -171,10 +171,10 @@ async fn late_grants_are_given_back() {
         server.client().cmd(&["HSET", "late", "somebody:1", "1"]).await;
         server.client().cmd(&["PEXPIRE", "late", "60000"]).await;
     }
-    proxies[2].delay_requests(ms(300));
+    proxies[2].delay_requests(LONG * 3 / 4);
     let start = Instant::now();
     assert!(quorum.lock("late").try_lock().await.unwrap().is_none());
-    assert!(start.elapsed() < ms(250), "waited for the slow one: {:?}", start.elapsed());
+    assert!(start.elapsed() < LONG / 2, "waited for the slow one: {:?}", start.elapsed());
     let granted = async || has_granted(&servers[2], "redisson_lock_token:{late}").await;
     eventually(SOON, "the late grant", granted).await;
     eventually(LONG, "it is given back", async || on(&servers, "late").await == 2).await;
@@ -241,7 +241,7 @@ async fn a_renewal_on_a_minority_is_none() {
         other => panic!("{other:?}"),
     };
     assert_eq!(cause, LossCause::Deadline);
-    assert!(start.elapsed() < lease + ms(100), "{:?}", start.elapsed());
+    assert!(start.elapsed() < lease * 3 / 2, "{:?}", start.elapsed());
     // The third server was renewed all the time, and has it no longer than the guard lives.
     drop(guard);
     eventually(LONG, "it is given back", async || on(&servers[2..], "r").await == 0).await;
@@ -318,17 +318,18 @@ async fn a_restarted_server_is_left_out() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_reaches_every_server_in_the_end() {
     let servers = servers(3).await;
-    let quorum = connect(impatient(ms(100)), &servers).await;
+    let quorum = connect(impatient(LONG), &servers).await;
     let guard = quorum.lock("e").lock().await.unwrap();
     eventually(SOON, "it is on all", async || on(&servers, "e").await == 3).await;
     servers[2].pause();
     let start = Instant::now();
     guard.release().await.unwrap();
-    assert!(start.elapsed() < ms(90), "{:?}", start.elapsed());
+    assert!(start.elapsed() < LONG / 2, "{:?}", start.elapsed());
     sleep(ms(500)).await;
     servers[2].resume();
     eventually(LONG, "the third is given back", async || on(&servers, "e").await == 0).await;
     // Two that do not answer are no success.
+    let quorum = connect(impatient(ms(100)), &servers).await;
     let guard = quorum.lock("e").lock().await.unwrap();
     servers[1..].iter().for_each(RedisServer::pause);
     assert!(matches!(guard.release().await, Err(LockError::Store(_))));
