@@ -303,7 +303,8 @@ async fn a_restarted_server_is_left_out() {
     let guard = quorum.lock("g").with(fixed(SOON)).lock().await.unwrap();
     servers[1].restart().await;
     servers[2].restart().await;
-    assert_eq!(on(&servers, "g").await, 1, "only one server knows of it");
+    // The third may have been asked as it came back: it gives back what it granted.
+    eventually(LONG, "only one server knows of it", async || on(&servers, "g").await == 1).await;
     let other = connect(guarded, &servers).await;
     let until = Instant::now() + ms(1_500);
     while Instant::now() < until {
