@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use lock_runtime::{LockClient, LockKey, distributed_lock};
 
-use super::overhead::{Form, Round, records, round};
+use super::overhead::{Bound, Form, Round, records, round};
 use crate::Result;
 use crate::bench::Bench;
-use crate::record::{Record, Target};
+use crate::record::Record;
 
 const OUTERMOST: &str = "attribute: an annotated function, in-memory store";
 const NESTED: &str = "attribute: an annotated function inside of the same lock";
@@ -42,8 +42,8 @@ pub(super) async fn run(bench: &Bench) -> Result<Vec<Record>> {
         outermost.push(outside);
         nested.push(inside);
     }
-    let target = Target::AtMost(1000.0);
-    Ok([records(OUTERMOST, &outermost, target), records(NESTED, &nested, target)].concat())
+    let bound = Bound::Beyond(1000.0);
+    Ok([records(OUTERMOST, &outermost, bound), records(NESTED, &nested, bound)].concat())
 }
 
 /// A round of each case.

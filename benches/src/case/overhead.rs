@@ -61,21 +61,36 @@ pub(super) async fn round(forms: &[Form<'_>], turn: Duration) -> Result<Round> {
 /// Each form with its nanoseconds.
 pub(super) type Round = Vec<(&'static str, f64)>;
 
-/// Records of rounds of the same forms. The target is for what each costs beyond the first, in
-/// nanoseconds.
-pub(super) fn records(case: &str, rounds: &[Round], target: Target) -> Vec<Record> {
+/// What each form may cost beside the first.
+#[derive(Clone, Copy)]
+pub(super) enum Bound {
+    /// So many nanoseconds beyond it.
+    Beyond(f64),
+    /// So many times as much: the same on a machine that is slow for a while.
+    Times(f64),
+}
+
+/// Records of rounds of the same forms.
+pub(super) fn records(case: &str, rounds: &[Round], bound: Bound) -> Vec<Record> {
     let samples = |form: usize| rounds.iter().map(move |round| round[form].1);
     let Some(forms) = rounds.first() else { return Vec::new() };
     let mut records = Vec::new();
     let floor: Vec<f64> = samples(0).collect();
     for (form, (name, _)) in forms.iter().enumerate() {
         let record = Record::new(case, name, "call", Unit::Nanos, samples(form).collect());
-        records.push(if form == 0 { record } else { record.over(&floor) });
+        records.push(match bound {
+            _ if form == 0 => record,
+            Bound::Times(most) => record.over(&floor).target(Target::AtMost(most)),
+            Bound::Beyond(_) => record.over(&floor),
+        });
     }
     for (form, (name, _)) in forms.iter().enumerate().skip(1) {
         let beyond = samples(form).zip(&floor).map(|(ours, floor)| ours - floor).collect();
         let beyond = Record::new(case, name, "beyond the first", Unit::Nanos, beyond);
-        records.push(beyond.target(target));
+        records.push(match bound {
+            Bound::Beyond(most) => beyond.target(Target::AtMost(most)),
+            Bound::Times(_) => beyond,
+        });
     }
     records
 }
