@@ -21,10 +21,10 @@ use crate::site::CallSite;
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-/// use lock_runtime::{DeclaredKind, LockClient};
+/// use lock_runtime::{LockKind, LockClient};
 ///
 /// let client = LockClient::in_memory();
-/// let guard = client.any_lock(DeclaredKind::Write, ["prices"]).lock().await?;
+/// let guard = client.any_lock(LockKind::Write, ["prices"]).lock().await?;
 /// assert!(client.rw_lock("prices").try_read().await?.is_none());
 /// guard.release().await?;
 /// # Ok::<_, lock_runtime::LockError>(()) })?;
@@ -59,11 +59,11 @@ impl AnyLock {
     ///
     /// ```
     /// use lock_runtime::policy::LockConfig;
-    /// use lock_runtime::{DeclaredKind, LockClient};
+    /// use lock_runtime::{LockKind, LockClient};
     ///
     /// let config = LockConfig::from_toml("[lock.policies.checkout]\nwait = '1s'")?;
     /// let client = LockClient::builder().config(config).in_memory()?;
-    /// let lock = client.any_lock(DeclaredKind::Mutex, ["cart:7"]).follows(&client.policy("checkout")?);
+    /// let lock = client.any_lock(LockKind::Mutex, ["cart:7"]).follows(&client.policy("checkout")?);
     /// # drop(lock);
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
@@ -78,13 +78,13 @@ impl AnyLock {
     /// # Examples
     ///
     /// ```
-    /// use lock_runtime::{AnyLock, DeclaredKind, LockClient};
+    /// use lock_runtime::{AnyLock, LockKind, LockClient};
     /// use std::panic::Location;
     ///
     /// #[track_caller]
     /// fn cart(client: &LockClient, id: u64) -> AnyLock {
     ///     let key = format!("cart:{id}");
-    ///     client.any_lock(DeclaredKind::Mutex, [key]).asked_at(Location::caller())
+    ///     client.any_lock(LockKind::Mutex, [key]).asked_at(Location::caller())
     /// }
     /// # drop(cart(&LockClient::in_memory(), 7));
     /// ```
@@ -153,10 +153,10 @@ impl AnyLock {
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-    /// use lock_runtime::{DeclaredKind, LockClient};
+    /// use lock_runtime::{LockKind, LockClient};
     ///
     /// let client = LockClient::in_memory();
-    /// let lock = client.any_lock(DeclaredKind::Mutex, ["cart:7"]);
+    /// let lock = client.any_lock(LockKind::Mutex, ["cart:7"]);
     /// let first = lock.shadow_lock().await?;
     /// assert!(lock.shadow_lock().await.unwrap_err().is_busy());
     /// first.release().await?;

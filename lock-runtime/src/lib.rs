@@ -135,7 +135,7 @@ pub use quorum::{Quorum, QuorumBuilder};
 pub use quorum_lock::QuorumLock;
 pub use rw_lock::RwLock;
 pub use semaphore::{Semaphore, SemaphorePermit};
-pub use settings::{DeclaredKind, LockSettings};
+pub use settings::{LockKind, LockSettings};
 pub use site::LockSite;
 #[cfg(feature = "sites")]
 pub use site::sites;
@@ -152,7 +152,7 @@ pub use clock::{Clock, Tick};
 pub use store::redis::TlsOptions;
 #[cfg(feature = "redis")]
 pub use store::redis::{ClusterStore, RedisStore};
-pub use store::{Inspection, LockKind, Store, StoredHold, memory::MemoryStore};
+pub use store::{HoldKind, Inspection, Store, StoredHold, memory::MemoryStore};
 
 /// What users name in structs and move between tasks is `Send` where it has to be.
 const _: () = {

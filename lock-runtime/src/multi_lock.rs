@@ -13,7 +13,7 @@ use crate::mutex::Mutex;
 use crate::options::{LockOptions, MAX_MULTI_NAMES};
 use crate::rw_lock::RwLock;
 use crate::semaphore::Semaphore;
-use crate::store::{JointPart, LockKind, Target};
+use crate::store::{HoldKind, JointPart, Target};
 
 /// Several locks as one: taken all together or not at all, released all together.
 ///
@@ -249,7 +249,7 @@ fn checked(members: impl IntoIterator<Item = MultiMember>) -> Result<Vec<Member>
 fn named_twice(a: &Member, b: &Member) -> LockError {
     let (kind, other) = (a.target.kind(), b.target.kind());
     let as_what = |member: &Member| match member.target.kind() {
-        LockKind::Semaphore if kind == other => format!(
+        HoldKind::Semaphore if kind == other => format!(
             "{} of {} permits of a semaphore",
             member.handle.wanted_permits(),
             member.target.limit()
@@ -268,7 +268,7 @@ fn joined(members: Vec<Member>) -> Handle {
     }
     let (engine, options) = (first.engine(), first.options());
     let home = engine.leases.id;
-    let is_mutex = |member: &Member| member.target.kind() == LockKind::Mutex;
+    let is_mutex = |member: &Member| member.target.kind() == HoldKind::Mutex;
     if members.iter().all(|member| is_mutex(member) && member.home() == home) {
         let mutexes = members.into_iter().map(|member| member.target).collect();
         return Handle::new(Arc::clone(engine), Ok(Target::multi(mutexes)), options);
@@ -285,8 +285,8 @@ fn parts(members: &[Member]) -> Vec<JointPart> {
     for (number, member) in members.iter().enumerate() {
         let together = |other: &&Member| {
             other.home() == member.home()
-                && other.target.kind() == LockKind::Mutex
-                && member.target.kind() == LockKind::Mutex
+                && other.target.kind() == HoldKind::Mutex
+                && member.target.kind() == HoldKind::Mutex
         };
         if members[..number].iter().any(|earlier| together(&earlier)) {
             continue;

@@ -12,16 +12,16 @@ use crate::options::{Lease, LockOptions, OnLost, OnReleaseLost, Replicas, Wait};
 /// # Examples
 ///
 /// ```
-/// use lock_runtime::DeclaredKind;
+/// use lock_runtime::LockKind;
 /// use std::num::NonZeroU32;
 ///
-/// let three = DeclaredKind::Semaphore(NonZeroU32::new(3).unwrap());
+/// let three = LockKind::Semaphore(NonZeroU32::new(3).unwrap());
 /// assert_eq!(three.to_string(), "semaphore(3)");
-/// assert_eq!(DeclaredKind::default(), DeclaredKind::Mutex);
+/// assert_eq!(LockKind::default(), LockKind::Mutex);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
-pub enum DeclaredKind {
+pub enum LockKind {
     /// [`Mutex`](crate::Mutex)
     #[default]
     Mutex,
@@ -35,7 +35,7 @@ pub enum DeclaredKind {
     Semaphore(NonZeroU32),
 }
 
-impl fmt::Display for DeclaredKind {
+impl fmt::Display for LockKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Mutex => f.write_str("mutex"),
@@ -71,7 +71,7 @@ impl fmt::Display for DeclaredKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LockSettings {
     /// What kind of lock it is.
-    pub kind: Option<DeclaredKind>,
+    pub kind: Option<LockKind>,
     /// How long to wait for it.
     pub wait: Option<Wait>,
     /// How long the store keeps it.

@@ -1,7 +1,7 @@
 //! [`LockSite`]: where a `#[distributed_lock]` stands and what it says. [`CallSite`]: where any lock is asked for.
 
 use crate::options::{Lease, OnLost, OnReleaseLost, Wait};
-use crate::settings::{DeclaredKind, LockSettings};
+use crate::settings::{LockKind, LockSettings};
 use std::fmt;
 use std::panic::Location;
 use std::time::Duration;
@@ -50,7 +50,7 @@ impl LockSite {
 
     /// The kind of lock, where the attribute names it.
     #[must_use]
-    pub const fn kind(&self) -> Option<DeclaredKind> {
+    pub const fn kind(&self) -> Option<LockKind> {
         self.settings.kind
     }
 
@@ -118,7 +118,7 @@ impl LockSite {
     }
 
     #[must_use]
-    pub const fn with_kind(mut self, kind: DeclaredKind) -> Self {
+    pub const fn with_kind(mut self, kind: LockKind) -> Self {
         self.settings.kind = Some(kind);
         self
     }
@@ -202,7 +202,7 @@ inventory::collect!(Registered);
 ///
 /// let site = lock_runtime::sites().find(|site| site.name().ends_with("::settle")).unwrap();
 /// assert_eq!(site.key(), "order:{id}");
-/// assert_eq!(site.kind(), Some(lock_runtime::DeclaredKind::Fair));
+/// assert_eq!(site.kind(), Some(lock_runtime::LockKind::Fair));
 /// ```
 #[cfg(feature = "sites")]
 pub fn sites() -> impl Iterator<Item = &'static LockSite> {

@@ -6,7 +6,7 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_runtime::{DeclaredKind, LockClient, LockError, LockKey, LockOptions};
+use lock_runtime::{LockClient, LockError, LockKey, LockKind, LockOptions};
 use tower_layer::Layer;
 
 use crate::locked::{RELEASE_TIMEOUT, Terms};
@@ -55,7 +55,7 @@ pub struct LockLayer<K = ()> {
 #[derive(Debug, Clone)]
 pub(crate) struct CallTerms {
     client: LockClient,
-    kind: DeclaredKind,
+    kind: LockKind,
     /// `None` until set: the client's, as they are at each call.
     options: Option<LockOptions>,
     release_timeout: Duration,
@@ -122,7 +122,7 @@ impl<K> LockLayer<K> {
     {
         let terms = CallTerms {
             client,
-            kind: DeclaredKind::default(),
+            kind: LockKind::default(),
             options: None,
             release_timeout: RELEASE_TIMEOUT,
             site: Location::caller(),
@@ -130,9 +130,9 @@ impl<K> LockLayer<K> {
         Self { key: Arc::new(key), terms: Arc::new(terms) }
     }
 
-    /// What kind of lock to take. Default: [`DeclaredKind::Mutex`].
+    /// What kind of lock to take. Default: [`LockKind::Mutex`].
     #[must_use = "a layer does nothing until it wraps a service"]
-    pub fn kind(mut self, kind: DeclaredKind) -> Self {
+    pub fn kind(mut self, kind: LockKind) -> Self {
         Arc::make_mut(&mut self.terms).kind = kind;
         self
     }

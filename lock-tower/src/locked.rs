@@ -20,8 +20,8 @@ use std::time::Duration;
 #[cfg(feature = "http")]
 use lock_runtime::policy::Policy;
 use lock_runtime::{
-    Acquire, DeclaredKind, LockClient, LockError, LockGuard, LockKey, LockOptions, LockWatch,
-    OnLost, OnReleaseLost, Protected, Release,
+    Acquire, LockClient, LockError, LockGuard, LockKey, LockKind, LockOptions, LockWatch, OnLost,
+    OnReleaseLost, Protected, Release,
 };
 use pin_project_lite::pin_project;
 use tokio::time::{Instant, Sleep, sleep};
@@ -36,7 +36,7 @@ pub(crate) const RELEASE_TIMEOUT: Duration = Duration::from_millis(250);
 #[derive(Debug, Clone)]
 pub(crate) struct Terms {
     pub(crate) client: LockClient,
-    pub(crate) kind: DeclaredKind,
+    pub(crate) kind: LockKind,
     pub(crate) options: LockOptions,
     pub(crate) release_timeout: Duration,
     /// False if the call runs in any case, and only what would have held it up is to be told.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use http::{Method, Request, Response};
 use lock_runtime::policy::{LockConfig, LockFile};
-use lock_runtime::{DeclaredKind, LockClient, LockKey};
+use lock_runtime::{LockClient, LockKey, LockKind};
 use lock_tower::LockLayer;
 use tower_layer::Layer;
 use tower_service::Service;
@@ -62,7 +62,7 @@ fn key() -> std::result::Result<LockKey, lock_runtime::LockError> {
 /// What a layer does, by hand.
 async fn by_hand(client: &LockClient) -> Result<()> {
     let request = request();
-    let guard = client.any_lock(DeclaredKind::Mutex, [key()?]).lock().await?;
+    let guard = client.any_lock(LockKind::Mutex, [key()?]).lock().await?;
     let response = guard.run(async { answer(&request) }).await?;
     guard.release().await?;
     drop(response);

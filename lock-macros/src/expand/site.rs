@@ -78,7 +78,7 @@ fn kind(kind: &KindArg, root: &TokenStream) -> Option<TokenStream> {
         }
         KindArg::Semaphore(Limit::Expression(_)) => return None,
     };
-    Some(variant("DeclaredKind", word, root))
+    Some(variant("LockKind", word, root))
 }
 
 fn wait(wait: &WaitArg, root: &TokenStream) -> Option<Said> {

@@ -9,12 +9,12 @@ use crate::lease::manager::LeaseManager;
 use crate::lease::releaser::ReleaseJob;
 use crate::observe::Label;
 use crate::owned_hold::OwnedHold;
-use crate::store::{LockKind, OwnerId, Target};
+use crate::store::{HoldKind, OwnerId, Target};
 
 /// The target as this owner knows it.
 pub(super) fn known_as(target: &Arc<Target>, owner: &OwnerId) -> Arc<Target> {
     match target.kind() {
-        LockKind::Fair => Arc::new(target.for_waiter(owner)),
+        HoldKind::Fair => Arc::new(target.for_waiter(owner)),
         _ => Arc::clone(target),
     }
 }
@@ -76,7 +76,7 @@ impl<'a> Attempt<'a> {
                 gate_guard.leaving();
             }
             // Side by side nobody comes next, so nobody can run into the leftover.
-            let gate_guard = gate_guard.filter(|_| self.target.kind() != LockKind::Fair);
+            let gate_guard = gate_guard.filter(|_| self.target.kind() != HoldKind::Fair);
             self.give_back(self.in_flight || self.unsettled, gate_guard);
         }
     }

@@ -20,7 +20,7 @@ use crate::lease::{Hold, Taken, deadline};
 use crate::observe::log_lock;
 use crate::options::{Lease, Wait};
 use crate::owned_hold::OwnedHold;
-use crate::store::{AcquireReply, AcquireRequest, LockKind};
+use crate::store::{AcquireReply, AcquireRequest, HoldKind};
 
 /// Contends for the key, with the gate guard.
 pub(super) struct Contender<'a> {
@@ -75,7 +75,7 @@ impl<'a> Contender<'a> {
     pub(super) async fn contend(mut self) -> Result<Contended, LockError> {
         let is_look = !self.pending.recorder.is_enforced();
         if self.pending.options.wait() == Wait::Never
-            && self.attempt.target.kind() != LockKind::Mutex
+            && self.attempt.target.kind() != HoldKind::Mutex
             && !is_look
         {
             // As at the gate of a mutex that is being released: what we let go a moment ago, perhaps
@@ -280,7 +280,7 @@ impl<'a> Contender<'a> {
         // Where others can hold as well, or line up elsewhere, the next in line need not wait for us.
         let (gate_guard, left) = match hold.target.kind() {
             _ if hold.target.is_shared() => (Some(gate_guard.step_out()), None),
-            LockKind::Fair | LockKind::Read => (None, Some(gate_guard)),
+            HoldKind::Fair | HoldKind::Read => (None, Some(gate_guard)),
             _ => (Some(gate_guard), None),
         };
         let owned = OwnedHold::new(Arc::clone(&engine.leases), hold, gate_guard, token, tokens);
@@ -378,7 +378,7 @@ impl<'a> Contender<'a> {
             // The store is well and the lock was held; it was our own limit that cut this short.
             return Next::Return(Err(self.pending.timed_out(refusal.holder_remaining())));
         }
-        if self.attempt.unsettled && self.attempt.target.kind() == LockKind::Multi {
+        if self.attempt.unsettled && self.attempt.target.kind() == HoldKind::Multi {
             // Some of several may be ours by now. Nobody waits for one while holding another (S-28).
             self.start_over();
         }
@@ -410,7 +410,7 @@ impl<'a> Contender<'a> {
         let nap =
             if self.attempt.placed { nap.min(self.leases().timing.waiter_lease / 3) } else { nap };
         self.waiting.nap(nap, self.attempt.gate_guard.as_ref()).await;
-        if self.attempt.target.kind() == LockKind::Semaphore {
+        if self.attempt.target.kind() == HoldKind::Semaphore {
             // Perhaps this process itself has let go. Whoever did learns in a moment whether others
             // wait elsewhere, and would otherwise always be followed by us.
             self.waiting.pause(1..2).await;

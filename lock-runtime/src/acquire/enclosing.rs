@@ -16,7 +16,7 @@ use crate::lease::reentries::{Obstacle, ReentryGuard};
 use crate::options::{Lease, LockOptions, Wait};
 use crate::owned_hold::OwnedHold;
 use crate::scope::{self, Around};
-use crate::store::{LockKind, Target};
+use crate::store::{HoldKind, Target};
 
 /// What around the caller concerns a lock that it wants.
 // S-6.
@@ -47,7 +47,7 @@ pub(super) fn enclosing(engine: &Engine, target: &Arc<Target>) -> Enclosing {
         return Enclosing::Same(around);
     }
     // What is held around the caller under the name of one of the wanted locks, as that kind.
-    let held_as = |is: &dyn Fn(LockKind) -> bool| {
+    let held_as = |is: &dyn Fn(HoldKind) -> bool| {
         scope::enclosing_stand(|whose, around| {
             around.locks_at_home(whose).any(|(of, held)| {
                 let same_name = |(by, lock): (u64, &Target)| by == of && lock.key() == held.key();
@@ -56,16 +56,16 @@ pub(super) fn enclosing(engine: &Engine, target: &Arc<Target>) -> Enclosing {
         })
     };
     match target.kind() {
-        LockKind::Read => {
-            held_as(&|kind| kind == LockKind::Write).map_or(Enclosing::Nothing, Enclosing::Writer)
+        HoldKind::Read => {
+            held_as(&|kind| kind == HoldKind::Write).map_or(Enclosing::Nothing, Enclosing::Writer)
         }
-        LockKind::Write if held_as(&|kind| kind == LockKind::Read).is_some() => {
+        HoldKind::Write if held_as(&|kind| kind == HoldKind::Read).is_some() => {
             Enclosing::InTheWay(
                 "the read side is held around it; take the write side first, or release the read \
                  side",
             )
         }
-        LockKind::Multi if held_as(&LockKind::is_reentrant).is_some() => {
+        HoldKind::Multi if held_as(&HoldKind::is_reentrant).is_some() => {
             Enclosing::InTheWay("some of its locks are held around it; take them all together")
         }
         _ => Enclosing::Nothing,

@@ -9,7 +9,7 @@ use crate::error::{BusyReason, LockError};
 use crate::gate::{Admission, Behind, GateGuard, Ticket, Turn};
 use crate::options::Wait;
 use crate::owned_hold::OwnedHold;
-use crate::store::LockKind;
+use crate::store::HoldKind;
 
 impl PendingAcquire {
     /// Enters the gate, at its `place` if it was there before, and waits for the turn there.
@@ -59,19 +59,19 @@ impl PendingAcquire {
         };
         match self.target.kind() {
             // Who reads is not in the way, and whether a writer is, only the store knows.
-            LockKind::Read if !may_wait => Admission::Turn(GateGuard::apart()),
+            HoldKind::Read if !may_wait => Admission::Turn(GateGuard::apart()),
             // Its line is in the store, for all processes; one here would be a second one (S-26).
-            LockKind::Fair => {
+            HoldKind::Fair => {
                 gates.enter_beside(&self.target, options.max_waiters(), place.is_some())
             }
             // Each has a hold and a place of its own. In line, only the first would wait in the store, and
             // one reader would have the lock after each write (S-27).
-            LockKind::Read if !self.shares() => {
+            HoldKind::Read if !self.shares() => {
                 gates.enter_beside(&self.target, options.max_waiters(), place.is_some())
             }
             // Who asks for these inside the gate need not get them, nor all that there are: only
             // the store knows.
-            LockKind::Latch if !may_wait => Admission::Turn(GateGuard::apart()),
+            HoldKind::Latch if !may_wait => Admission::Turn(GateGuard::apart()),
             _ if !may_wait && self.target.is_shared() => Admission::Turn(GateGuard::apart()),
             _ => {
                 let most = options.max_waiters();

@@ -14,7 +14,7 @@ use super::PendingAcquire;
 use crate::lease::Hold;
 use crate::lease::manager::LeaseManager;
 use crate::observe::log_lock;
-use crate::store::{LockKind, Target};
+use crate::store::{HoldKind, Target};
 
 /// How long a wait lasts before it is logged.
 const LONG: Duration = Duration::from_secs(10);
@@ -54,7 +54,7 @@ impl PendingAcquire {
 
     /// Who has the lock, as far as this process knows.
     fn holder(&self) -> String {
-        if self.target.kind() == LockKind::Latch {
+        if self.target.kind() == HoldKind::Latch {
             return "none: the latch is not counted down to zero".to_owned();
         }
         if let Some(hold) = self.hold_of_this_process() {

@@ -39,7 +39,7 @@ use crate::guard::LockGuard;
 use crate::lease::reentries::ReentryGuard;
 use crate::options::{Lease, Wait};
 use crate::owned_hold::OwnedHold;
-use crate::store::{AcquireReply, AcquireRequest, LockKind, Target};
+use crate::store::{AcquireReply, AcquireRequest, HoldKind, Target};
 
 /// What those who share a hold have in common: the lock and the length of the lease.
 type Terms = (Arc<Target>, Duration);
@@ -205,7 +205,7 @@ impl PendingAcquire {
     fn terms(&self) -> Option<Terms> {
         match self.options.lease() {
             Lease::Watchdog(lease)
-                if self.target.kind() == LockKind::Read
+                if self.target.kind() == HoldKind::Read
                     && !self.is_inside()
                     && self.options.max_hold().is_none()
                     && self.options.at_least().is_none()

@@ -32,9 +32,9 @@ use crate::options::LockOptions;
 use crate::rw_lock::RwLock;
 use crate::scope::{self, Inherit, Link};
 use crate::semaphore::Semaphore;
-use crate::settings::DeclaredKind;
+use crate::settings::LockKind;
 use crate::store::memory::MemoryStore;
-use crate::store::{LockKind, Target};
+use crate::store::{HoldKind, Target};
 
 /// Makes locks. A cheap handle: clones share one connection, one watchdog and one line per key.
 ///
@@ -176,7 +176,7 @@ impl LockClient {
     pub fn rw_lock(&self, name: impl IntoLockKey) -> RwLock {
         let name = name.into_lock_key();
         let side = |kind| self.handle(name.clone(), |key| Target::side(kind, key));
-        RwLock::new(side(LockKind::Read), side(LockKind::Write))
+        RwLock::new(side(HoldKind::Read), side(HoldKind::Write))
     }
 
     /// The semaphore of that name, with `limit` permits.
@@ -201,7 +201,7 @@ impl LockClient {
     /// name, or no name at all, is reported when it is taken.
     pub fn any_lock<N: IntoLockKey>(
         &self,
-        kind: DeclaredKind,
+        kind: LockKind,
         names: impl IntoIterator<Item = N>,
     ) -> AnyLock {
         let mut names = names.into_iter().map(IntoLockKey::into_lock_key);
@@ -216,11 +216,11 @@ impl LockClient {
     /// The same for several names. Of a `Vec` of them no copy is made.
     pub(crate) fn any_lock_of_all<N: IntoLockKey>(
         &self,
-        kind: DeclaredKind,
+        kind: LockKind,
         names: impl IntoIterator<Item = N>,
     ) -> AnyLock {
         AnyLock::new(match kind {
-            DeclaredKind::Mutex => self.multi_lock(names).into_handle(),
+            LockKind::Mutex => self.multi_lock(names).into_handle(),
             _ => {
                 let names = names.into_iter().map(IntoLockKey::into_lock_key);
                 MultiLock::of(names.map(|name| self.one(kind, name).into())).into_handle()
@@ -228,15 +228,13 @@ impl LockClient {
         })
     }
 
-    fn one(&self, kind: DeclaredKind, name: Result<LockKey, LockError>) -> Handle {
+    fn one(&self, kind: LockKind, name: Result<LockKey, LockError>) -> Handle {
         match kind {
-            DeclaredKind::Mutex => self.handle(name, Target::mutex),
-            DeclaredKind::Fair => self.handle(name, Target::fair),
-            DeclaredKind::Read => self.handle(name, |key| Target::side(LockKind::Read, key)),
-            DeclaredKind::Write => self.handle(name, |key| Target::side(LockKind::Write, key)),
-            DeclaredKind::Semaphore(limit) => {
-                self.handle(name, |key| Target::semaphore(key, limit))
-            }
+            LockKind::Mutex => self.handle(name, Target::mutex),
+            LockKind::Fair => self.handle(name, Target::fair),
+            LockKind::Read => self.handle(name, |key| Target::side(HoldKind::Read, key)),
+            LockKind::Write => self.handle(name, |key| Target::side(HoldKind::Write, key)),
+            LockKind::Semaphore(limit) => self.handle(name, |key| Target::semaphore(key, limit)),
         }
     }
 

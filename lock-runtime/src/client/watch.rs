@@ -8,7 +8,7 @@ use crate::error::{LockError, StoreError, StoreErrorKind, check_runtime};
 use crate::fence::FencingToken;
 use crate::key::{IntoLockKey, LockKey};
 use crate::lease::Hold;
-use crate::store::{Inspection, LockKind};
+use crate::store::{HoldKind, Inspection};
 
 impl LockClient {
     /// What the store knows of a name: as what it is held, by which clients, for how long.
@@ -190,7 +190,7 @@ pub struct HeldInfo {
     /// The lock's full name.
     pub key: LockKey,
     /// As what it is held.
-    pub kind: LockKind,
+    pub kind: HoldKind,
     /// The fencing token of the guard that has it now.
     pub token: FencingToken,
     /// How long it is good for without another renewal.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::store::{LockKind, Target};
+use crate::store::{HoldKind, Target};
 
 /// What a re-entry uses of the hold around it.
 #[derive(Clone)]
@@ -42,7 +42,7 @@ impl Claim {
             (Self::Part(one, mine), Self::Part(two, theirs)) => {
                 one.locks_at_home(*mine).any(|(home, lock)| {
                     two.locks_at_home(*theirs).any(|(of, other)| {
-                        let share = lock.kind() == LockKind::Read && other.kind() == LockKind::Read;
+                        let share = lock.kind() == HoldKind::Read && other.kind() == HoldKind::Read;
                         of == home && other.key() == lock.key() && !share
                     })
                 })
@@ -53,5 +53,5 @@ impl Claim {
 }
 
 fn reads(target: &Target) -> bool {
-    target.locks().all(|lock| lock.kind() == LockKind::Read)
+    target.locks().all(|lock| lock.kind() == HoldKind::Read)
 }

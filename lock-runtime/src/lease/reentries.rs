@@ -32,7 +32,7 @@ use tokio::time::{Instant, sleep_until};
 use self::life::{Afterwards, Asking};
 use super::Hold;
 use super::claim::Claim;
-use crate::store::LockKind;
+use crate::store::HoldKind;
 
 /// How long a turn waits for its waiter to be polled, and a waiter for one that asks the store.
 const TURN: Duration = Duration::from_secs(1);
@@ -344,7 +344,7 @@ impl ReentryGuard {
         claim: Claim,
         enclosing: &Enclosing<'_>,
     ) -> Result<Self, Obstacle> {
-        if hold.target.kind() == LockKind::Read {
+        if hold.target.kind() == HoldKind::Read {
             // What is inside of a read can only read.
             return Ok(Self::shared(hold));
         }

@@ -11,7 +11,7 @@ use super::meter::Keys;
 use super::{NO_POLICY, ReleaseOutcome};
 use crate::error::LossCause;
 use crate::site::CallSite;
-use crate::store::{LockKind, ReleaseReply};
+use crate::store::{HoldKind, ReleaseReply};
 
 /// Logs what became of a lock, with the fields that every such line has: name, policy and site.
 /// Of a policy that is not enforced, a line a second at most, but for lines that few turn on.
@@ -165,11 +165,11 @@ impl fmt::Debug for Label {
 pub(crate) struct Meter {
     pub(crate) label: Label,
     #[cfg_attr(not(feature = "metrics"), expect(dead_code, reason = "for metrics"))]
-    pub(super) kind: LockKind,
+    pub(super) kind: HoldKind,
 }
 
 impl Meter {
-    pub(crate) fn new(label: Label, kind: LockKind) -> Self {
+    pub(crate) fn new(label: Label, kind: HoldKind) -> Self {
         Self { label, kind }
     }
 

@@ -16,7 +16,7 @@ use super::{
     WAITING, cause_label, kind_label,
 };
 use crate::error::LossCause;
-use crate::store::LockKind;
+use crate::store::HoldKind;
 
 const METADATA: Metadata<'static> =
     Metadata::new("lock_runtime", Level::INFO, Some("lock_runtime::observe"));
@@ -68,7 +68,7 @@ struct OfKind {
 }
 
 impl OfKind {
-    fn new(policy: SharedString, kind: LockKind) -> Self {
+    fn new(policy: SharedString, kind: HoldKind) -> Self {
         let policy = || ("policy", policy.clone());
         let kind = ("kind", SharedString::const_str(kind_label(kind)));
         let labels = |more: Option<(&'static str, &'static str)>| {
@@ -102,9 +102,9 @@ impl OfKind {
     }
 
     /// The counters that this kind can count, and its gauges.
-    fn series(&self, kind: LockKind) -> (impl Iterator<Item = &Key>, impl Iterator<Item = &Key>) {
+    fn series(&self, kind: HoldKind) -> (impl Iterator<Item = &Key>, impl Iterator<Item = &Key>) {
         // Nobody holds a latch.
-        let holds = kind != LockKind::Latch;
+        let holds = kind != HoldKind::Latch;
         let of_holds = [&self.lost_by_deadline, &self.lost_by_answer, &self.handed_on];
         let of_holds = of_holds.into_iter().chain(&self.renewed).chain(&self.released);
         let counters = self.acquired.iter().chain(of_holds.filter(move |_| holds));

@@ -1,7 +1,7 @@
 //! The words that labels and fields take.
 
 use crate::error::{LockError, LossCause};
-use crate::store::LockKind;
+use crate::store::HoldKind;
 
 /// A fieldless enum, each value with its word.
 macro_rules! names {
@@ -124,19 +124,19 @@ names! {
 
 /// How many kinds [`kind_label`] tells apart.
 #[cfg(feature = "metrics")]
-pub(super) const KINDS: usize = LockKind::Latch as usize + 1;
+pub(super) const KINDS: usize = HoldKind::Latch as usize + 1;
 
 /// The word for a kind of lock.
 #[must_use]
-pub const fn kind_label(kind: LockKind) -> &'static str {
+pub const fn kind_label(kind: HoldKind) -> &'static str {
     match kind {
-        LockKind::Mutex => "mutex",
-        LockKind::Fair => "fair",
-        LockKind::Read => "read",
-        LockKind::Write => "write",
-        LockKind::Semaphore => "semaphore",
-        LockKind::Multi => "multi",
-        LockKind::Latch => "latch",
+        HoldKind::Mutex => "mutex",
+        HoldKind::Fair => "fair",
+        HoldKind::Read => "read",
+        HoldKind::Write => "write",
+        HoldKind::Semaphore => "semaphore",
+        HoldKind::Multi => "multi",
+        HoldKind::Latch => "latch",
     }
 }
 

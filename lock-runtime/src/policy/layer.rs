@@ -10,7 +10,7 @@ use super::model::LockPolicy;
 use super::secret::quoted;
 use super::{template, text};
 use crate::options::{Lease, MAX_LEASE, MIN_LEASE, Wait};
-use crate::settings::DeclaredKind;
+use crate::settings::LockKind;
 
 /// A policy, a base or the defaults, and where it stands.
 #[derive(Clone)]
@@ -154,5 +154,5 @@ pub(super) fn contradictions(chain: &[Layer<'_>]) -> Vec<ConfigProblem> {
 pub(super) fn beyond_quorums(chain: &[Layer<'_>]) -> Option<ConfigProblem> {
     let (path, kind) = said(chain, "kind", |policy| policy.kind)?;
     let message = format!("\"{kind}\" is not to be had with lock.quorum, which keeps mutexes only");
-    (kind != DeclaredKind::Mutex).then(|| ConfigProblem::new(path, message))
+    (kind != LockKind::Mutex).then(|| ConfigProblem::new(path, message))
 }

@@ -11,7 +11,7 @@ use super::methods::Methods;
 use super::table::{self, table};
 use super::text;
 use crate::options::{Lease, OnLost, OnReleaseLost, Replicas, Wait};
-use crate::settings::{DeclaredKind, LockSettings, RestartGuard};
+use crate::settings::{LockKind, LockSettings, RestartGuard};
 
 /// The table `[lock]` as it is written, before [`validate`](Self::validate).
 ///
@@ -80,10 +80,10 @@ table!(LockSection, "the table [lock]");
 ///
 /// ```
 /// use lock_runtime::policy::LockPolicy;
-/// use lock_runtime::{DeclaredKind, Wait};
+/// use lock_runtime::{LockKind, Wait};
 ///
 /// let policy: LockPolicy = toml::from_str("kind = 'fair'\nwait = 'none'")?;
-/// assert_eq!(policy.kind, Some(DeclaredKind::Fair));
+/// assert_eq!(policy.kind, Some(LockKind::Fair));
 /// assert_eq!(policy.settings().wait, Some(Wait::Never));
 /// # Ok::<_, toml::de::Error>(())
 /// ```
@@ -97,7 +97,7 @@ pub struct LockPolicy {
     pub key: Option<String>,
     /// `"mutex"`, `"fair"`, `"read"`, `"write"`, `"semaphore(3)"`
     #[serde(deserialize_with = "text::kind")]
-    pub kind: Option<DeclaredKind>,
+    pub kind: Option<LockKind>,
     /// `"3s"`, `"none"`, `"forever"`
     #[serde(deserialize_with = "text::wait")]
     pub wait: Option<Wait>,

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::{LockAddress, LockConfig};
 use crate::options::LockOptions;
-use crate::settings::DeclaredKind;
+use crate::settings::LockKind;
 use crate::site::LockSite;
 
 /// An annotated function that a configuration does not fit.
@@ -78,7 +78,7 @@ impl LockConfig {
         }
         let kind = settings.kind.unwrap_or_default();
         let on_quorum = matches!(self.address, Some(LockAddress::Quorum(_)));
-        (on_quorum && kind != DeclaredKind::Mutex)
+        (on_quorum && kind != LockKind::Mutex)
             .then(|| format!("asks for the kind {kind}, and a quorum keeps mutexes only"))
     }
 }

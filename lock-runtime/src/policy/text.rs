@@ -9,7 +9,7 @@ use serde::de::{Deserializer, Error, Unexpected, Visitor};
 
 use super::table;
 use crate::options::{Lease, OnLost, OnReleaseLost, Replicas, Wait};
-use crate::settings::{DeclaredKind, RestartGuard};
+use crate::settings::{LockKind, RestartGuard};
 
 /// Reads text and says what was expected where it cannot be read.
 struct Text<T> {
@@ -69,7 +69,7 @@ optional! {
     limit: Duration = Text(read_limit), r#"a duration such as "5m", or "unlimited""#;
     wait: Wait = Text(read_wait), r#"how long to wait: "3s", "none" or "forever""#;
     lease: Lease = Text(read_lease), r#"a lease: "10s", "watchdog" or "watchdog 30s""#;
-    kind: DeclaredKind = Text(read_kind), r#"a kind: "mutex", "fair", "read", "write" or "semaphore(3)""#;
+    kind: LockKind = Text(read_kind), r#"a kind: "mutex", "fair", "read", "write" or "semaphore(3)""#;
     on_lost: OnLost = Text(read_on_lost), r#""cancel" or "finish""#;
     on_release_lost: OnReleaseLost = Text(read_on_release_lost), r#""log" or "error""#;
     enforce: u8 = Number(percent), "a share in percent, from 0 to 100";
@@ -137,15 +137,15 @@ fn read_lease(text: &str) -> Option<Lease> {
     }
 }
 
-fn read_kind(text: &str) -> Option<DeclaredKind> {
+fn read_kind(text: &str) -> Option<LockKind> {
     match text {
-        "mutex" => Some(DeclaredKind::Mutex),
-        "fair" => Some(DeclaredKind::Fair),
-        "read" => Some(DeclaredKind::Read),
-        "write" => Some(DeclaredKind::Write),
+        "mutex" => Some(LockKind::Mutex),
+        "fair" => Some(LockKind::Fair),
+        "read" => Some(LockKind::Read),
+        "write" => Some(LockKind::Write),
         text => {
             let limit = text.strip_prefix("semaphore(")?.strip_suffix(')')?;
-            limit.trim().parse::<NonZeroU32>().ok().map(DeclaredKind::Semaphore)
+            limit.trim().parse::<NonZeroU32>().ok().map(LockKind::Semaphore)
         }
     }
 }

@@ -12,17 +12,17 @@ use crate::key::{IntoLockKey, LockKey};
 use crate::lease::Hold;
 use crate::observe::{Label, log_lock};
 use crate::options::{DEFAULT_LEASE, Lease, LockOptions, OnReleaseLost, Wait};
-use crate::settings::{DeclaredKind, LockSettings};
+use crate::settings::{LockKind, LockSettings};
 use crate::site::{CallSite, LockSite};
 
 /// `lease = watchdog`
 pub const WATCHDOG: Lease = Lease::Watchdog(DEFAULT_LEASE);
 
 /// A literal number of permits, which the attribute has checked.
-pub const fn semaphore(permits: u32) -> DeclaredKind {
+pub const fn semaphore(permits: u32) -> LockKind {
     match NonZeroU32::new(permits) {
-        Some(permits) => DeclaredKind::Semaphore(permits),
-        None => DeclaredKind::Semaphore(NonZeroU32::MIN),
+        Some(permits) => LockKind::Semaphore(permits),
+        None => LockKind::Semaphore(NonZeroU32::MIN),
     }
 }
 
@@ -108,7 +108,7 @@ impl CallSpec {
     #[must_use]
     pub fn semaphore(mut self, permits: u32) -> Self {
         match NonZeroU32::new(permits) {
-            Some(permits) => self.settings.kind = Some(DeclaredKind::Semaphore(permits)),
+            Some(permits) => self.settings.kind = Some(LockKind::Semaphore(permits)),
             None => {
                 let message = "`kind = semaphore(0)` has no permits to give; make it one at least";
                 self.keys = Err(LockError::InvalidOptions(message.to_owned()));

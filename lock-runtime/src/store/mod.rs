@@ -35,7 +35,7 @@ pub use self::request::{
 };
 pub use self::subscription::Subscription;
 pub(crate) use self::target::JointPart;
-pub use self::target::{LockKind, Target};
+pub use self::target::{HoldKind, Target};
 
 /// What a [`Store`] method returns.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;

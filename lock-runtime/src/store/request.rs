@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::owner::OwnerId;
-use super::target::{LockKind, Target};
+use super::target::{HoldKind, Target};
 use crate::fence::FencingToken;
 
 /// Take a lock.
@@ -20,7 +20,7 @@ pub struct AcquireRequest {
     /// How many fencing tokens to reserve: one, and one for each local hand-off to come.
     // S-23.
     pub tokens: u32,
-    /// For a kind that [has places](LockKind::has_places): keep one, for so long without another
+    /// For a kind that [has places](HoldKind::has_places): keep one, for so long without another
     /// word. `None` asks without waiting and leaves nothing behind.
     pub place: Option<Duration>,
     /// For a hold of the read side that stands already: may another reader join it? Refused where a
@@ -142,7 +142,7 @@ pub enum LatchRequest {
 pub struct Inspection {
     /// As what it is held, if anybody holds it. Redisson's plain and fair locks look alike and are
     /// both called a mutex.
-    pub kind: Option<LockKind>,
+    pub kind: Option<HoldKind>,
     /// Who holds it, in no order.
     pub holders: Vec<StoredHold>,
     /// What is left of the longest lease; `None` if nobody holds it or it has no end.

@@ -14,7 +14,7 @@ use crate::options::{DEFAULT_TOKEN_TTL, Replicas};
 /// Which kind of lock a name is used as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum LockKind {
+pub enum HoldKind {
     /// Exclusive and re-entrant; Redisson's `getLock` and `getFencedLock`.
     // S-25.
     Mutex,
@@ -37,7 +37,7 @@ pub enum LockKind {
     Latch,
 }
 
-impl LockKind {
+impl HoldKind {
     /// True if a waiter has a place in the store that it must refresh and leave: in the queue of a
     /// fair lock, among the waiting writers and the waiting readers.
     // S-26, S-27.
@@ -53,7 +53,7 @@ impl LockKind {
     }
 }
 
-impl fmt::Display for LockKind {
+impl fmt::Display for HoldKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Mutex => "mutex",
@@ -72,7 +72,7 @@ impl fmt::Display for LockKind {
 /// Two targets are the same lock if kind and key are; limits and replicas are how it is used.
 #[derive(Clone)]
 pub struct Target {
-    kind: LockKind,
+    kind: HoldKind,
     key: LockKey,
     channel: String,
     fence_counter: String,
@@ -99,7 +99,7 @@ pub(crate) struct JointPart {
 }
 
 impl Target {
-    fn new(kind: LockKind, key: LockKey, channel: String, companions: Vec<String>) -> Self {
+    fn new(kind: HoldKind, key: LockKey, channel: String, companions: Vec<String>) -> Self {
         Self {
             kind,
             channel,
@@ -146,7 +146,7 @@ impl Target {
     /// ```
     pub fn mutex(key: LockKey) -> Arc<Self> {
         let channel = key.mutex_channel();
-        Arc::new(Self::new(LockKind::Mutex, key, channel, Vec::new()))
+        Arc::new(Self::new(HoldKind::Mutex, key, channel, Vec::new()))
     }
 
     /// The fair mutex of that name. Its waiters listen to [`for_waiter`](Self::for_waiter).
@@ -157,21 +157,21 @@ impl Target {
             key.companion(companion::FAIR_TIMEOUTS),
             channel.clone(),
         ];
-        Arc::new(Self::new(LockKind::Fair, key, channel, companions))
+        Arc::new(Self::new(HoldKind::Fair, key, channel, companions))
     }
 
     /// The read side of the read/write lock of that name.
     pub fn read(key: LockKey) -> Arc<Self> {
-        Self::side(LockKind::Read, key)
+        Self::side(HoldKind::Read, key)
     }
 
     /// The write side of the read/write lock of that name.
     pub fn write(key: LockKey) -> Arc<Self> {
-        Self::side(LockKind::Write, key)
+        Self::side(HoldKind::Write, key)
     }
 
-    /// One side of a read/write lock: [`LockKind::Read`] or [`LockKind::Write`].
-    pub(crate) fn side(kind: LockKind, key: LockKey) -> Arc<Self> {
+    /// One side of a read/write lock: [`HoldKind::Read`] or [`HoldKind::Write`].
+    pub(crate) fn side(kind: HoldKind, key: LockKey) -> Arc<Self> {
         let channel = key.companion(companion::SIDES_CHANNEL);
         let companions = vec![
             key.companion(companion::WRITERS),
@@ -186,7 +186,7 @@ impl Target {
     pub fn semaphore(key: LockKey, limit: NonZeroU32) -> Arc<Self> {
         let channel = key.companion(companion::SEMAPHORE_CHANNEL);
         let companions = vec![key.permits()];
-        let target = Self::new(LockKind::Semaphore, key, channel, companions);
+        let target = Self::new(HoldKind::Semaphore, key, channel, companions);
         Arc::new(Self { limit: limit.get(), ..target })
     }
 
@@ -194,7 +194,7 @@ impl Target {
     pub fn latch(key: LockKey) -> Arc<Self> {
         let channel = key.latch_channel();
         let companions = vec![key.permits()];
-        Arc::new(Self::new(LockKind::Latch, key, channel, companions))
+        Arc::new(Self::new(HoldKind::Latch, key, channel, companions))
     }
 
     /// The same latch, told of on a channel that is in the slot of its name whatever that is.
@@ -208,7 +208,7 @@ impl Target {
     /// Several locks as one. `members` are sorted and differ.
     pub(crate) fn multi(members: Vec<Arc<Target>>) -> Arc<Self> {
         let key = LockKey::joined(members.iter().map(|member| member.key()));
-        let target = Self::new(LockKind::Multi, key, String::new(), Vec::new());
+        let target = Self::new(HoldKind::Multi, key, String::new(), Vec::new());
         Arc::new(Self { members, ..target })
     }
 
@@ -216,7 +216,7 @@ impl Target {
     /// other clients, are another lock.
     pub(crate) fn joint(members: Vec<Arc<Target>>, parts: Vec<JointPart>) -> Arc<Self> {
         let key = LockKey::joined(members.iter().map(|member| member.key()));
-        let target = Self::new(LockKind::Multi, key, String::new(), Vec::new());
+        let target = Self::new(HoldKind::Multi, key, String::new(), Vec::new());
         let identity: Vec<_> = parts.iter().map(|part| (part.home, part.target.hash)).collect();
         let hash = HASHING.hash_one((target.hash, identity));
         Arc::new(Self { members, parts: parts.into(), hash, ..target })
@@ -244,7 +244,7 @@ impl Target {
     /// in the store, nor a write hold: a reader may stand on the same owner.
     // S-14, S-26, S-27.
     pub(crate) fn is_handed_on(&self) -> bool {
-        self.locks().all(|lock| lock.kind == LockKind::Mutex)
+        self.locks().all(|lock| lock.kind == HoldKind::Mutex)
     }
 
     /// True if several can have it at once, each with a hold of its own: permits, and several locks
@@ -252,8 +252,8 @@ impl Target {
     pub(crate) fn is_shared(&self) -> bool {
         let together = !self.members.is_empty();
         self.locks().all(|lock| match lock.kind {
-            LockKind::Semaphore => true,
-            LockKind::Read => together,
+            HoldKind::Semaphore => true,
+            HoldKind::Read => together,
             _ => false,
         })
     }
@@ -272,7 +272,7 @@ impl Target {
     #[must_use]
     pub fn for_waiter(&self, owner: &OwnerId) -> Self {
         match self.kind {
-            LockKind::Fair => {
+            HoldKind::Fair => {
                 Self { channel: waiter_channel(&self.companions, owner.as_field()), ..self.clone() }
             }
             _ => self.clone(),
@@ -301,7 +301,7 @@ impl Target {
 
     /// The kind of lock.
     #[must_use]
-    pub fn kind(&self) -> LockKind {
+    pub fn kind(&self) -> HoldKind {
         self.kind
     }
 
@@ -332,7 +332,7 @@ impl Target {
         &self.companions
     }
 
-    /// The locks of which this is made, for [`LockKind::Multi`]; else empty. On one store they are
+    /// The locks of which this is made, for [`HoldKind::Multi`]; else empty. On one store they are
     /// mutexes.
     #[must_use]
     pub fn members(&self) -> &[Arc<Target>] {
@@ -345,7 +345,7 @@ impl Target {
         members.is_empty().then_some(self).into_iter().chain(members.iter().map(|lock| &**lock))
     }
 
-    /// How many permits there are, for [`LockKind::Semaphore`].
+    /// How many permits there are, for [`HoldKind::Semaphore`].
     #[must_use]
     pub fn limit(&self) -> u32 {
         self.limit

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use http::request::Parts;
 use lock_runtime::policy::{BusyStatus, HoldUntil, OnDisconnect, OnMissingKey};
-use lock_runtime::{DeclaredKind, KeyPart, LockClient, LockKey, LockOptions, LockSettings, Wait};
+use lock_runtime::{KeyPart, LockClient, LockKey, LockKind, LockOptions, LockSettings, Wait};
 
 use super::cache::Cache;
 use super::coverage::WarnedRoutes;
@@ -224,9 +224,9 @@ impl HttpLockLayerBuilder {
         self
     }
 
-    /// What kind of lock. Default: [`DeclaredKind::Mutex`]. Take `Fair` where requests must be served in
+    /// What kind of lock. Default: [`LockKind::Mutex`]. Take `Fair` where requests must be served in
     /// the order in which they came, across processes.
-    pub fn kind(mut self, kind: DeclaredKind) -> Self {
+    pub fn kind(mut self, kind: LockKind) -> Self {
         self.literals.settings.kind = Some(kind);
         self
     }

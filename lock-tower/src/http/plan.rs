@@ -11,7 +11,7 @@ use lock_runtime::policy::{
     BusyStatus, HoldUntil, HttpPolicy, LockRoute, Methods, OnDisconnect, OnMissingKey, Policy,
     SafeMethods,
 };
-use lock_runtime::{DeclaredKind, LockClient, LockError, LockKey, LockOptions, LockSettings, Wait};
+use lock_runtime::{LockClient, LockError, LockKey, LockKind, LockOptions, LockSettings, Wait};
 use tokio::time::Instant;
 
 use super::builder::BuildError;
@@ -152,13 +152,13 @@ impl Plan {
         About { name: key.map(LockKey::as_str), policy, site: Some(self.site) }
     }
 
-    fn check(&self, kind: DeclaredKind) -> Result<(), BuildError> {
+    fn check(&self, kind: LockKind) -> Result<(), BuildError> {
         if self.methods == Methods::These(Vec::new()) {
             return Err(BuildError::new(
                 "the layer locks no method; name some, or leave the layer out",
             ));
         }
-        let has_sides = matches!(kind, DeclaredKind::Mutex | DeclaredKind::Write);
+        let has_sides = matches!(kind, LockKind::Mutex | LockKind::Write);
         if self.safe_methods == SafeMethods::Shared && !has_sides {
             return Err(BuildError::new(format!(
                 "`safe_methods` takes the read side of a read/write lock, and the kind is {kind}; \
@@ -221,9 +221,9 @@ impl Plan {
             None => self.settings.kind,
         };
         let kind = match (side, self.safe_methods) {
-            (Side::Shared, _) => DeclaredKind::Read,
+            (Side::Shared, _) => LockKind::Read,
             // Readers and a mutex of one name would be in each other's way.
-            (Side::Main, SafeMethods::Shared) => DeclaredKind::Write,
+            (Side::Main, SafeMethods::Shared) => LockKind::Write,
             (Side::Main, _) => kind.unwrap_or_default(),
         };
         let enforced = self.policy.as_ref().is_none_or(Policy::is_enforced_now);

@@ -12,7 +12,7 @@ use http::Request;
 use http_body_util::{BodyExt, Empty};
 use hyper::client::conn::http2::SendRequest;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use lock_runtime::{DeclaredKind, LockClient, Wait};
+use lock_runtime::{LockClient, LockKind, Wait};
 
 use lock_tests::{RawClient, RedisServer, Worker, eventually};
 use lock_tower::LockLayer;
@@ -37,7 +37,7 @@ fn server_process() {
     runtime.unwrap().block_on(async {
         let locks = LockClient::connect(&url).await.unwrap();
         let layer = LockLayer::http().key("order:{path.id}").client(locks);
-        let fair = layer.clone().kind(DeclaredKind::Fair).wait(Wait::Forever).build().unwrap();
+        let fair = layer.clone().kind(LockKind::Fair).wait(Wait::Forever).build().unwrap();
         let narrow = layer.key("narrow:{path.id}").max_waiters(10).build().unwrap();
         let app = Router::new()
             .route("/fair/{id}/{n}", post(add).route_layer(fair))

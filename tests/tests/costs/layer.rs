@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::Full;
-use lock_runtime::{DeclaredKind, LockClient, LockKey, LockOptions};
+use lock_runtime::{LockClient, LockKey, LockKind, LockOptions};
 use lock_tower::LockLayer;
 use tokio::time::Instant;
 use tower::{Layer, Service, service_fn};
@@ -35,7 +35,7 @@ async fn a_layer_allocates_nothing_but_the_key() {
     let key = || LockKey::builder().text("order:").part("POST").build().unwrap();
     let bare = allocations(ROUNDS, async || {
         drop(request());
-        let lock = locks.any_lock(DeclaredKind::Mutex, [key()]).with(options);
+        let lock = locks.any_lock(LockKind::Mutex, [key()]).with(options);
         let guard = lock.lock().await.unwrap();
         drop(guard.run(async { answer() }).await.unwrap());
         guard.release().await.unwrap();
@@ -69,7 +69,7 @@ async fn what_a_layer_costs_in_time() {
     for _ in 0..20_000 {
         let start = Instant::now();
         drop(request());
-        let lock = locks.any_lock(DeclaredKind::Mutex, [key()]);
+        let lock = locks.any_lock(LockKind::Mutex, [key()]);
         let guard = lock.lock().await.unwrap();
         drop(guard.run(async { answer() }).await.unwrap());
         guard.release().await.unwrap();

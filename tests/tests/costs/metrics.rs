@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use lock_runtime::policy::LockConfig;
-use lock_runtime::{AnyLock, DeclaredKind, LockClient};
+use lock_runtime::{AnyLock, LockClient, LockKind};
 use metrics::{
     Counter, CounterFn, Gauge, GaugeFn, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder,
     SharedString, Unit,
@@ -91,7 +91,7 @@ async fn counting_allocates_nothing() {
     let text = "[lock.policies.checkout]\nwait = '3s'";
     let config = LockConfig::from_deserializer(toml::Deserializer::parse(text).unwrap()).unwrap();
     let client = LockClient::builder().config(config).in_memory().unwrap();
-    let plain = client.any_lock(DeclaredKind::Mutex, ["a"]);
+    let plain = client.any_lock(LockKind::Mutex, ["a"]);
     let followed = client.policy_lock("checkout", ["a"]);
     pairs(&plain).await;
     let unseen = pairs(&plain).await;

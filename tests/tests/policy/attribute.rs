@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lock_runtime::policy::LockConfig;
-use lock_runtime::{LockClient, LockError, LockKind, distributed_lock, sites};
+use lock_runtime::{HoldKind, LockClient, LockError, distributed_lock, sites};
 use lock_tests::{Proxy, RedisServer};
 use tokio::time::{Instant, timeout};
 
@@ -16,7 +16,7 @@ fn client(text: &str) -> LockClient {
 }
 
 #[distributed_lock(key = "cart:{id}", policy = "checkout", client = client)]
-async fn check_out(client: &LockClient, id: u64) -> Result<Option<LockKind>, LockError> {
+async fn check_out(client: &LockClient, id: u64) -> Result<Option<HoldKind>, LockError> {
     Ok(client.inspect(format!("cart:{id}")).await?.kind)
 }
 
@@ -24,7 +24,7 @@ async fn check_out(client: &LockClient, id: u64) -> Result<Option<LockKind>, Loc
 async fn check_out_by_literals(
     client: &LockClient,
     id: u64,
-) -> Result<Option<LockKind>, LockError> {
+) -> Result<Option<HoldKind>, LockError> {
     Ok(client.inspect(format!("cart:{id}")).await?.kind)
 }
 
@@ -56,14 +56,14 @@ const FAIR: &str = "[lock.defaults]\nwait = '3s'\n[lock.policies.checkout]\nkind
 #[tokio::test]
 async fn a_policy_says_what_the_attribute_leaves_out() {
     let client = client(FAIR);
-    assert_eq!(check_out(&client, 1).await.unwrap(), Some(LockKind::Fair));
-    assert_eq!(check_out_by_literals(&client, 2).await.unwrap(), Some(LockKind::Write));
+    assert_eq!(check_out(&client, 1).await.unwrap(), Some(HoldKind::Fair));
+    assert_eq!(check_out_by_literals(&client, 2).await.unwrap(), Some(HoldKind::Write));
 }
 
 #[tokio::test]
 async fn the_configuration_may_have_the_last_word() {
     let client = client(&format!("[lock]\noverride = 'config'\n{FAIR}"));
-    assert_eq!(check_out_by_literals(&client, 1).await.unwrap(), Some(LockKind::Fair));
+    assert_eq!(check_out_by_literals(&client, 1).await.unwrap(), Some(HoldKind::Fair));
     // It is silent about the wait: the literal's 30 ms, not the 3 s of the defaults.
     let held = client.fair_mutex("cart:1").lock().await.unwrap();
     let error = check_out_by_literals(&client, 1).await.unwrap_err();
@@ -88,9 +88,9 @@ async fn a_policy_that_is_not_there_is_a_clear_error() {
 #[tokio::test]
 async fn the_next_call_follows_a_reload() {
     let client = client(FAIR);
-    assert_eq!(check_out(&client, 1).await.unwrap(), Some(LockKind::Fair));
+    assert_eq!(check_out(&client, 1).await.unwrap(), Some(HoldKind::Fair));
     client.reload(config("[lock.policies.checkout]\nkind = 'write'")).unwrap();
-    assert_eq!(check_out(&client, 1).await.unwrap(), Some(LockKind::Write));
+    assert_eq!(check_out(&client, 1).await.unwrap(), Some(HoldKind::Write));
 }
 
 /// A job that skips does not wait because locks in general do; only its own policy can say so.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::read;
 use lock_runtime::policy::{BusyStatus, HoldUntil, LockConfig, Methods, SafeMethods};
 use lock_runtime::{
-    DeclaredKind, Lease, LockClient, LockError, LockOptions, LockSettings, OnLost, OnReleaseLost,
+    Lease, LockClient, LockError, LockKind, LockOptions, LockSettings, OnLost, OnReleaseLost,
     Policy, Replicas, Wait,
 };
 
@@ -120,7 +120,7 @@ fn every_field_is_inherited() {
         "#;
     let inherited = policy(all);
     let expected = LockSettings {
-        kind: Some(DeclaredKind::Semaphore(NonZeroU32::new(3).unwrap())),
+        kind: Some(LockKind::Semaphore(NonZeroU32::new(3).unwrap())),
         wait: Some(Wait::Forever),
         lease: Some(Lease::Watchdog(Duration::from_secs(40))),
         on_lost: Some(OnLost::Finish),
@@ -137,7 +137,7 @@ fn every_field_is_inherited() {
     let own = policy(&format!(
         "{all}\nkey = 'k'\nkind = 'read'\nenforce = 0\nhttp = {{ busy = 409, methods = ['PUT'] }}"
     ));
-    let kind = Some(DeclaredKind::Read);
+    let kind = Some(LockKind::Read);
     assert_eq!(own.settings(), LockSettings { kind, ..expected });
     assert_eq!((own.key(), own.enforce()), (Some("k"), 0));
     let http = own.http();

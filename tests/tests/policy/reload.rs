@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::read;
 use futures_util::future::join_all;
 use lock_runtime::{
-    DeclaredKind, Lease, LockClient, LockClientBuilder, LockError, LockOptions, LockSettings, Wait,
+    Lease, LockClient, LockClientBuilder, LockError, LockKind, LockOptions, LockSettings, Wait,
 };
 use lock_tests::{RedisServer, Ttl};
 use tokio::time::timeout;
@@ -41,7 +41,7 @@ async fn nothing_is_lost_while_configurations_come_and_go() {
                 let policy = client.policy("p").unwrap();
                 tokio::task::yield_now().await;
                 let options = client.options_of(&policy, LockSettings::default()).unwrap();
-                let lock = client.any_lock(DeclaredKind::Mutex, [format!("key-{}", task % 8)]);
+                let lock = client.any_lock(LockKind::Mutex, [format!("key-{}", task % 8)]);
                 let guard = lock.with(options).lock().await.unwrap();
                 let add = async {
                     counted.fetch_add(1, Ordering::SeqCst);

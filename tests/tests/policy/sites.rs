@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::read;
-use lock_runtime::{DeclaredKind, Lease, LockSite, Wait};
+use lock_runtime::{Lease, LockKind, LockSite, Wait};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -59,7 +59,7 @@ fn unknown_policies_and_contradictions_are_reported_by_place() {
 /// Without a policy, the literals meet the defaults.
 #[test]
 fn defaults_can_be_contradicted_too() {
-    let sites = [site(7).with_max_hold(1, 0), site(8).with_kind(DeclaredKind::Fair)];
+    let sites = [site(7).with_max_hold(1, 0), site(8).with_kind(LockKind::Fair)];
     assert_eq!(
         problems("[lock.defaults]\nlease = '2s'", &sites),
         [

@@ -20,7 +20,7 @@ async fn called() -> Result<(), LockError> {
     Ok(())
 }
 
-#[distributed_lock(key = "nightly", kind = LockKind::Fair)]
+#[distributed_lock(key = "nightly", kind = HoldKind::Fair)]
 async fn path() -> Result<(), LockError> {
     Ok(())
 }

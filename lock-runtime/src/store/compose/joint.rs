@@ -19,7 +19,7 @@ use crate::clock::Clock;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
 use crate::store::{
-    AcquireReply, AcquireRequest, CountRequest, JointPart, LockKind, OnRenewed, OwnerId, Ownership,
+    AcquireReply, AcquireRequest, CountRequest, HoldKind, JointPart, OnRenewed, OwnerId, Ownership,
     ReleaseReply, ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription, Target,
     gather_renewals, renewed_in_parts,
 };
@@ -310,7 +310,7 @@ fn is_refused(answer: &Result<AcquireReply, StoreError>) -> bool {
 fn refused(part: &Part<'_>, reply: AcquireReply) -> AcquireReply {
     match reply {
         AcquireReply::Held(left) | AcquireReply::Behind(left)
-            if part.target.kind() == LockKind::Fair
+            if part.target.kind() == HoldKind::Fair
                 && left.is_none_or(|left| left > LOOK_AGAIN) =>
         {
             // Not how long the holder has it.

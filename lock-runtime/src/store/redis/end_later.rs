@@ -9,13 +9,13 @@ use super::RedisStore;
 use super::request::{end_of_hold, field, locks, millis};
 use super::script::END_LATER;
 use crate::error::StoreError;
-use crate::store::{LockKind, OwnerId, ReleaseRequest, Target, no_hold};
+use crate::store::{HoldKind, OwnerId, ReleaseRequest, Target, no_hold};
 
 impl RedisStore {
     /// Over the connection that took it, so behind whatever was asked for it there.
     pub(super) async fn end_later(&self, request: &ReleaseRequest) -> Result<Value, StoreError> {
         let ReleaseRequest { target, owner, keep, timeout } = request;
-        if target.kind() == LockKind::Latch {
+        if target.kind() == HoldKind::Latch {
             return Err(no_hold());
         }
         let mut call = END_LATER.call(self.link.notices(), 2 * locks(target).count());
@@ -26,10 +26,10 @@ impl RedisStore {
         call.arg(millis(keep.saturating_add(Duration::from_nanos(999_999))));
         for lock in locks(target) {
             let (manner, prefix) = match (lock.kind(), lock.companions()) {
-                (LockKind::Fair, [.., channels]) => ("fair", channels.as_str()),
-                (LockKind::Read, [.., readers]) => ("read", readers.as_str()),
-                (LockKind::Write, [.., readers]) => ("write", readers.as_str()),
-                (LockKind::Semaphore, _) => ("permit", ""),
+                (HoldKind::Fair, [.., channels]) => ("fair", channels.as_str()),
+                (HoldKind::Read, [.., readers]) => ("read", readers.as_str()),
+                (HoldKind::Write, [.., readers]) => ("write", readers.as_str()),
+                (HoldKind::Semaphore, _) => ("permit", ""),
                 _ => ("hold", ""),
             };
             call.arg(manner).arg(field(lock, owner)).arg(owner.permits());
@@ -49,7 +49,7 @@ impl RedisStore {
 /// The key that is looked at beside that of the lock itself.
 fn beside(lock: &Target, owner: &OwnerId) -> String {
     match (lock.kind(), lock.companions()) {
-        (LockKind::Fair, [queue, ..]) => queue.clone(),
+        (HoldKind::Fair, [queue, ..]) => queue.clone(),
         _ => end_of_hold(lock, owner),
     }
 }

@@ -12,7 +12,7 @@ use super::script::{FORCE_RELEASE, INSPECT};
 use crate::error::StoreError;
 use crate::fence::FencingToken;
 use crate::key::LockKey;
-use crate::store::{Inspection, LockKind, StoredHold, Target};
+use crate::store::{HoldKind, Inspection, StoredHold, Target};
 
 /// A name as each of the kinds that have companions.
 struct Name {
@@ -25,7 +25,7 @@ impl Name {
     fn new(key: &LockKey) -> Self {
         Self {
             fair: Target::fair(key.clone()),
-            sides: Target::side(LockKind::Write, key.clone()),
+            sides: Target::side(HoldKind::Write, key.clone()),
             semaphore: Target::semaphore(key.clone(), NonZeroU32::MIN),
         }
     }
@@ -86,12 +86,12 @@ fn inspection(parts: &[Value]) -> Option<Inspection> {
     };
     let kind = match &kind[..] {
         b"" => None,
-        b"mutex" => Some(LockKind::Mutex),
-        b"fair" => Some(LockKind::Fair),
-        b"read" => Some(LockKind::Read),
-        b"write" => Some(LockKind::Write),
-        b"semaphore" => Some(LockKind::Semaphore),
-        b"latch" => Some(LockKind::Latch),
+        b"mutex" => Some(HoldKind::Mutex),
+        b"fair" => Some(HoldKind::Fair),
+        b"read" => Some(HoldKind::Read),
+        b"write" => Some(HoldKind::Write),
+        b"semaphore" => Some(HoldKind::Semaphore),
+        b"latch" => Some(HoldKind::Latch),
         _ => return None,
     };
     let holder = |pair: &[Value]| match pair {

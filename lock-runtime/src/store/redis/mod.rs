@@ -51,7 +51,7 @@ use self::script::{LATCH, MAX_KEYS, RAISE_TOKEN, SHOW_COUNT, Script};
 #[cfg(feature = "tls-rustls")]
 pub use self::tls::TlsOptions;
 use super::{
-    AcquireReply, AcquireRequest, CountRequest, Inspection, LatchRequest, LockKind, OnRenewed,
+    AcquireReply, AcquireRequest, CountRequest, HoldKind, Inspection, LatchRequest, OnRenewed,
     Ownership, ReleaseReply, ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription,
     Target, gather_renewals, no_hold,
 };
@@ -206,7 +206,7 @@ impl RedisStore {
 
     /// Takes or frees: a request that may share its script with others.
     async fn ask(&self, ask: ScriptCall) -> Result<Value, StoreError> {
-        if ask.target().kind() == LockKind::Latch {
+        if ask.target().kind() == HoldKind::Latch {
             return Err(no_hold());
         }
         if ask.target().replicas().is_some() {

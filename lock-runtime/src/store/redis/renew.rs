@@ -13,7 +13,7 @@ use super::link::Link;
 use super::request::{end_of_hold, field, locks, millis};
 use super::script::{MAX_KEYS, RENEW};
 use crate::error::{StoreError, StoreErrorKind};
-use crate::store::{LockKind, OnRenewed, Ownership, RenewRequest, renewed_in_parts, tell_part};
+use crate::store::{HoldKind, OnRenewed, Ownership, RenewRequest, renewed_in_parts, tell_part};
 
 /// After how much of the lease a renewal without an answer has the connection looked at, within
 /// these bounds. The answer still counts until the deadline; a dead connection must be replaced sooner.
@@ -118,8 +118,8 @@ async fn renew_together(
     }
     for (lock, owner, lease) in holds() {
         let manner = match lock.kind() {
-            LockKind::Read => "read",
-            LockKind::Semaphore => "permit",
+            HoldKind::Read => "read",
+            HoldKind::Semaphore => "permit",
             _ => "hold",
         };
         call.arg(manner).arg(field(lock, owner)).arg(millis(lease)).arg(owner.permits());

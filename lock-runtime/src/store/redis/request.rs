@@ -10,7 +10,7 @@ use super::script::{
     PERMIT_ACQUIRE, PERMIT_RELEASE, Part, READ_ACQUIRE, READ_RELEASE, Script, WRITE_ACQUIRE,
     WRITE_RELEASE,
 };
-use crate::store::{AcquireRequest, LockKind, OwnerId, ReleaseRequest, Target};
+use crate::store::{AcquireRequest, HoldKind, OwnerId, ReleaseRequest, Target};
 
 /// A request that goes out alone or together with others.
 #[derive(Debug)]
@@ -44,17 +44,17 @@ impl ScriptCall {
     /// The script, if its number of keys is fixed, so that it can share a call with others.
     pub(super) fn part(&self) -> Option<&'static Part> {
         Some(match (self, self.target().kind()) {
-            (Self::Acquire(_), LockKind::Mutex) => &MUTEX_ACQUIRE,
-            (Self::Release(_), LockKind::Mutex) => &MUTEX_RELEASE,
-            (Self::Acquire(_), LockKind::Fair) => &FAIR_ACQUIRE,
-            (Self::Release(_), LockKind::Fair) => &FAIR_RELEASE,
-            (Self::Acquire(_), LockKind::Read) => &READ_ACQUIRE,
-            (Self::Release(_), LockKind::Read) => &READ_RELEASE,
-            (Self::Acquire(_), LockKind::Write) => &WRITE_ACQUIRE,
-            (Self::Release(_), LockKind::Write) => &WRITE_RELEASE,
-            (Self::Acquire(_), LockKind::Semaphore) => &PERMIT_ACQUIRE,
-            (Self::Release(_), LockKind::Semaphore) => &PERMIT_RELEASE,
-            (_, LockKind::Multi | LockKind::Latch) => return None,
+            (Self::Acquire(_), HoldKind::Mutex) => &MUTEX_ACQUIRE,
+            (Self::Release(_), HoldKind::Mutex) => &MUTEX_RELEASE,
+            (Self::Acquire(_), HoldKind::Fair) => &FAIR_ACQUIRE,
+            (Self::Release(_), HoldKind::Fair) => &FAIR_RELEASE,
+            (Self::Acquire(_), HoldKind::Read) => &READ_ACQUIRE,
+            (Self::Release(_), HoldKind::Read) => &READ_RELEASE,
+            (Self::Acquire(_), HoldKind::Write) => &WRITE_ACQUIRE,
+            (Self::Release(_), HoldKind::Write) => &WRITE_RELEASE,
+            (Self::Acquire(_), HoldKind::Semaphore) => &PERMIT_ACQUIRE,
+            (Self::Release(_), HoldKind::Semaphore) => &PERMIT_RELEASE,
+            (_, HoldKind::Multi | HoldKind::Latch) => return None,
         })
     }
 
@@ -83,18 +83,18 @@ impl ScriptCall {
             }
         }
         match target.kind() {
-            LockKind::Fair => call.arg(&target.companions()[..2]),
-            LockKind::Semaphore => call.arg(&target.companions()[..1]),
+            HoldKind::Fair => call.arg(&target.companions()[..2]),
+            HoldKind::Semaphore => call.arg(&target.companions()[..1]),
             // The waiting writers, the waiting readers, and those of them that are due.
-            LockKind::Read => {
+            HoldKind::Read => {
                 let waiting = if let Self::Acquire(_) = self { 0..3 } else { 1..3 };
                 call.arg(&target.companions()[waiting]).arg(read_timeout(target, self.owner()))
             }
-            LockKind::Write => {
+            HoldKind::Write => {
                 let waiting = if let Self::Acquire(_) = self { 0..3 } else { 0..1 };
                 call.arg(&target.companions()[waiting])
             }
-            LockKind::Mutex | LockKind::Multi | LockKind::Latch => call,
+            HoldKind::Mutex | HoldKind::Multi | HoldKind::Latch => call,
         };
     }
 
@@ -108,28 +108,28 @@ impl ScriptCall {
                 call.arg(millis(request.lease)).arg(request.tokens).arg(millis(counter_expiry));
                 let place = request.place.map_or(0, millis);
                 match target.kind() {
-                    LockKind::Fair => call.arg(place).arg(&target.companions()[2]),
-                    LockKind::Read => {
+                    HoldKind::Fair => call.arg(place).arg(&target.companions()[2]),
+                    HoldKind::Read => {
                         let writer = request.owner.writer().unwrap_or_default();
                         call.arg(u8::from(request.joins)).arg(writer).arg(place)
                     }
-                    LockKind::Write => call.arg(place).arg(&target.companions()[3]),
-                    LockKind::Semaphore => {
+                    HoldKind::Write => call.arg(place).arg(&target.companions()[3]),
+                    HoldKind::Semaphore => {
                         let permits = request.owner.permits();
                         call.arg(permits).arg(target.limit()).arg(target.channel())
                     }
-                    LockKind::Mutex | LockKind::Multi | LockKind::Latch => call,
+                    HoldKind::Mutex | HoldKind::Multi | HoldKind::Latch => call,
                 };
             }
             Self::Release(request) => {
                 match target.kind() {
-                    LockKind::Mutex | LockKind::Latch => call.arg(target.channel()),
-                    LockKind::Fair => call.arg(&target.companions()[2]),
-                    LockKind::Read | LockKind::Write => {
+                    HoldKind::Mutex | HoldKind::Latch => call.arg(target.channel()),
+                    HoldKind::Fair => call.arg(&target.companions()[2]),
+                    HoldKind::Read | HoldKind::Write => {
                         call.arg(target.channel()).arg(&target.companions()[3])
                     }
-                    LockKind::Semaphore => call.arg(request.owner.permits()).arg(target.channel()),
-                    LockKind::Multi => {
+                    HoldKind::Semaphore => call.arg(request.owner.permits()).arg(target.channel()),
+                    HoldKind::Multi => {
                         target.members().iter().for_each(|member| {
                             call.arg(member.channel());
                         });
@@ -156,8 +156,8 @@ fn read_timeout(target: &Target, owner: &OwnerId) -> String {
 /// The key whose expiry is the end of a hold.
 pub(super) fn end_of_hold(lock: &Target, owner: &OwnerId) -> String {
     match (lock.kind(), lock.companions()) {
-        (LockKind::Read, _) => read_timeout(lock, owner),
-        (LockKind::Semaphore, [permits, ..]) => permits.clone(),
+        (HoldKind::Read, _) => read_timeout(lock, owner),
+        (HoldKind::Semaphore, [permits, ..]) => permits.clone(),
         _ => lock.key().as_str().to_owned(),
     }
 }
@@ -165,7 +165,7 @@ pub(super) fn end_of_hold(lock: &Target, owner: &OwnerId) -> String {
 /// The field of an owner in a lock's hash.
 pub(super) fn field(target: &Target, owner: &OwnerId) -> String {
     match target.kind() {
-        LockKind::Write => [owner.as_field(), ":write"].concat(),
+        HoldKind::Write => [owner.as_field(), ":write"].concat(),
         _ => owner.as_field().to_owned(),
     }
 }

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use super::RedisStore;
 use super::request::locks;
-use crate::store::{LockKind, Target};
+use crate::store::{HoldKind, Target};
 
 /// How long the notice of a release may come after its answer: both leave the server at once.
 const OWN_NOTICE: Duration = Duration::from_millis(5);
@@ -35,7 +35,7 @@ impl RedisStore {
     pub(super) fn own_notices(&self, target: &Target) -> OwnNotices {
         let with_answers =
             Arc::ptr_eq(&self.link, &self.subscriptions) && target.replicas().is_none();
-        if with_answers || target.kind() == LockKind::Fair {
+        if with_answers || target.kind() == HoldKind::Fair {
             return OwnNotices(Vec::new());
         }
         let heard_here = |lock: &Target| {
@@ -50,7 +50,7 @@ impl RedisStore {
 
     /// How many heard of a release beside the tasks that line up behind it here.
     pub(super) fn others(&self, target: &Target, told: i64) -> u32 {
-        if told == 0 || target.kind() == LockKind::Fair {
+        if told == 0 || target.kind() == HoldKind::Fair {
             // A fair mutex tells one waiter, on its own channel.
             return u32::try_from(told).unwrap_or(0);
         }

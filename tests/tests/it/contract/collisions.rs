@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
-use lock_runtime::{Lease, LockClient, LockError, LockKind, LockOptions, Wait};
+use lock_runtime::{HoldKind, Lease, LockClient, LockError, LockOptions, Wait};
 use lock_tests::{RedisServer, eventually};
 use tokio::time::{Instant, timeout};
 
@@ -109,7 +109,7 @@ async fn a_latch_is_no_lock() {
             let error = take(&client, kind, &ours, options(SOON)).await.unwrap_err();
             assert!(matches!(error, LockError::KeyCollision { .. }), "{ours}: {error:?}");
             assert_eq!(client.latch(&ours).count().await.unwrap(), u64::from(count));
-            assert_eq!(client.inspect(&ours).await.unwrap().kind, Some(LockKind::Latch), "{ours}");
+            assert_eq!(client.inspect(&ours).await.unwrap().kind, Some(HoldKind::Latch), "{ours}");
             assert!(!client.force_release(&ours).await.unwrap(), "{ours} was freed");
         }
         // Redisson's has no end. The only permit is what `take` wants of a semaphore.
@@ -167,7 +167,7 @@ async fn far_ends_are_told_apart() {
         raw.cmd(&["ZADD", &format!("{{{name}}}:timeout"), &end, "peer"]).await;
         for _ in 0..2 {
             let permit = client.semaphore(name, two).acquire().await.unwrap();
-            assert_eq!(client.inspect(name).await.unwrap().kind, Some(LockKind::Semaphore));
+            assert_eq!(client.inspect(name).await.unwrap().kind, Some(HoldKind::Semaphore));
             permit.release().await.unwrap();
         }
         // As a day later.

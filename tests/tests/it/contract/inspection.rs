@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use lock_runtime::{
-    FencingToken, Lease, LockClient, LockError, LockKind, LockOptions, LossCause, Wait,
+    FencingToken, HoldKind, Lease, LockClient, LockError, LockOptions, LossCause, Wait,
 };
 use lock_tests::{Proxy, RawClient, RedisServer, Ttl, Worker, eventually};
 use tokio::time::{Instant, timeout};
@@ -109,7 +109,7 @@ async fn holders_and_waiters_are_counted() {
     let found = client.inspect("five").await.unwrap();
     let mut counts: Vec<_> = found.holders.iter().map(|holder| holder.count).collect();
     counts.sort_unstable();
-    assert_eq!((found.kind, counts), (Some(LockKind::Semaphore), vec![1, 3]));
+    assert_eq!((found.kind, counts), (Some(HoldKind::Semaphore), vec![1, 3]));
     drop((reader, fair, three, one));
 }
 
@@ -151,7 +151,7 @@ async fn data_is_not_freed() {
             .await;
     }
     let before = dump(&raw).await;
-    for (name, kind) in [("sessions", Some(LockKind::Latch)), ("none", None)] {
+    for (name, kind) in [("sessions", Some(HoldKind::Latch)), ("none", None)] {
         assert_eq!(client.inspect(name).await.unwrap().kind, kind, "{name}");
         assert!(!client.force_release(name).await.unwrap(), "{name}");
     }
@@ -162,7 +162,7 @@ async fn data_is_not_freed() {
     assert_eq!(raw.get::<u64>(&["ZCARD", "{sessions}:timeout"]).await, 2);
     assert_eq!(raw.get::<u64>(&["GET", "sessions"]).await, 4);
     raw.cmd(&["SET", "count", "3"]).await;
-    assert_eq!(client.inspect("count").await.unwrap().kind, Some(LockKind::Latch));
+    assert_eq!(client.inspect("count").await.unwrap().kind, Some(HoldKind::Latch));
     assert!(!client.force_release("count").await.unwrap());
     assert!(raw.exists("count").await, "a latch is no lock");
     assert!(matches!(client.inspect("a\nb").await, Err(LockError::InvalidKey { .. })));
@@ -201,7 +201,7 @@ async fn redissons_holds_are_freed() {
     // Of its permits, only they themselves are known, as 16 random bytes.
     raw.cmd(&["SET", "permits", "1"]).await;
     raw.cmd(&["ZADD", "{permits}:timeout", "922337203685477", "\u{1}\u{2}23456789abcdef"]).await;
-    assert_eq!(client.inspect("permits").await.unwrap().kind, Some(LockKind::Semaphore));
+    assert_eq!(client.inspect("permits").await.unwrap().kind, Some(HoldKind::Semaphore));
     assert!(client.force_release("permits").await.unwrap());
     assert_eq!(raw.get::<i64>(&["GET", "permits"]).await, 2);
 }
@@ -280,7 +280,7 @@ async fn a_forced_release_passes_the_lock_on() {
         let not_owner = LossCause::NotOwner;
         assert!(matches!(lost, LockError::Lost { cause, .. } if cause == not_owner), "{lost:?}");
         let found = world.client.inspect(kind).await.unwrap();
-        let is = if kind == "read" { LockKind::Write } else { is };
+        let is = if kind == "read" { HoldKind::Write } else { is };
         assert_eq!((found.kind, found.last_token), (Some(is), Some(token)));
         assert!(matches!(guard.release().await, Err(LockError::Lost { .. })));
         // Its clean-up has reached the server by the time of this answer.
@@ -347,7 +347,7 @@ async fn the_client_knows_what_it_holds() {
     for guard in line {
         // The second has it by hand-off, if that is quick enough; either way its token is shown.
         let guard = guard.await.unwrap().unwrap();
-        let shown = client.held().into_iter().find(|info| info.kind == LockKind::Mutex);
+        let shown = client.held().into_iter().find(|info| info.kind == HoldKind::Mutex);
         assert_eq!(shown.map(|info| info.token), Some(guard.token()));
         guard.release().await.unwrap();
     }

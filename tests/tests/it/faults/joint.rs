@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use lock_runtime::store::{Ownership, ReleaseReply, ReleaseRequest, RenewRequest, StoreFuture};
 use lock_runtime::{
-    Lease, LockClient, LockError, LockKind, LockOptions, LossCause, MemoryStore, MultiLock,
+    HoldKind, Lease, LockClient, LockError, LockOptions, LossCause, MemoryStore, MultiLock,
     MultiMember, Store, StoreError, StoreErrorKind,
 };
 use lock_tests::{Proxy, RedisServer, eventually};
@@ -270,7 +270,7 @@ async fn each_client_knows_of_the_joint_lock() {
     for client in &world.clients {
         let held = client.held();
         let [info] = &held[..] else { panic!("{held:?}") };
-        assert_eq!((info.key.as_str(), info.kind), ("a + b", LockKind::Multi));
+        assert_eq!((info.key.as_str(), info.kind), ("a + b", HoldKind::Multi));
         assert_eq!(info.token, guard.token());
         assert!(client.health().is_healthy());
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_runtime::{LockError, LockKind, LockOptions};
+use lock_runtime::{HoldKind, LockError, LockOptions};
 use lock_tests::{Worker, eventually};
 use tokio::time::timeout;
 
@@ -50,7 +50,7 @@ async fn each_waits_for_the_other() {
     world.java.ask("t", "lock fair f").await;
     assert!(fair.try_lock().await.unwrap().is_none());
     // Redisson's plain and fair locks look alike.
-    world.sees("f", LockKind::Mutex, &[1], HALF_A_MINUTE).await;
+    world.sees("f", HoldKind::Mutex, &[1], HALF_A_MINUTE).await;
     let waiting = rust_waits(&world, 1).await;
     assert_eq!(world.seen("f").await.waiting, 1);
     world.java.ask("t", "unlock fair f").await;

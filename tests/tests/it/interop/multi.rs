@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_runtime::LockKind;
+use lock_runtime::HoldKind;
 use lock_tests::eventually;
 use tokio::time::timeout;
 
@@ -18,7 +18,7 @@ async fn java_holds() {
     let both = world.client.multi_lock(["a", "b"]);
     world.java.ask("t", "lock multi b,a").await;
     for name in ["a", "b"] {
-        world.sees(name, LockKind::Mutex, &[1], HALF_A_MINUTE).await;
+        world.sees(name, HoldKind::Mutex, &[1], HALF_A_MINUTE).await;
         assert!(world.client.mutex(name).try_lock().await.unwrap().is_none());
     }
     assert!(both.try_lock().await.unwrap().is_none());

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_runtime::{Lease, LockClient, LockError, LockKind, LossCause};
+use lock_runtime::{HoldKind, Lease, LockClient, LockError, LossCause};
 use lock_tests::{Ttl, eventually};
 use tokio::time::{Instant, timeout};
 
@@ -19,14 +19,14 @@ async fn java_holds() {
     let mut world = World::start().await;
     let mutex = world.client.mutex("m");
     world.java.ask("t", "lock mutex m").await;
-    world.sees("m", LockKind::Mutex, &[1], HALF_A_MINUTE).await;
+    world.sees("m", HoldKind::Mutex, &[1], HALF_A_MINUTE).await;
     assert!(mutex.try_lock().await.unwrap().is_none());
     world.java.ask("t", "lock mutex m 60000").await;
-    world.sees("m", LockKind::Mutex, &[2], A_MINUTE).await;
+    world.sees("m", HoldKind::Mutex, &[2], A_MINUTE).await;
     let waiting = world.waits(mutex.lock(), &lock_channel("m")).await;
     // Still held once; that is told nobody. Redisson's lease is now the default one.
     world.java.ask("t", "unlock mutex m").await;
-    world.sees("m", LockKind::Mutex, &[1], HALF_A_MINUTE).await;
+    world.sees("m", HoldKind::Mutex, &[1], HALF_A_MINUTE).await;
     assert!(!waiting.is_finished());
     world.java.ask("t", "unlock mutex m").await;
     got(waiting).await.release().await.unwrap();

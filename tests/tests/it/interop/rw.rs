@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_runtime::{LockClient, LockGuard, LockKind, RwLock};
+use lock_runtime::{HoldKind, LockClient, LockGuard, RwLock};
 use lock_tests::eventually;
 use tokio::time::{Instant, timeout};
 
@@ -29,7 +29,7 @@ async fn readers_of_both_keep_writers_out() {
         world.java.ask("one", "lock read rw").await;
         let ours = reads(&lock).await.expect("readers share");
         assert_eq!(world.java.ask("two", "try read rw").await, "true");
-        world.sees("rw", LockKind::Read, &[1, 1, 1], HALF_A_MINUTE).await;
+        world.sees("rw", HoldKind::Read, &[1, 1, 1], HALF_A_MINUTE).await;
         world.java_sees("read", "rw", HALF_A_MINUTE).await;
         assert!(writes(&lock).await.is_none());
         world.java_is_refused("write", "rw").await;
@@ -61,7 +61,7 @@ async fn a_writer_of_either_is_alone() {
     world.java.ask("w", "lock write rw").await;
     world.java.ask("w", "lock write rw").await;
     // Entered again, Redisson adds the leases up.
-    world.sees("rw", LockKind::Write, &[2], 2 * HALF_A_MINUTE).await;
+    world.sees("rw", HoldKind::Write, &[2], 2 * HALF_A_MINUTE).await;
     assert!(reads(&lock).await.is_none() && writes(&lock).await.is_none());
     world.java.ask("w", "unlock write rw").await;
     assert!(reads(&lock).await.is_none() && writes(&lock).await.is_none());
@@ -85,7 +85,7 @@ async fn a_writer_of_either_is_alone() {
     for reader in readers {
         world.java.end(reader, AT_ONCE).await;
     }
-    world.sees("rw", LockKind::Read, &[1, 1], HALF_A_MINUTE).await;
+    world.sees("rw", HoldKind::Read, &[1, 1], HALF_A_MINUTE).await;
 }
 
 /// S-27: a reader of Java's that entered twice is one until its last unlock.
@@ -96,7 +96,7 @@ async fn a_java_reader_that_entered_twice_stays() {
     let lock = world.client.rw_lock("rw");
     world.java.ask("one", "lock read rw").await;
     world.java.ask("one", "lock read rw").await;
-    world.sees("rw", LockKind::Read, &[2], HALF_A_MINUTE).await;
+    world.sees("rw", HoldKind::Read, &[2], HALF_A_MINUTE).await;
     assert_eq!(world.java.ask("one", "holds read rw").await, "2");
     let ours = reads(&lock).await.expect("readers share");
     world.java.ask("one", "unlock read rw").await;
@@ -153,7 +153,7 @@ async fn our_downgrade_lets_java_read() {
     writer.release().await.unwrap();
     world.java.end(waiting, AT_ONCE).await;
     world.java_is_refused("write", "rw").await;
-    world.sees("rw", LockKind::Read, &[1, 1], HALF_A_MINUTE).await;
+    world.sees("rw", HoldKind::Read, &[1, 1], HALF_A_MINUTE).await;
     reader.release().await.unwrap();
     world.java_is_refused("write", "rw").await;
     world.java.ask("one", "unlock read rw").await;

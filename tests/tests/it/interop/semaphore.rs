@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use lock_runtime::{LockClient, LockError, LockKind, Semaphore};
+use lock_runtime::{HoldKind, LockClient, LockError, Semaphore};
 use tokio::time::timeout;
 
 use crate::interop::world::{AT_ONCE, SOON, World};
@@ -30,7 +30,7 @@ async fn permits_are_shared(world: &mut World) {
     let seen = world.seen("s").await;
     assert_eq!(
         (seen.kind, seen.holders.len(), seen.remaining),
-        (Some(LockKind::Semaphore), 2, None)
+        (Some(HoldKind::Semaphore), 2, None)
     );
 
     let waits = two.clone();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_runtime::{Inspection, Lease, LockClient, LockError, LockGuard, LockKind, LockOptions};
+use lock_runtime::{HoldKind, Inspection, Lease, LockClient, LockError, LockGuard, LockOptions};
 use lock_tests::{RedisServer, eventually};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -47,7 +47,7 @@ impl World {
 
     /// Asserts that a client of ours sees the name held as that, so often by each holder, with a lease
     /// that was of this length a moment ago.
-    pub(crate) async fn sees(&self, name: &str, kind: LockKind, counts: &[u32], lease: Duration) {
+    pub(crate) async fn sees(&self, name: &str, kind: HoldKind, counts: &[u32], lease: Duration) {
         let seen = self.seen(name).await;
         let mut found: Vec<_> = seen.holders.iter().map(|holder| holder.count).collect();
         found.sort_unstable();

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use lock_runtime::{
-    AnyLock, BusyReason, DeclaredKind, LockClient, LockError, LockOptions, MemoryStore, MultiLock,
+    AnyLock, BusyReason, LockClient, LockError, LockKind, LockOptions, MemoryStore, MultiLock,
     MultiMember, Wait, distributed_lock,
 };
 use lock_tests::{RedisServer, eventually};
@@ -18,12 +18,8 @@ const SOON: Duration = Duration::from_secs(30);
 const CALLS: usize = 1000;
 
 /// The kinds of which several are taken one after the other.
-const KINDS: [DeclaredKind; 4] = [
-    DeclaredKind::Fair,
-    DeclaredKind::Read,
-    DeclaredKind::Write,
-    DeclaredKind::Semaphore(NonZeroU32::MIN),
-];
+const KINDS: [LockKind; 4] =
+    [LockKind::Fair, LockKind::Read, LockKind::Write, LockKind::Semaphore(NonZeroU32::MIN)];
 
 fn alive_tasks() -> usize {
     Handle::current().metrics().num_alive_tasks()
@@ -36,13 +32,13 @@ fn in_memory() -> [LockClient; 2] {
     [client(), client()]
 }
 
-fn both(client: &LockClient, kind: DeclaredKind) -> AnyLock {
+fn both(client: &LockClient, kind: LockKind) -> AnyLock {
     client.any_lock(kind, ["a", "b"])
 }
 
 /// Keeps all of these kinds from being taken: readers by a writer, the others by their like.
-fn rival(kind: DeclaredKind) -> DeclaredKind {
-    if kind == DeclaredKind::Read { DeclaredKind::Write } else { kind }
+fn rival(kind: LockKind) -> LockKind {
+    if kind == LockKind::Read { LockKind::Write } else { kind }
 }
 
 /// S-14: a thousand calls, each with a lock of its own, make no task of their own and are served in order.
@@ -71,7 +67,7 @@ async fn a_thousand_calls_make_no_tasks() {
         assert!(more <= 8, "{kind:?}: {more} more tasks for {CALLS} calls");
         let order = order.into_inner().unwrap();
         assert_eq!(order.len(), CALLS);
-        if kind != DeclaredKind::Read {
+        if kind != LockKind::Read {
             assert!(order.is_sorted(), "{kind:?}: not in order: {order:?}");
         }
     }
@@ -135,14 +131,14 @@ async fn a_crowd_counts_for_its_client() {
     let store = MemoryStore::new();
     let client = LockClient::builder().max_waiters(5).store(store.peer()).unwrap();
     let other = LockClient::builder().store(store.peer()).unwrap();
-    let held = both(&other, DeclaredKind::Write).lock().await.unwrap();
+    let held = both(&other, LockKind::Write).lock().await.unwrap();
     let single = other.mutex("m").lock().await.unwrap();
     let waiting: Vec<_> = (0..4).map(|_| tokio::spawn(client.mutex("m").lock())).collect();
     let joint: Vec<_> =
-        (0..3).map(|_| tokio::spawn(both(&client, DeclaredKind::Write).lock())).collect();
+        (0..3).map(|_| tokio::spawn(both(&client, LockKind::Write).lock())).collect();
     sleep(Duration::from_millis(50)).await;
     // Three in line behind the one that asks for the mutex, two behind the one that asks for both.
-    let refused = timeout(SOON, both(&client, DeclaredKind::Write).lock()).await.expect("admitted");
+    let refused = timeout(SOON, both(&client, LockKind::Write).lock()).await.expect("admitted");
     assert!(matches!(refused, Err(LockError::Busy { reason: BusyReason::TooManyWaiters, .. })));
     held.release().await.unwrap();
     single.release().await.unwrap();
@@ -155,18 +151,18 @@ async fn a_crowd_counts_for_its_client() {
 #[tokio::test(start_paused = true)]
 async fn kinds_are_not_mixed_up() {
     let [client, _] = in_memory();
-    let reads = [both(&client, DeclaredKind::Read), both(&client, DeclaredKind::Read)];
+    let reads = [both(&client, LockKind::Read), both(&client, LockKind::Read)];
     let [one, two] = [reads[0].try_lock().await, reads[1].try_lock().await];
     let (one, two) = (one.unwrap().expect("readers share"), two.unwrap().expect("readers share"));
-    assert!(both(&client, DeclaredKind::Write).try_lock().await.unwrap().is_none());
-    let collision = both(&client, DeclaredKind::Fair).try_lock().await.unwrap_err();
+    assert!(both(&client, LockKind::Write).try_lock().await.unwrap().is_none());
+    let collision = both(&client, LockKind::Fair).try_lock().await.unwrap_err();
     assert!(matches!(collision, LockError::KeyCollision { .. }), "{collision:?}");
     one.release().await.unwrap();
     two.release().await.unwrap();
-    let write = both(&client, DeclaredKind::Write).try_lock().await.unwrap().expect("free");
-    assert!(both(&client, DeclaredKind::Read).try_lock().await.unwrap().is_none());
+    let write = both(&client, LockKind::Write).try_lock().await.unwrap().expect("free");
+    assert!(both(&client, LockKind::Read).try_lock().await.unwrap().is_none());
     write.release().await.unwrap();
-    let fair = both(&client, DeclaredKind::Fair).try_lock().await.unwrap().expect("free");
+    let fair = both(&client, LockKind::Fair).try_lock().await.unwrap().expect("free");
     fair.release().await.unwrap();
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use lock_runtime::{
-    Lease, LockClient, LockError, LockGuard, LockKind, LockOptions, LossCause, MultiLock, Quorum,
+    HoldKind, Lease, LockClient, LockError, LockGuard, LockOptions, LossCause, MultiLock, Quorum,
     QuorumBuilder, StoreErrorKind,
 };
 use lock_tests::{Proxy, RedisServer, eventually};
@@ -150,7 +150,7 @@ async fn the_client_knows_what_the_quorum_holds() {
     let guard = quorum.lock("h").with(watched).lock().await.unwrap();
     let held = client.held();
     let [info] = &held[..] else { panic!("{held:?}") };
-    assert_eq!((info.key.as_str(), info.kind), ("h", LockKind::Mutex));
+    assert_eq!((info.key.as_str(), info.kind), ("h", HoldKind::Mutex));
     assert_eq!(info.token, guard.token());
     servers[0].pause();
     let renewed = Instant::now() + lease;

@@ -8,7 +8,7 @@ use lock_runtime::observe::{
     ACQUIRE_FIELDS, AcquireOutcome, HOLD_FIELDS, METRICS, MetricKind, ReleaseOutcome, RenewOutcome,
     RunOutcome, cause_label, kind_label,
 };
-use lock_runtime::{LockKind, LossCause};
+use lock_runtime::{HoldKind, LossCause};
 use serde_json::Value;
 
 fn docs(name: &str) -> String {
@@ -24,13 +24,13 @@ fn words() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
     let outcomes = acquires.chain(renewals).chain(releases).collect();
     let causes = [LossCause::Deadline, LossCause::NotOwner].map(cause_label).into();
     let kinds = [
-        LockKind::Mutex,
-        LockKind::Fair,
-        LockKind::Read,
-        LockKind::Write,
-        LockKind::Semaphore,
-        LockKind::Multi,
-        LockKind::Latch,
+        HoldKind::Mutex,
+        HoldKind::Fair,
+        HoldKind::Read,
+        HoldKind::Write,
+        HoldKind::Semaphore,
+        HoldKind::Multi,
+        HoldKind::Latch,
     ];
     let kinds = kinds.map(kind_label).into();
     BTreeMap::from([("outcome", outcomes), ("cause", causes), ("kind", kinds)])

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use lock_runtime::{
-    Acquire, DeclaredKind, Lease, LockClient, MemoryStore, MultiLock, distributed_lock, scope,
+    Acquire, Lease, LockClient, LockKind, MemoryStore, MultiLock, distributed_lock, scope,
 };
 use tokio::time::{sleep, timeout};
 
@@ -128,18 +128,18 @@ async fn several_locks_of_this_process() {
 async fn a_lock_of_another_process() {
     let one = NonZeroU32::MIN;
     let kinds = [
-        DeclaredKind::Mutex,
-        DeclaredKind::Fair,
-        DeclaredKind::Read,
-        DeclaredKind::Write,
-        DeclaredKind::Semaphore(one),
+        LockKind::Mutex,
+        LockKind::Fair,
+        LockKind::Read,
+        LockKind::Write,
+        LockKind::Semaphore(one),
     ];
     for kind in kinds {
         let log = Log::start();
         let store = MemoryStore::new();
         let client = builder().store(store.clone()).unwrap();
         let other = builder().store(store.peer()).unwrap();
-        let held_as = if kind == DeclaredKind::Read { DeclaredKind::Write } else { kind };
+        let held_as = if kind == LockKind::Read { LockKind::Write } else { kind };
         let lease = leased(Lease::Fixed(Duration::from_secs(40)));
         let _held = other.any_lock(held_as, ["a"]).with(lease).lock().await.unwrap();
         waits_in_vain(client.any_lock(kind, ["a"]).lock(), LONG).await;
@@ -150,7 +150,7 @@ async fn a_lock_of_another_process() {
             line.contains("has 30.0s left") || line.contains("has 29.9s left"),
             "{kind:?}: {line}"
         );
-        let waits = client.any_lock(DeclaredKind::Mutex, ["b", "c"]);
+        let waits = client.any_lock(LockKind::Mutex, ["b", "c"]);
         let _held = other.mutex("b").lock().await.unwrap();
         waits_in_vain(waits.lock(), Duration::from_secs(9)).await;
         told(&log);

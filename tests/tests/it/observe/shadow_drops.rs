@@ -4,7 +4,7 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use lock_runtime::{AnyLock, DeclaredKind, LockClient};
+use lock_runtime::{AnyLock, LockClient, LockKind};
 use lock_tests::poll_count::drop_at_every_await;
 use lock_tests::{Proxy, RedisServer, eventually};
 use tokio::time::{Instant, timeout};
@@ -13,13 +13,13 @@ use crate::observe::scenario::SOON;
 use crate::observe::shadow::{A_LOOK, NOTICED};
 
 fn locks(client: &LockClient) -> Vec<AnyLock> {
-    let permits = DeclaredKind::Semaphore(NonZeroU32::MIN);
-    let kinds = [DeclaredKind::Mutex, DeclaredKind::Fair, DeclaredKind::Read, DeclaredKind::Write];
+    let permits = LockKind::Semaphore(NonZeroU32::MIN);
+    let kinds = [LockKind::Mutex, LockKind::Fair, LockKind::Read, LockKind::Write];
     let kinds = kinds.into_iter().chain([permits]);
     let mut locks: Vec<_> =
         kinds.enumerate().map(|(at, kind)| client.any_lock(kind, [format!("k{at}")])).collect();
-    locks.push(client.any_lock(DeclaredKind::Mutex, ["a", "b"]));
-    locks.push(client.any_lock(DeclaredKind::Fair, ["c", "d"]));
+    locks.push(client.any_lock(LockKind::Mutex, ["a", "b"]));
+    locks.push(client.any_lock(LockKind::Fair, ["c", "d"]));
     locks
 }
 
@@ -79,7 +79,7 @@ async fn a_look_whose_answer_is_lost_leaves_nothing() {
 async fn a_refusal_is_no_silence() {
     let server = RedisServer::start().await;
     let client = LockClient::connect(&server.url()).await.unwrap();
-    let lock = client.any_lock(DeclaredKind::Mutex, ["job"]);
+    let lock = client.any_lock(LockKind::Mutex, ["job"]);
     lock.shadow_lock().await.unwrap().release().await.unwrap();
     let memory = async |bytes| server.client().cmd(&["CONFIG", "SET", "maxmemory", bytes]).await;
     for _ in 0..3 {

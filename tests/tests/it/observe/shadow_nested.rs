@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lock_runtime::policy::LockConfig;
 use lock_runtime::{
-    DeclaredKind, Lease, LockClient, LockError, LockOptions, MemoryStore, OnLost, distributed_lock,
+    Lease, LockClient, LockError, LockKind, LockOptions, MemoryStore, OnLost, distributed_lock,
 };
 use lock_tests::RedisServer;
 use tokio::time::{Instant, sleep, timeout};
@@ -58,7 +58,7 @@ async fn a_lock_inside_of_a_look_whose_hold_is_lost() {
 async fn a_look_inside_of_a_lock() {
     let server = RedisServer::start().await;
     let client = connect(&server.url()).await;
-    let lock = client.any_lock(DeclaredKind::Mutex, ["job:1"]);
+    let lock = client.any_lock(LockKind::Mutex, ["job:1"]);
     let outer = lock.lock().await.unwrap();
     let inside = async {
         let look = lock.shadow_lock().await.unwrap();
@@ -85,7 +85,7 @@ async fn a_look_leaves_the_others_their_head_start() {
     let store = MemoryStore::new();
     let client = |store| LockClient::builder().store(store).unwrap();
     let (client, other) = (client(store.clone()), client(store.peer()));
-    let lock = client.any_lock(DeclaredKind::Mutex, ["hot"]);
+    let lock = client.any_lock(LockKind::Mutex, ["hot"]);
     let held = lock.lock().await.unwrap();
     let waits = other.mutex("hot");
     let waiter = tokio::spawn(async move { waits.lock().await.unwrap() });

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use lock_runtime::{
-    AnyLock, DeclaredKind, Lease, LockClient, LockError, LockOptions, StoreErrorKind,
-};
+use lock_runtime::{AnyLock, Lease, LockClient, LockError, LockKind, LockOptions, StoreErrorKind};
 use lock_tests::{RedisServer, eventually};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
@@ -13,7 +11,7 @@ use crate::observe::shadow::{A_LOOK, NOTICED};
 
 async fn lock(server: &RedisServer) -> (LockClient, AnyLock) {
     let client = LockClient::connect(&server.url()).await.unwrap();
-    let lock = client.any_lock(DeclaredKind::Mutex, ["job"]);
+    let lock = client.any_lock(LockKind::Mutex, ["job"]);
     lock.shadow_lock().await.unwrap().release().await.unwrap();
     server.pause();
     assert!(lock.shadow_lock().await.is_err());
@@ -55,10 +53,9 @@ async fn one_release_waits_for_all() {
     let client = LockClient::connect(&server.url()).await.unwrap();
     let brief = Lease::Fixed(Duration::from_millis(300));
     let brief = LockOptions::builder().lease(brief).build().unwrap();
-    let look =
-        async |name| client.any_lock(DeclaredKind::Mutex, [name]).shadow_lock().await.unwrap();
+    let look = async |name| client.any_lock(LockKind::Mutex, [name]).shadow_lock().await.unwrap();
     let (first, second) = (look("a").await, look("b").await);
-    let lost = client.any_lock(DeclaredKind::Mutex, ["c"]).with(brief).shadow_lock().await.unwrap();
+    let lost = client.any_lock(LockKind::Mutex, ["c"]).with(brief).shadow_lock().await.unwrap();
     server.pause();
     first.release().await.unwrap();
     let start = Instant::now();

@@ -34,7 +34,7 @@ async fn the_first_loss_is_an_increase() {
     let client = builder().in_memory().unwrap();
     let brief = leased(Lease::Fixed(Duration::from_millis(300)));
     for (policy, lock) in [
-        ("none", client.any_lock(lock_runtime::DeclaredKind::Mutex, ["a"])),
+        ("none", client.any_lock(lock_runtime::LockKind::Mutex, ["a"])),
         ("checkout", client.policy_lock("checkout", ["b"])),
     ] {
         assert_eq!(losses(&recorder, policy), None, "not used yet");

@@ -4,16 +4,16 @@
 use std::num::NonZeroU32;
 
 use lock_runtime::{
-    DeclaredKind, LockClient, LockError, LockGuard, LockKind, LockOptions, MemoryStore,
+    HoldKind, LockClient, LockError, LockGuard, LockKind, LockOptions, MemoryStore,
 };
 
 /// All that are taken and given back, by a word for each.
-pub(crate) const KINDS: [(&str, LockKind); 5] = [
-    ("mutex", LockKind::Mutex),
-    ("fair", LockKind::Fair),
-    ("read", LockKind::Read),
-    ("write", LockKind::Write),
-    ("semaphore", LockKind::Semaphore),
+pub(crate) const KINDS: [(&str, HoldKind); 5] = [
+    ("mutex", HoldKind::Mutex),
+    ("fair", HoldKind::Fair),
+    ("read", HoldKind::Read),
+    ("write", HoldKind::Write),
+    ("semaphore", HoldKind::Semaphore),
 ];
 
 /// Takes a lock of that kind; of a semaphore the only permit.
@@ -59,8 +59,8 @@ pub(crate) async fn take_one_or_several(
     let names = ["a", "b"].map(|part| format!("{name}-{part}"));
     match kind {
         "multi" => client.multi_lock(names).with(options).lock().await,
-        "several fair" => client.any_lock(DeclaredKind::Fair, names).with(options).lock().await,
-        "several write" => client.any_lock(DeclaredKind::Write, names).with(options).lock().await,
+        "several fair" => client.any_lock(LockKind::Fair, names).with(options).lock().await,
+        "several write" => client.any_lock(LockKind::Write, names).with(options).lock().await,
         kind => take(client, kind, name, options).await,
     }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use lock_runtime::store::{AcquireReply, AcquireRequest, OwnerId, Target};
-use lock_runtime::{LockClient, LockKey, LockKind, LockOptions, RedisStore, Store, StoreErrorKind};
+use lock_runtime::{HoldKind, LockClient, LockKey, LockOptions, RedisStore, Store, StoreErrorKind};
 use lock_tests::{RedisServer, Ttl, eventually};
 
 use crate::support::kinds::{KINDS, take_named};
@@ -84,7 +84,7 @@ async fn they_are_enough_for_every_kind() {
         held.release().await.unwrap();
         let guard = waiter.await.unwrap().unwrap_or_else(|error| panic!("{kind}: {error:?}"));
         guard.extend(Duration::from_secs(60)).await.unwrap();
-        if matches!(is, LockKind::Mutex | LockKind::Fair) {
+        if matches!(is, HoldKind::Mutex | HoldKind::Fair) {
             guard
                 .run(async {
                     let _nested = take_named(&client, kind, options).await.unwrap();

@@ -2,9 +2,9 @@
 
 use std::num::NonZeroU32;
 
-use lock_runtime::{LockClient, LockError, LockKind, distributed_lock};
+use lock_runtime::{HoldKind, LockClient, LockError, distributed_lock};
 
-type Seen = Result<Option<LockKind>, LockError>;
+type Seen = Result<Option<HoldKind>, LockError>;
 
 async fn seen(client: &LockClient, name: &str) -> Seen {
     Ok(client.inspect(name).await?.kind)
@@ -73,13 +73,13 @@ async fn runs() -> Result<(), LockError> {
     let client = LockClient::in_memory();
     client
         .scope(async {
-            assert_eq!(usual(&client).await?, Some(LockKind::Mutex));
-            assert_eq!(mutex(&client).await?, Some(LockKind::Mutex));
-            assert_eq!(fair(&client).await?, Some(LockKind::Fair));
-            assert_eq!(read(&client).await?, Some(LockKind::Read));
-            assert_eq!(write(&client).await?, Some(LockKind::Write));
+            assert_eq!(usual(&client).await?, Some(HoldKind::Mutex));
+            assert_eq!(mutex(&client).await?, Some(HoldKind::Mutex));
+            assert_eq!(fair(&client).await?, Some(HoldKind::Fair));
+            assert_eq!(read(&client).await?, Some(HoldKind::Read));
+            assert_eq!(write(&client).await?, Some(HoldKind::Write));
             let two = NonZeroU32::new(2).expect("is not zero");
-            assert_eq!(permit(&client, two).await?, Some(LockKind::Semaphore));
+            assert_eq!(permit(&client, two).await?, Some(HoldKind::Semaphore));
 
             let first = client.semaphore("permits", two).acquire().await?;
             computed(2).await?;

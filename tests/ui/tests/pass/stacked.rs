@@ -1,6 +1,6 @@
 //! Several attributes are several locks, taken in the order in which they are written.
 
-use lock_runtime::{LockClient, LockError, LockKind, distributed_lock};
+use lock_runtime::{HoldKind, LockClient, LockError, distributed_lock};
 
 #[distributed_lock(key = "first:{id}", guard = first, wait = none)]
 #[distributed_lock(key = "second:{id}", guard = second, kind = fair, wait = none)]
@@ -11,7 +11,7 @@ async fn three(id: u64, client: LockClient) -> Result<[String; 3], LockError> {
         client.inspect(second.key().clone()).await?.kind,
         client.inspect(third.key().clone()).await?.kind,
     ];
-    assert_eq!(kinds, [LockKind::Mutex, LockKind::Fair, LockKind::Write].map(Some));
+    assert_eq!(kinds, [HoldKind::Mutex, HoldKind::Fair, HoldKind::Write].map(Some));
     Ok([first, second, third].map(|hold| hold.key().to_string()))
 }
 

@@ -33,7 +33,7 @@ use crate::clock::Clock;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
 use crate::store::{
-    AcquireReply, AcquireRequest, CountRequest, LockKind, OnRenewed, Ownership, ReleaseReply,
+    AcquireReply, AcquireRequest, CountRequest, HoldKind, OnRenewed, Ownership, ReleaseReply,
     ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription, Target, gather_renewals,
     unsupported,
 };
@@ -331,7 +331,7 @@ impl Store for QuorumStore {
     }
 
     fn acquire(&self, request: AcquireRequest) -> StoreFuture<'_, AcquireReply> {
-        if request.target.kind() != LockKind::Mutex {
+        if request.target.kind() != HoldKind::Mutex {
             return unsupported(&format!("a {} on a quorum of servers", request.target.kind()));
         }
         Box::pin(self.take(request))

@@ -2,7 +2,7 @@
 
 use super::{Mode, Name, Tell, side_of};
 use crate::clock::Tick;
-use crate::store::{LockKind, OwnerId, Target};
+use crate::store::{HoldKind, OwnerId, Target};
 
 impl Name {
     /// Has the owner's hold end then, sooner or later than it would. Its end tells nobody, so those
@@ -16,46 +16,46 @@ impl Name {
         tell: &mut Tell,
     ) -> bool {
         let held = match lock.kind() {
-            LockKind::Semaphore => self.end_permits_later(owner, until, now),
+            HoldKind::Semaphore => self.end_permits_later(owner, until, now),
             kind => self.end_field_later(kind, owner, until),
         };
         match lock.kind() {
             _ if !held => {}
-            LockKind::Fair => self.tell_first(lock, tell),
+            HoldKind::Fair => self.tell_first(lock, tell),
             _ => tell.push(lock.channel().to_owned()),
         }
         held
     }
 
-    fn end_field_later(&mut self, kind: LockKind, owner: &OwnerId, until: Tick) -> bool {
+    fn end_field_later(&mut self, kind: HoldKind, owner: &OwnerId, until: Tick) -> bool {
         let field = owner.as_field();
         let Ok(Some(hash)) = self.hash() else { return false };
         if !hash.has(field, side_of(kind)) {
             return false;
         }
         let mode = hash.mode;
-        if kind == LockKind::Read {
+        if kind == HoldKind::Read {
             let Some(end) = self.reads.get_mut(field) else { return false };
             *end = until;
             self.kept_reads.insert(owner.shared_field());
         }
-        if kind == LockKind::Write {
+        if kind == HoldKind::Write {
             // Those inside may have the hash last longer: seen to have let go, and until when it is kept.
             self.kept_writes.insert(owner.shared_field(), until);
         }
         let longest = self.longest_reader().unwrap_or(until);
         let Ok(Some(hash)) = self.hash() else { return false };
         // The count of a reader says nothing: it may be inside of a writer.
-        if kind != LockKind::Read
+        if kind != HoldKind::Read
             && let Some(field) = hash.field(field, side_of(kind))
         {
             field.count = 0;
         }
         hash.until = match kind {
-            LockKind::Read if mode == Mode::Read => longest,
+            HoldKind::Read if mode == Mode::Read => longest,
             // Who reads inside of a writer does not shorten what that has.
-            LockKind::Read => longest.max(hash.until),
-            LockKind::Write => longest,
+            HoldKind::Read => longest.max(hash.until),
+            HoldKind::Write => longest,
             _ => until,
         };
         true

@@ -7,7 +7,7 @@ use super::{Field, Hash, Mode, Name, Number, Side, Table, Tell, Value};
 use crate::clock::Tick;
 use crate::fence::FencingToken;
 use crate::key::LockKey;
-use crate::store::{Inspection, LockKind, StoredHold, Target};
+use crate::store::{HoldKind, Inspection, StoredHold, Target};
 
 impl Table {
     pub(in super::super) fn inspect(&self, key: &LockKey, now: Tick) -> Inspection {
@@ -42,11 +42,11 @@ impl Name {
     fn inspect(&self, now: Tick) -> Inspection {
         let (mut kind, holders) = match self.live_hash(now) {
             Some(hash) => (Some(hash.kind()), self.live_holders(hash, now)),
-            None => (Some(LockKind::Semaphore), self.permits_by_owner(now)),
+            None => (Some(HoldKind::Semaphore), self.permits_by_owner(now)),
         };
         if holders.is_empty() {
             let latch = matches!(&self.value, Some(Value::Number(Number { until: None, .. })));
-            kind = latch.then_some(LockKind::Latch);
+            kind = latch.then_some(HoldKind::Latch);
         }
         let counter = self.counter.as_ref().filter(|counter| counter.until > now);
         let places = self.queue.iter().chain(&self.writers);
@@ -149,12 +149,12 @@ impl Field {
 }
 
 impl Hash {
-    fn kind(&self) -> LockKind {
+    fn kind(&self) -> HoldKind {
         match self.mode {
-            Mode::Plain => LockKind::Mutex,
-            Mode::Fair => LockKind::Fair,
-            Mode::Read => LockKind::Read,
-            Mode::Write => LockKind::Write,
+            Mode::Plain => HoldKind::Mutex,
+            Mode::Fair => HoldKind::Fair,
+            Mode::Read => HoldKind::Read,
+            Mode::Write => HoldKind::Write,
         }
     }
 }

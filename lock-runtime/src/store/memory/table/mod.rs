@@ -20,7 +20,7 @@ use crate::clock::Tick;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
 use crate::store::{
-    AcquireReply, AcquireRequest, CountRequest, LatchRequest, LockKind, OwnerId, Ownership,
+    AcquireReply, AcquireRequest, CountRequest, HoldKind, LatchRequest, OwnerId, Ownership,
     ReleaseRequest, RenewRequest, Target, no_hold,
 };
 
@@ -146,15 +146,15 @@ impl Table {
     pub(super) fn acquire(&mut self, ask: &AcquireRequest, now: Tick, tell: &mut Tell) -> Reply {
         let target = &ask.target;
         match target.kind() {
-            LockKind::Multi => self.acquire_multi(ask, now),
-            LockKind::Latch => Err(no_hold()),
+            HoldKind::Multi => self.acquire_multi(ask, now),
+            HoldKind::Latch => Err(no_hold()),
             kind => {
                 let name = self.name(target.key().as_str(), now);
                 match kind {
-                    LockKind::Fair => name.acquire_fair(ask, now, tell),
-                    LockKind::Read => name.acquire_read(ask, now),
-                    LockKind::Write => name.acquire_write(ask, now),
-                    LockKind::Semaphore => name.acquire_permits(ask, now, tell),
+                    HoldKind::Fair => name.acquire_fair(ask, now, tell),
+                    HoldKind::Read => name.acquire_read(ask, now),
+                    HoldKind::Write => name.acquire_write(ask, now),
+                    HoldKind::Semaphore => name.acquire_permits(ask, now, tell),
                     _ => name.acquire_mutex(ask, now),
                 }
             }
@@ -169,7 +169,7 @@ impl Table {
         tell: &mut Tell,
     ) -> Result<Ownership, StoreError> {
         let (target, mut all) = (&ask.target, true);
-        if target.kind() == LockKind::Latch {
+        if target.kind() == HoldKind::Latch {
             return Err(no_hold());
         }
         for lock in target.locks() {
@@ -183,11 +183,11 @@ impl Table {
                 continue;
             }
             all &= match target.kind() {
-                LockKind::Fair => name.release_fair(lock, owner, now, tell),
-                LockKind::Read => name.release_read(lock, owner, tell),
-                LockKind::Write => name.release_write(lock, owner, now, tell),
-                LockKind::Semaphore => name.release_permits(lock, owner, now, tell),
-                LockKind::Mutex | LockKind::Multi | LockKind::Latch => {
+                HoldKind::Fair => name.release_fair(lock, owner, now, tell),
+                HoldKind::Read => name.release_read(lock, owner, tell),
+                HoldKind::Write => name.release_write(lock, owner, now, tell),
+                HoldKind::Semaphore => name.release_permits(lock, owner, now, tell),
+                HoldKind::Mutex | HoldKind::Multi | HoldKind::Latch => {
                     name.release_mutex(lock, owner, tell)
                 }
             };
@@ -317,23 +317,23 @@ impl Name {
         }
     }
 
-    fn renew(&mut self, kind: LockKind, owner: &OwnerId, until: Tick, now: Tick) -> bool {
-        if kind == LockKind::Semaphore {
+    fn renew(&mut self, kind: HoldKind, owner: &OwnerId, until: Tick, now: Tick) -> bool {
+        if kind == HoldKind::Semaphore {
             return self.renew_permits(owner, until, now);
         }
         let field = owner.as_field();
         let held = self.reads.contains_key(field) && !self.kept_reads.contains(field);
-        if kind == LockKind::Read && !held {
+        if kind == HoldKind::Read && !held {
             return false;
         }
         let Ok(Some(hash)) = self.hash() else { return false };
         // Entered no times: let go, and kept until its end. Of a reader `kept_reads` says so.
-        let kept = |field: &mut Field| kind != LockKind::Read && field.count == 0;
+        let kept = |field: &mut Field| kind != HoldKind::Read && field.count == 0;
         if hash.field(field, side_of(kind)).is_none_or(kept) {
             return false;
         }
         hash.until = hash.until.max(until);
-        if let (LockKind::Read, Some(end)) = (kind, self.reads.get_mut(field)) {
+        if let (HoldKind::Read, Some(end)) = (kind, self.reads.get_mut(field)) {
             *end = until.max(*end);
         }
         true
@@ -388,8 +388,8 @@ impl Hash {
     }
 }
 
-fn side_of(kind: LockKind) -> Side {
-    if kind == LockKind::Write { Side::Write } else { Side::Only }
+fn side_of(kind: HoldKind) -> Side {
+    if kind == HoldKind::Write { Side::Write } else { Side::Only }
 }
 
 fn held(until: Tick, now: Tick) -> AcquireReply {

@@ -18,7 +18,7 @@ use crate::fence::FencingToken;
 use crate::key::LockKey;
 use crate::store::redis::RedisStore;
 use crate::store::{
-    AcquireReply, AcquireRequest, CountRequest, Inspection, LatchRequest, LockKind, OnRenewed,
+    AcquireReply, AcquireRequest, CountRequest, HoldKind, Inspection, LatchRequest, OnRenewed,
     Ownership, ReleaseReply, ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription,
     Target, gather_renewals, renewed_in_parts, tell_part,
 };
@@ -41,7 +41,7 @@ fn slot(target: &Target) -> Result<u16, StoreError> {
 /// Where a request about a lock goes, and what it does on the way. Scripts of a read/write lock look at
 /// the time-outs of all its readers, which nobody can name beforehand.
 fn way(target: &Target) -> Result<(u16, Moving), StoreError> {
-    let looks_around = |lock: &Target| matches!(lock.kind(), LockKind::Read | LockKind::Write);
+    let looks_around = |lock: &Target| matches!(lock.kind(), HoldKind::Read | HoldKind::Write);
     let moving = if target.locks().any(looks_around) { Moving::Wait } else { Moving::Follow };
     Ok((slot(target)?, moving))
 }
@@ -49,7 +49,7 @@ fn way(target: &Target) -> Result<(u16, Moving), StoreError> {
 /// A latch as it can be in a cluster. Redisson's channel for a name that has a hash tag is in another
 /// slot, so that Redisson's own latches of such names do not work there; it need not be kept.
 fn in_one_slot(target: &Arc<Target>) -> Arc<Target> {
-    let is_elsewhere = target.kind() == LockKind::Latch && target.key().as_str().contains('{');
+    let is_elsewhere = target.kind() == HoldKind::Latch && target.key().as_str().contains('{');
     if is_elsewhere { Arc::new(target.with_own_channel()) } else { Arc::clone(target) }
 }
 

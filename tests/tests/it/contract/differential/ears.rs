@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use lock_runtime::Store;
-use lock_runtime::store::{LockKind, Subscription};
+use lock_runtime::store::{HoldKind, Subscription};
 use tokio::task::unconstrained;
 use tokio::time::timeout;
 
@@ -37,12 +37,12 @@ impl Run<'_> {
             let mut kinds = theme.kinds().to_vec();
             kinds.dedup();
             if *theme == Theme::Anything {
-                kinds.push(LockKind::Latch);
+                kinds.push(HoldKind::Latch);
             }
             for kind in kinds {
                 let target = target(kind, &self.keys, name, 1);
                 match kind {
-                    LockKind::Fair => {
+                    HoldKind::Fair => {
                         targets.extend((0..OWNERS).map(|number| {
                             Arc::new(target.for_waiter(&owner(&self.client, number)))
                         }))
@@ -54,7 +54,7 @@ impl Run<'_> {
         let Stores { memory, redis, .. } = self.stores;
         let ears = targets.into_iter().map(async |target| Ears {
             channel: format!("{} {}", target.kind(), target.channel()),
-            several: target.kind() == LockKind::Multi,
+            several: target.kind() == HoldKind::Multi,
             memory: memory[view].subscribe(&target, TIMEOUT).await.unwrap(),
             redis: redis[view].subscribe(&target, TIMEOUT).await.unwrap(),
         });

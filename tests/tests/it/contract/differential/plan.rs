@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_runtime::LockKey;
-use lock_runtime::store::{LatchRequest, LockKind, OwnerId, Target};
+use lock_runtime::store::{HoldKind, LatchRequest, OwnerId, Target};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -101,8 +101,8 @@ impl Length {
 pub(crate) const SHORT: Duration = Duration::from_millis(120);
 
 impl Theme {
-    pub(crate) fn kinds(self) -> &'static [LockKind] {
-        use LockKind::{Fair, Latch, Multi, Mutex, Read, Semaphore, Write};
+    pub(crate) fn kinds(self) -> &'static [HoldKind] {
+        use HoldKind::{Fair, Latch, Multi, Mutex, Read, Semaphore, Write};
         match self {
             Self::Mutex => &[Mutex, Multi],
             Self::Fair => &[Fair, Fair, Fair, Fair, Mutex],
@@ -115,14 +115,14 @@ impl Theme {
 }
 
 impl What {
-    pub(crate) fn kind(&self, themes: &[Theme; NAMES]) -> LockKind {
+    pub(crate) fn kind(&self, themes: &[Theme; NAMES]) -> HoldKind {
         let kinds = themes[self.name].kinds();
         kinds[self.pick % kinds.len()]
     }
 
     pub(crate) fn owner(&self, themes: &[Theme; NAMES], client: &str) -> OwnerId {
         let owner = owner(client, self.owner);
-        if self.kind(themes) == LockKind::Read && self.inside {
+        if self.kind(themes) == HoldKind::Read && self.inside {
             let hold = u64::try_from(self.owner).unwrap() + 11;
             return OwnerId::new(client, hold, 1).within(&owner);
         }
@@ -135,19 +135,19 @@ impl What {
 }
 
 pub(crate) fn target(
-    kind: LockKind,
+    kind: HoldKind,
     keys: &[LockKey; NAMES],
     name: usize,
     limit: u32,
 ) -> Arc<Target> {
     let key = keys[name].clone();
     match kind {
-        LockKind::Fair => Target::fair(key),
-        LockKind::Read => Target::read(key),
-        LockKind::Write => Target::write(key),
-        LockKind::Semaphore => Target::semaphore(key, NonZeroU32::new(limit).unwrap()),
-        LockKind::Latch => Target::latch(key),
-        LockKind::Multi => Target::several([key, keys[(name + 1) % NAMES].clone()]).unwrap(),
+        HoldKind::Fair => Target::fair(key),
+        HoldKind::Read => Target::read(key),
+        HoldKind::Write => Target::write(key),
+        HoldKind::Semaphore => Target::semaphore(key, NonZeroU32::new(limit).unwrap()),
+        HoldKind::Latch => Target::latch(key),
+        HoldKind::Multi => Target::several([key, keys[(name + 1) % NAMES].clone()]).unwrap(),
         _ => Target::mutex(key),
     }
 }

@@ -16,7 +16,7 @@ use futures_util::poll;
 use http::{Request, Response};
 use http_body_util::Full;
 use lock_runtime::policy::LockConfig;
-use lock_runtime::{DeclaredKind, LockClient, LockError, LockKey, distributed_lock, scope};
+use lock_runtime::{LockClient, LockError, LockKey, LockKind, distributed_lock, scope};
 use lock_tower::LockLayer;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout};
@@ -255,7 +255,7 @@ async fn a_call_that_is_not_enforced_is_not_held_up() {
     let text = "[lock.policies]\ntrial = { enforce = 0 }";
     let config = LockConfig::from_deserializer(toml::Deserializer::parse(text).unwrap()).unwrap();
     let client = LockClient::builder().config(config).in_memory().unwrap();
-    let lock = client.any_lock(DeclaredKind::Mutex, ["trial"]);
+    let lock = client.any_lock(LockKind::Mutex, ["trial"]);
     let outer = lock.lock().await.unwrap();
     let inside = async {
         let first = lock.lock().await.unwrap();

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lock_runtime::{Lease, LockClient, LockError, LockKind, LockOptions, StoreErrorKind};
+use lock_runtime::{HoldKind, Lease, LockClient, LockError, LockOptions, StoreErrorKind};
 use lock_tests::eventually;
 use tokio::time::Instant;
 
@@ -196,7 +196,7 @@ async fn an_operator_sees_and_frees() {
     for n in 0..6 {
         let name = format!("seen:{n}");
         let guard = client.mutex(&name).lock().await.unwrap();
-        assert_eq!(operator.inspect(&name).await.unwrap().kind, Some(LockKind::Mutex));
+        assert_eq!(operator.inspect(&name).await.unwrap().kind, Some(HoldKind::Mutex));
         assert!(operator.force_release(&name).await.unwrap());
         assert_eq!(operator.inspect(&name).await.unwrap().kind, None);
         drop(guard);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
-use lock_runtime::{DeclaredKind, LockClient, LockKey, LockSettings, Wait};
+use lock_runtime::{LockClient, LockKey, LockKind, LockSettings, Wait};
 use lock_tower::http::{
     BusyStatus, KeyError, KeyExtractor, OnDisconnect, ProblemDetails, Refusal, RefusalKind,
     RequestDeadline, SafeMethods,
@@ -101,7 +101,7 @@ async fn readers_share_and_writers_do_not() {
     let writer = peer.rw_lock(ORDER).write().await.unwrap();
     assert_eq!(statuses().await, [409, 409, 409, 200]);
     writer.release().await.unwrap();
-    for kind in [DeclaredKind::Fair, DeclaredKind::Read] {
+    for kind in [LockKind::Fair, LockKind::Read] {
         let layer = order_layer(&locks).safe_methods(SafeMethods::Shared).kind(kind);
         let message = layer.build().unwrap_err().to_string();
         assert!(message.contains(&format!("the kind is {kind}; leave the kind out")), "{message}");
@@ -113,10 +113,10 @@ async fn the_kind_is_the_layers() {
     let (locks, peer, _) = two_clients();
     let (reader, fair) = (peer.rw_lock("order:42"), peer.fair_mutex("order:7"));
     let _reads = reader.read().await.unwrap();
-    let layer = order_layer(&locks).kind(DeclaredKind::Read).wait(Wait::Never).build().unwrap();
+    let layer = order_layer(&locks).kind(LockKind::Read).wait(Wait::Never).build().unwrap();
     assert_eq!(ask(&layer, pay()).await.status(), StatusCode::OK);
     let _fair = fair.lock().await.unwrap();
-    let layer = order_layer(&locks).kind(DeclaredKind::Fair).wait(Wait::Never).build().unwrap();
+    let layer = order_layer(&locks).kind(LockKind::Fair).wait(Wait::Never).build().unwrap();
     let request = Request::post("/orders/7/pay").body(TestBody::default()).unwrap();
     assert_eq!(ask(&layer, request).await.status(), StatusCode::CONFLICT);
     // Another kind at the name is nothing that waiting mends.
