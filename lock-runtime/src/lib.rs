@@ -114,6 +114,7 @@ mod quorum_lock;
 mod rw_lock;
 mod semaphore;
 mod settings;
+mod shadow;
 mod site;
 
 pub use any_lock::AnyLock;

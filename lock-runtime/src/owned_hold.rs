@@ -188,10 +188,11 @@ impl OwnedHold {
         self.give_back().await
     }
 
-    /// The same for a holder whom nothing is to hold up: past a moment, the rest is the releaser's.
-    pub(crate) async fn release_in_passing(self) -> Result<(), LockError> {
+    /// As [`release`](Self::release), for a call that is not enforced: leaves the rest to the releaser if the
+    /// store's answer is overdue.
+    pub(crate) async fn shadow_release(self) -> Result<(), LockError> {
         let breaker = Arc::clone(&self.leases.breaker);
-        if !breaker.is_clear() {
+        if !breaker.is_closed() {
             return self.hold.check().map(drop).map_err(|cause| self.hold.lost_error(cause));
         }
         match breaker.within_shadow_timeout(self.release()).await {

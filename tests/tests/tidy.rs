@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const LONGEST: usize = 450;
 
 /// Level by module of `lock-runtime`; the longest matching prefix counts.
-const LEVELS: [(&str, u8); 31] = [
+const LEVELS: [(&str, u8); 32] = [
     ("error", 0),
     ("clock", 0),
     ("fence", 0),
@@ -19,6 +19,7 @@ const LEVELS: [(&str, u8); 31] = [
     ("site", 0),
     ("observe", 1),
     ("policy", 1),
+    ("shadow", 1),
     ("store", 1),
     ("store::memory", 2),
     ("store::redis", 2),

@@ -172,7 +172,7 @@ impl PendingAcquire {
         around: Around,
         limit: Option<Instant>,
     ) -> Result<Option<ReentryGuard>, LockError> {
-        let of_a_look = around.of_a_look;
+        let is_shadow = around.is_shadow;
         let hold = Arc::clone(&around.owned.hold);
         // Waiting keeps no hold alive.
         let owned = Arc::downgrade(&around.owned);
@@ -200,7 +200,7 @@ impl PendingAcquire {
         let turn = reentry.turn(|| owned.strong_count() == 0);
         tokio::select! {
             biased;
-            lost = guard::lost(&hold) => if of_a_look { Ok(None) } else { Err(lost) },
+            lost = guard::lost(&hold) => if is_shadow { Ok(None) } else { Err(lost) },
             () = closing => Err(LockError::Closed),
             turn = until(limit, turn) => match turn {
                 None => Err(self.timed_out(None)),

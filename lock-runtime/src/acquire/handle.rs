@@ -57,7 +57,7 @@ impl Handle {
 
     /// One acquire of it, as it is seen.
     pub(super) fn recorder(&self, target: &Target, site: CallSite) -> AcquireRecorder {
-        AcquireRecorder::new(target, self.label.clone().at(site), true)
+        AcquireRecorder::new(target, self.label.clone().at(site).enforced(true))
     }
 
     /// The same for several permits of a semaphore.
@@ -109,7 +109,6 @@ impl Handle {
                 options,
                 permits: self.permits,
                 label,
-                enforced,
             }),
             Err(error) if enforced => Acquire::failed(error.clone()),
             Err(error) => Acquire::not_enforced(&label, error),

@@ -15,13 +15,11 @@ mod attempt;
 mod contend;
 mod enclosing;
 mod engine;
-mod grace;
 mod handle;
 mod line;
 mod long_wait;
 mod open;
 mod outcome;
-mod shadow;
 mod share;
 mod waiting;
 
@@ -33,14 +31,14 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;
 
+use self::attempt::known_as;
 use self::contend::{Contended, Contender};
 use self::enclosing::{Enclosing, Within, enclosing, enter, re_enter};
 use self::engine::Dependent;
-use self::grace::Grace;
 pub(crate) use self::handle::{Handle, tried};
 use self::share::Joined;
 use self::share::Readers;
@@ -52,7 +50,8 @@ use crate::lease::reentries::ReentryGuard;
 use crate::observe::{AcquireOutcome, AcquireRecorder, Label, Meter};
 use crate::options::{LockOptions, Wait};
 use crate::owned_hold::OwnedHold;
-use crate::store::Target;
+use crate::shadow::SHADOW_TIMEOUT;
+use crate::store::{ReleaseRequest, Target};
 
 /// What acquiring needs of a client.
 pub(crate) struct Engine {
@@ -72,8 +71,8 @@ pub(crate) struct Engine {
     /// Told when `contenders` falls to zero.
     pub(crate) no_contenders: Notify,
     pub(crate) readers: Readers,
-    /// Tells tasks that the grace of a shutdown is over, so that they give their locks back.
-    pub(crate) grace: Grace,
+    /// True once the grace of a shutdown is over: tasks that hold locks then give them back.
+    pub(crate) grace_over: watch::Sender<bool>,
     /// Of an engine of several locks, those of the clients whose locks it takes. They keep it, it keeps none of
     /// them.
     members: Vec<Weak<Self>>,
@@ -131,7 +130,6 @@ struct AcquireSpec {
     options: LockOptions,
     permits: u32,
     label: Label,
-    enforced: bool,
 }
 
 type Acquiring = Pin<Box<dyn Future<Output = Result<LockGuard, LockError>> + Send>>;
@@ -177,7 +175,7 @@ impl fmt::Debug for Acquire {
 }
 
 impl Acquire {
-    /// Takes what is wanted once polled.
+    /// Starts acquiring on the first poll.
     fn new(mut spec: AcquireSpec) -> Self {
         if let replicas @ Some(_) = spec.options.replicas() {
             spec.target = Arc::new(spec.target.with_replicas(replicas));
@@ -190,7 +188,7 @@ impl Acquire {
         Self(State::Failed(error))
     }
 
-    /// The same of a call that runs in any case.
+    /// As [`failed`](Self::failed), for a call that is not enforced.
     pub(crate) fn not_enforced(label: &Label, error: &LockError) -> Self {
         label.clone().enforced(false).not_enforced(error.key().unwrap_or_default(), error);
         Self::failed(error.clone())
@@ -198,8 +196,8 @@ impl Acquire {
 }
 
 fn start(spec: &mut AcquireSpec) -> Started {
-    let AcquireSpec { engine, target, options, permits, label, enforced } = spec;
-    let recorder = AcquireRecorder::new(target, std::mem::take(label), *enforced);
+    let AcquireSpec { engine, target, options, permits, label } = spec;
+    let recorder = AcquireRecorder::new(target, std::mem::take(label));
     if engine.closed.load(Ordering::Acquire) {
         return Ok(ended(&recorder, AcquireOutcome::Closed, Err(LockError::Closed)));
     }
@@ -216,14 +214,9 @@ fn start(spec: &mut AcquireSpec) -> Started {
         }
         Enclosing::Same(_) | Enclosing::Writer(_) | Enclosing::Nothing => {}
     }
-    let (engine, target) = (Arc::clone(engine), Arc::clone(target));
-    let (options, permits) = (*options, *permits);
-    let started = Instant::now();
-    let recorder = recorder.timed_from(started);
     let span = recorder.span();
-    let pending = PendingAcquire::new(engine, target, options, permits, started, recorder);
-    let enforced = pending.recorder.is_enforced();
-    Err(match enforced {
+    let pending = PendingAcquire::new(engine, target, *options, *permits, recorder);
+    Err(match pending.recorder.label().is_enforced() {
         true => Box::pin(span.around(pending.run())),
         false => Box::pin(span.around(pending.shadow_lock())),
     })
@@ -237,7 +230,7 @@ fn ended(
 ) -> Result<LockGuard, LockError> {
     match &mut result {
         Ok(guard) => {
-            guard.of_a_look = !recorder.is_enforced();
+            guard.is_shadow = !recorder.label().is_enforced();
             recorder.over(how, Some(guard.token()));
         }
         Err(error) => recorder.failed(error),
@@ -262,19 +255,34 @@ struct PendingAcquire {
 
 impl PendingAcquire {
     fn new(
-        engine: Arc<Engine>,
-        target: Arc<Target>,
+        engine: &Arc<Engine>,
+        target: &Arc<Target>,
         options: LockOptions,
         permits: u32,
-        started: Instant,
         recorder: AcquireRecorder,
     ) -> Self {
-        let (inside, holder_ends) = (Mutex::default(), Mutex::default());
+        let (inside, holder_ends, started) = (Mutex::default(), Mutex::default(), Instant::now());
+        let (engine, target) = (Arc::clone(engine), Arc::clone(target));
+        let recorder = recorder.timed_from(started);
         Self { engine, target, options, permits, inside, started, holder_ends, recorder }
     }
 
     async fn run(self) -> Result<LockGuard, LockError> {
         let taken = self.log_if_long(self.take()).await;
+        self.report(taken)
+    }
+
+    /// As [`run`](Self::run), for a call that is not enforced. If it is given up half way, what it took is
+    /// given back.
+    // S-21.
+    async fn shadow_lock(self) -> Result<LockGuard, LockError> {
+        let LeaseManager { breaker, store, .. } = &*self.engine.leases;
+        let probe = || {
+            let owner = self.engine.next_owner(1);
+            let (target, keep) = (known_as(&self.target, &owner), Duration::ZERO);
+            ReleaseRequest { target, owner, keep, timeout: SHADOW_TIMEOUT }
+        };
+        let taken = breaker.ask(store, probe, self.take()).await;
         self.report(taken)
     }
 

@@ -25,8 +25,8 @@ impl Handle {
     pub(crate) async fn work_latch(&self, request: LatchRequest) -> Result<u64, LockError> {
         check_runtime()?;
         // This is no wait: how long it may take is the store's matter alone.
-        let target = Arc::clone(self.target().map_err(LockError::clone)?);
-        let recorder = AcquireRecorder::nothing(&target);
+        let target = self.target().map_err(LockError::clone)?;
+        let recorder = AcquireRecorder::nothing(target);
         let pending = self.pending(target, self.options().with_wait(Wait::Forever), recorder);
         let mut waiting = Waiting::new(&pending, None, None);
         loop {
@@ -51,8 +51,8 @@ impl Handle {
 
     async fn until_open_for(&self, site: CallSite) -> Result<(), LockError> {
         check_runtime()?;
-        let target = Arc::clone(self.target().map_err(LockError::clone)?);
-        let recorder = self.recorder(&target, site);
+        let target = self.target().map_err(LockError::clone)?;
+        let recorder = self.recorder(target, site);
         let span = recorder.span();
         let pending = self.pending(target, self.options(), recorder);
         let opened = span.around(pending.log_if_long(pending.opened())).await;
@@ -65,13 +65,11 @@ impl Handle {
 
     fn pending(
         &self,
-        target: Arc<Target>,
+        target: &Arc<Target>,
         options: LockOptions,
         recorder: AcquireRecorder,
     ) -> PendingAcquire {
-        let (engine, started) = (Arc::clone(self.engine()), Instant::now());
-        let recorder = recorder.timed_from(started);
-        PendingAcquire::new(engine, target, options, 1, started, recorder)
+        PendingAcquire::new(self.engine(), target, options, 1, recorder)
     }
 }
 

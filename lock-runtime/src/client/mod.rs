@@ -344,7 +344,9 @@ impl LockClient {
                 true
             }
         };
-        if self.engine.grace.end() && !in_time {
+        let has_listeners = self.engine.grace_over.receiver_count() > 0;
+        self.engine.grace_over.send_replace(true);
+        if has_listeners && !in_time {
             // What has listened gives its locks back now, which takes a round trip.
             drop(timeout(LAST_RELEASES, settled).await);
         }
@@ -401,7 +403,8 @@ impl LockClient {
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     pub async fn grace_over(&self) {
-        self.engine.grace.over().await;
+        // An error would say that the engine, and with it the grace, is gone.
+        let _ = self.engine.grace_over.subscribe().wait_for(|is_over| *is_over).await;
     }
 }
 

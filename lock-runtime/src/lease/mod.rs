@@ -13,7 +13,6 @@
 // S-8, S-9.
 
 mod batch;
-pub(crate) mod circuit_breaker;
 pub(crate) mod claim;
 pub(crate) mod manager;
 pub(crate) mod reentries;
