@@ -103,6 +103,7 @@ mod guard;
 mod key;
 mod latch;
 mod lease;
+mod liveness;
 mod multi_lock;
 mod mutex;
 mod options;

@@ -12,7 +12,7 @@ use super::{Engine, PendingAcquire, Started, until};
 use crate::error::{BusyReason, LockError};
 use crate::guard::{self, LockGuard};
 use crate::lease::claim::Claim;
-use crate::lease::reentries::{Obstacle, ReentryGuard};
+use crate::lease::reentries::{Obstacle, ReentryGuard, drive};
 use crate::options::{Lease, LockOptions, Wait};
 use crate::owned_hold::OwnedHold;
 use crate::scope::{self, Around};
@@ -150,10 +150,10 @@ impl PendingAcquire {
             match (reentry, owned.upgrade()) {
                 (Some(reentry), _) if reads => return Ok(Within::Writer(reentry)),
                 (Some(reentry), Some(owned)) => {
-                    let asker = reentry.asker();
+                    let (hold, id) = (Arc::clone(reentry.hold()), reentry.id());
                     let reentered = match re_enter(owned, reentry, &self.options) {
                         Ok(result) => Some(result),
-                        Err(extending) => asker.drive(extending).await,
+                        Err(extending) => drive(hold, id, extending).await,
                     };
                     // Passed over, it lines up again (S-34).
                     if let Some(reentered) = reentered {

@@ -43,10 +43,11 @@ pub(crate) use self::handle::{Handle, tried};
 use self::share::Joined;
 use self::share::Readers;
 use crate::error::{LockError, StoreError, check_runtime};
-use crate::gate::{Gates, Life, SIGN_OF_LIFE, Turn};
+use crate::gate::{Gates, GuardId, Turn};
 use crate::guard::LockGuard;
 use crate::lease::manager::LeaseManager;
 use crate::lease::reentries::ReentryGuard;
+use crate::liveness::{self, SIGN_OF_LIFE};
 use crate::observe::{AcquireOutcome, AcquireRecorder, Label, Meter};
 use crate::options::{LockOptions, Wait};
 use crate::owned_hold::OwnedHold;
@@ -306,9 +307,9 @@ impl PendingAcquire {
                 Within::Writer(inside) => inside,
                 Within::Nothing => return self.take_hold(limit).await,
             };
-            let asker = inside.asker();
+            let taking = inside.drive(self.take_hold(limit));
             *self.inside.lock() = Some(inside);
-            let taken = asker.drive(self.take_hold(limit)).await;
+            let taken = taking.await;
             // Passed over, it lines up again inside of the write hold (S-34).
             let inside = self.inside.lock().take();
             if let Some(taken) = taken {
@@ -361,13 +362,9 @@ impl PendingAcquire {
                 continue;
             }
             let here = gate_guard.place();
-            let life = Life::of(&gate_guard, &self.engine.gates, &self.target);
+            let id = gate_guard.id();
             let contending = Contender::new(self, gate_guard, limit).contend();
-            match life
-                .drive(self.look_every(), || self.restart_tasks(), contending)
-                .await
-                .transpose()?
-            {
+            match self.drive(id, contending).await.transpose()? {
                 Some(Contended::Taken(guard)) => return Ok((AcquireOutcome::Acquired, guard)),
                 Some(Contended::JoinableHold(hold)) => to_join = Some(hold),
                 Some(Contended::PassedOver) | None => place = Some(here),
@@ -396,6 +393,16 @@ impl PendingAcquire {
     /// process waits for.
     fn restart_tasks(&self) {
         self.engine.leases.ensure_running();
+    }
+
+    /// Drives `contending`, which has that gate guard. `None` once it was passed over: it lines up again.
+    // S-34.
+    async fn drive<F: Future>(&self, guard: GuardId, contending: F) -> Option<F::Output> {
+        let sign_of_life = |now| {
+            self.restart_tasks();
+            self.engine.gates.is_contending(&self.target, guard, now)
+        };
+        liveness::drive(self.look_every(), sign_of_life, contending).await
     }
 
     fn limit(&self) -> Option<Instant> {

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::waiting::Waiting;
 use super::{Handle, PendingAcquire};
 use crate::error::{LockError, StoreError, StoreErrorKind, check_runtime};
-use crate::gate::{GateGuard, Life, Turn};
+use crate::gate::{GateGuard, Turn};
 use crate::observe::{AcquireOutcome, AcquireRecorder};
 use crate::options::{LockOptions, Wait};
 use crate::owned_hold::OwnedHold;
@@ -85,11 +85,8 @@ impl PendingAcquire {
             match turn {
                 Turn::Contend(gate_guard) => {
                     place = Some(gate_guard.place());
-                    let life = Life::of(&gate_guard, &self.engine.gates, &self.target);
-                    // None if it was passed over: it lines up again (S-34).
-                    let watching = self.watch_latch(gate_guard, limit);
-                    if let Some(opened) =
-                        life.drive(self.look_every(), || self.restart_tasks(), watching).await
+                    let id = gate_guard.id();
+                    if let Some(opened) = self.drive(id, self.watch_latch(gate_guard, limit)).await
                     {
                         return opened;
                     }

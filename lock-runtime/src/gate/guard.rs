@@ -14,6 +14,15 @@ use crate::error::StoreError;
 use crate::options::Lease;
 use crate::store::{OwnerId, Target};
 
+/// Names a gate guard to its gate.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum GuardId {
+    /// Registered with no gate.
+    Apart,
+    Queued(u64),
+    Unqueued(u64),
+}
+
 /// The place inside a gate. Dropping it lets the next in line in, if it is valid (invariant 5).
 pub(crate) struct GateGuard<H> {
     /// Empty once the gate guard has been passed on, or if there is no gate around it.
@@ -41,6 +50,14 @@ impl<H> GateGuard<H> {
     /// A gate guard that is registered with no gate.
     pub(crate) fn apart() -> Self {
         Self { inside: None, number: 0, place: 0, is_unqueued: false, outside: false }
+    }
+
+    pub(crate) fn id(&self) -> GuardId {
+        match (&self.inside, self.is_unqueued) {
+            (None, _) => GuardId::Apart,
+            (Some(_), true) => GuardId::Unqueued(self.number),
+            (Some(_), false) => GuardId::Queued(self.number),
+        }
     }
 
     /// Where its contender lines up again if it is passed over.
