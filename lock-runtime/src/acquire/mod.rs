@@ -39,7 +39,7 @@ use self::attempt::known_as;
 use self::contend::{Contended, Contender};
 use self::enclosing::{Enclosing, Within, enclosing, enter, re_enter};
 use self::engine::Dependent;
-pub(crate) use self::handle::{Handle, tried};
+pub(crate) use self::handle::Handle;
 use self::share::Joined;
 use self::share::Readers;
 use crate::error::{LockError, StoreError, check_runtime};
@@ -187,12 +187,6 @@ impl Acquire {
     /// An acquisition that has failed already.
     pub(crate) fn failed(error: LockError) -> Self {
         Self(State::Failed(error))
-    }
-
-    /// As [`failed`](Self::failed), for a call that is not enforced.
-    pub(crate) fn not_enforced(label: &Label, error: &LockError) -> Self {
-        label.clone().enforced(false).not_enforced(error.key().unwrap_or_default(), error);
-        Self::failed(error.clone())
     }
 }
 

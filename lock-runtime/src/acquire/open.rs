@@ -4,7 +4,6 @@
 //! the first asks for all of them, and whoever was in line before it asked may believe its answer.
 // S-30.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -15,19 +14,20 @@ use super::{Handle, PendingAcquire};
 use crate::error::{LockError, StoreError, StoreErrorKind, check_runtime};
 use crate::gate::{GateGuard, Turn};
 use crate::observe::{AcquireOutcome, AcquireRecorder};
-use crate::options::{LockOptions, Wait};
+use crate::options::Wait;
 use crate::owned_hold::OwnedHold;
 use crate::site::CallSite;
-use crate::store::{LatchRequest, Target};
+use crate::store::LatchRequest;
 
 impl Handle {
     /// Works the latch of this name. Only what cannot have run is sent again.
     pub(crate) async fn work_latch(&self, request: LatchRequest) -> Result<u64, LockError> {
         check_runtime()?;
         // This is no wait: how long it may take is the store's matter alone.
-        let target = self.target().map_err(LockError::clone)?;
+        let (engine, target) = self.lock_of()?;
+        let options = self.options().with_wait(Wait::Forever);
         let recorder = AcquireRecorder::nothing(target);
-        let pending = self.pending(target, self.options().with_wait(Wait::Forever), recorder);
+        let pending = PendingAcquire::new(engine, target, options, 1, recorder);
         let mut waiting = Waiting::new(&pending, None, None);
         loop {
             let error = match pending.ask_latch(request, waiting.ask()).await? {
@@ -51,25 +51,16 @@ impl Handle {
 
     async fn until_open_for(&self, site: CallSite) -> Result<(), LockError> {
         check_runtime()?;
-        let target = self.target().map_err(LockError::clone)?;
+        let (engine, target) = self.lock_of()?;
         let recorder = self.recorder(target, site);
         let span = recorder.span();
-        let pending = self.pending(target, self.options(), recorder);
+        let pending = PendingAcquire::new(engine, target, self.options(), 1, recorder);
         let opened = span.around(pending.log_if_long(pending.opened())).await;
         match &opened {
             Ok(()) => pending.recorder.over(AcquireOutcome::Acquired, None),
             Err(error) => pending.recorder.failed(error),
         }
         opened
-    }
-
-    fn pending(
-        &self,
-        target: &Arc<Target>,
-        options: LockOptions,
-        recorder: AcquireRecorder,
-    ) -> PendingAcquire {
-        PendingAcquire::new(self.engine(), target, options, 1, recorder)
     }
 }
 

@@ -206,7 +206,7 @@ impl LockClient {
     ) -> AnyLock {
         let mut names = names.into_iter().map(IntoLockKey::into_lock_key);
         match (names.next(), names.next()) {
-            (Some(name), None) => AnyLock::new(Ok(self.one(kind, name))),
+            (Some(name), None) => AnyLock::new(self.one(kind, name)),
             (first, second) => {
                 self.any_lock_of_all(kind, first.into_iter().chain(second).chain(names))
             }
@@ -245,7 +245,7 @@ impl LockClient {
         target: impl FnOnce(LockKey) -> Arc<Target>,
     ) -> Handle {
         let target = name.into_lock_key().and_then(|key| self.full_name(key)).map(target);
-        Handle::new(Arc::clone(&self.engine), target, self.options())
+        Handle::new(&self.engine, target, self.options())
     }
 
     fn full_name(&self, key: LockKey) -> Result<LockKey, LockError> {
