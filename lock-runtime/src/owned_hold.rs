@@ -6,7 +6,6 @@
 //! [`OwnedHold::release`] waits for the store's answer.
 // S-14, S-20.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -298,11 +297,5 @@ impl Drop for OwnedHold {
         let handoffs = self.handoffs;
         let after: AfterRelease = Box::new(move |reply| leave(place, handoffs, reply));
         self.leases.give_back(&self.hold, keep_until, Some(after));
-    }
-}
-
-impl fmt::Debug for OwnedHold {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OwnedHold").field("hold", &self.hold).finish_non_exhaustive()
     }
 }

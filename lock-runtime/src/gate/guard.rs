@@ -1,6 +1,5 @@
 //! The place inside a gate, or what is left of it.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -295,11 +294,5 @@ fn tell(listeners: Option<Vec<oneshot::Sender<Word>>>, word: &Word) {
 impl<H> Drop for GateGuard<H> {
     fn drop(&mut self) {
         self.pass();
-    }
-}
-
-impl<H> fmt::Debug for GateGuard<H> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GateGuard").finish_non_exhaustive()
     }
 }

@@ -19,7 +19,6 @@
 
 mod life;
 
-use std::fmt;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
@@ -430,11 +429,5 @@ impl Drop for ReentryGuard {
         if self.id != 0 {
             self.hold.reentries.leave(self.id);
         }
-    }
-}
-
-impl fmt::Debug for ReentryGuard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReentryGuard").field("id", &self.id).finish_non_exhaustive()
     }
 }

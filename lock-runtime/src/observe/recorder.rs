@@ -1,6 +1,5 @@
 //! What is told of one acquire and of one hold, each end once, whatever ends it.
 
-use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -106,12 +105,6 @@ impl AcquireRecorder {
 impl Drop for AcquireRecorder {
     fn drop(&mut self) {
         self.over(AcquireOutcome::Cancelled, None);
-    }
-}
-
-impl fmt::Debug for AcquireRecorder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AcquireRecorder").field("meter", &self.meter).finish_non_exhaustive()
     }
 }
 
