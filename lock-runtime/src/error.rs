@@ -362,6 +362,16 @@ impl StoreError {
         self
     }
 
+    /// The failure of a request about the lock `key`.
+    pub(crate) fn about(self, key: &impl ToString) -> LockError {
+        match self.kind {
+            StoreErrorKind::WrongType => {
+                LockError::KeyCollision { key: key.to_string(), found: self.to_string() }
+            }
+            _ => LockError::Store(self),
+        }
+    }
+
     /// The same failure as one of another kind.
     #[cfg(feature = "redis")]
     pub(crate) fn of_kind(self, kind: StoreErrorKind) -> Self {

@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout};
 
 use super::PendingAcquire;
 use super::attempt::Attempt;
-use super::share::{AskPermit, Before, JoinableHold, Refusal};
+use super::share::{Answer, AskPermit, Before, JoinableHold, Refusal};
 use super::waiting::Waiting;
 use crate::clock::Tick;
 use crate::error::{BusyReason, LockError, StoreError, StoreErrorKind};
@@ -196,7 +196,7 @@ impl<'a> Contender<'a> {
                         | StoreErrorKind::Denied
                         | StoreErrorKind::Protocol
                 );
-                self.turn.failed(sent_at, &error);
+                self.turn.report(sent_at, Answer::Failed(error.clone()));
                 self.failed(error).await
             }
         }
@@ -254,7 +254,7 @@ impl<'a> Contender<'a> {
             self.start_over();
             let message = "the store takes longer to answer than the lease lasts";
             let error = StoreError::new(StoreErrorKind::NotReady, message);
-            self.turn.failed(sent_at, &error);
+            self.turn.report(sent_at, Answer::Failed(error.clone()));
             return self.failed(error).await;
         }
         self.answered(true);
@@ -287,7 +287,7 @@ impl<'a> Contender<'a> {
         let guard = self.pending.stand_on(owned);
         // Only now, or the next reader would find nothing to join.
         if let Some(guard) = &guard {
-            self.turn.granted(sent_at, &guard.owned);
+            self.turn.report(sent_at, Answer::Granted(Arc::clone(&guard.owned)));
         }
         drop(left);
         Next::Return(guard.ok_or_else(|| {
@@ -309,7 +309,7 @@ impl<'a> Contender<'a> {
     }
 
     async fn refused_by_store(&mut self, sent_at: Tick, refusal: Refusal) -> Next {
-        self.turn.refused(sent_at, refusal);
+        self.turn.report(sent_at, Answer::Refused(refusal));
         self.refused(refusal).await
     }
 
@@ -371,8 +371,7 @@ impl<'a> Contender<'a> {
     // S-33.
     async fn failed(&mut self, error: StoreError) -> Next {
         if error.kind() == StoreErrorKind::WrongType {
-            let key = self.pending.target.key().to_string();
-            return Next::Return(Err(LockError::KeyCollision { key, found: error.to_string() }));
+            return Next::Return(Err(error.about(self.pending.target.key())));
         }
         if let (Some(refusal), true) = (self.refusal.take(), self.waiting.out_of_time()) {
             // The store is well and the lock was held; it was our own limit that cut this short.

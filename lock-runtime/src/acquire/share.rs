@@ -75,39 +75,27 @@ type Turn = tokio::sync::Mutex<Option<LastAnswer<Answer>>>;
 #[derive(Default)]
 pub(super) struct AskPermit(Option<OwnedMutexGuard<Option<LastAnswer<Answer>>>>);
 
-enum Answer {
+/// The store's answer to the reader that asked for a hold.
+pub(super) enum Answer {
     Refused(Refusal),
     Failed(StoreError),
-    /// Kept for those who wait for a turn, who would otherwise have to ask one after the other where
-    /// readers are quickly done.
-    Granted {
-        _kept: Arc<OwnedHold>,
-    },
+    /// The hold is kept for the readers that wait for a turn. Otherwise they would have to ask one after the
+    /// other where readers are quickly done.
+    Granted(#[expect(dead_code, reason = "kept until the next turn")] Arc<OwnedHold>),
 }
 
 impl AskPermit {
-    /// Ends it without a word for the others.
-    pub(super) fn pass(&mut self) {
-        self.0 = None;
-    }
-
-    pub(super) fn refused(&mut self, asked_at: Tick, refusal: Refusal) {
-        self.tell(asked_at, Answer::Refused(refusal));
-    }
-
-    pub(super) fn failed(&mut self, asked_at: Tick, error: &StoreError) {
-        self.tell(asked_at, Answer::Failed(error.clone()));
-    }
-
-    /// Call it once the owned hold is there to be joined.
-    pub(super) fn granted(&mut self, asked_at: Tick, owned: &Arc<OwnedHold>) {
-        self.tell(asked_at, Answer::Granted { _kept: Arc::clone(owned) });
-    }
-
-    fn tell(&mut self, asked_at: Tick, answer: Answer) {
+    /// Ends the turn, and leaves the answer to the readers that wait for theirs. A granted hold has to be
+    /// there to be joined by then.
+    pub(super) fn report(&mut self, asked_at: Tick, answer: Answer) {
         if let Some(mut turn) = self.0.take() {
             *turn = Some(LastAnswer { asked_at, answer });
         }
+    }
+
+    /// Ends the turn without an answer.
+    pub(super) fn pass(&mut self) {
+        self.0 = None;
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::LockClient;
-use crate::error::{LockError, StoreError, StoreErrorKind, check_runtime};
+use crate::error::{LockError, check_runtime};
 use crate::fence::FencingToken;
 use crate::key::{IntoLockKey, LockKey};
 use crate::lease::Hold;
@@ -39,7 +39,7 @@ impl LockClient {
         check_runtime()?;
         let (key, leases) = (self.full_name(name.into_lock_key()?)?, &self.engine.leases);
         let timeout = leases.timing.command_timeout;
-        leases.store.inspect(&key, timeout).await.map_err(|error| found(&key, error))
+        leases.store.inspect(&key, timeout).await.map_err(|error| error.about(&key))
     }
 
     /// Frees a name whoever holds it, of all clients and processes, and wakes those who wait for it.
@@ -74,7 +74,7 @@ impl LockClient {
         let (key, leases) = (self.full_name(name.into_lock_key()?)?, &self.engine.leases);
         let timeout = leases.timing.command_timeout;
         let freed = leases.store.force_release(&key, timeout).await;
-        let freed = freed.map_err(|error| found(&key, error))?;
+        let freed = freed.map_err(|error| error.about(&key))?;
         if freed {
             tracing::warn!(lock.name = ?key, "lock released by force");
         }
@@ -170,16 +170,6 @@ impl LockClient {
             late: late.map(|(info, _)| info).collect(),
             last_renewal_failed: overdue || watchdogs().any(|one| one.last_failed()),
         }
-    }
-}
-
-/// An operator's error, by name.
-fn found(key: &LockKey, error: StoreError) -> LockError {
-    match error.kind() {
-        StoreErrorKind::WrongType => {
-            LockError::KeyCollision { key: key.to_string(), found: error.to_string() }
-        }
-        _ => error.into(),
     }
 }
 
