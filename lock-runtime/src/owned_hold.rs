@@ -7,9 +7,10 @@
 // S-14, S-20.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::clock::Tick;
@@ -45,7 +46,7 @@ impl SharedGateGuard {
     }
 
     fn with<T>(&self, f: impl FnOnce(&mut Option<GateGuard<OwnedHold>>) -> T) -> T {
-        f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        f(&mut self.0.lock())
     }
 }
 

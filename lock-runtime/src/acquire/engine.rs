@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 use super::{Engine, Grace, Readers};
@@ -73,7 +74,7 @@ impl Engine {
         self.drop_ended();
         // No caller finds an engine that is not in the lists of all its clients: a shutdown of one of them would
         // not wait for what the caller takes.
-        let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let _making = self.making.lock();
         if let Some(known) = self.dependents().iter().find(|one| one.of == of) {
             return Arc::clone(&known.engine);
         }
@@ -141,7 +142,7 @@ impl Engine {
     }
 
     fn dependents(&self) -> MutexGuard<'_, Vec<Dependent>> {
-        self.dependents.lock().unwrap_or_else(PoisonError::into_inner)
+        self.dependents.lock()
     }
 
     /// This engine and those that end with it.
@@ -192,7 +193,7 @@ impl Engine {
 impl Drop for Engine {
     /// Engines of several locks that this client has a part in end with it.
     fn drop(&mut self) {
-        let dependents = self.dependents.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let dependents = self.dependents.get_mut();
         let dependents = std::mem::take(dependents);
         let members = dependents.iter().flat_map(|one| one.engine.members.clone());
         let others: Vec<_> = members.filter_map(|member| member.upgrade()).collect();

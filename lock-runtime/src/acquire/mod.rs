@@ -28,10 +28,11 @@ mod waiting;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;
@@ -322,7 +323,7 @@ impl PendingAcquire {
     }
 
     fn inside_cell(&self) -> MutexGuard<'_, Option<ReentryGuard>> {
-        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inside.lock()
     }
 
     /// Takes a hold from the store, or from another task of this process.

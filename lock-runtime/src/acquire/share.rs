@@ -23,9 +23,10 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -143,7 +144,7 @@ pub(super) enum Before {
 
 impl Readers {
     fn turn(&self, terms: &Terms) -> Arc<Turn> {
-        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut turns = self.turns.lock();
         if let Some(turn) = turns.get(terms).and_then(Weak::upgrade) {
             return turn;
         }
@@ -160,7 +161,7 @@ impl Readers {
     /// readers begin a new line.
     // S-34.
     fn pass_over(&self, terms: &Terms, asleep: &Arc<Turn>) {
-        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut turns = self.turns.lock();
         if turns.get(terms).is_some_and(|turn| turn.as_ptr() == Arc::as_ptr(asleep)) {
             turns.remove(terms);
         }
@@ -182,7 +183,7 @@ impl Readers {
     }
 
     fn lock(&self) -> MutexGuard<'_, Holds> {
-        self.holds.lock().unwrap_or_else(PoisonError::into_inner)
+        self.holds.lock()
     }
 }
 

@@ -1,8 +1,8 @@
 //! What a waiter in a local line shares with the gate: its terms, and its turn once that has come.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
 use super::GateGuard;
@@ -138,7 +138,7 @@ impl<H> Waiter<H> {
     }
 
     fn slot(&self) -> MutexGuard<'_, Slot<H>> {
-        self.slot.lock().unwrap_or_else(PoisonError::into_inner)
+        self.slot.lock()
     }
 }
 

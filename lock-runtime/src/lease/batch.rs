@@ -1,9 +1,11 @@
 //! Renewals that go out together.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::Hold;
 
@@ -20,7 +22,7 @@ pub(super) struct Batch {
 
 impl Batch {
     pub(super) fn failed(&self) -> MutexGuard<'_, Vec<Arc<Hold>>> {
-        self.failed.lock().unwrap_or_else(PoisonError::into_inner)
+        self.failed.lock()
     }
 }
 

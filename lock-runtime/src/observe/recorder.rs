@@ -2,9 +2,9 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
 use super::span::AcquireSpan;
@@ -201,6 +201,6 @@ impl HoldRecorder {
     }
 
     fn lock(&self) -> MutexGuard<'_, Whose> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }

@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 
 use lock_runtime::policy::LockConfig;
 use lock_runtime::{LockClient, LockClientId};
+use parking_lot::RwLock;
 
 use super::builder::BuildError;
 
@@ -55,14 +56,14 @@ impl<T> Cache<T> {
         make: impl FnOnce() -> Result<T, BuildError>,
     ) -> Result<Arc<T>, BuildError> {
         let slot = self.slot(client.id());
-        if let Some(made) = of(&slot.read().unwrap_or_else(PoisonError::into_inner), config) {
+        if let Some(made) = of(&slot.read(), config) {
             return made;
         }
         renew(&slot, config, make)
     }
 
     fn slot(&self, client: LockClientId) -> Arc<Slot<T>> {
-        let clients = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let clients = self.0.read();
         if let Some(known) = clients.of.get(&client) {
             // A write that changes nothing would still take the line from other processors.
             if known.seen.load(Ordering::Relaxed) != clients.arrivals {
@@ -71,7 +72,7 @@ impl<T> Cache<T> {
             return Arc::clone(&known.slot);
         }
         drop(clients);
-        let mut clients = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut clients = self.0.write();
         clients.let_in(client)
     }
 }
@@ -99,7 +100,7 @@ fn renew<T>(
     config: &Arc<LockConfig>,
     make: impl FnOnce() -> Result<T, BuildError>,
 ) -> Result<Arc<T>, BuildError> {
-    let mut current = slot.write().unwrap_or_else(PoisonError::into_inner);
+    let mut current = slot.write();
     if let Some(made) = of(&current, config) {
         return made;
     }
@@ -212,7 +213,7 @@ mod tests {
         for _ in 0..1000 {
             maker.get(&configured(), true).unwrap();
         }
-        assert_eq!(maker.cache.0.read().unwrap().of.len(), MOST_CLIENTS);
+        assert_eq!(maker.cache.0.read().of.len(), MOST_CLIENTS);
     }
 
     #[test]

@@ -2,10 +2,11 @@
 
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::task::{Poll, Waker};
 
 use lock_runtime::LockClient;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until};
 
@@ -52,7 +53,7 @@ impl GripCell {
     }
 
     fn lock(&self) -> MutexGuard<'_, Hold> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Takes the hold out, to release it.

@@ -1,7 +1,8 @@
 //! [`SeenRoutes`]: which of a router's routes a layer has had requests of.
 
 use std::collections::HashSet;
-use std::sync::{PoisonError, RwLock};
+
+use parking_lot::RwLock;
 
 use super::builder::BuildError;
 use super::key::KeySource;
@@ -17,19 +18,19 @@ impl SeenRoutes {
     /// Notes the route of a request, if a router has matched one.
     pub(super) fn note(&self, pattern: Option<&str>) {
         let Some(pattern) = pattern else { return };
-        let seen = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let seen = self.0.read();
         if seen.contains(pattern) || seen.len() >= MOST_ROUTES {
             return;
         }
         drop(seen);
-        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(pattern.into());
+        self.0.write().insert(pattern.into());
     }
 
     /// Refuses a key with a path parameter that no known route has: one that is neither in the key in use nor
     /// in a route that was seen. Before there was a request, nothing is refused: all instances of a service
     /// are to take the same configuration.
     pub(super) fn check(&self, key: &KeySource, now: Option<&KeySource>) -> Result<(), BuildError> {
-        let seen = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let seen = self.0.read();
         let used: Vec<_> = now.into_iter().flat_map(KeySource::router_parameters).collect();
         if seen.is_empty() || seen.len() >= MOST_ROUTES {
             return Ok(());

@@ -1,9 +1,9 @@
 //! How long ago the server started.
 // S-29.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use redis::Value;
 use tokio::time::Instant;
 
@@ -26,7 +26,7 @@ impl Age {
     pub(super) async fn of(&self, link: &Link, timeout: Duration) -> Result<Duration, StoreError> {
         // Before the question: an answer over a later connection counts for this one in vain.
         let connection = link.connection();
-        if let Some(known) = *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        if let Some(known) = *self.0.lock()
             && connection == Some(known.connection)
         {
             return Ok(known.age + known.at.elapsed());
@@ -46,7 +46,7 @@ impl Age {
         };
         if let Some(connection) = connection {
             let known = Some(Known { connection, age, at });
-            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = known;
+            *self.0.lock() = known;
         }
         Ok(age)
     }

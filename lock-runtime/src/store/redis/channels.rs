@@ -5,9 +5,10 @@
 //! number up; listeners compare it, so none is lost between two looks.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -141,7 +142,7 @@ impl Channels {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Channel>> {
-        self.by_name.lock().unwrap_or_else(PoisonError::into_inner)
+        self.by_name.lock()
     }
 }
 

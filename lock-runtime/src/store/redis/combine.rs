@@ -26,10 +26,11 @@
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use redis::{RedisResult, Value};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
@@ -264,7 +265,7 @@ impl Combiner {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -10,10 +10,11 @@
 // S-15.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
+use parking_lot::{Mutex, MutexGuard};
 use redis::{AsyncConnectionConfig, Cmd, PushInfo, PushKind, RedisError, RedisResult, Value};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
@@ -345,7 +346,7 @@ impl Link {
 
     /// Starts the task, also when the runtime that ran it is gone.
     pub(super) fn ensure_task(self: &Arc<Self>) {
-        let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut task = self.task.lock();
         if task.as_ref().is_none_or(JoinHandle::is_finished) && !self.closed.load(Ordering::Acquire)
         {
             *task = Some(tokio::spawn(upkeep::attend(Arc::downgrade(self), self.source.clone())));
@@ -381,7 +382,7 @@ impl Link {
     }
 
     fn failed(&self) -> MutexGuard<'_, Option<StoreError>> {
-        self.failed.lock().unwrap_or_else(PoisonError::into_inner)
+        self.failed.lock()
     }
 }
 

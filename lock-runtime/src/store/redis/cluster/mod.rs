@@ -17,10 +17,11 @@ mod topology;
 
 use std::fmt;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -209,7 +210,7 @@ impl ClusterStore {
 
     /// Starts the task, also when the runtime that ran it is gone.
     fn ensure_task(&self) {
-        let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut task = self.task.lock();
         if task.as_ref().is_none_or(JoinHandle::is_finished) && !self.shared.topology.is_closed() {
             let shared = Arc::downgrade(&self.shared);
             *task = Some(tokio::spawn(async move {

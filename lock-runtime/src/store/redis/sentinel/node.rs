@@ -1,11 +1,12 @@
 //! One sentinel, and how it is asked.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::join;
+use parking_lot::{Mutex, MutexGuard};
 use redis::aio::MultiplexedConnection;
 use redis::{
     AsyncConnectionConfig, Client, PushInfo, PushKind, RedisError, RedisResult, Value,
@@ -86,7 +87,7 @@ impl Node {
     }
 
     fn connection(&self) -> MutexGuard<'_, Option<MultiplexedConnection>> {
-        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+        self.connection.lock()
     }
 }
 
