@@ -113,7 +113,6 @@ mod quorum;
 mod quorum_lock;
 mod rw_lock;
 mod semaphore;
-mod settings;
 mod site;
 
 pub use any_lock::AnyLock;
@@ -126,8 +125,8 @@ pub use lock_macros::{KeyPart, distributed_lock};
 pub use multi_lock::{MultiLock, MultiMember};
 pub use mutex::Mutex;
 pub use options::{
-    DEFAULT_LEASE, Lease, LockOptions, LockOptionsBuilder, MAX_LEASE, MAX_MULTI_NAMES, MIN_LEASE,
-    OnLost, OnReleaseLost, Replicas, Wait,
+    DEFAULT_LEASE, Lease, LockKind, LockOptions, LockOptionsBuilder, LockSettings, MAX_LEASE,
+    MAX_MULTI_NAMES, MIN_LEASE, OnLost, OnReleaseLost, Replicas, Wait,
 };
 #[cfg(feature = "policy")]
 pub use policy::{ConfigError, LockConfig, LockPolicy, Policy};
@@ -135,7 +134,6 @@ pub use quorum::{Quorum, QuorumBuilder};
 pub use quorum_lock::QuorumLock;
 pub use rw_lock::RwLock;
 pub use semaphore::{Semaphore, SemaphorePermit};
-pub use settings::{LockKind, LockSettings};
 pub use site::LockSite;
 #[cfg(feature = "sites")]
 pub use site::sites;

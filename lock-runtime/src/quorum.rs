@@ -6,9 +6,8 @@ use std::time::Duration;
 use crate::client::{LockClient, LockClientBuilder, check_setting};
 use crate::error::LockError;
 use crate::key::IntoLockKey;
-use crate::options::LockOptions;
+use crate::options::{LockOptions, RestartGuard};
 use crate::quorum_lock::QuorumLock;
-use crate::settings::RestartGuard;
 use crate::store::Store;
 use crate::store::compose::quorum::QuorumStore;
 

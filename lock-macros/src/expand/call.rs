@@ -4,10 +4,10 @@ use proc_macro2::{Group, Ident, Span, TokenStream};
 use quote::{ToTokens as _, quote_spanned};
 use syn::{Expr, ReturnType};
 
-use super::site::site;
+use super::site::{Settings, site};
 use super::types::without_impl;
 use super::{Keys, anchor, place_of_return, whole};
-use crate::args::{Args, KindArg, LeaseArg, Limit, OnBusy, Time, WaitArg};
+use crate::args::{Args, OnBusy};
 use crate::item::{Form, Function, Scope};
 use crate::template::{Key, Piece, borrow_of, ends};
 
@@ -43,12 +43,13 @@ impl<'a> Lock<'a> {
     /// the return type begins, because its bounds are what the return type has to fulfil.
     pub(super) fn statements(&self, keys: &Keys<'_>, block: &Group) -> TokenStream {
         let root = &self.root;
-        let site = site(self.args, &self.function.sig.ident, root);
+        let settings = Settings::new(self.args, root);
+        let site = site(self.args, &self.function.sig.ident, &settings.constants, root);
         let (wanted, place, keys) = self.keys(keys);
         let wanted = Ident::new(wanted, place);
         let there = located_at(root.clone(), place);
         let wanted = quote_spanned!(place=> #there::private::CallSpec::#wanted(#site, #keys));
-        let settings = self.settings();
+        let settings = self.settings(&settings);
         let here = self.here.located_at(place_of_return(self.function));
         let root_there = located_at(root.clone(), here);
         let entry = match self.args.on_busy {
@@ -98,12 +99,11 @@ impl<'a> Lock<'a> {
     }
 
     /// What only the call knows: the values of expressions.
-    fn settings(&self) -> TokenStream {
-        let root = &self.root;
-        let mut settings = TokenStream::new();
+    fn settings(&self, settings: &Settings<'_>) -> TokenStream {
+        let mut calls = TokenStream::new();
         let mut set = |name: &str, value: TokenStream| {
             let name = Ident::new(name, self.here);
-            settings.extend(quote_spanned!(self.here=> .#name(#value)));
+            calls.extend(quote_spanned!(self.here=> .#name(#value)));
         };
         if let Some(client) = &self.args.client {
             set("client", borrow_of(&self.scope.see(client)));
@@ -111,27 +111,17 @@ impl<'a> Lock<'a> {
         if let Some(when) = &self.args.when {
             set("when", self.scope.see(when));
         }
-        if let Some(KindArg::Semaphore(Limit::Expression(limit))) = &self.args.kind {
-            set("semaphore", self.scope.see(limit));
+        for (name, value, variant) in &settings.expressions {
+            let value = self.scope.see(value);
+            set(
+                name,
+                match variant {
+                    Some(variant) => quote_spanned!(self.here=> #variant(#value)),
+                    None => value,
+                },
+            );
         }
-        if let Some(WaitArg::UpTo(Time::Expression(wait))) = &self.args.wait {
-            set("wait", self.scope.see(wait));
-        }
-        let lease = match &self.args.lease {
-            Some(LeaseArg::Watchdog(Some(Time::Expression(lease)))) => Some(("Watchdog", lease)),
-            Some(LeaseArg::Fixed(Time::Expression(lease))) => Some(("Fixed", lease)),
-            _ => None,
-        };
-        if let Some((kind, lease)) = lease {
-            let (kind, lease) = (Ident::new(kind, self.here), self.scope.see(lease));
-            set("lease", quote_spanned!(self.here=> #root::Lease::#kind(#lease)));
-        }
-        for (name, time) in [("at_least", &self.args.at_least), ("max_hold", &self.args.max_hold)] {
-            if let Some(Time::Expression(time)) = time {
-                set(name, self.scope.see(time));
-            }
-        }
-        settings
+        calls
     }
 
     /// The body as a future, and the function that hands it to the runtime.

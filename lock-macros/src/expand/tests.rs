@@ -55,9 +55,9 @@ fn other_settings_are_other_arguments() {
         ".client(&(self.client()))",
         ".semaphore(limit)",
         ".wait(self.wait)",
-        ",with_policy(\"p\")",
-        ",with_lease(crate::locks::private::WATCHDOG)",
-        ",with_on_lost(crate::locks::OnLost::Finish)",
+        "::core::option::Option::Some(\"p\")",
+        ",lease=crate::locks::private::WATCHDOG",
+        ",on_lost=crate::locks::OnLost::Finish",
         "crate::locks::private::locked_or_skip(__lock_wanted,\
          crate::locks::private::with_guard(move|__lock_guard|asyncmove{",
         "lethold=__lock_guard;match&*hold{hold=>{hold.token();}}",

@@ -6,9 +6,8 @@ use super::{LockClient, LockClientBuilder};
 use crate::any_lock::AnyLock;
 use crate::error::LockError;
 use crate::key::IntoLockKey;
-use crate::options::LockOptions;
+use crate::options::{LockOptions, LockSettings};
 use crate::policy::{LockConfig, Policy};
-use crate::settings::LockSettings;
 
 /// A configuration in effect.
 #[derive(Debug)]

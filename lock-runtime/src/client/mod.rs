@@ -28,11 +28,10 @@ use crate::key::{IntoLockKey, LockKey};
 use crate::latch::CountDownLatch;
 use crate::multi_lock::MultiLock;
 use crate::mutex::Mutex;
-use crate::options::LockOptions;
+use crate::options::{LockKind, LockOptions};
 use crate::rw_lock::RwLock;
 use crate::scope::{self, Inherit, Link};
 use crate::semaphore::Semaphore;
-use crate::settings::LockKind;
 use crate::store::memory::MemoryStore;
 use crate::store::{HoldKind, Target};
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use lock_syntax::nearest;
 use serde_path_to_error::{Path, Segment};
 
 use super::secret::{in_address, is_odd_name, undrawn, without_secrets};
@@ -161,15 +162,4 @@ fn suggestion(message: &str) -> Option<&str> {
     let mut names = message.split('`').skip(1).step_by(2);
     let found = names.next()?;
     nearest(found, names)
-}
-
-/// The one of `known` that `word` could be a slip of.
-pub(super) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let limit = 2.min(word.chars().count() / 2);
-    known
-        .into_iter()
-        .map(|name| (strsim::damerau_levenshtein(word, name), name))
-        .filter(|(distance, _)| *distance <= limit)
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, name)| name)
 }

@@ -9,8 +9,7 @@ use super::methods::Methods;
 use super::model::LockPolicy;
 use super::secret::quoted;
 use super::{template, text};
-use crate::options::{Lease, MAX_LEASE, MIN_LEASE, Wait};
-use crate::settings::LockKind;
+use crate::options::{Lease, LockKind, MAX_LEASE, MIN_LEASE, Wait};
 
 /// A policy, a base or the defaults, and where it stands.
 #[derive(Clone)]

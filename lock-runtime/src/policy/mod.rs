@@ -137,9 +137,8 @@ pub use self::model::{LockPolicy, LockRoute, LockSection, Overrides};
 pub use self::resolve::Policy;
 pub use self::sites::SiteProblem;
 use crate::error::LockError;
-use crate::options::LockOptions;
-use crate::settings::LockSettings;
-pub use crate::settings::RestartGuard;
+pub use crate::options::RestartGuard;
+use crate::options::{LockOptions, LockSettings};
 
 /// A configuration that has been checked as a whole: the table `[lock]`.
 ///
@@ -264,7 +263,7 @@ impl LockConfig {
         const SHOWN: usize = 8;
         let mut known: Vec<_> = self.policies().map(|policy| policy.name().to_owned()).collect();
         known.sort_unstable();
-        if let Some(near) = error::nearest(name, known.iter().map(String::as_str)) {
+        if let Some(near) = lock_syntax::nearest(name, known.iter().map(String::as_str)) {
             return format!("did you mean {near:?}?");
         }
         let more = if known.len() > SHOWN { ", …" } else { "" };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::http::HttpPolicy;
 use super::model::Overrides;
 use crate::observe::Label;
-use crate::settings::LockSettings;
+use crate::options::LockSettings;
 use crate::site::CallSite;
 
 /// A policy of a [`LockConfig`](super::LockConfig), with what it inherits. Cheap to clone.

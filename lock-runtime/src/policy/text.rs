@@ -8,8 +8,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error, Unexpected, Visitor};
 
 use super::table;
-use crate::options::{Lease, OnLost, OnReleaseLost, Replicas, Wait};
-use crate::settings::{LockKind, RestartGuard};
+use crate::options::{Lease, LockKind, OnLost, OnReleaseLost, Replicas, RestartGuard, Wait};
 
 /// Reads text and says what was expected where it cannot be read.
 struct Text<T> {

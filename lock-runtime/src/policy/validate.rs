@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
+use lock_syntax::nearest;
+
 use super::address::{Address, LockAddress};
-use super::error::{ConfigError, ConfigProblem, join, nearest};
+use super::error::{ConfigError, ConfigProblem, join};
 use super::http::HttpPolicy;
 use super::layer::{self, Layer};
 use super::methods::Methods;
@@ -15,8 +17,7 @@ use super::shadow::EarlierRoutes;
 use super::{LockConfig, pattern, template};
 use crate::key::LockKey;
 use crate::observe::{Label, NO_POLICY};
-use crate::options::TOKEN_TTL;
-use crate::settings::{LockSettings, RestartGuard};
+use crate::options::{LockSettings, RestartGuard, TOKEN_TTL};
 
 impl LockSection {
     /// Checks the whole and resolves what inherits from what.

@@ -14,7 +14,7 @@ pub use self::body::{
 };
 pub use self::call::{Locked, locked, locked_or_skip};
 pub use self::returns::{ErrorReturn, SkipReturn, SkippedValue};
-pub use self::spec::{AsClient, CallSpec, WATCHDOG, semaphore};
+pub use self::spec::{AsClient, CallSpec, UNSET, WATCHDOG, semaphore};
 #[cfg(feature = "sites")]
 pub use crate::site::Registered;
 #[doc(hidden)]
@@ -26,14 +26,19 @@ pub use inventory;
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __lock_site {
-    ($name:literal, $key:literal $(, $with:ident($($value:expr),+))*) => {{
+    ($name:literal, $key:literal, $policy:expr $(, $setting:ident = $value:expr)*) => {{
         static SITE: $crate::LockSite = $crate::LockSite::new(
             ::core::concat!(::core::module_path!(), "::", $name),
             $key,
             ::core::file!(),
             ::core::line!(),
         )
-        $(.$with($($value),+))*;
+        .with($policy, {
+            #[allow(unused_mut, reason = "an attribute may leave all settings out")]
+            let mut settings = $crate::private::UNSET;
+            $(settings.$setting = ::core::option::Option::Some($value);)*
+            settings
+        });
         $crate::private::register_site!(SITE);
         &SITE
     }};
