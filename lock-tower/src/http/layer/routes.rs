@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::route::{Route, Segment, decode, split_first};
+use crate::http::request::route::{Route, Segment, decode, split_first};
 
 /// Routes by their segments, each with a `T`.
 ///
@@ -10,7 +10,7 @@ use super::route::{Route, Segment, decode, split_first};
 /// routes that differ in a parameter's name only, and knows one answer to a path, where a route of
 /// another method has to let the next one have its turn.
 #[derive(Debug)]
-pub(super) struct RouteIndex<T>(Node<T>);
+pub(crate) struct RouteIndex<T>(Node<T>);
 
 #[derive(Debug)]
 struct Node<T> {
@@ -23,11 +23,11 @@ struct Node<T> {
 }
 
 impl<T> RouteIndex<T> {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(Node::new())
     }
 
-    pub(super) fn insert(&mut self, route: &Route, value: T) {
+    pub(crate) fn insert(&mut self, route: &Route, value: T) {
         let mut node = &mut self.0;
         for segment in route.segments() {
             node = match segment {
@@ -44,7 +44,7 @@ impl<T> RouteIndex<T> {
 
     /// Of the routes that match `path`, the first one that is accepted. The closest are asked first:
     /// from the left, fixed text before one segment before the rest, and then as they came.
-    pub(super) fn find<'i>(
+    pub(crate) fn find<'i>(
         &'i self,
         path: &str,
         mut accept: impl FnMut(&'i T) -> bool,

@@ -19,11 +19,11 @@ use lock_runtime::{LockClient, Protected};
 use pin_project_lite::pin_project;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::body::LockBodyError;
-use super::peek::{Peeked, plus};
-use super::reaper::{GripCell, Reaper};
-use super::retry::HoldTimes;
 use crate::held::{HoldHandle, Panic, Stopped};
+use crate::http::answer::retry::HoldTimes;
+use crate::http::call::body::LockBodyError;
+use crate::http::call::peek::{Peeked, plus};
+use crate::http::call::reaper::{GripCell, Reaper};
 use crate::locked::{End, Releasing};
 
 /// How much of a large frame goes out at once.
@@ -32,7 +32,7 @@ const PIECE: usize = 64 * 1024;
 type Item<B> = Result<Frame<<B as Body>::Data>, LockBodyError<<B as Body>::Error>>;
 
 pin_project! {
-    pub(super) struct HeldBody<B>
+    pub(crate) struct HeldBody<B>
     where
         B: Body,
     {
@@ -72,26 +72,26 @@ pin_project! {
 }
 
 /// How to hold on while a body is sent.
-pub(super) struct Holding {
-    pub(super) handle: HoldHandle,
-    pub(super) end: End,
-    pub(super) taken_at: Instant,
+pub(crate) struct Holding {
+    pub(crate) handle: HoldHandle,
+    pub(crate) end: End,
+    pub(crate) taken_at: Instant,
     /// When a body that is not sent by then is cut off.
-    pub(super) until: Option<Instant>,
+    pub(crate) until: Option<Instant>,
     /// What `Content-Length` says.
-    pub(super) announced: Option<u64>,
+    pub(crate) announced: Option<u64>,
     /// Has the body end with the grace of its shutdown.
-    pub(super) client: LockClient,
+    pub(crate) client: LockClient,
     /// False if the body goes on without its lock then.
-    pub(super) cuts_off: bool,
+    pub(crate) cuts_off: bool,
     /// True if the lock is held until also a large frame has been sent.
-    pub(super) in_pieces: bool,
+    pub(crate) in_pieces: bool,
     /// Where to note how long it was held.
-    pub(super) times: Option<Arc<HoldTimes>>,
+    pub(crate) times: Option<Arc<HoldTimes>>,
 }
 
 impl<B: Body> HeldBody<B> {
-    pub(super) fn new(peeked: Peeked<B>, holding: Holding) -> Self {
+    pub(crate) fn new(peeked: Peeked<B>, holding: Holding) -> Self {
         let Holding { handle, end, taken_at, until, announced, client, cuts_off, in_pieces, times } =
             holding;
         let announced = peeked.size_hint().exact().or(announced);
@@ -117,11 +117,11 @@ impl<B: Body> HeldBody<B> {
         }
     }
 
-    pub(super) fn is_end_stream(&self) -> bool {
+    pub(crate) fn is_end_stream(&self) -> bool {
         matches!(self.stage, Stage::Over) && self.last.is_empty()
     }
 
-    pub(super) fn size_hint(&self) -> SizeHint {
+    pub(crate) fn size_hint(&self) -> SizeHint {
         let rest = self.rest.as_ref().map_or(0, |rest| rest.remaining() as u64);
         let kept = self.first.bytes() + rest + self.last.bytes();
         match (&self.stage, self.run.get_ref()) {
@@ -133,7 +133,7 @@ impl<B: Body> HeldBody<B> {
 }
 
 impl<B: Body<Data: From<Bytes>> + Unpin> HeldBody<B> {
-    pub(super) fn poll_frame(
+    pub(crate) fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Item<B>>> {

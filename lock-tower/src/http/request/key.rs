@@ -10,9 +10,9 @@ use lock_runtime::policy::OnMissingKey;
 use lock_runtime::{KeyPart, LockError, LockKey, LockKeyBuilder};
 use percent_encoding::percent_decode_str;
 
-use super::builder::BuildError;
-use super::route::{self, Route};
-use super::template::{Piece, Template};
+use crate::http::layer::builder::BuildError;
+use crate::http::request::route::{self, Route};
+use crate::http::request::template::{Piece, Template};
 
 /// Why no key could be made of a request.
 ///
@@ -21,7 +21,7 @@ use super::template::{Piece, Template};
 #[non_exhaustive]
 pub enum KeyError {
     /// Something that the key is made of is not in the request: "header `x-tenant`". Answered with
-    /// 400, or passed without a lock under [`OnMissingKey::Skip`](super::OnMissingKey::Skip).
+    /// 400, or passed without a lock under [`OnMissingKey::Skip`](crate::http::OnMissingKey::Skip).
     #[error("the request has no {0}")]
     Missing(String),
     /// It is there and cannot be used. Answered with 400.
@@ -89,17 +89,17 @@ where
 
 /// Where keys come from.
 #[derive(Clone)]
-pub(super) enum KeySource {
+pub(crate) enum KeySource {
     Template { template: Template, route: Option<RouteOf>, extensions: Arc<ExtensionParts> },
     Extractor(Arc<dyn KeyExtractor>),
 }
 
 /// A route that the layer was told, and which path it is about.
 #[derive(Debug, Clone)]
-pub(super) struct RouteOf {
-    pub(super) route: Arc<Route>,
+pub(crate) struct RouteOf {
+    pub(crate) route: Arc<Route>,
     /// The path that the client asked for; else what the routers above have left of it.
-    pub(super) full: bool,
+    pub(crate) full: bool,
 }
 
 impl RouteOf {
@@ -109,30 +109,30 @@ impl RouteOf {
 }
 
 /// The path as the client sent it, where a router says so.
-pub(super) fn full_path(parts: &Parts) -> &str {
+pub(crate) fn full_path(parts: &Parts) -> &str {
     full_path_of(&parts.extensions).unwrap_or_else(|| parts.uri.path())
 }
 
 #[cfg(feature = "axum")]
-pub(super) fn full_path_of(extensions: &Extensions) -> Option<&str> {
+pub(crate) fn full_path_of(extensions: &Extensions) -> Option<&str> {
     extensions.get::<axum::extract::OriginalUri>().map(|uri| uri.0.path())
 }
 
 #[cfg(not(feature = "axum"))]
-pub(super) fn full_path_of(_: &Extensions) -> Option<&str> {
+pub(crate) fn full_path_of(_: &Extensions) -> Option<&str> {
     None
 }
 
 /// The pattern of the route that axum's router has chosen, nested ones included.
 #[cfg(feature = "axum")]
-pub(super) fn matched_path(extensions: &Extensions) -> Option<&str> {
+pub(crate) fn matched_path(extensions: &Extensions) -> Option<&str> {
     let matched = extensions.get::<axum::extract::MatchedPath>()?.as_str();
     // A nested service, whose own router has not had its say.
     (!matched.contains("{*__private__")).then_some(matched)
 }
 
 #[cfg(not(feature = "axum"))]
-pub(super) fn matched_path(_: &Extensions) -> Option<&str> {
+pub(crate) fn matched_path(_: &Extensions) -> Option<&str> {
     None
 }
 
@@ -142,10 +142,10 @@ type ExtensionPart =
 
 /// The extensions that templates may name.
 #[derive(Clone, Default)]
-pub(super) struct ExtensionParts(Vec<(String, Arc<ExtensionPart>)>);
+pub(crate) struct ExtensionParts(Vec<(String, Arc<ExtensionPart>)>);
 
 impl ExtensionParts {
-    pub(super) fn add<T: KeyPart + Send + Sync + 'static>(&mut self, name: String) {
+    pub(crate) fn add<T: KeyPart + Send + Sync + 'static>(&mut self, name: String) {
         self.0.push((
             name,
             Arc::new(|extensions, key| match extensions.get::<T>() {
@@ -159,7 +159,7 @@ impl ExtensionParts {
         self.0.iter().find(|(known, _)| known == name).map(|(_, part)| &**part)
     }
 
-    pub(super) fn check(&self, template: &Template) -> Result<(), BuildError> {
+    pub(crate) fn check(&self, template: &Template) -> Result<(), BuildError> {
         let Some(name) = template.extensions().find(|name| self.get(name).is_none()) else {
             return Ok(());
         };
@@ -178,7 +178,7 @@ impl ExtensionParts {
 
 impl KeySource {
     /// The path parameters that a router has to know.
-    pub(super) fn router_parameters(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn router_parameters(&self) -> impl Iterator<Item = &str> {
         let template = match self {
             Self::Template { template, route: None, .. } => Some(template),
             Self::Template { .. } | Self::Extractor(_) => None,
@@ -186,7 +186,7 @@ impl KeySource {
         template.into_iter().flat_map(Template::path_parameters)
     }
 
-    pub(super) fn key(
+    pub(crate) fn key(
         &self,
         parts: &mut Parts,
         method: &Method,

@@ -15,35 +15,35 @@ use lock_runtime::{Lease, LockClient, LockError, LockGuard, LockKey};
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
-use super::body::LockBody;
-use super::held_body::{HeldBody, Holding};
-use super::layer::Shared;
-use super::peek::Peeked;
-use super::plan::Plan;
-use super::refusal::Circumstances;
 use crate::held::{HoldHandle, Panic};
+use crate::http::answer::refusal::Circumstances;
+use crate::http::call::body::LockBody;
+use crate::http::call::held_body::{HeldBody, Holding};
+use crate::http::call::peek::Peeked;
+use crate::http::layer::Shared;
+use crate::http::layer::plan::Plan;
 use crate::locked::{Call, End, Ran, Releasing, Running};
 
 /// What is known of a request before its lock is there.
-pub(super) struct ServingTerms {
-    pub(super) shared: Arc<Shared>,
-    pub(super) plan: Arc<Plan>,
-    pub(super) key: LockKey,
-    pub(super) end: End,
-    pub(super) lease: Lease,
-    pub(super) max_hold: Option<Duration>,
+pub(crate) struct ServingTerms {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) key: LockKey,
+    pub(crate) end: End,
+    pub(crate) lease: Lease,
+    pub(crate) max_hold: Option<Duration>,
     /// False if nothing is cut off on the lock's account.
-    pub(super) enforced: bool,
-    pub(super) client: LockClient,
+    pub(crate) enforced: bool,
+    pub(crate) client: LockClient,
     /// The wait is bounded by the request's own deadline.
-    pub(super) deadline: bool,
-    pub(super) grpc: bool,
+    pub(crate) deadline: bool,
+    pub(crate) grpc: bool,
     /// False if a body of the answer would not be sent.
-    pub(super) has_body: bool,
+    pub(crate) has_body: bool,
     /// The handler runs to its end, whoever is there to see it.
-    pub(super) finish: bool,
+    pub(crate) finish: bool,
     /// It only reads: how long that takes says nothing of the others.
-    pub(super) reads: bool,
+    pub(crate) reads: bool,
 }
 
 impl ServingTerms {
@@ -58,12 +58,12 @@ impl ServingTerms {
         }
     }
 
-    pub(super) fn answer<B: Body>(&self, error: &LockError) -> Response<LockBody<B>> {
+    pub(crate) fn answer<B: Body>(&self, error: &LockError) -> Response<LockBody<B>> {
         self.shared.answer(&self.circumstances().of_lock(error))
     }
 
     /// For a client that may still read, although it has stopped sending.
-    pub(super) fn answer_departed<B: Body>(
+    pub(crate) fn answer_departed<B: Body>(
         &self,
         error: &(dyn Error + 'static),
     ) -> Response<LockBody<B>> {
@@ -92,7 +92,7 @@ impl ServingTerms {
 
 pin_project! {
     /// A request under its lock.
-    pub(super) struct Serving<S, ReqBody, B>
+    pub(crate) struct Serving<S, ReqBody, B>
     where
         S: Service<Request<ReqBody>>,
         B: Body,
@@ -123,7 +123,7 @@ where
     S: Service<Request<ReqBody>, Response = Response<B>>,
     B: Body,
 {
-    pub(super) fn new(
+    pub(crate) fn new(
         guard: LockGuard,
         mut call: Call<S, Request<ReqBody>>,
         terms: ServingTerms,

@@ -14,16 +14,16 @@ use lock_runtime::{LockError, LockKey, Wait};
 use tokio::time::Instant;
 use tower_service::Service;
 
-use super::body::LockBody;
-use super::future::HttpLockFuture;
-use super::grpc;
-use super::key::KeyError;
-use super::layer::{NoPlan, Shared};
-use super::plan::{Plan, Side};
-use super::refusal::{About, Circumstances, Refusal};
-use super::retry::HoldTimes;
-use super::serving::ServingTerms;
 use crate::held::{HeldLock, without_lock};
+use crate::http::answer::grpc;
+use crate::http::answer::refusal::{About, Circumstances, Refusal};
+use crate::http::answer::retry::HoldTimes;
+use crate::http::call::body::LockBody;
+use crate::http::call::future::HttpLockFuture;
+use crate::http::call::serving::ServingTerms;
+use crate::http::layer::plan::{Plan, Side};
+use crate::http::layer::{NoPlan, Shared};
+use crate::http::request::key::KeyError;
 use crate::locked::{Call, Terms};
 
 /// Until when an answer is of use: put into a request's extensions by a layer further out, it bounds the
@@ -44,7 +44,7 @@ use crate::locked::{Call, Terms};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestDeadline(pub Instant);
 
-/// An HTTP service whose requests run under locks: see [`HttpLockLayer`](super::HttpLockLayer).
+/// An HTTP service whose requests run under locks: see [`HttpLockLayer`](crate::http::HttpLockLayer).
 #[derive(Clone)]
 pub struct HttpLockService<S> {
     inner: S,
@@ -52,7 +52,7 @@ pub struct HttpLockService<S> {
 }
 
 impl<S> HttpLockService<S> {
-    pub(super) fn new(inner: S, shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(inner: S, shared: Arc<Shared>) -> Self {
         Self { inner, shared }
     }
 

@@ -7,9 +7,9 @@ use lock_runtime::LockError;
 use lock_runtime::policy::BusyStatus;
 use tonic::{Code, Status};
 
-use super::grpc;
-use super::refusal::{About, Circumstances, Refusal};
-use super::retry::HoldTimes;
+use crate::http::answer::grpc;
+use crate::http::answer::refusal::{About, Circumstances, Refusal};
+use crate::http::answer::retry::HoldTimes;
 
 /// The status with which the layer answers gRPC requests: its code, its message, and
 /// `grpc-retry-pushback-ms` in its metadata where the request may come back as it is.
@@ -49,7 +49,7 @@ impl From<&Refusal> for Status {
 
 /// What the layer would say of that error to a gRPC client, for handlers that lock by themselves.
 ///
-/// The [codes](super#answers) are the layer's. The message says no more than it would: the key, and
+/// The [codes](crate::http#answers) are the layer's. The message says no more than it would: the key, and
 /// whatever else the error knows, goes into the log. Where the call may come back as it is,
 /// `grpc-retry-pushback-ms` asks for one second, or for two if the store fails, and up to a quarter
 /// more at random.

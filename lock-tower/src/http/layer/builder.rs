@@ -14,14 +14,14 @@ use http::request::Parts;
 use lock_runtime::policy::{BusyStatus, HoldUntil, OnDisconnect, OnMissingKey};
 use lock_runtime::{KeyPart, LockClient, LockKey, LockKind, LockOptions, LockSettings, Wait};
 
-use super::cache::Cache;
-use super::coverage::WarnedRoutes;
-use super::key::{KeyError, KeyExtractor};
-use super::layer::{HttpLockLayer, Shared, Source};
-use super::plan::{Key, Literals, Plan};
-use super::read_ahead::{READ_AHEAD, READ_AHEAD_POOL, ReadAheadPool, RequestBodies};
-use super::responder::{ProblemDetails, RefusalResponder};
-use super::seen_routes::SeenRoutes;
+use crate::http::answer::problem::{ProblemDetails, RefusalResponder};
+use crate::http::layer::cache::Cache;
+use crate::http::layer::plan::{Key, Literals, Plan};
+use crate::http::layer::seen_routes::SeenRoutes;
+use crate::http::layer::{HttpLockLayer, Shared, Source};
+use crate::http::request::coverage::WarnedRoutes;
+use crate::http::request::key::{KeyError, KeyExtractor};
+use crate::http::request::read_ahead::{READ_AHEAD, READ_AHEAD_POOL, ReadAheadPool, RequestBodies};
 
 /// What is wrong with a layer: one sentence that says what to write instead.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -29,7 +29,7 @@ use super::seen_routes::SeenRoutes;
 pub struct BuildError(String);
 
 impl BuildError {
-    pub(super) fn new(problem: impl Into<String>) -> Self {
+    pub(crate) fn new(problem: impl Into<String>) -> Self {
         Self(problem.into())
     }
 }
@@ -218,7 +218,7 @@ impl HttpLockLayerBuilder {
     /// How long to wait for the lock. Default: 10 s, unless the client's options or its configuration set
     /// a wait. Longer queues more and refuses less; [`Wait::Never`] answers at once, and [`Wait::Forever`]
     /// waits for as long as the client of the request does. A request's own deadline, see
-    /// [`RequestDeadline`](super::RequestDeadline), shortens it.
+    /// [`RequestDeadline`](crate::http::RequestDeadline), shortens it.
     pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
         self.literals.settings.wait = Some(wait.into());
         self
@@ -288,7 +288,7 @@ impl HttpLockLayerBuilder {
     /// Follows the `[[lock.routes]]` of the client's configuration, as they are at the time of each
     /// request; what fits none of them passes. See [`LockLayer::routes`](crate::LockLayer::routes).
     ///
-    /// Which routes these are, beside a router's, is said in the [module](super#routes). A new
+    /// Which routes these are, beside a router's, is said in the [module](crate::http#routes). A new
     /// configuration that does not go with the layer is logged as an error, and the layer keeps to the
     /// client's old one. Without a [`client`](Self::client) of its own the layer remembers this for the 64
     /// clients that it has worked for last.

@@ -13,20 +13,20 @@ use tokio::task::JoinHandle;
 use tower_service::Service;
 use tracing::Instrument as _;
 
-use super::body::LockBody;
-use super::peek::Peeked;
-use super::serving::{Serving, ServingTerms};
-use super::waiting::{Departed, Waited, Waiting};
 use crate::held::without_lock;
+use crate::http::call::body::LockBody;
+use crate::http::call::peek::Peeked;
+use crate::http::call::serving::{Serving, ServingTerms};
+use crate::http::call::waiting::{Departed, Waited, Waiting};
 use crate::locked::{Call, Taken, Taking};
 
 pin_project! {
-    /// A request to an [`HttpLockService`](super::HttpLockService).
+    /// A request to an [`HttpLockService`](crate::http::HttpLockService).
     ///
     /// # Cancel safety
     ///
     /// Dropping it gives up the place in line, or drops the handler and then gives the lock back in
-    /// the background. With [`OnDisconnect::Finish`](super::OnDisconnect::Finish) a handler that has
+    /// the background. With [`OnDisconnect::Finish`](crate::http::OnDisconnect::Finish) a handler that has
     /// its lock runs on to its end.
     #[must_use = "futures do nothing unless polled"]
     pub struct HttpLockFuture<S, ReqBody, B>
@@ -64,16 +64,16 @@ where
     B: Body,
 {
     /// A request that is answered already.
-    pub(super) fn refused(answer: Response<LockBody<B>>) -> Self {
+    pub(crate) fn refused(answer: Response<LockBody<B>>) -> Self {
         Self { state: State::Refused { answer: Some(answer) } }
     }
 
     /// A request that needs no lock and is under way already.
-    pub(super) fn passing(future: S::Future) -> Self {
+    pub(crate) fn passing(future: S::Future) -> Self {
         Self { state: State::PassThrough { future } }
     }
 
-    pub(super) fn taking(
+    pub(crate) fn taking(
         taking: Taking,
         call: Call<S, Request<ReqBody>>,
         terms: ServingTerms,

@@ -9,8 +9,8 @@ use pin_project_lite::pin_project;
 use tokio::time::{Sleep, sleep};
 use tower_service::Service;
 
-use super::read_ahead::{BoxError, PoolShare, READ_ON_EVERY, ReadAhead};
-use super::serving::ServingTerms;
+use crate::http::call::serving::ServingTerms;
+use crate::http::request::read_ahead::{BoxError, PoolShare, READ_ON_EVERY, ReadAhead};
 use crate::locked::{Call, Taken, Taking};
 
 /// How long a request waits before its body is read. A free lock takes a round trip, and is not to cost more;
@@ -19,7 +19,7 @@ const READ_AHEAD_AFTER: Duration = Duration::from_millis(20);
 
 pin_project! {
     /// A request that waits for its lock.
-    pub(super) struct Waiting<S, ReqBody>
+    pub(crate) struct Waiting<S, ReqBody>
     where
         S: Service<Request<ReqBody>>,
     {
@@ -37,26 +37,26 @@ pin_project! {
 }
 
 /// A request whose wait is over: it has its lock, or cannot have it.
-pub(super) struct Waited<S, ReqBody>
+pub(crate) struct Waited<S, ReqBody>
 where
     S: Service<Request<ReqBody>>,
 {
-    pub(super) taken: Taken,
-    pub(super) call: Call<S, Request<ReqBody>>,
-    pub(super) terms: ServingTerms,
+    pub(crate) taken: Taken,
+    pub(crate) call: Call<S, Request<ReqBody>>,
+    pub(crate) terms: ServingTerms,
 }
 
 /// A request whose client has left before its body was complete.
-pub(super) struct Departed {
-    pub(super) error: BoxError,
-    pub(super) terms: ServingTerms,
+pub(crate) struct Departed {
+    pub(crate) error: BoxError,
+    pub(crate) terms: ServingTerms,
 }
 
 impl<S, ReqBody> Waiting<S, ReqBody>
 where
     S: Service<Request<ReqBody>>,
 {
-    pub(super) fn new(
+    pub(crate) fn new(
         taking: Taking,
         call: Call<S, Request<ReqBody>>,
         terms: ServingTerms,

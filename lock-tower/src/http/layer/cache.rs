@@ -9,16 +9,16 @@ use lock_runtime::policy::LockConfig;
 use lock_runtime::{LockClient, LockClientId};
 use parking_lot::RwLock;
 
-use super::builder::BuildError;
+use crate::http::layer::builder::BuildError;
 
 /// Clients come and go, and no layer is told of it.
-pub(super) const MOST_CLIENTS: usize = 64;
+pub(crate) const MOST_CLIENTS: usize = 64;
 
 /// Something made, for each client, of the configuration that is in effect there; made anew when another
 /// one is.
 ///
 /// Of more than [`MOST_CLIENTS`] clients, the one that has not been here for longest is forgotten.
-pub(super) struct Cache<T>(RwLock<Clients<T>>);
+pub(crate) struct Cache<T>(RwLock<Clients<T>>);
 
 struct Clients<T> {
     of: HashMap<LockClientId, Known<T>>,
@@ -43,13 +43,13 @@ struct Made<T> {
 }
 
 impl<T> Cache<T> {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(RwLock::new(Clients { of: HashMap::new(), arrivals: 0 }))
     }
 
     /// What is made of `config`, which is in effect in `client`. If it cannot be made, what was before
     /// in that client stays in use, and the log says so once for each configuration.
-    pub(super) fn get(
+    pub(crate) fn get(
         &self,
         client: &LockClient,
         config: &Arc<LockConfig>,

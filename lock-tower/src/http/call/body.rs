@@ -9,9 +9,9 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use lock_runtime::LockError;
 
-use super::held_body::HeldBody;
-use super::peek::Peeked;
 use crate::held::without_lock;
+use crate::http::call::held_body::HeldBody;
+use crate::http::call::peek::Peeked;
 
 /// The body of a locked service's response: the inner service's own, with or without the lock that is
 /// held until it ends, or the answer of the lock that kept the service from running.
@@ -33,15 +33,15 @@ impl<B: Body> Unpin for LockBody<B> {}
 
 impl<B: Body> LockBody<B> {
     /// A body that has nothing to do with a lock, or not any more.
-    pub(super) fn free(peeked: Peeked<B>) -> Self {
+    pub(crate) fn free(peeked: Peeked<B>) -> Self {
         Self { kind: Kind::Free(peeked) }
     }
 
-    pub(super) fn held(body: HeldBody<B>) -> Self {
+    pub(crate) fn held(body: HeldBody<B>) -> Self {
         Self { kind: Kind::Held(Box::pin(body)) }
     }
 
-    pub(super) fn answer(bytes: Bytes) -> Self {
+    pub(crate) fn answer(bytes: Bytes) -> Self {
         Self { kind: Kind::Answer(Some(bytes).filter(|bytes| !bytes.is_empty())) }
     }
 }
@@ -115,8 +115,8 @@ pub enum LockBodyError<E> {
     Inner(E),
     /// The hold was lost while the body was sent.
     Lost(LockError),
-    /// The body was not sent within [`max_body_hold`](super::HttpLockLayerBuilder::max_body_hold) or
-    /// [`max_hold`](super::HttpLockLayerBuilder::max_hold), and the lock has been given back.
+    /// The body was not sent within [`max_body_hold`](crate::http::HttpLockLayerBuilder::max_body_hold) or
+    /// [`max_hold`](crate::http::HttpLockLayerBuilder::max_hold), and the lock has been given back.
     TooLong,
     /// The lock's client was [shut down](lock_runtime::LockClient::shutdown), its grace is over, and the
     /// lock has been given back.

@@ -8,10 +8,10 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Response};
 use lock_runtime::policy::BusyStatus;
 
-use super::refusal::{Refusal, RefusalKind};
+use crate::http::answer::refusal::{Refusal, RefusalKind};
 
 /// True if the client speaks gRPC.
-pub(super) fn is_spoken(headers: &HeaderMap) -> bool {
+pub(crate) fn is_spoken(headers: &HeaderMap) -> bool {
     let Some(content_type) = headers.get(CONTENT_TYPE) else { return false };
     let rest = content_type.as_bytes().strip_prefix(b"application/grpc");
     // Not `grpc-web`, whose answers are bodies.
@@ -19,7 +19,7 @@ pub(super) fn is_spoken(headers: &HeaderMap) -> bool {
 }
 
 /// How long the client waits, by its `grpc-timeout`.
-pub(super) fn timeout(headers: &HeaderMap) -> Option<Duration> {
+pub(crate) fn timeout(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get("grpc-timeout")?.to_str().ok()?;
     let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
     if digits.is_empty() || digits.len() > 8 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -38,10 +38,10 @@ pub(super) fn timeout(headers: &HeaderMap) -> Option<Duration> {
 }
 
 /// In milliseconds, when the client may come back.
-pub(super) const PUSHBACK: &str = "grpc-retry-pushback-ms";
+pub(crate) const PUSHBACK: &str = "grpc-retry-pushback-ms";
 
 /// Numbers of `google.rpc.Code`.
-pub(super) fn code(refusal: &Refusal) -> u8 {
+pub(crate) fn code(refusal: &Refusal) -> u8 {
     const CANCELLED: u8 = 1;
     const INVALID_ARGUMENT: u8 = 3;
     const DEADLINE_EXCEEDED: u8 = 4;
@@ -65,18 +65,18 @@ pub(super) fn code(refusal: &Refusal) -> u8 {
 }
 
 /// What people are told.
-pub(super) fn message(refusal: &Refusal) -> &str {
+pub(crate) fn message(refusal: &Refusal) -> &str {
     refusal.detail().unwrap_or_else(|| refusal.kind().title())
 }
 
 /// When to come back, if that is of use.
-pub(super) fn pushback_millis(refusal: &Refusal) -> Option<u64> {
+pub(crate) fn pushback_millis(refusal: &Refusal) -> Option<u64> {
     let retry_after = refusal.retry_after()?;
     Some(u64::try_from(retry_after.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// No body: the headers are the trailers.
-pub(super) fn respond(refusal: &Refusal) -> Response<Bytes> {
+pub(crate) fn respond(refusal: &Refusal) -> Response<Bytes> {
     let mut response = Response::new(Bytes::new());
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));

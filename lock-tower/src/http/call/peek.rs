@@ -15,7 +15,7 @@ type Item<B> = Result<Frame<<B as Body>::Data>, <B as Body>::Error>;
 ///
 /// A length that a body announces does not say that it is there: that of a proxied answer is known
 /// while it is still on its way. What can be taken out without waiting is there.
-pub(super) struct Peeked<B: Body> {
+pub(crate) struct Peeked<B: Body> {
     taken: [Option<Item<B>>; FRAMES],
     body: B,
     /// Nothing follows what was taken.
@@ -24,12 +24,12 @@ pub(super) struct Peeked<B: Body> {
 }
 
 impl<B: Body> Peeked<B> {
-    pub(super) fn new(body: B) -> Self {
+    pub(crate) fn new(body: B) -> Self {
         Self { taken: [None, None], body, at_end: false, failed: false }
     }
 
     /// Apart again.
-    pub(super) fn into_parts(self) -> (impl Iterator<Item = Item<B>>, B) {
+    pub(crate) fn into_parts(self) -> (impl Iterator<Item = Item<B>>, B) {
         (self.taken.into_iter().flatten(), self.body)
     }
 
@@ -38,7 +38,7 @@ impl<B: Body> Peeked<B> {
         data.map(|data| data.remaining() as u64).sum()
     }
 
-    pub(super) fn size_hint(&self) -> SizeHint {
+    pub(crate) fn size_hint(&self) -> SizeHint {
         let taken = self.taken_bytes();
         match self.at_end {
             // What has failed must not look complete.
@@ -48,13 +48,13 @@ impl<B: Body> Peeked<B> {
         }
     }
 
-    pub(super) fn is_end_stream(&self) -> bool {
+    pub(crate) fn is_end_stream(&self) -> bool {
         self.taken.iter().all(Option::is_none) && (self.at_end || self.body.is_end_stream())
     }
 }
 
 /// So many bytes more.
-pub(super) fn plus(hint: SizeHint, bytes: u64) -> SizeHint {
+pub(crate) fn plus(hint: SizeHint, bytes: u64) -> SizeHint {
     let mut sum = SizeHint::new();
     if let Some(upper) = hint.upper() {
         sum.set_upper(upper.saturating_add(bytes));
@@ -65,7 +65,7 @@ pub(super) fn plus(hint: SizeHint, bytes: u64) -> SizeHint {
 
 impl<B: Body + Unpin> Peeked<B> {
     /// Takes out what is there; true if that is all.
-    pub(super) fn look(&mut self, cx: &mut Context<'_>) -> bool {
+    pub(crate) fn look(&mut self, cx: &mut Context<'_>) -> bool {
         for place in &mut self.taken {
             if self.at_end || self.body.is_end_stream() {
                 self.at_end = true;
@@ -85,7 +85,7 @@ impl<B: Body + Unpin> Peeked<B> {
         self.at_end
     }
 
-    pub(super) fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Item<B>>> {
+    pub(crate) fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Item<B>>> {
         if let Some(item) = self.taken.iter_mut().find_map(Option::take) {
             return Poll::Ready(Some(item));
         }

@@ -11,8 +11,8 @@ use lock_runtime::observe::NO_POLICY;
 use lock_runtime::policy::BusyStatus;
 use lock_runtime::{BusyReason, Lease, LockError, StoreErrorKind};
 
-use super::key::KeyError;
-use super::retry::{HoldTimes, retry_after};
+use crate::http::answer::retry::{HoldTimes, retry_after};
+use crate::http::request::key::KeyError;
 
 /// What to expect of a store that fails: longer than a reconnect, shorter than a fail-over.
 const STORE_OUTAGE: Duration = Duration::from_secs(2);
@@ -116,7 +116,7 @@ impl RefusalKind {
     }
 }
 
-/// What a client is to be told: input of a [`RefusalResponder`](super::RefusalResponder).
+/// What a client is to be told: input of a [`RefusalResponder`](crate::http::RefusalResponder).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     kind: RefusalKind,
@@ -133,7 +133,7 @@ impl Refusal {
         self.kind
     }
 
-    /// The status that fits, the layer's [`busy`](super::HttpLockLayerBuilder::busy) included.
+    /// The status that fits, the layer's [`busy`](crate::http::HttpLockLayerBuilder::busy) included.
     #[must_use]
     pub fn status(&self) -> StatusCode {
         self.status
@@ -168,24 +168,24 @@ impl Refusal {
 
 /// What a refusal depends on beside its reason.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Circumstances<'a> {
-    pub(super) busy: BusyStatus,
-    pub(super) lease: Option<Lease>,
-    pub(super) times: &'a HoldTimes,
+pub(crate) struct Circumstances<'a> {
+    pub(crate) busy: BusyStatus,
+    pub(crate) lease: Option<Lease>,
+    pub(crate) times: &'a HoldTimes,
     /// The wait was the request's own.
-    pub(super) deadline: bool,
-    pub(super) grpc: bool,
-    pub(super) about: About<'a>,
+    pub(crate) deadline: bool,
+    pub(crate) grpc: bool,
+    pub(crate) about: About<'a>,
 }
 
 /// What to call the lock in the log.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct About<'a> {
+pub(crate) struct About<'a> {
     /// None as long as the request has no key.
-    pub(super) name: Option<&'a str>,
-    pub(super) policy: &'a str,
+    pub(crate) name: Option<&'a str>,
+    pub(crate) policy: &'a str,
     /// Where the layer was made; none where a handler locks by itself.
-    pub(super) site: Option<&'static Location<'static>>,
+    pub(crate) site: Option<&'static Location<'static>>,
 }
 
 impl Default for About<'_> {
@@ -208,7 +208,7 @@ macro_rules! log_request {
 
 impl Circumstances<'_> {
     /// A request whose lock was not taken, or was lost; told to the log as well.
-    pub(super) fn of_lock(self, error: &LockError) -> Refusal {
+    pub(crate) fn of_lock(self, error: &LockError) -> Refusal {
         let kind = match RefusalKind::of(error) {
             RefusalKind::Timeout if self.deadline => RefusalKind::Deadline,
             kind => kind,
@@ -226,7 +226,7 @@ impl Circumstances<'_> {
     }
 
     /// A request of which no key could be made.
-    pub(super) fn of_key(self, error: &KeyError) -> Refusal {
+    pub(crate) fn of_key(self, error: &KeyError) -> Refusal {
         let kind = match error {
             KeyError::Invalid(error) => return self.of_lock(error),
             KeyError::Missing(_) => RefusalKind::KeyMissing,
@@ -243,7 +243,7 @@ impl Circumstances<'_> {
     }
 
     /// A request that is given up because its body ended too early.
-    pub(super) fn of_body(self, error: &(dyn std::error::Error + 'static)) -> Refusal {
+    pub(crate) fn of_body(self, error: &(dyn std::error::Error + 'static)) -> Refusal {
         let what = "request given up: its client left while it waited for its lock";
         log_request!(debug, self.about, error, "{what}");
         self.refusal(RefusalKind::BodyIncomplete, None, Duration::ZERO)

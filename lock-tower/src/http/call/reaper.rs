@@ -10,12 +10,12 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until};
 
-use super::body::LockBodyError;
 use crate::held::HoldHandle;
+use crate::http::call::body::LockBodyError;
 
 /// The hold of a body, which the reaper may take away.
 #[derive(Debug)]
-pub(super) struct GripCell(Mutex<Hold>);
+pub(crate) struct GripCell(Mutex<Hold>);
 
 #[derive(Debug)]
 struct Hold {
@@ -47,7 +47,7 @@ impl Cut {
 }
 
 impl GripCell {
-    pub(super) fn new(handle: HoldHandle) -> Arc<Self> {
+    pub(crate) fn new(handle: HoldHandle) -> Arc<Self> {
         let hold = Hold { handle: Some(handle), cut: Cut::TooLong, sender: None };
         Arc::new(Self(Mutex::new(hold)))
     }
@@ -57,12 +57,12 @@ impl GripCell {
     }
 
     /// Takes the hold out, to release it.
-    pub(super) fn take(&self) -> Option<HoldHandle> {
+    pub(crate) fn take(&self) -> Option<HoldHandle> {
         self.lock().handle.take()
     }
 
     /// Does something with the hold while the reaper cannot take it; an error if it has.
-    pub(super) fn with<T, E>(
+    pub(crate) fn with<T, E>(
         &self,
         sender: &Waker,
         work: impl FnOnce(&mut HoldHandle) -> T,
@@ -100,10 +100,10 @@ impl GripCell {
 /// Gives the lock of a body back that the server does not poll, because its client does not read, and that of
 /// any body when the grace of a shutdown is over. Ends with the body.
 #[derive(Debug)]
-pub(super) struct Reaper(AbortHandle);
+pub(crate) struct Reaper(AbortHandle);
 
 impl Reaper {
-    pub(super) fn start(
+    pub(crate) fn start(
         cell: &Arc<GripCell>,
         until: Option<Instant>,
         client: LockClient,

@@ -1,5 +1,11 @@
 //! [`HttpLockLayer`].
 
+pub(crate) mod builder;
+mod cache;
+pub(crate) mod plan;
+mod routes;
+mod seen_routes;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -10,18 +16,18 @@ use lock_runtime::policy::{LockConfig, Policy};
 use lock_runtime::{LockClient, LockError};
 use tower_layer::Layer;
 
-use super::body::LockBody;
-use super::builder::{BuildError, HttpLockLayerBuilder};
-use super::cache::Cache;
-use super::coverage::{WarnedRoutes, is_covered};
-use super::key::{full_path_of, matched_path};
-use super::plan::{Literals, Plan, Side};
-use super::read_ahead::{ReadAheadPool, ReadsAhead, RequestBodies};
-use super::refusal::Refusal;
-use super::responder::RefusalResponder;
-use super::route_index::RouteIndex;
-use super::seen_routes::SeenRoutes;
-use super::service::HttpLockService;
+use crate::http::answer::problem::RefusalResponder;
+use crate::http::answer::refusal::Refusal;
+use crate::http::call::body::LockBody;
+use crate::http::call::service::HttpLockService;
+use crate::http::layer::builder::{BuildError, HttpLockLayerBuilder};
+use crate::http::layer::cache::Cache;
+use crate::http::layer::plan::{Literals, Plan, Side};
+use crate::http::layer::routes::RouteIndex;
+use crate::http::layer::seen_routes::SeenRoutes;
+use crate::http::request::coverage::{WarnedRoutes, is_covered};
+use crate::http::request::key::{full_path_of, matched_path};
+use crate::http::request::read_ahead::{ReadAheadPool, ReadsAhead, RequestBodies};
 use crate::layer::LockLayer;
 
 impl LockLayer {
@@ -80,30 +86,30 @@ pub struct HttpLockLayer {
 }
 
 /// What all services of a layer share.
-pub(super) struct Shared {
-    pub(super) client: Option<LockClient>,
-    pub(super) literals: Literals,
-    pub(super) source: Source,
-    pub(super) responder: Arc<dyn RefusalResponder>,
+pub(crate) struct Shared {
+    pub(crate) client: Option<LockClient>,
+    pub(crate) literals: Literals,
+    pub(crate) source: Source,
+    pub(crate) responder: Arc<dyn RefusalResponder>,
     /// Whether handlers find a [`HeldLock`](crate::HeldLock) in the request's extensions.
-    pub(super) extension: bool,
+    pub(crate) extension: bool,
     /// How much of a waiting request's body is read, in bytes.
-    pub(super) read_ahead: usize,
+    pub(crate) read_ahead: usize,
     /// What such requests read together beyond that.
-    pub(super) pool: Arc<ReadAheadPool>,
-    pub(super) bodies: RequestBodies,
+    pub(crate) pool: Arc<ReadAheadPool>,
+    pub(crate) bodies: RequestBodies,
 }
 
 /// Where the plan for a request comes from.
 #[derive(Debug)]
-pub(super) enum Source {
+pub(crate) enum Source {
     Code(Arc<Plan>),
     Policy { name: String, plan: Cache<Plan>, seen: SeenRoutes },
     Routes { plans: Cache<RouteIndex<Arc<Plan>>>, warned: WarnedRoutes },
 }
 
 impl HttpLockLayer {
-    pub(super) fn new(shared: Shared) -> Self {
+    pub(crate) fn new(shared: Shared) -> Self {
         Self { shared: Arc::new(shared) }
     }
 
@@ -162,7 +168,7 @@ impl<S> Layer<S> for HttpLockLayer {
 
 /// Why there is no plan for a request.
 #[derive(Debug)]
-pub(super) enum NoPlan {
+pub(crate) enum NoPlan {
     /// It is none of the layer's business.
     Pass,
     Failed(LockError),
@@ -182,7 +188,7 @@ impl From<BuildError> for NoPlan {
 
 impl Shared {
     /// The client for a request, which may depend on what is around it.
-    pub(super) fn client(&self) -> Result<LockClient, LockError> {
+    pub(crate) fn client(&self) -> Result<LockClient, LockError> {
         let client = self.client.clone().or_else(LockClient::current);
         client.ok_or_else(|| LockError::NoClient {
             site: "a `LockLayer::http()` without `client(…)`".to_owned(),
@@ -190,13 +196,13 @@ impl Shared {
     }
 
     /// How that body is read while its request waits; `None` if there is nothing to read.
-    pub(super) fn read_ahead_of<B: 'static>(&self, body: &B) -> Option<&dyn ReadsAhead<B>> {
+    pub(crate) fn read_ahead_of<B: 'static>(&self, body: &B) -> Option<&dyn ReadsAhead<B>> {
         let bodies = self.bodies.of::<B>().filter(|_| self.read_ahead > 0)?;
         (!bodies.is_complete(body)).then_some(bodies)
     }
 
     /// The plan for a request.
-    pub(super) fn plan(
+    pub(crate) fn plan(
         &self,
         method: &Method,
         uri: &Uri,
@@ -235,7 +241,7 @@ impl Shared {
     }
 
     /// Finds out what can be found out before there is a request.
-    pub(super) fn check(&self, client: &LockClient) -> Result<(), BuildError> {
+    pub(crate) fn check(&self, client: &LockClient) -> Result<(), BuildError> {
         let outcome = match &self.source {
             Source::Code(plan) => {
                 plan.terms(client.clone(), Side::Main).map(drop).map_err(NoPlan::from)
@@ -306,7 +312,7 @@ impl Shared {
     }
 
     /// The answer to a refused request.
-    pub(super) fn answer<B: Body>(&self, refusal: &Refusal) -> Response<LockBody<B>> {
+    pub(crate) fn answer<B: Body>(&self, refusal: &Refusal) -> Response<LockBody<B>> {
         self.responder.respond(refusal).map(|bytes: Bytes| LockBody::answer(bytes))
     }
 }

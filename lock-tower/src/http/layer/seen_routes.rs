@@ -4,19 +4,19 @@ use std::collections::HashSet;
 
 use parking_lot::RwLock;
 
-use super::builder::BuildError;
-use super::key::KeySource;
+use crate::http::layer::builder::BuildError;
+use crate::http::request::key::KeySource;
 
 /// Bounds what a layer remembers, should a program's patterns be without end.
 const MOST_ROUTES: usize = 1024;
 
 /// The patterns of a router, as far as the layer has seen them: a router does not list its routes.
 #[derive(Debug, Default)]
-pub(super) struct SeenRoutes(RwLock<HashSet<Box<str>>>);
+pub(crate) struct SeenRoutes(RwLock<HashSet<Box<str>>>);
 
 impl SeenRoutes {
     /// Notes the route of a request, if a router has matched one.
-    pub(super) fn note(&self, pattern: Option<&str>) {
+    pub(crate) fn note(&self, pattern: Option<&str>) {
         let Some(pattern) = pattern else { return };
         let seen = self.0.read();
         if seen.contains(pattern) || seen.len() >= MOST_ROUTES {
@@ -29,7 +29,7 @@ impl SeenRoutes {
     /// Refuses a key with a path parameter that no known route has: one that is neither in the key in use nor
     /// in a route that was seen. Before there was a request, nothing is refused: all instances of a service
     /// are to take the same configuration.
-    pub(super) fn check(&self, key: &KeySource, now: Option<&KeySource>) -> Result<(), BuildError> {
+    pub(crate) fn check(&self, key: &KeySource, now: Option<&KeySource>) -> Result<(), BuildError> {
         let seen = self.0.read();
         let used: Vec<_> = now.into_iter().flat_map(KeySource::router_parameters).collect();
         if seen.is_empty() || seen.len() >= MOST_ROUTES {

@@ -25,20 +25,20 @@ use std::{fmt, io, mem};
 use bytes::{Buf as _, Bytes};
 use http_body::{Body, Frame, SizeHint};
 
-use super::peek::plus;
+use crate::http::call::peek::plus;
 
 /// How much of a body is read ahead, in bytes, unless told otherwise.
-pub(super) const READ_AHEAD: usize = 64 * 1024;
+pub(crate) const READ_AHEAD: usize = 64 * 1024;
 
 /// Frames below this are kept in memory of their own.
 const SMALL: usize = 4 * 1024;
 
-pub(super) type BoxError = Box<dyn Error + Send + Sync>;
+pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
 
 /// A request's body, of which the layer has read the first part while the request waited for its lock.
 ///
 /// It yields what the body yields, in the same order: data, trailers and errors. For
-/// [`HttpLockLayerBuilder::request_body`](super::HttpLockLayerBuilder::request_body), which makes the
+/// [`HttpLockLayerBuilder::request_body`](crate::http::HttpLockLayerBuilder::request_body), which makes the
 /// service's own body type of it.
 pub struct ReadAheadBody<B: Body> {
     frames: VecDeque<Frame<B::Data>>,
@@ -157,39 +157,39 @@ fn detach<D: 'static>(data: &mut D) {
 
 /// How often a waiting request reads on when it has read what is its own, and how much then. An upload that
 /// goes on costs little, and what a departed client has sent is read soon: its end is behind all of it.
-pub(super) const READ_ON_EVERY: Duration = Duration::from_millis(200);
+pub(crate) const READ_ON_EVERY: Duration = Duration::from_millis(200);
 const READ_ON: usize = 1024 * 1024;
 
 /// The most that one request reads beyond what is its own: more than is on its way when a client leaves.
 const MOST_READ_ON: usize = 16 * 1024 * 1024;
 
 /// What the requests of a layer have read together beyond what is their own, unless told otherwise.
-pub(super) const READ_AHEAD_POOL: usize = 64 * 1024 * 1024;
+pub(crate) const READ_AHEAD_POOL: usize = 64 * 1024 * 1024;
 
 /// The bytes that the waiting requests of a layer may read beyond what is their own.
 #[derive(Debug)]
-pub(super) struct ReadAheadPool(AtomicUsize);
+pub(crate) struct ReadAheadPool(AtomicUsize);
 
 impl ReadAheadPool {
-    pub(super) fn new(bytes: usize) -> Arc<Self> {
+    pub(crate) fn new(bytes: usize) -> Arc<Self> {
         Arc::new(Self(AtomicUsize::new(bytes)))
     }
 }
 
 /// What one request has of it, until its handler has read that.
 #[derive(Debug)]
-pub(super) struct PoolShare {
+pub(crate) struct PoolShare {
     pool: Arc<ReadAheadPool>,
     bytes: usize,
 }
 
 impl PoolShare {
-    pub(super) fn new(pool: &Arc<ReadAheadPool>) -> Self {
+    pub(crate) fn new(pool: &Arc<ReadAheadPool>) -> Self {
         Self { pool: Arc::clone(pool), bytes: 0 }
     }
 
     /// Takes some more, if there is any.
-    pub(super) fn more(&mut self) -> usize {
+    pub(crate) fn more(&mut self) -> usize {
         let wanted = READ_ON.min(MOST_READ_ON - self.bytes);
         let take = |left: usize| Some(left.saturating_sub(wanted));
         let left = self.pool.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
@@ -206,7 +206,7 @@ impl Drop for PoolShare {
 }
 
 /// Reads one body ahead.
-pub(super) trait ReadAhead<B>: Send {
+pub(crate) trait ReadAhead<B>: Send {
     /// True if it has read all that it may, and the body goes on.
     fn is_full(&self) -> bool;
 
@@ -221,7 +221,7 @@ pub(super) trait ReadAhead<B>: Send {
 }
 
 /// How bodies of one type are read ahead.
-pub(super) trait ReadsAhead<B>: Send + Sync {
+pub(crate) trait ReadsAhead<B>: Send + Sync {
     /// True if there is nothing to read.
     fn is_complete(&self, body: &B) -> bool;
 
@@ -313,13 +313,13 @@ where
 
 /// The body types that a layer can read ahead.
 #[derive(Clone)]
-pub(super) struct RequestBodies(Vec<Arc<dyn Any + Send + Sync>>);
+pub(crate) struct RequestBodies(Vec<Arc<dyn Any + Send + Sync>>);
 
 struct Registered<B>(Box<dyn ReadsAhead<B>>);
 
 impl RequestBodies {
     /// Those of which this crate knows.
-    pub(super) fn known() -> Self {
+    pub(crate) fn known() -> Self {
         #[cfg_attr(not(feature = "axum"), expect(unused_mut, reason = "it knows of none"))]
         let mut bodies = Self(Vec::new());
         #[cfg(feature = "axum")]
@@ -327,7 +327,7 @@ impl RequestBodies {
         bodies
     }
 
-    pub(super) fn add<B>(&mut self, rebuild: impl Fn(ReadAheadBody<B>) -> B + Send + Sync + 'static)
+    pub(crate) fn add<B>(&mut self, rebuild: impl Fn(ReadAheadBody<B>) -> B + Send + Sync + 'static)
     where
         B: Body<Data: Send, Error: Into<BoxError>> + Unpin + Send + 'static,
     {
@@ -336,7 +336,7 @@ impl RequestBodies {
     }
 
     /// How bodies of that type are read ahead, if it is known; the last word counts.
-    pub(super) fn of<B: 'static>(&self) -> Option<&dyn ReadsAhead<B>> {
+    pub(crate) fn of<B: 'static>(&self) -> Option<&dyn ReadsAhead<B>> {
         let found = self.0.iter().rev().find_map(|known| known.downcast_ref::<Registered<B>>());
         found.map(|registered| &*registered.0)
     }

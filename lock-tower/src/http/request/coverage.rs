@@ -7,12 +7,12 @@ use std::hash::BuildHasher;
 
 use parking_lot::RwLock;
 
-use super::route::{Route, Segment, decode};
+use crate::http::request::route::{Route, Segment, decode};
 
 /// True if the route speaks of all that the router's pattern does, at least as closely or by `{*rest}`,
 /// where both match one path. Where the router has fixed text and the route a parameter, the router tells
 /// apart what the route does not: that is another route.
-pub(super) fn is_covered(route: &Route, pattern: &str) -> bool {
+pub(crate) fn is_covered(route: &Route, pattern: &str) -> bool {
     // A service that is nested may have slashes at its mount point that the path has not; whether the
     // path has one has been looked at.
     let pattern = pattern.trim_end_matches('/');
@@ -80,14 +80,14 @@ const MOST_PAIRS: usize = 1024;
 
 /// The pairs of a configured route and a router's pattern that the log knows of.
 #[derive(Debug, Default)]
-pub(super) struct WarnedRoutes {
+pub(crate) struct WarnedRoutes {
     pairs: RwLock<HashSet<u64>>,
     hasher: RandomState,
 }
 
 impl WarnedRoutes {
     /// Tells the operator, once, of a configured route that matches a path and is not the router's.
-    pub(super) fn tell(&self, route: &Route, pattern: &str) {
+    pub(crate) fn tell(&self, route: &Route, pattern: &str) {
         if self.is_new(route.text(), pattern) {
             tracing::warn!(
                 configured = route.text(),

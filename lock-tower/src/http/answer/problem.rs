@@ -4,8 +4,8 @@ use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Response};
 
-use super::grpc;
-use super::refusal::Refusal;
+use crate::http::answer::grpc;
+use crate::http::answer::refusal::Refusal;
 
 /// Makes the answer to a request that the lock kept from running.
 ///

@@ -4,17 +4,17 @@ use std::borrow::Cow;
 
 use percent_encoding::percent_decode_str;
 
-use super::builder::BuildError;
+use crate::http::layer::builder::BuildError;
 
 /// `/orders/{id}/pay`, taken apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Route {
+pub(crate) struct Route {
     text: String,
     segments: Vec<Segment>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Segment {
+pub(crate) enum Segment {
     /// Matches itself, however it is encoded.
     Fixed(String),
     /// `{id}`: one segment that is not empty.
@@ -24,7 +24,7 @@ pub(super) enum Segment {
 }
 
 impl Route {
-    pub(super) fn parse(text: &str) -> Result<Self, BuildError> {
+    pub(crate) fn parse(text: &str) -> Result<Self, BuildError> {
         let wrong = |why: &str| {
             Err(BuildError::new(format!(
                 "the route `{text}` {why}; write it as `/orders/{{id}}/pay` or `/files/{{*path}}`"
@@ -51,7 +51,7 @@ impl Route {
     }
 
     /// The names of its parameters.
-    pub(super) fn parameters(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn parameters(&self) -> impl Iterator<Item = &str> {
         self.segments.iter().filter_map(|segment| match segment {
             Segment::Fixed(_) => None,
             Segment::One(name) | Segment::Rest(name) => Some(name.as_str()),
@@ -59,7 +59,7 @@ impl Route {
     }
 
     /// What stands in `path` for the parameter, if the path is one of this route.
-    pub(super) fn find<'p>(&self, path: &'p str, parameter: &str) -> Option<&'p str> {
+    pub(crate) fn find<'p>(&self, path: &'p str, parameter: &str) -> Option<&'p str> {
         let mut found = None;
         let fits = self.walk(path, |name, value| {
             if name == parameter {
@@ -70,7 +70,7 @@ impl Route {
     }
 
     /// True if the path is one of this route.
-    pub(super) fn matches(&self, path: &str) -> bool {
+    pub(crate) fn matches(&self, path: &str) -> bool {
         self.walk(path, |_, _| {})
     }
 
@@ -100,11 +100,11 @@ impl Route {
         rest.is_none()
     }
 
-    pub(super) fn segments(&self) -> &[Segment] {
+    pub(crate) fn segments(&self) -> &[Segment] {
         &self.segments
     }
 
-    pub(super) fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         &self.text
     }
 }
@@ -131,7 +131,7 @@ fn segment(text: &str) -> Option<Segment> {
 }
 
 /// The first segment of what is left of a path, and what is left then.
-pub(super) fn split_first(path: &str) -> (&str, Option<&str>) {
+pub(crate) fn split_first(path: &str) -> (&str, Option<&str>) {
     match path.split_once('/') {
         Some((first, others)) => (first, Some(others)),
         None => (path, None),
@@ -139,7 +139,7 @@ pub(super) fn split_first(path: &str) -> (&str, Option<&str>) {
 }
 
 /// Percent-decodes; `None` if the result is not UTF-8.
-pub(super) fn decode(text: &str) -> Option<Cow<'_, str>> {
+pub(crate) fn decode(text: &str) -> Option<Cow<'_, str>> {
     percent_decode_str(text).decode_utf8().ok()
 }
 

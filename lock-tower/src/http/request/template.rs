@@ -3,16 +3,16 @@
 use http::HeaderName;
 use lock_runtime::{LockError, LockKey};
 
-use super::builder::BuildError;
+use crate::http::layer::builder::BuildError;
 
 /// `order:{path.id}:{header.x-tenant}`, taken apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Template {
+pub(crate) struct Template {
     pieces: Vec<Piece>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Piece {
+pub(crate) enum Piece {
     /// Text between placeholders.
     Text(String),
     /// `{method}`
@@ -30,19 +30,19 @@ pub(super) enum Piece {
 }
 
 impl Template {
-    pub(super) fn parse(text: &str) -> Result<Self, BuildError> {
+    pub(crate) fn parse(text: &str) -> Result<Self, BuildError> {
         let template = Self { pieces: pieces(text)? };
         template.check_separators()?;
         template.check_shape()?;
         Ok(template)
     }
 
-    pub(super) fn pieces(&self) -> &[Piece] {
+    pub(crate) fn pieces(&self) -> &[Piece] {
         &self.pieces
     }
 
     /// The path parameters that it names.
-    pub(super) fn path_parameters(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn path_parameters(&self) -> impl Iterator<Item = &str> {
         self.pieces.iter().filter_map(|piece| match piece {
             Piece::Path(name) => Some(name.as_str()),
             _ => None,
@@ -50,7 +50,7 @@ impl Template {
     }
 
     /// The extensions that it names.
-    pub(super) fn extensions(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn extensions(&self) -> impl Iterator<Item = &str> {
         self.pieces.iter().filter_map(|piece| match piece {
             Piece::Ext(name) => Some(name.as_str()),
             _ => None,
@@ -58,7 +58,7 @@ impl Template {
     }
 
     /// True if it says which route matched.
-    pub(super) fn has_route(&self) -> bool {
+    pub(crate) fn has_route(&self) -> bool {
         self.pieces.contains(&Piece::Route)
     }
 

@@ -3,7 +3,7 @@
 use http_body::Body;
 
 use super::HttpLockLayerBuilder;
-use crate::http::read_ahead::{BoxError, ReadAheadBody};
+use crate::http::request::read_ahead::{BoxError, ReadAheadBody};
 
 /// What is read while a request waits.
 impl HttpLockLayerBuilder {

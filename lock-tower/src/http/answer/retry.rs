@@ -10,13 +10,13 @@ const LONGEST: Duration = Duration::from_secs(60);
 ///
 /// With a watchdog the holder's remaining lease says nothing: it is always about the whole lease.
 #[derive(Debug, Default)]
-pub(super) struct HoldTimes {
+pub(crate) struct HoldTimes {
     /// Nanoseconds; zero before the first.
     mean: AtomicU64,
 }
 
 impl HoldTimes {
-    pub(super) fn record(&self, held: Duration) {
+    pub(crate) fn record(&self, held: Duration) {
         let held = u64::try_from(held.as_nanos()).unwrap_or(u64::MAX).max(1);
         let step = |mean: u64| match mean {
             0 => held,
@@ -28,14 +28,14 @@ impl HoldTimes {
     }
 
     /// Zero while nothing is known.
-    pub(super) fn mean(&self) -> Duration {
+    pub(crate) fn mean(&self) -> Duration {
         Duration::from_nanos(self.mean.load(Ordering::Relaxed))
     }
 }
 
 /// Whole seconds, at least one, with up to a quarter added at random so that those who were sent
 /// away do not come back together.
-pub(super) fn retry_after(expected: Duration) -> u64 {
+pub(crate) fn retry_after(expected: Duration) -> u64 {
     let spread = expected.min(LONGEST).mul_f64(1.0 + 0.25 * fastrand::f64());
     let rounded_up = spread.as_secs() + u64::from(spread.subsec_nanos() > 0);
     rounded_up.max(1)

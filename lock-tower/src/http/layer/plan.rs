@@ -14,12 +14,12 @@ use lock_runtime::policy::{
 use lock_runtime::{LockClient, LockError, LockKey, LockKind, LockOptions, LockSettings, Wait};
 use tokio::time::Instant;
 
-use super::builder::BuildError;
-use super::key::{ExtensionParts, KeyExtractor, KeySource, RouteOf};
-use super::refusal::About;
-use super::retry::HoldTimes;
-use super::route::Route;
-use super::template::Template;
+use crate::http::answer::refusal::About;
+use crate::http::answer::retry::HoldTimes;
+use crate::http::layer::builder::BuildError;
+use crate::http::request::key::{ExtensionParts, KeyExtractor, KeySource, RouteOf};
+use crate::http::request::route::Route;
+use crate::http::request::template::Template;
 use crate::locked::{RELEASE_TIMEOUT, Terms};
 
 /// How long a request waits unless told otherwise: less than clients and proxies do before they give up.
@@ -33,20 +33,20 @@ const MAX_BODY_HOLD: Duration = Duration::from_secs(5 * 60);
 
 /// What the code says of a layer, before any policy.
 #[derive(Clone)]
-pub(super) struct Literals {
-    pub(super) settings: LockSettings,
+pub(crate) struct Literals {
+    pub(crate) settings: LockSettings,
     /// All that there is to say about the lock, in place of settings.
-    pub(super) options: Option<LockOptions>,
-    pub(super) http: HttpPolicy,
-    pub(super) key: Option<Key>,
-    pub(super) route: Option<String>,
-    pub(super) extensions: Arc<ExtensionParts>,
+    pub(crate) options: Option<LockOptions>,
+    pub(crate) http: HttpPolicy,
+    pub(crate) key: Option<Key>,
+    pub(crate) route: Option<String>,
+    pub(crate) extensions: Arc<ExtensionParts>,
     /// Where the layer was made.
-    pub(super) site: &'static Location<'static>,
+    pub(crate) site: &'static Location<'static>,
 }
 
 impl Literals {
-    pub(super) fn new(site: &'static Location<'static>) -> Self {
+    pub(crate) fn new(site: &'static Location<'static>) -> Self {
         Self {
             settings: LockSettings::default(),
             options: None,
@@ -59,7 +59,7 @@ impl Literals {
     }
 
     /// True if a request of that method may need a lock, whatever a policy that is not known says.
-    pub(super) fn may_lock(&self, method: &Method) -> bool {
+    pub(crate) fn may_lock(&self, method: &Method) -> bool {
         let reads = matches!(*method, Method::GET | Method::HEAD);
         let named = |methods: &Methods| methods.contains(method.as_str());
         named(&Methods::default())
@@ -69,21 +69,21 @@ impl Literals {
 }
 
 #[derive(Clone)]
-pub(super) enum Key {
+pub(crate) enum Key {
     Template(String),
     Extractor(Arc<dyn KeyExtractor>),
 }
 
 /// How some requests are locked.
 #[derive(Debug)]
-pub(super) struct Plan {
-    pub(super) route: Option<Arc<Route>>,
-    pub(super) key: KeySource,
-    pub(super) busy: BusyStatus,
-    pub(super) hold: HoldUntil,
-    pub(super) on_missing: OnMissingKey,
-    pub(super) on_disconnect: OnDisconnect,
-    pub(super) times: Arc<HoldTimes>,
+pub(crate) struct Plan {
+    pub(crate) route: Option<Arc<Route>>,
+    pub(crate) key: KeySource,
+    pub(crate) busy: BusyStatus,
+    pub(crate) hold: HoldUntil,
+    pub(crate) on_missing: OnMissingKey,
+    pub(crate) on_disconnect: OnDisconnect,
+    pub(crate) times: Arc<HoldTimes>,
     methods: Methods,
     safe_methods: SafeMethods,
     release_timeout: Duration,
@@ -91,12 +91,12 @@ pub(super) struct Plan {
     settings: LockSettings,
     options: Option<LockOptions>,
     policy: Option<Policy>,
-    pub(super) site: &'static Location<'static>,
+    pub(crate) site: &'static Location<'static>,
 }
 
 /// Which side of a lock a request takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Side {
+pub(crate) enum Side {
     /// The only one, or the writers'.
     Main,
     /// The readers'.
@@ -104,7 +104,7 @@ pub(super) enum Side {
 }
 
 impl Plan {
-    pub(super) fn new(
+    pub(crate) fn new(
         literals: &Literals,
         policy: Option<Policy>,
         entry: Option<&LockRoute>,
@@ -147,7 +147,7 @@ impl Plan {
     }
 
     /// What to call a request's lock in the log.
-    pub(super) fn about<'a>(&'a self, key: Option<&'a LockKey>) -> About<'a> {
+    pub(crate) fn about<'a>(&'a self, key: Option<&'a LockKey>) -> About<'a> {
         let policy = self.policy.as_ref().map_or(NO_POLICY, Policy::name);
         About { name: key.map(LockKey::as_str), policy, site: Some(self.site) }
     }
@@ -171,7 +171,7 @@ impl Plan {
     /// Refuses what could not be taken with that client: the code and a policy may be sound each by
     /// itself, and contradict each other.
     // S-10.
-    pub(super) fn checked(self, client: &LockClient) -> Result<Self, BuildError> {
+    pub(crate) fn checked(self, client: &LockClient) -> Result<Self, BuildError> {
         match self.terms(client.clone(), Side::Main) {
             Ok(_) => Ok(self),
             Err(error) => Err(BuildError::new(error.to_string())),
@@ -179,7 +179,7 @@ impl Plan {
     }
 
     /// The side that a request of that method takes, if any.
-    pub(super) fn side(&self, method: &Method) -> Option<Side> {
+    pub(crate) fn side(&self, method: &Method) -> Option<Side> {
         if self.methods.contains(method.as_str()) {
             return Some(Side::Main);
         }
@@ -188,7 +188,7 @@ impl Plan {
     }
 
     /// The method as keys have it: GET for HEAD, which is about the same where both lock.
-    pub(super) fn method_of_key(&self, method: &Method) -> Method {
+    pub(crate) fn method_of_key(&self, method: &Method) -> Method {
         match *method {
             Method::HEAD if self.side(&Method::GET).is_some() => Method::GET,
             _ => method.clone(),
@@ -196,7 +196,7 @@ impl Plan {
     }
 
     /// Until when a body may hold the lock that was taken then, if its sending starts now.
-    pub(super) fn body_limit(
+    pub(crate) fn body_limit(
         &self,
         taken_at: Instant,
         max_hold: Option<Duration>,
@@ -209,7 +209,7 @@ impl Plan {
     }
 
     /// On what terms the lock is taken now.
-    pub(super) fn terms(&self, client: LockClient, side: Side) -> Result<Terms, LockError> {
+    pub(crate) fn terms(&self, client: LockClient, side: Side) -> Result<Terms, LockError> {
         let options = match (&self.policy, self.options) {
             (_, Some(options)) => options,
             (Some(policy), None) => client.options_of(policy, self.settings)?,
