@@ -37,7 +37,7 @@ pub(crate) fn key(form: &KeyForm, scope: &Scope) -> syn::Result<Key> {
     match form {
         KeyForm::Template(text) => named(text, scope).map(Key::Pieces),
         KeyForm::Filled(text, values) => filled(text, values, scope).map(Key::Pieces),
-        KeyForm::Expression(value) => Ok(Key::Expression(scope.see(value))),
+        KeyForm::Expression(value) => Ok(Key::Expression(scope.rename_self(value))),
     }
 }
 
@@ -74,7 +74,7 @@ fn filled(literal: &LitStr, values: &[Expr], scope: &Scope) -> syn::Result<Vec<P
                 let value = rest.next().ok_or_else(|| {
                     at("a placeholder has no value; add one expression for each `{}`".to_owned())
                 })?;
-                Piece::Part { borrow: borrow_of(&scope.see(value)), raw }
+                Piece::Part { borrow: borrow_of(&scope.rename_self(value)), raw }
             }
         });
     }

@@ -182,7 +182,7 @@ fn anchor(function: &Function, scope: &Scope, innermost: bool, root: &TokenStrea
 
 /// Mentions the arguments that the body speaks of.
 fn whole(function: &Function, scope: &Scope, root: &TokenStream) -> TokenStream {
-    let arguments = function.spoken_of(scope);
+    let arguments = function.mentioned(scope);
     if arguments.is_empty() {
         return TokenStream::new();
     }

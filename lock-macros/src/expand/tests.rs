@@ -58,7 +58,7 @@ fn other_settings_are_other_arguments() {
         "::core::option::Option::Some(\"p\")",
         ",lease=crate::locks::private::WATCHDOG",
         ",on_lost=crate::locks::OnLost::Finish",
-        "crate::locks::private::locked_or_skip(__lock_wanted,\
+        "crate::locks::private::locked_or_skip(__lock_spec,\
          crate::locks::private::with_guard(move|__lock_guard|asyncmove{",
         "lethold=__lock_guard;match&*hold{hold=>{hold.token();}}",
         "private::never::<()>()",
@@ -112,7 +112,7 @@ fn functions_that_return_futures_are_called_inside() {
             }
         ),
     ));
-    assert!(found.contains("future(move||asyncmove{let__lock_wanted="), "{found}");
+    assert!(found.contains("future(move||asyncmove{let__lock_spec="), "{found}");
     assert!(
         found.contains(
             "private::future(move||{iffalse{::lock_runtime::private::whole((&x,));}\

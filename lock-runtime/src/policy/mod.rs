@@ -111,11 +111,9 @@ mod http;
 mod layer;
 #[cfg(any(feature = "toml", feature = "figment"))]
 mod load;
-mod methods;
 mod model;
 mod pattern;
 mod resolve;
-mod secret;
 mod shadow;
 mod sites;
 mod table;
@@ -131,8 +129,9 @@ use serde::de::{Deserializer, Error};
 
 pub use self::address::{Address, LockAddress, Sentinel};
 pub use self::error::{ConfigError, ConfigProblem};
-pub use self::http::{BusyStatus, HoldUntil, HttpPolicy, OnDisconnect, OnMissingKey, SafeMethods};
-pub use self::methods::Methods;
+pub use self::http::{
+    BusyStatus, HoldUntil, HttpPolicy, Methods, OnDisconnect, OnMissingKey, SafeMethods,
+};
 pub use self::model::{LockPolicy, LockRoute, LockSection, Overrides};
 pub use self::resolve::Policy;
 pub use self::sites::SiteProblem;

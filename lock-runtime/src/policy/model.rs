@@ -6,8 +6,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::address::{self, Address, Sentinel};
-use super::http::{HoldUntil, HttpPolicy};
-use super::methods::Methods;
+use super::http::{HoldUntil, HttpPolicy, Methods};
 use super::table::{self, table};
 use super::text;
 use crate::options::{
