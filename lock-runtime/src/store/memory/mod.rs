@@ -32,7 +32,8 @@ use crate::key::LockKey;
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-/// use lock_runtime::{LockClient, MemoryStore};
+/// use lock_runtime::store::MemoryStore;
+/// use lock_runtime::LockClient;
 ///
 /// let store = MemoryStore::new();
 /// let one = LockClient::builder().store(store.clone())?;
@@ -88,7 +89,8 @@ impl MemoryStore {
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-    /// use lock_runtime::{LockClient, LockError, LockOptions, MemoryStore};
+    /// use lock_runtime::store::MemoryStore;
+    /// use lock_runtime::{LockClient, LockError, LockOptions};
     /// use std::time::Duration;
     ///
     /// let store = MemoryStore::new();
