@@ -1,7 +1,7 @@
-//! [`LockClient`]: where locks come from.
-//!
-//! `builder` makes it, `config` takes its policies from a file, `watch` looks at what it and the store hold,
-//! `id` tells it from others.
+//! [`LockClient`], where locks come from, and what it reports: its [`Health`], the holds of this process
+//! ([`HeldInfo`]), its own id ([`LockClientId`]) and what a [`Shutdown`] left behind.
+
+// `builder` makes the client, `config` gives it policies from a file, `watch` looks at holds, `id` names it.
 
 mod builder;
 #[cfg(feature = "policy")]
@@ -125,7 +125,7 @@ impl LockClient {
     ///
     /// `master` is its name or, with credentials, a database or TLS, `redis://user:password@name/2`;
     /// `nodes` are the addresses of the sentinels. See
-    /// [`RedisStore::connect_sentinel`](crate::RedisStore::connect_sentinel) for both, and for what a
+    /// [`RedisStore::connect_sentinel`](crate::store::RedisStore::connect_sentinel) for both, and for what a
     /// fail-over does to locks.
     ///
     /// # Errors

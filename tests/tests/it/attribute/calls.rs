@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use lock_runtime::{LockClient, LockError, OnLost, distributed_lock};
+use lock_runtime::options::OnLost;
+use lock_runtime::{LockClient, LockError, distributed_lock};
 use lock_tests::{RedisServer, eventually};
 use tokio::time::sleep;
 

@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use futures_util::poll;
-use lock_runtime::{
-    Clock, Lease, LockClient, LockError, LockOptions, LockOptionsBuilder, MemoryStore, Quorum, Wait,
-};
+use lock_runtime::clock::Clock;
+use lock_runtime::options::LockOptionsBuilder;
+use lock_runtime::quorum::Quorum;
+use lock_runtime::store::MemoryStore;
+use lock_runtime::{Lease, LockClient, LockError, LockOptions, Wait};
 use lock_tests::{Proxy, RedisServer, Ttl, Worker, eventually};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -357,7 +359,7 @@ async fn the_outermost_guard_decides() {
 /// What contradicts itself is refused when the options are built, and why.
 #[test]
 fn contradictions_are_refused() {
-    let (second, day) = (Duration::from_secs(1), lock_runtime::MAX_LEASE);
+    let (second, day) = (Duration::from_secs(1), lock_runtime::options::MAX_LEASE);
     let fixed = |lease| LockOptions::builder().lease(Lease::Fixed(lease));
     for (builder, word) in [
         (at_least(Duration::ZERO), "at_least is zero"),

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
-use lock_runtime::{HoldKind, Lease, LockClient, LockError, LockOptions, Wait};
+use lock_runtime::store::HoldKind;
+use lock_runtime::{Lease, LockClient, LockError, LockOptions, Wait};
 use lock_tests::{RedisServer, eventually};
 use tokio::time::{Instant, timeout};
 

@@ -6,7 +6,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use lock_runtime::{Clock, Lease, LockClient, LockError, LockOptions, distributed_lock};
+use lock_runtime::clock::Clock;
+use lock_runtime::{Lease, LockClient, LockError, LockOptions, distributed_lock};
 use metrics::with_local_recorder;
 use metrics_exporter_prometheus::PrometheusBuilder;
 

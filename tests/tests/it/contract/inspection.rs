@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use lock_runtime::{
-    FencingToken, HoldKind, Lease, LockClient, LockError, LockOptions, LossCause, Wait,
-};
+use lock_runtime::error::LossCause;
+use lock_runtime::store::HoldKind;
+use lock_runtime::{FencingToken, Lease, LockClient, LockError, LockOptions, Wait};
 use lock_tests::{Proxy, RawClient, RedisServer, Ttl, Worker, eventually};
 use tokio::time::{Instant, timeout};
 
@@ -51,7 +51,10 @@ fn watched(lease: Duration) -> LockOptions {
 async fn each_kind_is_recognised() {
     let mut world = World::new().await;
     for (kind, is) in KINDS {
-        assert_eq!(world.client.inspect(kind).await.unwrap(), lock_runtime::Inspection::nothing());
+        assert_eq!(
+            world.client.inspect(kind).await.unwrap(),
+            lock_runtime::store::Inspection::nothing()
+        );
         world.worker.send(&format!("lock {kind} {kind}"));
         let token = world.locked().await;
         let found = world.client.inspect(kind).await.unwrap();

@@ -14,10 +14,11 @@ use futures_util::stream;
 use http::{Request, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::{BodyExt, Full, StreamBody};
+use lock_runtime::clock::Clock;
+use lock_runtime::guard::Protected;
+use lock_runtime::options::OnLost;
 use lock_runtime::policy::LockConfig;
-use lock_runtime::{
-    Clock, Lease, LockClient, LockError, LockKey, LockOptions, OnLost, Protected, distributed_lock,
-};
+use lock_runtime::{Lease, LockClient, LockError, LockKey, LockOptions, distributed_lock};
 use lock_tests::RedisServer;
 use lock_tower::http::LockBodyError;
 use lock_tower::{LockLayer, LockServiceError};

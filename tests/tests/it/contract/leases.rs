@@ -5,7 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use lock_runtime::{Clock, Lease, LockClient, LockError, LockOptions, LossCause, OnLost};
+use lock_runtime::clock::Clock;
+use lock_runtime::error::LossCause;
+use lock_runtime::options::OnLost;
+use lock_runtime::{Lease, LockClient, LockError, LockOptions};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::contract::world::{SHORT, SOON, World};

@@ -3,7 +3,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use lock_runtime::{BusyReason, Lease, LockClient, LockError, LockOptions};
+use lock_runtime::error::BusyReason;
+use lock_runtime::{Lease, LockClient, LockError, LockOptions};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::contract::world::{SHORT, SOON, World};

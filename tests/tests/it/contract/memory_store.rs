@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use lock_runtime::error::StoreErrorKind;
+use lock_runtime::options::Replicas;
 use lock_runtime::store::{
-    AcquireReply, AcquireRequest, OwnerId, Ownership, ReleaseReply, ReleaseRequest, RenewRequest,
-    Target,
+    AcquireReply, AcquireRequest, MemoryStore, OwnerId, Ownership, ReleaseReply, ReleaseRequest,
+    RenewRequest, Store, Target,
 };
-use lock_runtime::{
-    LockClient, LockError, LockKey, LockOptions, MemoryStore, Replicas, Store, StoreErrorKind, Wait,
-};
+use lock_runtime::{LockClient, LockError, LockKey, LockOptions, Wait};
 
 const MINUTE: Duration = Duration::from_secs(60);
 

@@ -5,7 +5,8 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::poll;
-use lock_runtime::{Lease, LockError, LockOptions, OnLost, scope};
+use lock_runtime::options::OnLost;
+use lock_runtime::{Lease, LockError, LockOptions, scope};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::contract::world::{Peer, SHORT, SOON, World};

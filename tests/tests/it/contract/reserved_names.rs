@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lock_runtime::{LockClient, LockError, LockKey, LockOptions, MemoryStore, Wait};
+use lock_runtime::store::MemoryStore;
+use lock_runtime::{LockClient, LockError, LockKey, LockOptions, Wait};
 use lock_tests::{RedisServer, eventually};
 
 use crate::support::kinds::{KINDS, take};

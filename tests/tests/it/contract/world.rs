@@ -6,9 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, join_all};
+use lock_runtime::quorum::Quorum;
+use lock_runtime::store::{MemoryStore, Store};
 use lock_runtime::{
-    FairMutex, LockClient, LockClientBuilder, LockError, LockGuard, LockOptions, MemoryStore,
-    MultiLock, Mutex, Quorum, RwLock, Semaphore, Store,
+    FairMutex, LockClient, LockClientBuilder, LockError, LockGuard, LockOptions, MultiLock, Mutex,
+    RwLock, Semaphore,
 };
 use lock_tests::RedisServer;
 

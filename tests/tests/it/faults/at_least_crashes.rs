@@ -4,9 +4,10 @@ use crate::support::kinds;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_runtime::{
-    Lease, LockClient, LockOptions, LockOptionsBuilder, MemoryStore, Quorum, Store,
-};
+use lock_runtime::options::LockOptionsBuilder;
+use lock_runtime::quorum::Quorum;
+use lock_runtime::store::{MemoryStore, Store};
+use lock_runtime::{Lease, LockClient, LockOptions};
 use lock_tests::RedisServer;
 use tokio::time::{Instant, sleep, timeout};
 

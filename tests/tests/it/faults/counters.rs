@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use lock_runtime::store::Target;
-use lock_runtime::{
-    FencingToken, LockClient, LockError, LockKey, LockOptions, RedisStore, Store, StoreErrorKind,
-};
+use lock_runtime::error::StoreErrorKind;
+use lock_runtime::store::{RedisStore, Store, Target};
+use lock_runtime::{FencingToken, LockClient, LockError, LockKey, LockOptions};
 use lock_tests::{Proxy, RawClient, RedisServer, Ttl, eventually};
 use tokio::time::timeout;
 

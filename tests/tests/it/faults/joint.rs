@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use lock_runtime::store::{Ownership, ReleaseReply, ReleaseRequest, RenewRequest, StoreFuture};
-use lock_runtime::{
-    HoldKind, Lease, LockClient, LockError, LockOptions, LossCause, MemoryStore, MultiLock,
-    MultiMember, Store, StoreError, StoreErrorKind,
+use lock_runtime::error::{LossCause, StoreError, StoreErrorKind};
+use lock_runtime::store::{
+    HoldKind, MemoryStore, Ownership, ReleaseReply, ReleaseRequest, RenewRequest, Store,
+    StoreFuture,
 };
+use lock_runtime::{Lease, LockClient, LockError, LockOptions, MultiLock, MultiMember};
 use lock_tests::{Proxy, RedisServer, eventually};
 use tokio::time::{Instant, timeout};
 

@@ -7,8 +7,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_runtime::store::{AcquireRequest, OwnerId, Target, client_id};
-use lock_runtime::{Lease, LockClient, LockKey, LockOptions, RedisStore, Store, StoreErrorKind};
+use lock_runtime::error::StoreErrorKind;
+use lock_runtime::store::{AcquireRequest, OwnerId, RedisStore, Store, Target, client_id};
+use lock_runtime::{Lease, LockClient, LockKey, LockOptions};
 use lock_tests::{Proxy, RedisServer, eventually};
 use tokio::time::timeout;
 

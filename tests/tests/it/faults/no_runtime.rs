@@ -4,7 +4,8 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use lock_runtime::{LockClient, LockError, Quorum};
+use lock_runtime::quorum::Quorum;
+use lock_runtime::{LockClient, LockError};
 use lock_tests::RedisServer;
 
 /// Polls once, on a thread that no runtime knows.

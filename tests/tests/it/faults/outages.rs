@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lock_runtime::{Lease, LockClient, LockError, LockOptions, StoreErrorKind};
+use lock_runtime::error::StoreErrorKind;
+use lock_runtime::{Lease, LockClient, LockError, LockOptions};
 use lock_tests::{Proxy, RedisServer, Ttl, eventually};
 use tokio::time::{Instant, sleep, timeout};
 

@@ -4,9 +4,9 @@ use std::error::Error;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lock_runtime::{
-    Lease, LockClient, LockError, LockOptions, LossCause, Quorum, QuorumBuilder, StoreErrorKind,
-};
+use lock_runtime::error::{LossCause, StoreErrorKind};
+use lock_runtime::quorum::{Quorum, QuorumBuilder};
+use lock_runtime::{Lease, LockClient, LockError, LockOptions};
 use lock_tests::{Proxy, RedisServer, eventually};
 use tokio::time::{Instant, sleep, timeout};
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lock_runtime::store::{AcquireRequest, OwnerId, Target, client_id};
-use lock_runtime::{LockClient, LockKey, RedisStore, Store};
+use lock_runtime::store::{AcquireRequest, OwnerId, RedisStore, Store, Target, client_id};
+use lock_runtime::{LockClient, LockKey};
 use lock_tests::{Proxy, RedisServer, eventually};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};

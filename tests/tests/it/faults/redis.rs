@@ -3,10 +3,9 @@
 use std::error::Error;
 use std::time::Duration;
 
-use lock_runtime::{
-    BusyReason, Clock, Lease, LockClient, LockError, LockGuard, LockOptions, LossCause,
-    StoreErrorKind,
-};
+use lock_runtime::clock::Clock;
+use lock_runtime::error::{BusyReason, LossCause, StoreErrorKind};
+use lock_runtime::{Lease, LockClient, LockError, LockGuard, LockOptions};
 use lock_tests::redis_server::ClientType;
 use lock_tests::{Proxy, RedisServer, eventually};
 use tokio::time::{Instant, timeout};

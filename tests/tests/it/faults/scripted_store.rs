@@ -4,13 +4,13 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, join_all};
+use lock_runtime::clock::Clock;
+use lock_runtime::error::StoreErrorKind;
 use lock_runtime::store::{
-    AcquireReply, AcquireRequest, CountRequest, Ownership, ReleaseReply, ReleaseRequest,
-    RenewRequest, StoreFuture, Subscription, Target,
+    AcquireReply, AcquireRequest, CountRequest, MemoryStore, Ownership, ReleaseReply,
+    ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription, Target,
 };
-use lock_runtime::{
-    Clock, Lease, LockClient, LockError, LockOptions, MemoryStore, Store, StoreErrorKind,
-};
+use lock_runtime::{Lease, LockClient, LockError, LockOptions};
 use tokio::time::{Instant, sleep, timeout};
 
 type Step = BoxFuture<'static, ()>;

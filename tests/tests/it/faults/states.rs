@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use lock_runtime::{LockClient, LockError, StoreErrorKind};
+use lock_runtime::error::StoreErrorKind;
+use lock_runtime::{LockClient, LockError};
 use lock_tests::{RawClient, RedisServer, eventually};
 use tokio::time::{Instant, timeout};
 

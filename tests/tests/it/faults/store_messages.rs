@@ -3,7 +3,8 @@
 use std::error::Error;
 use std::time::Duration;
 
-use lock_runtime::{Lease, LockClient, LockError, LockOptions, StoreError, StoreErrorKind};
+use lock_runtime::error::{StoreError, StoreErrorKind};
+use lock_runtime::{Lease, LockClient, LockError, LockOptions};
 use lock_tests::{Log, Proxy, RedisServer, eventually};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;

@@ -6,13 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use lock_runtime::error::{StoreError, StoreErrorKind};
 use lock_runtime::store::{
-    AcquireReply, AcquireRequest, OwnerId, Ownership, ReleaseReply, ReleaseRequest, RenewRequest,
-    Target, client_id,
+    AcquireReply, AcquireRequest, OwnerId, Ownership, RedisStore, ReleaseReply, ReleaseRequest,
+    RenewRequest, Store, Target, client_id,
 };
-use lock_runtime::{
-    LockClient, LockKey, LockOptions, RedisStore, Store, StoreError, StoreErrorKind,
-};
+use lock_runtime::{LockClient, LockKey, LockOptions};
 use lock_tests::{Proxy, RedisServer, eventually};
 use tokio::time::timeout;
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lock_runtime::{HoldKind, LockError, LockOptions};
+use lock_runtime::store::HoldKind;
+use lock_runtime::{LockError, LockOptions};
 use lock_tests::{Worker, eventually};
 use tokio::time::timeout;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_runtime::HoldKind;
+use lock_runtime::store::HoldKind;
 use lock_tests::eventually;
 use tokio::time::timeout;
 

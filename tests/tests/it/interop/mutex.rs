@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use lock_runtime::{HoldKind, Lease, LockClient, LockError, LossCause};
+use lock_runtime::error::LossCause;
+use lock_runtime::store::HoldKind;
+use lock_runtime::{Lease, LockClient, LockError};
 use lock_tests::{Ttl, eventually};
 use tokio::time::{Instant, timeout};
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lock_runtime::{HoldKind, LockClient, LockGuard, RwLock};
+use lock_runtime::store::HoldKind;
+use lock_runtime::{LockClient, LockGuard, RwLock};
 use lock_tests::eventually;
 use tokio::time::{Instant, timeout};
 

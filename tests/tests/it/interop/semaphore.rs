@@ -2,7 +2,8 @@
 
 use std::num::NonZeroU32;
 
-use lock_runtime::{HoldKind, LockClient, LockError, Semaphore};
+use lock_runtime::store::HoldKind;
+use lock_runtime::{LockClient, LockError, Semaphore};
 use tokio::time::timeout;
 
 use crate::interop::world::{AT_ONCE, SOON, World};

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lock_runtime::{HoldKind, Inspection, Lease, LockClient, LockError, LockGuard, LockOptions};
+use lock_runtime::store::{HoldKind, Inspection};
+use lock_runtime::{Lease, LockClient, LockError, LockGuard, LockOptions};
 use lock_tests::{RedisServer, eventually};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;

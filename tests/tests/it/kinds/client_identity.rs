@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lock_runtime::{LockClient, LockError, LockOptions, Quorum, Wait};
+use lock_runtime::quorum::Quorum;
+use lock_runtime::{LockClient, LockError, LockOptions, Wait};
 use lock_tests::redis_server::{ClientType, Sentinels};
 use lock_tests::{RedisCluster, RedisServer, eventually};
 

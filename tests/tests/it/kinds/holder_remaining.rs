@@ -4,13 +4,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use lock_runtime::acquire::Acquire;
+use lock_runtime::options::LockOptionsBuilder;
 use lock_runtime::store::{
-    AcquireReply, AcquireRequest, OwnerId, ReleaseRequest, Target, client_id,
+    AcquireReply, AcquireRequest, MemoryStore, OwnerId, RedisStore, ReleaseRequest, Store, Target,
+    client_id,
 };
-use lock_runtime::{
-    Acquire, LockClient, LockKey, LockOptions, LockOptionsBuilder, MemoryStore, RedisStore, Store,
-    Wait,
-};
+use lock_runtime::{LockClient, LockKey, LockOptions, Wait};
 use lock_tests::RedisServer;
 
 const SOON: Duration = Duration::from_secs(20);

@@ -6,9 +6,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use lock_runtime::error::BusyReason;
+use lock_runtime::store::MemoryStore;
 use lock_runtime::{
-    AnyLock, BusyReason, LockClient, LockError, LockKind, LockOptions, MemoryStore, MultiLock,
-    MultiMember, Wait, distributed_lock,
+    AnyLock, LockClient, LockError, LockKind, LockOptions, MultiLock, MultiMember, Wait,
+    distributed_lock,
 };
 use lock_tests::{RedisServer, eventually};
 use tokio::runtime::Handle;

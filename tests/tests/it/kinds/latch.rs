@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lock_runtime::{
-    BusyReason, CountDownLatch, LockClient, LockError, LockOptions, StoreErrorKind, Wait,
-};
+use lock_runtime::error::{BusyReason, StoreErrorKind};
+use lock_runtime::{CountDownLatch, LockClient, LockError, LockOptions, Wait};
 use lock_tests::redis_server::ClientType;
 use lock_tests::{Proxy, RedisServer, Ttl, eventually};
 use tokio::task::JoinHandle;

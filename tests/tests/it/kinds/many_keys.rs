@@ -4,10 +4,13 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lock_runtime::store::{AcquireRequest, OwnerId, Ownership, RenewRequest, Target, client_id};
+use lock_runtime::options::MAX_MULTI_NAMES;
+use lock_runtime::store::{
+    AcquireRequest, OwnerId, Ownership, RedisStore, RenewRequest, Store, Target, client_id,
+};
 use lock_runtime::{
-    Lease, LockClient, LockError, LockGuard, LockKey, LockOptions, MAX_MULTI_NAMES, MultiLock,
-    MultiMember, RedisStore, Store, distributed_lock,
+    Lease, LockClient, LockError, LockGuard, LockKey, LockOptions, MultiLock, MultiMember,
+    distributed_lock,
 };
 use lock_tests::{RawClient, RedisServer, eventually};
 

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lock_runtime::{FencingToken, Lease, LockClient, LockError, LockOptions, LossCause};
+use lock_runtime::error::LossCause;
+use lock_runtime::{FencingToken, Lease, LockClient, LockError, LockOptions};
 use lock_tests::{RedisServer, Ttl, eventually};
 use tokio::time::timeout;
 

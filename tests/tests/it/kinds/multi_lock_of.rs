@@ -6,10 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lock_runtime::{
-    Acquire, Lease, LockClient, LockError, LockOptions, LossCause, MultiLock, MultiMember,
-    Semaphore,
-};
+use lock_runtime::acquire::Acquire;
+use lock_runtime::error::LossCause;
+use lock_runtime::{Lease, LockClient, LockError, LockOptions, MultiLock, MultiMember, Semaphore};
 use lock_tests::{RedisServer, eventually};
 use tokio::time::{Instant, sleep, timeout};
 

@@ -9,10 +9,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lock_runtime::{
-    FenceGate, LockClient, LockError, LockOptions, MemoryStore, MultiLock, Quorum, RedisStore,
-    Store, StoreErrorKind,
-};
+use lock_runtime::error::StoreErrorKind;
+use lock_runtime::fence::FenceGate;
+use lock_runtime::quorum::Quorum;
+use lock_runtime::store::{MemoryStore, RedisStore, Store};
+use lock_runtime::{LockClient, LockError, LockOptions, MultiLock};
 use lock_tests::{RedisServer, eventually};
 use tokio::time::{Instant, timeout};
 
@@ -212,7 +213,7 @@ async fn a_bad_start_fails_at_once_and_clearly() {
         Err(LockError::InvalidOptions(_))
     ));
     for wrong in [Duration::ZERO, Duration::from_secs(60 * 60 * 25)] {
-        let of_one = |builder: lock_runtime::QuorumBuilder| {
+        let of_one = |builder: lock_runtime::quorum::QuorumBuilder| {
             builder.stores([Arc::new(MemoryStore::new()) as Arc<dyn Store>])
         };
         for (outcome, name) in [

@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lock_runtime::{
-    HoldKind, Lease, LockClient, LockError, LockGuard, LockOptions, LossCause, MultiLock, Quorum,
-    QuorumBuilder, StoreErrorKind,
-};
+use lock_runtime::error::{LossCause, StoreErrorKind};
+use lock_runtime::quorum::{Quorum, QuorumBuilder};
+use lock_runtime::store::HoldKind;
+use lock_runtime::{Lease, LockClient, LockError, LockGuard, LockOptions, MultiLock};
 use lock_tests::{Proxy, RedisServer, eventually};
 use tokio::time::{Instant, sleep, timeout};
 

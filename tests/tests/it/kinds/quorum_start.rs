@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lock_runtime::{LockClient, LockError, Quorum, StoreErrorKind, TlsOptions};
+use lock_runtime::error::StoreErrorKind;
+use lock_runtime::quorum::Quorum;
+use lock_runtime::store::TlsOptions;
+use lock_runtime::{LockClient, LockError};
 use lock_tests::{Proxy, RedisServer, eventually};
 use tokio::time::Instant;
 

@@ -4,9 +4,8 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lock_runtime::{
-    Lease, LockClient, LockError, LockOptions, LossCause, Semaphore, SemaphorePermit, Wait,
-};
+use lock_runtime::error::LossCause;
+use lock_runtime::{Lease, LockClient, LockError, LockOptions, Semaphore, SemaphorePermit, Wait};
 use lock_tests::poll_count::{Polled, drop_at_every_await, poll_then_drop};
 use lock_tests::{RedisServer, eventually};
 use tokio::task::JoinHandle;

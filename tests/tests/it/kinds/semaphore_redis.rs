@@ -3,7 +3,8 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use lock_runtime::{Lease, LockClient, LockError, LockOptions, Semaphore, StoreErrorKind};
+use lock_runtime::error::StoreErrorKind;
+use lock_runtime::{Lease, LockClient, LockError, LockOptions, Semaphore};
 use lock_tests::{Proxy, RawClient, RedisServer, Ttl, eventually};
 use tokio::time::{Instant, timeout};
 

@@ -3,8 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_runtime::store::{AcquireReply, AcquireRequest, OwnerId, ReleaseRequest, Target};
-use lock_runtime::{LockClient, LockKey, LockOptions, MemoryStore, Quorum, Store};
+use lock_runtime::quorum::Quorum;
+use lock_runtime::store::{
+    AcquireReply, AcquireRequest, MemoryStore, OwnerId, ReleaseRequest, Store, Target,
+};
+use lock_runtime::{LockClient, LockKey, LockOptions};
 use lock_tests::RedisServer;
 use tokio::time::{Instant, sleep, timeout};
 

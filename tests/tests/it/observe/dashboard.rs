@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
+use lock_runtime::error::LossCause;
 use lock_runtime::observe::{
     ACQUIRE_FIELDS, AcquireOutcome, HOLD_FIELDS, METRICS, MetricKind, ReleaseOutcome, RenewOutcome,
     RunOutcome, cause_label, kind_label,
 };
-use lock_runtime::{HoldKind, LossCause};
+use lock_runtime::store::HoldKind;
 use serde_json::Value;
 
 fn docs(name: &str) -> String {

@@ -3,9 +3,9 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use lock_runtime::{
-    Acquire, Lease, LockClient, LockKind, MemoryStore, MultiLock, distributed_lock, scope,
-};
+use lock_runtime::acquire::Acquire;
+use lock_runtime::store::MemoryStore;
+use lock_runtime::{Lease, LockClient, LockKind, MultiLock, distributed_lock, scope};
 use tokio::time::{sleep, timeout};
 
 use crate::observe::outcomes::memory;

@@ -6,7 +6,8 @@ use std::time::Duration;
 use lock_runtime::observe::{
     self, AcquireOutcome, METRICS, MetricKind, ReleaseOutcome, RenewOutcome,
 };
-use lock_runtime::{Lease, LockOptions, MemoryStore};
+use lock_runtime::store::MemoryStore;
+use lock_runtime::{Lease, LockOptions};
 use lock_tests::{RedisServer, eventually};
 
 use crate::observe::recorder::Kept;

@@ -3,9 +3,10 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use lock_runtime::options::OnLost;
 use lock_runtime::policy::LockConfig;
 use lock_runtime::{
-    Lease, LockClient, LockClientBuilder, LockError, LockOptions, OnLost, distributed_lock,
+    Lease, LockClient, LockClientBuilder, LockError, LockOptions, distributed_lock,
 };
 use lock_tests::eventually;
 

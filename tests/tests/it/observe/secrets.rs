@@ -6,11 +6,9 @@ use std::fmt::{Debug, Write as _};
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use lock_runtime::store::{OwnerId, Target};
-use lock_runtime::{
-    Lease, LockClient, LockError, LockKey, LockOptions, MultiLock, MultiMember, Quorum, RedisStore,
-    TlsOptions,
-};
+use lock_runtime::quorum::Quorum;
+use lock_runtime::store::{OwnerId, RedisStore, Target, TlsOptions};
+use lock_runtime::{Lease, LockClient, LockError, LockKey, LockOptions, MultiLock, MultiMember};
 use lock_tests::{RedisServer, eventually};
 use tokio::time::timeout;
 

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use lock_runtime::options::OnLost;
 use lock_runtime::policy::LockConfig;
-use lock_runtime::{
-    Lease, LockClient, LockError, LockKind, LockOptions, MemoryStore, OnLost, distributed_lock,
-};
+use lock_runtime::store::MemoryStore;
+use lock_runtime::{Lease, LockClient, LockError, LockKind, LockOptions, distributed_lock};
 use lock_tests::RedisServer;
 use tokio::time::{Instant, sleep, timeout};
 

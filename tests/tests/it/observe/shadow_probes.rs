@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lock_runtime::{AnyLock, Lease, LockClient, LockError, LockKind, LockOptions, StoreErrorKind};
+use lock_runtime::error::StoreErrorKind;
+use lock_runtime::{AnyLock, Lease, LockClient, LockError, LockKind, LockOptions};
 use lock_tests::{RedisServer, eventually};
 use tokio::runtime::Handle;
 use tokio::time::Instant;

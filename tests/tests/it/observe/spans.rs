@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use lock_runtime::Lease;
 use lock_runtime::observe::{
     ACQUIRE_FIELDS, AcquireOutcome, HOLD_FIELDS, RunOutcome, SPAN_ACQUIRE, SPAN_HOLD,
 };
-use lock_runtime::{Lease, MemoryStore};
+use lock_runtime::store::MemoryStore;
 use lock_tests::RedisServer;
 use tracing::{Instrument, Level, info_span};
 

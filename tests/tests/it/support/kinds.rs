@@ -3,9 +3,8 @@
 
 use std::num::NonZeroU32;
 
-use lock_runtime::{
-    HoldKind, LockClient, LockError, LockGuard, LockKind, LockOptions, MemoryStore,
-};
+use lock_runtime::store::{HoldKind, MemoryStore};
+use lock_runtime::{LockClient, LockError, LockGuard, LockKind, LockOptions};
 
 /// All that are taken and given back, by a word for each.
 pub(crate) const KINDS: [(&str, HoldKind); 5] = [

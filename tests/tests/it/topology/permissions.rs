@@ -7,8 +7,11 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use lock_runtime::store::{AcquireReply, AcquireRequest, OwnerId, Target};
-use lock_runtime::{HoldKind, LockClient, LockKey, LockOptions, RedisStore, Store, StoreErrorKind};
+use lock_runtime::error::StoreErrorKind;
+use lock_runtime::store::{
+    AcquireReply, AcquireRequest, HoldKind, OwnerId, RedisStore, Store, Target,
+};
+use lock_runtime::{LockClient, LockKey, LockOptions};
 use lock_tests::{RedisServer, Ttl, eventually};
 
 use crate::support::kinds::{KINDS, take_named};

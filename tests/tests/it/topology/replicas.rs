@@ -3,9 +3,8 @@
 use std::error::Error;
 use std::time::Duration;
 
-use lock_runtime::{
-    Lease, LockClient, LockError, LockGuard, LockOptions, LossCause, StoreErrorKind, Wait,
-};
+use lock_runtime::error::{LossCause, StoreErrorKind};
+use lock_runtime::{Lease, LockClient, LockError, LockGuard, LockOptions, Wait};
 use lock_tests::redis_server::ClientType;
 use lock_tests::{Proxy, RedisServer, eventually};
 use tokio::time::{Instant, timeout};

@@ -3,9 +3,9 @@
 use std::error::Error;
 use std::time::Duration;
 
-use lock_runtime::{
-    Lease, LockClient, LockError, LockGuard, LockOptions, RedisStore, StoreErrorKind, TlsOptions,
-};
+use lock_runtime::error::StoreErrorKind;
+use lock_runtime::store::{RedisStore, TlsOptions};
+use lock_runtime::{Lease, LockClient, LockError, LockGuard, LockOptions};
 use lock_tests::redis_server::ClientType;
 use lock_tests::{RedisServer, eventually};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair, PKCS_ED25519, date_time_ymd};

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
-use lock_runtime::Store;
-use lock_runtime::store::{HoldKind, Subscription};
+use lock_runtime::store::{HoldKind, Store, Subscription};
 use tokio::task::unconstrained;
 use tokio::time::timeout;
 

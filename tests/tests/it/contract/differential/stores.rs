@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use lock_runtime::error::StoreError;
 use lock_runtime::store::{
-    AcquireReply, AcquireRequest, CountRequest, Inspection, Ownership, ReleaseReply,
-    ReleaseRequest, RenewRequest, Target, client_id,
+    AcquireReply, AcquireRequest, CountRequest, Inspection, MemoryStore, Ownership, RedisStore,
+    ReleaseReply, ReleaseRequest, RenewRequest, Store, Target, client_id,
 };
-use lock_runtime::{FencingToken, LockKey, MemoryStore, RedisStore, Store, StoreError};
+use lock_runtime::{FencingToken, LockKey};
 use lock_tests::{RawClient, RedisServer};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};

@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use futures_util::future::{join, join_all};
 use futures_util::poll;
-use lock_runtime::{FencingToken, LockClient, LockError, LockGuard, LockOptions, StoreErrorKind};
+use lock_runtime::error::StoreErrorKind;
+use lock_runtime::{FencingToken, LockClient, LockError, LockGuard, LockOptions};
 use lock_tests::{Proxy, RawClient, RedisServer, eventually};
 use tokio::time::{Instant, sleep, timeout};
 

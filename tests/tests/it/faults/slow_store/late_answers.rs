@@ -6,14 +6,12 @@ use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use lock_runtime::error::{StoreError, StoreErrorKind};
 use lock_runtime::store::{
-    AcquireReply, AcquireRequest, OwnerId, Ownership, ReleaseReply, ReleaseRequest, RenewRequest,
-    StoreFuture, Target, client_id,
+    AcquireReply, AcquireRequest, MemoryStore, OwnerId, Ownership, RedisStore, ReleaseReply,
+    ReleaseRequest, RenewRequest, Store, StoreFuture, Target, client_id,
 };
-use lock_runtime::{
-    Lease, LockClient, LockKey, LockOptions, MemoryStore, RedisStore, Store, StoreError,
-    StoreErrorKind,
-};
+use lock_runtime::{Lease, LockClient, LockKey, LockOptions};
 use lock_tests::RedisServer;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -276,7 +274,7 @@ async fn what_is_kept_is_not_renewed() {
         for target in &targets {
             let owner = OwnerId::new(&client, 1, 1);
             let mine = match target.kind() {
-                lock_runtime::HoldKind::Fair => Arc::new(target.for_waiter(&owner)),
+                lock_runtime::store::HoldKind::Fair => Arc::new(target.for_waiter(&owner)),
                 _ => Arc::clone(target),
             };
             let acquire = |owner: &OwnerId| AcquireRequest {

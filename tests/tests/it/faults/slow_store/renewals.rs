@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lock_runtime::{LockClient, LockError, LockGuard, LossCause, MultiLock, Quorum};
+use lock_runtime::error::LossCause;
+use lock_runtime::quorum::Quorum;
+use lock_runtime::{LockClient, LockError, LockGuard, MultiLock};
 use lock_tests::{Proxy, RedisServer};
 use tokio::time::{Instant, sleep};
 

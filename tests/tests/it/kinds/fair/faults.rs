@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lock_runtime::{Lease, LockError, LockOptions, StoreErrorKind};
+use lock_runtime::error::StoreErrorKind;
+use lock_runtime::{Lease, LockError, LockOptions};
 use lock_tests::redis_server::ClientType;
 use lock_tests::{Proxy, eventually};
 use tokio::time::{Instant, timeout};

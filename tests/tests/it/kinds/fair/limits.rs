@@ -1,6 +1,7 @@
 //! How many may wait (S-18).
 
-use lock_runtime::{BusyReason, LockClient, LockError, LockGuard, LockOptions};
+use lock_runtime::error::BusyReason;
+use lock_runtime::{LockClient, LockError, LockGuard, LockOptions};
 use lock_tests::eventually;
 
 use crate::kinds::fair::world::{SOON, Waiting, World, granted};

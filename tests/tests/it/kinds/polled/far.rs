@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use lock_runtime::FencingToken;
+use lock_runtime::clock::Clock;
 use lock_runtime::store::{
-    AcquireReply, AcquireRequest, CountRequest, LatchRequest, Ownership, ReleaseReply,
-    ReleaseRequest, RenewRequest, StoreFuture, Subscription, Target,
+    AcquireReply, AcquireRequest, CountRequest, LatchRequest, MemoryStore, Ownership, ReleaseReply,
+    ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription, Target,
 };
-use lock_runtime::{Clock, FencingToken, MemoryStore, Store};
 use tokio::time::sleep;
 
 /// How long a request takes to arrive, and its answer to come back.

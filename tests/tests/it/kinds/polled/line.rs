@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use lock_runtime::{LockClient, MemoryStore};
+use lock_runtime::LockClient;
+use lock_runtime::store::MemoryStore;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout};
 

@@ -16,7 +16,8 @@ use std::time::Duration;
 
 use far::Far;
 use futures_util::poll;
-use lock_runtime::{Lease, LockClient, LockError, LockGuard, LockOptions, MemoryStore, Store};
+use lock_runtime::store::{MemoryStore, Store};
+use lock_runtime::{Lease, LockClient, LockError, LockGuard, LockOptions};
 
 /// An acquire that a test polls when it likes.
 type Acquiring = Pin<Box<dyn Future<Output = Result<LockGuard, LockError>> + Send>>;
@@ -64,7 +65,8 @@ fn client(kind: &str, servers: &[MemoryStore], lease: Duration) -> LockClient {
     if kind == "quorum" {
         let stores =
             servers.iter().map(|server| Arc::new(Far::new(server.peer())) as Arc<dyn Store>);
-        let quorum = lock_runtime::Quorum::builder().without_restart_guard().client(builder);
+        let quorum =
+            lock_runtime::quorum::Quorum::builder().without_restart_guard().client(builder);
         return quorum.stores(stores).unwrap().client().clone();
     }
     builder.store(Far::new(servers[0].peer())).unwrap()

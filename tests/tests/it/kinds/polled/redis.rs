@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lock_runtime::{Lease, LockClient, LockOptions, Quorum};
+use lock_runtime::quorum::Quorum;
+use lock_runtime::{Lease, LockClient, LockOptions};
 use lock_tests::{Proxy, RedisServer};
 use tokio::time::{Instant, sleep, timeout};
 

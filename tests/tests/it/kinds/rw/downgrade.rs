@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lock_runtime::{LockError, LossCause};
+use lock_runtime::LockError;
+use lock_runtime::error::LossCause;
 use lock_tests::Ttl;
 use tokio::time::{Instant, sleep};
 

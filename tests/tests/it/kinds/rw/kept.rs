@@ -4,8 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_runtime::store::{AcquireReply, AcquireRequest, OwnerId, ReleaseRequest, Target};
-use lock_runtime::{LockClient, LockKey, LockOptions, MemoryStore, RedisStore, Store};
+use lock_runtime::store::{
+    AcquireReply, AcquireRequest, MemoryStore, OwnerId, RedisStore, ReleaseRequest, Store, Target,
+};
+use lock_runtime::{LockClient, LockKey, LockOptions};
 use lock_tests::RedisServer;
 use tokio::time::{Instant, sleep, timeout};
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lock_runtime::{Lease, LockClient, LockOptions, MemoryStore, Wait};
+use lock_runtime::store::MemoryStore;
+use lock_runtime::{Lease, LockClient, LockOptions, Wait};
 use tokio::time::{sleep, timeout};
 
 use crate::kinds::rw::{SOON, Waiter, got};

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lock_runtime::{LockClient, LockOptions, MemoryStore, Wait};
+use lock_runtime::store::MemoryStore;
+use lock_runtime::{LockClient, LockOptions, Wait};
 use lock_tests::eventually;
 use tokio::time::Instant;
 

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use lock_runtime::{LockClient, LockError, StoreErrorKind};
+use lock_runtime::error::StoreErrorKind;
+use lock_runtime::{LockClient, LockError};
 use lock_tests::{RawClient, Ttl, eventually};
 
 use crate::kinds::rw::{

@@ -4,7 +4,8 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::poll;
-use lock_runtime::{BusyReason, Lease, LockClient, LockError, LockGuard, LockOptions};
+use lock_runtime::error::BusyReason;
+use lock_runtime::{Lease, LockClient, LockError, LockGuard, LockOptions};
 use tokio::time::{Instant, timeout};
 
 use crate::kinds::siblings::soon;

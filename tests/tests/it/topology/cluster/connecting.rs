@@ -1,7 +1,8 @@
 //! How a cluster is found, and what is refused.
 
+use lock_runtime::error::StoreErrorKind;
 use lock_runtime::policy::LockFile;
-use lock_runtime::{LockClient, LockError, StoreErrorKind};
+use lock_runtime::{LockClient, LockError};
 use lock_tests::RedisServer;
 
 use super::world::{client, shared};

@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lock_runtime::{Lease, LockClient, LockError, LockOptions, StoreErrorKind};
+use lock_runtime::error::StoreErrorKind;
+use lock_runtime::{Lease, LockClient, LockError, LockOptions};
 use lock_tests::{Proxy, RedisCluster, eventually};
 
 use super::kinds::until_heard;

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lock_runtime::{HoldKind, Lease, LockClient, LockError, LockOptions, StoreErrorKind};
+use lock_runtime::error::StoreErrorKind;
+use lock_runtime::store::HoldKind;
+use lock_runtime::{Lease, LockClient, LockError, LockOptions};
 use lock_tests::eventually;
 use tokio::time::Instant;
 

@@ -7,13 +7,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use lock_runtime::error::StoreErrorKind;
 use lock_runtime::store::{
-    AcquireReply, AcquireRequest, OwnerId, ReleaseRequest, Target, client_id,
+    AcquireReply, AcquireRequest, ClusterStore, OwnerId, ReleaseRequest, Store, Target, client_id,
 };
-use lock_runtime::{
-    ClusterStore, FencingToken, Lease, LockClient, LockGuard, LockKey, LockOptions, Store,
-    StoreErrorKind,
-};
+use lock_runtime::{FencingToken, Lease, LockClient, LockGuard, LockKey, LockOptions};
 use lock_tests::RedisCluster;
 use tokio::time::{Instant, timeout};
 

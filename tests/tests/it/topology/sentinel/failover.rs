@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lock_runtime::{Lease, LockError, LockOptions, LossCause};
+use lock_runtime::error::LossCause;
+use lock_runtime::{Lease, LockError, LockOptions};
 use lock_tests::redis_server::ClientType;
 use lock_tests::{Ttl, eventually};
 use tokio::time::timeout;

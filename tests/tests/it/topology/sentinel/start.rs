@@ -3,8 +3,9 @@
 use std::error::Error;
 use std::time::Duration;
 
+use lock_runtime::error::{StoreError, StoreErrorKind};
 use lock_runtime::policy::LockFile;
-use lock_runtime::{LockClient, LockError, LockOptions, StoreError, StoreErrorKind, Wait};
+use lock_runtime::{LockClient, LockError, LockOptions, Wait};
 use lock_tests::redis_server::Sentinels;
 use lock_tests::{RedisServer, eventually};
 use tokio::time::Instant;

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use http::{Request, Response, StatusCode};
 use http_body::Body;
-use lock_runtime::{LockClient, MemoryStore, StoreErrorKind, Wait};
+use lock_runtime::error::StoreErrorKind;
+use lock_runtime::store::MemoryStore;
+use lock_runtime::{LockClient, Wait};
 use lock_tower::http::BusyStatus;
 use lock_tower::{HttpLockLayerBuilder, LockLayer};
 use tokio::time::sleep;

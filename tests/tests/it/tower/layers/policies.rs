@@ -5,8 +5,11 @@ use std::time::Duration;
 use axum::routing::{any, post};
 use axum::{Router, body::Body};
 use http::{Method, Request, Response, StatusCode};
+use lock_runtime::error::StoreErrorKind;
+use lock_runtime::options::LockSettings;
 use lock_runtime::policy::LockFile;
-use lock_runtime::{LockClient, LockSettings, MemoryStore, StoreErrorKind, Wait};
+use lock_runtime::store::MemoryStore;
+use lock_runtime::{LockClient, Wait};
 use lock_tower::http::{BusyStatus, HoldUntil, RequestDeadline};
 use lock_tower::{HttpLockLayer, LockLayer};
 use tokio::time::{Instant, timeout};
@@ -15,7 +18,7 @@ use tower::{Layer, ServiceExt};
 use crate::tower::layers::world::{Calls, Mood, Moody, SOON, TestBody, pay, seen};
 use lock_tests::Log;
 
-pub(crate) fn config(text: &str) -> lock_runtime::LockConfig {
+pub(crate) fn config(text: &str) -> lock_runtime::policy::LockConfig {
     toml::from_str::<LockFile>(text).unwrap().lock
 }
 

@@ -7,7 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
-use lock_runtime::{LockClient, LockKey, LockKind, LockSettings, Wait};
+use lock_runtime::options::LockSettings;
+use lock_runtime::{LockClient, LockKey, LockKind, Wait};
 use lock_tower::http::{
     BusyStatus, KeyError, KeyExtractor, OnDisconnect, ProblemDetails, Refusal, RefusalKind,
     RequestDeadline, SafeMethods,

@@ -9,13 +9,13 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
 use http_body_util::{BodyExt, Full};
+use lock_runtime::clock::Clock;
+use lock_runtime::error::{StoreError, StoreErrorKind};
 use lock_runtime::store::{
-    AcquireReply, AcquireRequest, CountRequest, Ownership, ReleaseReply, ReleaseRequest,
-    RenewRequest, StoreFuture, Subscription, Target,
+    AcquireReply, AcquireRequest, CountRequest, MemoryStore, Ownership, ReleaseReply,
+    ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription, Target,
 };
-use lock_runtime::{
-    Clock, Lease, LockClient, LockOptions, MemoryStore, Store, StoreError, StoreErrorKind, Wait,
-};
+use lock_runtime::{Lease, LockClient, LockOptions, Wait};
 use lock_tests::{Proxy, RedisServer};
 use lock_tower::{HttpLockLayerBuilder, LockLayer};
 use tokio::sync::watch;

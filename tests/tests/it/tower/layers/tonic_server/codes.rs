@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use http::{Request, Response};
-use lock_runtime::{
-    LockClient, LockError, LockKey, MemoryStore, StoreErrorKind, Wait, distributed_lock,
-};
+use lock_runtime::error::StoreErrorKind;
+use lock_runtime::store::MemoryStore;
+use lock_runtime::{LockClient, LockError, LockKey, Wait, distributed_lock};
 use lock_tower::http::{BusyStatus, ProblemDetails, Refusal, RefusalResponder, status_of};
 use lock_tower::{HttpLockLayerBuilder, LockLayer};
 use tonic::{Code, Status};
