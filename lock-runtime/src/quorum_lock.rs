@@ -1,7 +1,7 @@
 //! [`QuorumLock`]: one lock on a majority of independent servers.
 // S-29.
 
-use crate::acquire::{Acquire, Handle, tried};
+use crate::acquire::{Acquire, Handle};
 use crate::error::LockError;
 use crate::guard::LockGuard;
 use crate::options::LockOptions;
@@ -72,6 +72,6 @@ impl QuorumLock {
     pub fn try_lock(
         &self,
     ) -> impl Future<Output = Result<Option<LockGuard>, LockError>> + Send + use<> {
-        tried(self.0.try_lock())
+        self.0.try_lock()
     }
 }
