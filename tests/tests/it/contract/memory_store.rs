@@ -1,6 +1,6 @@
 //! What the in-memory store has that Redis has not; that both answer alike is `differential`'s.
 
-use lock_runtime::Replicas;
+use lock_runtime::options::Replicas;
 
 use crate::prelude::*;
 

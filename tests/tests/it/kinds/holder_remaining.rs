@@ -1,8 +1,9 @@
 //! What is left of a holder's lease is told of a holder only: not of a waiter that goes first, nor of a writer that
 //! has announced itself.
 
+use lock_runtime::acquire::Acquire;
+use lock_runtime::options::LockOptionsBuilder;
 use lock_runtime::store::client_id;
-use lock_runtime::{Acquire, LockOptionsBuilder};
 
 use crate::prelude::*;
 

@@ -1,7 +1,7 @@
 //! One script has at most 256 keys, however many holds and names there are: the server serves nobody else while
 //! it runs one.
 
-use lock_runtime::MAX_MULTI_NAMES;
+use lock_runtime::options::MAX_MULTI_NAMES;
 use lock_runtime::store::client_id;
 
 use crate::prelude::*;

@@ -1,7 +1,8 @@
 //! A lock on a majority of servers (S-29): releases whose answers are lost, servers that are late for
 //! the whole request, tokens from majority to majority, and what a client knows of its holds.
 
-use lock_runtime::{HoldKind, QuorumBuilder};
+use lock_runtime::quorum::QuorumBuilder;
+use lock_runtime::store::HoldKind;
 
 use crate::prelude::*;
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use lock_runtime::HoldKind;
+use lock_runtime::store::HoldKind;
 
 use crate::prelude::*;
 use crate::support::kinds;

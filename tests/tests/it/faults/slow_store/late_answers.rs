@@ -265,7 +265,7 @@ async fn what_is_kept_is_not_renewed() {
         for target in &targets {
             let owner = OwnerId::new(&client, 1, 1);
             let mine = match target.kind() {
-                lock_runtime::HoldKind::Fair => Arc::new(target.for_waiter(&owner)),
+                lock_runtime::store::HoldKind::Fair => Arc::new(target.for_waiter(&owner)),
                 _ => Arc::clone(target),
             };
             let acquire = |owner: &OwnerId| AcquireRequest {

@@ -3,8 +3,7 @@
 use std::error::Error;
 use std::sync::Mutex;
 
-use lock_runtime::ClusterStore;
-use lock_runtime::store::client_id;
+use lock_runtime::store::{ClusterStore, client_id};
 
 use super::kinds::until_heard;
 use super::world::{End, SOON, client, client_with};
