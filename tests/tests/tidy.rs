@@ -9,15 +9,17 @@ use std::path::{Path, PathBuf};
 const LONGEST: usize = 450;
 
 /// Level by module of `lock-runtime`; the longest matching prefix counts.
-const LEVELS: [(&str, u8); 30] = [
+const LEVELS: [(&str, u8); 32] = [
     ("error", 0),
     ("clock", 0),
     ("fence", 0),
     ("key", 0),
     ("options", 0),
     ("site", 0),
+    ("liveness", 0),
     ("observe", 1),
     ("policy", 1),
+    ("shadow", 1),
     ("store", 1),
     ("store::memory", 2),
     ("store::redis", 2),

@@ -48,7 +48,8 @@ impl<'a> Lock<'a> {
         let (constructor, place, keys) = self.keys(keys);
         let constructor = Ident::new(constructor, place);
         let there = located_at(root.clone(), place);
-        let spec = quote_spanned!(place=> #there::private::CallSpec::#constructor(#site, #keys));
+        let spec =
+            quote_spanned!(place=> #there::private::v1::CallSpec::#constructor(#site, #keys));
         let settings = self.settings(&settings);
         let here = self.here.located_at(place_of_return(self.function));
         let root_there = located_at(root.clone(), here);
@@ -63,7 +64,7 @@ impl<'a> Lock<'a> {
             let __lock_spec = #spec #settings;
         };
         let call = quote_spanned! {here=>
-            #root_there::private::#entry(__lock_spec, #root_there::private::#adapter(#body)).await
+            #root_there::private::v1::#entry(__lock_spec, #root_there::private::v1::#adapter(#body)).await
         };
         quote_spanned!(self.here=> #spec #call)
     }
@@ -87,7 +88,7 @@ impl<'a> Lock<'a> {
         let root = &self.root;
         let pieces = match key {
             Key::Expression(value) => {
-                return quote_spanned!(self.here=> #root::IntoLockKey::into_lock_key(#value));
+                return quote_spanned!(self.here=> #root::key::IntoLockKey::into_lock_key(#value));
             }
             Key::Pieces(pieces) => pieces.iter().map(|piece| match piece {
                 Piece::Text(text) => quote_spanned!(self.here=> .text(#text)),
@@ -199,7 +200,7 @@ impl<'a> Lock<'a> {
             true => block.to_token_stream(),
             false => quote_spanned!(self.here=> { if false { #whole } match () { () => #block } }),
         };
-        quote_spanned!(here=> { #root::private::future(move || #ty #call).await })
+        quote_spanned!(here=> { #root::private::v1::future(move || #ty #call).await })
     }
 
     fn fallback(&self, path: &syn::ExprPath) -> TokenStream {
@@ -207,7 +208,7 @@ impl<'a> Lock<'a> {
         let path = self.scope.rename_self(&Expr::Path(path.clone()));
         let here = self.here.located_at(ends(&path).0);
         let root = located_at(self.root.clone(), here);
-        quote_spanned!(here=> { #root::private::instead(#path(#(#arguments),*)).await })
+        quote_spanned!(here=> { #root::private::v1::instead(#path(#(#arguments),*)).await })
     }
 }
 

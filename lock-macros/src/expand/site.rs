@@ -26,7 +26,7 @@ pub(super) fn site(
         let name = Ident::new(name, here);
         quote_spanned!(here=> , #name = #value)
     });
-    quote_spanned!(here=> #root::private::site!(#name, #key, #policy #(#settings)*))
+    quote_spanned!(here=> #root::private::v1::site!(#name, #key, #policy #(#settings)*))
 }
 
 /// The settings that an attribute gives, by name.
@@ -43,14 +43,15 @@ impl<'a> Settings<'a> {
         let here = Span::mixed_site();
         let variant = |of: &str, word: &str| {
             let (of, word) = (Ident::new(of, here), Ident::new(word, here));
-            quote_spanned!(here=> #root::#of::#word)
+            quote_spanned!(here=> #root::options::#of::#word)
         };
         let mut settings = Self::default();
         match &args.kind {
             None => {}
             Some(KindArg::Variant(word)) => settings.constant("kind", variant("LockKind", word)),
             Some(KindArg::Semaphore(Limit::Literal(limit))) => {
-                settings.constant("kind", quote_spanned!(here=> #root::private::semaphore(#limit)));
+                settings
+                    .constant("kind", quote_spanned!(here=> #root::private::v1::semaphore(#limit)));
             }
             Some(KindArg::Semaphore(Limit::Expression(limit))) => {
                 settings.expressions.push(("semaphore", limit, None));
@@ -69,7 +70,7 @@ impl<'a> Settings<'a> {
         match &args.lease {
             None => {}
             Some(LeaseArg::Watchdog(None)) => {
-                settings.constant("lease", quote_spanned!(here=> #root::private::WATCHDOG));
+                settings.constant("lease", quote_spanned!(here=> #root::private::v1::WATCHDOG));
             }
             Some(LeaseArg::Watchdog(Some(lease))) => {
                 settings.time("lease", lease, Some(variant("Lease", "Watchdog")));

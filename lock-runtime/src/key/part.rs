@@ -45,7 +45,8 @@ pub(super) fn shorten(text: &mut String, start: usize) {
 /// # Examples
 ///
 /// ```
-/// use lock_runtime::{KeyPart, KeyPartWriter, LockKey};
+/// use lock_runtime::key::KeyPartWriter;
+/// use lock_runtime::{KeyPart, LockKey};
 ///
 /// struct Account {
 ///     id: u64,

@@ -1,17 +1,18 @@
-//! [`LockOptions`]: how to acquire a lock, how long to hold it, what to do when the hold is lost.
+//! How to acquire: how long to wait, how long to hold, what to do when the hold is lost. [`LockOptions`] are
+//! complete; [`LockSettings`] are what one place says, where each option can be omitted.
 
 use std::time::Duration;
 
 mod limits;
 mod settings;
-mod values;
+pub(crate) mod values;
 
 pub use self::limits::{DEFAULT_LEASE, MAX_LEASE, MAX_MULTI_NAMES, MIN_LEASE};
 pub(crate) use self::limits::{DEFAULT_TOKEN_TTL, TOKEN_TTL};
 pub use self::settings::LockSettings;
 #[cfg(feature = "policy")]
 pub(crate) use self::settings::for_each_setting;
-pub use self::values::{Lease, LockKind, OnLost, OnReleaseLost, Replicas, RestartGuard, Wait};
+pub use self::values::{Lease, LockKind, OnLost, OnReleaseLost, Replicas, Wait};
 use crate::error::LockError;
 
 /// How a lock is acquired and held, checked when built.

@@ -42,7 +42,8 @@ macro_rules! lock_settings {
         /// # Examples
         ///
         /// ```
-        /// use lock_runtime::{LockOptions, LockSettings, Wait};
+        /// use lock_runtime::options::LockSettings;
+        /// use lock_runtime::{LockOptions, Wait};
         /// use std::time::Duration;
         ///
         /// let call = LockSettings { wait: Some(Wait::Never), ..LockSettings::default() };

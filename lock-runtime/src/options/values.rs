@@ -159,7 +159,7 @@ pub struct Replicas {
     pub timeout: Duration,
 }
 
-/// What a [`Quorum`](crate::Quorum) does about servers that restarted: `lock.restart_guard` of a configuration.
+/// What a [`Quorum`](crate::quorum::Quorum) does about servers that restarted: `lock.restart_guard` of a configuration.
 ///
 /// # Examples
 ///
@@ -170,15 +170,15 @@ pub struct Replicas {
 /// let text = "[lock]\nquorum = ['redis://one', 'redis://two', 'redis://three']\nrestart_guard = '30s'";
 /// let guard = LockConfig::from_toml(text)?.restart_guard();
 /// assert_eq!(guard, Some(RestartGuard::For(Duration::from_secs(30))));
-/// # Ok::<_, lock_runtime::ConfigError>(())
+/// # Ok::<_, lock_runtime::policy::ConfigError>(())
 /// ```
 #[cfg_attr(not(feature = "policy"), allow(unreachable_pub, reason = "it is exported by `policy`"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RestartGuard {
     /// A restarted server counts at once: see
-    /// [`QuorumBuilder::without_restart_guard`](crate::QuorumBuilder::without_restart_guard).
+    /// [`QuorumBuilder::without_restart_guard`](crate::quorum::QuorumBuilder::without_restart_guard).
     Off,
     /// A server counts once it has run for so long: see
-    /// [`QuorumBuilder::restart_guard`](crate::QuorumBuilder::restart_guard).
+    /// [`QuorumBuilder::restart_guard`](crate::quorum::QuorumBuilder::restart_guard).
     For(Duration),
 }

@@ -80,7 +80,7 @@
 //!
 //! ```
 //! # #[cfg(feature = "figment")]
-//! # fn main() -> Result<(), lock_runtime::ConfigError> {
+//! # fn main() -> Result<(), lock_runtime::policy::ConfigError> {
 //! use figment::Figment;
 //! use figment::providers::{Env, Format, Toml};
 //! use lock_runtime::policy::LockConfig;
@@ -136,7 +136,7 @@ pub use self::model::{LockPolicy, LockRoute, LockSection, Overrides};
 pub use self::resolve::Policy;
 pub use self::sites::SiteProblem;
 use crate::error::LockError;
-pub use crate::options::RestartGuard;
+pub use crate::options::values::RestartGuard;
 use crate::options::{LockOptions, LockSettings};
 
 /// A configuration that has been checked as a whole: the table `[lock]`.

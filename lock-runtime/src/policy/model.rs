@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use super::RestartGuard;
 use super::address::{self, Address, Sentinel};
 use super::http::{HoldUntil, HttpPolicy, Methods};
 use super::table::{self, table};
 use super::text;
 use crate::options::{
-    Lease, LockKind, LockSettings, OnLost, OnReleaseLost, Replicas, RestartGuard, Wait,
-    for_each_setting,
+    Lease, LockKind, LockSettings, OnLost, OnReleaseLost, Replicas, Wait, for_each_setting,
 };
 
 /// The table `[lock]` as it is written, before [`validate`](Self::validate).
@@ -164,8 +164,9 @@ table!(LockRoute, "a table with a path and a policy");
 /// # Examples
 ///
 /// ```
+/// use lock_runtime::options::LockSettings;
 /// use lock_runtime::policy::LockConfig;
-/// use lock_runtime::{LockSettings, Wait};
+/// use lock_runtime::Wait;
 ///
 /// let text = "[lock]\noverride = 'config'\n[lock.policies.checkout]\nwait = 'none'";
 /// let config = LockConfig::from_toml(text)?;

@@ -7,8 +7,9 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Unexpected, Visitor};
 
+use super::RestartGuard;
 use super::table;
-use crate::options::{Lease, LockKind, OnLost, OnReleaseLost, Replicas, RestartGuard, Wait};
+use crate::options::{Lease, LockKind, OnLost, OnReleaseLost, Replicas, Wait};
 
 /// Reads text and says what was expected where it cannot be read.
 struct Text<T> {

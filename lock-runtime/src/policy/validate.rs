@@ -13,10 +13,10 @@ use super::layer::{self, Layer};
 use super::model::{LockPolicy, LockRoute, LockSection};
 use super::resolve::{Policy, Resolved};
 use super::shadow::EarlierRoutes;
-use super::{LockConfig, pattern, template};
+use super::{LockConfig, RestartGuard, pattern, template};
 use crate::key::LockKey;
 use crate::observe::{Label, NO_POLICY};
-use crate::options::{LockSettings, RestartGuard, TOKEN_TTL};
+use crate::options::{LockSettings, TOKEN_TTL};
 
 impl LockSection {
     /// Checks the whole table, and merges each policy with its bases.

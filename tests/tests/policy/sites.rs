@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use super::read;
-use lock_runtime::{Lease, LockKind, LockSettings, LockSite, Wait};
+use lock_runtime::options::LockSettings;
+use lock_runtime::site::LockSite;
+use lock_runtime::{Lease, LockKind, Wait};
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -57,7 +57,7 @@ use crate::store::{
 /// [`inspect`](crate::LockClient::inspect) and
 /// [`force_release`](crate::LockClient::force_release).
 /// With `+client|setname` connections have the name of [`LockClient::id`](crate::LockClient::id) in `CLIENT LIST`.
-/// With a [restart guard](crate::QuorumBuilder::restart_guard), `+info` as well, which also has
+/// With a [restart guard](crate::quorum::QuorumBuilder::restart_guard), `+info` as well, which also has
 /// `connect` warn of a server that evicts keys; with
 /// [sentinels](Self::connect_sentinel), `+role`.
 ///
@@ -109,7 +109,8 @@ impl RedisStore {
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-    /// use lock_runtime::{LockClient, RedisStore, TlsOptions};
+    /// use lock_runtime::store::{RedisStore, TlsOptions};
+    /// use lock_runtime::LockClient;
     ///
     /// let tls = TlsOptions::new().root_certificate(std::fs::read("ca.pem")?);
     /// let store = RedisStore::connect_with_tls("rediss://redis.internal:6380", &tls).await?;
