@@ -91,6 +91,7 @@ pub mod store;
 
 mod acquire;
 mod any_lock;
+mod backoff;
 mod client;
 mod clock;
 #[cfg(feature = "policy")]
