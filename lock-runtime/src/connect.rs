@@ -49,7 +49,7 @@ impl LockClientBuilder {
     ///   this build does not know.
     /// - As [`LockClient::connect`], of sentinels [`LockClient::connect_sentinel`], in a cluster
     ///   [`connect_cluster`](Self::connect_cluster) or, of a quorum,
-    ///   [`QuorumBuilder::connect`](crate::QuorumBuilder::connect).
+    ///   [`QuorumBuilder::connect`](crate::quorum::QuorumBuilder::connect).
     ///
     /// # Cancel safety
     ///

@@ -348,7 +348,7 @@ impl StoreErrorKind {
 }
 
 impl StoreError {
-    /// Makes an error for a [`Store`](crate::Store) implementation: a classification and one clear
+    /// Makes an error for a [`Store`](crate::store::Store) implementation: a classification and one clear
     /// sentence fragment.
     #[must_use]
     pub fn new(kind: StoreErrorKind, message: impl Into<String>) -> Self {

@@ -1,4 +1,5 @@
-//! How to acquire: how long to wait, how long to hold, what to do when the hold is lost.
+//! How to acquire: how long to wait, how long to hold, what to do when the hold is lost. [`LockOptions`] are
+//! complete; [`LockSettings`] are what one place says, where each option can be omitted.
 
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ mod limits;
 pub use self::limits::{DEFAULT_LEASE, MAX_LEASE, MAX_MULTI_NAMES, MIN_LEASE};
 pub(crate) use self::limits::{DEFAULT_TOKEN_TTL, TOKEN_TTL};
 use crate::error::LockError;
+pub use crate::settings::LockSettings;
 
 /// How long an acquire may wait for the lock.
 ///

@@ -54,7 +54,8 @@ impl fmt::Display for LockKind {
 /// # Examples
 ///
 /// ```
-/// use lock_runtime::{LockOptions, LockSettings, Wait};
+/// use lock_runtime::options::LockSettings;
+/// use lock_runtime::{LockOptions, Wait};
 /// use std::time::Duration;
 ///
 /// let call = LockSettings { wait: Some(Wait::Never), ..LockSettings::default() };
@@ -112,7 +113,7 @@ impl LockSettings {
     /// # Errors
     ///
     /// [`LockError::InvalidOptions`] as
-    /// [`LockOptionsBuilder::build`](crate::LockOptionsBuilder::build).
+    /// [`LockOptionsBuilder::build`](crate::options::LockOptionsBuilder::build).
     pub fn apply_to(self, options: LockOptions) -> Result<LockOptions, LockError> {
         let mut builder = options.to_builder();
         if let Some(wait) = self.wait {
@@ -143,7 +144,7 @@ impl LockSettings {
     }
 }
 
-/// What a [`Quorum`](crate::Quorum) does about servers that restarted: `lock.restart_guard` of a configuration.
+/// What a [`Quorum`](crate::quorum::Quorum) does about servers that restarted: `lock.restart_guard` of a configuration.
 ///
 /// # Examples
 ///
@@ -154,15 +155,15 @@ impl LockSettings {
 /// let text = "[lock]\nquorum = ['redis://one', 'redis://two', 'redis://three']\nrestart_guard = '30s'";
 /// let guard = LockConfig::from_toml(text)?.restart_guard();
 /// assert_eq!(guard, Some(RestartGuard::For(Duration::from_secs(30))));
-/// # Ok::<_, lock_runtime::ConfigError>(())
+/// # Ok::<_, lock_runtime::policy::ConfigError>(())
 /// ```
 #[cfg_attr(not(feature = "policy"), allow(unreachable_pub, reason = "it is exported by `policy`"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RestartGuard {
     /// A restarted server counts at once: see
-    /// [`QuorumBuilder::without_restart_guard`](crate::QuorumBuilder::without_restart_guard).
+    /// [`QuorumBuilder::without_restart_guard`](crate::quorum::QuorumBuilder::without_restart_guard).
     Off,
     /// A server counts once it has run for so long: see
-    /// [`QuorumBuilder::restart_guard`](crate::QuorumBuilder::restart_guard).
+    /// [`QuorumBuilder::restart_guard`](crate::quorum::QuorumBuilder::restart_guard).
     For(Duration),
 }

@@ -1,4 +1,5 @@
-//! [`LockSite`]: where a `#[distributed_lock]` stands and what it says. [`CallSite`]: where any lock is asked for.
+//! [`LockSite`]: where a `#[distributed_lock]` stands in the source, and what it says. With the feature `sites`,
+//! `sites` lists every annotated function of the program.
 
 use crate::options::{Lease, OnLost, OnReleaseLost, Wait};
 use crate::settings::{LockKind, LockSettings};
@@ -200,7 +201,7 @@ inventory::collect!(Registered);
 ///     Ok(())
 /// }
 ///
-/// let site = lock_runtime::sites().find(|site| site.name().ends_with("::settle")).unwrap();
+/// let site = lock_runtime::site::sites().find(|site| site.name().ends_with("::settle")).unwrap();
 /// assert_eq!(site.key(), "order:{id}");
 /// assert_eq!(site.kind(), Some(lock_runtime::LockKind::Fair));
 /// ```

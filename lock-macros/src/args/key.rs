@@ -8,7 +8,7 @@ use syn::{Expr, ExprLit, Lit, LitStr, Token};
 use super::{ungrouped, word};
 use crate::errors::Errors;
 
-/// As `lock_runtime::MAX_MULTI_NAMES`.
+/// As `lock_runtime::options::MAX_MULTI_NAMES`.
 const MAX_NAMES: usize = 128;
 
 /// What `key` or `keys` says.

@@ -47,7 +47,7 @@ impl<'a> Lock<'a> {
         let (wanted, place, keys) = self.keys(keys);
         let wanted = Ident::new(wanted, place);
         let there = located_at(root.clone(), place);
-        let wanted = quote_spanned!(place=> #there::private::CallSpec::#wanted(#site, #keys));
+        let wanted = quote_spanned!(place=> #there::private::v1::CallSpec::#wanted(#site, #keys));
         let settings = self.settings();
         let here = self.here.located_at(place_of_return(self.function));
         let root_there = located_at(root.clone(), here);
@@ -62,7 +62,7 @@ impl<'a> Lock<'a> {
             let __lock_wanted = #wanted #settings;
         };
         let call = quote_spanned! {here=>
-            #root_there::private::#entry(__lock_wanted, #root_there::private::#adapter(#body)).await
+            #root_there::private::v1::#entry(__lock_wanted, #root_there::private::v1::#adapter(#body)).await
         };
         quote_spanned!(self.here=> #wanted #call)
     }
@@ -86,7 +86,7 @@ impl<'a> Lock<'a> {
         let root = &self.root;
         let pieces = match key {
             Key::Expression(value) => {
-                return quote_spanned!(self.here=> #root::IntoLockKey::into_lock_key(#value));
+                return quote_spanned!(self.here=> #root::key::IntoLockKey::into_lock_key(#value));
             }
             Key::Pieces(pieces) => pieces.iter().map(|piece| match piece {
                 Piece::Text(text) => quote_spanned!(self.here=> .text(#text)),
@@ -209,7 +209,7 @@ impl<'a> Lock<'a> {
             true => block.to_token_stream(),
             false => quote_spanned!(self.here=> { if false { #whole } match () { () => #block } }),
         };
-        quote_spanned!(here=> { #root::private::future(move || #ty #call).await })
+        quote_spanned!(here=> { #root::private::v1::future(move || #ty #call).await })
     }
 
     fn fallback(&self, path: &syn::ExprPath) -> TokenStream {
@@ -217,7 +217,7 @@ impl<'a> Lock<'a> {
         let path = self.scope.see(&Expr::Path(path.clone()));
         let here = self.here.located_at(ends(&path).0);
         let root = located_at(self.root.clone(), here);
-        quote_spanned!(here=> { #root::private::instead(#path(#(#arguments),*)).await })
+        quote_spanned!(here=> { #root::private::v1::instead(#path(#(#arguments),*)).await })
     }
 }
 

@@ -19,7 +19,7 @@ pub(super) fn site(args: &Args, function: &Ident, root: &TokenStream) -> TokenSt
         let with = Ident::new(&format!("with_{name}"), here);
         quote_spanned!(here=> , #with(#value))
     });
-    quote_spanned!(here=> #root::private::site!(#name, #key #(#said)*))
+    quote_spanned!(here=> #root::private::v1::site!(#name, #key #(#said)*))
 }
 
 /// A setting's name and value.
@@ -43,14 +43,17 @@ fn said(args: &Args, root: &TokenStream) -> Vec<Said> {
             OnLost::Cancel => "Cancel",
             OnLost::Finish => "Finish",
         };
-        said.push(("on_lost", variant("OnLost", word, root)));
+        said.push(("on_lost", variant("OnLost", word, &quote_spanned!(here=> #root::options))));
     }
     if let Some(on_release_lost) = args.on_release_lost {
         let word = match on_release_lost {
             OnReleaseLost::Log => "Log",
             OnReleaseLost::Error => "Error",
         };
-        said.push(("on_release_lost", variant("OnReleaseLost", word, root)));
+        said.push((
+            "on_release_lost",
+            variant("OnReleaseLost", word, &quote_spanned!(here=> #root::options)),
+        ));
     }
     for (name, time) in [("at_least", &args.at_least), ("max_hold", &args.max_hold)] {
         if let Some(Time::Literal(time)) = time {
@@ -74,7 +77,7 @@ fn kind(kind: &KindArg, root: &TokenStream) -> Option<TokenStream> {
         KindArg::Read => "Read",
         KindArg::Write => "Write",
         KindArg::Semaphore(Limit::Literal(limit)) => {
-            return Some(quote_spanned!(here=> #root::private::semaphore(#limit)));
+            return Some(quote_spanned!(here=> #root::private::v1::semaphore(#limit)));
         }
         KindArg::Semaphore(Limit::Expression(_)) => return None,
     };
@@ -92,7 +95,7 @@ fn wait(wait: &WaitArg, root: &TokenStream) -> Option<Said> {
 fn lease(lease: &LeaseArg, root: &TokenStream) -> Option<Said> {
     Some(match lease {
         LeaseArg::Watchdog(None) => {
-            ("lease", quote_spanned!(Span::mixed_site()=> #root::private::WATCHDOG))
+            ("lease", quote_spanned!(Span::mixed_site()=> #root::private::v1::WATCHDOG))
         }
         LeaseArg::Watchdog(Some(time)) => ("lease_watchdog", duration(time.literal()?)),
         LeaseArg::Fixed(time) => ("lease_fixed", duration(time.literal()?)),

@@ -192,7 +192,8 @@ impl LockClientBuilder {
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-    /// use lock_runtime::{LockClient, TlsOptions};
+    /// use lock_runtime::store::TlsOptions;
+    /// use lock_runtime::LockClient;
     ///
     /// let tls = TlsOptions::new().root_certificate(std::fs::read("ca.pem")?);
     /// let client = LockClient::builder().tls(tls).connect("rediss://redis.internal:6380").await?;
@@ -271,7 +272,7 @@ impl LockClientBuilder {
     }
 
     /// Connects to a Redis Cluster, through whichever of these nodes answers: `redis://` or, with the
-    /// feature `tls-rustls`, `rediss://` addresses. [`ClusterStore`](crate::ClusterStore) says what a
+    /// feature `tls-rustls`, `rediss://` addresses. [`ClusterStore`](crate::store::ClusterStore) says what a
     /// fail-over means for locks, and what else is different.
     ///
     /// # Errors

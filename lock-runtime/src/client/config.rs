@@ -175,7 +175,7 @@ impl LockClient {
         });
         match options {
             Ok((kind, options, label)) => self.any_lock(kind, names).with(options).labelled(label),
-            Err(error) => AnyLock::new(Err(error)),
+            Err(error) => AnyLock::invalid(error),
         }
     }
 
@@ -191,8 +191,9 @@ impl LockClient {
     /// # Examples
     ///
     /// ```
+    /// use lock_runtime::options::LockSettings;
     /// use lock_runtime::policy::LockConfig;
-    /// use lock_runtime::{LockClient, LockSettings, Wait};
+    /// use lock_runtime::{LockClient, Wait};
     ///
     /// let config = LockConfig::from_toml("[lock.policies.checkout]\nmax_waiters = 10")?;
     /// let client = LockClient::builder().config(config).in_memory()?;
@@ -216,7 +217,7 @@ impl LockClient {
     ///
     /// # Errors
     ///
-    /// All that [`LockConfig::check`] finds in [`sites`](crate::sites). A client without a configuration
+    /// All that [`LockConfig::check`] finds in [`sites`](crate::site::sites). A client without a configuration
     /// is checked against an empty one.
     ///
     /// # Examples

@@ -1,7 +1,7 @@
-//! [`LockClient`]: where locks come from.
-//!
-//! `builder` makes it, `config` takes its policies from a file, `watch` looks at what it and the store hold,
-//! `id` tells it from others.
+//! [`LockClient`], where locks come from, and what it reports: its [`Health`], the holds of this process
+//! ([`HeldInfo`]), its own id ([`LockClientId`]) and what a [`Shutdown`] left behind.
+
+// `builder` makes the client, `config` gives it policies from a file, `watch` looks at holds, `id` names it.
 
 mod builder;
 #[cfg(feature = "policy")]
@@ -125,7 +125,7 @@ impl LockClient {
     ///
     /// `master` is its name or, with credentials, a database or TLS, `redis://user:password@name/2`;
     /// `nodes` are the addresses of the sentinels. See
-    /// [`RedisStore::connect_sentinel`](crate::RedisStore::connect_sentinel) for both, and for what a
+    /// [`RedisStore::connect_sentinel`](crate::store::RedisStore::connect_sentinel) for both, and for what a
     /// fail-over does to locks.
     ///
     /// # Errors
@@ -206,7 +206,7 @@ impl LockClient {
     ) -> AnyLock {
         let mut names = names.into_iter().map(IntoLockKey::into_lock_key);
         match (names.next(), names.next()) {
-            (Some(name), None) => AnyLock::new(Ok(self.one(kind, name))),
+            (Some(name), None) => AnyLock::new(self.one(kind, name)),
             (first, second) => {
                 self.any_lock_of_all(kind, first.into_iter().chain(second).chain(names))
             }
@@ -245,7 +245,7 @@ impl LockClient {
         target: impl FnOnce(LockKey) -> Arc<Target>,
     ) -> Handle {
         let target = name.into_lock_key().and_then(|key| self.full_name(key)).map(target);
-        Handle::new(Arc::clone(&self.engine), target, self.options())
+        Handle::new(&self.engine, target, self.options())
     }
 
     fn full_name(&self, key: LockKey) -> Result<LockKey, LockError> {
@@ -344,7 +344,9 @@ impl LockClient {
                 true
             }
         };
-        if self.engine.grace.end() && !in_time {
+        let has_listeners = self.engine.grace_over.receiver_count() > 0;
+        self.engine.grace_over.send_replace(true);
+        if has_listeners && !in_time {
             // What has listened gives its locks back now, which takes a round trip.
             drop(timeout(LAST_RELEASES, settled).await);
         }
@@ -401,7 +403,8 @@ impl LockClient {
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     pub async fn grace_over(&self) {
-        self.engine.grace.over().await;
+        // An error would say that the engine, and with it the grace, is gone.
+        let _ = self.engine.grace_over.subscribe().wait_for(|is_over| *is_over).await;
     }
 }
 

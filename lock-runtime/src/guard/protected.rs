@@ -21,7 +21,8 @@ pin_project! {
     /// use std::pin::Pin;
     /// use std::task::{Context, Poll};
     ///
-    /// use lock_runtime::{LockError, LockGuard, Protected};
+    /// use lock_runtime::guard::Protected;
+    /// use lock_runtime::{LockError, LockGuard};
     ///
     /// /// Two numbers, each looked up while the lock is held.
     /// fn poll_both<F: Future<Output = u32>>(
@@ -45,6 +46,11 @@ impl<B> Protected<B> {
     /// Protects `body` once it is polled. Costs nothing before that.
     pub fn new(body: B) -> Self {
         Self { body: Some(body), watch: Watch::going_on() }
+    }
+
+    /// Protects a future that runs to its end.
+    pub(super) fn to_end(future: B) -> Self {
+        Self { body: Some(future), watch: Watch::default() }
     }
 
     /// What is protected; `None` once it is dropped.
@@ -72,7 +78,8 @@ impl<B> Protected<B> {
     /// use std::pin::pin;
     /// use std::task::{Context, Waker};
     ///
-    /// use lock_runtime::{LockClient, Protected};
+    /// use lock_runtime::guard::Protected;
+    /// use lock_runtime::LockClient;
     ///
     /// let guard = LockClient::in_memory().mutex("order:42").lock().await?;
     /// let mut upload = pin!(Protected::new(std::future::pending::<()>()));
@@ -103,7 +110,7 @@ impl<B> Protected<B> {
     ///
     /// [`LockError::Lost`] as soon as the hold is lost; the body has been dropped then, and with it what
     /// came of a poll that lasted past the deadline. With
-    /// [`OnLost::Finish`](crate::OnLost::Finish) it is polled on, and the caller may ask
+    /// [`OnLost::Finish`](crate::options::OnLost::Finish) it is polled on, and the caller may ask
     /// [`is_lost`](LockGuard::is_lost) when it has ended.
     ///
     /// # Cancel safety
@@ -122,12 +129,21 @@ impl<B> Protected<B> {
         }
         let mut step = Step { body: this.body, poll: Some(poll), value: None };
         let pinned: Pin<&mut Step<'_, _, _, _>> = Pin::new(&mut step);
-        let polled = ready!(this.watch.poll(guard, pinned, cx));
-        match (polled, step.value) {
-            (Ok(()), Some(value)) => Poll::Ready(Ok(value)),
-            (Ok(()), None) => Poll::Pending,
-            (Err(lost), _) => Poll::Ready(Err(lost)),
-        }
+        ready!(this.watch.poll(guard, pinned, cx))?;
+        step.value.map_or(Poll::Pending, |value| Poll::Ready(Ok(value)))
+    }
+}
+
+impl<F: Future> Protected<F> {
+    /// Polls a future that runs [to its end](Self::to_end), and drops it there.
+    pub(super) fn poll_to_end(
+        mut self: Pin<&mut Self>,
+        guard: &LockGuard,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<F::Output, LockError>> {
+        let result = ready!(self.as_mut().poll_with(guard, cx, F::poll));
+        self.clear();
+        Poll::Ready(result)
     }
 }
 

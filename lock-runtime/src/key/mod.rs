@@ -1,4 +1,5 @@
-//! Lock names: what is allowed in one, how values get into one, and the Redis keys made of it.
+//! Lock names: [`LockKey`], the [`LockKeyBuilder`] that puts values into one ([`KeyPart`]), and what a client
+//! accepts as a name ([`IntoLockKey`]).
 
 pub(crate) mod companion;
 mod part;

@@ -48,7 +48,8 @@ fn push_hex(out: &mut String, byte: u8, digits: &[u8; 16]) {
 /// # Examples
 ///
 /// ```
-/// use lock_runtime::{KeyPart, KeyPartWriter, LockKey};
+/// use lock_runtime::key::KeyPartWriter;
+/// use lock_runtime::{KeyPart, LockKey};
 ///
 /// struct Account {
 ///     id: u64,

@@ -84,7 +84,7 @@ table!(Sentinel, r#"{ master = "…", nodes = […] }"#);
 ///
 /// let config = LockConfig::from_toml("[lock]\nurl = 'memory:'")?;
 /// assert_eq!(config.address(), Some(&LockAddress::Memory));
-/// # Ok::<_, lock_runtime::ConfigError>(())
+/// # Ok::<_, lock_runtime::policy::ConfigError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]

@@ -80,7 +80,7 @@
 //!
 //! ```
 //! # #[cfg(feature = "figment")]
-//! # fn main() -> Result<(), lock_runtime::ConfigError> {
+//! # fn main() -> Result<(), lock_runtime::policy::ConfigError> {
 //! use figment::Figment;
 //! use figment::providers::{Env, Format, Toml};
 //! use lock_runtime::policy::LockConfig;

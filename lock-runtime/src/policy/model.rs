@@ -193,8 +193,9 @@ table!(LockRoute, "a table with a path and a policy");
 /// # Examples
 ///
 /// ```
+/// use lock_runtime::options::LockSettings;
 /// use lock_runtime::policy::LockConfig;
-/// use lock_runtime::{LockSettings, Wait};
+/// use lock_runtime::Wait;
 ///
 /// let text = "[lock]\noverride = 'config'\n[lock.policies.checkout]\nwait = 'none'";
 /// let config = LockConfig::from_toml(text)?;

@@ -18,8 +18,9 @@ use crate::site::CallSite;
 /// # Examples
 ///
 /// ```
+/// use lock_runtime::options::LockSettings;
 /// use lock_runtime::policy::LockConfig;
-/// use lock_runtime::{LockClient, LockSettings, Wait};
+/// use lock_runtime::{LockClient, Wait};
 /// use std::time::Duration;
 ///
 /// let config = LockConfig::from_toml(

@@ -12,8 +12,8 @@ use crate::site::LockSite;
 /// # Examples
 ///
 /// ```
-/// use lock_runtime::LockSite;
 /// use lock_runtime::policy::{LockConfig, SiteProblem};
+/// use lock_runtime::site::LockSite;
 ///
 /// fn report(config: &LockConfig, sites: &[LockSite]) -> Result<(), Vec<SiteProblem>> {
 ///     match config.check(sites) {

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::read;
-use lock_runtime::{Lease, LockKind, LockSite, Wait};
+use lock_runtime::site::LockSite;
+use lock_runtime::{Lease, LockKind, Wait};
 
 const SECOND: Duration = Duration::from_secs(1);
 

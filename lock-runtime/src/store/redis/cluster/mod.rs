@@ -62,7 +62,7 @@ const FOLLOW: Duration = Duration::from_millis(800);
 /// may be unknown to the replica that takes its place**, and somebody else may get the lock while the
 /// holder still works; so may what a master grants that is cut off from the others, for up to their
 /// `cluster-node-timeout`. A holder whose lock was lost so learns of it by its next renewal, up to a
-/// third of the lease later. [`replicas`](crate::LockOptionsBuilder::replicas) has a hold count only once
+/// third of the lease later. [`replicas`](crate::options::LockOptionsBuilder::replicas) has a hold count only once
 /// replicas know of it, which makes this rare; [fencing tokens](crate::FencingToken), checked by what the
 /// lock protects, make it harmless. A replica that did not get the last counter goes on from its own
 /// clock, so tokens grow as long as the clocks of a master and its replicas differ by less than the
@@ -87,7 +87,7 @@ const FOLLOW: Duration = Duration::from_millis(800);
 /// slots, and `CLUSTER NODES` shows their epochs. A node that gets a slot before it has heard of the
 /// epoch of the node that gives it may choose a lower one. The servers then take the slot back and delete
 /// its keys, the locks among them. A holder learns of that by
-/// [`LossCause::NotOwner`](crate::LossCause::NotOwner).
+/// [`LossCause::NotOwner`](crate::error::LossCause::NotOwner).
 ///
 /// # Redisson
 ///
@@ -107,7 +107,8 @@ const FOLLOW: Duration = Duration::from_millis(800);
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// use lock_runtime::{ClusterStore, LockClient};
+/// use lock_runtime::store::ClusterStore;
+/// use lock_runtime::LockClient;
 ///
 /// let store = ClusterStore::connect(["redis://one:7000", "redis://two:7000"]).await?;
 /// let client = LockClient::builder().store(store)?;
@@ -161,7 +162,7 @@ impl ClusterStore {
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-    /// use lock_runtime::{ClusterStore, TlsOptions};
+    /// use lock_runtime::store::{ClusterStore, TlsOptions};
     ///
     /// let tls = TlsOptions::new().root_certificate(std::fs::read("ca.pem")?);
     /// let store = ClusterStore::connect_with_tls(["rediss://one:7000"], &tls).await?;

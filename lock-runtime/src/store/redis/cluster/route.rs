@@ -16,9 +16,9 @@ use super::topology::{Node, SLACK, Topology};
 use crate::backoff::Backoff;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::store::StoreFuture;
-use crate::store::redis::RedisStore;
 use crate::store::redis::link::asking;
 use crate::store::redis::server::errors::{Cause, cause};
+use crate::store::redis::store::RedisStore;
 
 /// The first and the longest pause before a request is repeated.
 const FIRST_PAUSE: Duration = Duration::from_millis(2);

@@ -17,9 +17,9 @@ use uuid::Uuid;
 use super::origin::{Origins, cluster_slots, read};
 use super::slots::{NodeAddress, Range, SLOTS};
 use crate::error::{StoreError, StoreErrorKind};
-use crate::store::redis::RedisStore;
 use crate::store::redis::link::Link;
 use crate::store::redis::server::errors::CallError;
+use crate::store::redis::store::RedisStore;
 use crate::store::{Store, new_id};
 
 /// How long one node may take to answer CLUSTER SLOTS.

@@ -51,7 +51,8 @@ impl RedisStore {
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-    /// use lock_runtime::{LockClient, RedisStore, TlsOptions};
+    /// use lock_runtime::LockClient;
+    /// use lock_runtime::store::{RedisStore, TlsOptions};
     ///
     /// let tls = TlsOptions::new().root_certificate(std::fs::read("ca.pem")?);
     /// let store = RedisStore::connect_with_tls("rediss://redis.internal:6380", &tls).await?;
@@ -90,13 +91,13 @@ impl RedisStore {
     ///
     /// Redis replicates asynchronously, so the new master may not know of the last locks that the old one
     /// granted. Their holders learn so from their next renewal, a third of the lease later at most
-    /// ([`LossCause::NotOwner`](crate::LossCause::NotOwner)); somebody else may have the lock by then. And an old
+    /// ([`LossCause::NotOwner`](crate::error::LossCause::NotOwner)); somebody else may have the lock by then. And an old
     /// master that is cut off may grant locks until it hears that it was replaced, to clients that
     /// are cut off with it. Against that, from cheap to certain:
     ///
     /// - `min-replicas-to-write 1` and a low `min-replicas-max-lag` on the servers: a master that is alone
     ///   stops to grant;
-    /// - [`replicas`](crate::LockOptionsBuilder::replicas): a lock counts once a replica knows of it, and
+    /// - [`replicas`](crate::options::LockOptionsBuilder::replicas): a lock counts once a replica knows of it, and
     ///   Sentinel promotes one that is up to date if there is any;
     /// - [fencing tokens](crate::FencingToken), checked by the resource: they grow across a fail-over, so
     ///   whoever held the lock before is refused.
@@ -116,7 +117,8 @@ impl RedisStore {
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-    /// use lock_runtime::{LockClient, RedisStore};
+    /// use lock_runtime::store::RedisStore;
+    /// use lock_runtime::LockClient;
     /// use std::time::Duration;
     ///
     /// let sentinels = ["redis://one:26379", "redis://two:26379", "redis://three:26379"];
@@ -148,7 +150,7 @@ impl RedisStore {
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-    /// use lock_runtime::{RedisStore, TlsOptions};
+    /// use lock_runtime::store::{RedisStore, TlsOptions};
     ///
     /// let tls = TlsOptions::new().root_certificate(std::fs::read("ca.pem")?);
     /// let sentinels = ["rediss://one", "rediss://two", "rediss://three"];

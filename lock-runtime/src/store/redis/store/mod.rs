@@ -55,7 +55,7 @@ use crate::store::{
 /// [`inspect`](crate::LockClient::inspect) and
 /// [`force_release`](crate::LockClient::force_release).
 /// With `+client|setname` connections have the name of [`LockClient::id`](crate::LockClient::id) in `CLIENT LIST`.
-/// With a [restart guard](crate::QuorumBuilder::restart_guard), `+info` as well, which also has
+/// With a [restart guard](crate::quorum::QuorumBuilder::restart_guard), `+info` as well, which also has
 /// `connect` warn of a server that evicts keys; with
 /// [sentinels](Self::connect_sentinel), `+role`.
 ///
