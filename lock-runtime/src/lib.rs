@@ -103,6 +103,7 @@ pub mod site;
 pub mod store;
 
 mod any_lock;
+mod backoff;
 #[cfg(feature = "policy")]
 mod connect;
 mod fair_mutex;

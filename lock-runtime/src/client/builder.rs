@@ -315,9 +315,9 @@ impl LockClientBuilder {
     pub(crate) fn prepare(&self, url: &str, id: Uuid) -> Result<RedisStore, StoreError> {
         #[cfg(feature = "tls-rustls")]
         if let Some(tls) = &self.tls {
-            return RedisStore::prepare_with_tls(url, tls, id);
+            return RedisStore::prepare(url, Some(tls), id);
         }
-        RedisStore::prepare(url, id)
+        RedisStore::prepare(url, None, id)
     }
 
     /// A client of one Redis server that need not be there yet: see [`LockClient::connect_lazy`].
