@@ -122,7 +122,7 @@ impl AnyLock {
     /// is counted as [`NotEnforced`](crate::observe::AcquireOutcome::NotEnforced) or, if it is the store's,
     /// as [`Unanswered`](crate::observe::AcquireOutcome::Unanswered).
     ///
-    /// Of the options, the wait and the replicas are not looked at, and [`OnLost::Finish`](crate::OnLost::Finish) holds. The
+    /// Of the options, the wait and the replicas are not looked at, and [`OnLost::Finish`](crate::options::OnLost::Finish) holds. The
     /// guard's [`release`](LockGuard::release) does not wait longer for the store either: it then leaves
     /// the rest to the background and succeeds.
     ///

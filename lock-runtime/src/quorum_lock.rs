@@ -8,13 +8,13 @@ use crate::options::LockOptions;
 
 /// A mutex that a majority of independent servers has to grant: the Redlock algorithm.
 ///
-/// Made by [`Quorum::lock`](crate::Quorum::lock), which says what it is good for and what not.
+/// Made by [`Quorum::lock`](crate::quorum::Quorum::lock), which says what it is good for and what not.
 ///
 /// # Examples
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), lock_runtime::LockError> {
-/// use lock_runtime::Quorum;
+/// use lock_runtime::quorum::Quorum;
 /// use std::time::Duration;
 ///
 /// let quorum = Quorum::builder()

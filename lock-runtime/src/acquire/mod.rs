@@ -1,14 +1,19 @@
-//! The one loop that takes locks: enter the gate → try → subscribe → try again → wait.
+//! The future behind every acquire: [`Acquire`].
 //!
-//! Every kind goes through [`Acquire`]. The order at each joint is what makes it right:
-//!
-//! - The gate comes first: one task per key and process talks to the store.
-//! - The first try never subscribes: an uncontended lock costs one round trip.
-//! - Then register, check, wait: a release between the refusal and the subscription is
-//!   found by the second try, one after it is found by the subscription. A notice is a hint; the
-//!   store is asked again. Every sleep is bounded by the holder's lease and the poll cap, so a lost
-//!   notice costs time and nothing else.
-//! - What was sent and not answered is undone ([`Attempt`]), whatever makes us stop.
+//! All kinds return it from `lock`, `acquire` and the like, so that a service or a struct can name it. What it
+//! promises on cancellation is in its own documentation.
+
+// The one loop that takes locks: enter the gate → try → subscribe → try again → wait.
+//
+// Every kind goes through `Acquire`. The order at each joint is what makes it right:
+//
+// - The gate comes first: one task per key and process talks to the store.
+// - The first try never subscribes: an uncontended lock costs one round trip.
+// - Then register, check, wait: a release between the refusal and the subscription is
+//   found by the second try, one after it is found by the subscription. A notice is a hint; the
+//   store is asked again. Every sleep is bounded by the holder's lease and the poll cap, so a lost
+//   notice costs time and nothing else.
+// - What was sent and not answered is undone (`Attempt`), whatever makes us stop.
 // S-14, S-16, S-15, S-21.
 
 mod attempt;

@@ -1,4 +1,5 @@
-//! [`LockGuard`]: what the holder of a lock has in hand.
+//! [`LockGuard`], and the futures that it makes: [`Run`], [`RunOwned`] and [`Release`]. [`Protected`] polls a
+//! body under a guard in hand-written futures; a [`LockWatch`] observes a hold without keeping it.
 
 mod protected;
 mod run;
@@ -312,7 +313,7 @@ impl LockGuard {
     /// Where tasks of this process wait in line, the hold may pass to the first of them without a
     /// round trip. A nested guard only steps back to the one around it. If the store does not
     /// answer, the releaser goes on trying after this returns. Before
-    /// [`at_least`](crate::LockOptionsBuilder::at_least) has passed, the lock is not freed but left to
+    /// [`at_least`](crate::options::LockOptionsBuilder::at_least) has passed, the lock is not freed but left to
     /// end by then.
     ///
     /// # Errors

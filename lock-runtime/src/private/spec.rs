@@ -11,9 +11,13 @@ use crate::error::LockError;
 use crate::key::{IntoLockKey, LockKey};
 use crate::lease::Hold;
 use crate::observe::{Label, log_lock};
-use crate::options::{DEFAULT_LEASE, Lease, LockOptions, OnReleaseLost, Wait};
-use crate::settings::{LockKind, LockSettings};
+use crate::options::{
+    DEFAULT_LEASE, Lease, LockKind, LockOptions, LockSettings, OnReleaseLost, Wait,
+};
 use crate::site::{CallSite, LockSite};
+
+/// What an attribute without settings says.
+pub const UNSET: LockSettings = LockSettings::UNSET;
 
 /// `lease = watchdog`
 pub const WATCHDOG: Lease = Lease::Watchdog(DEFAULT_LEASE);

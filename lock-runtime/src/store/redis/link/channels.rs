@@ -1,0 +1,220 @@
+//! The channels that this process subscribes, and their listeners.
+//!
+//! A channel has one subscription for all its listeners. It outlasts its last listener for a moment, because the
+//! next one usually comes soon and a subscription costs a round trip. A notice increments a counter, which listeners
+//! compare, so none is lost between two looks.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+/// How long a subscription outlasts its last listener.
+const LINGER: Duration = Duration::from_secs(2);
+
+/// The channels of one store.
+#[derive(Default)]
+pub(crate) struct Channels {
+    by_name: Mutex<HashMap<String, Channel>>,
+}
+
+#[derive(Default)]
+struct Channel {
+    notices: Arc<watch::Sender<u64>>,
+    listeners: usize,
+    idle_since: Option<Instant>,
+    /// The number of the connection on which the server confirmed the subscription; zero for none.
+    confirmed_on: u64,
+}
+
+impl Channels {
+    /// Starts to listen. The caller must subscribe the channel, unless an earlier subscription is still confirmed.
+    pub(crate) fn listen(self: &Arc<Self>, name: &str) -> (watch::Receiver<u64>, Listener) {
+        let mut channels = self.by_name.lock();
+        let channel = channels.entry(name.to_owned()).or_default();
+        (channel.notices.subscribe(), channel.listener(self, name))
+    }
+
+    /// As [`listen`](Self::listen), with a counter that listeners keep when the channel moves to another node.
+    pub(crate) fn listen_for(
+        self: &Arc<Self>,
+        name: &str,
+        notices: &Arc<watch::Sender<u64>>,
+    ) -> Listener {
+        let mut channels = self.by_name.lock();
+        let channel = channels.entry(name.to_owned()).or_default();
+        channel.notices = Arc::clone(notices);
+        channel.listener(self, name)
+    }
+
+    /// True if the server confirmed the subscription on this connection.
+    pub(crate) fn is_confirmed(&self, name: &str, connection: u64) -> bool {
+        self.by_name.lock().get(name).is_some_and(|channel| channel.confirmed_on == connection)
+    }
+
+    /// True if the channel has listeners in this process.
+    pub(crate) fn has_listeners(&self, name: &str) -> bool {
+        self.by_name.lock().get(name).is_some_and(|channel| channel.listeners > 0)
+    }
+
+    /// The counter of the channel's notices, without listening to it.
+    pub(crate) fn count(&self, name: &str) -> Option<watch::Receiver<u64>> {
+        self.by_name.lock().get(name).map(|channel| channel.notices.subscribe())
+    }
+
+    /// Records that the server confirmed the subscription on this connection, unless it did on a later one.
+    pub(crate) fn confirm(&self, name: &str, connection: u64) {
+        if let Some(channel) = self.by_name.lock().get_mut(name) {
+            channel.confirmed_on = channel.confirmed_on.max(connection);
+        }
+    }
+
+    /// Records that the server ended the subscription on this connection, and notifies the listeners, which miss all
+    /// notices until the channel is subscribed again. False if this process ended it.
+    pub(crate) fn lose(&self, name: &str, connection: u64) -> bool {
+        match self.by_name.lock().get_mut(name) {
+            Some(channel) if channel.confirmed_on == connection => {
+                channel.confirmed_on = 0;
+                channel.notify();
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Notifies the listeners of one channel.
+    pub(crate) fn notify(&self, name: &str) {
+        if let Some(channel) = self.by_name.lock().get(name) {
+            channel.notify();
+        }
+    }
+
+    /// Notifies all listeners, which missed all notices while there was no connection.
+    // S-15.
+    pub(crate) fn notify_all(&self) {
+        self.by_name.lock().values().for_each(Channel::notify);
+    }
+
+    /// The channels to subscribe on a new connection.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.by_name.lock().keys().cloned().collect()
+    }
+
+    /// True if there is a subscription.
+    pub(crate) fn any(&self) -> bool {
+        !self.by_name.lock().is_empty()
+    }
+
+    /// The channels that have had no listener for a while. They count as unconfirmed from now on, so that a new
+    /// listener subscribes again. Call [`settle`](Self::settle) for each when it is unsubscribed.
+    pub(crate) fn take_stale(&self) -> Vec<String> {
+        let now = Instant::now();
+        let mut stale = Vec::new();
+        for (name, channel) in &mut *self.by_name.lock() {
+            if channel.idle_since.is_some_and(|since| now >= since + LINGER) {
+                channel.confirmed_on = 0;
+                stale.push(name.clone());
+            }
+        }
+        stale
+    }
+
+    /// Forgets an unsubscribed channel. False if it has a listener again: subscribe it once more, since the two
+    /// commands may have crossed.
+    pub(crate) fn settle(&self, name: &str) -> bool {
+        let mut channels = self.by_name.lock();
+        match channels.get_mut(name) {
+            Some(channel) if channel.listeners > 0 => {
+                // The UNSUBSCRIBE may have ended a subscription that was confirmed meanwhile.
+                channel.confirmed_on = 0;
+                false
+            }
+            _ => {
+                channels.remove(name);
+                true
+            }
+        }
+    }
+}
+
+impl Channel {
+    fn notify(&self) {
+        self.notices.send_modify(|notices| *notices += 1);
+    }
+
+    fn listener(&mut self, channels: &Arc<Channels>, name: &str) -> Listener {
+        self.listeners += 1;
+        self.idle_since = None;
+        Listener { channels: Arc::clone(channels), name: name.to_owned() }
+    }
+}
+
+/// Listens until dropped.
+pub(crate) struct Listener {
+    channels: Arc<Channels>,
+    name: String,
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Some(channel) = self.channels.by_name.lock().get_mut(&self.name) {
+            channel.listeners -= 1;
+            if channel.listeners == 0 {
+                channel.idle_since = Some(Instant::now());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A subscription that crosses with the end of an earlier one on its way is not trusted.
+    // S-15.
+    #[tokio::test(start_paused = true)]
+    async fn a_crossing_subscription_counts_as_unconfirmed() {
+        let channels = Arc::new(Channels::default());
+        let (_, listener) = channels.listen("c");
+        channels.confirm("c", 1);
+        drop(listener);
+        assert!(channels.take_stale().is_empty(), "ended at once");
+        tokio::time::sleep(LINGER).await;
+        assert_eq!(channels.take_stale(), ["c"]);
+        // The unsubscribe is under way; somebody comes, subscribes, and is confirmed before it.
+        let (mut notices, _listener) = channels.listen("c");
+        assert!(!channels.is_confirmed("c", 1), "nothing would have been sent");
+        channels.confirm("c", 1);
+        assert!(!channels.settle("c"), "forgotten while somebody listens");
+        assert!(!channels.is_confirmed("c", 1), "nothing would be sent again");
+        channels.notify("c");
+        assert!(notices.has_changed().unwrap());
+        notices.mark_unchanged();
+    }
+
+    /// A confirmation that comes late, on a connection that has been replaced, undoes none of the next.
+    #[tokio::test]
+    async fn a_late_confirmation_of_an_earlier_connection_changes_nothing() {
+        let channels = Arc::new(Channels::default());
+        let (_, _listener) = channels.listen("c");
+        channels.confirm("c", 2);
+        channels.confirm("c", 1);
+        assert!(channels.is_confirmed("c", 2));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn unused_channels_are_forgotten() {
+        let channels = Arc::new(Channels::default());
+        for number in 0..100 {
+            drop(channels.listen(&number.to_string()));
+        }
+        tokio::time::sleep(LINGER).await;
+        for name in channels.take_stale() {
+            assert!(channels.settle(&name));
+        }
+        assert!(!channels.any());
+    }
+}

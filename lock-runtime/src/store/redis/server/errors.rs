@@ -1,0 +1,232 @@
+//! The meaning of errors of the server and of the client library.
+// S-33.
+
+use std::error::Error;
+use std::fmt;
+
+use redis::RedisError;
+
+use crate::error::{StoreError, StoreErrorKind};
+
+/// What is known about the effect of a call that failed.
+#[derive(Debug)]
+pub(crate) enum CallError {
+    /// There was no connection before the deadline: nothing ran.
+    NotSent,
+    /// The same, with the error of the last attempt to connect.
+    Away(StoreError),
+    /// There was no answer before the deadline: it may have run.
+    TimedOut,
+    /// The connection broke before the answer: it may have run.
+    Broken(RedisError),
+    /// The answer was another request's: it may have run.
+    MixedUp,
+    /// The server answered with an error.
+    Server(RedisError),
+    /// The server refuses new connections, and permanently: nothing ran.
+    Refused(StoreError),
+}
+
+/// An error of the client library, as the source of one of ours. It hides its own source, whose text it repeats.
+#[derive(Debug)]
+pub(crate) struct Cause(pub(crate) RedisError);
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Error for Cause {}
+
+/// The error of the client library that caused this error.
+pub(crate) fn cause(error: &StoreError) -> Option<&RedisError> {
+    let causes = std::iter::successors(error.source(), |&error| error.source());
+    causes.filter_map(|error| error.downcast_ref::<Cause>()).map(|cause| &cause.0).next()
+}
+
+impl CallError {
+    /// The error of a call that had to succeed before the call in question was sent.
+    pub(crate) fn nothing_ran(self) -> Self {
+        match self {
+            Self::TimedOut | Self::Broken(_) | Self::MixedUp => Self::NotSent,
+            other => other,
+        }
+    }
+}
+
+impl From<CallError> for StoreError {
+    fn from(error: CallError) -> Self {
+        let unknown = |what: &str| {
+            let message = format!("{what}; the command may or may not have run");
+            Self::new(StoreErrorKind::OutcomeUnknown, message)
+        };
+        match error {
+            CallError::NotSent => {
+                Self::new(StoreErrorKind::Unavailable, "there is no connection to the server")
+            }
+            CallError::TimedOut => unknown("the server did not answer in time"),
+            CallError::Broken(error) => unknown("the connection broke").with_source(Cause(error)),
+            CallError::MixedUp => unknown("the answer belonged to another request"),
+            CallError::Server(error) => server_error(error),
+            CallError::Away(error) => error.of_kind(StoreErrorKind::Unavailable),
+            CallError::Refused(error) => error,
+        }
+    }
+}
+
+/// An error that the user must correct.
+pub(crate) fn config_error(message: impl Into<String>) -> StoreError {
+    StoreError::new(StoreErrorKind::Config, message.into())
+}
+
+/// Classifies an error reply.
+pub(crate) fn server_error(error: RedisError) -> StoreError {
+    const NOT_ALLOWED: &str =
+        "the user may not run the lock scripts; `RedisStore` says what it needs";
+    use StoreErrorKind::{
+        Config, Denied, NotReady, OutOfMemory, OutcomeUnknown, Protocol, WrongType,
+    };
+
+    let code = error.code().unwrap_or_default();
+    let detail = error.detail().unwrap_or_default();
+    let not_now = format!("the server cannot serve locks now ({code})");
+    let (kind, message) = match code {
+        "BUSY" | "LOADING" | "MASTERDOWN" | "NOREPLICAS" | "TRYAGAIN" | "CLUSTERDOWN"
+        | "MISCONF" | "READONLY" => (NotReady, &*not_now),
+        "OOM" => (OutOfMemory, "the server is out of memory; raise `maxmemory` or free some"),
+        "WRONGTYPE" => (WrongType, script_message(detail)),
+        "NOAUTH" => (Denied, "the server wants a password; write redis://:password@host"),
+        "WRONGPASS" => (Denied, "the server refuses the user name or password"),
+        "NOPERM" => (Denied, NOT_ALLOWED),
+        "MOVED" | "ASK" => (
+            Config,
+            "the server is a node of a cluster; connect to it with `connect_cluster`, or as \
+             lock.cluster",
+        ),
+        "CROSSSLOT" => (
+            Config,
+            "the names of one lock are in different slots of the cluster; give them a common hash \
+             tag, as in {order:7}:a and {order:7}:b",
+        ),
+        // In a cluster, some keys of a name may have moved to another node already. The script stopped there, with
+        // whatever it had done.
+        _ if detail.contains("non local key") => (
+            OutcomeUnknown,
+            "the lock is being moved to another node; the command may have run in part",
+        ),
+        // A missing permission inside a script is a plain ERR, with this text in Redis 7.0, with the other later.
+        "ERR"
+            if detail.contains("user executing the script")
+                || detail.starts_with("ACL failure in script") =>
+        {
+            (Denied, NOT_ALLOWED)
+        }
+        "ERR" if detail.contains("max number of clients") => {
+            (NotReady, "the server has too many connections")
+        }
+        "ERR" if detail.contains("DB index is out of range") => {
+            (Config, "the server has no database of that number")
+        }
+        _ => (Protocol, "the server answered with an error that this version does not know"),
+    };
+    StoreError::new(kind, message.to_owned()).with_source(Cause(error))
+}
+
+/// The message of a WRONGTYPE: our scripts write one, the server's own text does not help.
+fn script_message(detail: &str) -> &str {
+    match detail.split_once(" script: ").map_or(detail, |(text, _)| text) {
+        text if text.starts_with("the ") => text,
+        _ => "a value that is no lock",
+    }
+}
+
+/// Classifies the error of an attempt to connect.
+pub(crate) fn connect_error(error: RedisError) -> StoreError {
+    use StoreErrorKind::{Config, Denied, Unavailable};
+
+    #[cfg(feature = "tls-rustls")]
+    if let Some((kind, message)) = super::tls::refusal(&error) {
+        return StoreError::new(kind, message).with_source(Cause(error));
+    }
+    let (kind, message) = match error.kind() {
+        _ if error.is_io_error() && error.is_timeout() => (
+            Unavailable,
+            "the server did not answer in time while connecting; check the address, and whether the \
+             server wants TLS (rediss://) or not (redis://)",
+        ),
+        _ if error.is_io_error() && is_closed(&error) => (
+            Unavailable,
+            "the server closed the connection at once; check whether it has too many connections, or wants \
+             TLS (rediss://) or not (redis://)",
+        ),
+        _ if error.is_io_error() => {
+            (Unavailable, "the server cannot be reached; check the address and that it runs")
+        }
+        redis::ErrorKind::Parse => {
+            (Config, "what answers there is not Redis; check host and port of the address")
+        }
+        redis::ErrorKind::InvalidClientConfig => (Config, "the address cannot be used"),
+        redis::ErrorKind::AuthenticationFailed => {
+            (Denied, "the server refuses the user name or password")
+        }
+        _ => return server_error(error),
+    };
+    StoreError::new(kind, message).with_source(Cause(error))
+}
+
+/// True if no server accepted a connection in time.
+pub(crate) fn was_unreached(error: &StoreError) -> bool {
+    error.kind() == StoreErrorKind::Unavailable && !was_closed(error)
+}
+
+/// True if the server accepted the connection and closed it at once.
+pub(crate) fn was_closed(error: &StoreError) -> bool {
+    cause(error).is_some_and(is_closed)
+}
+
+fn is_closed(error: &RedisError) -> bool {
+    error.is_connection_dropped() && !error.is_connection_refusal()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use StoreErrorKind::{
+        Config, Denied, NotReady, OutOfMemory, OutcomeUnknown, Protocol, WrongType,
+    };
+
+    /// By the server's own codes.
+    // S-33.
+    #[test]
+    fn replies_are_classified_by_code() {
+        let denied = "The user executing the script can't run this command or subcommand";
+        for (code, detail, kind) in [
+            ("BUSY", "Redis is busy running a script", NotReady),
+            ("LOADING", "Redis is loading the dataset in memory", NotReady),
+            ("MASTERDOWN", "Link with MASTER is down", NotReady),
+            ("NOREPLICAS", "Not enough good replicas to write", NotReady),
+            ("TRYAGAIN", "Multiple keys request during rehashing of slot", NotReady),
+            ("CLUSTERDOWN", "The cluster is down", NotReady),
+            ("MISCONF", "Redis is configured to save RDB snapshots", NotReady),
+            ("READONLY", "You can't write against a read only replica", NotReady),
+            ("ERR", "max number of clients reached", NotReady),
+            ("OOM", "command not allowed when used memory > 'maxmemory'", OutOfMemory),
+            ("WRONGTYPE", "Operation against a key holding the wrong kind", WrongType),
+            ("NOAUTH", "Authentication required", Denied),
+            ("WRONGPASS", "invalid username-password pair", Denied),
+            ("NOPERM", "this user has no permissions", Denied),
+            ("ERR", denied, Denied),
+            ("ERR", "ACL failure in script: User x has no permissions to run 'get'", Denied),
+            ("CROSSSLOT", "Keys in request don't hash to the same slot", Config),
+            ("MOVED", "3999 127.0.0.1:7001", Config),
+            ("ERR", "Script attempted to access a non local key in a cluster node", OutcomeUnknown),
+            ("ERR", "something new", Protocol),
+        ] {
+            let error = redis::make_extension_error(code.to_owned(), Some(detail.to_owned()));
+            let error = server_error(error);
+            assert_eq!(error.kind(), kind, "{code} {detail}");
+            assert_eq!(error.kind().is_transient(), matches!(kind, NotReady | OutcomeUnknown));
+        }
+    }
+}
