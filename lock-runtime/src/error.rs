@@ -32,7 +32,7 @@ use std::time::Duration;
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
-    /// The wait ran out while somebody else held the lock.
+    /// The wait ran out while another holder had the lock.
     #[error(
         "lock {key:?} is still held after waiting {waited:?}{}",
         aside(*holder_remaining, |left| format!("its holder's lease has {left:?} left"))
@@ -71,7 +71,7 @@ pub enum LockError {
         /// What was left to count down when the store was last asked.
         count: Option<u64>,
     },
-    /// The hold is gone: its lease passed, or the store says that somebody else owns the key.
+    /// The hold is gone: its lease passed, or the store says that another holder owns the key.
     /// What the body did after its last check may be unprotected; fencing tells.
     // S-12.
     #[error("the hold on lock {key:?} was lost: {cause}")]
@@ -163,7 +163,7 @@ impl LockError {
         }
     }
 
-    /// True if somebody else has the lock: [`Timeout`](Self::Timeout) or [`Busy`](Self::Busy); of a
+    /// True if another holder has the lock: [`Timeout`](Self::Timeout) or [`Busy`](Self::Busy); of a
     /// count-down latch, if it is closed.
     #[must_use]
     pub fn is_busy(&self) -> bool {
@@ -234,7 +234,7 @@ impl From<Infallible> for LockError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BusyReason {
-    /// Somebody holds it, or is ahead in line, and the call was not to wait.
+    /// Another holder has it, or another waiter goes first, and the call was not to wait.
     Held,
     /// `max_waiters` tasks wait for it already.
     // S-18.

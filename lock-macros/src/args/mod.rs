@@ -146,7 +146,7 @@ impl Args {
             errors.push_at(name.span(), format!("`{name}` is given twice; keep one of them"));
         } else {
             let set = self.set(&name, given);
-            // Who wrote `name = "…"` did not forget the key.
+            // An author who wrote `name = "…"` did not forget the key.
             let meant = other_name(&name.to_string()).unwrap_or_default();
             if !ARGUMENTS.contains(&name.to_string().as_str()) && meant.starts_with("key") {
                 self.seen.push(Ident::new(meant, name.span()));
@@ -157,7 +157,7 @@ impl Args {
         Ok(())
     }
 
-    /// Who wrote `key = "order:{}", id` meant to give the key a value.
+    /// The error for `key = "order:{}", id`, whose author meant to give the key a value.
     fn value_of_key(&mut self, name: &Ident) -> Option<syn::Error> {
         let Some(KeyArg::One(KeyForm::Template(text))) = &self.key else { return None };
         let text = text.value();

@@ -1,4 +1,4 @@
-//! [`LockClientBuilder`]: a client with settings of its own.
+//! [`LockClientBuilder`], which builds clients whose settings differ from the defaults.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -342,7 +342,7 @@ impl LockClientBuilder {
         self.store(store)
     }
 
-    /// A client of its own in-memory store.
+    /// Makes a client of a new in-memory store.
     ///
     /// # Errors
     ///

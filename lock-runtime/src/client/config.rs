@@ -25,7 +25,7 @@ impl Configured {
 }
 
 impl LockClientBuilder {
-    /// Takes policies, defaults and namespace from `config`; where to connect to is said apart, or by
+    /// Takes policies, defaults and namespace from `config`. Its address is used by
     /// [`connect_config`](Self::connect_config).
     ///
     /// Its `[lock.defaults]` come over [`options`](Self::options), for every lock of the client.

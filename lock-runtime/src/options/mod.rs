@@ -60,8 +60,8 @@ impl LockOptions {
         Self { settings: LockSettings { wait: Some(wait), ..self.settings } }
     }
 
-    /// These options for a call that runs in any case: it waits for nobody, also not for replicas, and
-    /// no loss concerns it.
+    /// These options for a call that runs anyway: it waits neither for the lock nor for replicas, and no loss stops
+    /// it.
     pub(crate) fn for_a_shadow_lock(self) -> Self {
         let (wait, on_lost) = (Some(Wait::Never), Some(OnLost::Finish));
         Self { settings: LockSettings { wait, on_lost, replicas: None, ..self.settings } }
@@ -85,7 +85,7 @@ impl LockOptions {
         self.settings.on_release_lost.unwrap_or_default()
     }
 
-    /// For how long the lock is kept at least, however soon it is let go.
+    /// For how long the lock is kept at least, however soon it is released.
     #[must_use]
     pub fn at_least(&self) -> Option<Duration> {
         self.settings.at_least
@@ -175,12 +175,12 @@ impl LockOptionsBuilder {
         self
     }
 
-    /// Keeps the lock at least so long, counted from when it was taken, however soon it is let go: for
+    /// Keeps the lock at least so long, counted from when it was taken, however soon it is released: for
     /// jobs that several replicas start at about the same time and one should run. Longer tolerates
     /// clocks that are further apart, shorter lets the next run start sooner. Default: not at all.
     ///
-    /// Letting go earlier, by release or drop, tells the store to end the lock then, also where its
-    /// lease would have ended sooner or later. Once the store has answered, nobody has to be alive for
+    /// Releasing earlier, by `release` or drop, tells the store to end the lock then, also where its
+    /// lease would have ended sooner or later. Once the store has answered, no process has to be alive for
     /// that: a release that was waited for counts even if the process exits right after. Until then
     /// tasks of this process wait like everybody else, and only
     /// [`force_release`](crate::LockClient::force_release) frees it sooner. A process that dies before
@@ -189,7 +189,7 @@ impl LockOptionsBuilder {
     /// had gone.
     ///
     /// Counts for the guard that takes the lock: a re-entry joins its hold, and its own `at_least` is
-    /// ignored. Readers who ask for this share a hold with nobody.
+    /// ignored. Readers that ask for this do not share a hold.
     ///
     /// # Examples
     ///

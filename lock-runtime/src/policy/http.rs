@@ -178,7 +178,7 @@ pub enum BusyStatus {
     Conflict,
     /// 423: the resource is locked, and the lock is something that clients know of.
     Locked,
-    /// 429: the key is who asks, so this one asks too often.
+    /// 429: the key is the caller, who sends too many requests.
     TooManyRequests,
     /// 503: come back later.
     Unavailable,

@@ -36,7 +36,7 @@ impl Layer<'_> {
         }
         for (field, duration) in [("at_least", policy.at_least), ("max_hold", policy.max_hold)] {
             if duration == Some(Duration::ZERO) {
-                let message = r#""0s" says nothing; leave it out or give it time"#;
+                let message = r#""0s" says nothing; omit it, or set a positive duration"#;
                 found.push(self.problem(field, message));
             }
         }
@@ -152,6 +152,6 @@ pub(super) fn contradictions(chain: &[Layer<'_>]) -> Vec<ConfigProblem> {
 /// What a quorum does not have.
 pub(super) fn beyond_quorums(chain: &[Layer<'_>]) -> Option<ConfigProblem> {
     let (path, kind) = said(chain, "kind", |policy| policy.kind)?;
-    let message = format!("\"{kind}\" is not to be had with lock.quorum, which keeps mutexes only");
+    let message = format!("\"{kind}\" is not supported with lock.quorum; use \"mutex\"");
     (kind != LockKind::Mutex).then(|| ConfigProblem::new(path, message))
 }

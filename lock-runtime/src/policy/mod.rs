@@ -27,7 +27,7 @@
 //!
 //! [lock.policies."tenant-*"]          # what fits a name closest wins, the name itself over all
 //! base = "strict"
-//! enforce = 10                        # holds up one call in ten, for the others it only counts
+//! enforce = 10                        # enforced on one call in ten; the others run anyway and are only recorded
 //!
 //! [[lock.routes]]
 //! methods = ["POST"]
@@ -100,7 +100,7 @@
 //! # fn main() {}
 //! ```
 //!
-//! # Who has the last word
+//! # Precedence
 //!
 //! From the lowest: the client's options, `[lock.defaults]`, the bases, the policy, the literal of an
 //! attribute or a layer, the call. With `override = "config"`, bases and policy win over literals.
@@ -315,7 +315,7 @@ impl LockConfig {
         self.token_ttl
     }
 
-    /// Who wins where a policy and the code disagree.
+    /// Whether the policy or the code wins where they disagree.
     #[must_use]
     pub fn overrides(&self) -> Overrides {
         self.overrides

@@ -56,7 +56,7 @@ pub struct LockSection {
     /// How long fencing counters are kept after their last use: `"1h"` at least.
     #[serde(deserialize_with = "text::duration")]
     pub token_ttl: Option<Duration>,
-    /// Who wins where a policy and the code disagree.
+    /// Whether the policy or the code wins where they disagree.
     #[serde(rename = "override")]
     pub overrides: Overrides,
     /// What holds for every lock that says nothing else.
@@ -159,7 +159,7 @@ pub struct LockRoute {
 
 table!(LockRoute, "a table with a path and a policy");
 
-/// Who wins where a policy and a literal of an attribute or a layer disagree.
+/// Whether a policy or a literal of an attribute or a layer wins where they disagree.
 ///
 /// # Examples
 ///

@@ -326,7 +326,7 @@ impl Check {
                 let overlaps = |other: &&Policy| pattern::overlap(one.name(), other.name());
                 for other in rivals[at + 1..].iter().filter(overlaps) {
                     let message = format!(
-                        "fits some names as closely as {}; make one of them longer",
+                        "is ambiguous with {}; make one of the patterns longer",
                         join("lock.policies", other.name())
                     );
                     self.report(join("lock.policies", one.name()), message);
