@@ -11,12 +11,13 @@ use std::fmt;
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use lock_runtime::guard::{LockWatch, Protected, Release};
 use lock_runtime::{FencingToken, LockError, LockGuard, LockKey};
+use parking_lot::{Mutex, MutexGuard};
 
 thread_local! {
     static CURRENT: RefCell<Current> = const { RefCell::new(Current::Outside) };
@@ -182,7 +183,7 @@ enum Stage {
 
 impl Slot {
     fn stage(&self) -> MutexGuard<'_, Stage> {
-        self.stage.lock().unwrap_or_else(PoisonError::into_inner)
+        self.stage.lock()
     }
 
     fn is_over(&self) -> bool {

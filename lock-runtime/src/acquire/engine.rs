@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::{Engine, Grace, Readers};
@@ -73,8 +74,8 @@ impl Engine {
         self.drop_ended();
         // No caller finds an engine that is not in the lists of all its clients: a shutdown of one of them would
         // not wait for what the caller takes.
-        let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = self.dependents().iter().find(|one| one.of == of) {
+        let _making = self.making.lock();
+        if let Some(known) = self.dependents.lock().iter().find(|one| one.of == of) {
             return Arc::clone(&known.engine);
         }
         let LeaseManager { clock, timing, breaker, .. } = &*self.leases;
@@ -85,9 +86,9 @@ impl Engine {
         let joint = Arc::new(Self::on(leases, self.gates.more(), members));
         for other in clients.values().filter(|engine| !Arc::ptr_eq(engine, self)) {
             let dependent = Dependent { of: of.clone(), engine: Arc::clone(&joint) };
-            other.dependents().push(dependent);
+            other.dependents.lock().push(dependent);
         }
-        self.dependents().push(Dependent { of, engine: Arc::clone(&joint) });
+        self.dependents.lock().push(Dependent { of, engine: Arc::clone(&joint) });
         // A shutdown that began before the lists had it has not closed it.
         if clients.values().any(|engine| engine.closed.load(Ordering::SeqCst)) {
             joint.close();
@@ -99,7 +100,7 @@ impl Engine {
     /// dropped.
     fn drop_ended(&self) {
         let mut ended = Vec::new();
-        let mut dependents = self.dependents();
+        let mut dependents = self.dependents.lock();
         self.has_orphans.store(false, Ordering::Relaxed);
         let mut at = 0;
         while let Some(one) = dependents.get(at) {
@@ -140,15 +141,11 @@ impl Engine {
             && self.left_behind() == (0, 0)
     }
 
-    fn dependents(&self) -> MutexGuard<'_, Vec<Dependent>> {
-        self.dependents.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// This engine and those that end with it.
     pub(crate) fn family(self: &Arc<Self>) -> Vec<Arc<Self>> {
         self.drop_ended();
         let mut family = vec![Arc::clone(self)];
-        family.extend(self.dependents().iter().map(|one| Arc::clone(&one.engine)));
+        family.extend(self.dependents.lock().iter().map(|one| Arc::clone(&one.engine)));
         family
     }
 
@@ -192,7 +189,7 @@ impl Engine {
 impl Drop for Engine {
     /// Engines of several locks that this client has a part in end with it.
     fn drop(&mut self) {
-        let dependents = self.dependents.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let dependents = self.dependents.get_mut();
         let dependents = std::mem::take(dependents);
         let members = dependents.iter().flat_map(|one| one.engine.members.clone());
         let others: Vec<_> = members.filter_map(|member| member.upgrade()).collect();

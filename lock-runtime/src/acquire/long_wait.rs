@@ -4,7 +4,7 @@
 
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -64,7 +64,7 @@ impl PendingAcquire {
                 hold.recorder.label().site()
             );
         }
-        let own = *self.holder_ends.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = *self.holder_ends.lock();
         match own.or_else(|| self.engine.gates.holder_ends(&self.target)) {
             Some(ends) => format!(
                 "another client, whose lease has {:.1?} left unless it is renewed",
@@ -93,6 +93,6 @@ impl PendingAcquire {
     /// Notes what the store has said of the holder's lease.
     pub(super) fn note_holder(&self, remaining: Option<Duration>) {
         let ends = remaining.and_then(|remaining| Instant::now().checked_add(remaining));
-        *self.holder_ends.lock().unwrap_or_else(PoisonError::into_inner) = ends;
+        *self.holder_ends.lock() = ends;
     }
 }

@@ -11,7 +11,7 @@ mod watch;
 
 use std::fmt;
 use std::num::NonZeroU32;
-use std::sync::{self, Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout, timeout_at};
@@ -68,7 +68,7 @@ struct Settings {
 }
 
 /// The process-wide default: see [`LockClient::install`].
-static INSTALLED: sync::RwLock<Option<LockClient>> = sync::RwLock::new(None);
+static INSTALLED: parking_lot::RwLock<Option<LockClient>> = parking_lot::RwLock::new(None);
 
 impl LockClient {
     /// A client of its own in-memory store: locks that live and end with this process.
@@ -276,7 +276,7 @@ impl LockClient {
     /// Makes this the process's default client, in place of any earlier one: what annotated
     /// functions use that neither name a client nor run inside [`scope`](Self::scope).
     pub fn install(&self) {
-        *INSTALLED.write().unwrap_or_else(PoisonError::into_inner) = Some(self.clone());
+        *INSTALLED.write() = Some(self.clone());
     }
 
     /// The client of the enclosing [`scope`](Self::scope), else the installed one.
@@ -285,7 +285,7 @@ impl LockClient {
         if let Some(client) = scope::enclosing_client::<Self>() {
             return Some((*client).clone());
         }
-        INSTALLED.read().unwrap_or_else(PoisonError::into_inner).clone()
+        INSTALLED.read().clone()
     }
 
     /// Runs `future` with this client as the default of annotated functions inside it.

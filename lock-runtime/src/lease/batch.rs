@@ -1,9 +1,11 @@
 //! Renewals that go out together.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use super::Hold;
 
@@ -15,13 +17,7 @@ pub(super) struct Batch {
     pub(super) lease: Duration,
     pub(super) renewals: Vec<Renewal>,
     /// Those that were not answered, or with an error.
-    failed: Mutex<Vec<Arc<Hold>>>,
-}
-
-impl Batch {
-    pub(super) fn failed(&self) -> MutexGuard<'_, Vec<Arc<Hold>>> {
-        self.failed.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+    pub(super) failed: Mutex<Vec<Arc<Hold>>>,
 }
 
 /// A renewal of one hold under way, counted until it is answered or dropped.

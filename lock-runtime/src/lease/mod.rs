@@ -21,10 +21,11 @@ pub(crate) mod releaser;
 mod watchdog;
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use self::reentries::Reentries;
@@ -193,7 +194,7 @@ impl Hold {
         match self.state.compare_exchange(HELD, new, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => {
                 self.lost.notify_waiters();
-                let on_lost = self.on_lost.lock().unwrap_or_else(PoisonError::into_inner).take();
+                let on_lost = self.on_lost.lock().take();
                 if let Some(on_lost) = on_lost {
                     on_lost();
                 }
@@ -209,7 +210,7 @@ impl Hold {
     /// What to do at once when the hold is lost, in place of what was to be done before.
     pub(crate) fn on_lost(&self, on_lost: impl FnOnce() + Send + 'static) {
         let boxed = Box::new(on_lost);
-        *self.on_lost.lock().unwrap_or_else(PoisonError::into_inner) = Some(boxed);
+        *self.on_lost.lock() = Some(boxed);
     }
 
     /// Takes note that the store confirmed `lease` for a request sent at `sent_at`.
@@ -301,7 +302,7 @@ impl Hold {
     }
 
     fn change_wishes(&self, change: impl FnOnce(&mut Vec<Duration>)) {
-        let mut wishes = self.renewal_wishes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut wishes = self.renewal_wishes.lock();
         change(&mut wishes);
         let longest = wishes.iter().max().map_or(0, |lease| crate::clock::nanos(*lease));
         self.renewal.store(longest, Ordering::Release);

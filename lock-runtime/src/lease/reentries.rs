@@ -22,11 +22,12 @@ mod life;
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker, ready};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::{Instant, sleep_until};
 
 use self::life::{Afterwards, Asking};
@@ -143,7 +144,7 @@ impl Reentries {
             0 => false,
             ALONE => (word >> 2) + 1 == id,
             _ => {
-                let crowd = self.crowd.lock().unwrap_or_else(PoisonError::into_inner);
+                let crowd = self.crowd.lock();
                 crowd.inside.iter().any(|inside| inside.id == id)
             }
         }
@@ -156,7 +157,7 @@ impl Reentries {
 
     /// The crowd, with whoever was alone.
     fn lock(&self) -> MutexGuard<'_, State> {
-        let mut crowd = self.crowd.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut crowd = self.crowd.lock();
         let before = self.word.fetch_or(CROWD, Ordering::AcqRel);
         if before & CROWD == 0 {
             crowd.last_id = before >> 2;

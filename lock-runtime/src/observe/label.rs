@@ -1,9 +1,10 @@
 //! Whose a lock is, for those who look: its policy, where it was asked for, and its kind.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 #[cfg(feature = "metrics")]
@@ -119,7 +120,7 @@ impl Label {
         let shadow = self.policy.as_ref().filter(|_| self.shadow);
         let Some(policy) = shadow else { return Some(LogTurn { unlogged: None }) };
         let now = Instant::now();
-        let mut log = policy.shadow_log.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut log = policy.shadow_log.lock();
         if log.last_line.is_some_and(|last| now < last + SHADOW_SILENCE) {
             log.unlogged += 1;
             return None;

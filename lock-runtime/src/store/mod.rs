@@ -17,9 +17,10 @@ mod target;
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use uuid::Uuid;
 
 use crate::clock::Clock;
@@ -62,14 +63,14 @@ pub(crate) async fn gather_renewals(
     let on_renewed: OnRenewed = Arc::new({
         let answers = Arc::clone(&answers);
         move |place, answer| {
-            let mut answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut answers = answers.lock();
             if let Some(known) = answers.get_mut(place) {
                 *known = answer;
             }
         }
     });
     store.renew_each(requests, timeout, on_renewed).await?;
-    let answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
+    let answers = answers.lock();
     Ok(answers.clone())
 }
 

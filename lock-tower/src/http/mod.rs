@@ -315,43 +315,44 @@
 //! [`Wait::Never`]: lock_runtime::Wait::Never
 //! [`Wait::Forever`]: lock_runtime::Wait::Forever
 
-mod body;
-mod builder;
-mod cache;
-mod coverage;
-mod future;
-mod grpc;
-mod held_body;
-mod key;
+mod answer {
+    pub(crate) mod grpc;
+    pub(crate) mod problem;
+    pub(crate) mod refusal;
+    pub(crate) mod retry;
+    #[cfg(feature = "tonic")]
+    pub(crate) mod status;
+}
+mod call {
+    pub(crate) mod body;
+    pub(crate) mod future;
+    pub(crate) mod held_body;
+    pub(crate) mod peek;
+    pub(crate) mod reaper;
+    pub(crate) mod service;
+    pub(crate) mod serving;
+    pub(crate) mod waiting;
+}
 mod layer;
-mod peek;
-mod plan;
-mod read_ahead;
-mod reaper;
-mod refusal;
-mod responder;
-mod retry;
-mod route;
-mod route_index;
-mod seen_routes;
-mod service;
-mod serving;
-#[cfg(feature = "tonic")]
-mod status;
-mod template;
-mod waiting;
+mod request {
+    pub(crate) mod coverage;
+    pub(crate) mod key;
+    pub(crate) mod read_ahead;
+    pub(crate) mod route;
+    pub(crate) mod template;
+}
 
-pub use body::{LockBody, LockBodyError};
-pub use builder::{BuildError, HttpLockLayerBuilder};
-pub use future::HttpLockFuture;
-pub use key::{KeyError, KeyExtractor};
+pub use answer::problem::{ProblemDetails, RefusalResponder};
+pub use answer::refusal::{Refusal, RefusalKind};
+#[cfg(feature = "tonic")]
+pub use answer::status::{LockStatus, status_of};
+pub use call::body::{LockBody, LockBodyError};
+pub use call::future::HttpLockFuture;
+pub use call::service::{HttpLockService, RequestDeadline};
 pub use layer::HttpLockLayer;
+pub use layer::builder::{BuildError, HttpLockLayerBuilder};
 pub use lock_runtime::policy::{
     BusyStatus, HoldUntil, Methods, OnDisconnect, OnMissingKey, SafeMethods,
 };
-pub use read_ahead::ReadAheadBody;
-pub use refusal::{Refusal, RefusalKind};
-pub use responder::{ProblemDetails, RefusalResponder};
-pub use service::{HttpLockService, RequestDeadline};
-#[cfg(feature = "tonic")]
-pub use status::{LockStatus, status_of};
+pub use request::key::{KeyError, KeyExtractor};
+pub use request::read_ahead::ReadAheadBody;

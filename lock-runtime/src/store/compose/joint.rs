@@ -9,10 +9,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{join_all, try_join_all};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
 use crate::clock::Clock;
@@ -120,7 +121,7 @@ impl JointStore {
     }
 
     fn refusers(&self) -> MutexGuard<'_, HashMap<u64, usize>> {
-        self.refusers.lock().unwrap_or_else(PoisonError::into_inner)
+        self.refusers.lock()
     }
 
     fn note_refuser(&self, target: &Target, part: usize) {
@@ -279,7 +280,7 @@ struct Tally {
 impl Tally {
     fn add(&self, place: usize, answer: Ownership) {
         let told = {
-            let mut missing = self.missing.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut missing = self.missing.lock();
             let Some(missing) = missing.get_mut(place) else { return };
             match (answer, missing.as_mut()) {
                 (Ownership::Owner, Some(left)) => {

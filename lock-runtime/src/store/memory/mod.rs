@@ -8,10 +8,11 @@ mod table;
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
 use self::table::{Table, Tell};
@@ -128,11 +129,11 @@ impl MemoryStore {
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
-        self.shared.table.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.table.lock()
     }
 
     fn channels(&self) -> MutexGuard<'_, HashMap<String, Channel>> {
-        self.shared.channels.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.channels.lock()
     }
 
     /// Tells every listener; says how many there are. Whoever releases was in front of its own

@@ -17,19 +17,20 @@ mod topology;
 
 use std::fmt;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
 use self::origin::{Origin, Origins};
 use self::subscriptions::ShardSubscriptions;
 use self::topology::Topology;
-#[cfg(feature = "tls-rustls")]
-use super::tls::TlsOptions;
 use crate::error::{StoreError, StoreErrorKind};
+#[cfg(feature = "tls-rustls")]
+use crate::store::redis::server::tls::TlsOptions;
 
 /// How often the nodes are asked who has which slot: while all is well, and while a slot has no owner
 /// that answers.
@@ -98,7 +99,7 @@ const FOLLOW: Duration = Duration::from_millis(800);
 ///
 /// # Permissions
 ///
-/// Those of [`RedisStore`](super::RedisStore), without `subscribe`, `unsubscribe` and `publish`, and
+/// Those of [`RedisStore`](crate::store::redis::RedisStore), without `subscribe`, `unsubscribe` and `publish`, and
 ///
 /// ```text
 ///   +cluster|slots +asking +ssubscribe +sunsubscribe +spublish
@@ -210,7 +211,7 @@ impl ClusterStore {
 
     /// Starts the task, also when the runtime that ran it is gone.
     fn ensure_task(&self) {
-        let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut task = self.task.lock();
         if task.as_ref().is_none_or(JoinHandle::is_finished) && !self.shared.topology.is_closed() {
             let shared = Arc::downgrade(&self.shared);
             *task = Some(tokio::spawn(async move {

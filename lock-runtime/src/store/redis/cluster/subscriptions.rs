@@ -5,9 +5,10 @@
 // S-15.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use futures_util::stream::{self, StreamExt};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
@@ -15,8 +16,8 @@ use super::route::{NotRun, Pause};
 use super::slots::slot_of;
 use super::topology::{Node, Topology};
 use crate::error::StoreError;
-use crate::store::redis::channels::Listener;
 use crate::store::redis::link::CallError;
+use crate::store::redis::link::channels::Listener;
 
 /// How many ears follow at once.
 const AT_ONCE: usize = 256;
@@ -88,7 +89,7 @@ impl ShardSubscriptions {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Weak<Ear>>> {
-        self.by_channel.lock().unwrap_or_else(PoisonError::into_inner)
+        self.by_channel.lock()
     }
 }
 
@@ -159,7 +160,7 @@ impl Ear {
     }
 
     fn place(&self) -> MutexGuard<'_, Option<Place>> {
-        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+        self.place.lock()
     }
 }
 

@@ -3,12 +3,13 @@
 //! A map that is out of date costs a redirection and no more: whoever does not have a slot runs
 //! nothing and says who has it. A node that is not named any more goes when the last call to it ends.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use futures_util::stream::{FuturesUnordered, StreamExt};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;
@@ -61,12 +62,12 @@ impl Node {
     }
 
     fn was_named(&self) -> bool {
-        let named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
+        let named = self.named.lock();
         named.is_some_and(|at| at.elapsed() < NAMED)
     }
 
     fn name(&self) {
-        *self.named.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        *self.named.lock() = Some(Instant::now());
     }
 
     pub(super) fn is_connected(&self) -> bool {
@@ -310,6 +311,6 @@ impl Topology {
     }
 
     fn changing(&self) -> MutexGuard<'_, ()> {
-        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
+        self.changing.lock()
     }
 }

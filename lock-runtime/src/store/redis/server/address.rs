@@ -1,0 +1,151 @@
+//! From an address to a client of the library that can connect to it.
+
+use std::time::Duration;
+
+use redis::io::tcp::socket2::TcpKeepalive;
+use redis::{
+    Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion, RedisResult,
+};
+
+use crate::error::{StoreError, StoreErrorKind};
+use crate::store::redis::server::errors::Cause;
+#[cfg(feature = "tls-rustls")]
+use crate::store::redis::server::tls::TlsOptions;
+
+/// How long the connection may be silent before the system probes it: less than routers take to
+/// forget one.
+const KEEPALIVE: TcpKeepalive = TcpKeepalive::new().with_time(Duration::from_secs(30));
+
+/// A client for `url`; nothing is sent yet.
+pub(crate) fn client(url: &str) -> Result<Client, StoreError> {
+    Client::open(parse(url)?).map_err(|error| unusable(url).with_source(Cause(error)))
+}
+
+/// As [`client`], with `tls` in force; never without TLS.
+#[cfg(feature = "tls-rustls")]
+pub(crate) fn client_with_tls(url: &str, tls: &TlsOptions) -> Result<Client, StoreError> {
+    let info = parse(url)?;
+    if !uses_tls(&info) {
+        let message = format!(
+            "there are TLS options, but the address {:?} is not one of TLS; write rediss://host:port",
+            without_credentials(url)
+        );
+        return Err(StoreError::new(StoreErrorKind::Config, message));
+    }
+    let certificates = tls.checked()?;
+    Client::build_with_tls(info, certificates)
+        .map_err(|error| unusable(url).with_source(Cause(error)))
+}
+
+/// A client that differs from `model` in the address alone: credentials, database and TLS are its.
+pub(crate) fn elsewhere(model: &ConnectionInfo, host: String, port: u16) -> RedisResult<Client> {
+    let addr = match model.addr().clone() {
+        ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
+            ConnectionAddr::TcpTls { host, port, insecure, tls_params }
+        }
+        _ => ConnectionAddr::Tcp(host, port),
+    };
+    Client::open(model.clone().set_addr(addr))
+}
+
+fn parse(url: &str) -> Result<ConnectionInfo, StoreError> {
+    let info =
+        url.into_connection_info().map_err(|error| unusable(url).with_source(Cause(error)))?;
+    let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
+    let tcp = info.tcp_settings().clone().set_nodelay(true).set_keepalive(KEEPALIVE);
+    if uses_tls(&info) && cfg!(not(feature = "tls-rustls")) {
+        // Refused also if another crate has switched on the client library's TLS: without a crypto
+        // provider it would panic.
+        let message = "`rediss://` needs the feature `tls-rustls` of lock-runtime";
+        return Err(StoreError::new(StoreErrorKind::Config, message));
+    }
+    Ok(info.set_redis_settings(settings).set_tcp_settings(tcp))
+}
+
+fn uses_tls(info: &ConnectionInfo) -> bool {
+    matches!(info.addr(), ConnectionAddr::TcpTls { .. })
+}
+
+fn unusable(url: &str) -> StoreError {
+    let message = format!(
+        "the address {:?} cannot be used; expected redis://host:port, rediss://host:port with \
+         feature `tls-rustls`, or unix:///path, with special characters of a password \
+         percent-encoded",
+        without_credentials(url)
+    );
+    StoreError::new(StoreErrorKind::Config, message)
+}
+
+/// Gives rustls a crypto provider if the program has not: the client library takes the process's when it connects,
+/// and panics without one. Not before it connects, or an address that is only read would choose for the program.
+pub(crate) fn prepare_to_connect(client: &Client) {
+    #[cfg(feature = "tls-rustls")]
+    if uses_tls(client.get_connection_info()) {
+        // Already installed by the program: its choice stands.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    }
+    #[cfg(not(feature = "tls-rustls"))]
+    let _ = client;
+}
+
+/// True if a port is said in `url`, which can be used.
+pub(crate) fn has_port(url: &str) -> bool {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    let port = host.rsplit_once(':').map(|(_, port)| port);
+    port.is_some_and(|port| !port.is_empty() && is_number(port))
+}
+
+/// The address without what may be a password, however it was meant: what is before the host, a port
+/// or a database that is no number, and all that follows. A password's own `#`, `?` or `/` must not
+/// end the search for its `@`, and of an address without a host the password looks like a port.
+fn without_credentials(url: &str) -> String {
+    let is_scheme = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
+    let (scheme, rest) = match url.split_once("://") {
+        Some((scheme, rest)) if scheme.chars().all(is_scheme) => (format!("{scheme}://"), rest),
+        _ => (String::new(), url),
+    };
+    let path_only = |shown: &str| shown.split(['?', '#']).next().unwrap_or_default().to_owned();
+    if scheme.to_ascii_lowercase().contains("unix") && rest.starts_with('/') {
+        // A path has no credentials before it; what has an `@` comes behind.
+        return format!("{scheme}{}", path_only(rest));
+    }
+    let (hidden, shown) = match rest.rsplit_once('@') {
+        Some((_, shown)) => ("…@", path_only(shown)),
+        None => ("", path_only(rest)),
+    };
+    let (host, database) = match shown.split_once('/') {
+        Some((host, database)) if is_number(database) => (host, format!("/{database}")),
+        Some((host, _)) => (host, "/…".to_owned()),
+        None => (&*shown, String::new()),
+    };
+    let host = if is_host_and_port(host) { host } else { "…" };
+    format!("{scheme}{hidden}{host}{database}")
+}
+
+fn is_number(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// False for what begins with a colon, as a password does when its `@` is missing.
+fn is_host_and_port(text: &str) -> bool {
+    let name =
+        if text.starts_with('[') { text.find(']').map(|end| end + 1) } else { text.find(':') };
+    let (name, port) = text.split_at(name.unwrap_or(text.len()));
+    let is_port = |port: &str| port.strip_prefix(':').is_some_and(is_number);
+    text.is_empty() || !name.is_empty() && (port.is_empty() || is_port(port))
+}
+
+#[cfg(all(test, feature = "tls-rustls"))]
+mod tests {
+    use super::*;
+
+    /// The choice is the program's for as long as it has only read its configuration.
+    #[test]
+    fn reading_an_address_installs_no_crypto_provider() {
+        client("rediss://localhost:6380").unwrap();
+        client_with_tls("rediss://localhost:6380", &TlsOptions::new()).unwrap();
+        assert!(rustls::crypto::CryptoProvider::get_default().is_none());
+    }
+}

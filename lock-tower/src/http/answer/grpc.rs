@@ -1,0 +1,148 @@
+//! gRPC over HTTP/2, as far as a lock has to speak it: its content type, its deadline, and answers
+//! that are trailers only.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderValue, Response};
+use lock_runtime::policy::BusyStatus;
+
+use crate::http::answer::refusal::{Refusal, RefusalKind};
+
+/// True if the client speaks gRPC.
+pub(crate) fn is_spoken(headers: &HeaderMap) -> bool {
+    let Some(content_type) = headers.get(CONTENT_TYPE) else { return false };
+    let rest = content_type.as_bytes().strip_prefix(b"application/grpc");
+    // Not `grpc-web`, whose answers are bodies.
+    rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';')))
+}
+
+/// How long the client waits, by its `grpc-timeout`.
+pub(crate) fn timeout(headers: &HeaderMap) -> Option<Duration> {
+    let text = headers.get("grpc-timeout")?.to_str().ok()?;
+    let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    if digits.is_empty() || digits.len() > 8 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let count: u64 = digits.parse().ok()?;
+    Some(match unit {
+        "H" => Duration::from_secs(count * 3600),
+        "M" => Duration::from_secs(count * 60),
+        "S" => Duration::from_secs(count),
+        "m" => Duration::from_millis(count),
+        "u" => Duration::from_micros(count),
+        "n" => Duration::from_nanos(count),
+        _ => return None,
+    })
+}
+
+/// In milliseconds, when the client may come back.
+pub(crate) const PUSHBACK: &str = "grpc-retry-pushback-ms";
+
+/// Numbers of `google.rpc.Code`.
+pub(crate) fn code(refusal: &Refusal) -> u8 {
+    const CANCELLED: u8 = 1;
+    const INVALID_ARGUMENT: u8 = 3;
+    const DEADLINE_EXCEEDED: u8 = 4;
+    const RESOURCE_EXHAUSTED: u8 = 8;
+    const FAILED_PRECONDITION: u8 = 9;
+    const ABORTED: u8 = 10;
+    const INTERNAL: u8 = 13;
+    const UNAVAILABLE: u8 = 14;
+    let status = refusal.status().as_u16();
+    match refusal.kind() {
+        _ if status == BusyStatus::TooManyRequests.code() => RESOURCE_EXHAUSTED,
+        RefusalKind::Busy if status == BusyStatus::Locked.code() => FAILED_PRECONDITION,
+        RefusalKind::Busy if status == BusyStatus::Unavailable.code() => UNAVAILABLE,
+        RefusalKind::Busy => ABORTED,
+        RefusalKind::Timeout | RefusalKind::Overloaded | RefusalKind::Unavailable => UNAVAILABLE,
+        RefusalKind::Deadline => DEADLINE_EXCEEDED,
+        RefusalKind::KeyMissing | RefusalKind::KeyInvalid => INVALID_ARGUMENT,
+        RefusalKind::BodyIncomplete => CANCELLED,
+        RefusalKind::Lost | RefusalKind::Misconfigured => INTERNAL,
+    }
+}
+
+/// What people are told.
+pub(crate) fn message(refusal: &Refusal) -> &str {
+    refusal.detail().unwrap_or_else(|| refusal.kind().title())
+}
+
+/// When to come back, if that is of use.
+pub(crate) fn pushback_millis(refusal: &Refusal) -> Option<u64> {
+    let retry_after = refusal.retry_after()?;
+    Some(u64::try_from(retry_after.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// No body: the headers are the trailers.
+pub(crate) fn respond(refusal: &Refusal) -> Response<Bytes> {
+    let mut response = Response::new(Bytes::new());
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    headers.insert("grpc-status", u32::from(code(refusal)).into());
+    headers.insert("grpc-message", percent_encoded(message(refusal)));
+    if let Some(millis) = pushback_millis(refusal) {
+        headers.insert(PUSHBACK, millis.into());
+    }
+    response
+}
+
+/// As gRPC wants messages: printable ASCII but `%`, all else in hex.
+fn percent_encoded(text: &str) -> HeaderValue {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b' '..=b'~' if byte != b'%' => encoded.push(char::from(byte)),
+            _ => encoded.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    HeaderValue::try_from(encoded).unwrap_or(HeaderValue::from_static(""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(name: &'static str, value: &'static str) -> HeaderMap {
+        HeaderMap::from_iter([(name.parse().unwrap(), HeaderValue::from_static(value))])
+    }
+
+    #[test]
+    fn content_types_are_told_apart() {
+        for (value, grpc) in [
+            ("application/grpc", true),
+            ("application/grpc+proto", true),
+            ("application/grpc;x=1", true),
+            ("application/grpc-web", false),
+            ("application/json", false),
+        ] {
+            assert_eq!(is_spoken(&headers("content-type", value)), grpc, "{value}");
+        }
+    }
+
+    #[test]
+    fn timeouts_have_units() {
+        for (value, expected) in [
+            ("2S", Some(Duration::from_secs(2))),
+            ("100m", Some(Duration::from_millis(100))),
+            ("99999999H", Some(Duration::from_secs(99_999_999 * 3600))),
+            ("5u", Some(Duration::from_micros(5))),
+            ("5n", Some(Duration::from_nanos(5))),
+            ("1M", Some(Duration::from_secs(60))),
+            ("123456789S", None),
+            ("S", None),
+            ("+1S", None),
+            ("1", None),
+            ("", None),
+            ("1x", None),
+        ] {
+            assert_eq!(timeout(&headers("grpc-timeout", value)), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn messages_are_encoded() {
+        assert_eq!(percent_encoded("100% ü\n"), "100%25 %C3%BC%0A");
+    }
+}

@@ -1,0 +1,289 @@
+//! What a layer does with a request: what the code says and, where it names policies, what the
+//! configuration says now.
+
+use std::panic::Location;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Method;
+use lock_runtime::observe::NO_POLICY;
+use lock_runtime::options::LockSettings;
+use lock_runtime::policy::{
+    BusyStatus, HoldUntil, HttpPolicy, LockRoute, Methods, OnDisconnect, OnMissingKey, Policy,
+    SafeMethods,
+};
+use lock_runtime::{LockClient, LockError, LockKey, LockKind, LockOptions, Wait};
+use tokio::time::Instant;
+
+use crate::http::answer::refusal::About;
+use crate::http::answer::retry::HoldTimes;
+use crate::http::layer::builder::BuildError;
+use crate::http::request::key::{ExtensionParts, KeyExtractor, KeySource, RouteOf};
+use crate::http::request::route::Route;
+use crate::http::request::template::Template;
+use crate::locked::{RELEASE_TIMEOUT, Terms};
+
+/// How long a request waits unless told otherwise: less than clients and proxies do before they give up.
+const WAIT: Wait = Wait::UpTo(Duration::from_secs(10));
+
+/// How many requests of a process line up for a lock unless told otherwise.
+const MAX_WAITERS: usize = 1024;
+
+/// For how long a body holds the lock while it is sent, unless told otherwise.
+const MAX_BODY_HOLD: Duration = Duration::from_secs(5 * 60);
+
+/// What the code says of a layer, before any policy.
+#[derive(Clone)]
+pub(crate) struct Literals {
+    pub(crate) settings: LockSettings,
+    /// All that there is to say about the lock, in place of settings.
+    pub(crate) options: Option<LockOptions>,
+    pub(crate) http: HttpPolicy,
+    pub(crate) key: Option<Key>,
+    pub(crate) route: Option<String>,
+    pub(crate) extensions: Arc<ExtensionParts>,
+    /// Where the layer was made.
+    pub(crate) site: &'static Location<'static>,
+}
+
+impl Literals {
+    pub(crate) fn new(site: &'static Location<'static>) -> Self {
+        Self {
+            settings: LockSettings::default(),
+            options: None,
+            http: HttpPolicy::default(),
+            key: None,
+            route: None,
+            extensions: Arc::default(),
+            site,
+        }
+    }
+
+    /// True if a request of that method may need a lock, whatever a policy that is not known says.
+    pub(crate) fn may_lock(&self, method: &Method) -> bool {
+        let reads = matches!(*method, Method::GET | Method::HEAD);
+        let named = |methods: &Methods| methods.contains(method.as_str());
+        named(&Methods::default())
+            || self.http.methods.as_ref().is_some_and(named)
+            || (reads && self.http.safe_methods == Some(SafeMethods::Shared))
+    }
+}
+
+#[derive(Clone)]
+pub(crate) enum Key {
+    Template(String),
+    Extractor(Arc<dyn KeyExtractor>),
+}
+
+/// How some requests are locked.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) route: Option<Arc<Route>>,
+    pub(crate) key: KeySource,
+    pub(crate) busy: BusyStatus,
+    pub(crate) hold: HoldUntil,
+    pub(crate) on_missing: OnMissingKey,
+    pub(crate) on_disconnect: OnDisconnect,
+    pub(crate) times: Arc<HoldTimes>,
+    methods: Methods,
+    safe_methods: SafeMethods,
+    release_timeout: Duration,
+    max_body_hold: Option<Duration>,
+    settings: LockSettings,
+    options: Option<LockOptions>,
+    policy: Option<Policy>,
+    pub(crate) site: &'static Location<'static>,
+}
+
+/// Which side of a lock a request takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// The only one, or the writers'.
+    Main,
+    /// The readers'.
+    Shared,
+}
+
+impl Plan {
+    pub(crate) fn new(
+        literals: &Literals,
+        policy: Option<Policy>,
+        entry: Option<&LockRoute>,
+    ) -> Result<Self, BuildError> {
+        let mut http = match &policy {
+            Some(policy) => policy.resolve_http(&literals.http),
+            None => literals.http.clone(),
+        };
+        http.hold = entry.and_then(|entry| entry.hold).or(http.hold);
+        let policy_key = policy.as_ref().and_then(Policy::key).map(str::to_owned);
+        let key = entry.and_then(|entry| entry.key.clone()).map(Key::Template);
+        let key = key.or_else(|| literals.key.clone()).or(policy_key.map(Key::Template));
+        let path = entry.map(|entry| &entry.path).or(literals.route.as_ref());
+        let route = path.map(|path| Route::parse(path)).transpose()?.map(Arc::new);
+        let warned = route.clone().map(|route| RouteOf { route, full: entry.is_some() });
+        let methods = entry.and_then(|entry| entry.methods.as_ref()).or(http.methods.as_ref());
+        let settings = match &policy {
+            Some(policy) => policy.resolve(literals.settings),
+            None => literals.settings,
+        };
+        let plan = Self {
+            key: key_source(key, warned, literals)?,
+            route,
+            busy: http.busy.unwrap_or(BusyStatus::Conflict),
+            hold: http.hold.unwrap_or_default(),
+            on_missing: http.on_missing.unwrap_or_default(),
+            on_disconnect: http.on_disconnect.unwrap_or_default(),
+            times: Arc::default(),
+            methods: methods.cloned().unwrap_or_default(),
+            safe_methods: http.safe_methods.unwrap_or_default(),
+            release_timeout: http.release_timeout.unwrap_or(RELEASE_TIMEOUT),
+            max_body_hold: http.max_body_hold,
+            settings: literals.settings,
+            options: literals.options,
+            policy,
+            site: literals.site,
+        };
+        plan.check(settings.kind.unwrap_or_default())?;
+        Ok(plan)
+    }
+
+    /// What to call a request's lock in the log.
+    pub(crate) fn about<'a>(&'a self, key: Option<&'a LockKey>) -> About<'a> {
+        let policy = self.policy.as_ref().map_or(NO_POLICY, Policy::name);
+        About { name: key.map(LockKey::as_str), policy, site: Some(self.site) }
+    }
+
+    fn check(&self, kind: LockKind) -> Result<(), BuildError> {
+        if self.methods == Methods::These(Vec::new()) {
+            return Err(BuildError::new(
+                "the layer locks no method; name some, or leave the layer out",
+            ));
+        }
+        let has_sides = matches!(kind, LockKind::Mutex | LockKind::Write);
+        if self.safe_methods == SafeMethods::Shared && !has_sides {
+            return Err(BuildError::new(format!(
+                "`safe_methods` takes the read side of a read/write lock, and the kind is {kind}; \
+                 leave the kind out or make it `write`"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Refuses what could not be taken with that client: the code and a policy may be sound each by
+    /// itself, and contradict each other.
+    // S-10.
+    pub(crate) fn checked(self, client: &LockClient) -> Result<Self, BuildError> {
+        match self.terms(client.clone(), Side::Main) {
+            Ok(_) => Ok(self),
+            Err(error) => Err(BuildError::new(error.to_string())),
+        }
+    }
+
+    /// The side that a request of that method takes, if any.
+    pub(crate) fn side(&self, method: &Method) -> Option<Side> {
+        if self.methods.contains(method.as_str()) {
+            return Some(Side::Main);
+        }
+        let reads = matches!(*method, Method::GET | Method::HEAD);
+        (self.safe_methods == SafeMethods::Shared && reads).then_some(Side::Shared)
+    }
+
+    /// The method as keys have it: GET for HEAD, which is about the same where both lock.
+    pub(crate) fn method_of_key(&self, method: &Method) -> Method {
+        match *method {
+            Method::HEAD if self.side(&Method::GET).is_some() => Method::GET,
+            _ => method.clone(),
+        }
+    }
+
+    /// Until when a body may hold the lock that was taken then, if its sending starts now.
+    pub(crate) fn body_limit(
+        &self,
+        taken_at: Instant,
+        max_hold: Option<Duration>,
+    ) -> Option<Instant> {
+        // A limit that was set for the whole hold is the body's as well.
+        let default = max_hold.map_or(MAX_BODY_HOLD, |_| Duration::MAX);
+        let body = Instant::now().checked_add(self.max_body_hold.unwrap_or(default));
+        let hold = max_hold.and_then(|max_hold| taken_at.checked_add(max_hold));
+        body.into_iter().chain(hold).min()
+    }
+
+    /// On what terms the lock is taken now.
+    pub(crate) fn terms(&self, client: LockClient, side: Side) -> Result<Terms, LockError> {
+        let options = match (&self.policy, self.options) {
+            (_, Some(options)) => options,
+            (Some(policy), None) => client.options_of(policy, self.settings)?,
+            (None, None) => self.settings.apply_to(client.options())?,
+        };
+        let options = options.with_fallbacks(WAIT, MAX_WAITERS);
+        let kind = match &self.policy {
+            Some(policy) => policy.resolve(self.settings).kind,
+            None => self.settings.kind,
+        };
+        let kind = match (side, self.safe_methods) {
+            (Side::Shared, _) => LockKind::Read,
+            // Readers and a mutex of one name would be in each other's way.
+            (Side::Main, SafeMethods::Shared) => LockKind::Write,
+            (Side::Main, _) => kind.unwrap_or_default(),
+        };
+        let enforced = self.policy.as_ref().is_none_or(Policy::is_enforced_now);
+        let (release_timeout, policy) = (self.release_timeout, self.policy.clone());
+        Ok(Terms { client, kind, options, release_timeout, enforced, site: self.site, policy })
+    }
+}
+
+fn key_source(
+    key: Option<Key>,
+    route: Option<RouteOf>,
+    literals: &Literals,
+) -> Result<KeySource, BuildError> {
+    match key {
+        None => Err(BuildError::new(
+            "the layer has no key; say what to lock with `key(\"order:{path.id}\")`, `key_fn`, or \
+             `key = …` in its policy",
+        )),
+        Some(Key::Extractor(_)) if route.is_some() => Err(BuildError::new(
+            "`route` is for the `{path.…}` of a key template, and the key is a closure; leave one of \
+             them out",
+        )),
+        Some(Key::Extractor(extractor)) => Ok(KeySource::Extractor(extractor)),
+        Some(Key::Template(text)) => {
+            let template = Template::parse(&text)?;
+            check_parameters(&template, route.as_ref().map(|warned| &*warned.route))?;
+            literals.extensions.check(&template)?;
+            Ok(KeySource::Template {
+                template,
+                route,
+                extensions: Arc::clone(&literals.extensions),
+            })
+        }
+    }
+}
+
+/// Every `{path.…}` must have a route to come from.
+fn check_parameters(template: &Template, route: Option<&Route>) -> Result<(), BuildError> {
+    let Some(route) = route else {
+        if cfg!(feature = "axum") {
+            return Ok(());
+        }
+        return match template.path_parameters().next() {
+            Some(name) => Err(BuildError::new(format!(
+                "`{{path.{name}}}` needs a route; give it with `route(\"/…/{{{name}}}\")`, or \
+                 switch on the feature `axum` to have the router say it"
+            ))),
+            None if template.has_route() => Err(BuildError::new(
+                "`{route}` needs a route; give it with `route(…)`, or switch on the feature `axum` to \
+                 have the router say it",
+            )),
+            None => Ok(()),
+        };
+    };
+    let unknown = |name: &&str| !route.parameters().any(|parameter| parameter == *name);
+    let Some(name) = template.path_parameters().find(unknown) else { return Ok(()) };
+    let known: Vec<_> = route.parameters().map(|name| format!("`{{path.{name}}}`")).collect();
+    let known = if known.is_empty() { "no parameters".to_owned() } else { known.join(", ") };
+    Err(BuildError::new(format!(
+        "`{{path.{name}}}` is not in the route `{route}`, which has {known}"
+    )))
+}

@@ -1,0 +1,269 @@
+//! Key templates over a request, taken apart and checked when the layer is built.
+
+use http::HeaderName;
+use lock_runtime::{LockError, LockKey};
+
+use crate::http::layer::builder::BuildError;
+
+/// `order:{path.id}:{header.x-tenant}`, taken apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Template {
+    pieces: Vec<Piece>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Piece {
+    /// Text between placeholders.
+    Text(String),
+    /// `{method}`
+    Method,
+    /// `{route}`
+    Route,
+    /// `{path.id}`
+    Path(String),
+    /// `{query.q}`
+    Query(String),
+    /// `{header.x-tenant}`
+    Header(HeaderName),
+    /// `{ext.tenant}`
+    Ext(String),
+}
+
+impl Template {
+    pub(crate) fn parse(text: &str) -> Result<Self, BuildError> {
+        let template = Self { pieces: pieces(text)? };
+        template.check_separators()?;
+        template.check_shape()?;
+        Ok(template)
+    }
+
+    pub(crate) fn pieces(&self) -> &[Piece] {
+        &self.pieces
+    }
+
+    /// The path parameters that it names.
+    pub(crate) fn path_parameters(&self) -> impl Iterator<Item = &str> {
+        self.pieces.iter().filter_map(|piece| match piece {
+            Piece::Path(name) => Some(name.as_str()),
+            _ => None,
+        })
+    }
+
+    /// The extensions that it names.
+    pub(crate) fn extensions(&self) -> impl Iterator<Item = &str> {
+        self.pieces.iter().filter_map(|piece| match piece {
+            Piece::Ext(name) => Some(name.as_str()),
+            _ => None,
+        })
+    }
+
+    /// True if it says which route matched.
+    pub(crate) fn has_route(&self) -> bool {
+        self.pieces.contains(&Piece::Route)
+    }
+
+    /// Two neighbouring values need text between them that an escaped value never contains, else
+    /// `("ab", "c")` and `("a", "bc")` would be one key.
+    // S-3.
+    fn check_separators(&self) -> Result<(), BuildError> {
+        let mut before: Option<&Piece> = None;
+        let mut separated = false;
+        for piece in &self.pieces {
+            let Piece::Text(text) = piece else {
+                if let Some(before) = before.filter(|_| !separated) {
+                    return Err(BuildError::new(format!(
+                        "`{{{before}}}` and `{{{piece}}}` could run together, and different values \
+                         then make the same key; put a `:` between them"
+                    )));
+                }
+                (before, separated) = (Some(piece), false);
+                continue;
+            };
+            // `%` is escaped too, but starts every escape itself.
+            separated |= text.contains([':', '{', '}', '*', '?', '[', ']', '\\'])
+                || text.contains(char::is_whitespace);
+        }
+        Ok(())
+    }
+
+    /// What is wrong with every key of this shape is wrong with the template.
+    // S-1, S-2.
+    fn check_shape(&self) -> Result<(), BuildError> {
+        let sample: String = self
+            .pieces
+            .iter()
+            .map(|piece| if let Piece::Text(text) = piece { text.as_str() } else { "_" })
+            .collect();
+        match LockKey::new(&sample) {
+            Ok(_) => Ok(()),
+            Err(LockError::InvalidKey { problem, .. }) => {
+                // The client with its namespace comes later, so that is no help here.
+                let problem = problem.replace("put text or a namespace in", "put text in");
+                Err(BuildError::new(format!("the key template makes no valid key: {problem}")))
+            }
+            Err(error) => Err(BuildError::new(error.to_string())),
+        }
+    }
+}
+
+impl std::fmt::Display for Piece {
+    /// What stands between the braces.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Text(text) => f.write_str(text),
+            Self::Method => f.write_str("method"),
+            Self::Route => f.write_str("route"),
+            Self::Query(name) => write!(f, "query.{name}"),
+            Self::Ext(name) => write!(f, "ext.{name}"),
+            Self::Path(name) => write!(f, "path.{name}"),
+            Self::Header(name) => write!(f, "header.{name}"),
+        }
+    }
+}
+
+fn pieces(template: &str) -> Result<Vec<Piece>, BuildError> {
+    let mut pieces = Vec::new();
+    let mut text = String::new();
+    let mut rest = template;
+    while let Some(at) = rest.find(['{', '}']) {
+        text.push_str(&rest[..at]);
+        let (brace, tail) = rest[at..].split_at(1);
+        rest = if let Some(tail) = tail.strip_prefix(brace) {
+            text.push_str(brace);
+            tail
+        } else if brace == "{" {
+            let (name, tail) =
+                tail.split_once('}').filter(|(name, _)| !name.contains('{')).ok_or_else(|| {
+                    BuildError::new(
+                        "a `{` in the key template is never closed; write `{{` for a brace that is \
+                         part of the key",
+                    )
+                })?;
+            if !text.is_empty() {
+                pieces.push(Piece::Text(std::mem::take(&mut text)));
+            }
+            pieces.push(placeholder(name)?);
+            tail
+        } else {
+            return Err(BuildError::new(
+                "a `}` in the key template closes nothing; write `}}` for a brace that is part of \
+                 the key",
+            ));
+        };
+    }
+    text.push_str(rest);
+    if !text.is_empty() {
+        pieces.push(Piece::Text(text));
+    }
+    if pieces.is_empty() {
+        return Err(BuildError::new(
+            "the key template is empty; give the lock a name, such as `order:{path.id}`",
+        ));
+    }
+    Ok(pieces)
+}
+
+fn placeholder(name: &str) -> Result<Piece, BuildError> {
+    let unnamed = |what: &str, example: &str| {
+        BuildError::new(format!("`{{{name}}}` names no {what}; write it, such as `{{{example}}}`"))
+    };
+    match name.split_once('.') {
+        None if name == "method" => Ok(Piece::Method),
+        None if name == "route" => Ok(Piece::Route),
+        Some(("path", "")) => Err(unnamed("path parameter", "path.id")),
+        Some(("header", "")) => Err(unnamed("header", "header.x-tenant")),
+        Some(("query", "")) => Err(unnamed("query parameter", "query.q")),
+        Some(("ext", "")) => Err(unnamed("extension", "ext.tenant")),
+        Some(("query", parameter)) => Ok(Piece::Query(parameter.to_owned())),
+        Some(("ext", extension)) => Ok(Piece::Ext(extension.to_owned())),
+        Some(("path", parameter)) if !parameter.contains(['/', '*', ':']) => {
+            Ok(Piece::Path(parameter.to_owned()))
+        }
+        Some(("header", header)) => header.parse().map(Piece::Header).map_err(|_| {
+            BuildError::new(format!(
+                "`{{{name}}}` names no header that could exist: {header:?} is no header name"
+            ))
+        }),
+        _ => Err(BuildError::new(format!(
+            "unknown placeholder `{{{name}}}`; there are `{{method}}`, `{{route}}`, \
+             `{{path.<parameter>}}`, `{{query.<parameter>}}`, `{{header.<name>}}` and `{{ext.<name>}}`"
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(text: &str) -> Piece {
+        Piece::Text(text.to_owned())
+    }
+
+    fn path(name: &str) -> Piece {
+        Piece::Path(name.to_owned())
+    }
+
+    #[test]
+    fn templates_come_apart() {
+        let tenant = Piece::Header(HeaderName::from_static("x-tenant"));
+        for (template, pieces) in [
+            ("nightly", vec![text("nightly")]),
+            ("{path.id}", vec![path("id")]),
+            ("o:{path.id}:{header.X-Tenant}", vec![text("o:"), path("id"), text(":"), tenant]),
+            ("{method}:{path.a.b}", vec![Piece::Method, text(":"), path("a.b")]),
+            ("{route}:{query.q}", vec![Piece::Route, text(":"), Piece::Query("q".to_owned())]),
+            ("{ext.tenant}", vec![Piece::Ext("tenant".to_owned())]),
+            ("x:{{{path.id}}}:y", vec![text("x:{"), path("id"), text("}:y")]),
+        ] {
+            assert_eq!(Template::parse(template).unwrap().pieces, pieces, "{template}");
+        }
+    }
+
+    #[test]
+    fn broken_templates_say_why() {
+        for (template, reason) in [
+            ("", "is empty; give the lock a name"),
+            ("a{", "never closed; write `{{`"),
+            ("{path.a{path.b}}", "never closed"),
+            ("a}", "closes nothing; write `}}`"),
+            ("{}", "unknown placeholder `{}`; there are `{method}`"),
+            ("{path}", "unknown placeholder `{path}`"),
+            ("{Method}", "unknown placeholder `{Method}`"),
+            ("{method.x}", "unknown placeholder `{method.x}`"),
+            (
+                "{querry.q}",
+                "unknown placeholder `{querry.q}`; there are `{method}`, `{route}`, `{path.<p",
+            ),
+            ("{query.}", "`{query.}` names no query parameter"),
+            ("{ext.}", "`{ext.}` names no extension"),
+            ("{path.id:raw}", "unknown placeholder `{path.id:raw}`"),
+            ("{path.}", "`{path.}` names no path parameter"),
+            ("{header.}", "`{header.}` names no header; write it"),
+            ("{header.x y}", "\"x y\" is no header name"),
+            ("{path.a}{path.b}", "`{path.a}` and `{path.b}` could run together"),
+            ("{method}-{header.x}", "`{method}` and `{header.x}` could run together"),
+            ("{path.a}%{path.b}", "put a `:` between them"),
+            ("a\n{path.b}", "control character '\\n'"),
+            ("a{{b", "hash tag"),
+            ("a{{}}{path.b}", "hash tag"),
+            (
+                "redisson_lock_token:{path.b}",
+                "begins with `redisson_lock_token:`, which is reserved",
+            ),
+            ("redisson_lock_token:{path.b}", "of other locks; put text in front of it"),
+            ("{{{path.b}}}:timeout", "ends with `:timeout` behind a hash tag"),
+            (&"x".repeat(513), "513 bytes"),
+        ] {
+            let message = Template::parse(template).unwrap_err().to_string();
+            assert!(message.contains(reason), "{template}: {message}");
+            assert!(!message.contains('\n') && !message.ends_with('.'), "{message}");
+        }
+    }
+
+    #[test]
+    fn separated_values_are_accepted() {
+        for template in ["{path.a}:{path.b}", "{path.a} - {path.b}", "{{{path.a}}}{path.b}"] {
+            assert!(Template::parse(template).is_ok(), "{template}");
+        }
+    }
+}
