@@ -2,12 +2,11 @@
 
 use std::panic::Location;
 
-use crate::acquire::{Acquire, Handle, tried};
+use crate::acquire::{Acquire, Handle, RunLocked, lock_settings, tried};
 use crate::error::LockError;
 use crate::guard::LockGuard;
 use crate::key::LockKey;
 use crate::observe::Label;
-use crate::options::LockOptions;
 #[cfg(feature = "policy")]
 use crate::policy::Policy;
 use crate::site::CallSite;
@@ -41,14 +40,15 @@ struct Invalid {
     label: Label,
 }
 
+lock_settings!(AnyLock);
+
 impl AnyLock {
     pub(crate) fn new(handle: Result<Handle, LockError>) -> Self {
         Self(handle.map_err(|error| Box::new(Invalid { error, label: Label::default() })))
     }
 
-    /// The same lock with other options.
-    pub fn with(self, options: LockOptions) -> Self {
-        Self(self.0.map(|handle| handle.with(options)))
+    fn map(self, change: impl Fn(Handle) -> Handle) -> Self {
+        Self(self.0.map(change))
     }
 
     /// The same lock, seen in metrics and spans as one of that policy. What
@@ -191,5 +191,23 @@ impl AnyLock {
             Ok(handle) => handle.try_lock(),
             Err(invalid) => Acquire::failed(invalid.error.clone()),
         })
+    }
+
+    /// Takes the lock, runs `body` under it and releases it: [`lock`](Self::lock), [`LockGuard::run`] and
+    /// [`LockGuard::release`] in one call.
+    ///
+    /// # Errors
+    ///
+    /// As [`Mutex::run`](crate::Mutex::run).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`Mutex::run`](crate::Mutex::run).
+    #[track_caller]
+    pub fn run<F: Future>(&self, body: F) -> RunLocked<F> {
+        match &self.0 {
+            Ok(handle) => handle.run(body),
+            Err(invalid) => RunLocked::failed(invalid.error.clone(), body),
+        }
     }
 }

@@ -4,10 +4,9 @@
 use std::fmt;
 use std::num::NonZeroU32;
 
-use crate::acquire::{Acquire, Handle, tried};
+use crate::acquire::{Acquire, Handle, RunLocked, lock_settings, tried};
 use crate::error::LockError;
 use crate::guard::LockGuard;
-use crate::options::LockOptions;
 
 /// Most permits of one acquire: each is an entry of its own in the store, for Redisson's sake.
 const MOST_AT_ONCE: u32 = 1024;
@@ -58,14 +57,15 @@ pub struct Semaphore {
     limit: NonZeroU32,
 }
 
+lock_settings!(Semaphore);
+
 impl Semaphore {
     pub(crate) fn new(handle: Handle, limit: NonZeroU32) -> Self {
         Self { handle, limit }
     }
 
-    /// The same semaphore with other options.
-    pub fn with(self, options: LockOptions) -> Self {
-        Self { handle: self.handle.with(options), ..self }
+    fn map(self, change: impl Fn(Handle) -> Handle) -> Self {
+        Self { handle: change(self.handle), ..self }
     }
 
     /// How many permits there are.
@@ -148,6 +148,21 @@ impl Semaphore {
             Err(error) => Acquire::failed(error),
         };
         async move { Ok(tried(acquire).await?.map(|guard| SemaphorePermit { guard, permits })) }
+    }
+
+    /// Takes one permit, runs `body` under it and releases it: [`acquire`](Self::acquire), [`LockGuard::run`] and
+    /// [`LockGuard::release`] in one call.
+    ///
+    /// # Errors
+    ///
+    /// As [`Mutex::run`](crate::Mutex::run).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`Mutex::run`](crate::Mutex::run).
+    #[track_caller]
+    pub fn run<F: Future>(&self, body: F) -> RunLocked<F> {
+        self.handle.run(body)
     }
 
     /// A way to take so many permits.

@@ -99,7 +99,7 @@ impl LockClient {
     ///
     /// It connects in the background, from now on or, without a runtime, from its first use on, and for as
     /// long as it takes. Until then acquires fail after
-    /// [`store_patience`](LockClientBuilder::store_patience), and [`ping`](Self::ping) does, so that the
+    /// [`store_patience`](LockClientBuilder::store_patience), and [`ready`](Self::ready) does, so that the
     /// service is not ready; `connect` says at once what is wrong with an address, a certificate or a
     /// password, and this logs it.
     ///
