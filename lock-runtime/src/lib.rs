@@ -108,6 +108,7 @@ mod fair_mutex;
 mod gate;
 mod latch;
 mod lease;
+mod liveness;
 mod multi_lock;
 mod mutex;
 mod owned_hold;
@@ -115,6 +116,7 @@ mod quorum_lock;
 mod rw_lock;
 mod semaphore;
 mod settings;
+mod shadow;
 
 pub use any_lock::AnyLock;
 pub use client::{LockClient, LockClientBuilder};

@@ -1,7 +1,7 @@
 //! [`Mutex`]: exclusive, re-entrant by call path, kept alive by the watchdog.
 // S-25.
 
-use crate::acquire::{Acquire, Handle, RunLocked, lock_settings, tried};
+use crate::acquire::{Acquire, Handle, RunLocked, lock_settings};
 use crate::error::LockError;
 use crate::guard::LockGuard;
 
@@ -83,7 +83,7 @@ impl Mutex {
     pub fn try_lock(
         &self,
     ) -> impl Future<Output = Result<Option<LockGuard>, LockError>> + Send + use<> {
-        tried(self.0.try_lock())
+        self.0.try_lock()
     }
 
     /// Takes the lock, runs `body` under it and releases it: [`lock`](Self::lock), [`LockGuard::run`] and

@@ -1,7 +1,7 @@
 //! [`QuorumLock`]: one lock on a majority of independent servers.
 // S-29.
 
-use crate::acquire::{Acquire, Handle, RunLocked, lock_settings, tried};
+use crate::acquire::{Acquire, Handle, RunLocked, lock_settings};
 use crate::error::LockError;
 use crate::guard::LockGuard;
 
@@ -72,7 +72,7 @@ impl QuorumLock {
     pub fn try_lock(
         &self,
     ) -> impl Future<Output = Result<Option<LockGuard>, LockError>> + Send + use<> {
-        tried(self.0.try_lock())
+        self.0.try_lock()
     }
 
     /// Takes the lock, runs `body` under it and releases it: [`lock`](Self::lock), [`LockGuard::run`] and

@@ -1,7 +1,7 @@
 //! [`RwLock`]: many readers or one writer.
 // S-27.
 
-use crate::acquire::{Acquire, Handle, RunLocked, lock_settings, tried};
+use crate::acquire::{Acquire, Handle, RunLocked, lock_settings};
 use crate::error::LockError;
 use crate::guard::LockGuard;
 
@@ -94,7 +94,7 @@ impl RwLock {
     pub fn try_read(
         &self,
     ) -> impl Future<Output = Result<Option<LockGuard>, LockError>> + Send + use<> {
-        tried(self.read.try_lock())
+        self.read.try_lock()
     }
 
     /// Takes the write side once nobody reads or writes; new readers wait for it meanwhile.
@@ -126,7 +126,7 @@ impl RwLock {
     pub fn try_write(
         &self,
     ) -> impl Future<Output = Result<Option<LockGuard>, LockError>> + Send + use<> {
-        tried(self.write.try_lock())
+        self.write.try_lock()
     }
 
     /// Takes the read side, runs `body` under it and releases it: [`read`](Self::read), [`LockGuard::run`] and

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const LONGEST: usize = 450;
 
 /// Level by module of `lock-runtime`; the longest matching prefix counts.
-const LEVELS: [(&str, u8); 31] = [
+const LEVELS: [(&str, u8); 33] = [
     ("error", 0),
     ("clock", 0),
     ("fence", 0),
@@ -17,8 +17,10 @@ const LEVELS: [(&str, u8); 31] = [
     ("options", 0),
     ("settings", 0),
     ("site", 0),
+    ("liveness", 0),
     ("observe", 1),
     ("policy", 1),
+    ("shadow", 1),
     ("store", 1),
     ("store::memory", 2),
     ("store::redis", 2),

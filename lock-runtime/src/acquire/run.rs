@@ -45,10 +45,6 @@ pin_project! {
 }
 
 impl<F: Future> RunLocked<F> {
-    pub(crate) fn failed(error: LockError, body: F) -> Self {
-        Self::new(Acquire::failed(error), OnReleaseLost::Log, body)
-    }
-
     pub(crate) fn new(acquire: Acquire, on_release_lost: OnReleaseLost, body: F) -> Self {
         Self { step: Step::Acquiring { acquire, body: Some(body) }, on_release_lost }
     }

@@ -175,7 +175,7 @@ impl LockClient {
         });
         match options {
             Ok((kind, options, label)) => self.any_lock(kind, names).with(options).labelled(label),
-            Err(error) => AnyLock::new(Err(error)),
+            Err(error) => AnyLock::invalid(error),
         }
     }
 

@@ -206,7 +206,7 @@ impl LockClient {
     ) -> AnyLock {
         let mut names = names.into_iter().map(IntoLockKey::into_lock_key);
         match (names.next(), names.next()) {
-            (Some(name), None) => AnyLock::new(Ok(self.one(kind, name))),
+            (Some(name), None) => AnyLock::new(self.one(kind, name)),
             (first, second) => {
                 self.any_lock_of_all(kind, first.into_iter().chain(second).chain(names))
             }
@@ -245,7 +245,7 @@ impl LockClient {
         target: impl FnOnce(LockKey) -> Arc<Target>,
     ) -> Handle {
         let target = name.into_lock_key().and_then(|key| self.full_name(key)).map(target);
-        Handle::new(Arc::clone(&self.engine), target, self.options())
+        Handle::new(&self.engine, target, self.options())
     }
 
     fn full_name(&self, key: LockKey) -> Result<LockKey, LockError> {
@@ -344,7 +344,9 @@ impl LockClient {
                 true
             }
         };
-        if self.engine.grace.end() && !in_time {
+        let has_listeners = self.engine.grace_over.receiver_count() > 0;
+        self.engine.grace_over.send_replace(true);
+        if has_listeners && !in_time {
             // What has listened gives its locks back now, which takes a round trip.
             drop(timeout(LAST_RELEASES, settled).await);
         }
@@ -401,7 +403,8 @@ impl LockClient {
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     pub async fn grace_over(&self) {
-        self.engine.grace.over().await;
+        // An error would say that the engine, and with it the grace, is gone.
+        let _ = self.engine.grace_over.subscribe().wait_for(|is_over| *is_over).await;
     }
 }
 

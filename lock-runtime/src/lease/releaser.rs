@@ -6,7 +6,6 @@
 // S-20, S-21.
 
 use std::collections::{HashMap, VecDeque};
-use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -48,12 +47,6 @@ pub(crate) struct ReleaseJob {
     pub(crate) meter: Option<Meter>,
     /// What becomes of the gate guard.
     pub(crate) after: Option<AfterRelease>,
-}
-
-impl fmt::Debug for ReleaseJob {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReleaseJob").field("target", &self.target).finish_non_exhaustive()
-    }
 }
 
 /// The queue to the task.

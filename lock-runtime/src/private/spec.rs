@@ -203,7 +203,7 @@ impl CallSpec {
             Ok((lock.with(options), options.on_release_lost()))
         });
         let (lock, on_release_lost) =
-            locked.unwrap_or_else(|error| (AnyLock::new(Err(error)), OnReleaseLost::Log));
+            locked.unwrap_or_else(|error| (AnyLock::invalid(error), OnReleaseLost::Log));
         let label = label.at(CallSite::Attribute(site)).enforced(enforced);
         let about = About { name: lock.name().cloned(), label: label.clone() };
         Ok(Lock { lock: lock.labelled(label), on_release_lost, enforced, about })

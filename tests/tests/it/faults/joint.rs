@@ -1,34 +1,9 @@
 //! Several locks as one (S-28) where replies are lost, parts go, and holds lie inside each other.
 
-use std::num::NonZeroU32;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
+use lock_runtime::store::HoldKind;
 
-use lock_runtime::error::{LossCause, StoreError, StoreErrorKind};
-use lock_runtime::store::{
-    HoldKind, MemoryStore, Ownership, ReleaseReply, ReleaseRequest, RenewRequest, Store,
-    StoreFuture,
-};
-use lock_runtime::{Lease, LockClient, LockError, LockOptions, MultiLock, MultiMember};
-use lock_tests::{Proxy, RedisServer, eventually};
-use tokio::time::{Instant, timeout};
-
+use crate::prelude::*;
 use crate::support::handed_on::handed_on;
-
-const SOON: Duration = Duration::from_secs(10);
-
-fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
-
-fn watched(lease: Duration) -> LockOptions {
-    LockOptions::builder().lease(Lease::Watchdog(lease)).build().unwrap()
-}
-
-fn some(permits: u32) -> NonZeroU32 {
-    NonZeroU32::new(permits).unwrap()
-}
 
 /// Two servers behind proxies, and a client of each that puts up with a lot.
 struct World {

@@ -2,23 +2,14 @@
 
 use std::collections::VecDeque;
 use std::future::pending;
-use std::num::NonZeroU32;
-use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
+use std::sync::{Mutex, MutexGuard};
 
-use lock_runtime::error::{StoreError, StoreErrorKind};
-use lock_runtime::store::{
-    AcquireReply, AcquireRequest, MemoryStore, OwnerId, Ownership, RedisStore, ReleaseReply,
-    ReleaseRequest, RenewRequest, Store, StoreFuture, Target, client_id,
-};
-use lock_runtime::{Lease, LockClient, LockKey, LockOptions};
-use lock_tests::RedisServer;
-use tokio::time::{Instant, sleep, timeout};
+use lock_runtime::store::client_id;
 
-use crate::faults::slow_store::{SOON, ms, watched};
+use crate::faults::slow_store::*;
 use crate::support::handed_on::handed_on;
 
-const LEASE: Duration = Duration::from_secs(1);
+const LEASE: Duration = secs(1);
 
 /// What becomes of one renewal.
 #[derive(Debug, Clone, Copy)]

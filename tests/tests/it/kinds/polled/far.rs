@@ -1,18 +1,9 @@
 //! A store in memory that is a few milliseconds away, so that each request is an await point.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use lock_runtime::FencingToken;
-use lock_runtime::clock::Clock;
-use lock_runtime::store::{
-    AcquireReply, AcquireRequest, CountRequest, LatchRequest, MemoryStore, Ownership, ReleaseReply,
-    ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription, Target,
-};
-use tokio::time::sleep;
+use crate::prelude::*;
 
 /// How long a request takes to arrive, and its answer to come back.
-const WAY: Duration = Duration::from_millis(5);
+const WAY: Duration = ms(5);
 
 #[derive(Debug)]
 pub(crate) struct Far(MemoryStore);
