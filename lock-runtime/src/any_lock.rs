@@ -2,12 +2,11 @@
 
 use std::panic::Location;
 
-use crate::acquire::{Acquire, Handle};
+use crate::acquire::{Acquire, Handle, RunLocked, lock_settings};
 use crate::error::LockError;
 use crate::guard::LockGuard;
 use crate::key::LockKey;
 use crate::observe::Label;
-use crate::options::LockOptions;
 #[cfg(feature = "policy")]
 use crate::policy::Policy;
 use crate::site::CallSite;
@@ -34,6 +33,8 @@ use crate::site::CallSite;
 #[must_use = "a lock does nothing until it is taken"]
 pub struct AnyLock(Handle);
 
+lock_settings!(AnyLock);
+
 impl AnyLock {
     pub(crate) fn new(handle: Handle) -> Self {
         Self(handle)
@@ -44,9 +45,8 @@ impl AnyLock {
         Self(Handle::invalid(error))
     }
 
-    /// The same lock with other options.
-    pub fn with(self, options: LockOptions) -> Self {
-        Self(self.0.with(options))
+    fn map(self, change: impl Fn(Handle) -> Handle) -> Self {
+        Self(change(self.0))
     }
 
     /// The same lock, seen in metrics and spans as one of that policy. What
@@ -167,5 +167,20 @@ impl AnyLock {
         &self,
     ) -> impl Future<Output = Result<Option<LockGuard>, LockError>> + Send + use<> {
         self.0.try_lock()
+    }
+
+    /// Takes the lock, runs `body` under it and releases it: [`lock`](Self::lock), [`LockGuard::run`] and
+    /// [`LockGuard::release`] in one call.
+    ///
+    /// # Errors
+    ///
+    /// As [`Mutex::run`](crate::Mutex::run).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`Mutex::run`](crate::Mutex::run).
+    #[track_caller]
+    pub fn run<F: Future>(&self, body: F) -> RunLocked<F> {
+        self.0.run(body)
     }
 }

@@ -23,6 +23,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// 5 after 4: still in order, but in no 32-bit number. Columns, fields and message formats for tokens need 64
 /// bits (`BIGINT`, `long`, `i64`), and JavaScript reads them exactly up to 2^53, about 9 × 10^15.
 ///
+/// With the feature `serde` it is serialized as its number.
+///
 /// # Examples
 ///
 /// ```
@@ -37,6 +39,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// ```
 // S-23.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
 pub struct FencingToken(u64);
 
 impl FencingToken {

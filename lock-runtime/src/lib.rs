@@ -28,9 +28,7 @@
 //!
 //! ```
 //! # async fn example(client: lock_runtime::LockClient) -> Result<(), lock_runtime::LockError> {
-//! let guard = client.mutex("order:42").lock().await?;
-//! guard.run(async { /* the work */ }).await?;
-//! guard.release().await?;
+//! client.mutex("order:42").run(async { /* the work */ }).await?;
 //! # Ok(())
 //! # }
 //! ```
@@ -73,6 +71,7 @@
 //! - `metrics`: what [`observe::METRICS`] lists, for the recorder of the crate `metrics`.
 //! - `policy` (default): locks configured by a file, in the module `policy`.
 //! - `redis` (default): [`store::RedisStore`] and [`LockClient::connect`]. Without it, locks live in memory.
+//! - `serde`: [`FencingToken`] implements `Serialize` and `Deserialize`; `policy` turns it on.
 //! - `sites`: a list of all annotated functions, and [`LockClient::check_sites`] for the start of a
 //!   program.
 //! - `tls-rustls`: `rediss://` addresses, verified against Mozilla's root certificates or, with

@@ -4,7 +4,7 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use crate::acquire::{Acquire, Engine, Handle};
+use crate::acquire::{Acquire, Engine, Handle, RunLocked, lock_settings};
 use crate::error::LockError;
 use crate::fair_mutex::FairMutex;
 use crate::guard::LockGuard;
@@ -50,6 +50,8 @@ use crate::store::{HoldKind, JointPart, Target};
 #[derive(Debug, Clone)]
 #[must_use = "a multi lock does nothing until it is locked"]
 pub struct MultiLock(Handle);
+
+lock_settings!(MultiLock);
 
 impl MultiLock {
     /// The mutexes of these names in one client.
@@ -110,9 +112,8 @@ impl MultiLock {
         self.0
     }
 
-    /// The same locks with other options.
-    pub fn with(self, options: LockOptions) -> Self {
-        Self(self.0.with(options))
+    fn map(self, change: impl Fn(Handle) -> Handle) -> Self {
+        Self(change(self.0))
     }
 
     /// Takes all of them, waiting as long as the options allow; by default, as long as it takes.
@@ -148,6 +149,21 @@ impl MultiLock {
         &self,
     ) -> impl Future<Output = Result<Option<LockGuard>, LockError>> + Send + use<> {
         self.0.try_lock()
+    }
+
+    /// Takes all of them, runs `body` under them and releases them: [`lock`](Self::lock), [`LockGuard::run`] and
+    /// [`LockGuard::release`] in one call.
+    ///
+    /// # Errors
+    ///
+    /// As [`Mutex::run`](crate::Mutex::run).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`Mutex::run`](crate::Mutex::run).
+    #[track_caller]
+    pub fn run<F: Future>(&self, body: F) -> RunLocked<F> {
+        self.0.run(body)
     }
 }
 

@@ -1,10 +1,9 @@
 //! [`QuorumLock`]: one lock on a majority of independent servers.
 // S-29.
 
-use crate::acquire::{Acquire, Handle};
+use crate::acquire::{Acquire, Handle, RunLocked, lock_settings};
 use crate::error::LockError;
 use crate::guard::LockGuard;
-use crate::options::LockOptions;
 
 /// A mutex that a majority of independent servers has to grant: the Redlock algorithm.
 ///
@@ -31,14 +30,15 @@ use crate::options::LockOptions;
 #[must_use = "a lock does nothing until it is taken"]
 pub struct QuorumLock(Handle);
 
+lock_settings!(QuorumLock);
+
 impl QuorumLock {
     pub(crate) fn new(handle: Handle) -> Self {
         Self(handle)
     }
 
-    /// The same lock with other options.
-    pub fn with(self, options: LockOptions) -> Self {
-        Self(self.0.with(options))
+    fn map(self, change: impl Fn(Handle) -> Handle) -> Self {
+        Self(change(self.0))
     }
 
     /// Takes the lock once a majority grants it, waiting as long as the options allow.
@@ -73,5 +73,20 @@ impl QuorumLock {
         &self,
     ) -> impl Future<Output = Result<Option<LockGuard>, LockError>> + Send + use<> {
         self.0.try_lock()
+    }
+
+    /// Takes the lock, runs `body` under it and releases it: [`lock`](Self::lock), [`LockGuard::run`] and
+    /// [`LockGuard::release`] in one call.
+    ///
+    /// # Errors
+    ///
+    /// As [`Mutex::run`](crate::Mutex::run).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`Mutex::run`](crate::Mutex::run).
+    #[track_caller]
+    pub fn run<F: Future>(&self, body: F) -> RunLocked<F> {
+        self.0.run(body)
     }
 }

@@ -3,10 +3,9 @@
 
 use std::num::NonZeroU32;
 
-use crate::acquire::Handle;
+use crate::acquire::{Handle, RunLocked, lock_settings};
 use crate::error::LockError;
 use crate::guard::LockGuard;
-use crate::options::LockOptions;
 
 /// Most permits of one acquire: each is an entry of its own in the store, for Redisson's sake.
 const MOST_AT_ONCE: u32 = 1024;
@@ -57,14 +56,15 @@ pub struct Semaphore {
     limit: NonZeroU32,
 }
 
+lock_settings!(Semaphore);
+
 impl Semaphore {
     pub(crate) fn new(handle: Handle, limit: NonZeroU32) -> Self {
         Self { handle, limit }
     }
 
-    /// The same semaphore with other options.
-    pub fn with(self, options: LockOptions) -> Self {
-        Self { handle: self.handle.with(options), ..self }
+    fn map(self, change: impl Fn(Handle) -> Handle) -> Self {
+        Self { handle: change(self.handle), ..self }
     }
 
     /// How many permits there are.
@@ -141,6 +141,21 @@ impl Semaphore {
     ) -> impl Future<Output = Result<Option<SemaphorePermit>, LockError>> + Send + use<> {
         let acquire = self.of(permits).try_lock();
         async move { Ok(acquire.await?.map(|guard| SemaphorePermit { guard, permits })) }
+    }
+
+    /// Takes one permit, runs `body` under it and releases it: [`acquire`](Self::acquire), [`LockGuard::run`] and
+    /// [`LockGuard::release`] in one call.
+    ///
+    /// # Errors
+    ///
+    /// As [`Mutex::run`](crate::Mutex::run).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`Mutex::run`](crate::Mutex::run).
+    #[track_caller]
+    pub fn run<F: Future>(&self, body: F) -> RunLocked<F> {
+        self.handle.run(body)
     }
 
     /// The lock that takes so many permits.

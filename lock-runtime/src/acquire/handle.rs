@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-use super::{Acquire, AcquireSpec, Engine};
+use super::{Acquire, AcquireSpec, Engine, RunLocked};
 use crate::error::LockError;
 use crate::guard::LockGuard;
 use crate::observe::{AcquireRecorder, Label};
-use crate::options::{LockOptions, Wait};
+use crate::options::{Lease, LockOptions, LockOptionsBuilder, Wait};
 use crate::site::CallSite;
 use crate::store::Target;
 
 /// A way to take one lock, behind each of the kinds.
 #[derive(Debug, Clone)]
 pub(crate) struct Handle {
-    /// The client and its lock; an invalid lock is reported by the first use.
+    /// The client and its lock; an invalid lock, or option of it, is reported by the first use.
     lock: Result<(Arc<Engine>, Arc<Target>), LockError>,
     options: LockOptions,
     permits: u32,
@@ -39,6 +39,22 @@ impl Handle {
 
     pub(crate) fn with(self, options: LockOptions) -> Self {
         Self { options, ..self }
+    }
+
+    pub(crate) fn wait(self, wait: Wait) -> Self {
+        self.set(|options| options.wait(wait))
+    }
+
+    pub(crate) fn lease(self, lease: Lease) -> Self {
+        self.set(|options| options.lease(lease))
+    }
+
+    fn set(mut self, change: impl FnOnce(LockOptionsBuilder) -> LockOptionsBuilder) -> Self {
+        match change(self.options.to_builder()).build() {
+            Ok(options) => self.options = options,
+            Err(error) => self.lock = self.lock.and(Err(error)),
+        }
+        self
     }
 
     /// The same, seen as a lock of that policy.
@@ -85,6 +101,11 @@ impl Handle {
         self.acquire(self.options, true)
     }
 
+    #[track_caller]
+    pub(crate) fn run<F: Future>(&self, body: F) -> RunLocked<F> {
+        RunLocked::new(self.lock(), self.options.on_release_lost(), body)
+    }
+
     /// For a call that is not enforced.
     #[track_caller]
     pub(crate) fn shadow_lock(&self) -> Acquire {
@@ -123,3 +144,35 @@ impl Handle {
         }
     }
 }
+
+/// `with`, `wait` and `lease` of a kind, whose own `map` changes each of its handles.
+macro_rules! lock_settings {
+    ($Kind:ident) => {
+        impl $Kind {
+            /// The same lock with other options, all of them.
+            pub fn with(self, options: $crate::LockOptions) -> Self {
+                self.map(|handle| handle.with(options))
+            }
+
+            /// The same lock with another [`wait`](crate::options::LockOptionsBuilder::wait).
+            ///
+            /// A wait of zero is invalid; [`Wait::Never`](crate::Wait::Never) says that. Every acquire of a lock with
+            /// an invalid value fails with [`LockError::InvalidOptions`](crate::LockError::InvalidOptions).
+            pub fn wait(self, wait: impl Into<$crate::Wait>) -> Self {
+                let wait = wait.into();
+                self.map(|handle| handle.wait(wait))
+            }
+
+            /// The same lock with another [`lease`](crate::options::LockOptionsBuilder::lease).
+            ///
+            /// A lease is [`MIN_LEASE`](crate::options::MIN_LEASE) to [`MAX_LEASE`](crate::options::MAX_LEASE) long,
+            /// and a fixed one fits neither a longer `at_least` nor a `max_hold` of the other options. Every acquire
+            /// of a lock with an invalid value fails with
+            /// [`LockError::InvalidOptions`](crate::LockError::InvalidOptions).
+            pub fn lease(self, lease: $crate::Lease) -> Self {
+                self.map(|handle| handle.lease(lease))
+            }
+        }
+    };
+}
+pub(crate) use lock_settings;

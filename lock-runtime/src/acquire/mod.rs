@@ -25,6 +25,7 @@ mod line;
 mod long_wait;
 mod open;
 mod outcome;
+mod run;
 mod share;
 mod waiting;
 
@@ -44,7 +45,9 @@ use self::attempt::known_as;
 use self::contend::{Contended, Contender};
 use self::enclosing::{Enclosing, Within, enclosing, enter, re_enter};
 use self::engine::Dependent;
-pub(crate) use self::handle::Handle;
+pub(crate) use self::handle::{Handle, lock_settings};
+pub use self::run::RunLocked;
+pub(crate) use self::run::after_body;
 use self::share::Joined;
 use self::share::Readers;
 use crate::error::{LockError, StoreError, check_runtime};

@@ -98,7 +98,7 @@ impl LockClient {
     ///
     /// The client connects in the background and retries until it succeeds. It starts now or, outside a runtime, on
     /// its first use. Until it is connected, acquires fail after
-    /// [`store_patience`](LockClientBuilder::store_patience) and [`ping`](Self::ping) fails, so that the
+    /// [`store_patience`](LockClientBuilder::store_patience) and [`ready`](Self::ready) fails, so that the
     /// service is not ready. `connect` returns an error at once if the address, the certificate or the password is
     /// wrong; this client logs it.
     ///

@@ -80,7 +80,7 @@ impl LockClient {
         Ok(freed)
     }
 
-    /// Asks the store for a sign of life: the readiness check of a service that needs its locks.
+    /// Asks the store whether it answers: the readiness check of a service that needs its locks.
     ///
     /// One round trip, and no longer than
     /// [`command_timeout`](crate::LockClientBuilder::command_timeout). In a cluster every master has to
@@ -104,14 +104,14 @@ impl LockClient {
     /// ```
     /// # async fn example(client: lock_runtime::LockClient) {
     /// // GET /ready
-    /// let status = match client.ping().await {
+    /// let status = match client.ready().await {
     ///     Ok(()) => 200,
     ///     Err(_) => 503,
     /// };
     /// # let _ = status;
     /// # }
     /// ```
-    pub async fn ping(&self) -> Result<(), LockError> {
+    pub async fn ready(&self) -> Result<(), LockError> {
         check_runtime()?;
         if self.engine.closed.load(Ordering::SeqCst) {
             return Err(LockError::Closed);

@@ -5,6 +5,7 @@ pub(crate) mod companion;
 mod part;
 
 use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 
 pub use lock_syntax::name::MAX_KEY_BYTES;
@@ -95,6 +96,20 @@ impl LockKey {
 impl fmt::Debug for LockKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+impl AsRef<str> for LockKey {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for LockKey {
+    type Err = LockError;
+
+    fn from_str(name: &str) -> Result<Self, LockError> {
+        Self::new(name)
     }
 }
 

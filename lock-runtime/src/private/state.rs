@@ -8,11 +8,10 @@ use pin_project_lite::pin_project;
 
 use super::body::StartContext;
 use super::spec::{About, CallSpec, Lock};
-use crate::acquire::Acquire;
+use crate::acquire::{Acquire, after_body};
 use crate::error::LockError;
 use crate::guard::{LockGuard, Release, Started, Watch};
 use crate::lease::Hold;
-use crate::observe::log_lock;
 use crate::options::{OnReleaseLost, Wait};
 
 /// A body that can be started.
@@ -167,7 +166,7 @@ impl CallState {
         };
         let Poll::Ready(released) = Pin::new(release).poll(cx) else { return Step::Wait };
         let Some(result) = result.take() else { return Step::Wait };
-        let result = result_after_release(result, released, *this.on_release_lost, hold);
+        let result = result.and_then(|()| after_body(released, *this.on_release_lost, hold));
         if let Err(error) = &result {
             body.end();
             About::of(hold).log_failure(error, *this.can_say);
@@ -199,33 +198,5 @@ fn start(
         (false, Some(error)) => Err(error),
         // Every body runs under its lock.
         (_, _) => Ok(context),
-    }
-}
-
-/// What the call returns. A body that ended in time keeps its value, unless `on_release_lost = error` and the release
-/// found the hold lost. A loss that stopped the body is in `result` already.
-// S-13.
-fn result_after_release(
-    result: Result<(), LockError>,
-    released: Result<(), LockError>,
-    on_release_lost: OnReleaseLost,
-    hold: &Hold,
-) -> Result<(), LockError> {
-    result?;
-    match released {
-        Err(error @ LockError::Lost { .. }) if on_release_lost == OnReleaseLost::Error => {
-            Err(error)
-        }
-        Err(error) => {
-            log_lock!(
-                warn,
-                hold.target.key(),
-                hold.recorder.label(),
-                error = &error as &dyn std::error::Error,
-                "the body ended, but its release failed"
-            );
-            Ok(())
-        }
-        Ok(()) => Ok(()),
     }
 }
