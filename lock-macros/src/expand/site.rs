@@ -41,10 +41,12 @@ pub(super) struct Settings<'a> {
 impl<'a> Settings<'a> {
     pub(super) fn new(args: &'a Args, root: &TokenStream) -> Self {
         let here = Span::mixed_site();
-        let variant = |of: &str, word: &str| {
+        let in_options = quote_spanned!(here=> #root::options);
+        let variant_in = |root: &TokenStream, of: &str, word: &str| {
             let (of, word) = (Ident::new(of, here), Ident::new(word, here));
-            quote_spanned!(here=> #root::options::#of::#word)
+            quote_spanned!(here=> #root::#of::#word)
         };
+        let variant = |of: &str, word: &str| variant_in(root, of, word);
         let mut settings = Self::default();
         match &args.kind {
             None => {}
@@ -80,10 +82,10 @@ impl<'a> Settings<'a> {
             }
         }
         if let Some(word) = args.on_lost {
-            settings.constant("on_lost", variant("OnLost", word));
+            settings.constant("on_lost", variant_in(&in_options, "OnLost", word));
         }
         if let Some(word) = args.on_release_lost {
-            settings.constant("on_release_lost", variant("OnReleaseLost", word));
+            settings.constant("on_release_lost", variant_in(&in_options, "OnReleaseLost", word));
         }
         for (name, time) in [("at_least", &args.at_least), ("max_hold", &args.max_hold)] {
             time.iter().for_each(|time| settings.time(name, time, None));
