@@ -160,15 +160,12 @@ async fn a_lock_without_an_end_is_never_left() {
     ];
     for target in targets {
         let acquire = |hold, lease| {
-            store.acquire(AcquireRequest {
-                target: target.clone(),
-                owner: OwnerId::new("8f1c", hold, 1),
+            store.acquire(AcquireRequest::new(
+                target.clone(),
+                OwnerId::new("8f1c", hold, 1),
                 lease,
-                tokens: 1,
-                place: None,
-                joins: false,
-                timeout: SOON,
-            })
+                SOON,
+            ))
         };
         raw.cmd(&["ACL", "SETUSER", "locks", "-pexpire"]).await;
         let error = acquire(1, SOON).await.unwrap_err();

@@ -7,24 +7,23 @@ fn target(name: &str) -> Arc<Target> {
 }
 
 fn take(name: &str) -> HoldRequest {
-    HoldRequest::Acquire(AcquireRequest {
-        target: target(name),
-        owner: OwnerId::new("uuid", 7, 1),
-        lease: Duration::from_secs(30),
-        place: None,
-        joins: false,
-        tokens: 3,
-        timeout: Duration::from_secs(1),
-    })
+    HoldRequest::Acquire(
+        AcquireRequest::new(
+            target(name),
+            OwnerId::new("uuid", 7, 1),
+            Duration::from_secs(30),
+            Duration::from_secs(1),
+        )
+        .with_tokens(3),
+    )
 }
 
 fn free(name: &str) -> HoldRequest {
-    HoldRequest::Release(ReleaseRequest {
-        target: target(name),
-        owner: OwnerId::new("uuid", 7, 1),
-        keep: Duration::ZERO,
-        timeout: Duration::from_secs(1),
-    })
+    HoldRequest::Release(ReleaseRequest::new(
+        target(name),
+        OwnerId::new("uuid", 7, 1),
+        Duration::from_secs(1),
+    ))
 }
 
 /// Queues the requests, a millisecond of time more for each, and keeps their callers.
