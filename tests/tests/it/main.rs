@@ -13,6 +13,7 @@ mod kinds;
 mod observe;
 mod prelude;
 mod processes;
+mod readme;
 mod support;
 mod topology;
 mod tower;

@@ -107,3 +107,18 @@ pub(crate) async fn behind_proxy(server: &RedisServer) -> (Proxy, LockClient) {
     let client = connect(&proxy).await;
     (proxy, client)
 }
+
+/// A server, a proxy before it, and a client behind the proxy.
+pub(crate) async fn far_world() -> (RedisServer, Proxy, LockClient) {
+    let server = RedisServer::start().await;
+    let (proxy, client) = behind_proxy(&server).await;
+    (server, proxy, client)
+}
+
+/// What the store said, where the store is to blame.
+pub(crate) fn store_kind(error: &LockError) -> Option<StoreErrorKind> {
+    match error {
+        LockError::Store(error) => Some(error.kind()),
+        _ => None,
+    }
+}

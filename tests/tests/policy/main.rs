@@ -5,7 +5,7 @@ mod attribute;
 mod bad_files;
 mod clients;
 mod formats;
-mod load;
+mod large_files;
 mod precedence;
 mod reload;
 mod secrets;

@@ -163,8 +163,7 @@ async fn a_process_killed_after_its_release_keeps_it() {
 /// S-19, S-20: a lost reply is asked for again, and no answer makes the time longer or shorter.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_reply_changes_nothing() {
-    let server = RedisServer::start().await;
-    let (proxy, client) = behind_proxy(&server).await;
+    let (server, proxy, client) = far_world().await;
     let (other, _) = on_redis(&server).await;
     for (lost, how) in [(1, "released"), (2, "dropped"), (3, "cut off")] {
         let name = format!("lost-{lost}");
@@ -311,8 +310,7 @@ async fn what_was_lost_is_not_kept() {
 /// S-21: what was granted to nobody is undone at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_acquire_that_was_dropped_is_not_kept() {
-    let server = RedisServer::start().await;
-    let (proxy, client) = behind_proxy(&server).await;
+    let (server, proxy, client) = far_world().await;
     let (other, _) = on_redis(&server).await;
     let long = at_least(secs(60)).build().unwrap();
     proxy.delay_replies(ms(500));

@@ -22,16 +22,23 @@ pub(crate) async fn an_acquire_dropped_anywhere_leaves_nothing(world: &impl Worl
 /// S-17, S-21: somebody else has it, so the drops come while trying, subscribing and waiting.
 pub(crate) async fn a_waiting_acquire_dropped_anywhere_leaves_nothing(world: &impl World) {
     let (holder, client) = (world.client().await, world.client().await);
+    let (mut dropped_between, mut dropped_waiting) = (0, 0);
     for polls in 1..12 {
         let guard = holder.mutex("w").lock().await.unwrap();
         let acquire = client.mutex("w").lock();
         let dropped = tokio::time::timeout(ms(60), poll_then_drop(acquire, polls)).await;
-        assert!(!matches!(dropped, Ok(Polled::Completed(_))), "took a lock that was held");
+        match dropped {
+            Ok(Polled::Completed(_)) => panic!("took a lock that was held"),
+            Ok(Polled::Dropped) => dropped_between += 1,
+            Err(_) => dropped_waiting += 1,
+        }
         guard.release().await.unwrap();
         world.free_soon("w").await;
         // The line of the client that gave up is free as well.
         client.mutex("w").lock().await.unwrap().release().await.unwrap();
     }
+    assert!(dropped_between >= 1, "no drop came while it asked or subscribed");
+    assert!(dropped_waiting >= 1, "no drop came while it waited for the holder");
 }
 
 /// S-20.

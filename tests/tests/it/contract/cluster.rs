@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use super::world::{Kind, Peer, World, holders_on};
+use super::world::{Kind, Peer, World, has_subscribers, holders_on};
 use crate::prelude::*;
 
 /// Those that nobody has.
@@ -55,5 +55,10 @@ impl World for Cluster {
 
     async fn holders(&self, name: &str) -> Vec<(String, u32)> {
         holders_on(self.cluster().owner_of(name).await, self.kind, name).await
+    }
+
+    async fn is_subscribed(&self, name: &str) -> bool {
+        let at = (0..MASTERS).map(|at| has_subscribers(self.cluster().node(at), name));
+        join_all(at).await.contains(&true)
     }
 }

@@ -83,7 +83,7 @@ pub(crate) async fn try_lock_is_not_fooled_by_a_listener(world: &impl World) {
     let held = a.mutex("listener").lock().await.unwrap();
     let mutex = b.mutex("listener");
     let waiter = tokio::spawn(async move { mutex.lock().await.unwrap().release().await.unwrap() });
-    tokio::time::sleep(ms(50)).await;
+    world.subscribed("listener").await;
     held.release().await.unwrap();
     waiter.await.unwrap();
     for _ in 0..20 {

@@ -350,8 +350,7 @@ async fn the_client_knows_what_it_holds() {
 /// S-9: bad once renewals have failed for half a lease and not before, and good again after that.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn late_renewals_show() {
-    let server = RedisServer::start().await;
-    let (proxy, client) = behind_proxy(&server).await;
+    let (_server, proxy, client) = far_world().await;
     let lease = secs(8);
     let fixed = fixed(lease);
     let _never_renewed = client.mutex("fixed").with(fixed).lock().await.unwrap();

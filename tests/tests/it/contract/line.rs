@@ -98,11 +98,13 @@ fn waiting_briefly() -> LockOptions {
 /// S-15: by the notice, far before the holder's lease or the poll cap would have it look.
 pub(crate) async fn a_waiter_in_another_client_is_woken(world: &impl World) {
     let (a, b) = (world.client().await, world.client().await);
-    for _ in 0..5 {
-        let guard = a.mutex("wake").lock().await.unwrap();
-        let mutex = b.mutex("wake");
+    for round in 0..5 {
+        // A name of its own, so that the subscription is this round's.
+        let name = format!("wake:{round}");
+        let guard = a.mutex(&name).lock().await.unwrap();
+        let mutex = b.mutex(&name);
         let waiter = tokio::spawn(async move { mutex.lock().await });
-        sleep(ms(50)).await;
+        world.subscribed(&name).await;
         assert!(!waiter.is_finished());
         guard.release().await.unwrap();
         let guard = timeout(SOON, waiter).await.expect("not woken").unwrap().unwrap();

@@ -11,7 +11,6 @@ mod collisions;
 mod differential;
 mod exclusion;
 mod finished_futures;
-mod hard_cases;
 mod inspection;
 mod late_polls;
 mod leases;

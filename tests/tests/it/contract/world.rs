@@ -27,6 +27,14 @@ pub(crate) trait World {
     /// Hold counts by owner, as the store shows them.
     async fn holders(&self, name: &str) -> Vec<(String, u32)>;
 
+    /// Whether a waiter listens for the lock's release.
+    async fn is_subscribed(&self, name: &str) -> bool;
+
+    /// Waits until a waiter listens for the lock's release.
+    async fn subscribed(&self, name: &str) {
+        eventually(secs(20), "a waiter listens", async || self.is_subscribed(name).await).await;
+    }
+
     /// A client as another process would have it.
     async fn client(&self) -> Peer {
         self.client_with(LockClient::builder()).await
@@ -148,6 +156,12 @@ impl World for Memory {
     async fn holders(&self, name: &str) -> Vec<(String, u32)> {
         self.0.holders(name).0
     }
+
+    /// Nothing here takes time but what waits.
+    async fn is_subscribed(&self, _: &str) -> bool {
+        sleep(ms(50)).await;
+        true
+    }
 }
 
 /// A Redis server of its own.
@@ -183,6 +197,20 @@ impl World for Redis {
     async fn holders(&self, name: &str) -> Vec<(String, u32)> {
         holders_on(&self.server, self.kind, name).await
     }
+
+    async fn is_subscribed(&self, name: &str) -> bool {
+        has_subscribers(&self.server, name).await
+    }
+}
+
+/// Whether a client has subscribed to a channel of the lock at this server.
+pub(crate) async fn has_subscribers(server: &RedisServer, name: &str) -> bool {
+    let (client, pattern) = (server.client(), format!("*{{{name}}}*"));
+    let listed = ["CHANNELS", "SHARDCHANNELS"].map(async |list| {
+        let channels: Vec<String> = client.get(&["PUBSUB", list, &pattern]).await;
+        !channels.is_empty()
+    });
+    join_all(listed).await.contains(&true)
 }
 
 /// Hold counts by owner, as a server shows them.
@@ -227,5 +255,10 @@ impl World for Three {
         }
         let known = counts.into_iter().filter(|(_, counts)| counts.len() >= 2);
         known.map(|(owner, counts)| (owner, counts.into_iter().max().unwrap())).collect()
+    }
+
+    async fn is_subscribed(&self, name: &str) -> bool {
+        let subscribed = self.servers.iter().map(|server| has_subscribers(server, name));
+        join_all(subscribed).await.into_iter().all(|subscribed| subscribed)
     }
 }

@@ -2,9 +2,10 @@
 
 mod at_least_crashes;
 mod batches;
+mod contained;
 mod counters;
-mod joint;
 mod late_answers;
+mod multi_lock;
 mod no_runtime;
 mod outages;
 mod patience;

@@ -144,8 +144,7 @@ async fn a_reconnect_wakes_whoever_waits() {
 /// A black hole is replaced by a new connection however many subscriptions have gone stale.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stale_subscriptions_do_not_delay_a_reconnect() {
-    let server = RedisServer::start().await;
-    let (proxy, client) = behind_proxy(&server).await;
+    let (server, proxy, client) = far_world().await;
     let holder = connect(&server).await;
     let brief = waits(ms(20));
     for number in 0..30 {
@@ -169,8 +168,7 @@ async fn stale_subscriptions_do_not_delay_a_reconnect() {
 /// S-20: a shutdown with an acquire under way waits for its end and leaves nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn shutdown_waits_for_what_is_under_way() {
-    let server = RedisServer::start().await;
-    let (proxy, client) = behind_proxy(&server).await;
+    let (server, proxy, client) = far_world().await;
     client.mutex("warm").lock().await.unwrap().release().await.unwrap();
     proxy.delay_replies(ms(300));
     let mutex = client.mutex("under-way");

@@ -5,17 +5,10 @@ use std::error::Error;
 use lock_runtime::quorum::QuorumBuilder;
 
 use crate::prelude::*;
+use crate::support::quorum::*;
 
 /// Far more than an answer takes here, so that waiting for it shows.
 const LONG: Duration = secs(2);
-
-async fn servers(count: usize) -> Vec<RedisServer> {
-    join_all((0..count).map(|_| RedisServer::start())).await
-}
-
-async fn proxies(servers: &[RedisServer]) -> Vec<Proxy> {
-    join_all(servers.iter().map(|server| Proxy::start(server.port()))).await
-}
 
 /// A builder whose clients give up soon.
 fn impatient(server_timeout: Duration) -> QuorumBuilder {
@@ -29,16 +22,6 @@ fn patient_for(patience: Duration, server_timeout: Duration) -> QuorumBuilder {
 
 async fn connect(builder: QuorumBuilder, servers: &[RedisServer]) -> Quorum {
     builder.connect(servers.iter().map(RedisServer::url)).await.unwrap()
-}
-
-async fn through(builder: QuorumBuilder, proxies: &[Proxy]) -> Quorum {
-    builder.connect(proxies.iter().map(Proxy::url)).await.unwrap()
-}
-
-/// On how many servers the key is.
-async fn on(servers: &[RedisServer], key: &str) -> usize {
-    let found = servers.iter().map(async |server| server.client().exists(key).await);
-    join_all(found).await.into_iter().filter(|found| *found).count()
 }
 
 /// How long a number of acquires and releases takes.

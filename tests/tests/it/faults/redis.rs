@@ -4,17 +4,6 @@ use std::error::Error;
 
 use crate::prelude::*;
 
-async fn connect(url: &str) -> LockClient {
-    LockClient::connect(url).await.unwrap()
-}
-
-fn store_kind(error: &LockError) -> Option<StoreErrorKind> {
-    match error {
-        LockError::Store(error) => Some(error.kind()),
-        _ => None,
-    }
-}
-
 /// A task that waits for the lock, and is waiting by the time this returns.
 async fn waiter(
     client: &LockClient,
@@ -51,18 +40,19 @@ async fn a_bad_start_fails_at_once_and_clearly() {
         let everything = format!("{error} {error:?} {source}");
         assert!(!everything.contains("wrong-one"), "the password shows: {everything}");
     }
-    connect(&server.url()).await.mutex("ok").lock().await.unwrap().release().await.unwrap();
+    connect(&server).await.mutex("ok").lock().await.unwrap().release().await.unwrap();
 }
 
 /// Unix sockets and database numbers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn unix_sockets_and_databases_work() {
     let server = RedisServer::builder().unix_socket().start().await;
-    let guard = connect(&server.url()).await.mutex("unix").lock().await.unwrap();
+    let guard = connect(&server).await.mutex("unix").lock().await.unwrap();
     assert!(server.client().exists("unix").await);
     guard.release().await.unwrap();
     let server = RedisServer::start().await;
-    let guard = connect(&format!("{}/3", server.url())).await.mutex("db").lock().await.unwrap();
+    let client = LockClient::connect(&format!("{}/3", server.url())).await.unwrap();
+    let guard = client.mutex("db").lock().await.unwrap();
     assert!(!server.client().exists("db").await);
     guard.release().await.unwrap();
 }
@@ -70,9 +60,7 @@ async fn unix_sockets_and_databases_work() {
 /// S-12, S-13: the body is cut off at the deadline when nothing answers any more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_black_hole_cuts_the_body_off_at_the_deadline() {
-    let server = RedisServer::start().await;
-    let proxy = Proxy::start(server.port()).await;
-    let client = connect(&proxy.url()).await;
+    let (_server, proxy, client) = far_world().await;
     let lease = secs(1);
     for (name, options) in [("fixed", fixed(lease)), ("watched", watched(lease))] {
         let guard = client.mutex(name).with(options).lock().await.unwrap();
@@ -98,9 +86,7 @@ async fn a_black_hole_cuts_the_body_off_at_the_deadline() {
 /// S-9: an outage shorter than the lease is ridden out.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_short_outage_loses_nothing() {
-    let server = RedisServer::start().await;
-    let proxy = Proxy::start(server.port()).await;
-    let client = connect(&proxy.url()).await;
+    let (_server, proxy, client) = far_world().await;
     let guard = client.mutex("o").with(watched(secs(3))).lock().await.unwrap();
     proxy.black_hole();
     tokio::time::sleep(ms(1_500)).await;
@@ -134,7 +120,7 @@ async fn a_suspend_past_a_fixed_lease_is_a_loss() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_subscription_does_not_strand_the_waiter() {
     let server = RedisServer::start().await;
-    let holder = connect(&server.url()).await;
+    let holder = connect(&server).await;
     let cap = secs(1);
     let client = LockClient::builder().poll_cap(cap).connect(&server.url()).await.unwrap();
     for _ in 0..5 {
@@ -153,7 +139,7 @@ async fn a_killed_subscription_does_not_strand_the_waiter() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_any_notice_polling_goes_on() {
     let server = RedisServer::start().await;
-    let holder = connect(&server.url()).await;
+    let holder = connect(&server).await;
     let cap = ms(500);
     let client = LockClient::builder().poll_cap(cap).connect(&server.url()).await.unwrap();
     let guard = holder.mutex("n").lock().await.unwrap();
@@ -168,7 +154,7 @@ async fn without_any_notice_polling_goes_on() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restart_during_a_wait_is_survived() {
     let server = RedisServer::start().await;
-    let (holder, client) = (connect(&server.url()).await, connect(&server.url()).await);
+    let (holder, client) = (connect(&server).await, connect(&server).await);
     let guard = holder.mutex("w").lock().await.unwrap();
     let token = guard.token();
     let waiter = waiter(&client, &server, "w").await;
@@ -184,8 +170,7 @@ async fn a_restart_during_a_wait_is_survived() {
 /// S-9, S-12: restarted empty during a hold, the loss is noticed by the next renewal.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restart_during_a_hold_is_a_loss() {
-    let server = RedisServer::start().await;
-    let client = connect(&server.url()).await;
+    let (server, client) = world().await;
     let guard = client.mutex("h").with(watched(secs(2))).lock().await.unwrap();
     server.restart().await;
     let lost = timeout(secs(3), guard.lost()).await.expect("not noticed");
@@ -197,8 +182,7 @@ async fn a_restart_during_a_hold_is_a_loss() {
 /// S-33: NOSCRIPT at any step is healed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn flushed_scripts_are_loaded_again() {
-    let server = RedisServer::start().await;
-    let client = connect(&server.url()).await;
+    let (server, client) = world().await;
     let raw = server.client();
     let flush = async || {
         raw.cmd(&["SCRIPT", "FLUSH"]).await;
@@ -217,8 +201,7 @@ async fn flushed_scripts_are_loaded_again() {
 /// S-19: out of memory, taking fails with a clear error; keeping and giving back work.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn out_of_memory_keeps_and_frees() {
-    let server = RedisServer::start().await;
-    let client = connect(&server.url()).await;
+    let (server, client) = world().await;
     let raw = server.client();
     let guard = client.mutex("m").with(watched(ms(900))).lock().await.unwrap();
     raw.cmd(&["CONFIG", "SET", "maxmemory", "1"]).await;
@@ -234,8 +217,7 @@ async fn out_of_memory_keeps_and_frees() {
 /// S-32: another type at the name, or another kind of lock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_foreign_value_is_a_collision() {
-    let server = RedisServer::start().await;
-    let client = connect(&server.url()).await;
+    let (server, client) = world().await;
     let raw = server.client();
     raw.cmd(&["SADD", "set", "x"]).await;
     raw.cmd(&["HSET", "rw", "mode", "read", "peer:1", "1"]).await;
@@ -259,9 +241,7 @@ async fn a_foreign_value_is_a_collision() {
 /// S-21, S-22: the reply to an acquire is lost after it took effect.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_acquire_reply_is_recognised() {
-    let server = RedisServer::start().await;
-    let proxy = Proxy::start(server.port()).await;
-    let client = connect(&proxy.url()).await;
+    let (server, proxy, client) = far_world().await;
     client.mutex("warm").lock().await.unwrap().release().await.unwrap();
     proxy.drop_next_reply_to("lost-acquire");
     let start = Instant::now();
@@ -277,9 +257,7 @@ async fn a_lost_acquire_reply_is_recognised() {
 /// S-19: the reply to a release is lost after it took effect: no error, since it was in time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_release_reply_is_no_error() {
-    let server = RedisServer::start().await;
-    let proxy = Proxy::start(server.port()).await;
-    let client = connect(&proxy.url()).await;
+    let (server, proxy, client) = far_world().await;
     let guard = client.mutex("lost-release").lock().await.unwrap();
     proxy.drop_next_reply_to("lost-release");
     timeout(SOON, guard.release()).await.expect("hung").unwrap();
@@ -290,9 +268,7 @@ async fn a_lost_release_reply_is_no_error() {
 /// S-22: the same request twice is one hold.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_duplicated_acquire_counts_once() {
-    let server = RedisServer::start().await;
-    let proxy = Proxy::start(server.port()).await;
-    let client = connect(&proxy.url()).await;
+    let (server, proxy, client) = far_world().await;
     client.mutex("warm").lock().await.unwrap().release().await.unwrap();
     proxy.duplicate_next_request_with("twice");
     let guard = client.mutex("twice").lock().await.unwrap();
@@ -306,15 +282,17 @@ async fn a_duplicated_acquire_counts_once() {
 /// S-8: an answer that comes after its own deadline is no grant.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_grant_that_comes_too_late_is_given_back() {
-    let server = RedisServer::start().await;
-    let proxy = Proxy::start(server.port()).await;
-    let client = connect(&proxy.url()).await;
+    let (server, proxy, client) = far_world().await;
+    let raw = server.client();
+    let granted = async || raw.get::<u64>(&["GET", "redisson_lock_token:{late}"]).await;
     client.mutex("late").lock().await.unwrap().release().await.unwrap();
+    let before = granted().await;
     proxy.delay_replies(ms(400));
     let limit = ms(900);
     let options = fixed(ms(150)).to_builder().wait(limit).build().unwrap();
     let error = client.mutex("late").with(options).lock().await.unwrap_err();
     assert!(error.is_timeout() || store_kind(&error).is_some(), "{error:?}");
+    assert!(granted().await > before, "the server granted nothing: there was no late answer");
     proxy.pass();
     eventually(SOON, "it is free", async || !server.client().exists("late").await).await;
 }
@@ -340,8 +318,7 @@ async fn patience_ends_an_endless_wait() {
 /// A server that is stopped answers nothing: calls end by themselves and go on when it wakes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_frozen_server_is_waited_out() {
-    let server = RedisServer::start().await;
-    let client = connect(&server.url()).await;
+    let (server, client) = world().await;
     let guard = client.mutex("i").lock().await.unwrap();
     server.pause();
     let limit = waits(ms(700));
@@ -357,9 +334,7 @@ async fn a_frozen_server_is_waited_out() {
 /// S-20: drops while the network is down are made good when it is back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn guards_dropped_in_an_outage_are_released_after_it() {
-    let server = RedisServer::start().await;
-    let proxy = Proxy::start(server.port()).await;
-    let client = connect(&proxy.url()).await;
+    let (server, proxy, client) = far_world().await;
     let guard = client.mutex("d").lock().await.unwrap();
     proxy.black_hole();
     drop(guard);

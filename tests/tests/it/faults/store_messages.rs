@@ -132,8 +132,7 @@ async fn eviction_is_warned_of() {
 /// Without a subscription, too, silence is found out, and the next call has a connection that works.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_silent_idle_connection_is_replaced() {
-    let server = RedisServer::start().await;
-    let (proxy, client) = behind_proxy(&server).await;
+    let (_server, proxy, client) = far_world().await;
     client.mutex("a").lock().await.unwrap().release().await.unwrap();
     let connections = proxy.accepted();
     proxy.black_hole();

@@ -179,8 +179,7 @@ async fn a_release_and_a_renewal_are_of_the_hold_that_was_asked_for() {
 /// one that was swallowed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sign_of_life_is_no_answer_to_a_script() {
-    let server = RedisServer::start().await;
-    let (proxy, client) = behind_proxy(&server).await;
+    let (server, proxy, client) = far_world().await;
     client.mutex("warm").lock().await.unwrap().release().await.unwrap();
     let connections = proxy.accepted();
     proxy.swallow_next_reply_to("alone");

@@ -7,37 +7,13 @@ use std::sync::Mutex;
 use lock_runtime::fence::FenceGate;
 
 use crate::prelude::*;
-
-async fn servers(count: usize) -> Vec<RedisServer> {
-    join_all((0..count).map(|_| RedisServer::start())).await
-}
-
-async fn connect(servers: &[RedisServer]) -> Quorum {
-    Quorum::builder()
-        .without_restart_guard()
-        .connect(servers.iter().map(RedisServer::url))
-        .await
-        .unwrap()
-}
-
-/// On how many servers the key is.
-async fn on(servers: &[RedisServer], key: &str) -> usize {
-    let found = servers.iter().map(async |server| server.client().exists(key).await);
-    join_all(found).await.into_iter().filter(|found| *found).count()
-}
-
-fn store_kind(error: &LockError) -> Option<StoreErrorKind> {
-    match error {
-        LockError::Store(error) => Some(error.kind()),
-        _ => None,
-    }
-}
+use crate::support::quorum::*;
 
 /// S-23, S-29: all servers get the lock, and a majority knows its token before it counts.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn it_is_on_all_servers_and_then_on_none() {
     let servers = servers(5).await;
-    let quorum = connect(&servers).await;
+    let quorum = quorum_of(&servers).await;
     for _ in 0..10 {
         let guard = quorum.lock("q").lock().await.unwrap();
         let counters = join_all(servers.iter().map(async |server| {
@@ -56,7 +32,7 @@ async fn it_is_on_all_servers_and_then_on_none() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tokens_grow_from_majority_to_majority() {
     let servers = servers(3).await;
-    let quorum = connect(&servers).await;
+    let quorum = quorum_of(&servers).await;
     let ahead = (1u64 << 53) + 9;
     let counter = ["SET", "redisson_lock_token:{t}", &ahead.to_string()];
     servers[2].client().cmd(&counter).await;
@@ -96,7 +72,7 @@ async fn a_quorum_of_one_is_a_mutex() {
     }
     // A plain mutex of that server is in the way, and the other way round.
     let quorum = Quorum::builder().without_restart_guard().connect([server.url()]).await.unwrap();
-    let client = LockClient::connect(&server.url()).await.unwrap();
+    let client = connect(&server).await;
     let guard = client.mutex("one").lock().await.unwrap();
     assert!(quorum.lock("one").try_lock().await.unwrap().is_none());
     guard.release().await.unwrap();
@@ -117,7 +93,7 @@ async fn twenty_clients_always_make_progress() {
     let start = Instant::now();
     let mut clients = Vec::new();
     for _ in 0..CLIENTS {
-        let quorum = connect(&servers).await;
+        let quorum = quorum_of(&servers).await;
         let (fence, inside, order) = (fence.clone(), inside.clone(), order.clone());
         clients.push(tokio::spawn(async move {
             for _ in 0..EACH {
@@ -146,7 +122,7 @@ async fn it_starts_with_a_majority() {
     let servers = servers(3).await;
     servers[0].kill();
     let start = Instant::now();
-    let quorum = connect(&servers).await;
+    let quorum = quorum_of(&servers).await;
     assert!(start.elapsed() < secs(1), "{:?}", start.elapsed());
     quorum.lock("m").lock().await.unwrap().release().await.unwrap();
     servers[0].restart().await;
@@ -162,7 +138,7 @@ async fn it_starts_with_a_majority() {
     // One that hangs holds the start up no longer than its majority takes.
     servers[1].pause();
     let start = Instant::now();
-    connect(&servers).await.lock("m2").lock().await.unwrap().release().await.unwrap();
+    quorum_of(&servers).await.lock("m2").lock().await.unwrap().release().await.unwrap();
     assert!(start.elapsed() < secs(1), "{:?}", start.elapsed());
 }
 
@@ -236,7 +212,7 @@ async fn a_quorum_asks_for_a_restart_guard() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn other_kinds_are_refused() {
     let servers = servers(3).await;
-    let quorum = connect(&servers).await;
+    let quorum = quorum_of(&servers).await;
     let client = quorum.client();
     let two = client.semaphore("s", NonZeroU32::new(2).unwrap());
     let several = MultiLock::of([client.mutex("x").into(), client.mutex("y").into()]);

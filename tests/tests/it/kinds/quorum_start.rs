@@ -2,11 +2,7 @@
 
 use crate::prelude::*;
 use crate::support::authority::Authority;
-
-async fn on(servers: &[RedisServer], key: &str) -> usize {
-    let found = servers.iter().map(async |server| server.client().exists(key).await);
-    join_all(found).await.into_iter().filter(|found| *found).count()
-}
+use crate::support::quorum::on;
 
 fn kind_and_sentence(error: LockError) -> (StoreErrorKind, String) {
     match error {

@@ -160,8 +160,7 @@ async fn only_positive_numbers_are_published() {
 /// S-22: a request that arrives twice takes what it asked for once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn requests_may_arrive_twice() {
-    let server = RedisServer::start().await;
-    let (proxy, client) = behind_proxy(&server).await;
+    let (server, proxy, client) = far_world().await;
     let raw = server.client();
     let semaphore = client.semaphore("twice", some(5));
     semaphore.acquire().await.unwrap().release().await.unwrap();
@@ -179,8 +178,7 @@ async fn requests_may_arrive_twice() {
 /// S-19, S-21, S-22: lost replies cost time and no permits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lost_replies_cost_no_permits() {
-    let server = RedisServer::start().await;
-    let (proxy, client) = behind_proxy(&server).await;
+    let (server, proxy, client) = far_world().await;
     let raw = server.client();
     let semaphore = client.semaphore("reply", some(3));
     semaphore.acquire().await.unwrap().release().await.unwrap();

@@ -48,8 +48,7 @@ async fn a_look_that_is_dropped_leaves_nothing_wherever_it_stood() {
 
 #[tokio::test]
 async fn a_look_whose_answer_is_lost_leaves_nothing() {
-    let server = RedisServer::start().await;
-    let (proxy, client) = behind_proxy(&server).await;
+    let (server, proxy, client) = far_world().await;
     let other = connect(&server).await;
     for (lock, theirs) in locks(&client).into_iter().zip(locks(&other)) {
         // Also the script is known then.

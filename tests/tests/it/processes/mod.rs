@@ -1,6 +1,6 @@
 //! Several processes, which are stopped and killed, judged by their histories.
 
 mod fair;
-mod load;
+mod many_tasks;
 mod mutex;
 mod semaphore;

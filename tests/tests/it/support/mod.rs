@@ -3,6 +3,7 @@
 pub(crate) mod authority;
 pub(crate) mod handed_on;
 pub(crate) mod kinds;
+pub(crate) mod quorum;
 pub(crate) mod rivals;
 pub(crate) mod takers;
 pub(crate) mod writers;

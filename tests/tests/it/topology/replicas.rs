@@ -181,11 +181,12 @@ async fn a_hand_off_keeps_the_replicas() {
     let client = client.connect(&world.master.url()).await.unwrap();
     let mutex = client.mutex("line");
     let first = mutex.lock().await.unwrap();
-    let second = tokio::spawn(client.mutex("line").lock());
-    tokio::time::sleep(ms(50)).await;
-    let wait = secs(1);
-    let third = tokio::spawn(client.mutex("line").with(replicated(1, wait)).lock());
-    tokio::time::sleep(ms(50)).await;
+    // Polled once, each has its place in line.
+    let mut second = Box::pin(client.mutex("line").lock());
+    assert!(poll!(second.as_mut()).is_pending());
+    let mut third = Box::pin(client.mutex("line").with(replicated(1, secs(1))).lock());
+    assert!(poll!(third.as_mut()).is_pending());
+    let (second, third) = (tokio::spawn(second), tokio::spawn(third));
     first.release().await.unwrap();
     second.await.unwrap().unwrap().release().await.unwrap();
     assert_eq!(counts(third.await.unwrap()), (0, 1));

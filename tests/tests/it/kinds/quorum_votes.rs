@@ -1,36 +1,8 @@
 //! A lock on a majority of servers (S-29): releases whose answers are lost, servers that are late for
 //! the whole request, tokens from majority to majority, and what a client knows of its holds.
 
-use lock_runtime::quorum::QuorumBuilder;
-use lock_runtime::store::HoldKind;
-
 use crate::prelude::*;
-
-async fn servers(count: usize) -> Vec<RedisServer> {
-    join_all((0..count).map(|_| RedisServer::start())).await
-}
-
-async fn proxies(servers: &[RedisServer]) -> Vec<Proxy> {
-    join_all(servers.iter().map(|server| Proxy::start(server.port()))).await
-}
-
-async fn connect(servers: &[RedisServer]) -> Quorum {
-    Quorum::builder()
-        .without_restart_guard()
-        .connect(servers.iter().map(RedisServer::url))
-        .await
-        .unwrap()
-}
-
-async fn through(builder: QuorumBuilder, proxies: &[Proxy]) -> Quorum {
-    builder.connect(proxies.iter().map(Proxy::url)).await.unwrap()
-}
-
-/// On how many servers the key is.
-async fn on(servers: &[RedisServer], key: &str) -> usize {
-    let found = servers.iter().map(async |server| server.client().exists(key).await);
-    join_all(found).await.into_iter().filter(|found| *found).count()
-}
+use crate::support::quorum::*;
 
 async fn gone(servers: &[RedisServer], key: &str) {
     eventually(SOON, "nothing is left", async || on(servers, key).await == 0).await;
@@ -133,7 +105,7 @@ async fn one_server_does_not_make_the_whole_late() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_client_knows_what_the_quorum_holds() {
     let servers = servers(3).await;
-    let quorum = connect(&servers).await;
+    let quorum = quorum_of(&servers).await;
     let (client, lease) = (quorum.client(), ms(3_000));
     let watched = watched(lease);
     let guard = quorum.lock("h").with(watched).lock().await.unwrap();
@@ -163,9 +135,9 @@ async fn the_client_knows_what_the_quorum_holds() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tokens_of_a_joint_lock_reach_the_next_majority() {
     let servers = servers(3).await;
-    let quorum = connect(&servers).await;
+    let quorum = quorum_of(&servers).await;
     let single = RedisServer::start().await;
-    let other = LockClient::connect(&single.url()).await.unwrap();
+    let other = connect(&single).await;
     let ahead = (1u64 << 53) + 9;
     single.client().cmd(&["SET", "redisson_lock_token:{x}", &ahead.to_string()]).await;
     let joint = MultiLock::of([quorum.client().mutex("q").into(), other.mutex("x").into()]);
@@ -195,7 +167,7 @@ async fn tokens_of_a_joint_lock_reach_the_next_majority() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tokens_grow_after_a_server_forgot() {
     let servers = servers(3).await;
-    let quorum = connect(&servers).await;
+    let quorum = quorum_of(&servers).await;
     let mut last = 0;
     for common in 0..3 {
         let (first, second) = ((common + 1) % 3, (common + 2) % 3);
@@ -221,7 +193,7 @@ async fn tokens_grow_after_a_server_forgot() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_majority_that_refuses_is_said_at_once() {
     let servers = servers(3).await;
-    let quorum = connect(&servers).await;
+    let quorum = quorum_of(&servers).await;
     quorum.lock("n").lock().await.unwrap().release().await.unwrap();
     gone(&servers, "n").await;
     for server in &servers[1..] {

@@ -90,8 +90,7 @@ fn a_runtime_that_ends_takes_nobody_along() {
 /// S-27, S-33: a short wait over a slow network joins readers as it would take a lock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_short_wait_joins_over_a_slow_network() {
-    let server = RedisServer::start().await;
-    let (proxy, client) = behind_proxy(&server).await;
+    let (_server, proxy, client) = far_world().await;
     let first = client.rw_lock("r").read().await.unwrap();
     proxy.delay(ms(15));
     let short = waits(ms(15));
