@@ -32,11 +32,12 @@ use std::time::Duration;
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
-    /// The wait ran out while somebody else held the lock.
+    /// The wait ran out while another holder had the lock.
     #[error(
         "lock {key:?} is still held after waiting {waited:?}{}",
-        Remaining(*holder_remaining)
+        aside(*holder_remaining, |left| format!("its holder's lease has {left:?} left"))
     )]
+    #[non_exhaustive]
     Timeout {
         /// The lock's full name.
         key: String,
@@ -49,6 +50,7 @@ pub enum LockError {
     /// The lock is held and the call was not to wait, or too many are waiting already.
     // S-18.
     #[error("lock {key:?} is busy: {reason}")]
+    #[non_exhaustive]
     Busy {
         /// The lock's full name.
         key: String,
@@ -59,7 +61,11 @@ pub enum LockError {
         holder_remaining: Option<Duration>,
     },
     /// A wait for a count-down latch ended before the latch was open.
-    #[error("latch {key:?} is still closed after waiting {waited:?}{}", Count(*count))]
+    #[error(
+        "latch {key:?} is still closed after waiting {waited:?}{}",
+        aside(*count, |count| format!("its count is {count}"))
+    )]
+    #[non_exhaustive]
     LatchClosed {
         /// The latch's full name.
         key: String,
@@ -68,10 +74,11 @@ pub enum LockError {
         /// What was left to count down when the store was last asked.
         count: Option<u64>,
     },
-    /// The hold is gone: its lease passed, or the store says that somebody else owns the key.
+    /// The hold is gone: its lease passed, or the store says that another holder owns the key.
     /// What the body did after its last check may be unprotected; fencing tells.
     // S-12.
     #[error("the hold on lock {key:?} was lost: {cause}")]
+    #[non_exhaustive]
     Lost {
         /// The lock's full name.
         key: String,
@@ -80,6 +87,7 @@ pub enum LockError {
     },
     /// Waiting would wait for oneself. For kinds of locks that readers share; a mutex re-enters.
     #[error("taking lock {key:?} here would wait for ourselves: {detail}")]
+    #[non_exhaustive]
     WouldDeadlock {
         /// The lock's full name.
         key: String,
@@ -89,6 +97,7 @@ pub enum LockError {
     /// The name is no valid lock name; nothing was sent.
     // S-1, S-2, S-3.
     #[error("invalid lock key {key:?}: {problem}")]
+    #[non_exhaustive]
     InvalidKey {
         /// The offending name, shortened.
         key: String,
@@ -101,6 +110,7 @@ pub enum LockError {
     InvalidOptions(String),
     /// The key holds something that is not a lock of this kind; nothing was changed.
     #[error("key {key:?} already holds something else: {found}; use another name or a namespace")]
+    #[non_exhaustive]
     KeyCollision {
         /// The lock's full name.
         key: String,
@@ -110,6 +120,7 @@ pub enum LockError {
     /// The lock was taken but not acknowledged by enough replicas, and has been given back. For
     /// clients that ask for replicas.
     #[error("lock {key:?} reached {acked} of {wanted} replicas")]
+    #[non_exhaustive]
     NotReplicated {
         /// The lock's full name.
         key: String,
@@ -123,12 +134,14 @@ pub enum LockError {
         "no lock client for {site}: call `client.install()` at start-up, wrap the call in \
          `client.scope(…)`, or name one with `client = …`"
     )]
+    #[non_exhaustive]
     NoClient {
         /// The annotated function.
         site: String,
     },
     /// There is no policy of that name.
     #[error("no lock policy {policy:?}: {detail}")]
+    #[non_exhaustive]
     UnknownPolicy {
         /// The name that was asked for.
         policy: String,
@@ -150,6 +163,16 @@ pub enum LockError {
 }
 
 impl LockError {
+    /// A [`NoClient`](Self::NoClient) for code that looks up a client by itself; `site` says where.
+    pub fn no_client(site: impl Into<String>) -> Self {
+        Self::NoClient { site: site.into() }
+    }
+
+    /// A [`Timeout`](Self::Timeout) for code whose own deadline for a lock has passed.
+    pub fn timed_out(key: impl Into<String>, waited: Duration) -> Self {
+        Self::Timeout { key: key.into(), waited, holder_remaining: None }
+    }
+
     /// True if the wait ran out.
     #[must_use]
     pub fn is_timeout(&self) -> bool {
@@ -160,7 +183,7 @@ impl LockError {
         }
     }
 
-    /// True if somebody else has the lock: [`Timeout`](Self::Timeout) or [`Busy`](Self::Busy); of a
+    /// True if another holder has the lock: [`Timeout`](Self::Timeout) or [`Busy`](Self::Busy); of a
     /// count-down latch, if it is closed.
     #[must_use]
     pub fn is_busy(&self) -> bool {
@@ -231,7 +254,7 @@ impl From<Infallible> for LockError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BusyReason {
-    /// Somebody holds it, or is ahead in line, and the call was not to wait.
+    /// Another holder has it, or another waiter goes first, and the call was not to wait.
     Held,
     /// `max_waiters` tasks wait for it already.
     // S-18.
@@ -266,28 +289,9 @@ impl fmt::Display for LossCause {
     }
 }
 
-/// Shows what is left of the holder's lease, or nothing.
-struct Remaining(Option<Duration>);
-
-impl fmt::Display for Remaining {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(left) => write!(f, " (its holder's lease has {left:?} left)"),
-            None => Ok(()),
-        }
-    }
-}
-
-/// Shows what is left to count down, or nothing.
-struct Count(Option<u64>);
-
-impl fmt::Display for Count {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(count) => write!(f, " (its count is {count})"),
-            None => Ok(()),
-        }
-    }
+/// What is known of a value, in brackets behind a message; nothing if there is none.
+fn aside<T>(value: Option<T>, known: impl FnOnce(T) -> String) -> String {
+    value.map(|value| format!(" ({})", known(value))).unwrap_or_default()
 }
 
 /// A failure of the store, classified by what a caller can do about it.
@@ -295,7 +299,7 @@ impl fmt::Display for Count {
 /// Opaque on purpose: the Redis client library is not part of this crate's API. The cause is in
 /// [`source`](StdError::source).
 // S-33.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct StoreError {
     kind: StoreErrorKind,
     message: Arc<str>,
@@ -332,7 +336,7 @@ impl StoreErrorKind {
         matches!(self, Self::Unavailable | Self::OutcomeUnknown | Self::NotReady)
     }
 
-    /// What the store did, for who prints an error without its source.
+    /// What the store did, for programs that print an error without its source.
     fn in_short(self) -> &'static str {
         match self {
             Self::Unavailable => "cannot be reached",
@@ -362,6 +366,16 @@ impl StoreError {
         self
     }
 
+    /// The failure of a request about the lock `key`.
+    pub(crate) fn about(self, key: &impl ToString) -> LockError {
+        match self.kind {
+            StoreErrorKind::WrongType => {
+                LockError::KeyCollision { key: key.to_string(), found: self.to_string() }
+            }
+            _ => LockError::Store(self),
+        }
+    }
+
     /// The same failure as one of another kind.
     #[cfg(feature = "redis")]
     pub(crate) fn of_kind(self, kind: StoreErrorKind) -> Self {
@@ -372,16 +386,6 @@ impl StoreError {
     #[must_use]
     pub fn kind(&self) -> StoreErrorKind {
         self.kind
-    }
-}
-
-impl fmt::Debug for StoreError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StoreError")
-            .field("kind", &self.kind)
-            .field("message", &self.message)
-            .field("source", &self.source)
-            .finish()
     }
 }
 

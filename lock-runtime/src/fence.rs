@@ -7,7 +7,7 @@ use std::num::ParseIntError;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A number that grows with every outermost hold of one name, whoever takes it.
+/// A number that grows with every outermost hold of one name, of all clients and processes.
 ///
 /// It is minted in the script that takes the lock, as `max(previous + 1, server time in µs)`, so it
 /// keeps growing when the store lost its data. Hand it to the resource with every write; the

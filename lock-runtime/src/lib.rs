@@ -102,6 +102,7 @@ pub mod site;
 pub mod store;
 
 mod any_lock;
+mod backoff;
 #[cfg(feature = "policy")]
 mod connect;
 mod fair_mutex;
@@ -115,7 +116,6 @@ mod owned_hold;
 mod quorum_lock;
 mod rw_lock;
 mod semaphore;
-mod settings;
 mod shadow;
 
 pub use any_lock::AnyLock;
@@ -130,11 +130,10 @@ pub use latch::CountDownLatch;
 pub use lock_macros::{KeyPart, distributed_lock};
 pub use multi_lock::{MultiLock, MultiMember};
 pub use mutex::Mutex;
-pub use options::{Lease, LockOptions, Wait};
+pub use options::{Lease, LockKind, LockOptions, Wait};
 pub use quorum_lock::QuorumLock;
 pub use rw_lock::RwLock;
 pub use semaphore::{Semaphore, SemaphorePermit};
-pub use settings::LockKind;
 
 /// What users name in structs and move between tasks is `Send` where it has to be.
 const _: () = {

@@ -24,7 +24,7 @@ pub(crate) fn is_asleep(polled_at: Instant, now: Instant) -> bool {
 }
 
 /// Drives `future`, and calls `sign_of_life` when the future first has to wait and then every `every`. Returns
-/// `None` once that returns false: the future was passed over, and is not polled any more.
+/// `None` once that returns false: the future was passed over.
 pub(crate) async fn drive<F: Future>(
     every: Duration,
     sign_of_life: impl Fn(Instant) -> bool,
@@ -33,22 +33,17 @@ pub(crate) async fn drive<F: Future>(
     let mut future = pin!(future);
     let mut timer = pin!(None::<Sleep>);
     poll_fn(|cx| {
-        loop {
-            let is_due = timer.as_mut().as_pin_mut().map(|timer| timer.poll(cx).is_ready());
-            if is_due != Some(true)
-                && let Poll::Ready(output) = future.as_mut().poll(cx)
-            {
-                return Poll::Ready(Some(output));
-            }
-            if is_due == Some(false) {
-                return Poll::Pending;
-            }
+        if let Poll::Ready(output) = future.as_mut().poll(cx) {
+            return Poll::Ready(Some(output));
+        }
+        while timer.as_mut().as_pin_mut().is_none_or(|timer| timer.poll(cx).is_ready()) {
             let now = Instant::now();
             if !sign_of_life(now) {
                 return Poll::Ready(None);
             }
             timer.set(Some(sleep_until(now + every)));
         }
+        Poll::Pending
     })
     .await
 }

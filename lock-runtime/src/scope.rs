@@ -1,4 +1,4 @@
-//! Who encloses me: the chain of holds and clients around the code that runs.
+//! The chain of holds and clients that enclose the running code.
 //!
 //! The chain follows the call path, not the task: a future that is run inside a hold puts a link on
 //! the thread for the time of each poll, so whatever it calls sees it, and a sibling future does
@@ -40,7 +40,7 @@ enum Enclosing {
         reentry: u64,
         /// For a read inside of a write: the write hold, and its number there.
         writer: Option<(Arc<Hold>, u64)>,
-        /// What runs under it goes on when it is lost, and has no lock then.
+        /// True if the call is not enforced: it goes on without the lock when the hold is lost.
         is_shadow: bool,
     },
     /// A client, whose type this module does not know.
@@ -117,7 +117,7 @@ fn inheritable() -> Option<Arc<Link>> {
 /// A hold around the caller.
 pub(crate) struct Around {
     pub(crate) owned: Arc<OwnedHold>,
-    /// True if what runs under it goes on when it is lost, and has no lock then.
+    /// True if the call is not enforced: it goes on without the lock when the hold is lost.
     pub(crate) is_shadow: bool,
 }
 

@@ -168,7 +168,7 @@ fn anchor(function: &Function, scope: &Scope, innermost: bool, root: &TokenStrea
         (Form::Future { .. } | Form::AsyncTrait { .. }, _) => None,
     };
     let here = Span::mixed_site();
-    // Of a body that makes a future of its own, that is said further in.
+    // If the body makes a future, `Lock::future` mentions the arguments inside it.
     let whole = match innermost && !matches!(function.form, Form::Future { .. }) {
         true => whole(function, scope, root),
         false => TokenStream::new(),
@@ -182,7 +182,7 @@ fn anchor(function: &Function, scope: &Scope, innermost: bool, root: &TokenStrea
 
 /// Mentions the arguments that the body speaks of.
 fn whole(function: &Function, scope: &Scope, root: &TokenStream) -> TokenStream {
-    let arguments = function.spoken_of(scope);
+    let arguments = function.mentioned(scope);
     if arguments.is_empty() {
         return TokenStream::new();
     }

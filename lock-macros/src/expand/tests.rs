@@ -55,10 +55,10 @@ fn other_settings_are_other_arguments() {
         ".client(&(self.client()))",
         ".semaphore(limit)",
         ".wait(self.wait)",
-        ",with_policy(\"p\")",
-        ",with_lease(crate::locks::private::v1::WATCHDOG)",
-        ",with_on_lost(crate::locks::options::OnLost::Finish)",
-        "crate::locks::private::v1::locked_or_skip(__lock_wanted,\
+        "::core::option::Option::Some(\"p\")",
+        ",lease=crate::locks::private::v1::WATCHDOG",
+        ",on_lost=crate::locks::options::OnLost::Finish",
+        "crate::locks::private::v1::locked_or_skip(__lock_spec,\
          crate::locks::private::v1::with_guard(move|__lock_guard|asyncmove{",
         "lethold=__lock_guard;match&*hold{hold=>{hold.token();}}",
         "private::v1::never::<()>()",
@@ -112,7 +112,7 @@ fn functions_that_return_futures_are_called_inside() {
             }
         ),
     ));
-    assert!(found.contains("future(move||asyncmove{let__lock_wanted="), "{found}");
+    assert!(found.contains("future(move||asyncmove{let__lock_spec="), "{found}");
     assert!(
         found.contains(
             "private::v1::future(move||{iffalse{::lock_runtime::private::v1::whole((&x,));}\

@@ -82,8 +82,7 @@ pub(crate) struct Engine {
     pub(crate) readers: Readers,
     /// True once the grace of a shutdown is over: tasks that hold locks then give them back.
     pub(crate) grace_over: watch::Sender<bool>,
-    /// Of an engine of several locks, those of the clients whose locks it takes. They keep it, it keeps none of
-    /// them.
+    /// For an engine of several locks, the engines of its clients. They own it, so these are weak.
     members: Vec<Weak<Self>>,
     /// Engines of several locks of this client, and of others, which end with it.
     dependents: Mutex<Vec<Dependent>>,
@@ -155,7 +154,7 @@ impl Future for Acquire {
                 self.0 = State::Done;
                 return Poll::Ready(Err(error));
             }
-            // Re-entry ends here, so what is wanted is not moved for it: that would be most of its time.
+            // Re-entry ends here, so the spec is not moved for it: that would be most of its time.
             self.0 = match start(spec) {
                 Ok(result) => {
                     self.0 = State::Done;
@@ -166,7 +165,7 @@ impl Future for Acquire {
         }
         if let State::UnderWay(acquiring) = &mut self.0 {
             let result = ready!(acquiring.as_mut().poll(cx));
-            // Its span ends here, whoever keeps this future.
+            // Its span ends here, also if the caller keeps this future.
             self.0 = State::Done;
             return Poll::Ready(result);
         }
@@ -225,7 +224,7 @@ fn start(spec: &mut AcquireSpec) -> Started {
     })
 }
 
-/// Tells what came of an acquire: that, if it was had.
+/// Records the outcome of an acquire: `how`, if the lock was taken.
 fn ended(
     recorder: &AcquireRecorder,
     how: AcquireOutcome,
@@ -324,7 +323,7 @@ impl PendingAcquire {
         }
     }
 
-    /// What `look` says of its place inside of the write hold around it, if it has one.
+    /// Calls `look` with the place inside the write hold around this read, if there is one.
     fn inside<T>(&self, look: impl FnOnce(&ReentryGuard) -> T) -> Option<T> {
         self.inside.lock().as_ref().map(look)
     }
@@ -359,7 +358,7 @@ impl PendingAcquire {
                 Turn::Shared => continue,
             };
             if self.can_join() {
-                // Somebody has taken it since we looked. The next in line finds the same.
+                // Another reader has taken it meanwhile. The next in line finds the same.
                 drop(gate_guard);
                 continue;
             }
@@ -380,7 +379,7 @@ impl PendingAcquire {
         !error.kind().is_transient() || self.is_out_of_patience()
     }
 
-    /// True if nothing that goes wrong is put up with any more.
+    /// True if the next failure of the store ends the wait.
     fn is_out_of_patience(&self) -> bool {
         self.options.wait() == Wait::Never
             || self.started.elapsed() >= self.engine.leases.timing.store_patience

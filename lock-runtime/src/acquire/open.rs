@@ -37,7 +37,7 @@ impl Handle {
             let repeatable =
                 request == LatchRequest::Count || error.kind() != StoreErrorKind::OutcomeUnknown;
             if !repeatable || waiting.failed(&error, None) {
-                return Err(pending.latch_error(error));
+                return Err(error.about(pending.target.key()));
             }
             waiting.pause(10..50).await;
         }
@@ -84,7 +84,7 @@ impl PendingAcquire {
                 }
                 Turn::Shared => return Ok(()),
                 Turn::Closed => return Err(LockError::Closed),
-                Turn::Failed(error) => return Err(self.latch_error(error)),
+                Turn::Failed(error) => return Err(error.about(self.target.key())),
                 // Nobody holds a latch, so nobody hands one over.
                 Turn::Handed(_) => {}
             }
@@ -108,7 +108,7 @@ impl PendingAcquire {
                     return Err(self.latch_closed(known));
                 }
                 Err(error) if waiting.failed(&error, Some(&gate_guard)) => {
-                    return Err(self.latch_error(error));
+                    return Err(error.about(self.target.key()));
                 }
                 Err(_) => {
                     known = None;
@@ -155,15 +155,5 @@ impl PendingAcquire {
             _ => self.started.elapsed(),
         };
         LockError::LatchClosed { key: self.target.key().to_string(), waited, count }
-    }
-
-    fn latch_error(&self, error: StoreError) -> LockError {
-        match error.kind() {
-            StoreErrorKind::WrongType => LockError::KeyCollision {
-                key: self.target.key().to_string(),
-                found: error.to_string(),
-            },
-            _ => LockError::Store(error),
-        }
     }
 }

@@ -6,9 +6,8 @@ use super::{LockClient, LockClientBuilder};
 use crate::any_lock::AnyLock;
 use crate::error::LockError;
 use crate::key::IntoLockKey;
-use crate::options::LockOptions;
+use crate::options::{LockOptions, LockSettings};
 use crate::policy::{LockConfig, Policy};
-use crate::settings::LockSettings;
 
 /// A configuration in effect.
 #[derive(Debug)]
@@ -26,7 +25,7 @@ impl Configured {
 }
 
 impl LockClientBuilder {
-    /// Takes policies, defaults and namespace from `config`; where to connect to is said apart, or by
+    /// Takes policies, defaults and namespace from `config`. Its address is used by
     /// [`connect_config`](Self::connect_config).
     ///
     /// Its `[lock.defaults]` come over [`options`](Self::options), for every lock of the client.

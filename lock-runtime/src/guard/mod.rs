@@ -62,7 +62,7 @@ pub struct LockGuard {
     /// Shared by nested guards; the last one to go ends it.
     pub(crate) owned: Arc<OwnedHold>,
     pub(crate) on_lost: OnLost,
-    /// True if its holder is not to wait for the store.
+    /// True if its call is not enforced: a release then does not wait for a slow store.
     pub(crate) is_shadow: bool,
 }
 

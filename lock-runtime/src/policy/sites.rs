@@ -3,8 +3,7 @@
 use std::fmt;
 
 use super::{LockAddress, LockConfig};
-use crate::options::LockOptions;
-use crate::settings::LockKind;
+use crate::options::{LockKind, LockOptions};
 use crate::site::LockSite;
 
 /// An annotated function that a configuration does not fit.

@@ -17,7 +17,7 @@ pub mod v1 {
     };
     pub use super::call::{Locked, locked, locked_or_skip};
     pub use super::returns::{ErrorReturn, SkipReturn, SkippedValue};
-    pub use super::spec::{AsClient, CallSpec, WATCHDOG, semaphore};
+    pub use super::spec::{AsClient, CallSpec, UNSET, WATCHDOG, semaphore};
     #[cfg(feature = "sites")]
     pub use crate::site::Registered;
     #[doc(hidden)]
@@ -30,14 +30,19 @@ pub mod v1 {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __lock_site {
-    ($name:literal, $key:literal $(, $with:ident($($value:expr),+))*) => {{
+    ($name:literal, $key:literal, $policy:expr $(, $setting:ident = $value:expr)*) => {{
         static SITE: $crate::site::LockSite = $crate::site::LockSite::new(
             ::core::concat!(::core::module_path!(), "::", $name),
             $key,
             ::core::file!(),
             ::core::line!(),
         )
-        $(.$with($($value),+))*;
+        .with($policy, {
+            #[allow(unused_mut, reason = "an attribute may leave all settings out")]
+            let mut settings = $crate::private::v1::UNSET;
+            $(settings.$setting = ::core::option::Option::Some($value);)*
+            settings
+        });
         $crate::private::v1::register_site!(SITE);
         &SITE
     }};

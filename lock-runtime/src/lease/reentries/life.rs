@@ -1,8 +1,7 @@
-//! Signs of life of re-entries: one that nobody polls holds up those beside it for a second.
+//! The [liveness](crate::liveness) of re-entries: one that is not polled delays those beside it for a second.
 //!
-//! A re-entry that is inside and still asks the store, and a waiter in line, prove every
-//! [`SIGN_OF_LIFE`] that they are polled, by timers of their own. Those who wait measure: see
-//! [`State::pass_over`].
+//! A re-entry that is inside and asks the store, and a waiter in line, give signs of life. Waiters pass over
+//! those that do not: see [`State::pass_over`].
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -106,7 +105,7 @@ impl ReentryGuard {
         drive(Arc::clone(&self.hold), self.id, asking)
     }
 
-    /// Has this give back what the store grants from now on, if this re-entry is passed over meanwhile.
+    /// Sets the callback that gives back what the store grants from now on, if this re-entry is passed over.
     pub(crate) fn on_passed_over(&self, give_back: impl FnOnce() + Send + 'static) {
         if self.id == 0 {
             return;
@@ -127,7 +126,7 @@ impl ReentryGuard {
 /// it is given back.
 pub(crate) async fn drive<F: Future>(hold: Arc<Hold>, id: u64, asking: F) -> Option<F::Output> {
     if id == 0 {
-        // It keeps nobody out.
+        // It excludes no other re-entry, so none passes it over.
         return Some(asking.await);
     }
     let reentries = &hold.reentries;
