@@ -37,6 +37,7 @@ pub enum LockError {
         "lock {key:?} is still held after waiting {waited:?}{}",
         aside(*holder_remaining, |left| format!("its holder's lease has {left:?} left"))
     )]
+    #[non_exhaustive]
     Timeout {
         /// The lock's full name.
         key: String,
@@ -49,6 +50,7 @@ pub enum LockError {
     /// The lock is held and the call was not to wait, or too many are waiting already.
     // S-18.
     #[error("lock {key:?} is busy: {reason}")]
+    #[non_exhaustive]
     Busy {
         /// The lock's full name.
         key: String,
@@ -63,6 +65,7 @@ pub enum LockError {
         "latch {key:?} is still closed after waiting {waited:?}{}",
         aside(*count, |count| format!("its count is {count}"))
     )]
+    #[non_exhaustive]
     LatchClosed {
         /// The latch's full name.
         key: String,
@@ -75,6 +78,7 @@ pub enum LockError {
     /// What the body did after its last check may be unprotected; fencing tells.
     // S-12.
     #[error("the hold on lock {key:?} was lost: {cause}")]
+    #[non_exhaustive]
     Lost {
         /// The lock's full name.
         key: String,
@@ -83,6 +87,7 @@ pub enum LockError {
     },
     /// Waiting would wait for oneself. For kinds of locks that readers share; a mutex re-enters.
     #[error("taking lock {key:?} here would wait for ourselves: {detail}")]
+    #[non_exhaustive]
     WouldDeadlock {
         /// The lock's full name.
         key: String,
@@ -92,6 +97,7 @@ pub enum LockError {
     /// The name is no valid lock name; nothing was sent.
     // S-1, S-2, S-3.
     #[error("invalid lock key {key:?}: {problem}")]
+    #[non_exhaustive]
     InvalidKey {
         /// The offending name, shortened.
         key: String,
@@ -104,6 +110,7 @@ pub enum LockError {
     InvalidOptions(String),
     /// The key holds something that is not a lock of this kind; nothing was changed.
     #[error("key {key:?} already holds something else: {found}; use another name or a namespace")]
+    #[non_exhaustive]
     KeyCollision {
         /// The lock's full name.
         key: String,
@@ -113,6 +120,7 @@ pub enum LockError {
     /// The lock was taken but not acknowledged by enough replicas, and has been given back. For
     /// clients that ask for replicas.
     #[error("lock {key:?} reached {acked} of {wanted} replicas")]
+    #[non_exhaustive]
     NotReplicated {
         /// The lock's full name.
         key: String,
@@ -126,12 +134,14 @@ pub enum LockError {
         "no lock client for {site}: call `client.install()` at start-up, wrap the call in \
          `client.scope(…)`, or name one with `client = …`"
     )]
+    #[non_exhaustive]
     NoClient {
         /// The annotated function.
         site: String,
     },
     /// There is no policy of that name.
     #[error("no lock policy {policy:?}: {detail}")]
+    #[non_exhaustive]
     UnknownPolicy {
         /// The name that was asked for.
         policy: String,
@@ -153,6 +163,16 @@ pub enum LockError {
 }
 
 impl LockError {
+    /// A [`NoClient`](Self::NoClient) for code that looks up a client by itself; `site` says where.
+    pub fn no_client(site: impl Into<String>) -> Self {
+        Self::NoClient { site: site.into() }
+    }
+
+    /// A [`Timeout`](Self::Timeout) for code whose own deadline for a lock has passed.
+    pub fn timed_out(key: impl Into<String>, waited: Duration) -> Self {
+        Self::Timeout { key: key.into(), waited, holder_remaining: None }
+    }
+
     /// True if the wait ran out.
     #[must_use]
     pub fn is_timeout(&self) -> bool {

@@ -152,11 +152,20 @@ pub enum OnReleaseLost {
 /// How many replicas have to know of a hold before it counts.
 // S-31.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Replicas {
     /// At least so many.
     pub at_least: u32,
     /// How long they get to acknowledge.
     pub timeout: Duration,
+}
+
+impl Replicas {
+    /// At least so many replicas, within `timeout`.
+    #[must_use]
+    pub const fn new(at_least: u32, timeout: Duration) -> Self {
+        Self { at_least, timeout }
+    }
 }
 
 /// What a [`Quorum`](crate::quorum::Quorum) does about servers that restarted: `lock.restart_guard` of a configuration.

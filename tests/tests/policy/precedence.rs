@@ -126,7 +126,7 @@ fn every_field_is_inherited() {
         at_least: Some(Duration::from_secs(1)),
         max_hold: Some(Duration::from_secs(300)),
         max_waiters: Some(100),
-        replicas: Some(Replicas { at_least: 1, timeout: Duration::from_millis(200) }),
+        replicas: Some(Replicas::new(1, Duration::from_millis(200))),
     };
     assert_eq!(inherited.settings(), expected);
     assert_eq!((inherited.key(), inherited.enforce()), (Some("cart:{path.id}"), 30));

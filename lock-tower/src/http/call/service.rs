@@ -210,8 +210,7 @@ fn bound_wait(terms: &mut Terms, parts: &Parts) -> Result<bool, LockError> {
     }
     if left == Duration::ZERO {
         // Not even asked for: it could not be of use any more.
-        let key = "of a request whose time was over".to_owned();
-        return Err(LockError::Timeout { key, waited: left, holder_remaining: None });
+        return Err(LockError::timed_out("of a request whose time was over", left));
     }
     terms.options = terms.options.to_builder().wait(left).build()?;
     Ok(true)

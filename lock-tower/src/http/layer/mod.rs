@@ -190,9 +190,7 @@ impl Shared {
     /// The client for a request, which may depend on what is around it.
     pub(crate) fn client(&self) -> Result<LockClient, LockError> {
         let client = self.client.clone().or_else(LockClient::current);
-        client.ok_or_else(|| LockError::NoClient {
-            site: "a `LockLayer::http()` without `client(…)`".to_owned(),
-        })
+        client.ok_or_else(|| LockError::no_client("a `LockLayer::http()` without `client(…)`"))
     }
 
     /// How that body is read while its request waits; `None` if there is nothing to read.

@@ -18,7 +18,7 @@ fn ask(target: &Arc<Target>, hold: u64) -> AcquireRequest {
 #[tokio::test(start_paused = true)]
 async fn a_hold_that_too_few_replicas_have_stands_until_released() {
     let store = MemoryStore::new();
-    let two = Some(Replicas { at_least: 2, timeout: MINUTE });
+    let two = Some(Replicas::new(2, MINUTE));
     let target = Arc::new(Target::mutex(key("r")).with_replicas(two));
     let granted = |reply| matches!(reply, AcquireReply::Granted(_));
     assert!(

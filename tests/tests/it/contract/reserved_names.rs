@@ -29,7 +29,7 @@ const RESERVED: [&str; 18] = [
 
 fn is_refused<T>(outcome: &Result<T, LockError>, name: &str) -> bool {
     let reserved = "reserved for the keys of other locks";
-    matches!(outcome, Err(LockError::InvalidKey { key, problem })
+    matches!(outcome, Err(LockError::InvalidKey { key, problem, .. })
         if key.starts_with(name.split('-').next().unwrap()) && problem.contains(reserved))
 }
 

@@ -178,7 +178,7 @@ async fn a_wait_ends_as_the_options_say() {
     let (first, in_line) = (latch.clone().with(brief), latch.clone().with(brief));
     for outcome in join_all([spawn(&first), spawn(&in_line)]).await {
         let error = outcome.unwrap().unwrap_err();
-        let LockError::LatchClosed { key, waited, count } = &error else { panic!("{error:?}") };
+        let LockError::LatchClosed { key, waited, count, .. } = &error else { panic!("{error:?}") };
         assert_eq!(key, "limits");
         assert!(count.is_none_or(|count| count == 1), "{error:?}");
         let text = error.to_string();

@@ -27,7 +27,7 @@ fn two_clients() -> (LockClient, LockClient) {
 }
 
 fn one_permit(client: &LockClient) -> Semaphore {
-    client.semaphore("a", NonZeroU32::MIN)
+    client.semaphore("a:permits", NonZeroU32::MIN)
 }
 
 fn quorum() -> Quorum {

@@ -18,6 +18,6 @@ mod billing {
 #[tokio::test]
 async fn runs() {
     let error = billing::Till.close().await.unwrap_err();
-    let LockError::NoClient { site } = error else { panic!("{error}") };
+    let LockError::NoClient { site, .. } = error else { panic!("{error}") };
     assert!(site.ends_with("::billing::close"), "{site}");
 }
