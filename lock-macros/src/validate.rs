@@ -111,7 +111,7 @@ fn check_contradictions(args: &Args, errors: &mut Errors) {
     if let (Some(WaitArg::Forever), Some(OnBusy::Skip | OnBusy::Fallback(_))) =
         (&args.wait, &args.on_busy)
     {
-        let message = "who waits for ever never finds the lock busy; give `wait` a limit, or take out \
+        let message = "`wait = forever` never reports busy; give `wait` a limit, or take out \
                        `on_busy`";
         refuse("wait", message);
     }

@@ -1,10 +1,9 @@
 //! [`FairMutex`]: a mutex with one line for all processes.
 // S-26.
 
-use crate::acquire::{Acquire, Handle, tried};
+use crate::acquire::{Acquire, Handle, RunLocked, lock_settings};
 use crate::error::LockError;
 use crate::guard::LockGuard;
-use crate::options::LockOptions;
 
 /// A distributed mutex that waiters of all processes get in the order in which they came.
 ///
@@ -40,14 +39,15 @@ use crate::options::LockOptions;
 #[must_use = "a mutex does nothing until it is locked"]
 pub struct FairMutex(Handle);
 
+lock_settings!(FairMutex);
+
 impl FairMutex {
     pub(crate) fn new(handle: Handle) -> Self {
         Self(handle)
     }
 
-    /// The same mutex with other options.
-    pub fn with(self, options: LockOptions) -> Self {
-        Self(self.0.with(options))
+    fn map(self, change: impl Fn(Handle) -> Handle) -> Self {
+        Self(change(self.0))
     }
 
     /// Takes the lock once everybody ahead in line has had it, waiting as long as the options allow.
@@ -78,7 +78,22 @@ impl FairMutex {
     pub fn try_lock(
         &self,
     ) -> impl Future<Output = Result<Option<LockGuard>, LockError>> + Send + use<> {
-        tried(self.0.try_lock())
+        self.0.try_lock()
+    }
+
+    /// Takes the lock, runs `body` under it and releases it: [`lock`](Self::lock), [`LockGuard::run`] and
+    /// [`LockGuard::release`] in one call.
+    ///
+    /// # Errors
+    ///
+    /// As [`Mutex::run`](crate::Mutex::run).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`Mutex::run`](crate::Mutex::run).
+    #[track_caller]
+    pub fn run<F: Future>(&self, body: F) -> RunLocked<F> {
+        self.0.run(body)
     }
 
     pub(crate) fn handle(&self) -> &Handle {

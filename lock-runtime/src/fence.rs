@@ -1,4 +1,5 @@
-//! Fencing: the order of holds, and the gate that a protected resource keeps.
+//! Fencing: the order of holds ([`FencingToken`]), and a [`FenceGate`] by which a resource refuses the late
+//! write of an earlier holder as a [`StaleToken`].
 // S-23, S-24.
 
 use std::fmt;
@@ -6,7 +7,7 @@ use std::num::ParseIntError;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A number that grows with every outermost hold of one name, whoever takes it.
+/// A number that grows with every outermost hold of one name, of all clients and processes.
 ///
 /// It is minted in the script that takes the lock, as `max(previous + 1, server time in µs)`, so it
 /// keeps growing when the store lost its data. Hand it to the resource with every write; the
@@ -22,6 +23,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// 5 after 4: still in order, but in no 32-bit number. Columns, fields and message formats for tokens need 64
 /// bits (`BIGINT`, `long`, `i64`), and JavaScript reads them exactly up to 2^53, about 9 × 10^15.
 ///
+/// With the feature `serde` it is serialized as its number.
+///
 /// # Examples
 ///
 /// ```
@@ -36,6 +39,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// ```
 // S-23.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
 pub struct FencingToken(u64);
 
 impl FencingToken {
@@ -74,7 +78,8 @@ impl FromStr for FencingToken {
 /// # Examples
 ///
 /// ```
-/// use lock_runtime::{FenceGate, FencingToken};
+/// use lock_runtime::fence::FenceGate;
+/// use lock_runtime::FencingToken;
 ///
 /// let gate = FenceGate::new();
 /// assert!(gate.admit(FencingToken::new(5)).is_ok());

@@ -1,10 +1,9 @@
 //! [`Mutex`]: exclusive, re-entrant by call path, kept alive by the watchdog.
 // S-25.
 
-use crate::acquire::{Acquire, Handle, tried};
+use crate::acquire::{Acquire, Handle, RunLocked, lock_settings};
 use crate::error::LockError;
 use crate::guard::LockGuard;
-use crate::options::LockOptions;
 
 /// A distributed mutex: one holder at a time across every process that shares the store.
 ///
@@ -16,12 +15,11 @@ use crate::options::LockOptions;
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-/// use lock_runtime::{LockClient, LockOptions};
+/// use lock_runtime::LockClient;
 /// use std::time::Duration;
 ///
 /// let client = LockClient::in_memory();
-/// let patient = LockOptions::builder().wait(Duration::from_secs(2)).build()?;
-/// let guard = client.mutex("order:42").with(patient).lock().await?;
+/// let guard = client.mutex("order:42").wait(Duration::from_secs(2)).lock().await?;
 /// // No other process is past this line for order 42.
 /// guard.release().await?;
 /// # Ok::<_, lock_runtime::LockError>(()) })?;
@@ -31,14 +29,15 @@ use crate::options::LockOptions;
 #[must_use = "a mutex does nothing until it is locked"]
 pub struct Mutex(Handle);
 
+lock_settings!(Mutex);
+
 impl Mutex {
     pub(crate) fn new(handle: Handle) -> Self {
         Self(handle)
     }
 
-    /// The same mutex with other options.
-    pub fn with(self, options: LockOptions) -> Self {
-        Self(self.0.with(options))
+    fn map(self, change: impl Fn(Handle) -> Handle) -> Self {
+        Self(change(self.0))
     }
 
     /// Takes the lock, waiting as long as the options allow; by default, as long as it takes.
@@ -84,7 +83,47 @@ impl Mutex {
     pub fn try_lock(
         &self,
     ) -> impl Future<Output = Result<Option<LockGuard>, LockError>> + Send + use<> {
-        tried(self.0.try_lock())
+        self.0.try_lock()
+    }
+
+    /// Takes the lock, runs `body` under it and releases it: [`lock`](Self::lock), [`LockGuard::run`] and
+    /// [`LockGuard::release`] in one call.
+    ///
+    /// The body starts once the lock is held, and is dropped at the moment that the hold is lost. The lock is
+    /// released before its value is returned.
+    ///
+    /// # Errors
+    ///
+    /// - As [`lock`](Self::lock); the body was not started then.
+    /// - [`LockError::Lost`] if the hold was lost while the body ran, unless the options say
+    ///   [`OnLost::Finish`](crate::options::OnLost::Finish).
+    /// - [`LockError::Lost`] if the body ended in time, but the release found the hold gone and the options say
+    ///   [`OnReleaseLost::Error`](crate::options::OnReleaseLost::Error). Else the value is returned, and the log has a
+    ///   warning, as for every other failure of the release.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the body and then releases the lock in the background, or gives up the place in
+    /// line if the body was not started.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// use lock_runtime::LockClient;
+    /// use std::time::Duration;
+    ///
+    /// let client = LockClient::in_memory();
+    /// let order = client.mutex("order:42").wait(Duration::from_secs(2));
+    /// let receipt = order.run(async { "paid" }).await?;
+    /// assert_eq!(receipt, "paid");
+    /// # Ok::<_, lock_runtime::LockError>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    // S-13.
+    #[track_caller]
+    pub fn run<F: Future>(&self, body: F) -> RunLocked<F> {
+        self.0.run(body)
     }
 
     pub(crate) fn handle(&self) -> &Handle {

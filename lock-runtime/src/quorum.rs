@@ -1,4 +1,5 @@
-//! [`Quorum`]: independent servers that keep locks together.
+//! [`Quorum`]: independent Redis servers, a majority of which keeps each lock. It makes
+//! [`QuorumLock`](crate::QuorumLock)s.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,8 +8,8 @@ use crate::client::{LockClient, LockClientBuilder, check_setting};
 use crate::error::LockError;
 use crate::key::IntoLockKey;
 use crate::options::LockOptions;
+use crate::options::values::RestartGuard;
 use crate::quorum_lock::QuorumLock;
-use crate::settings::RestartGuard;
 use crate::store::Store;
 use crate::store::compose::quorum::QuorumStore;
 
@@ -32,17 +33,17 @@ use crate::store::compose::quorum::QuorumStore;
 /// [`restart_guard`](QuorumBuilder::restart_guard). The builder asks which of the two it is.
 ///
 /// Each acquire costs two round trips to all servers, the second for the fencing token, and each
-/// release one; many who want the same lock at once refuse each other now and then and try again. Only
+/// release one; clients that ask for the same lock at once sometimes refuse each other, and try again. Only
 /// mutexes are kept so, without Redisson peers: Redisson has withdrawn its own lock of this kind in
 /// favour of one server whose replicas acknowledge each hold, which is
-/// [`LockOptionsBuilder::replicas`](crate::LockOptionsBuilder::replicas) here, and usually the better
+/// [`LockOptionsBuilder::replicas`](crate::options::LockOptionsBuilder::replicas) here, and usually the better
 /// choice.
 ///
 /// # Examples
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), lock_runtime::LockError> {
-/// use lock_runtime::Quorum;
+/// use lock_runtime::quorum::Quorum;
 /// use std::time::Duration;
 ///
 /// let quorum = Quorum::builder()
@@ -192,7 +193,8 @@ impl QuorumBuilder {
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-    /// use lock_runtime::{MemoryStore, Quorum, Store};
+    /// use lock_runtime::quorum::Quorum;
+    /// use lock_runtime::store::{MemoryStore, Store};
     /// use std::sync::Arc;
     ///
     /// // Of one, for a test: a mutex in memory.
@@ -259,7 +261,7 @@ async fn connect_to_majority(
     let (all, wanted) = (stores.len(), majority(stores.len()));
     let connect = |store: &Arc<crate::store::redis::RedisStore>| {
         let store = Arc::clone(store);
-        // In a task of its own: whoever is slow goes on when a majority is there.
+        // In a task each: a slow server goes on connecting when a majority is there.
         tokio::spawn(async move { store.connect_now().await })
     };
     let mut connecting: FuturesUnordered<_> = stores.iter().map(connect).collect();

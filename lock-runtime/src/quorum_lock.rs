@@ -1,20 +1,19 @@
 //! [`QuorumLock`]: one lock on a majority of independent servers.
 // S-29.
 
-use crate::acquire::{Acquire, Handle, tried};
+use crate::acquire::{Acquire, Handle, RunLocked, lock_settings};
 use crate::error::LockError;
 use crate::guard::LockGuard;
-use crate::options::LockOptions;
 
 /// A mutex that a majority of independent servers has to grant: the Redlock algorithm.
 ///
-/// Made by [`Quorum::lock`](crate::Quorum::lock), which says what it is good for and what not.
+/// Made by [`Quorum::lock`](crate::quorum::Quorum::lock), which says what it is good for and what not.
 ///
 /// # Examples
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), lock_runtime::LockError> {
-/// use lock_runtime::Quorum;
+/// use lock_runtime::quorum::Quorum;
 /// use std::time::Duration;
 ///
 /// let quorum = Quorum::builder()
@@ -31,14 +30,15 @@ use crate::options::LockOptions;
 #[must_use = "a lock does nothing until it is taken"]
 pub struct QuorumLock(Handle);
 
+lock_settings!(QuorumLock);
+
 impl QuorumLock {
     pub(crate) fn new(handle: Handle) -> Self {
         Self(handle)
     }
 
-    /// The same lock with other options.
-    pub fn with(self, options: LockOptions) -> Self {
-        Self(self.0.with(options))
+    fn map(self, change: impl Fn(Handle) -> Handle) -> Self {
+        Self(change(self.0))
     }
 
     /// Takes the lock once a majority grants it, waiting as long as the options allow.
@@ -72,6 +72,21 @@ impl QuorumLock {
     pub fn try_lock(
         &self,
     ) -> impl Future<Output = Result<Option<LockGuard>, LockError>> + Send + use<> {
-        tried(self.0.try_lock())
+        self.0.try_lock()
+    }
+
+    /// Takes the lock, runs `body` under it and releases it: [`lock`](Self::lock), [`LockGuard::run`] and
+    /// [`LockGuard::release`] in one call.
+    ///
+    /// # Errors
+    ///
+    /// As [`Mutex::run`](crate::Mutex::run).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`Mutex::run`](crate::Mutex::run).
+    #[track_caller]
+    pub fn run<F: Future>(&self, body: F) -> RunLocked<F> {
+        self.0.run(body)
     }
 }

@@ -1,10 +1,9 @@
 //! [`RwLock`]: many readers or one writer.
 // S-27.
 
-use crate::acquire::{Acquire, Handle, tried};
+use crate::acquire::{Acquire, Handle, RunLocked, lock_settings};
 use crate::error::LockError;
 use crate::guard::LockGuard;
-use crate::options::LockOptions;
 
 /// A distributed read/write lock: readers share it, a writer has it alone.
 ///
@@ -51,6 +50,8 @@ pub struct RwLock {
     write: Handle,
 }
 
+lock_settings!(RwLock);
+
 impl RwLock {
     pub(crate) fn new(read: Handle, write: Handle) -> Self {
         Self { read, write }
@@ -61,9 +62,8 @@ impl RwLock {
         (&self.read, &self.write)
     }
 
-    /// The same lock with other options.
-    pub fn with(self, options: LockOptions) -> Self {
-        Self { read: self.read.with(options), write: self.write.with(options) }
+    fn map(self, change: impl Fn(Handle) -> Handle) -> Self {
+        Self { read: change(self.read), write: change(self.write) }
     }
 
     /// Takes the read side once no writer holds the lock or goes first.
@@ -94,7 +94,7 @@ impl RwLock {
     pub fn try_read(
         &self,
     ) -> impl Future<Output = Result<Option<LockGuard>, LockError>> + Send + use<> {
-        tried(self.read.try_lock())
+        self.read.try_lock()
     }
 
     /// Takes the write side once nobody reads or writes; new readers wait for it meanwhile.
@@ -126,6 +126,36 @@ impl RwLock {
     pub fn try_write(
         &self,
     ) -> impl Future<Output = Result<Option<LockGuard>, LockError>> + Send + use<> {
-        tried(self.write.try_lock())
+        self.write.try_lock()
+    }
+
+    /// Takes the read side, runs `body` under it and releases it: [`read`](Self::read), [`LockGuard::run`] and
+    /// [`LockGuard::release`] in one call.
+    ///
+    /// # Errors
+    ///
+    /// As [`Mutex::run`](crate::Mutex::run).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`Mutex::run`](crate::Mutex::run).
+    #[track_caller]
+    pub fn run_read<F: Future>(&self, body: F) -> RunLocked<F> {
+        self.read.run(body)
+    }
+
+    /// Takes the write side, runs `body` under it and releases it: [`write`](Self::write), [`LockGuard::run`] and
+    /// [`LockGuard::release`] in one call.
+    ///
+    /// # Errors
+    ///
+    /// As [`Mutex::run`](crate::Mutex::run).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`Mutex::run`](crate::Mutex::run).
+    #[track_caller]
+    pub fn run_write<F: Future>(&self, body: F) -> RunLocked<F> {
+        self.write.run(body)
     }
 }

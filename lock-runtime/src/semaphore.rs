@@ -1,13 +1,11 @@
 //! [`Semaphore`]: a limited number of leased permits.
 // S-30.
 
-use std::fmt;
 use std::num::NonZeroU32;
 
-use crate::acquire::{Acquire, Handle, tried};
+use crate::acquire::{Handle, RunLocked, lock_settings};
 use crate::error::LockError;
 use crate::guard::LockGuard;
-use crate::options::LockOptions;
 
 /// Most permits of one acquire: each is an entry of its own in the store, for Redisson's sake.
 const MOST_AT_ONCE: u32 = 1024;
@@ -58,14 +56,15 @@ pub struct Semaphore {
     limit: NonZeroU32,
 }
 
+lock_settings!(Semaphore);
+
 impl Semaphore {
     pub(crate) fn new(handle: Handle, limit: NonZeroU32) -> Self {
         Self { handle, limit }
     }
 
-    /// The same semaphore with other options.
-    pub fn with(self, options: LockOptions) -> Self {
-        Self { handle: self.handle.with(options), ..self }
+    fn map(self, change: impl Fn(Handle) -> Handle) -> Self {
+        Self { handle: change(self.handle), ..self }
     }
 
     /// How many permits there are.
@@ -106,10 +105,7 @@ impl Semaphore {
         &self,
         permits: NonZeroU32,
     ) -> impl Future<Output = Result<SemaphorePermit, LockError>> + Send + use<> {
-        let acquire = match self.check(permits) {
-            Ok(handle) => handle.lock(),
-            Err(error) => Acquire::failed(error),
-        };
+        let acquire = self.of(permits).lock();
         async move { Ok(SemaphorePermit { guard: acquire.await?, permits }) }
     }
 
@@ -143,28 +139,41 @@ impl Semaphore {
         &self,
         permits: NonZeroU32,
     ) -> impl Future<Output = Result<Option<SemaphorePermit>, LockError>> + Send + use<> {
-        let acquire = match self.check(permits) {
-            Ok(handle) => handle.try_lock(),
-            Err(error) => Acquire::failed(error),
-        };
-        async move { Ok(tried(acquire).await?.map(|guard| SemaphorePermit { guard, permits })) }
+        let acquire = self.of(permits).try_lock();
+        async move { Ok(acquire.await?.map(|guard| SemaphorePermit { guard, permits })) }
     }
 
-    /// A way to take so many permits.
-    pub(crate) fn check(&self, permits: NonZeroU32) -> Result<Handle, LockError> {
-        if permits > self.limit {
-            return Err(LockError::InvalidOptions(format!(
+    /// Takes one permit, runs `body` under it and releases it: [`acquire`](Self::acquire), [`LockGuard::run`] and
+    /// [`LockGuard::release`] in one call.
+    ///
+    /// # Errors
+    ///
+    /// As [`Mutex::run`](crate::Mutex::run).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`Mutex::run`](crate::Mutex::run).
+    #[track_caller]
+    pub fn run<F: Future>(&self, body: F) -> RunLocked<F> {
+        self.handle.run(body)
+    }
+
+    /// The lock that takes so many permits.
+    pub(crate) fn of(&self, permits: NonZeroU32) -> Handle {
+        let detail = if permits > self.limit {
+            format!(
                 "{permits} permits are wanted of a semaphore that has {}; ask for fewer or raise the \
                  limit",
                 self.limit
-            )));
-        }
-        if permits.get() > MOST_AT_ONCE {
-            return Err(LockError::InvalidOptions(format!(
+            )
+        } else if permits.get() > MOST_AT_ONCE {
+            format!(
                 "{permits} permits are wanted at once; take at most {MOST_AT_ONCE} with one acquire"
-            )));
-        }
-        Ok(self.handle.permits(permits.get()))
+            )
+        } else {
+            return self.handle.permits(permits.get());
+        };
+        Handle::invalid(LockError::InvalidOptions(detail))
     }
 }
 
@@ -172,11 +181,12 @@ impl Semaphore {
 ///
 /// A [`LockGuard`] underneath ([`guard`](Self::guard)): it is renewed, it can be lost, and it can run
 /// a body for as long as it holds.
+#[derive(Debug)]
 #[must_use = "the permits are given back as soon as this is dropped"]
 #[clippy::has_significant_drop]
 pub struct SemaphorePermit {
-    guard: LockGuard,
     permits: NonZeroU32,
+    guard: LockGuard,
 }
 
 impl SemaphorePermit {
@@ -216,14 +226,5 @@ impl From<SemaphorePermit> for LockGuard {
     /// The hold alone; releasing it gives all permits back.
     fn from(permit: SemaphorePermit) -> Self {
         permit.guard
-    }
-}
-
-impl fmt::Debug for SemaphorePermit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SemaphorePermit")
-            .field("permits", &self.permits)
-            .field("guard", &self.guard)
-            .finish()
     }
 }

@@ -9,16 +9,18 @@ use std::path::{Path, PathBuf};
 const LONGEST: usize = 450;
 
 /// Level by module of `lock-runtime`; the longest matching prefix counts.
-const LEVELS: [(&str, u8); 31] = [
+const LEVELS: [(&str, u8); 33] = [
+    ("backoff", 0),
     ("error", 0),
     ("clock", 0),
     ("fence", 0),
     ("key", 0),
     ("options", 0),
-    ("settings", 0),
     ("site", 0),
+    ("liveness", 0),
     ("observe", 1),
     ("policy", 1),
+    ("shadow", 1),
     ("store", 1),
     ("store::memory", 2),
     ("store::redis", 2),
@@ -43,6 +45,17 @@ const LEVELS: [(&str, u8); 31] = [
     ("private", 9),
 ];
 
+/// Level by module inside of `store::redis`.
+const REDIS_LEVELS: [(&str, u8); 7] = [
+    ("store::redis::server", 0),
+    ("store::redis::endpoint", 1),
+    ("store::redis::scripts", 2),
+    ("store::redis::link", 3),
+    ("store::redis::requests", 4),
+    ("store::redis::store", 5),
+    ("store::redis::cluster", 6),
+];
+
 /// Level-2 modules that must not know each other.
 const STRANGERS: [&str; 5] = ["store::memory", "store::redis", "store::compose", "gate", "lease"];
 
@@ -63,45 +76,122 @@ fn files(under: &Path, extension: &str) -> Vec<PathBuf> {
     found
 }
 
-fn module_of(path: &str) -> Option<(&'static str, u8)> {
+fn module_of(path: &str, levels: &'static [(&'static str, u8)]) -> Option<(&'static str, u8)> {
     let belongs = |module: &str| path == module || path.starts_with(&format!("{module}::"));
-    LEVELS.into_iter().filter(|(module, _)| belongs(module)).max_by_key(|(module, _)| module.len())
+    let found = levels.iter().filter(|(module, _)| belongs(module));
+    found.max_by_key(|(module, _)| module.len()).copied()
 }
 
-/// The `crate::…` paths that code names, outside comments and test modules.
-fn imports(source: &str) -> BTreeSet<String> {
-    let code = source.split("#[cfg(test)]").next().unwrap_or_default();
-    let code = code.lines().map(|line| line.split("//").next().unwrap_or_default());
+/// The path of each module of `lock-runtime`, and its code without comments and test modules.
+fn modules() -> Vec<(String, String)> {
+    let src = root().join("lock-runtime/src");
+    let module = |file: PathBuf| {
+        let path = file.strip_prefix(&src).unwrap().with_extension("");
+        let path = path.to_str().unwrap().trim_end_matches("/mod").replace('/', "::");
+        let source = fs::read_to_string(&file).unwrap();
+        let code = source.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+        let code = code.lines().map(|line| line.split("//").next().unwrap_or_default());
+        (path, code.collect::<Vec<_>>().join("\n"))
+    };
+    files(&src, "rs").into_iter().map(module).filter(|(path, _)| path != "lib").collect()
+}
+
+/// The paths after `root`, each name of a group `{a, b::c}` by itself.
+fn paths_after(code: &str, root: &str) -> BTreeSet<String> {
+    let is_name = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
     let mut found = BTreeSet::new();
-    for line in code {
-        for rest in line.split("crate::").skip(1) {
-            let end = rest.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':'));
-            found.insert(rest[..end.unwrap_or(rest.len())].trim_end_matches(':').to_owned());
+    for (at, _) in code.match_indices(root) {
+        let before = code[..at].chars().next_back();
+        let rest = &code[at + root.len()..];
+        let end = rest.find(|c: char| !is_name(c)).unwrap_or(rest.len());
+        let path = &rest[..end];
+        if before.is_some_and(is_name) {
+            continue;
         }
+        if !rest[end..].starts_with('{') {
+            found.insert(path.to_owned());
+            continue;
+        }
+        // The first names of the group say which module it is.
+        let mut depth = 0;
+        let mut name = String::new();
+        for c in rest[end..].chars() {
+            depth += i32::from(c == '{') - i32::from(c == '}');
+            if is_name(c) && depth == 1 {
+                name.push(c);
+            } else if !name.is_empty() && (c == ',' || c == '}' || c == '{') {
+                found.insert(format!("{path}{}", std::mem::take(&mut name)));
+            }
+            if depth == 0 {
+                break;
+            }
+        }
+    }
+    found
+}
+
+/// The `crate::…`, `self::…` and `super::…` paths that the module names, as paths from the root.
+fn imports(module: &str, code: &str) -> BTreeSet<String> {
+    let mut found = paths_after(code, "crate::");
+    found.extend(paths_after(code, "self::").into_iter().map(|path| format!("{module}::{path}")));
+    for path in paths_after(code, "super::") {
+        let mut base = module.rsplit_once("::").map_or("", |(base, _)| base);
+        let mut rest = path.as_str();
+        while let Some(inner) = rest.strip_prefix("super::") {
+            base = base.rsplit_once("::").map_or("", |(base, _)| base);
+            rest = inner;
+        }
+        found.insert(format!("{base}::{rest}").trim_start_matches(':').to_owned());
     }
     found
 }
 
 #[test]
 fn no_module_imports_upward() {
-    let src = root().join("lock-runtime/src");
     let mut seen = 0;
-    for file in files(&src, "rs") {
-        let path = file.strip_prefix(&src).unwrap().with_extension("");
-        let path = path.to_str().unwrap().trim_end_matches("/mod").replace('/', "::");
-        if path == "lib" {
-            continue;
-        }
-        let (module, level) = module_of(&path).unwrap_or_else(|| panic!("{path} has no level"));
-        for import in imports(&fs::read_to_string(&file).unwrap()) {
-            let Some((used, its)) = module_of(&import) else { continue };
-            seen += 1;
+    for (path, code) in modules() {
+        let of = |path: &str| module_of(path, &LEVELS);
+        let (module, level) = of(&path).unwrap_or_else(|| panic!("{path} has no level"));
+        for import in imports(&path, &code) {
+            let Some((used, its)) = of(&import) else { continue };
+            seen += usize::from(used != module);
             assert!(its <= level, "{path} (level {level}) imports {import} (level {its})");
             let strangers = STRANGERS.contains(&used) && STRANGERS.contains(&module);
             assert!(used == module || !strangers, "{path} must not know {used}");
         }
     }
     assert!(seen > 80, "only {seen} imports found: the test does not see the code any more");
+}
+
+#[test]
+fn layers_of_the_redis_store_import_downward() {
+    let mut seen = 0;
+    for (path, code) in modules() {
+        let of = |path: &str| module_of(path, &REDIS_LEVELS);
+        if !path.starts_with("store::redis::") {
+            continue;
+        }
+        let (module, level) = of(&path).unwrap_or_else(|| panic!("{path} has no layer"));
+        for import in imports(&path, &code) {
+            // What the root re-exports is above all layers.
+            let is_root =
+                import.strip_prefix("store::redis::").is_some_and(|name| !name.contains("::"));
+            let used = of(&import);
+            assert!(!is_root || used.is_some(), "{path} imports {import} from the root");
+            let Some((used, its)) = used else { continue };
+            seen += usize::from(used != module);
+            assert!(its <= level, "{path} (layer {level}) imports {import} (layer {its})");
+        }
+    }
+    assert!(seen > 40, "only {seen} imports found: the test does not see the code any more");
+}
+
+#[test]
+fn paths_of_imports_are_read() {
+    let code =
+        "use super::{Link, b::{C, D}, e};\nuse super::super::f::G;\nuse crate::h::i;\nself::j::K";
+    let found: Vec<_> = imports("x::y::z", code).into_iter().collect();
+    assert_eq!(found, ["h::i", "x::f::G", "x::y::Link", "x::y::b::", "x::y::e", "x::y::z::j::K"]);
 }
 
 #[test]
@@ -119,9 +209,16 @@ fn the_redis_crate_has_one_home() {
 
 #[test]
 fn files_are_of_readable_length() {
-    for folder in
-        ["lock-macros", "lock-runtime", "lock-tower", "tests", "benches", "xtask", "examples"]
-    {
+    for folder in [
+        "lock-macros",
+        "lock-runtime",
+        "lock-syntax",
+        "lock-tower",
+        "tests",
+        "benches",
+        "xtask",
+        "examples",
+    ] {
         for file in files(&root().join(folder), "rs") {
             let lines = fs::read_to_string(&file).unwrap().lines().count();
             assert!(lines <= LONGEST, "{} has {lines} lines", file.display());
@@ -140,7 +237,7 @@ fn documentation_has_no_numbers_of_rules() {
         })
     };
     let mut lines_read = 0;
-    for folder in ["lock-macros", "lock-runtime", "lock-tower"] {
+    for folder in ["lock-macros", "lock-runtime", "lock-syntax", "lock-tower"] {
         let src = root().join(folder).join("src");
         let code = files(&src, "rs").into_iter().map(|file| (file, true));
         let pages = files(&src, "md").into_iter().map(|file| (file, false));
@@ -162,7 +259,7 @@ fn documentation_has_no_numbers_of_rules() {
 /// One name for the field, in every event and span.
 #[test]
 fn events_name_locks_by_one_field() {
-    for folder in ["lock-macros", "lock-runtime", "lock-tower"] {
+    for folder in ["lock-macros", "lock-runtime", "lock-syntax", "lock-tower"] {
         for file in files(&root().join(folder).join("src"), "rs") {
             let text = fs::read_to_string(&file).unwrap();
             let wrong = text.lines().find(|line| line.contains("lock.key ="));
@@ -173,8 +270,11 @@ fn events_name_locks_by_one_field() {
 
 #[test]
 fn every_script_states_its_contract() {
-    let scripts = files(&root().join("lock-runtime/src/store/redis"), "lua");
-    assert!(scripts.len() >= 4);
+    let folder = root().join("lock-runtime/src/store/redis/scripts");
+    let scripts = files(&folder, "lua");
+    assert!(scripts.len() >= 20);
+    let elsewhere = files(&root().join("lock-runtime/src"), "lua");
+    assert_eq!(elsewhere.len(), scripts.len(), "all scripts are in {}", folder.display());
     for script in scripts {
         let text = fs::read_to_string(&script).unwrap();
         let header: String = text.lines().take_while(|line| line.starts_with("--")).collect();

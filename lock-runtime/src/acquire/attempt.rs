@@ -63,7 +63,7 @@ impl<'a> Attempt<'a> {
 
     /// Gives back what was taken for this owner and goes on as another.
     pub(super) fn start_over(&mut self) {
-        self.give_back(self.unsettled, None);
+        self.leftover().give_back(self.unsettled, None);
         let gate_guard = self.gate_guard.take();
         *self = Self::new(self.pending, gate_guard);
     }
@@ -75,9 +75,9 @@ impl<'a> Attempt<'a> {
             if let Some(gate_guard) = &gate_guard {
                 gate_guard.leaving();
             }
-            // Side by side nobody comes next, so nobody can run into the leftover.
+            // Contenders side by side have no next in line, which could run into the leftover.
             let gate_guard = gate_guard.filter(|_| self.target.kind() != HoldKind::Fair);
-            self.give_back(self.in_flight || self.unsettled, gate_guard);
+            self.leftover().give_back(self.in_flight || self.unsettled, gate_guard);
         }
     }
 
@@ -88,15 +88,11 @@ impl<'a> Attempt<'a> {
         if std::mem::replace(&mut self.placed, true) {
             return;
         }
-        let Some(gate_guard) = self.gate_guard.as_ref().filter(|gate_guard| gate_guard.is_beside())
-        else {
-            return;
-        };
-        let leases = Arc::clone(&self.pending.engine.leases);
-        let (target, owner, lasts) = (Arc::clone(&self.target), self.owner.clone(), self.lasts());
-        let label = self.pending.recorder.label().clone();
-        // A request of the sleeper may be under way.
-        gate_guard.keep_place(move || give_back(&leases, target, owner, label, lasts, true, None));
+        if let Some(gate_guard) = self.gate_guard.as_ref().filter(|guard| guard.is_beside()) {
+            let leftover = self.leftover();
+            // A request of the sleeper may be under way.
+            gate_guard.keep_place(move || leftover.give_back(true, None));
+        }
     }
 
     /// Records the owner id of the request that goes out. If the future is then not polled, the waiters that
@@ -106,32 +102,25 @@ impl<'a> Attempt<'a> {
             gate_guard.asks_as(&self.owner);
         }
         self.pending.inside(|inside| {
-            let leases = Arc::clone(&self.pending.engine.leases);
-            let (target, owner, lasts) =
-                (Arc::clone(&self.target), self.owner.clone(), self.lasts());
-            let label = self.pending.recorder.label().clone();
-            inside.on_passed_over(move || {
-                give_back(&leases, target, owner, label, lasts, true, None)
-            });
+            let leftover = self.leftover();
+            inside.on_passed_over(move || leftover.give_back(true, None));
         });
     }
 
-    /// How long the store keeps what this owner may have there without another word: a hold for its lease, a
-    /// place for its own, which may be the longer one.
-    fn lasts(&self) -> Duration {
-        let PendingAcquire { engine, options, .. } = self.pending;
+    fn leftover(&self) -> Leftover {
+        let PendingAcquire { engine, options, recorder, .. } = self.pending;
         let lease = options.stored_lease().duration();
-        match self.target.kind().has_places() {
-            true => lease.max(engine.leases.timing.waiter_lease),
-            false => lease,
+        Leftover {
+            leases: Arc::clone(&engine.leases),
+            target: Arc::clone(&self.target),
+            owner: self.owner.clone(),
+            label: recorder.label().clone(),
+            // A place may last longer than a hold.
+            lasts: match self.target.kind().has_places() {
+                true => lease.max(engine.leases.timing.waiter_lease),
+                false => lease,
+            },
         }
-    }
-
-    fn give_back(&self, unsettled: bool, gate_guard: Option<GateGuard<OwnedHold>>) {
-        let leases = &self.pending.engine.leases;
-        let (target, owner) = (Arc::clone(&self.target), self.owner.clone());
-        let label = self.pending.recorder.label().clone();
-        give_back(leases, target, owner, label, self.lasts(), unsettled, gate_guard);
     }
 }
 
@@ -139,32 +128,42 @@ impl PendingAcquire {
     /// Gives back what a contender of the same lock may have been granted while it was not polled.
     // S-34.
     pub(super) fn give_back_of(&self, owner: OwnerId) {
-        let lease = self.options.stored_lease().duration();
-        let (target, label) = (Arc::clone(&self.target), self.recorder.label().clone());
-        give_back(&self.engine.leases, target, owner, label, lease, true, None);
+        let leftover = Leftover {
+            leases: Arc::clone(&self.engine.leases),
+            target: Arc::clone(&self.target),
+            owner,
+            label: self.recorder.label().clone(),
+            lasts: self.options.stored_lease().duration(),
+        };
+        leftover.give_back(true, None);
     }
 }
 
-/// Has the releaser undo what an owner that nobody has become may have in the store.
-fn give_back(
-    leases: &LeaseManager,
+/// What an owner without a guard may have in the store.
+struct Leftover {
+    leases: Arc<LeaseManager>,
     target: Arc<Target>,
     owner: OwnerId,
     label: Label,
+    /// How long the store keeps it without another request.
     lasts: Duration,
-    unsettled: bool,
-    gate_guard: Option<GateGuard<OwnedHold>>,
-) {
-    leases.give(ReleaseJob {
-        target,
-        owner,
-        // Nobody had it.
-        keep_until: None,
-        until: leases.clock.now().after(lasts),
-        unsettled,
-        repeated: false,
-        label,
-        meter: None,
-        after: gate_guard.map(|gate_guard| Box::new(move |_| drop(gate_guard)) as _),
-    });
+}
+
+impl Leftover {
+    /// Has the releaser undo it, and then drop the gate guard.
+    fn give_back(self, unsettled: bool, gate_guard: Option<GateGuard<OwnedHold>>) {
+        let Self { leases, target, owner, label, lasts } = self;
+        leases.give(ReleaseJob {
+            target,
+            owner,
+            // No task had it.
+            keep_until: None,
+            until: leases.clock.now().after(lasts),
+            unsettled,
+            repeated: false,
+            label,
+            meter: None,
+            after: gate_guard.map(|gate_guard| Box::new(move |_| drop(gate_guard)) as _),
+        });
+    }
 }

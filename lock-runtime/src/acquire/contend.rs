@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout};
 
 use super::PendingAcquire;
 use super::attempt::Attempt;
-use super::share::{AskPermit, Before, JoinableHold, Refusal};
+use super::share::{Answer, AskPermit, Before, JoinableHold, Refusal};
 use super::waiting::Waiting;
 use crate::clock::Tick;
 use crate::error::{BusyReason, LockError, StoreError, StoreErrorKind};
@@ -22,32 +22,32 @@ use crate::options::{Lease, Wait};
 use crate::owned_hold::OwnedHold;
 use crate::store::{AcquireReply, AcquireRequest, HoldKind};
 
-/// Contends for the key, with the gate guard.
+/// A task that contends for the key in the store, with the gate guard.
 pub(super) struct Contender<'a> {
     pending: &'a PendingAcquire,
     attempt: Attempt<'a>,
     waiting: Waiting<'a>,
-    /// Kept while a reader asks, and until its hold is there to be joined.
+    /// The turn of a reader, until its request is answered or its hold can be joined.
     // S-27.
     turn: AskPermit,
-    /// Why the store last refused the lock, unless it has failed since.
+    /// The store's last refusal, if it has not failed since.
     refusal: Option<Refusal>,
-    /// How the store failed before, unless it has answered since.
+    /// The store's last failure, if it has not answered since.
     earlier: Option<StoreError>,
 }
 
-/// What contending comes to.
+/// Result of contending.
 pub(super) enum Contended {
     Taken(LockGuard),
-    /// Another reader of this process has it now.
+    /// Another reader of this process has a hold to join.
     // S-27.
     JoinableHold(JoinableHold),
-    /// It was not polled, and others have gone on: line up again.
+    /// It was not polled and was passed over: it lines up again.
     // S-34.
     PassedOver,
 }
 
-/// What to do after an answer.
+/// What the contender does next.
 enum Next {
     Return(Result<LockGuard, LockError>),
     Join(JoinableHold),
@@ -73,17 +73,17 @@ impl<'a> Contender<'a> {
     }
 
     pub(super) async fn contend(mut self) -> Result<Contended, LockError> {
-        let is_look = !self.pending.recorder.is_enforced();
+        let is_enforced = self.pending.recorder.label().is_enforced();
         if self.pending.options.wait() == Wait::Never
             && self.attempt.target.kind() != HoldKind::Mutex
-            && !is_look
+            && is_enforced
         {
-            // As at the gate of a mutex that is being released: what we let go a moment ago, perhaps
-            // the other side, is worth the wait.
+            // This process may be releasing the lock, perhaps its other side: that answer is worth the wait, as
+            // at the gate of a mutex that is being released.
             let answered = self.leases().releaser.answered(self.attempt.target.key());
             let _ = timeout(self.leases().timing.command_timeout, answered).await;
         }
-        if !is_look {
+        if is_enforced {
             self.let_others_go_first().await;
         } else if self.head_start_end().is_some() {
             // Another process was told of the last release, and goes first.
@@ -122,9 +122,9 @@ impl<'a> Contender<'a> {
         }
     }
 
-    /// After a release that other processes heard of, one of them may go first. Also a caller
-    /// that is not to wait spends these milliseconds: who listens need not wait any more, so "busy"
-    /// would be a guess.
+    /// After a release that other processes heard of, one of them may go first. A caller that does not wait
+    /// spends these milliseconds as well: the processes that listen may not wait any more, so "busy" would be
+    /// a guess.
     // S-14.
     async fn let_others_go_first(&mut self) {
         let Some(until) = self.head_start_end() else { return };
@@ -133,8 +133,8 @@ impl<'a> Contender<'a> {
         }
     }
 
-    /// After a notice, a process that had the lock lately gives a head start to those that did not.
-    /// Otherwise the quickest processes would take it in turn and leave none to slower ones.
+    /// After a notification, a process that had the lock lately gives a head start to processes that did not.
+    /// Otherwise the quickest processes would take turns and leave none to slower ones.
     // S-14.
     async fn let_others_have_their_turn(&mut self) {
         let turns = self.waiting.turns_heard();
@@ -143,12 +143,12 @@ impl<'a> Contender<'a> {
         }
     }
 
-    /// Waits until then, or until all others have had their turn. Each release meanwhile gives those
-    /// who have not another head start.
+    /// Waits for the head start that ends at `until`, or until all other processes have had their turn. Each
+    /// release meanwhile starts another head start for the processes that have not.
     async fn leave_to_others(&mut self, mut until: Instant) {
         while self.waiting.notified_until(until).await {
             let turns = self.waiting.turns_heard();
-            // One release may be told of by several servers.
+            // Several servers may notify of one release.
             let all_had_theirs = turns > 0 && !self.note_turns_of_others(turns);
             if all_had_theirs || self.pending.options.wait() == Wait::Never {
                 return;
@@ -159,12 +159,12 @@ impl<'a> Contender<'a> {
         }
     }
 
-    /// When the head start of others after our last release ends.
+    /// When the head start of other processes after the last release of this one ends.
     fn head_start_end(&self) -> Option<Instant> {
         self.attempt.gate_guard.as_ref().and_then(GateGuard::head_start_end)
     }
 
-    /// Notes that others had so many turns. True if some had none since the last hold of this process.
+    /// Counts turns of other processes. True if some had none since the last hold of this process.
     fn note_turns_of_others(&self, turns: u32) -> bool {
         self.attempt
             .gate_guard
@@ -189,14 +189,14 @@ impl<'a> Contender<'a> {
             }
             Ok(AcquireReply::NotReplicated { acked }) => self.not_replicated(acked).await,
             Err(error) => {
-                // Errors of which the server says nothing about what ran before it.
+                // After these errors the request, or an earlier one, may have run.
                 self.attempt.unsettled |= matches!(
                     error.kind(),
                     StoreErrorKind::OutcomeUnknown
                         | StoreErrorKind::Denied
                         | StoreErrorKind::Protocol
                 );
-                self.turn.failed(sent_at, &error);
+                self.turn.report(sent_at, Answer::Failed(error.clone()));
                 self.failed(error).await
             }
         }
@@ -240,10 +240,10 @@ impl<'a> Contender<'a> {
     async fn granted(&mut self, token: FencingToken, tokens: u32, sent_at: Tick) -> Next {
         let PendingAcquire { engine, options, .. } = self.pending;
         let lease = options.lease();
-        // Whoever has it has no place any more.
+        // A holder has no place in the store's line.
         self.attempt.placed = false;
         if engine.closed.load(Ordering::SeqCst) {
-            // Nobody would look after it; the attempt gives it back when it is dropped.
+            // The watchdog has ended; the attempt gives the hold back when it is dropped.
             self.attempt.unsettled = true;
             return Next::Return(Err(LockError::Closed));
         }
@@ -254,7 +254,7 @@ impl<'a> Contender<'a> {
             self.start_over();
             let message = "the store takes longer to answer than the lease lasts";
             let error = StoreError::new(StoreErrorKind::NotReady, message);
-            self.turn.failed(sent_at, &error);
+            self.turn.report(sent_at, Answer::Failed(error.clone()));
             return self.failed(error).await;
         }
         self.answered(true);
@@ -272,12 +272,12 @@ impl<'a> Contender<'a> {
             lease,
             sent_at,
             token,
-            // From here on it is the guard's to undo.
+            // From here on the owned hold releases it.
             unsettled: std::mem::take(&mut self.attempt.unsettled),
         };
         let hold = Arc::new(Hold::new(taken, engine.leases.clock.clone()));
         engine.leases.watchdog.add(&hold);
-        // Where others can hold as well, or line up elsewhere, the next in line need not wait for us.
+        // The next in line does not wait for this hold if others can hold too, or if the line is in the store.
         let (gate_guard, left) = match hold.target.kind() {
             _ if hold.target.is_shared() => (Some(gate_guard.step_out()), None),
             HoldKind::Fair | HoldKind::Read => (None, Some(gate_guard)),
@@ -285,9 +285,9 @@ impl<'a> Contender<'a> {
         };
         let owned = OwnedHold::new(Arc::clone(&engine.leases), hold, gate_guard, token, tokens);
         let guard = self.pending.stand_on(owned);
-        // Only now, or the next reader would find nothing to join.
+        // Only now can the next reader join the hold.
         if let Some(guard) = &guard {
-            self.turn.granted(sent_at, &guard.owned);
+            self.turn.report(sent_at, Answer::Granted(Arc::clone(&guard.owned)));
         }
         drop(left);
         Next::Return(guard.ok_or_else(|| {
@@ -296,7 +296,7 @@ impl<'a> Contender<'a> {
         }))
     }
 
-    /// Goes on as another owner, who may have to listen elsewhere.
+    /// Goes on with a new owner id, whose notifications may come on another channel.
     // S-26.
     fn start_over(&mut self) {
         self.attempt.start_over();
@@ -309,7 +309,7 @@ impl<'a> Contender<'a> {
     }
 
     async fn refused_by_store(&mut self, sent_at: Tick, refusal: Refusal) -> Next {
-        self.turn.refused(sent_at, refusal);
+        self.turn.report(sent_at, Answer::Refused(refusal));
         self.refused(refusal).await
     }
 
@@ -347,10 +347,10 @@ impl<'a> Contender<'a> {
         Next::TryAgain
     }
 
-    /// Taken, but too few replicas know: given back and tried again while the wait lasts.
+    /// Too few replicas confirmed the hold: gives it back, and tries again while the wait lasts.
     // S-31.
     async fn not_replicated(&mut self, acked: u32) -> Next {
-        // Whatever ends us gives it back before the next in line goes on.
+        // The hold is given back before the next in line contends, however this one ends.
         self.attempt.placed = true;
         if self.pending.options.wait() == Wait::Never
             || self.waiting.out_of_time()
@@ -360,34 +360,33 @@ impl<'a> Contender<'a> {
             return Next::Return(Err(self.pending.not_replicated(acked)));
         }
         self.start_over();
-        // Or the next attempt would find it held, by us.
+        // Otherwise the next attempt would find it held by this process.
         let answered = self.leases().releaser.answered(self.attempt.target.key());
         self.waiting.at_most(self.leases().timing.command_timeout, answered).await;
         self.waiting.pause(10..50).await;
         Next::TryAgain
     }
 
-    /// What may pass is tried again while patience and wait last; the rest is returned.
+    /// Tries again after a transient error while the wait and the store's patience last; returns other errors.
     // S-33.
     async fn failed(&mut self, error: StoreError) -> Next {
         if error.kind() == StoreErrorKind::WrongType {
-            let key = self.pending.target.key().to_string();
-            return Next::Return(Err(LockError::KeyCollision { key, found: error.to_string() }));
+            return Next::Return(Err(error.about(self.pending.target.key())));
         }
         if let (Some(refusal), true) = (self.refusal.take(), self.waiting.out_of_time()) {
-            // The store is well and the lock was held; it was our own limit that cut this short.
+            // The store works and the lock was held: the request only had too little time left of the wait.
             return Next::Return(Err(self.pending.timed_out(refusal.holder_remaining())));
         }
         if self.attempt.unsettled && self.attempt.target.kind() == HoldKind::Multi {
-            // Some of several may be ours by now. Nobody waits for one while holding another (S-28).
+            // Some of the locks may be granted, and a multi lock waits for no lock while it holds another (S-28).
             self.start_over();
         }
         let is_over = self.waiting.failed(&error, self.attempt.gate_guard.as_ref());
-        // An answer that had too little time says nothing of what is wrong with the store.
+        // A request that had too little time says nothing about the store.
         let earlier = self.earlier.take().filter(|_| self.waiting.was_cut_short());
         let error = earlier.unwrap_or(error);
         if is_over {
-            // Never "busy" or "timed out": nobody knows whether the lock was free.
+            // Never "busy" or "timed out": whether the lock was free is not known.
             return Next::Return(Err(LockError::Store(error)));
         }
         self.earlier = Some(error);
@@ -399,20 +398,20 @@ impl<'a> Contender<'a> {
         self.waiting.subscribe(&self.attempt.target).await
     }
 
-    /// Sleeps until the first of: a notice, the holder's end, the poll cap, our own limit.
+    /// Sleeps until the first of: a notification, the end of the holder's lease, the poll cap, the wait's limit.
     // S-15.
     async fn wait(&mut self, refusal: Refusal) {
         let cap = self.waiting.poll_cap();
-        // A few milliseconds late on purpose: at the very end the key may still be there.
+        // A few milliseconds late on purpose: when the lease ends, the key may still be there.
         let jitter = Duration::from_millis(fastrand::u64(1..5));
         let nap = refusal.changes_in.map_or(cap, |left| cap.min(left.saturating_add(jitter)));
-        // A place in the store wants a sign of life, with room for two that are lost.
+        // A place in the store's line needs a sign of life; two of them may be lost.
         let nap =
             if self.attempt.placed { nap.min(self.leases().timing.waiter_lease / 3) } else { nap };
         self.waiting.nap(nap, self.attempt.gate_guard.as_ref()).await;
         if self.attempt.target.kind() == HoldKind::Semaphore {
-            // Perhaps this process itself has let go. Whoever did learns in a moment whether others
-            // wait elsewhere, and would otherwise always be followed by us.
+            // Perhaps this process released the permits: it learns in a moment whether other processes wait,
+            // and otherwise would always go before them.
             self.waiting.pause(1..2).await;
             self.let_others_go_first().await;
         }
@@ -421,7 +420,8 @@ impl<'a> Contender<'a> {
 }
 
 impl Drop for Contender<'_> {
-    /// Counts out last: what the attempt leaves behind is handed over before.
+    /// The attempt's leftovers go to the releaser before this contender is counted out: a shutdown waits for
+    /// both.
     fn drop(&mut self) {
         self.attempt.clean_up();
         let engine = &self.pending.engine;

@@ -5,30 +5,23 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
-use super::{Engine, Grace, Readers};
+use super::{Engine, Readers};
 use crate::clock::Clock;
 use crate::gate::Gates;
-use crate::lease::circuit_breaker::CircuitBreaker;
 use crate::lease::manager::{LeaseManager, Timing};
 use crate::lease::wait_until;
 use crate::owned_hold::OwnedHold;
+use crate::shadow::CircuitBreaker;
 use crate::store::compose::joint::JointStore;
 use crate::store::{OwnerId, Store, new_id};
 
 /// An engine of several locks.
 pub(super) struct Dependent {
-    of: Clients,
+    /// The ids of the lease managers of its clients, the one whose settings it has first.
+    clients: Vec<u64>,
     engine: Arc<Engine>,
-}
-
-/// Whose locks an engine takes, by the ids of their keepers.
-#[derive(Clone, PartialEq, Eq)]
-struct Clients {
-    /// The one whose settings it has.
-    settings: u64,
-    all: Vec<u64>,
 }
 
 impl Engine {
@@ -59,7 +52,7 @@ impl Engine {
             contenders: AtomicUsize::new(0),
             no_contenders: Notify::new(),
             readers: Readers::default(),
-            grace: Grace::default(),
+            grace_over: watch::Sender::new(false),
             members,
             dependents: Mutex::default(),
             making: Mutex::default(),
@@ -70,12 +63,12 @@ impl Engine {
     /// The engine of several locks of these clients, of which this is one: made once, with this one's
     /// settings. It ends with any of them.
     pub(crate) fn joint(self: &Arc<Self>, clients: &BTreeMap<u64, &Arc<Self>>) -> Arc<Self> {
-        let of = Clients { settings: self.leases.id, all: clients.keys().copied().collect() };
+        let ids: Vec<_> = [self.leases.id].into_iter().chain(clients.keys().copied()).collect();
         self.drop_ended();
         // No caller finds an engine that is not in the lists of all its clients: a shutdown of one of them would
         // not wait for what the caller takes.
         let _making = self.making.lock();
-        if let Some(known) = self.dependents.lock().iter().find(|one| one.of == of) {
+        if let Some(known) = self.dependents.lock().iter().find(|one| one.clients == ids) {
             return Arc::clone(&known.engine);
         }
         let LeaseManager { clock, timing, breaker, .. } = &*self.leases;
@@ -85,10 +78,10 @@ impl Engine {
         let members = clients.values().map(|engine| Arc::downgrade(engine)).collect();
         let joint = Arc::new(Self::on(leases, self.gates.more(), members));
         for other in clients.values().filter(|engine| !Arc::ptr_eq(engine, self)) {
-            let dependent = Dependent { of: of.clone(), engine: Arc::clone(&joint) };
+            let dependent = Dependent { clients: ids.clone(), engine: Arc::clone(&joint) };
             other.dependents.lock().push(dependent);
         }
-        self.dependents.lock().push(Dependent { of, engine: Arc::clone(&joint) });
+        self.dependents.lock().push(Dependent { clients: ids, engine: Arc::clone(&joint) });
         // A shutdown that began before the lists had it has not closed it.
         if clients.values().any(|engine| engine.closed.load(Ordering::SeqCst)) {
             joint.close();

@@ -1,30 +1,20 @@
-//! What all kinds of locks have in common: a client, a target, options.
+//! [`Handle`]: what all kinds of locks have in common.
 
 use std::sync::Arc;
 
-use super::{Acquire, AcquireSpec, Engine};
+use super::{Acquire, AcquireSpec, Engine, RunLocked};
 use crate::error::LockError;
 use crate::guard::LockGuard;
 use crate::observe::{AcquireRecorder, Label};
-use crate::options::{LockOptions, Wait};
+use crate::options::{Lease, LockOptions, LockOptionsBuilder, Wait};
 use crate::site::CallSite;
 use crate::store::Target;
-
-/// What a try came to: `None` if another holder has the lock, or goes first.
-pub(crate) async fn tried(acquire: Acquire) -> Result<Option<LockGuard>, LockError> {
-    match acquire.await {
-        Ok(guard) => Ok(Some(guard)),
-        Err(LockError::Busy { .. }) => Ok(None),
-        Err(error) => Err(error),
-    }
-}
 
 /// A way to take one lock, behind each of the kinds.
 #[derive(Debug, Clone)]
 pub(crate) struct Handle {
-    engine: Arc<Engine>,
-    /// An invalid name is reported by the first use.
-    target: Result<Arc<Target>, LockError>,
+    /// The client and its lock; an invalid lock, or option of it, is reported by the first use.
+    lock: Result<(Arc<Engine>, Arc<Target>), LockError>,
     options: LockOptions,
     permits: u32,
     label: Label,
@@ -32,17 +22,39 @@ pub(crate) struct Handle {
 
 impl Handle {
     pub(crate) fn new(
-        engine: Arc<Engine>,
+        engine: &Arc<Engine>,
         target: Result<Arc<Target>, LockError>,
         options: LockOptions,
     ) -> Self {
         let token_ttl = engine.leases.timing.token_ttl;
-        let target = target.map(|target| target.with_token_ttl(token_ttl));
-        Self { engine, target, options, permits: 1, label: Label::default() }
+        let lock = target.map(|target| (Arc::clone(engine), target.with_token_ttl(token_ttl)));
+        Self { lock, options, permits: 1, label: Label::default() }
+    }
+
+    /// A lock that cannot be taken.
+    pub(crate) fn invalid(error: LockError) -> Self {
+        let options = LockOptions::default();
+        Self { lock: Err(error), options, permits: 1, label: Label::default() }
     }
 
     pub(crate) fn with(self, options: LockOptions) -> Self {
         Self { options, ..self }
+    }
+
+    pub(crate) fn wait(self, wait: Wait) -> Self {
+        self.set(|options| options.wait(wait))
+    }
+
+    pub(crate) fn lease(self, lease: Lease) -> Self {
+        self.set(|options| options.lease(lease))
+    }
+
+    fn set(mut self, change: impl FnOnce(LockOptionsBuilder) -> LockOptionsBuilder) -> Self {
+        match change(self.options.to_builder()).build() {
+            Ok(options) => self.options = options,
+            Err(error) => self.lock = self.lock.and(Err(error)),
+        }
+        self
     }
 
     /// The same, seen as a lock of that policy.
@@ -50,14 +62,9 @@ impl Handle {
         Self { label, ..self }
     }
 
-    /// The same, asked for there.
+    /// The same, asked for at `site`.
     pub(crate) fn at(self, site: CallSite) -> Self {
         Self { label: self.label.at(site), ..self }
-    }
-
-    /// One acquire of it, as it is seen.
-    pub(super) fn recorder(&self, target: &Target, site: CallSite) -> AcquireRecorder {
-        AcquireRecorder::new(target, self.label.clone().at(site), true)
     }
 
     /// The same for several permits of a semaphore.
@@ -65,21 +72,28 @@ impl Handle {
         Self { permits, ..self.clone() }
     }
 
-    /// How many permits it takes; one where it is no semaphore.
+    /// How many permits it takes; 1 if it is no semaphore.
     pub(crate) fn wanted_permits(&self) -> u32 {
         self.permits
     }
 
-    pub(crate) fn engine(&self) -> &Arc<Engine> {
-        &self.engine
-    }
-
-    pub(crate) fn target(&self) -> Result<&Arc<Target>, &LockError> {
-        self.target.as_ref()
+    /// The client and its lock.
+    ///
+    /// # Errors
+    ///
+    /// Why the lock is invalid.
+    pub(crate) fn lock_of(&self) -> Result<(&Arc<Engine>, &Arc<Target>), LockError> {
+        let (engine, target) = self.lock.as_ref().map_err(Clone::clone)?;
+        Ok((engine, target))
     }
 
     pub(crate) fn options(&self) -> LockOptions {
         self.options
+    }
+
+    /// Records one acquire at `site`.
+    pub(super) fn recorder(&self, target: &Target, site: CallSite) -> AcquireRecorder {
+        AcquireRecorder::new(target, self.label.clone().at(site).enforced(true))
     }
 
     #[track_caller]
@@ -87,32 +101,78 @@ impl Handle {
         self.acquire(self.options, true)
     }
 
-    /// For a call that runs in any case.
+    #[track_caller]
+    pub(crate) fn run<F: Future>(&self, body: F) -> RunLocked<F> {
+        RunLocked::new(self.lock(), self.options.on_release_lost(), body)
+    }
+
+    /// For a call that is not enforced.
     #[track_caller]
     pub(crate) fn shadow_lock(&self) -> Acquire {
         self.acquire(self.options.for_a_shadow_lock(), false)
     }
 
-    /// For [`tried`].
+    /// Resolves to `None` if another holder has the lock, or goes first.
     #[track_caller]
-    pub(crate) fn try_lock(&self) -> Acquire {
-        self.acquire(self.options.with_wait(Wait::Never), true)
+    pub(crate) fn try_lock(
+        &self,
+    ) -> impl Future<Output = Result<Option<LockGuard>, LockError>> + Send + use<> {
+        let acquire = self.acquire(self.options.with_wait(Wait::Never), true);
+        async move {
+            match acquire.await {
+                Ok(guard) => Ok(Some(guard)),
+                Err(LockError::Busy { .. }) => Ok(None),
+                Err(error) => Err(error),
+            }
+        }
     }
 
     #[track_caller]
     fn acquire(&self, options: LockOptions, enforced: bool) -> Acquire {
         let label = self.label.clone().at(CallSite::caller()).enforced(enforced);
-        match &self.target {
-            Ok(target) => Acquire::new(AcquireSpec {
-                engine: Arc::clone(&self.engine),
-                target: Arc::clone(target),
-                options,
-                permits: self.permits,
-                label,
-                enforced,
-            }),
-            Err(error) if enforced => Acquire::failed(error.clone()),
-            Err(error) => Acquire::not_enforced(&label, error),
+        match &self.lock {
+            Ok((engine, target)) => {
+                let (engine, target) = (Arc::clone(engine), Arc::clone(target));
+                Acquire::new(AcquireSpec { engine, target, options, permits: self.permits, label })
+            }
+            Err(error) => {
+                if !enforced {
+                    label.not_enforced(error.key().unwrap_or_default(), error);
+                }
+                Acquire::failed(error.clone())
+            }
         }
     }
 }
+
+/// `with`, `wait` and `lease` of a kind, whose own `map` changes each of its handles.
+macro_rules! lock_settings {
+    ($Kind:ident) => {
+        impl $Kind {
+            /// The same lock with other options, all of them.
+            pub fn with(self, options: $crate::LockOptions) -> Self {
+                self.map(|handle| handle.with(options))
+            }
+
+            /// The same lock with another [`wait`](crate::options::LockOptionsBuilder::wait).
+            ///
+            /// A wait of zero is invalid; [`Wait::Never`](crate::Wait::Never) says that. Every acquire of a lock with
+            /// an invalid value fails with [`LockError::InvalidOptions`](crate::LockError::InvalidOptions).
+            pub fn wait(self, wait: impl Into<$crate::Wait>) -> Self {
+                let wait = wait.into();
+                self.map(|handle| handle.wait(wait))
+            }
+
+            /// The same lock with another [`lease`](crate::options::LockOptionsBuilder::lease).
+            ///
+            /// A lease is [`MIN_LEASE`](crate::options::MIN_LEASE) to [`MAX_LEASE`](crate::options::MAX_LEASE) long,
+            /// and a fixed one fits neither a longer `at_least` nor a `max_hold` of the other options. Every acquire
+            /// of a lock with an invalid value fails with
+            /// [`LockError::InvalidOptions`](crate::LockError::InvalidOptions).
+            pub fn lease(self, lease: $crate::Lease) -> Self {
+                self.map(|handle| handle.lease(lease))
+            }
+        }
+    };
+}
+pub(crate) use lock_settings;

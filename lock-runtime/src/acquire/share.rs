@@ -1,11 +1,11 @@
 //! Readers of one process share one hold of the read side.
 //!
-//! Joining a hold that was granted or checked a moment ago costs nothing. After that, one of the readers that
-//! want to join asks the store, for all of them, whether a writer waits: otherwise a stream of local readers
-//! would keep the hold for ever.
+//! Joining a hold is free for a moment after the store has granted it. After that, one of the readers that want
+//! to join asks the store whether a writer waits, and the answer is for all of them: otherwise a stream of
+//! local readers would keep the hold for ever.
 //!
-//! Where there is no hold to join, readers ask the store for one in turn, each for all readers that wait by
-//! then: these join the hold that the store grants, or are refused with it.
+//! If there is no hold to join, the readers take turns to ask the store for one. The readers that wait
+//! meanwhile join the hold that the store grants, or are refused with it.
 //!
 //! # Invariants
 //!
@@ -35,23 +35,23 @@ use super::waiting::A_MOMENT;
 use super::{Engine, PendingAcquire, until};
 use crate::clock::Tick;
 use crate::error::{LockError, StoreError, StoreErrorKind};
-use crate::gate::ASLEEP_AFTER;
 use crate::guard::LockGuard;
 use crate::lease::reentries::ReentryGuard;
+use crate::liveness::ASLEEP_AFTER;
 use crate::options::{Lease, Wait};
 use crate::owned_hold::OwnedHold;
 use crate::store::{AcquireReply, AcquireRequest, HoldKind, Target};
 
-/// What those who share a hold have in common: the lock and the length of the lease.
+/// What readers that share a hold have in common: the lock and the length of the lease.
 type Terms = (Arc<Target>, Duration);
 
 type Holds = HashMap<Terms, Arc<Shared>>;
 
-/// The read holds that others may join, and who asks for the next ones.
+/// The read holds that readers may join, and the turns to ask for new ones.
 #[derive(Default)]
 pub(crate) struct Readers {
     holds: Mutex<Holds>,
-    /// Each is kept while a reader asks or waits for its turn to ask.
+    /// A turn exists while a reader asks or waits to ask.
     turns: Mutex<HashMap<Terms, Weak<Turn>>>,
 }
 
@@ -63,51 +63,40 @@ struct Shared {
 
 /// The store's last answer to one of several readers.
 struct LastAnswer<A> {
-    /// Before the request was sent.
+    /// When the request was sent.
     asked_at: Tick,
     answer: A,
 }
 
-/// Locked by the reader that asks the store for a hold; then the answer for the readers that waited.
+/// Locked by the reader that asks the store for a hold; afterwards it has the answer for the readers that waited.
 type Turn = tokio::sync::Mutex<Option<LastAnswer<Answer>>>;
 
-/// The turn to ask for a hold. Empty where readers share nothing, or where the others take too long.
+/// The right to ask the store for a hold. Empty if this reader shares nothing, or has waited too long for its
+/// turn.
 #[derive(Default)]
 pub(super) struct AskPermit(Option<OwnedMutexGuard<Option<LastAnswer<Answer>>>>);
 
-enum Answer {
+/// The store's answer to the reader that asked for a hold.
+pub(super) enum Answer {
     Refused(Refusal),
     Failed(StoreError),
-    /// Kept for those who wait for a turn, who would otherwise have to ask one after the other where
-    /// readers are quickly done.
-    Granted {
-        _kept: Arc<OwnedHold>,
-    },
+    /// The hold is kept for the readers that wait for a turn. Otherwise they would have to ask one after the
+    /// other where readers are quickly done.
+    Granted(#[expect(dead_code, reason = "kept until the next turn")] Arc<OwnedHold>),
 }
 
 impl AskPermit {
-    /// Ends it without a word for the others.
-    pub(super) fn pass(&mut self) {
-        self.0 = None;
-    }
-
-    pub(super) fn refused(&mut self, asked_at: Tick, refusal: Refusal) {
-        self.tell(asked_at, Answer::Refused(refusal));
-    }
-
-    pub(super) fn failed(&mut self, asked_at: Tick, error: &StoreError) {
-        self.tell(asked_at, Answer::Failed(error.clone()));
-    }
-
-    /// Call it once the owned hold is there to be joined.
-    pub(super) fn granted(&mut self, asked_at: Tick, owned: &Arc<OwnedHold>) {
-        self.tell(asked_at, Answer::Granted { _kept: Arc::clone(owned) });
-    }
-
-    fn tell(&mut self, asked_at: Tick, answer: Answer) {
+    /// Ends the turn, and leaves the answer to the readers that wait for theirs. A granted hold has to be
+    /// there to be joined by then.
+    pub(super) fn report(&mut self, asked_at: Tick, answer: Answer) {
         if let Some(mut turn) = self.0.take() {
             *turn = Some(LastAnswer { asked_at, answer });
         }
+    }
+
+    /// Ends the turn without an answer.
+    pub(super) fn pass(&mut self) {
+        self.0 = None;
     }
 }
 
@@ -116,29 +105,29 @@ pub(super) struct JoinableHold {
     _kept: Arc<OwnedHold>,
 }
 
-/// The store's answer that the lock is not to be had now.
+/// The store's answer that the lock is busy.
 #[derive(Clone, Copy)]
 pub(super) struct Refusal {
-    /// After so long something changes by itself.
+    /// When the obstacle ends by itself.
     pub(super) changes_in: Option<Duration>,
-    /// True if a holder is in the way, whose lease ends then; false if a waiter is, whose place does.
+    /// True if the obstacle is a holder, whose lease ends then; false if it is a waiter, whose place expires.
     pub(super) is_held: bool,
 }
 
 impl Refusal {
-    /// What is left of the holder's lease, if a holder is in the way.
+    /// What is left of the holder's lease, if the obstacle is a holder.
     pub(super) fn holder_remaining(self) -> Option<Duration> {
         self.changes_in.filter(|_| self.is_held)
     }
 }
 
-/// What there is to do for whoever wants to ask for a lock.
+/// What a contender does before it asks the store.
 pub(super) enum Before {
     Ask(AskPermit),
     Join(JoinableHold),
-    /// To take the refusal that another reader got.
+    /// Takes the refusal of another reader as its own.
     Refused(Refusal),
-    /// To take the failure that another reader met.
+    /// Takes the failure of another reader as its own.
     Failed(StoreError),
 }
 
@@ -157,8 +146,8 @@ impl Readers {
         turn
     }
 
-    /// Leaves the turn to the reader that has it, which is not polled or whose store is slow. The other
-    /// readers begin a new line.
+    /// Starts a new turn for the other readers, because the reader that has this one is not polled or waits for
+    /// a slow store.
     // S-34.
     fn pass_over(&self, terms: &Terms, asleep: &Arc<Turn>) {
         let mut turns = self.turns.lock();
@@ -188,17 +177,17 @@ fn silence() -> StoreError {
     StoreError::new(StoreErrorKind::Unavailable, message)
 }
 
-/// What came of trying to join.
+/// Result of trying to join a hold.
 pub(super) enum Joined {
     Yes(Result<LockGuard, LockError>),
-    /// There is nothing to join, or a writer goes first.
+    /// There is no hold to join, or a writer goes first.
     No,
-    /// The store did not say.
+    /// The store failed.
     Unknown(StoreError),
 }
 
 impl PendingAcquire {
-    /// On which terms this acquisition shares with others, if it does (invariant 1).
+    /// The terms on which this reader shares a hold, if it does (invariant 1).
     fn terms(&self) -> Option<Terms> {
         match self.options.lease() {
             Lease::Watchdog(lease)
@@ -206,7 +195,7 @@ impl PendingAcquire {
                     && !self.is_inside()
                     && self.options.max_hold().is_none()
                     && self.options.at_least().is_none()
-                    // A hold that others have taken may be known to fewer (S-31).
+                    // Fewer replicas may know of a hold that another reader took (S-31).
                     && self.target.replicas().is_none() =>
             {
                 Some((Arc::clone(&self.target), lease))
@@ -226,7 +215,7 @@ impl PendingAcquire {
         self.terms().is_some_and(|terms| readers.find(&terms).is_some())
     }
 
-    /// Waits until this acquisition is to ask the store, or need not any more.
+    /// Waits for the turn to ask the store, or for an answer that makes asking unnecessary.
     pub(super) async fn before_asking(&self) -> Before {
         let Some(terms) = self.terms() else { return Before::Ask(AskPermit::default()) };
         let Engine { readers, leases, .. } = &*self.engine;
@@ -234,7 +223,7 @@ impl PendingAcquire {
         // As long as two answers take (invariant 3), and never less than a moment.
         let enough = Instant::now() + leases.timing.command_timeout * 2;
         let enough = self.limit().map_or(enough, |limit| limit.min(enough)) + A_MOMENT;
-        // Who has waited behind a sleeper before does not wait for a second again.
+        // A reader that has waited for a reader that is not polled does not wait a second time.
         let mut look_at = (self.started + ASLEEP_AFTER).max(Instant::now() + A_MOMENT);
         let mut last = loop {
             let turn = readers.turn(&terms);
@@ -264,32 +253,32 @@ impl PendingAcquire {
         }
     }
 
-    /// From now on readers may join this owned hold, if this acquisition shares.
+    /// Lets readers join this owned hold, if this reader shares.
     pub(super) fn offer(&self, owned: &Arc<OwnedHold>) {
         let Some(terms) = self.terms() else { return };
         let granted = LastAnswer { asked_at: owned.hold.taken_at, answer: Ok(true) };
         let may_join = tokio::sync::Mutex::new(granted);
         let shared = Shared { owned: Arc::downgrade(owned), may_join };
         let mut holds = self.engine.readers.holds.lock();
-        // Names that nobody reads any more go when the map would grow.
+        // Ended holds are removed when the map would grow.
         if holds.len() == holds.capacity() {
             holds.retain(|_, shared| shared.owned.strong_count() > 0);
         }
         holds.insert(terms, Arc::new(shared));
     }
 
-    /// Joins the read hold of this process, if there is one and no writer waits. If that does not
-    /// come to a guard, the hold is there to be joined no more. `_kept` cannot end before.
+    /// Joins the read hold of this process, if there is one and no writer waits. A hold that could not be joined
+    /// is not offered any more. `_kept` keeps the hold alive until then.
     pub(super) async fn join(&self, limit: Option<Instant>, _kept: Option<JoinableHold>) -> Joined {
         let readers = &self.engine.readers;
         let Some(terms) = self.terms() else { return Joined::No };
         let Some(shared) = readers.find(&terms) else { return Joined::No };
-        // Kept while we ask, so that the hold cannot end in between.
+        // Keeps the hold from ending while the store is asked.
         let Some(owned) = shared.owned.upgrade() else { return Joined::No };
-        // As every question, it gets a moment, or a short wait over a slow network could never succeed.
+        // Every request gets a moment, or a short wait over a slow network could never succeed.
         let answer_by = limit.map(|limit| limit.max(Instant::now() + A_MOMENT));
         let answer = match until(answer_by, self.may_join(&shared, &owned)).await {
-            // Nobody is known to be in the way (S-33).
+            // Whether a writer waits is not known (S-33).
             None => return Joined::Yes(Err(silence().into())),
             Some(answer) => answer,
         };
@@ -314,13 +303,13 @@ impl PendingAcquire {
     async fn may_join(&self, shared: &Shared, owned: &OwnedHold) -> Result<bool, StoreError> {
         let OwnedHold { hold, .. } = owned;
         let timing = self.engine.leases.timing;
-        // Whoever asks and is not polled any more is not waited for (invariant 3, S-34).
+        // A reader that asks and is not polled is not waited for (invariant 3, S-34).
         let enough = (timing.command_timeout * 2 + A_MOMENT).min(ASLEEP_AFTER);
         let Ok(mut last) = timeout(enough, shared.may_join.lock()).await else { return Ok(false) };
         let Ok(asked_at) = hold.check() else { return Ok(false) };
         let fresh = asked_at.since(last.asked_at) < timing.handoff_window;
-        // Asked after this reader came, the answer is for all of the line, also a refusal or a failure
-        // (invariant 3): the line has waited through a write as long as the reader at its head.
+        // An answer to a request that went out after this reader came is this reader's answer as well, also a
+        // refusal or a failure (invariant 3).
         let waited = asked_at.since(last.asked_at) <= self.started.elapsed();
         if waited || (fresh && last.answer.is_ok()) {
             return last.answer.clone();

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::LockClient;
-use crate::error::{LockError, StoreError, StoreErrorKind, check_runtime};
+use crate::error::{LockError, check_runtime};
 use crate::fence::FencingToken;
 use crate::key::{IntoLockKey, LockKey};
 use crate::lease::Hold;
@@ -13,7 +13,7 @@ use crate::store::{HoldKind, Inspection};
 impl LockClient {
     /// What the store knows of a name: as what it is held, by which clients, for how long.
     ///
-    /// It may be over by the time you read it: good for people and dashboards, not for decisions.
+    /// The answer may be outdated when it arrives: show it to people and on dashboards, do not decide by it.
     ///
     /// # Errors
     ///
@@ -39,11 +39,10 @@ impl LockClient {
         check_runtime()?;
         let (key, leases) = (self.full_name(name.into_lock_key()?)?, &self.engine.leases);
         let timeout = leases.timing.command_timeout;
-        leases.store.inspect(&key, timeout).await.map_err(|error| found(&key, error))
+        leases.store.inspect(&key, timeout).await.map_err(|error| error.about(&key))
     }
 
-    /// Frees a name whoever holds it, of all clients and processes, and wakes those who wait for it.
-    /// `false` if nobody held it.
+    /// Releases a lock of any client in any process, and wakes its waiters. Returns `false` if it was not held.
     ///
     /// For an operator: **the holder is not asked and goes on** until its next renewal, up to a third
     /// of its lease later, or with a fixed lease until that ends. Only then is its guard lost, and
@@ -74,22 +73,22 @@ impl LockClient {
         let (key, leases) = (self.full_name(name.into_lock_key()?)?, &self.engine.leases);
         let timeout = leases.timing.command_timeout;
         let freed = leases.store.force_release(&key, timeout).await;
-        let freed = freed.map_err(|error| found(&key, error))?;
+        let freed = freed.map_err(|error| error.about(&key))?;
         if freed {
             tracing::warn!(lock.name = ?key, "lock released by force");
         }
         Ok(freed)
     }
 
-    /// Asks the store for a sign of life: the readiness check of a service that needs its locks.
+    /// Asks the store whether it answers: the readiness check of a service that needs its locks.
     ///
     /// One round trip, and no longer than
     /// [`command_timeout`](crate::LockClientBuilder::command_timeout). In a cluster every master has to
     /// answer, of a quorum a majority. A replica that refuses to write answers as well: where fail-overs
     /// are not followed, as [sentinels](crate::LockClient::connect_sentinel) do, this does not tell of one.
     /// Not for liveness: a process is not made well by being
-    /// restarted while its store is away. [`health`](Self::health) asks nobody, and says whether holds
-    /// are in danger.
+    /// restarted while its store is away. [`health`](Self::health) sends nothing, and says whether
+    /// holds are in danger.
     ///
     /// # Errors
     ///
@@ -105,14 +104,14 @@ impl LockClient {
     /// ```
     /// # async fn example(client: lock_runtime::LockClient) {
     /// // GET /ready
-    /// let status = match client.ping().await {
+    /// let status = match client.ready().await {
     ///     Ok(()) => 200,
     ///     Err(_) => 503,
     /// };
     /// # let _ = status;
     /// # }
     /// ```
-    pub async fn ping(&self) -> Result<(), LockError> {
+    pub async fn ready(&self) -> Result<(), LockError> {
         check_runtime()?;
         if self.engine.closed.load(Ordering::SeqCst) {
             return Err(LockError::Closed);
@@ -122,7 +121,7 @@ impl LockClient {
     }
 
     /// What this client holds now, in no order. Several guards on one hold, inside each other or of
-    /// readers who share it, are one entry. Asks nobody; looks at every hold.
+    /// readers that share it, are one entry. Sends nothing; looks at every hold.
     ///
     /// # Examples
     ///
@@ -148,7 +147,7 @@ impl LockClient {
     ///
     /// A renewal that fails is tried again soon, so a single failure means nothing. It is late once
     /// no renewal has been confirmed for half of the lease: there is time left until the hold is
-    /// lost, and something is wrong. Asks nobody; looks at every hold.
+    /// lost, and something is wrong. Sends nothing; looks at every hold.
     ///
     /// # Examples
     ///
@@ -173,16 +172,6 @@ impl LockClient {
     }
 }
 
-/// An operator's error, by name.
-fn found(key: &LockKey, error: StoreError) -> LockError {
-    match error.kind() {
-        StoreErrorKind::WrongType => {
-            LockError::KeyCollision { key: key.to_string(), found: error.to_string() }
-        }
-        _ => error.into(),
-    }
-}
-
 /// One hold of this client: see [`LockClient::held`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -193,7 +182,7 @@ pub struct HeldInfo {
     pub kind: HoldKind,
     /// The fencing token of the guard that has it now.
     pub token: FencingToken,
-    /// How long it is good for without another renewal.
+    /// How long it stays valid without another renewal.
     pub remaining: Duration,
     /// How long ago it was taken from the store, hand-offs inside this process included.
     pub held_for: Duration,

@@ -1,22 +1,22 @@
-//! Who in this process waits for which key.
+//! The local queue of each key: first in, first out.
 //!
-//! A key has one gate per client. The contender owns its [`GateGuard`]: the right to contend for the
-//! key in the store, and later the place of the holder. Everybody else lines up outside, first in
-//! first out, so that one contender per key and process goes to the store, however many tasks wait.
+//! A key has one gate per client. One task, the contender, owns the [`GateGuard`]: the right to contend for
+//! the key in the store, and later the place of the holder. All other tasks wait in line, so one contender per
+//! key and process asks the store, however many tasks wait.
 //!
-//! A future that nobody polls keeps the others for a second: see [`life`].
+//! A future that is not polled delays the others for a second: see [`life`].
 //!
 //! # Invariants
 //!
-//! 1. A gate is in the map exactly while its gate guard exists, contenders are beside it, or others are to go
-//!    first; a line forms only behind an existing gate guard.
-//! 2. A gate guard is never lost: dropping it, wherever it is, lets the next in line in. A turn that was
-//!    given to a waiter who is gone comes back as a dropped gate guard or payload.
-//! 3. A line is served from the front, and leaving it takes effect at once. A waiter that was passed
-//!    over stands in no line until it is polled, and then where it stood before.
-//! 4. Nothing foreign runs under a shard's mutex: payloads and wakers are dropped or called after it
-//!    is unlocked, because they come back here.
-//! 5. Of the gate guards that a gate has had, one is valid. The others change nothing.
+//! 1. A gate is in the map exactly while its gate guard exists, unqueued contenders use it, or other
+//!    processes go first. A line forms only behind an existing gate guard.
+//! 2. A gate guard is never lost: dropping it, wherever it is, admits the next waiter. A turn that was given
+//!    to a waiter that has left comes back as a dropped gate guard or a dropped hold.
+//! 3. A line is served from the front, and leaving it takes effect at once. A waiter that was passed over is
+//!    in no line until it is polled; then it has its old place.
+//! 4. No foreign code runs under a shard's mutex: holds and wakers are dropped or called after the unlock,
+//!    because they call the gate.
+//! 5. A gate has one valid gate guard. Earlier gate guards change nothing.
 // S-14, S-34, S-17.
 
 mod guard;
@@ -35,8 +35,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
-pub(crate) use self::guard::GateGuard;
-pub(crate) use self::life::{ASLEEP_AFTER, Life, SIGN_OF_LIFE};
+pub(crate) use self::guard::{GateGuard, GuardId};
 use self::others_first::OthersFirst;
 pub(crate) use self::others_first::head_start;
 pub(crate) use self::ticket::Ticket;
@@ -52,7 +51,7 @@ use crate::store::{OwnerId, Target};
 /// Number of maps that keys are spread over.
 const SHARDS: usize = 32;
 
-/// Most gates of a shard that are kept only because other processes are still to have their turns.
+/// Most gates of a shard that are kept only because other processes go first.
 // S-14.
 const MOST_UNUSED: usize = 16;
 
@@ -73,7 +72,7 @@ struct Shard<H> {
     gates: HashMap<Arc<Target>, Gate<H>, BuildHasherDefault<Hashed>>,
     /// Numbers waiters and gate guards: none is given twice.
     last_number: u64,
-    /// Gates without a gate guard, kept only for their `others_first`, are swept at this size.
+    /// The size at which gates that are kept only for `others_first` are removed.
     sweep_at: usize,
 }
 
@@ -103,50 +102,51 @@ struct Gate<H> {
     /// The number of the valid gate guard (invariant 5).
     seat_number: u64,
     line: BTreeMap<u64, InLine<H>>,
-    /// What the last hold leaves to other processes, if they were waiting when it was released.
+    /// The head start of other processes, if they waited when the last hold was released.
     others_first: Option<OthersFirst>,
-    /// As whom the contender asks the store: what it is granted while it is not polled.
+    /// The owner id with which the contender asks the store. If the contender is passed over, what that owner
+    /// was granted is given back.
     // S-34.
     asking: Option<OwnerId>,
-    /// Since when the store has failed the contender, and how.
+    /// Since when the store has failed, and its last error.
     failing: Option<(Instant, StoreError)>,
-    /// When the lease of the holder ends, as the store last said to the contender.
+    /// When the holder's lease ends, by the store's last answer.
     holder_ends: Option<Instant>,
-    /// How many hand-offs the holds of this gate have used of late: what the next may use.
+    /// Hand-offs of the last hold: the next one reserves tokens for as many.
     recent_handoffs: u32,
-    /// Who contends side by side, in no line of ours: the store keeps one.
+    /// Number of unqueued contenders, whose line is in the store.
     // S-26.
     unqueued: usize,
-    /// Of those, who has a place in the store's line, in the order in which they lined up there.
+    /// Places that unqueued contenders have in the store's line, in its order.
     places: BTreeMap<u64, Place>,
     words: Words,
 }
 
 enum GateState<H> {
     Free,
-    /// A contender has it that has not been left alone yet.
+    /// A contender has it, and has not had to wait for the store yet.
     Taken,
-    /// A waiter's turn has come, and perhaps it has not been polled since.
+    /// A waiter was given its turn, and may not have been polled since.
     Given(Given<H>),
-    /// A contender waits for the store. It was polled then.
+    /// A contender waits for the store.
     Contending {
         polled_at: Instant,
     },
-    /// A guard has it: the store need not be asked who holds the lock.
+    /// The holder has it, so callers need not ask the store who holds the lock.
     Holding,
-    /// What its task has, or may have, is being given back; a caller that asks now can expect an answer in
+    /// The hold, or what the contender may have been granted, is being released: the store's answer comes in
     /// one round trip.
     Leaving {
-        /// True if that is a hold.
+        /// True if a hold is being released.
         held: bool,
-        /// A waiter in line has known of it since then.
+        /// When a waiter first saw the release.
         since: Option<Instant>,
     },
 }
 
 struct Given<H> {
     to: Arc<Waiter<H>>,
-    /// True if a hold comes with the turn.
+    /// True if the waiter was handed a hold.
     held: bool,
     /// When the waiter last gave a sign of life.
     polled_at: Instant,
@@ -158,27 +158,27 @@ struct InLine<H> {
     polled_at: Instant,
 }
 
-/// Whom to line up behind.
+/// What a caller waits behind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Behind {
     Anybody,
-    /// One release that is under way: it is over in a round trip.
+    /// A release that is under way, which takes one round trip.
     ARelease,
     Nobody,
 }
 
 /// What [`Gates::enter`] answers.
 pub(crate) enum Admission<H> {
-    /// Nobody is in the way here.
+    /// The gate was free.
     Turn(GateGuard<H>),
-    /// There is a line and this is the place in it.
+    /// A place in the line.
     Line(Ticket<H>),
     /// Not admitted.
     Busy(BusyReason),
-    /// The store has not said yet whether the lock is free. It says so next to the contender, or to the
+    /// Whether the lock is free is not known. Resolves with the store's next answer to the contender or to the
     /// task that releases.
     Unsaid(NextWord),
-    /// The store is failing the contender.
+    /// The store fails.
     Failing(StoreError),
     /// The client is shut down.
     Closed,
@@ -189,7 +189,7 @@ impl<H> Gates<H> {
         Self::counting(max_waiting, Arc::default())
     }
 
-    /// Other gates of the same client: their waiters count together.
+    /// Makes more gates of the same client: their waiters count together.
     pub(crate) fn more(&self) -> Arc<Self> {
         Self::counting(self.max_waiting, Arc::clone(&self.waiting))
     }
@@ -205,8 +205,8 @@ impl<H> Gates<H> {
         })
     }
 
-    /// Takes the free gate guard, or a place in line behind whom it may be. Who was `passed_over` stands where
-    /// it stood before, and was admitted already.
+    /// Takes the gate guard if the gate is free, otherwise a place in the line if `behind` allows it. A waiter
+    /// that was passed over has its old place `passed_over`, and was admitted already.
     pub(crate) fn enter(
         self: &Arc<Self>,
         target: &Arc<Target>,
@@ -216,7 +216,7 @@ impl<H> Gates<H> {
         passed_over: Option<u64>,
     ) -> Admission<H> {
         let mut shard = self.shard(target);
-        // Checked under the lock, so that nobody lines up behind `close`.
+        // Checked under the mutex, so that no waiter lines up after `close`.
         if self.closed.load(Ordering::SeqCst) {
             return Admission::Closed;
         }
@@ -257,17 +257,17 @@ impl<H> Gates<H> {
         gate.line.insert(waiter.number, InLine { waiter: Arc::clone(waiter), polled_at: now });
     }
 
-    /// Since when the store has failed the contender, and how, if it has.
+    /// Since when the store has failed the contender, and its last error.
     pub(crate) fn failing(&self, target: &Target) -> Option<(Instant, StoreError)> {
         self.shard(target).gates.get(target)?.failing.clone()
     }
 
-    /// When the lease of the holder ends, as the store last said to the contender here.
+    /// When the holder's lease ends, by the store's last answer to the contender.
     pub(crate) fn holder_ends(&self, target: &Target) -> Option<Instant> {
         self.shard(target).gates.get(target)?.holder_ends
     }
 
-    /// Sends everybody in line away; whoever comes later is sent away too.
+    /// Ends all lines, and refuses new callers.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
         for shard in &self.shards {
@@ -275,7 +275,7 @@ impl<H> Gates<H> {
             for gate in shard.lock().gates.values_mut() {
                 lines.push(std::mem::take(&mut gate.line));
                 words.push(std::mem::take(&mut gate.words));
-                // A hold on its way to a waiter that is not polled would be kept for its lease.
+                // A waiter that is not polled would keep its hold for the lease.
                 if let GateState::Given(Given { to, .. }) = &gate.gate_guard {
                     turns.push(to.take_back());
                 }
@@ -287,12 +287,11 @@ impl<H> Gates<H> {
         }
     }
 
-    /// The gate guard of that number, for who stands or would stand at that place in line.
     fn gate_guard(self: &Arc<Self>, target: &Arc<Target>, number: u64, place: u64) -> GateGuard<H> {
         GateGuard::new(Arc::clone(self), Arc::clone(target), number, place)
     }
 
-    /// Holds back whoever asks the store next from here.
+    /// Delays the next contender of this process, so that other processes go first.
     // S-14.
     fn let_others_first(&self, target: &Arc<Target>, others_first: OthersFirst) {
         let mut shard = self.shard(target);
@@ -332,7 +331,7 @@ impl<H> Shard<H> {
             is_used(gate) || gate.others_first.is_some_and(|others| !others.is_over(now))
         });
         if self.gates.values().filter(|gate| !is_used(gate)).count() > MOST_UNUSED {
-            // Turns that others are still to have are not worth more memory than this.
+            // The turns of other processes are not worth more memory.
             self.gates.retain(|_, gate| {
                 is_used(gate) || gate.others_first.is_some_and(|it| it.head_start_end().is_some())
             });
@@ -368,12 +367,12 @@ impl<H> Gate<H> {
         self.asking = None;
     }
 
-    /// True if a task of this process holds the lock, or has just been handed it.
+    /// True if a task of this process holds the lock, or was handed it.
     fn is_held(&self) -> bool {
         matches!(self.gate_guard, GateState::Holding | GateState::Given(Given { held: true, .. }))
     }
 
-    /// Takes the first out of the line, whose turn it is from now on; with a hold if it is `held`.
+    /// Takes the first waiter out of the line and gives it the turn, with a hold if it is `held`.
     fn pop(&mut self, held: bool) -> Option<Arc<Waiter<H>>> {
         let (_, InLine { waiter, polled_at }) = self.line.pop_first()?;
         self.asking = None;
@@ -381,7 +380,7 @@ impl<H> Gate<H> {
         Some(waiter)
     }
 
-    /// The same with a hold, if just this lease will do, and so many replicas.
+    /// As [`pop`](Self::pop) with a hold, if the first waiter wants this lease and at most so many replicas.
     fn pop_if(&mut self, lease: Lease, replicas: u32) -> Option<Arc<Waiter<H>>> {
         let (_, InLine { waiter, .. }) = self.line.first_key_value()?;
         let will_do = waiter.lease == lease && waiter.replicas <= replicas;

@@ -76,7 +76,8 @@ pub(crate) trait Started {
 }
 
 pin_project! {
-    /// What wakes a body up to die, and its place in the chain of holds.
+    /// The state of a body that runs under a hold: what wakes the task when the hold is lost, and the body's
+    /// place in the chain of holds.
     #[derive(Default)]
     pub(crate) struct Watch {
         #[pin]
@@ -87,25 +88,25 @@ pin_project! {
     }
 }
 
-/// What it means that the body is ready.
+/// What a ready body means.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Ending {
-    /// It has ended; with [`OnLost::Finish`] it hears of a loss only now.
+    /// It has ended; with [`OnLost::Finish`] a loss is reported only now.
     #[default]
     Heeds,
-    /// It has ended, and the loss of this hold is no concern of its.
+    /// It has ended, and ignores the loss of this hold.
     Unheeded,
     /// It may be polled on, as a stream is.
     GoesOn,
 }
 
 impl Watch {
-    /// Of a hold whose loss is no concern of the body's: it gives the place in the chain alone.
+    /// For a body that ignores the loss of the hold: it only has a place in the chain.
     pub(crate) fn unheeded() -> Self {
         Self { ending: Ending::Unheeded, ..Self::default() }
     }
 
-    /// Of a body that may be polled on when it has been ready, until it is [left](Self::leave).
+    /// For a body that may be polled again after it was ready, until it is [left](Self::leave).
     pub(super) fn going_on() -> Self {
         Self { ending: Ending::GoesOn, ..Self::default() }
     }

@@ -13,6 +13,7 @@ use crate::fence::FencingToken;
 use crate::key::LockKey;
 use crate::lease::Hold;
 use crate::observe::log_lock;
+use crate::scope;
 
 /// Looks at the hold of a guard without keeping it: made by [`LockGuard::watch`].
 ///
@@ -82,6 +83,35 @@ impl LockWatch {
     /// Cancel safe.
     pub async fn lost(&self) -> LockError {
         lost(&self.hold).await
+    }
+}
+
+impl LockGuard {
+    /// The innermost hold around the code that calls this: that of [`run`](Self::run), of an annotated function, or
+    /// of what [`scope::inherit`](crate::scope::inherit) carried here. `None` outside of every hold, or once
+    /// its guards are gone.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// use lock_runtime::{LockClient, LockGuard};
+    ///
+    /// /// Deep in a program, where no guard is at hand.
+    /// async fn write() -> Option<u64> {
+    ///     LockGuard::current().map(|hold| hold.token().get())
+    /// }
+    ///
+    /// let client = LockClient::in_memory();
+    /// assert!(client.mutex("order:42").run(write()).await?.is_some());
+    /// assert!(write().await.is_none());
+    /// # Ok::<_, lock_runtime::LockError>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn current() -> Option<LockWatch> {
+        let owned = scope::enclosing_stand(|_, _| true)?.owned;
+        Some(LockWatch { hold: Arc::clone(&owned.hold), token: owned.token })
     }
 }
 

@@ -1,45 +1,42 @@
-//! Which re-entries are inside one hold: side by side one at a time, in order.
+//! The queue of re-entries inside one hold.
 //!
-//! A re-entry is a guard on a hold that encloses the caller. Re-entries exclude each other inside the
-//! hold as they would without it: one is *inside*, the others wait in line. Reads share, and so do
-//! different locks of a multi lock. A re-entry never waits for one that is *around* it: one that
-//! encloses it, or was around one that does when that went inside.
+//! A re-entry is a guard on a hold that encloses the caller. Re-entries that run side by side exclude each
+//! other as they would without the hold: one is *inside*, the others wait in line. Reads share, and so do
+//! different locks of a multi lock. A re-entry never waits for a re-entry *around* it: one that encloses it,
+//! or that was around an enclosing one when that went inside.
 //!
-//! A waiter is told that its turn has come, and goes inside when it is polled. One that is not polled
-//! for [`TURN`] is passed over, and lines up again when it is polled; so is one that is inside and asks
-//! the store: see [`life`].
+//! A waiter is woken when its turn has come, and goes inside when it is polled. A waiter that is not polled
+//! for [`ASLEEP_AFTER`](crate::liveness::ASLEEP_AFTER) is passed over, and lines up again when it is polled.
+//! The same goes for a re-entry that is inside and asks the store: see [`life`].
 //!
 //! # Invariants
 //!
 //! 1. Of two re-entries inside that conflict, one is around the other.
-//! 2. A waiter stands behind every earlier one that it conflicts with, unless that one may be waiting
+//! 2. A waiter waits for every earlier waiter that it conflicts with, unless the earlier one may be waiting
 //!    for a re-entry around the later one.
-//! 3. Leaving, from inside or from the line, tells the waiters whose turn it then is.
-//! 4. Wakers and what gives a grant back are called after the mutex is unlocked: they may come back here.
+//! 3. A re-entry that leaves, from inside or from the line, wakes the waiters whose turn has come.
+//! 4. Wakers and callbacks that give a grant back are called after the mutex is unlocked: they may call this
+//!    module.
 
 mod life;
 
-use std::fmt;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Poll, Waker, ready};
-use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 use tokio::time::{Instant, sleep_until};
 
+pub(crate) use self::life::drive;
 use self::life::{Afterwards, Asking};
 use super::Hold;
 use super::claim::Claim;
 use crate::store::HoldKind;
 
-/// How long a turn waits for its waiter to be polled, and a waiter for one that asks the store.
-const TURN: Duration = Duration::from_secs(1);
-
-/// Calls the function it is given with the re-entries of the hold that enclose the caller, from the
-/// innermost on, until that returns true.
+/// Calls its argument with each re-entry of the hold that encloses the caller, the innermost first, until the
+/// argument returns true.
 pub(crate) type Enclosing<'a> = dyn Fn(&mut dyn FnMut(u64) -> bool) + 'a;
 
 fn is_innermost(enclosing: &Enclosing<'_>, is_it: impl Fn(u64) -> bool) -> bool {
@@ -54,42 +51,42 @@ fn is_innermost(enclosing: &Enclosing<'_>, is_it: impl Fn(u64) -> bool) -> bool 
 /// Why a re-entry does not go inside at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Obstacle {
-    /// It waits for others to leave.
+    /// It has to wait until other re-entries leave.
     Others,
-    /// It is inside a read and wants to write beside another read, which may want the same.
+    /// It is inside a read and wants to write, as another read beside it may: they would wait for each other.
     Reads,
 }
 
 /// The re-entries inside one hold, and those in line.
 ///
-/// One that is alone and takes the whole hold, the usual case, is only in the word: its number less one,
-/// above one of the two marks. Everything else is in the crowd, behind the mutex.
+/// The usual case, one re-entry alone that takes the whole hold, needs only the word: the re-entry's number
+/// less one, shifted over two mark bits. All other cases are in the crowd, behind the mutex.
 #[derive(Default)]
 pub(super) struct Reentries {
     word: AtomicU64,
     crowd: Mutex<State>,
 }
 
-/// Mark of a word: one is inside, alone. With neither mark, nobody is.
+/// Mark of a word: one re-entry is inside, alone. Without a mark, none is.
 const ALONE: u64 = 1;
-/// Mark of a word: look behind the mutex. Set and removed under the mutex only.
+/// Mark of a word: the state is in the crowd. Set and removed only under the mutex.
 const CROWD: u64 = 2;
 const MARKS: u64 = ALONE | CROWD;
 
 #[derive(Default)]
 struct State {
     last_id: u64,
-    /// In the order in which they came.
+    /// In the order in which they went inside.
     inside: Vec<Inside>,
     line: Vec<Waiter>,
 }
 
 struct Inside {
     id: u64,
-    /// The last that is around it; zero for none.
+    /// The innermost re-entry around it; zero for none.
     parent: u64,
     claim: Claim,
-    /// None once it is a guard, or about to be.
+    /// Set while it asks the store; `None` once it is a guard, or about to be.
     asking: Option<Asking>,
 }
 
@@ -113,14 +110,14 @@ struct Waiter {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Standing {
     Waits,
-    /// Told then that its turn has come, and not polled since.
+    /// Woken then because its turn has come, and not polled since.
     Called(Instant),
-    /// Nobody waits for it. Lines up again when it is polled.
+    /// No waiter waits for it. It lines up again when it is polled.
     PassedOver,
 }
 
 impl Reentries {
-    /// Goes inside if nobody is there.
+    /// Goes inside if no re-entry is there.
     fn enter_alone(&self) -> Option<u64> {
         let word = self.word.load(Ordering::Relaxed);
         (word & MARKS == 0
@@ -131,7 +128,7 @@ impl Reentries {
         .then_some((word >> 2) + 1)
     }
 
-    /// True if this one was alone, and has left.
+    /// Leaves if this re-entry was alone. False if it was not.
     fn leave_alone(&self, id: u64) -> bool {
         let (word, free) = ((id - 1) << 2 | ALONE, id << 2);
         self.word.compare_exchange(word, free, Ordering::AcqRel, Ordering::Relaxed).is_ok()
@@ -155,7 +152,7 @@ impl Reentries {
         self.word.load(Ordering::Acquire) & MARKS != 0
     }
 
-    /// The crowd, with whoever was alone.
+    /// Locks the crowd, and moves the re-entry that was alone into it.
     fn lock(&self) -> MutexGuard<'_, State> {
         let mut crowd = self.crowd.lock();
         let before = self.word.fetch_or(CROWD, Ordering::AcqRel);
@@ -169,7 +166,7 @@ impl Reentries {
         crowd
     }
 
-    /// Goes inside if that is the waiter's turn; else says when to look again.
+    /// Goes inside if it is the waiter's turn; otherwise returns when to look again.
     fn poll_turn(&self, id: u64, waker: &Waker) -> Option<Instant> {
         let now = Instant::now();
         let mut state = self.lock();
@@ -215,7 +212,7 @@ impl Reentries {
 }
 
 impl State {
-    /// What is around a caller, given those that enclose it.
+    /// The re-entries around a caller, given those that enclose it.
     fn around(&self, enclosing: &Enclosing<'_>) -> Vec<u64> {
         let mut around = Vec::new();
         let add = |around: &mut Vec<u64>, id| {
@@ -240,8 +237,8 @@ impl State {
         self.inside.iter().rev().find(|it| around.contains(&it.id)).map_or(0, |it| it.id)
     }
 
-    /// The parent of a caller that goes inside at once, where that is clear without a list: nobody is
-    /// there, or the last to come encloses the caller and excludes all that are not around it.
+    /// The parent of a caller that goes inside at once, if that is clear without a list: no re-entry is inside,
+    /// or the last one encloses the caller and excludes all that are not around it.
     fn obvious_parent(&self, enclosing: &Enclosing<'_>) -> Option<u64> {
         if !self.line.is_empty() {
             return None;
@@ -270,11 +267,11 @@ impl State {
         Some(left)
     }
 
-    /// True if it waits for one that is inside, or for one of the first `behind` in line.
+    /// True if a re-entry with this claim waits for one that is inside, or for one of the first `behind` in line.
     fn has_to_wait(&self, claim: &Claim, around: &[u64], behind: usize) -> bool {
         let in_the_way = |it: &Inside| it.claim.conflicts(claim) && !around.contains(&it.id);
-        // A waiter does not wait for what is around it. So if all that is around us is around it, too,
-        // it does not wait for us.
+        // A waiter does not wait for re-entries around it. If all those around this one are also around the
+        // waiter, the waiter does not wait for this one.
         let goes_first = |waiter: &Waiter| {
             let all_around = || self.inside.iter().filter(|it| around.contains(&it.id));
             waiter.standing != Standing::PassedOver
@@ -308,7 +305,7 @@ impl State {
         Some(place)
     }
 
-    /// Notes whose turn it is, and returns how to tell them.
+    /// Marks the waiters whose turn has come, and returns their wakers.
     fn call(&mut self, now: Instant) -> Vec<Waker> {
         let mut called = Vec::new();
         for place in 0..self.line.len() {
@@ -322,15 +319,15 @@ impl State {
     }
 }
 
-/// A place inside a hold, or in the line for it. Dropping it lets the next in line in.
+/// A guard of a place inside a hold, or in its line. Dropping it admits the next waiter.
 pub(crate) struct ReentryGuard {
     hold: Arc<Hold>,
-    /// Zero if it keeps nobody out.
+    /// Zero if it excludes no other re-entry.
     id: u64,
 }
 
 impl ReentryGuard {
-    /// A place that keeps nobody out.
+    /// A place that excludes no other re-entry.
     pub(crate) fn shared(hold: &Arc<Hold>) -> Self {
         Self { hold: Arc::clone(hold), id: 0 }
     }
@@ -339,14 +336,14 @@ impl ReentryGuard {
     ///
     /// # Errors
     ///
-    /// What is in the way.
+    /// The [`Obstacle`].
     pub(crate) fn enter(
         hold: &Arc<Hold>,
         claim: Claim,
         enclosing: &Enclosing<'_>,
     ) -> Result<Self, Obstacle> {
         if hold.target.kind() == HoldKind::Read {
-            // What is inside of a read can only read.
+            // A re-entry of a read is a read.
             return Ok(Self::shared(hold));
         }
         let reentries = &hold.reentries;
@@ -400,7 +397,7 @@ impl ReentryGuard {
         Some(Self { hold: Arc::clone(hold), id })
     }
 
-    /// Waits until it is inside. False if the hold is `over` before; asked now and then.
+    /// Waits until it is inside. False once the hold is `over`, which is polled now and then.
     pub(crate) async fn turn(&self, over: impl Fn() -> bool) -> bool {
         let mut timer = pin!(sleep_until(Instant::now()));
         poll_fn(|cx| {
@@ -422,7 +419,7 @@ impl ReentryGuard {
         &self.hold
     }
 
-    /// Its number among those of its hold; zero if it keeps nobody out.
+    /// Its number among the re-entries of its hold; zero if it excludes none.
     pub(crate) fn id(&self) -> u64 {
         self.id
     }
@@ -433,11 +430,5 @@ impl Drop for ReentryGuard {
         if self.id != 0 {
             self.hold.reentries.leave(self.id);
         }
-    }
-}
-
-impl fmt::Debug for ReentryGuard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReentryGuard").field("id", &self.id).finish_non_exhaustive()
     }
 }

@@ -7,19 +7,20 @@ use std::sync::Arc;
 use super::http::HttpPolicy;
 use super::model::Overrides;
 use crate::observe::Label;
-use crate::settings::LockSettings;
+use crate::options::LockSettings;
 use crate::site::CallSite;
 
 /// A policy of a [`LockConfig`](super::LockConfig), with what it inherits. Cheap to clone.
 ///
-/// Got from [`LockClient::policy`](crate::LockClient::policy). A policy is one of the configuration
-/// that was in effect when it was asked for; ask again and a reload has its say.
+/// [`LockClient::policy`](crate::LockClient::policy) returns it from the configuration in effect. A reload does not
+/// change it; ask the client again for the policy of the new configuration.
 ///
 /// # Examples
 ///
 /// ```
+/// use lock_runtime::options::LockSettings;
 /// use lock_runtime::policy::LockConfig;
-/// use lock_runtime::{LockClient, LockSettings, Wait};
+/// use lock_runtime::{LockClient, Wait};
 /// use std::time::Duration;
 ///
 /// let config = LockConfig::from_toml(
@@ -49,7 +50,7 @@ pub(super) struct Resolved {
     pub(super) key: Option<String>,
     /// What the policy and its bases say.
     pub(super) own: LockSettings,
-    /// What holds where nobody says anything.
+    /// What `[lock.defaults]` says.
     pub(super) defaults: LockSettings,
     /// What the policy, its bases and the defaults say.
     pub(super) http: HttpPolicy,
@@ -141,8 +142,8 @@ impl Policy {
         }
     }
 
-    /// The share of calls, in percent, that the lock holds up. The others run their body in any case,
-    /// and only count what would have held them up.
+    /// Percentage of calls on which the lock is enforced. The remaining calls run anyway and only record what would
+    /// have blocked them.
     ///
     /// Such a call takes the lock if it is free, so that others count it. It waits for no other holder,
     /// 50 ms at most for the store, and for the store not at all once an answer was overdue, until one
@@ -151,7 +152,7 @@ impl Policy {
     /// that the store does not confirm hold it up. The log has each of these.
     ///
     /// What the policy cannot excuse, because it is not known, is a missing client or a policy of another
-    /// name. A function that names its guard (`guard = hold`) is always held up. A handler runs without
+    /// name. For a function that names its guard (`guard = hold`) the lock is always enforced. A handler runs without
     /// the lock where it could not be had: let it take an `Option<HeldLock>`, since the extractor
     /// `HeldLock` of the crate `lock-tower` answers with 500 then.
     #[must_use]

@@ -20,7 +20,7 @@ pub enum StartContext {
     Shared(Arc<LockGuard>),
     /// Nothing: it needs no lock this time.
     Nothing,
-    /// Nothing: somebody else has the lock.
+    /// Nothing: another holder has the lock.
     Busy,
 }
 
@@ -60,7 +60,7 @@ impl StartContext {
 pub trait Body {
     /// What the body returns.
     type Output;
-    /// How long to wait if nobody says so: who has something else to do does not.
+    /// How long to wait unless the call or its policy says. A body with a fallback does not wait.
     const WAIT: Option<Wait> = None;
     /// Whether it cannot be started on [`StartContext::Nothing`].
     const NEEDS_GUARD: bool = false;
@@ -107,7 +107,7 @@ impl<F: Future> Body for Plain<F> {
     }
 }
 
-/// What a body gets to see of its ground.
+/// What a body sees of the context that it is started in.
 pub trait View: Sized {
     /// As [`Body::WAIT`].
     const WAIT: Option<Wait>;
@@ -128,7 +128,7 @@ impl View for Arc<LockGuard> {
     }
 }
 
-/// Whether somebody else has the lock.
+/// Whether another holder has the lock.
 impl View for bool {
     const WAIT: Option<Wait> = Some(Wait::Never);
     const NEEDS_GUARD: bool = false;
@@ -138,7 +138,7 @@ impl View for bool {
     }
 }
 
-/// Its guard, or none while somebody else has the lock.
+/// Its guard, or none while another holder has the lock.
 impl View for Option<Arc<LockGuard>> {
     const WAIT: Option<Wait> = Some(Wait::Never);
     const NEEDS_GUARD: bool = true;
@@ -148,9 +148,9 @@ impl View for Option<Arc<LockGuard>> {
     }
 }
 
-/// What makes a body of what that gets to see. A trait of its own, so that the type of the body is found
-/// by the closure alone: where it is a parameter of its own, the compiler compares it with itself once
-/// more when it asks whether a future is `Send`, without its lifetimes, and does not recognise it.
+/// Makes a body from its view. A trait and not a bound on `FnOnce`, so that the type of the body follows from the type
+/// of the closure. As a type parameter beside the closure's it would be compared again, without its lifetimes, when
+/// the compiler checks whether a future is `Send`, and that check would fail.
 pub trait Make<V> {
     /// The body under way.
     type Body: Future;
@@ -205,7 +205,7 @@ where
     Seeing::new(make)
 }
 
-/// Wraps a body with `on_busy = fallback(path)`, which is told whether somebody else has the lock.
+/// Wraps a body with `on_busy = fallback(path)`, which is told whether another holder has the lock.
 pub fn plain_or<C, F>(make: C) -> Seeing<bool, C>
 where
     C: FnOnce(bool) -> F,
@@ -214,7 +214,7 @@ where
     Seeing::new(make)
 }
 
-/// Wraps a body with both, which gets its guard, or none while somebody else has the lock.
+/// Wraps a body with both, which gets its guard, or none while another holder has the lock.
 pub fn with_guard_or<C, F>(make: C) -> Seeing<Option<Arc<LockGuard>>, C>
 where
     C: FnOnce(Option<Arc<LockGuard>>) -> F,

@@ -32,7 +32,7 @@ impl<T, E: From<LockError>> ErrorReturn for Result<T, E> {
 pub trait SkipReturn {
     /// Whether a failure can be told from a skipped run.
     const HAS_ERRORS: bool;
-    /// The value that says that somebody else had the lock.
+    /// The value that says that another holder had the lock.
     fn skipped() -> Self;
     /// The value that says that the lock failed. Where that has no room for the error, the log has it.
     fn failed(error: LockError) -> Self;

@@ -11,9 +11,13 @@ use crate::error::LockError;
 use crate::key::{IntoLockKey, LockKey};
 use crate::lease::Hold;
 use crate::observe::{Label, log_lock};
-use crate::options::{DEFAULT_LEASE, Lease, LockOptions, OnReleaseLost, Wait};
-use crate::settings::{LockKind, LockSettings};
+use crate::options::{
+    DEFAULT_LEASE, Lease, LockKind, LockOptions, LockSettings, OnReleaseLost, Wait,
+};
 use crate::site::{CallSite, LockSite};
+
+/// What an attribute without settings says.
+pub const UNSET: LockSettings = LockSettings::UNSET;
 
 /// `lease = watchdog`
 pub const WATCHDOG: Lease = Lease::Watchdog(DEFAULT_LEASE);
@@ -145,12 +149,12 @@ impl CallSpec {
         self
     }
 
-    /// Where the attribute stands.
+    /// The place of the attribute.
     pub(super) fn site(&self) -> &'static LockSite {
         self.site
     }
 
-    /// Whether the lock is wanted at all.
+    /// False if `when` is.
     pub(super) fn is_wanted(&self) -> bool {
         self.when
     }
@@ -175,10 +179,12 @@ impl CallSpec {
         LockError::NoClient { site: self.site.name().to_owned() }
     }
 
-    /// What to take, and how. With `unless_said`, that is how long to wait if nobody says so.
+    /// Returns the lock that the call asks for, with its options. `unless_said` is how long to wait if neither the
+    /// attribute nor its policy says.
     ///
-    /// What is wrong with a call is its lock's to tell, once it is known whether that may stop the call:
-    /// where there is no client or no such policy, it is not.
+    /// An invalid key or option makes a lock whose acquire fails, because a call whose policy is not enforced runs
+    /// anyway. Only a missing client or policy is an error here: without it, nothing says whether the call is
+    /// enforced.
     pub(super) fn lock(mut self, unless_said: Option<Wait>) -> Result<Lock, LockError> {
         let client = self.client.take().or_else(LockClient::current);
         let resolved = client.ok_or_else(|| self.no_client()).and_then(|client| {
@@ -203,7 +209,7 @@ impl CallSpec {
             Ok((lock.with(options), options.on_release_lost()))
         });
         let (lock, on_release_lost) =
-            locked.unwrap_or_else(|error| (AnyLock::new(Err(error)), OnReleaseLost::Log));
+            locked.unwrap_or_else(|error| (AnyLock::invalid(error), OnReleaseLost::Log));
         let label = label.at(CallSite::Attribute(site)).enforced(enforced);
         let about = About { name: lock.name().cloned(), label: label.clone() };
         Ok(Lock { lock: lock.labelled(label), on_release_lost, enforced, about })

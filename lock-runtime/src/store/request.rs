@@ -1,4 +1,4 @@
-//! What a store is asked, and what it answers.
+//! Requests to a store, and its replies.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,70 +7,104 @@ use super::owner::OwnerId;
 use super::target::{HoldKind, Target};
 use crate::fence::FencingToken;
 
-/// Take a lock.
+/// A request to acquire a lock.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct AcquireRequest {
-    /// Which lock.
+    /// The lock.
     pub target: Arc<Target>,
-    /// For whom. Asking again for the same owner is not re-entry but the same request.
+    /// The owner of the hold. A second request of the same owner is not a re-entry but a repetition.
     // S-22.
     pub owner: OwnerId,
-    /// How long the store keeps it without another word.
+    /// How long the store keeps the hold unless it is renewed.
     pub lease: Duration,
     /// How many fencing tokens to reserve: one, and one for each local hand-off to come.
     // S-23.
     pub tokens: u32,
-    /// For a kind that [has places](HoldKind::has_places): keep one, for so long without another
-    /// word. `None` asks without waiting and leaves nothing behind.
+    /// For a kind that [has places](HoldKind::has_places): keep a place for the waiter, for so long unless it is
+    /// refreshed. `None` asks without waiting and leaves nothing behind.
     pub place: Option<Duration>,
-    /// For a hold of the read side that stands already: may another reader join it? Refused where a
-    /// writer waits.
+    /// For a read hold that exists already: may another reader join it? Refused while a writer waits.
     // S-27.
     pub joins: bool,
     /// How long to wait for the answer.
     pub timeout: Duration,
 }
 
+impl AcquireRequest {
+    /// A request for one fencing token, without a place, of an owner that does not join a hold.
+    #[must_use]
+    pub fn new(target: Arc<Target>, owner: OwnerId, lease: Duration, timeout: Duration) -> Self {
+        Self { target, owner, lease, tokens: 1, place: None, joins: false, timeout }
+    }
+
+    /// Sets [`tokens`](Self::tokens).
+    #[must_use]
+    pub fn with_tokens(self, tokens: u32) -> Self {
+        Self { tokens, ..self }
+    }
+
+    /// Sets [`place`](Self::place).
+    #[must_use]
+    pub fn with_place(self, place: Option<Duration>) -> Self {
+        Self { place, ..self }
+    }
+
+    /// Sets [`joins`](Self::joins).
+    #[must_use]
+    pub fn with_joins(self, joins: bool) -> Self {
+        Self { joins, ..self }
+    }
+}
+
 /// The answer to an [`AcquireRequest`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AcquireReply {
-    /// It is ours; the reserved tokens are this one and those that follow it.
+    /// The owner has the lock; the reserved tokens are this one and those that follow it.
     Granted(FencingToken),
-    /// Another owner has it; for so long if nothing happens, `None` if that has no end.
+    /// Another owner has the lock, for so long unless it renews or releases it; `None` if the hold has no end.
     Held(Option<Duration>),
-    /// A waiter is to have it first, and no holder is in the way: for so long if that waiter gives no further sign
-    /// of life.
+    /// The lock is free, but a waiter goes first, for so long unless it gives another sign of life.
     Behind(Option<Duration>),
-    /// Nobody got it, because several asked a quorum of servers at once: ask again after a
-    /// random pause.
+    /// No contender got the lock, because several asked a quorum of servers at once: ask again after a random pause.
     // S-29.
     Split,
-    /// It was taken, but only so many replicas acknowledged that: undo it.
+    /// The owner has the lock, but too few replicas acknowledged it: undo it.
     // S-31.
     NotReplicated {
-        /// How many did.
+        /// How many replicas acknowledged it.
         acked: u32,
     },
 }
 
-/// Keep a lock.
+/// A request to renew a hold.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct RenewRequest {
-    /// Which lock.
+    /// The lock.
     pub target: Arc<Target>,
-    /// Whose hold.
+    /// The owner of the hold.
     pub owner: OwnerId,
-    /// The store keeps it at least so long from now; a longer time already given stays.
+    /// The store keeps the hold for at least so long from now; a later end stays.
     pub lease: Duration,
 }
 
-/// Whether a hold still is one.
+impl RenewRequest {
+    /// A request for at least `lease` from now.
+    #[must_use]
+    pub fn new(target: Arc<Target>, owner: OwnerId, lease: Duration) -> Self {
+        Self { target, owner, lease }
+    }
+}
+
+/// Whether an owner holds a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Ownership {
     /// The owner holds the lock.
     Owner,
-    /// It does not, whoever else may.
+    /// The owner does not hold the lock; another owner may.
     NotOwner,
     /// Too few servers of a quorum answered to tell.
     // S-29.
@@ -81,71 +115,95 @@ pub enum Ownership {
 /// A request whose answer was [`Unknown`](Ownership::Unknown) may get a second call with another one.
 pub type OnRenewed = Arc<dyn Fn(usize, Ownership) + Send + Sync>;
 
-/// Give a lock back.
+/// A request to release a hold.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct ReleaseRequest {
-    /// Which lock.
+    /// The lock.
     pub target: Arc<Target>,
-    /// Whose hold.
+    /// The owner of the hold.
     pub owner: OwnerId,
-    /// Not now: have the store end the hold when so long has passed from now, whether that is sooner
-    /// or later than its lease would, and tell its waiters to look again. Zero is now.
+    /// If not zero, the store ends the hold only after this time from now, whether that is sooner or later than its
+    /// lease would, and notifies its waiters now.
     pub keep: Duration,
     /// How long to wait for the answer.
     pub timeout: Duration,
 }
 
+impl ReleaseRequest {
+    /// A request to release the hold now.
+    #[must_use]
+    pub fn new(target: Arc<Target>, owner: OwnerId, timeout: Duration) -> Self {
+        Self { target, owner, keep: Duration::ZERO, timeout }
+    }
+
+    /// Sets [`keep`](Self::keep).
+    #[must_use]
+    pub fn with_keep(self, keep: Duration) -> Self {
+        Self { keep, ..self }
+    }
+}
+
 /// The answer to a [`ReleaseRequest`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ReleaseReply {
-    /// It is free, or will be by itself when asked to be later, and its waiters have been told.
+    /// The lock is free, or will be at the requested time, and its waiters have been notified.
     Released {
-        /// How many others were told that it is free, so that they can go first: other processes,
-        /// and tasks of this one that want it as another kind of lock. Zero if it is not free yet.
+        /// How many others received the notice that it is free, so that they can go first: other processes, and
+        /// waiters of this process for another kind of lock. Zero if it is not free yet.
         // S-14.
         others: u32,
     },
-    /// This owner did not hold it; nothing was changed.
+    /// The owner did not hold the lock; nothing has changed.
     NotOwner,
 }
 
-/// Show how often a hold has been entered. Nothing depends on it.
+/// A request to show how often a hold has been entered. Nothing depends on it.
 // S-6.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct CountRequest {
-    /// Which lock.
+    /// The lock.
     pub target: Arc<Target>,
-    /// Whose hold.
+    /// The owner of the hold.
     pub owner: OwnerId,
-    /// Guards that share the hold.
+    /// The number of guards that share the hold.
     pub count: u32,
 }
 
-/// What to do with a count-down latch.
+impl CountRequest {
+    /// A request to show `count`.
+    #[must_use]
+    pub fn new(target: Arc<Target>, owner: OwnerId, count: u32) -> Self {
+        Self { target, owner, count }
+    }
+}
+
+/// What to do with a count-down latch, and what that answers.
 // S-30.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LatchRequest {
     /// Set the count if there is none. Answers 1 if that was done, else 0.
     SetCount(u32),
-    /// Count one down. Answers what is left.
+    /// Count down by one. Answers the remaining count.
     CountDown,
-    /// Answers what is left.
+    /// Answers the remaining count.
     Count,
-    /// Remove it and tell its waiters. Answers 1 if there was one, else 0.
+    /// Remove it and notify its waiters. Answers 1 if there was one, else 0.
     Remove,
 }
 
-/// What a store knows of a name.
+/// What a store knows about a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Inspection {
-    /// As what it is held, if anybody holds it. Redisson's plain and fair locks look alike and are
-    /// both called a mutex.
+    /// The kind of lock that is held, if it is held. Redisson's plain and fair locks look alike, so both are a mutex.
     pub kind: Option<HoldKind>,
-    /// Who holds it, in no order.
+    /// The holders, in no order.
     pub holders: Vec<StoredHold>,
-    /// What is left of the longest lease; `None` if nobody holds it or it has no end.
+    /// The remaining time of the longest lease; `None` if the name is not held or the lease has no end.
     pub remaining: Option<Duration>,
     /// The last fencing token that was handed out for the name.
     pub last_token: Option<FencingToken>,
@@ -154,14 +212,14 @@ pub struct Inspection {
 }
 
 impl Inspection {
-    /// Nothing is known of the name.
+    /// The reply for a name that is not held and has no waiters.
     #[must_use]
     pub fn nothing() -> Self {
         Self { kind: None, holders: Vec::new(), remaining: None, last_token: None, waiting: 0 }
     }
 }
 
-/// One hold as the store shows it.
+/// One hold in the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoredHold {

@@ -120,24 +120,21 @@ impl Target {
     ///
     /// # Examples
     ///
-    /// Targets and owners are made by clients; whoever writes a [`Store`](crate::Store) makes them
+    /// Targets and owners are made by clients; whoever writes a [`Store`](crate::store::Store) makes them
     /// to test it:
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-    /// use lock_runtime::store::{AcquireReply, AcquireRequest, OwnerId, Target};
-    /// use lock_runtime::{LockKey, MemoryStore, Store};
+    /// use lock_runtime::store::{
+    ///     AcquireReply, AcquireRequest, MemoryStore, OwnerId, Store, Target,
+    /// };
+    /// use lock_runtime::LockKey;
     /// use std::time::Duration;
     ///
     /// let (store, target) = (MemoryStore::new(), Target::mutex(LockKey::new("job")?));
-    /// let request = |hold| AcquireRequest {
-    ///     target: target.clone(),
-    ///     owner: OwnerId::new("8f1c", hold, 1),
-    ///     lease: Duration::from_secs(10),
-    ///     tokens: 1,
-    ///     place: None,
-    ///     joins: false,
-    ///     timeout: Duration::from_secs(1),
+    /// let (lease, timeout) = (Duration::from_secs(10), Duration::from_secs(1));
+    /// let request = |hold| {
+    ///     AcquireRequest::new(target.clone(), OwnerId::new("8f1c", hold, 1), lease, timeout)
     /// };
     /// assert!(matches!(store.acquire(request(1)).await?, AcquireReply::Granted(_)));
     /// assert!(matches!(store.acquire(request(2)).await?, AcquireReply::Held(Some(_))));

@@ -14,16 +14,19 @@ pub(crate) use std::time::Duration;
 
 pub(crate) use futures_util::future::join_all;
 pub(crate) use futures_util::{FutureExt, poll};
+pub(crate) use lock_runtime::clock::Clock;
+pub(crate) use lock_runtime::error::{BusyReason, LossCause, StoreError, StoreErrorKind};
+pub(crate) use lock_runtime::options::OnLost;
 pub(crate) use lock_runtime::policy::LockConfig;
+pub(crate) use lock_runtime::quorum::Quorum;
 pub(crate) use lock_runtime::store::{
-    AcquireReply, AcquireRequest, CountRequest, HoldKind, LatchRequest, OwnerId, Ownership,
-    ReleaseReply, ReleaseRequest, RenewRequest, StoreFuture, Subscription, Target,
+    AcquireReply, AcquireRequest, CountRequest, HoldKind, LatchRequest, MemoryStore, OwnerId,
+    Ownership, RedisStore, ReleaseReply, ReleaseRequest, RenewRequest, Store, StoreFuture,
+    Subscription, Target, TlsOptions,
 };
 pub(crate) use lock_runtime::{
-    BusyReason, Clock, FencingToken, Lease, LockClient, LockClientBuilder, LockError, LockGuard,
-    LockKey, LockKind, LockOptions, LossCause, MemoryStore, MultiLock, MultiMember, OnLost, Quorum,
-    RedisStore, RwLock, Semaphore, Store, StoreError, StoreErrorKind, TlsOptions, Wait,
-    distributed_lock,
+    FencingToken, Lease, LockClient, LockClientBuilder, LockError, LockGuard, LockKey, LockKind,
+    LockOptions, MultiLock, MultiMember, RwLock, Semaphore, Wait, distributed_lock,
 };
 pub(crate) use lock_tests::history::History;
 pub(crate) use lock_tests::poll_count::{Polled, drop_at_every_await, poll_then_drop};

@@ -87,7 +87,7 @@ const WRONG_WHOLES: [(&str, &[&str]); 44] = [
     ("[lock.policies.p]\nwait = '0s'", &["lock.policies.p.wait: \"0s\" never waits; write \"none\" to say so"]),
     ("[lock.policies.p]\nlease = '20ms'", &["lock.policies.p.lease: a lease of \"20ms\" does not work; give between \"100ms\" and \"1day\""]),
     ("[lock.policies.p]\nlease = 'watchdog 2days'", &["lock.policies.p.lease: a lease of \"watchdog 2days\" does not work; give between \"100ms\" and \"1day\""]),
-    ("[lock.policies.p]\nat_least = '0s'\nmax_hold = '0s'", &["lock.policies.p.at_least: \"0s\" says nothing; leave it out or give it time", "lock.policies.p.max_hold: \"0s\" says nothing; leave it out or give it time"]),
+    ("[lock.policies.p]\nat_least = '0s'\nmax_hold = '0s'", &["lock.policies.p.at_least: \"0s\" says nothing; omit it, or set a positive duration", "lock.policies.p.max_hold: \"0s\" says nothing; omit it, or set a positive duration"]),
     ("[lock.policies.p]\nat_least = '25h'", &["lock.policies.p.at_least: \"1day 1h\" is too long; a lock is kept for \"1day\" at most"]),
     ("[lock.policies.p]\nreplicas = { at_least = 0, timeout = '1us' }", &["lock.policies.p.replicas.at_least: 0 asks for none; leave replicas out or ask for one", "lock.policies.p.replicas.timeout: \"1us\" gives them no time; give at least \"1ms\""]),
     ("[lock.policies.p]\nreplicas = { at_least = 1, timeout = '5s' }\nlease = '5s'", &["lock.policies.p.replicas.timeout: \"5s\" is not less than the lease \"5s\" of lock.policies.p.lease; give them less"]),
@@ -98,7 +98,7 @@ const WRONG_WHOLES: [(&str, &[&str]); 44] = [
     ("[lock.policies.p]\nbase = 'nothing'\n[lock.policies.q]\nbase = 'nothing'", &["lock.policies.p.base: there is no lock.base.nothing; add it, or take this out", "lock.policies.q.base: there is no lock.base.nothing; add it, or take this out"]),
     ("[lock.base.c]\nbase = 'a'\n[lock.base.a]\nbase = 'b'\n[lock.base.b]\nbase = 'c'\n[lock.policies.p]\nbase = 'b'", &["lock.base.a.base: bases go round in a circle: a → b → c → a; break it"]),
     ("[lock.base.me]\nbase = 'me'", &["lock.base.me.base: bases go round in a circle: me → me; break it"]),
-    ("[lock.policies.'tenant-*']\n[lock.policies.'*-tenant']", &["lock.policies.*-tenant: fits some names as closely as lock.policies.tenant-*; make one of them longer"]),
+    ("[lock.policies.'tenant-*']\n[lock.policies.'*-tenant']", &["lock.policies.*-tenant: is ambiguous with lock.policies.tenant-*; make one of the patterns longer"]),
     ("[lock.policies.'a**b']", &["lock.policies.a**b: has two `*` side by side, which says no more than one; write one"]),
     ("[lock.policies.none]\n[lock.base.none]", &["lock.policies.none: has the name that metrics and logs give to locks without a policy; rename it"]),
     ("[lock.policies.'']\n[lock.base.'x*']", &["lock.base.x*: is a pattern, and bases are named; take the `*` out", "lock.policies.\"\": has no name; give it one"]),
@@ -116,7 +116,7 @@ const WRONG_WHOLES: [(&str, &[&str]); 44] = [
     ("[[lock.routes]]\npath = '/a'\npolicy = 'p'\n[[lock.routes]]\npath = '/a'\npolicy = 'p'\n[lock.policies.p]", &["lock.routes[1]: locks nothing: lock.routes[0], \"/a\", takes all its requests; put this one in front of it, or take it out"]),
     ("[[lock.routes]]\npath = '/a'\npolicy = 'get'\n[[lock.routes]]\npath = '/a'\npolicy = 'post'\n[[lock.routes]]\npath = '/{a}'\npolicy = 'get'\n[[lock.routes]]\npath = '/a'\npolicy = 'both'\n[lock.policies]\nget = { http = { methods = ['GET'] } }\npost = { http = { methods = ['POST'] } }\nboth = { http = { methods = ['POST', 'HEAD'] } }", &["lock.routes[3]: locks nothing: lock.routes[0], \"/a\", and lock.routes[1], \"/a\", take all its requests; put this one in front of them, or take it out"]),
     ("[[lock.routes]]\nmethods = ['PUT', 'POST']\npath = '/a'\npolicy = 'p'\n[[lock.routes]]\nmethods = ['POST']\npath = '/a'\npolicy = 'p'\n[lock.policies.p]", &["lock.routes[1]: POST \"/a\" is lock.routes[0] already; take one out"]),
-    ("[lock]\nquorum = ['redis://a']\nrestart_guard = '30s'\n[lock.policies.p]\nkind = 'fair'", &["lock.policies.p.kind: \"fair\" is not to be had with lock.quorum, which keeps mutexes only"]),
+    ("[lock]\nquorum = ['redis://a']\nrestart_guard = '30s'\n[lock.policies.p]\nkind = 'fair'", &["lock.policies.p.kind: \"fair\" is not supported with lock.quorum; use \"mutex\""]),
 ];
 
 #[test]

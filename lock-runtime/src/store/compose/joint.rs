@@ -1,10 +1,10 @@
 //! Several locks of any kind, on any stores, as one.
 //!
-//! Nobody waits while holding: the parts are asked one after the other, and the first refusal gives
-//! everything back. So there is no deadlock, whatever the order. Two who keep refusing each other are
-//! parted by [`AcquireReply::Split`], which makes the loop pause at random; and who was refused asks
-//! that part first the next time, so that a part which is held for long is waited for without
-//! touching the others.
+//! No contender waits while it holds a part: it asks for the parts one after the other, and the first refusal releases
+//! all that it has. So there is no deadlock, whatever the order. After such a refusal the reply is
+//! [`AcquireReply::Split`], which makes the contender pause at random, so that two contenders do not refuse each other
+//! for ever. Next time it asks first for the part that refused it, so that it waits for a part that is held for long
+//! without touching the others.
 // S-28.
 
 use std::collections::{BTreeMap, HashMap};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{join_all, try_join_all};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::clock::Clock;
@@ -25,11 +25,10 @@ use crate::store::{
     gather_renewals, renewed_in_parts,
 };
 
-/// How long to wait for a fair lock at a time: only those in its line are told of a release, and
-/// nobody stands there for a lock of several.
+/// How long to wait for a fair lock at a time: a release notifies only its queue, which a joint lock does not enter.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
-/// How many targets are known by the part that refused them last.
+/// The maximum number of targets whose last refuser is remembered.
 const MOST_REFUSERS: usize = 1024;
 
 /// One part on its store.
@@ -41,58 +40,40 @@ struct Part<'a> {
 }
 
 impl Part<'_> {
-    fn owner(&self, owner: &OwnerId) -> OwnerId {
-        owner.with_permits(self.permits)
-    }
-
-    async fn acquire(
-        &self,
-        request: &AcquireRequest,
-        timeout: Duration,
-    ) -> Result<AcquireReply, StoreError> {
-        let request = AcquireRequest {
-            target: self.target_like(&request.target),
-            owner: self.owner(&request.owner),
-            lease: request.lease,
-            tokens: request.tokens,
-            place: None,
-            joins: false,
-            timeout,
-        };
-        self.store.acquire(request).await
-    }
-
-    /// The part's target, with the replicas of the whole: where those are wanted, everything goes
-    /// over another connection, in its order.
-    fn target_like(&self, whole: &Target) -> Arc<Target> {
-        match whole.replicas() {
+    /// The part's target and owner. If the whole wants replicas, so does the part: then everything goes over one
+    /// connection, in order.
+    fn hold(&self, whole: &Target, owner: &OwnerId) -> (Arc<Target>, OwnerId) {
+        let target = match whole.replicas() {
             None => Arc::clone(self.target),
             replicas => Arc::new(self.target.with_replicas(replicas)),
-        }
+        };
+        (target, owner.with_permits(self.permits))
     }
 
-    async fn release(
-        &self,
-        whole: &Target,
-        owner: &OwnerId,
-        keep: Duration,
-        timeout: Duration,
-    ) -> Result<ReleaseReply, StoreError> {
-        let (target, owner) = (self.target_like(whole), self.owner(owner));
-        self.store.release(ReleaseRequest { target, owner, keep, timeout }).await
+    fn acquire(&self, whole: &AcquireRequest, timeout: Duration) -> StoreFuture<'_, AcquireReply> {
+        let (target, owner) = self.hold(&whole.target, &whole.owner);
+        let request = AcquireRequest::new(target, owner, whole.lease, timeout);
+        self.store.acquire(request.with_tokens(whole.tokens))
     }
 
-    /// Has later holds of this part get tokens above `token`.
+    fn release(&self, whole: &ReleaseRequest) -> StoreFuture<'_, ReleaseReply> {
+        let (target, owner) = self.hold(&whole.target, &whole.owner);
+        let request = ReleaseRequest::new(target, owner, whole.timeout);
+        self.store.release(request.with_keep(whole.keep))
+    }
+
+    /// Raises the counters of this part, so that its later holds get tokens above `token`.
     async fn raise_tokens(&self, token: FencingToken, timeout: Duration) -> Result<(), StoreError> {
-        let alone = self.target.members().is_empty().then_some(self.target);
-        let locks = alone.into_iter().chain(self.target.members());
-        let raised = locks.map(|lock| self.store.raise_token(lock, token, timeout));
+        let locks = match self.target.members() {
+            [] => std::slice::from_ref(self.target),
+            members => members,
+        };
+        let raised = locks.iter().map(|lock| self.store.raise_token(lock, token, timeout));
         try_join_all(raised).await.map(drop)
     }
 }
 
-/// See the module. Serves the locks made of several that are on these stores. The parts of each differ, and are
-/// in an order that all processes share, which spares refusals.
+/// See the module. The parts of a lock differ and are in an order that all processes share, which saves refusals.
 pub(crate) struct JointStore {
     /// By the id of the client's lease manager.
     stores: BTreeMap<u64, Arc<dyn Store>>,
@@ -112,32 +93,25 @@ impl JointStore {
             Some(Part { store: self.stores.get(home)?, target, permits: *permits })
         };
         let parts: Option<Vec<_>> = target.parts().iter().map(part).collect();
-        parts.filter(|parts| !parts.is_empty()).ok_or_else(|| {
-            StoreError::new(
-                StoreErrorKind::Config,
-                "this store takes several locks of its own clients",
-            )
-        })
-    }
-
-    fn refusers(&self) -> MutexGuard<'_, HashMap<u64, usize>> {
-        self.refusers.lock()
+        let message = "this store takes several locks of its own clients";
+        let unknown = || StoreError::new(StoreErrorKind::Config, message);
+        parts.filter(|parts| !parts.is_empty()).ok_or_else(unknown)
     }
 
     fn note_refuser(&self, target: &Target, part: usize) {
-        let mut refusers = self.refusers();
+        let mut refusers = self.refusers.lock();
         if refusers.len() >= MOST_REFUSERS {
-            // Those of names that are not asked for any more are not worth their memory.
+            // Most of them are of names that are not asked for any more.
             refusers.clear();
         }
         refusers.insert(target.hashed(), part);
     }
 
-    async fn take(&self, request: AcquireRequest) -> Result<AcquireReply, StoreError> {
+    async fn acquire_all(&self, request: AcquireRequest) -> Result<AcquireReply, StoreError> {
         let deadline = Instant::now() + request.timeout;
         let left = || deadline.saturating_duration_since(Instant::now());
         let parts = self.parts(&request.target)?;
-        let first = self.refusers().get(&request.target.hashed()).copied().unwrap_or(0);
+        let first = self.refusers.lock().get(&request.target.hashed()).copied().unwrap_or(0);
         let mut order: Vec<_> = parts.iter().enumerate().collect();
         order.sort_by_key(|(number, _)| *number != first);
         let mut taken: Vec<(&Part<'_>, FencingToken)> = Vec::with_capacity(parts.len());
@@ -164,7 +138,7 @@ impl JointStore {
         }
     }
 
-    /// Gives back what was taken, and whatever the last part's answer leaves open.
+    /// Releases the parts that were acquired, and the last part unless it was refused.
     async fn undo(
         &self,
         request: &AcquireRequest,
@@ -173,30 +147,30 @@ impl JointStore {
     ) -> Result<AcquireReply, StoreError> {
         let open = last.as_ref().filter(|(_, answer)| !is_refused(answer));
         let parts = taken.iter().map(|(part, _)| *part).chain(open.map(|(part, _)| *part));
-        let undone = parts.map(|part| {
-            part.release(&request.target, &request.owner, Duration::ZERO, request.timeout)
-        });
-        let given_back = join_all(undone).await.into_iter().collect::<Result<Vec<_>, _>>();
+        let (target, owner) = (Arc::clone(&request.target), request.owner.clone());
+        let release = ReleaseRequest::new(target, owner, request.timeout);
+        let undone = parts.map(|part| part.release(&release));
+        let released = join_all(undone).await.into_iter().collect::<Result<Vec<_>, _>>();
         let unanswered = |source| {
             let message = "some of the locks could not be taken and others not be given back yet";
             StoreError::new(StoreErrorKind::OutcomeUnknown, message).with_source(source)
         };
         match last {
-            // Whoever asked has all of it undone once more, whatever became of this.
+            // The caller undoes all of it once more, whatever the outcome here.
             Some((_, Err(error))) if error.kind() == StoreErrorKind::OutcomeUnknown => Err(error),
-            Some((_, Err(error))) if given_back.is_err() => Err(unanswered(error)),
+            Some((_, Err(error))) if released.is_err() => Err(unanswered(error)),
             Some((_, Err(error))) => Err(error),
             Some((part, Ok(reply))) if is_refused(&Ok(reply)) => {
-                given_back.map_err(unanswered)?;
+                released.map_err(unanswered)?;
                 Ok(if taken.is_empty() { refused(part, reply) } else { AcquireReply::Split })
             }
-            Some((_, Ok(other))) => given_back.map(|_| other).map_err(unanswered),
-            None => given_back.map(|_| AcquireReply::Split).map_err(unanswered),
+            Some((_, Ok(other))) => released.map(|_| other).map_err(unanswered),
+            None => released.map(|_| AcquireReply::Split).map_err(unanswered),
         }
     }
 
-    /// Tells of each hold as soon as enough parts have answered: one that hangs hides nothing.
-    async fn keep(
+    /// Reports each hold as soon as enough parts have answered, so that a part that hangs delays no other report.
+    async fn renew_all(
         &self,
         requests: Vec<RenewRequest>,
         timeout: Duration,
@@ -210,9 +184,8 @@ impl JointStore {
             missing.push(Some(parts.len()));
             for (JointPart { home, .. }, part) in request.target.parts().iter().zip(parts) {
                 let (requests, places) = by_store.entry(*home).or_default();
-                let (target, owner) =
-                    (part.target_like(&request.target), part.owner(&request.owner));
-                requests.push(RenewRequest { target, owner, lease: request.lease });
+                let (target, owner) = part.hold(&request.target, &request.owner);
+                requests.push(RenewRequest::new(target, owner, request.lease));
                 places.push(place);
             }
         }
@@ -227,7 +200,7 @@ impl JointStore {
             Some(async move {
                 let ended = asked.await;
                 if ended.is_err() {
-                    // They are asked for again soon, and not only when the slowest part has answered.
+                    // The watchdog asks for them again soon, without waiting for the slowest part.
                     places.iter().for_each(|place| tally.add(*place, Ownership::Unknown));
                 }
                 ended
@@ -236,11 +209,9 @@ impl JointStore {
         renewed_in_parts(join_all(asked).await)
     }
 
-    async fn free(&self, request: ReleaseRequest) -> Result<ReleaseReply, StoreError> {
-        let ReleaseRequest { target, owner, keep, timeout } = &request;
-        let parts = self.parts(target)?;
-        let asked = parts.iter().map(|part| part.release(target, owner, *keep, *timeout));
-        let answers = join_all(asked).await;
+    async fn release_all(&self, request: ReleaseRequest) -> Result<ReleaseReply, StoreError> {
+        let parts = self.parts(&request.target)?;
+        let answers = join_all(parts.iter().map(|part| part.release(&request))).await;
         let (mut all, mut told, mut failed) = (true, 0, None);
         for answer in answers {
             match answer {
@@ -250,19 +221,14 @@ impl JointStore {
             }
         }
         match failed {
-            // One is known not to be ours any more, which no later answer may hide: it is asked again,
-            // but not as something that may have run.
-            Some(error) if error.kind().is_transient() && !all => Err(StoreError::new(
-                StoreErrorKind::NotReady,
-                "not all of the locks could be given back yet",
-            )
-            .with_source(error)),
-            // The others are free already, so asking again will find them not ours.
-            Some(error) if error.kind().is_transient() => Err(StoreError::new(
-                StoreErrorKind::OutcomeUnknown,
-                "not all of the locks could be given back yet",
-            )
-            .with_source(error)),
+            Some(error) if error.kind().is_transient() => {
+                // If one part is known to be lost, no later answer may hide that: the request is repeated, but not as
+                // one that may have run. Else it may have run: repeated, it finds that the other parts are free.
+                let kind =
+                    if all { StoreErrorKind::OutcomeUnknown } else { StoreErrorKind::NotReady };
+                let message = "not all of the locks could be given back yet";
+                Err(StoreError::new(kind, message).with_source(error))
+            }
             Some(error) => Err(error),
             None if all => Ok(ReleaseReply::Released { others: told }),
             None => Ok(ReleaseReply::NotOwner),
@@ -270,9 +236,9 @@ impl JointStore {
     }
 }
 
-/// What the parts have answered so far to renewals.
+/// The parts' answers to renewals so far.
 struct Tally {
-    /// For each hold: how many parts have still to say that it is one, none once that cannot be.
+    /// For each hold: how many parts must still confirm it; `None` once that is decided otherwise.
     missing: Mutex<Vec<Option<usize>>>,
     on_renewed: OnRenewed,
 }
@@ -287,7 +253,7 @@ impl Tally {
                     *left -= 1;
                     (*left == 0).then_some(Ownership::Owner)
                 }
-                // Without one part there is no hold, whatever is known of the others.
+                // Without one part there is no hold, whatever the other parts answer.
                 (Ownership::NotOwner, _) => {
                     *missing = None;
                     Some(answer)
@@ -302,19 +268,19 @@ impl Tally {
     }
 }
 
-/// True for the answer that another owner has the lock or goes first: nothing was taken.
+/// True for the answer that another owner has the lock or goes first: nothing was acquired.
 fn is_refused(answer: &Result<AcquireReply, StoreError>) -> bool {
     matches!(answer, Ok(AcquireReply::Held(_) | AcquireReply::Behind(_)))
 }
 
-/// The answer to all of it where the first part asked has given that one.
+/// The answer of the whole if the first part has given this one.
 fn refused(part: &Part<'_>, reply: AcquireReply) -> AcquireReply {
     match reply {
         AcquireReply::Held(left) | AcquireReply::Behind(left)
             if part.target.kind() == HoldKind::Fair
                 && left.is_none_or(|left| left > LOOK_AGAIN) =>
         {
-            // Not how long the holder has it.
+            // Shorter than the holder's lease.
             AcquireReply::Behind(Some(LOOK_AGAIN))
         }
         reply => reply,
@@ -330,7 +296,7 @@ impl Store for JointStore {
     }
 
     fn acquire(&self, request: AcquireRequest) -> StoreFuture<'_, AcquireReply> {
-        Box::pin(self.take(request))
+        Box::pin(self.acquire_all(request))
     }
 
     fn renew(
@@ -347,11 +313,11 @@ impl Store for JointStore {
         timeout: Duration,
         on_renewed: OnRenewed,
     ) -> StoreFuture<'_, ()> {
-        Box::pin(self.keep(requests, timeout, on_renewed))
+        Box::pin(self.renew_all(requests, timeout, on_renewed))
     }
 
     fn release(&self, request: ReleaseRequest) -> StoreFuture<'_, ReleaseReply> {
-        Box::pin(self.free(request))
+        Box::pin(self.release_all(request))
     }
 
     fn show_counts(&self, requests: Vec<CountRequest>, timeout: Duration) -> StoreFuture<'_, ()> {

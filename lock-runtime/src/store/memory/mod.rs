@@ -1,8 +1,8 @@
 //! A store in this process's memory: for tests, examples and single-process programs.
 //!
 //! Same requests, same answers as Redis, on tokio's clock, so that tests can pause it.
-//! `table` holds the rules, without a runtime; this file adds the mutex around it, the clock, and the
-//! notices, which go out once the mutex is open again.
+//! `table` has the rules, without a runtime; this file adds the mutex around it, the clock, and the notices, which are
+//! sent once the mutex is free again.
 
 mod table;
 
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use self::table::{Table, Tell};
@@ -33,7 +33,8 @@ use crate::key::LockKey;
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-/// use lock_runtime::{LockClient, MemoryStore};
+/// use lock_runtime::store::MemoryStore;
+/// use lock_runtime::LockClient;
 ///
 /// let store = MemoryStore::new();
 /// let one = LockClient::builder().store(store.clone())?;
@@ -89,7 +90,8 @@ impl MemoryStore {
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-    /// use lock_runtime::{LockClient, LockError, LockOptions, MemoryStore};
+    /// use lock_runtime::store::MemoryStore;
+    /// use lock_runtime::{LockClient, LockError, LockOptions};
     /// use std::time::Duration;
     ///
     /// let store = MemoryStore::new();
@@ -111,14 +113,13 @@ impl MemoryStore {
     /// holds it.
     #[must_use]
     pub fn holders(&self, key: &str) -> (Vec<(String, u32)>, Duration) {
-        self.table().holders(key, self.shared.clock.now())
+        self.shared.table.lock().holders(key, self.shared.clock.now())
     }
 
-    /// Does something to the table, and then tells whoever is to hear of it. Says as well how many
-    /// were told.
+    /// Changes the table, and then notifies the listeners. Also returns how many listeners there were.
     fn change<T>(&self, rule: impl FnOnce(&mut Table, Tick, &mut Tell) -> T) -> (T, u32) {
         let mut tell = Tell::default();
-        let reply = rule(&mut self.table(), self.shared.clock.now(), &mut tell);
+        let reply = rule(&mut self.shared.table.lock(), self.shared.clock.now(), &mut tell);
         let tell_first = |channels: &Vec<String>| {
             channels.iter().map(|channel| self.publish(channel)).find(|told| *told > 0)
         };
@@ -126,26 +127,18 @@ impl MemoryStore {
         (reply, told)
     }
 
-    fn table(&self) -> MutexGuard<'_, Table> {
-        self.shared.table.lock()
-    }
-
-    fn channels(&self) -> MutexGuard<'_, HashMap<String, Channel>> {
-        self.shared.channels.lock()
-    }
-
-    /// Tells every listener; says how many there are. Whoever releases was in front of its own
-    /// process's line, and nobody of that listens, so any listener is somebody else.
+    /// Notifies every listener and returns their number. The releasing task was at the front of its gate, and the tasks
+    /// behind it do not listen, so any listener is another contender.
     // S-14.
     fn publish(&self, channel: &str) -> u32 {
-        let channels = self.channels();
+        let channels = self.shared.channels.lock();
         let Some(channel) = channels.get(channel) else { return 0 };
         channel.notices.send_modify(|notices| *notices += 1);
         u32::try_from(channel.listeners).unwrap_or(u32::MAX)
     }
 
     fn listen(&self, target: &Target) -> Subscription {
-        let mut channels = self.channels();
+        let mut channels = self.shared.channels.lock();
         let channel = channels
             .entry(target.channel().to_owned())
             .or_insert_with(|| Channel { notices: watch::Sender::new(0), listeners: 0 });
@@ -176,7 +169,7 @@ struct Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        let mut channels = self.store.channels();
+        let mut channels = self.store.shared.channels.lock();
         let Some(channel) = channels.get_mut(&self.channel) else { return };
         channel.listeners -= 1;
         if channel.listeners == 0 {
@@ -209,7 +202,7 @@ impl Store for MemoryStore {
         _timeout: Duration,
     ) -> StoreFuture<'_, Vec<Ownership>> {
         Box::pin(async move {
-            let (mut table, now) = (self.table(), self.shared.clock.now());
+            let (mut table, now) = (self.shared.table.lock(), self.shared.clock.now());
             Ok(requests.iter().map(|request| table.renew(request, now)).collect())
         })
     }
@@ -218,7 +211,7 @@ impl Store for MemoryStore {
         Box::pin(async move {
             let (released, told) =
                 self.change(|table, now, tell| table.release(&request, now, tell));
-            // Who wants several at once was told of each.
+            // A listener that waits for several locks at once was notified of each.
             let locks = u32::try_from(request.target.locks().count()).unwrap_or(u32::MAX);
             let others = if request.keep.is_zero() { told.div_ceil(locks) } else { 0 };
             Ok(match released? {
@@ -230,7 +223,7 @@ impl Store for MemoryStore {
 
     fn show_counts(&self, requests: Vec<CountRequest>, _timeout: Duration) -> StoreFuture<'_, ()> {
         Box::pin(async move {
-            let (mut table, now) = (self.table(), self.shared.clock.now());
+            let (mut table, now) = (self.shared.table.lock(), self.shared.clock.now());
             requests.iter().for_each(|request| table.show_count(request, now));
             Ok(())
         })
@@ -255,7 +248,7 @@ impl Store for MemoryStore {
 
     fn inspect(&self, key: &LockKey, _timeout: Duration) -> StoreFuture<'_, Inspection> {
         let key = key.clone();
-        Box::pin(async move { Ok(self.table().inspect(&key, self.shared.clock.now())) })
+        Box::pin(async move { Ok(self.shared.table.lock().inspect(&key, self.shared.clock.now())) })
     }
 
     fn force_release(&self, key: &LockKey, _timeout: Duration) -> StoreFuture<'_, bool> {
@@ -273,7 +266,7 @@ impl Store for MemoryStore {
     ) -> StoreFuture<'_, ()> {
         let target = Arc::clone(target);
         Box::pin(async move {
-            self.table().raise_token(&target, token, self.shared.clock.now());
+            self.shared.table.lock().raise_token(&target, token, self.shared.clock.now());
             Ok(())
         })
     }

@@ -7,9 +7,10 @@ use std::panic::Location;
 use std::time::Duration;
 
 use http::StatusCode;
+use lock_runtime::error::{BusyReason, StoreErrorKind};
 use lock_runtime::observe::NO_POLICY;
 use lock_runtime::policy::BusyStatus;
-use lock_runtime::{BusyReason, Lease, LockError, StoreErrorKind};
+use lock_runtime::{Lease, LockError};
 
 use crate::http::answer::retry::{HoldTimes, retry_after};
 use crate::http::request::key::KeyError;

@@ -11,8 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::request::Parts;
+use lock_runtime::options::LockSettings;
 use lock_runtime::policy::{BusyStatus, HoldUntil, OnDisconnect, OnMissingKey};
-use lock_runtime::{KeyPart, LockClient, LockKey, LockKind, LockOptions, LockSettings, Wait};
+use lock_runtime::{KeyPart, LockClient, LockKey, LockKind, LockOptions, Wait};
 
 use crate::http::answer::problem::{ProblemDetails, RefusalResponder};
 use crate::http::layer::cache::Cache;
@@ -199,7 +200,7 @@ impl HttpLockLayerBuilder {
     /// ```
     /// use std::time::Duration;
     ///
-    /// use lock_runtime::LockSettings;
+    /// use lock_runtime::options::LockSettings;
     /// use lock_tower::LockLayer;
     ///
     /// let brief = Some(Duration::from_secs(30));
@@ -233,7 +234,7 @@ impl HttpLockLayerBuilder {
 
     /// How many requests of this process may line up for one lock, behind the one that has it or asks the
     /// store for it, before others are answered with 503 at once: see
-    /// [`LockOptionsBuilder::max_waiters`](lock_runtime::LockOptionsBuilder::max_waiters). Default:
+    /// [`LockOptionsBuilder::max_waiters`](lock_runtime::options::LockOptionsBuilder::max_waiters). Default:
     /// 1 024, unless the client's options or its configuration set a number. Fewer shed load earlier and spare memory, also that for [`read_ahead`](Self::read_ahead).
     pub fn max_waiters(mut self, max_waiters: usize) -> Self {
         self.literals.settings.max_waiters = Some(max_waiters);

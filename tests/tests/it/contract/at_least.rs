@@ -2,7 +2,7 @@
 
 use kinds::take_one_or_several as take;
 use kinds::{KINDS_AND_SEVERAL, two_in_memory};
-use lock_runtime::LockOptionsBuilder;
+use lock_runtime::options::LockOptionsBuilder;
 
 use crate::prelude::*;
 use crate::support::kinds;
@@ -342,7 +342,7 @@ async fn the_outermost_guard_decides() {
 /// What contradicts itself is refused when the options are built, and why.
 #[test]
 fn contradictions_are_refused() {
-    let (second, day) = (secs(1), lock_runtime::MAX_LEASE);
+    let (second, day) = (secs(1), lock_runtime::options::MAX_LEASE);
     let fixed = |lease| LockOptions::builder().lease(Lease::Fixed(lease));
     for (builder, word) in [
         (at_least(Duration::ZERO), "at_least is zero"),

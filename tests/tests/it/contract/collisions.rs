@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicI64;
 
-use lock_runtime::HoldKind;
+use lock_runtime::store::HoldKind;
 
 use crate::prelude::*;
 use crate::support::kinds::{KINDS, take};

@@ -1,6 +1,6 @@
 //! Looking at locks and freeing them by force, from another process than the holder's.
 
-use lock_runtime::HoldKind;
+use lock_runtime::store::HoldKind;
 
 use crate::prelude::*;
 use crate::support::kinds::{KINDS, take, take_named};
@@ -40,7 +40,10 @@ impl World {
 async fn each_kind_is_recognised() {
     let mut world = World::new().await;
     for (kind, is) in KINDS {
-        assert_eq!(world.client.inspect(kind).await.unwrap(), lock_runtime::Inspection::nothing());
+        assert_eq!(
+            world.client.inspect(kind).await.unwrap(),
+            lock_runtime::store::Inspection::nothing()
+        );
         world.worker.send(&format!("lock {kind} {kind}"));
         let token = world.locked().await;
         let found = world.client.inspect(kind).await.unwrap();

@@ -8,7 +8,7 @@ use futures_util::stream;
 use http::{Request, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::{BodyExt, Full, StreamBody};
-use lock_runtime::Protected;
+use lock_runtime::guard::Protected;
 use lock_tower::http::LockBodyError;
 use lock_tower::{LockLayer, LockServiceError};
 use tower::{Layer, ServiceExt, service_fn};

@@ -1,6 +1,6 @@
 //! What the in-memory store has that Redis has not; that both answer alike is `differential`'s.
 
-use lock_runtime::Replicas;
+use lock_runtime::options::Replicas;
 
 use crate::prelude::*;
 
@@ -11,15 +11,7 @@ fn key(name: &str) -> LockKey {
 }
 
 fn ask(target: &Arc<Target>, hold: u64) -> AcquireRequest {
-    AcquireRequest {
-        target: Arc::clone(target),
-        owner: OwnerId::new("client", hold, 1),
-        lease: MINUTE,
-        tokens: 1,
-        place: None,
-        joins: false,
-        timeout: MINUTE,
-    }
+    AcquireRequest::new(Arc::clone(target), OwnerId::new("client", hold, 1), MINUTE, MINUTE)
 }
 
 /// S-31: too few acknowledge; the hold stands until it is undone, as on a server.
@@ -39,12 +31,7 @@ async fn a_hold_that_too_few_replicas_have_stands_until_released() {
     let reply = store.acquire(ask(&target, 2)).await.unwrap();
     assert_eq!(reply, AcquireReply::Held(Some(MINUTE)));
     let owner = OwnerId::new("client", 1, 1);
-    let release = ReleaseRequest {
-        target: Arc::clone(&target),
-        owner,
-        keep: Duration::ZERO,
-        timeout: MINUTE,
-    };
+    let release = ReleaseRequest::new(Arc::clone(&target), owner, MINUTE);
     let reply = store.release(release).await.unwrap();
     assert_eq!(reply, ReleaseReply::Released { others: 0 });
     store.set_replicas(2);
@@ -81,7 +68,8 @@ fn several_names_are_sorted_and_taken_once() {
 async fn holders_shows_permits_by_owner() {
     let store = MemoryStore::new();
     let target = Target::semaphore(key("s"), std::num::NonZeroU32::new(3).unwrap());
-    let two = AcquireRequest { owner: OwnerId::new("client", 7, 2), ..ask(&target, 0) };
+    let owner = OwnerId::new("client", 7, 2);
+    let two = AcquireRequest::new(Arc::clone(&target), owner, MINUTE, MINUTE);
     assert!(matches!(store.acquire(two).await.unwrap(), AcquireReply::Granted(_)));
     assert_eq!(store.holders("s"), (vec![("client:7".to_owned(), 2)], MINUTE));
     tokio::time::advance(MINUTE).await;
@@ -94,12 +82,13 @@ async fn renewed_permits_keep_the_name() {
     let store = MemoryStore::new();
     let semaphore = Target::semaphore(key("s"), std::num::NonZeroU32::MIN);
     let lease = secs(20 * 60 * 60);
-    let permit = AcquireRequest { lease, ..ask(&semaphore, 1) };
+    let mut permit = ask(&semaphore, 1);
+    permit.lease = lease;
     assert!(matches!(store.acquire(permit).await.unwrap(), AcquireReply::Granted(_)));
     let owner = OwnerId::new("client", 1, 1);
     for _ in 0..3 {
         tokio::time::advance(lease - MINUTE).await;
-        let renewal = RenewRequest { target: Arc::clone(&semaphore), owner: owner.clone(), lease };
+        let renewal = RenewRequest::new(Arc::clone(&semaphore), owner.clone(), lease);
         assert_eq!(store.renew(vec![renewal], MINUTE).await.unwrap(), [Ownership::Owner]);
     }
     let error = store.acquire(ask(&Target::mutex(key("s")), 2)).await.unwrap_err();

@@ -132,15 +132,8 @@ async fn after_the_end_of_the_store() {
         let proxy = Proxy::start(server.port()).await;
         let store = Arc::new(RedisStore::connect(&proxy.url()).await.unwrap());
         let target = Target::mutex(LockKey::new("closed").unwrap()).with_replicas(replicas);
-        let request = AcquireRequest {
-            target: Arc::new(target),
-            owner: OwnerId::new(&client_id(), 1, 1),
-            lease: SOON,
-            tokens: 1,
-            place: None,
-            joins: false,
-            timeout: SOON,
-        };
+        let request =
+            AcquireRequest::new(Arc::new(target), OwnerId::new(&client_id(), 1, 1), SOON, SOON);
         let late = tokio::spawn({
             let store = Arc::clone(&store);
             proxy.delay_replies(LATE);

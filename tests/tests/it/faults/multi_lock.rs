@@ -1,6 +1,6 @@
 //! Several locks as one (S-28) where replies are lost, parts go, and holds lie inside each other.
 
-use lock_runtime::HoldKind;
+use lock_runtime::store::HoldKind;
 
 use crate::prelude::*;
 use crate::support::handed_on::handed_on;

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use lock_runtime::QuorumBuilder;
+use lock_runtime::quorum::QuorumBuilder;
 
 use crate::prelude::*;
 use crate::support::quorum::*;

@@ -10,15 +10,12 @@ const SOON: Duration = secs(20);
 async fn keeps_asking(url: String) -> JoinHandle<()> {
     let store = RedisStore::connect(&url).await.unwrap();
     tokio::spawn(async move {
-        let request = AcquireRequest {
-            target: Target::mutex(LockKey::new("wanted").unwrap()),
-            owner: OwnerId::new(&client_id(), 1, 1),
-            lease: SOON,
-            tokens: 1,
-            place: None,
-            joins: false,
-            timeout: SOON,
-        };
+        let request = AcquireRequest::new(
+            Target::mutex(LockKey::new("wanted").unwrap()),
+            OwnerId::new(&client_id(), 1, 1),
+            SOON,
+            SOON,
+        );
         loop {
             let _ = store.acquire(request.clone()).await;
             sleep(ms(5)).await;

@@ -60,28 +60,15 @@ fn owner() -> OwnerId {
 }
 
 fn acquire(target: &Arc<Target>, owner: &OwnerId) -> AcquireRequest {
-    AcquireRequest {
-        target: Arc::clone(target),
-        owner: owner.clone(),
-        lease: 6 * SOON,
-        tokens: 1,
-        place: None,
-        joins: false,
-        timeout: SOON,
-    }
+    AcquireRequest::new(Arc::clone(target), owner.clone(), 6 * SOON, SOON)
 }
 
 fn release(target: &Arc<Target>, owner: &OwnerId) -> ReleaseRequest {
-    ReleaseRequest {
-        target: Arc::clone(target),
-        owner: owner.clone(),
-        keep: Duration::ZERO,
-        timeout: SOON,
-    }
+    ReleaseRequest::new(Arc::clone(target), owner.clone(), SOON)
 }
 
 fn renew(target: &Arc<Target>, owner: &OwnerId) -> Vec<RenewRequest> {
-    vec![RenewRequest { target: Arc::clone(target), owner: owner.clone(), lease: 6 * SOON }]
+    vec![RenewRequest::new(Arc::clone(target), owner.clone(), 6 * SOON)]
 }
 
 fn kind<T>(answer: Result<T, StoreError>) -> Option<StoreErrorKind> {

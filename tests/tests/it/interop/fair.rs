@@ -1,6 +1,6 @@
 //! `RFairLock` beside our fair mutex (S-26).
 
-use lock_runtime::HoldKind;
+use lock_runtime::store::HoldKind;
 
 use crate::interop::java::{Asked, Redisson};
 use crate::interop::world::*;

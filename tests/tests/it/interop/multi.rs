@@ -1,6 +1,6 @@
 //! `RMultiLock` of `RLock`s beside our multi lock (S-28).
 
-use lock_runtime::HoldKind;
+use lock_runtime::store::HoldKind;
 
 use crate::interop::world::*;
 

@@ -1,6 +1,6 @@
 //! `RLock` and `RFencedLock` beside our mutex (S-23, S-25).
 
-use lock_runtime::HoldKind;
+use lock_runtime::store::HoldKind;
 
 use crate::interop::java::Redisson;
 use crate::interop::world::*;

@@ -1,6 +1,6 @@
 //! `RReadWriteLock` beside ours (S-27).
 
-use lock_runtime::HoldKind;
+use lock_runtime::store::HoldKind;
 
 use crate::interop::java::Redisson;
 use crate::interop::world::*;

@@ -1,6 +1,6 @@
 //! `RPermitExpirableSemaphore` beside our semaphore (S-30).
 
-use lock_runtime::HoldKind;
+use lock_runtime::store::HoldKind;
 
 use crate::interop::world::*;
 

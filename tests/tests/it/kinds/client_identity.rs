@@ -55,9 +55,9 @@ async fn behind_sentinels_in_a_cluster_and_of_a_quorum() {
     for node in 0..3 {
         has_connection(cluster.node(node), &client).await;
     }
-    client.ping().await.unwrap();
+    client.ready().await.unwrap();
     cluster.node(2).pause();
-    let error = client.ping().await.unwrap_err();
+    let error = client.ready().await.unwrap_err();
     assert!(error.is_retryable(), "{error:?}");
     cluster.node(2).resume();
 
@@ -68,11 +68,11 @@ async fn behind_sentinels_in_a_cluster_and_of_a_quorum() {
     for server in &servers {
         has_connection(server, quorum.client()).await;
     }
-    quorum.client().ping().await.unwrap();
+    quorum.client().ready().await.unwrap();
     servers[0].kill();
-    quorum.client().ping().await.unwrap();
+    quorum.client().ready().await.unwrap();
     servers[1].kill();
-    quorum.client().ping().await.unwrap_err();
+    quorum.client().ready().await.unwrap_err();
 }
 
 /// A user without the right to name its connections takes locks all the same.
@@ -84,27 +84,27 @@ async fn the_name_needs_no_permission() {
     let url = server.url().replace("redis://", "redis://locks:secret@");
     let client = LockClient::connect(&url).await.unwrap();
     client.mutex("a").lock().await.unwrap().release().await.unwrap();
-    client.ping().await.unwrap();
+    client.ready().await.unwrap();
     assert!(!names(&server).await.contains(&name(&client)));
 }
 
 /// A readiness check asks the server, and says within the time of a command that it is away.
 #[tokio::test]
 async fn ping_asks_the_server() {
-    LockClient::in_memory().ping().await.unwrap();
+    LockClient::in_memory().ready().await.unwrap();
     let (server, client) = world().await;
-    client.ping().await.unwrap();
+    client.ready().await.unwrap();
     server.pause();
-    let error = client.ping().await.unwrap_err();
+    let error = client.ready().await.unwrap_err();
     assert!(matches!(error, LockError::Store(_)), "{error:?}");
     // Nothing is held, so nothing is in danger: health speaks of something else.
     assert!(client.health().is_healthy());
     server.resume();
-    eventually(SOON, "it is ready again", async || client.ping().await.is_ok()).await;
+    eventually(SOON, "it is ready again", async || client.ready().await.is_ok()).await;
     server.kill();
-    client.ping().await.unwrap_err();
+    client.ready().await.unwrap_err();
     client.shutdown(Duration::ZERO).await;
-    assert!(matches!(client.ping().await, Err(LockError::Closed)));
+    assert!(matches!(client.ready().await, Err(LockError::Closed)));
 }
 
 /// A service that starts before its Redis: not ready, then ready, without being started anew.
@@ -115,11 +115,11 @@ async fn a_lazy_client_starts_without_redis() {
     server.kill();
     LockClient::connect(&url).await.unwrap_err();
     let client = LockClient::connect_lazy(&url).unwrap();
-    assert!(client.ping().await.is_err());
+    assert!(client.ready().await.is_err());
     let error = client.mutex("a").try_lock().await.unwrap_err();
     assert!(error.is_retryable(), "{error:?}");
     server.restart().await;
-    eventually(SOON, "it is ready", async || client.ping().await.is_ok()).await;
+    eventually(SOON, "it is ready", async || client.ready().await.is_ok()).await;
     client.mutex("a").lock().await.unwrap().release().await.unwrap();
     has_connection(&server, &client).await;
     // An address that cannot be used is wrong at once.
@@ -131,5 +131,5 @@ async fn a_lazy_client_starts_without_redis() {
 fn a_lazy_client_is_made_without_a_runtime() {
     let client = LockClient::connect_lazy("redis://127.0.0.1:1").unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(client.ping()).unwrap_err();
+    runtime.block_on(client.ready()).unwrap_err();
 }

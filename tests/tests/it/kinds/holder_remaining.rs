@@ -1,8 +1,9 @@
 //! What is left of a holder's lease is told of a holder only: not of a waiter that goes first, nor of a writer that
 //! has announced itself.
 
+use lock_runtime::acquire::Acquire;
+use lock_runtime::options::LockOptionsBuilder;
 use lock_runtime::store::client_id;
-use lock_runtime::{Acquire, LockOptionsBuilder};
 
 use crate::prelude::*;
 
@@ -14,15 +15,8 @@ const PLACE: Duration = secs(9);
 const LEASE: Duration = secs(6);
 
 fn request(target: &Arc<Target>, number: u64, place: Option<Duration>) -> AcquireRequest {
-    AcquireRequest {
-        target: Arc::clone(target),
-        owner: OwnerId::new(&client_id(), number, 1),
-        lease: LEASE,
-        tokens: 1,
-        place,
-        joins: false,
-        timeout: SOON,
-    }
+    AcquireRequest::new(Arc::clone(target), OwnerId::new(&client_id(), number, 1), LEASE, SOON)
+        .with_place(place)
 }
 
 /// Has a waiter keep its place behind a holder that lets go, and nobody take it.
@@ -33,8 +27,7 @@ async fn leave_a_waiter(store: &dyn Store, held: &Arc<Target>, wanted: &Arc<Targ
     let waits = store.acquire(request(wanted, 2, Some(PLACE))).await.unwrap();
     let AcquireReply::Held(Some(left)) = waits else { panic!("{waits:?}") };
     assert!(left <= LEASE, "{left:?}");
-    let (target, keep, timeout) = (Arc::clone(held), Duration::ZERO, SOON);
-    store.release(ReleaseRequest { target, owner, keep, timeout }).await.unwrap();
+    store.release(ReleaseRequest::new(Arc::clone(held), owner, SOON)).await.unwrap();
 }
 
 async fn told(acquire: impl Fn(LockOptions) -> Acquire) -> [Option<Duration>; 2] {

@@ -1,7 +1,7 @@
 //! One script has at most 256 keys, however many holds and names there are: the server serves nobody else while
 //! it runs one.
 
-use lock_runtime::MAX_MULTI_NAMES;
+use lock_runtime::options::MAX_MULTI_NAMES;
 use lock_runtime::store::client_id;
 
 use crate::prelude::*;
@@ -50,12 +50,11 @@ async fn many_holds_are_renewed_by_several_scripts() {
     let client = client_id();
     let hold = |number: u64| {
         let target = Target::mutex(LockKey::new(format!("hold:{number}")).unwrap());
-        RenewRequest { target, owner: OwnerId::new(&client, number, 1), lease: SOON }
+        RenewRequest::new(target, OwnerId::new(&client, number, 1), SOON)
     };
     let holds: Vec<_> = (1..=300).map(hold).collect();
-    for RenewRequest { target, owner, lease } in holds.iter().cloned() {
-        let (tokens, place, joins, timeout) = (1, None, false, SOON);
-        let request = AcquireRequest { target, owner, lease, tokens, place, joins, timeout };
+    for hold in holds.iter().cloned() {
+        let request = AcquireRequest::new(hold.target, hold.owner, hold.lease, SOON);
         store.acquire(request).await.unwrap();
     }
     let raw = server.client();

@@ -13,6 +13,7 @@ mod polled;
 mod quorum;
 mod quorum_start;
 mod quorum_votes;
+mod run;
 mod rw;
 mod semaphore;
 mod semaphore_redis;

@@ -1,6 +1,6 @@
 //! Locks of several kinds and several clients as one (S-28).
 
-use lock_runtime::Acquire;
+use lock_runtime::acquire::Acquire;
 
 use crate::prelude::*;
 

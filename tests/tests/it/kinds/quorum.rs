@@ -4,7 +4,7 @@
 use std::error::Error;
 use std::sync::Mutex;
 
-use lock_runtime::FenceGate;
+use lock_runtime::fence::FenceGate;
 
 use crate::prelude::*;
 use crate::support::quorum::*;
@@ -178,7 +178,7 @@ async fn a_bad_start_fails_at_once_and_clearly() {
         Err(LockError::InvalidOptions(_))
     ));
     for wrong in [Duration::ZERO, secs(60 * 60 * 25)] {
-        let of_one = |builder: lock_runtime::QuorumBuilder| {
+        let of_one = |builder: lock_runtime::quorum::QuorumBuilder| {
             builder.stores([Arc::new(MemoryStore::new()) as Arc<dyn Store>])
         };
         for (outcome, name) in [

@@ -36,23 +36,14 @@ async fn slow_process(store: MemoryStore, target: Arc<Target>, until: Instant) -
     while Instant::now() < until {
         sleep(ms(1)).await;
         notices.forget_past();
-        let request = AcquireRequest {
-            target: Arc::clone(&target),
-            owner: owner.clone(),
-            lease: secs(30),
-            tokens: 1,
-            place: None,
-            joins: false,
-            timeout: secs(1),
-        };
+        let request = AcquireRequest::new(Arc::clone(&target), owner.clone(), secs(30), secs(1));
         if let AcquireReply::Held(_) = store.acquire(request).await.unwrap() {
             let _ = timeout(secs(1), notices.notified()).await;
             continue;
         }
         sleep(HOLD).await;
-        let (target, owner) = (Arc::clone(&target), owner.clone());
-        let (keep, timeout) = (Duration::ZERO, secs(1));
-        store.release(ReleaseRequest { target, owner, keep, timeout }).await.unwrap();
+        let release = ReleaseRequest::new(Arc::clone(&target), owner.clone(), secs(1));
+        store.release(release).await.unwrap();
         turns += 1;
     }
     turns

@@ -3,11 +3,11 @@
 use std::fs;
 use std::path::Path;
 
-use lock_runtime::HoldKind;
 use lock_runtime::observe::{
     ACQUIRE_FIELDS, AcquireOutcome, HOLD_FIELDS, METRICS, MetricKind, ReleaseOutcome, RenewOutcome,
     RunOutcome, cause_label, kind_label,
 };
+use lock_runtime::store::HoldKind;
 use serde_json::Value;
 
 use crate::prelude::*;

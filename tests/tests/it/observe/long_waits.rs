@@ -1,6 +1,7 @@
 //! S-36: a wait of ten seconds is logged, once, with what this process knows of the holder.
 
-use lock_runtime::{Acquire, scope};
+use lock_runtime::acquire::Acquire;
+use lock_runtime::scope;
 
 use crate::observe::outcomes::memory;
 use crate::observe::scenario::*;

@@ -1,7 +1,7 @@
 //! The kinds of locks, taken in one way.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
-use lock_runtime::HoldKind;
+use lock_runtime::store::HoldKind;
 
 use crate::prelude::*;
 

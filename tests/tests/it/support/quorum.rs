@@ -1,6 +1,6 @@
 //! Servers of a quorum, a lock on a majority of them, and on how many of them a key is.
 
-use lock_runtime::QuorumBuilder;
+use lock_runtime::quorum::QuorumBuilder;
 
 use crate::prelude::*;
 

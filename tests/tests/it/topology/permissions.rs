@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use lock_runtime::HoldKind;
+use lock_runtime::store::HoldKind;
 
 use crate::prelude::*;
 use crate::support::kinds;
@@ -15,7 +15,7 @@ fn store() -> PathBuf {
 
 /// The words of the documented `ACL SETUSER` command.
 fn documented() -> Vec<String> {
-    let source = fs::read_to_string(store().join("mod.rs")).unwrap();
+    let source = fs::read_to_string(store().join("store/mod.rs")).unwrap();
     let (_, after) = source.split_once("ACL SETUSER locks").expect("it is documented");
     let (line, _) = after.split_once("```").expect("the block ends");
     let words = line.split_whitespace().filter(|word| *word != "///");
@@ -36,7 +36,7 @@ async fn world(rules: &[String]) -> (RedisServer, String) {
 #[test]
 fn the_documented_commands_are_those_of_the_scripts() {
     let mut called = BTreeSet::new();
-    for entry in fs::read_dir(store()).unwrap() {
+    for entry in fs::read_dir(store().join("scripts")).unwrap() {
         let path = entry.unwrap().path();
         if path.extension().is_some_and(|extension| extension == "lua") {
             let text = fs::read_to_string(&path).unwrap();
@@ -160,15 +160,12 @@ async fn a_lock_without_an_end_is_never_left() {
     ];
     for target in targets {
         let acquire = |hold, lease| {
-            store.acquire(AcquireRequest {
-                target: target.clone(),
-                owner: OwnerId::new("8f1c", hold, 1),
+            store.acquire(AcquireRequest::new(
+                target.clone(),
+                OwnerId::new("8f1c", hold, 1),
                 lease,
-                tokens: 1,
-                place: None,
-                joins: false,
-                timeout: SOON,
-            })
+                SOON,
+            ))
         };
         raw.cmd(&["ACL", "SETUSER", "locks", "-pexpire"]).await;
         let error = acquire(1, SOON).await.unwrap_err();

@@ -1,14 +1,14 @@
-//! One lock on several independent servers: whoever has a majority has it.
+//! One lock on several independent servers: the owner that a majority of them grants it to holds it.
 //!
-//! All servers are asked at once, each in a task of its own, and whoever asked goes on as soon as a
-//! majority has decided. A grant that comes to nothing, late ones included, is given back by the task
-//! that got it ([`server`]). How answers are counted is in [`tally`].
+//! All servers are asked at once, each in a task of its own, and the caller goes on as soon as a majority has decided.
+//! If that is a refusal, the task of each server that granted the lock, however late, releases it ([`server`]).
+//! [`tally`] counts the answers.
 //!
 //! # Tokens
 //!
-//! Servers count by clocks of their own, so a majority's highest token M is written to a majority
-//! before it counts. A later majority has a server in common with that one, whose tokens are above M;
-//! and M is above earlier tokens for the same reason.
+//! The servers mint tokens by their own clocks. So the highest token M of a majority is written to a majority before it
+//! counts. A later majority shares a server with that one, whose tokens are above M by then; and M is above all earlier
+//! tokens for the same reason.
 // S-29, S-23.
 
 mod server;
@@ -28,7 +28,7 @@ use uuid::Uuid;
 
 use self::server::{Answer, Server, Verdict};
 pub(crate) use self::tally::majority;
-use self::tally::{Count, Vote, Votes, too_few};
+use self::tally::{Count, Vote, Votes, because, too_few};
 use crate::clock::Clock;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
@@ -38,7 +38,7 @@ use crate::store::{
     unsupported,
 };
 
-/// How long the servers may take to finish what is under way when the store is closed.
+/// How long requests under way may delay the closing of the store.
 const CLOSING: Duration = Duration::from_secs(1);
 
 /// Keeps mutexes on a majority of servers.
@@ -49,7 +49,7 @@ pub(crate) struct QuorumStore {
 }
 
 impl QuorumStore {
-    /// A quorum of these, which are independent of each other. `None` of none.
+    /// A quorum of these stores, which must be independent of each other. `None` if there are none.
     pub(crate) fn new(
         stores: Vec<Arc<dyn Store>>,
         timeout: Duration,
@@ -60,7 +60,7 @@ impl QuorumStore {
         Some(Self { servers: stores.into_iter().map(server).collect(), clock, timeout })
     }
 
-    async fn take(&self, request: AcquireRequest) -> Result<AcquireReply, StoreError> {
+    async fn acquire_majority(&self, request: AcquireRequest) -> Result<AcquireReply, StoreError> {
         let started = Instant::now();
         let (verdict, answers) = self.ask(&request);
         let votes = Votes::new(self.servers.len());
@@ -76,8 +76,8 @@ impl QuorumStore {
         let limit = started + request.timeout;
         election.undone(limit.min(Instant::now() + self.timeout)).await;
         if grants > 0 && matches!(reply, Ok(AcquireReply::Held(_))) {
-            // Perhaps several of us met, each with some of the servers. All are told of what the
-            // others give back; a random pause keeps them from meeting again.
+            // Several contenders may each have got some of the servers. Each is notified when the others release, so a
+            // random pause keeps them from colliding again.
             let until = Instant::now() + pause(started.elapsed());
             sleep_until(until.min(limit)).await;
         }
@@ -99,8 +99,8 @@ impl QuorumStore {
         (verdict, answers)
     }
 
-    /// Tells of each hold as soon as a majority has decided, or cannot any more.
-    async fn keep(
+    /// Reports each hold as soon as a majority has decided, or cannot any more.
+    async fn renew_majority(
         &self,
         requests: Vec<RenewRequest>,
         timeout: Duration,
@@ -142,7 +142,7 @@ impl QuorumStore {
         }
     }
 
-    async fn free(&self, request: ReleaseRequest) -> Result<ReleaseReply, StoreError> {
+    async fn release_majority(&self, request: ReleaseRequest) -> Result<ReleaseReply, StoreError> {
         let all = self.servers.len();
         let deadline = Instant::now() + request.timeout;
         let (answer, mut answers) = mpsc::unbounded_channel();
@@ -152,7 +152,7 @@ impl QuorumStore {
         }
         drop(answer);
         let (mut count, mut told, mut failed) = (Count::default(), 0, None);
-        // Those that failed may answer yet.
+        // A server whose attempt failed may answer a later one.
         while let Ok(Some(answer)) = timeout_at(deadline, answers.recv()).await {
             match answer {
                 Ok(ReleaseReply::Released { others }) => {
@@ -168,11 +168,7 @@ impl QuorumStore {
             }
         }
         let message = "too few servers of the quorum said in time that the lock was given back";
-        let error = StoreError::new(StoreErrorKind::OutcomeUnknown, message);
-        Err(match failed {
-            Some(cause) => error.with_source(cause),
-            None => error,
-        })
+        Err(because(StoreError::new(StoreErrorKind::OutcomeUnknown, message), failed))
     }
 
     async fn listen(&self, target: Arc<Target>) -> Result<Subscription, StoreError> {
@@ -187,7 +183,7 @@ impl QuorumStore {
                 Ok(subscription) => heard.push(subscription),
                 Err(error) => failed = failed.or(Some(error)),
             }
-            // A majority hears of every release, since whoever releases had one.
+            // A majority hears of every release, since each hold is on a majority.
             if heard.len() >= majority(all) && answers.is_empty() {
                 break;
             }
@@ -198,7 +194,7 @@ impl QuorumStore {
         }
     }
 
-    /// Has each server asked in a task of its own; answers come in no order.
+    /// Asks each server in a task of its own. The answers come in no order.
     fn each<T, F>(&self, ask: impl Fn(Arc<Server>) -> F) -> mpsc::UnboundedReceiver<T>
     where
         T: Send + 'static,
@@ -215,17 +211,17 @@ impl QuorumStore {
     }
 }
 
-/// One acquire: the votes as they come in.
+/// One acquire, while its votes come in.
 struct Election<'a> {
     servers: &'a [Arc<Server>],
     answers: mpsc::UnboundedReceiver<Answer>,
     votes: Votes,
-    /// How many servers have granted, whatever came of it.
+    /// How many servers have granted it and may have to release it.
     grants: usize,
 }
 
 impl Election<'_> {
-    /// The token, if a majority grants and confirms it.
+    /// Returns the token once a majority has granted and confirmed it, or `None`.
     async fn run(&mut self, request: &AcquireRequest, deadline: Instant) -> Option<FencingToken> {
         let tokens = u64::from(request.tokens.max(1));
         let (mut token, mut open) = (None, true);
@@ -272,7 +268,7 @@ impl Election<'_> {
         }
     }
 
-    /// Waits until what was granted has been given back.
+    /// Waits until all grants have been released.
     async fn undone(&mut self, deadline: Instant) {
         while self.grants > 0
             && let Ok(Some(answer)) = timeout_at(deadline, self.answers.recv()).await
@@ -284,7 +280,7 @@ impl Election<'_> {
     }
 }
 
-/// Has a server that granted a lower token count on from `last`.
+/// Raises the counter of a server that granted a lower token to `last`.
 async fn raise(
     server: &Server,
     number: usize,
@@ -298,12 +294,12 @@ async fn raise(
     }
 }
 
-/// A random time in which others may have asked all servers.
+/// A random time, in which another contender can ask all servers.
 fn pause(asking_took: Duration) -> Duration {
     (asking_took * 2 + Duration::from_millis(10)).mul_f64(fastrand::f64())
 }
 
-/// Outside of a runtime nothing is asked, which counts as no answer.
+/// Outside of a runtime no server is asked, which counts as no answer.
 fn spawn(task: impl Future<Output = ()> + Send + 'static) {
     if let Ok(runtime) = Handle::try_current() {
         runtime.spawn(task);
@@ -323,7 +319,7 @@ impl Store for QuorumStore {
         })
     }
 
-    /// That of all servers, if they have the same.
+    /// The id of all servers, if they have the same.
     fn claim_id(&self) -> Option<Uuid> {
         let mut ids = self.servers.iter().map(|server| server.store.claim_id());
         let first = ids.next()??;
@@ -334,7 +330,7 @@ impl Store for QuorumStore {
         if request.target.kind() != HoldKind::Mutex {
             return unsupported(&format!("a {} on a quorum of servers", request.target.kind()));
         }
-        Box::pin(self.take(request))
+        Box::pin(self.acquire_majority(request))
     }
 
     fn renew(
@@ -351,11 +347,11 @@ impl Store for QuorumStore {
         timeout: Duration,
         on_renewed: OnRenewed,
     ) -> StoreFuture<'_, ()> {
-        Box::pin(self.keep(requests, timeout, on_renewed))
+        Box::pin(self.renew_majority(requests, timeout, on_renewed))
     }
 
     fn release(&self, request: ReleaseRequest) -> StoreFuture<'_, ReleaseReply> {
-        Box::pin(self.free(request))
+        Box::pin(self.release_majority(request))
     }
 
     fn show_counts(&self, requests: Vec<CountRequest>, timeout: Duration) -> StoreFuture<'_, ()> {
@@ -409,7 +405,7 @@ impl Store for QuorumStore {
         runtime.spawn(async move {
             let until = Instant::now() + CLOSING;
             for server in servers {
-                // What slower servers are still to give back.
+                // Slower servers may still have to release.
                 while !server.is_idle() && Instant::now() < until {
                     sleep(Duration::from_millis(5)).await;
                 }

@@ -1,8 +1,8 @@
-//! One server of a quorum, and the requests to it that outlive whoever made them.
+//! One server of a quorum, and the requests to it, which outlast the futures of their callers.
 //!
-//! Requests for one owner take effect in the order in which they were made: each waits for the
-//! end of the one before, in a line of their own, so that a release never overtakes the acquire that
-//! it undoes. Requests for different owners have nothing to do with each other.
+//! Requests of one owner take effect in the order in which they were made: each waits in the owner's line for the end
+//! of the one before, so that a release never overtakes the acquire that it undoes. Requests of different owners do not
+//! wait for each other.
 // S-21.
 
 use std::collections::HashMap;
@@ -10,21 +10,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use super::tally::Vote;
+use crate::backoff::Backoff;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::store::{
     AcquireReply, AcquireRequest, OwnerId, ReleaseReply, ReleaseRequest, Store, Target,
 };
 
-/// First and longest pause between attempts to give back.
+/// The first and the longest pause between attempts to release.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// For how long a release goes on at a server that does not answer, after others have decided.
+/// How long a release is repeated at a server that does not answer, after the other servers have decided.
 const KEEP_RELEASING: Duration = Duration::from_secs(30);
 
 /// Requests of one owner that may wait for an earlier one. More acquires would be pointless.
@@ -37,7 +38,7 @@ pub(super) struct Server {
     restart_guard: Option<Duration>,
     /// True if the last request for a lock was not answered in time.
     silent: AtomicBool,
-    /// True if it said no to that for a reason which waiting does not mend.
+    /// True if its last error was permanent.
     refuses: AtomicBool,
     lines: Mutex<Lines>,
 }
@@ -51,13 +52,13 @@ struct Lines {
 /// Where the line of one owner ends.
 struct Line {
     last: u64,
-    /// The number of the last release; told to those ahead of it.
+    /// The number of the last release, for the requests ahead of it.
     last_release: watch::Sender<u64>,
     length: usize,
     end: oneshot::Receiver<()>,
 }
 
-/// Whether the acquire of which this server is a part has come through.
+/// The outcome of the acquire that this server takes part in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     Open,
@@ -65,10 +66,10 @@ pub(super) enum Verdict {
     Lost,
 }
 
-/// What the task of one server has to say.
+/// A message from the task of one server.
 pub(super) enum Answer {
     Voted(usize, Vote),
-    /// What was granted has been given back, or that takes longer.
+    /// The grant has been released, or the first attempt to release it failed.
     Undone,
 }
 
@@ -82,14 +83,14 @@ impl Server {
         Arc::new(Self { store, timeout, restart_guard, silent, refuses, lines: Mutex::default() })
     }
 
-    /// True if it does not look as if it would answer.
+    /// True if the server did not answer the last acquire.
     pub(super) fn is_silent(&self) -> bool {
         self.silent.load(Ordering::Relaxed)
     }
 
-    /// A place behind whatever was asked for this owner before.
+    /// A place in the line, behind the owner's earlier requests.
     pub(super) fn line_up(self: &Arc<Self>, owner: &OwnerId, releases: bool) -> Turn {
-        let mut lines = self.lines();
+        let mut lines = self.lines.lock();
         lines.requests += 1;
         let number = lines.requests;
         let (done, end) = oneshot::channel();
@@ -109,12 +110,12 @@ impl Server {
         Turn { server, owner, number, length, before, releases, _done: done }
     }
 
-    /// True if nothing is under way.
+    /// True if no request is under way.
     pub(super) fn is_idle(&self) -> bool {
-        self.lines().by_owner.is_empty()
+        self.lines.lock().by_owner.is_empty()
     }
 
-    /// Asks for the lock, and sees to it that a grant which comes to nothing is given back.
+    /// Asks for the lock, and releases a grant that does not count.
     pub(super) async fn ask(
         self: Arc<Self>,
         mut turn: Turn,
@@ -127,7 +128,7 @@ impl Server {
             let message = "an earlier request to the server is still under way";
             let error = StoreError::new(StoreErrorKind::NotReady, message);
             let _ = answers.send(Answer::Voted(number, Vote::Failed(error)));
-            // Whoever is behind waits for what is ahead, and not only for this.
+            // The next request in the line must wait for the earlier ones too.
             return turn.come().await;
         }
         turn.come().await;
@@ -140,13 +141,13 @@ impl Server {
         let undo = match effect {
             Effect::None => false,
             Effect::Taken if !granted => true,
-            // With nobody there for the verdict, they release it themselves, behind this (S-21).
+            // If the caller is gone, it has queued a release behind this request (S-21).
             Effect::Taken | Effect::Unknown => tokio::select! {
                 biased;
                 verdict = verdict.wait_for(|verdict| *verdict != Verdict::Open) => {
                     verdict.is_ok_and(|verdict| *verdict == Verdict::Lost)
                 }
-                // The future that counts the votes is not polled, and the grant was given up (S-34).
+                // The future that counts the votes is not polled, and a release waits behind this request (S-34).
                 () = turn.superseded() => false,
             },
         };
@@ -190,10 +191,10 @@ impl Server {
         }
     }
 
-    /// A majority goes on without a server that refuses; somebody has to hear of it, once.
+    /// Logs once that a server refuses: a majority goes on without it, so the caller gets no error.
     // S-33.
     fn note_refusal(&self, number: usize, error: Option<&StoreError>) {
-        // A key of another type is about one name, and its asker's to report.
+        // A key of another type concerns one name; the caller gets that error.
         let refusal = error.filter(|error| {
             !error.kind().is_transient() && error.kind() != StoreErrorKind::WrongType
         });
@@ -204,8 +205,8 @@ impl Server {
         }
     }
 
-    /// Refuses a server that may have forgotten locks in a restart. Asked after the grant: a
-    /// server that restarts between the two has forgotten the grant as well.
+    /// Refuses a server that may have lost locks in a restart. Asked after the grant: a server that restarts between the
+    /// two loses the grant as well.
     // S-29.
     async fn check_age(&self) -> Result<(), StoreError> {
         let Some(guard) = self.restart_guard else { return Ok(()) };
@@ -218,8 +219,7 @@ impl Server {
         }
     }
 
-    /// Releases until that is answered or the lease is over. What may take effect late is released
-    /// once more.
+    /// Releases until the server has answered or the lease is over; once more if the acquire may take effect late.
     // S-21.
     async fn undo(
         &self,
@@ -229,7 +229,7 @@ impl Server {
         mut undone: Option<mpsc::UnboundedSender<Answer>>,
     ) {
         let until = Instant::now() + request.lease;
-        let mut pauses = Pauses::new();
+        let mut backoff = Backoff::between(FIRST_PAUSE, LONGEST_PAUSE);
         loop {
             let target = Arc::clone(&request.target);
             let release = self.release(target, &request.owner, Duration::ZERO);
@@ -241,33 +241,33 @@ impl Server {
                 Ok(_) if !once_more => return,
                 Ok(_) => {
                     once_more = false;
-                    tokio::time::sleep(self.timeout).await;
+                    sleep(self.timeout).await;
                 }
                 Err(_) if Instant::now() >= until || turn.is_superseded() => return,
-                Err(_) => pauses.next().await,
+                Err(_) => sleep(backoff.pause()).await,
             }
         }
     }
 
-    /// Gives a hold back. The first answer is told; what fails goes on for a while without anybody.
+    /// Releases a hold. Sends each answer that counts, and repeats failed attempts for a while.
     pub(super) async fn give_back(
         self: Arc<Self>,
         mut turn: Turn,
         request: ReleaseRequest,
         answers: mpsc::UnboundedSender<Result<ReleaseReply, StoreError>>,
     ) {
-        // Not after the line and the pauses: the hold ends when it was to end when this was asked.
+        // Counted from now, not from the end of the line or a pause.
         let ends_at = Instant::now() + request.keep;
         turn.come().await;
         let until = Instant::now() + KEEP_RELEASING;
-        let mut pauses = Pauses::new();
+        let mut backoff = Backoff::between(FIRST_PAUSE, LONGEST_PAUSE);
         let mut may_have_run = false;
         loop {
             let keep = ends_at.saturating_duration_since(Instant::now());
             let release = self.release(Arc::clone(&request.target), &request.owner, keep);
             let answer = self.store.release(release).await;
             let transient = answer.as_ref().is_err_and(|error| error.kind().is_transient());
-            // After a lost reply "not the owner" may mean that it was we who freed it: no vote.
+            // After a lost reply, "not the owner" may mean that the lost attempt released it: no vote.
             if !(may_have_run && matches!(answer, Ok(ReleaseReply::NotOwner))) {
                 may_have_run |= answer
                     .as_ref()
@@ -277,20 +277,16 @@ impl Server {
             if !transient || Instant::now() >= until || turn.is_superseded() {
                 return;
             }
-            pauses.next().await;
+            sleep(backoff.pause()).await;
         }
     }
 
     fn release(&self, target: Arc<Target>, owner: &OwnerId, keep: Duration) -> ReleaseRequest {
-        ReleaseRequest { target, owner: owner.clone(), keep, timeout: self.timeout }
-    }
-
-    fn lines(&self) -> MutexGuard<'_, Lines> {
-        self.lines.lock()
+        ReleaseRequest::new(target, owner.clone(), self.timeout).with_keep(keep)
     }
 }
 
-/// What an acquire may have left at the server.
+/// What an acquire may have changed at the server.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Effect {
     None,
@@ -298,31 +294,17 @@ enum Effect {
     Unknown,
 }
 
-/// Pauses that get longer.
-struct Pauses(Duration);
-
-impl Pauses {
-    fn new() -> Self {
-        Self(FIRST_PAUSE)
-    }
-
-    async fn next(&mut self) {
-        tokio::time::sleep(self.0.mul_f64(0.5 + fastrand::f64())).await;
-        self.0 = (self.0 * 2).min(LONGEST_PAUSE);
-    }
-}
-
 /// A place in the line of one owner. Dropping it lets the next request go.
 pub(super) struct Turn {
     server: Arc<Server>,
     owner: OwnerId,
     number: u64,
-    /// How many were ahead.
+    /// The number of requests ahead.
     length: usize,
     before: Option<oneshot::Receiver<()>>,
     /// The number of the last release in the line.
     releases: watch::Receiver<u64>,
-    /// Dropped with this: the end for which the next one waits.
+    /// The next request waits for its drop.
     _done: oneshot::Sender<()>,
 }
 
@@ -334,12 +316,12 @@ impl Turn {
         }
     }
 
-    /// True if a release waits behind this, which will see to what is left.
+    /// True if a release waits behind this request, which undoes what is left.
     fn is_superseded(&self) -> bool {
         *self.releases.borrow() > self.number
     }
 
-    /// Resolves once a release waits behind this.
+    /// Resolves once a release waits behind this request.
     async fn superseded(&mut self) {
         let number = self.number;
         if self.releases.wait_for(|last| *last > number).await.is_err() {
@@ -351,7 +333,7 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        let mut lines = self.server.lines();
+        let mut lines = self.server.lines.lock();
         if let Some(line) = lines.by_owner.get_mut(&self.owner) {
             line.length -= 1;
             if line.last == self.number {

@@ -1,4 +1,4 @@
-//! What the servers of a quorum said, and what that comes to. Pure: no clock, no network.
+//! Counts the answers of the servers of a quorum. Pure: no clock, no network.
 
 use std::time::Duration;
 
@@ -11,16 +11,16 @@ pub(crate) fn majority(servers: usize) -> usize {
     servers / 2 + 1
 }
 
-/// What one server said to an acquire.
+/// The answer of one server to an acquire.
 #[derive(Debug, Clone)]
 pub(super) enum Vote {
-    /// Nothing yet.
+    /// No answer yet.
     Open,
-    /// The lock is ours there; the first of the tokens.
+    /// The server granted the lock; the first of the tokens.
     Granted(FencingToken),
-    /// So it is, and its counter is being raised to the token of the whole.
+    /// It granted the lock, and its counter is being raised to the token of the quorum.
     Raising,
-    /// So it is, and its counter is not below the token of the whole.
+    /// It granted the lock, and its counter is not below the token of the quorum.
     Confirmed,
     Held(Option<Duration>),
     Failed(StoreError),
@@ -46,8 +46,8 @@ impl Votes {
         majority(self.0.len())
     }
 
-    /// The highest token, once a majority has granted. Above those of all earlier holds: each of them
-    /// had a majority that knew its token, and one of that is in this one.
+    /// The highest token, once a majority has granted. It is above the tokens of all earlier holds: a majority knew
+    /// each of them, and shares a server with this one.
     // S-23.
     pub(super) fn token(&self) -> Option<FencingToken> {
         let granted = self.0.iter().filter_map(|vote| match vote {
@@ -57,7 +57,7 @@ impl Votes {
         (granted.clone().count() >= self.majority()).then(|| granted.max()).flatten()
     }
 
-    /// The servers that have granted and whose counters are still to be looked at.
+    /// The servers that have granted and whose counters have not been compared yet.
     pub(super) fn granted(&self) -> Vec<(usize, FencingToken)> {
         let votes = self.0.iter().enumerate();
         let granted = votes.filter_map(|(server, vote)| match vote {
@@ -78,8 +78,8 @@ impl Votes {
         self.count(|vote| !matches!(vote, Vote::Held(_) | Vote::Failed(_))) < self.majority()
     }
 
-    /// True once a majority has said what it says and only those could still change it who are
-    /// `silent`: they are not waited for.
+    /// True once a majority has answered and only `silent` servers could still change the outcome: the caller does not
+    /// wait for them.
     pub(super) fn is_lost_without(&self, silent: impl Fn(usize) -> bool) -> bool {
         let answered = self.count(|vote| !matches!(vote, Vote::Open));
         let hopes = self.0.iter().enumerate().filter(|(server, vote)| match vote {
@@ -90,7 +90,7 @@ impl Votes {
         answered >= self.majority() && hopes.count() < self.majority()
     }
 
-    /// Ends the vote for those of `which` who have said nothing.
+    /// Counts the servers among `which` that have not answered as failed.
     pub(super) fn close(&mut self, which: impl Fn(usize) -> bool) {
         for (server, vote) in self.0.iter_mut().enumerate() {
             if matches!(vote, Vote::Open) && which(server) {
@@ -100,20 +100,20 @@ impl Votes {
         }
     }
 
-    /// What a lost vote comes to. What was granted has been given back.
+    /// The reply to a lost vote.
     pub(super) fn refusal(&self) -> Result<AcquireReply, StoreError> {
         let all = self.0.len();
         let failed = self.count(|vote| matches!(vote, Vote::Failed(_)));
         if all - failed < self.majority() {
             return Err(self.failure(all - failed));
         }
-        // A server that has not answered may be the one that makes another's majority.
+        // A server that has not answered may belong to another owner's majority.
         let unknown = failed + self.count(|vote| matches!(vote, Vote::Open));
         let held = self.count(|vote| matches!(vote, Vote::Held(_)));
         if held + unknown < self.majority() {
             return Ok(AcquireReply::Split);
         }
-        // When so many are free that they are a majority, if nothing happens.
+        // The time until a majority is free, unless leases are renewed.
         let mut free_in: Vec<_> = self.0.iter().map(free_in).collect();
         free_in.sort_unstable_by_key(|left| left.unwrap_or(Duration::MAX));
         Ok(AcquireReply::Held(free_in.get(self.majority() - 1).copied().flatten()))
@@ -142,21 +142,25 @@ fn free_in(vote: &Vote) -> Option<Duration> {
     }
 }
 
-/// The error that only so many servers could be asked.
+/// The error of too few answers.
 pub(super) fn too_few(answered: usize, all: usize, cause: Option<StoreError>) -> StoreError {
     let message = format!(
         "only {answered} of the {all} servers of the quorum answered and {} have to; check the \
          others",
         majority(all)
     );
-    let error = StoreError::new(StoreErrorKind::Unavailable, message);
+    because(StoreError::new(StoreErrorKind::Unavailable, message), cause)
+}
+
+/// Adds a cause, if there is one.
+pub(super) fn because(error: StoreError, cause: Option<StoreError>) -> StoreError {
     match cause {
         Some(cause) => error.with_source(cause),
         None => error,
     }
 }
 
-/// Answers of any kind, counted: what the hold's owner has, what it has not, what is not known.
+/// How many servers answered that the owner holds the lock, and that it does not.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Count {
     pub(super) yes: usize,
@@ -164,7 +168,7 @@ pub(super) struct Count {
 }
 
 impl Count {
-    /// What a majority says, as far as it is known.
+    /// The answer of a majority, as far as it is known.
     pub(super) fn ownership(self, servers: usize) -> Ownership {
         if self.yes >= majority(servers) {
             Ownership::Owner
@@ -175,7 +179,7 @@ impl Count {
         }
     }
 
-    /// True if no majority is known, and none can be with the answers of so many more.
+    /// True if there is no majority, and `left` more answers cannot make one.
     pub(super) fn is_undecidable(self, servers: usize, left: usize) -> bool {
         let best = |more| Self { yes: self.yes + more, no: self.no }.ownership(servers);
         let worst = |more| Self { yes: self.yes, no: self.no + more }.ownership(servers);

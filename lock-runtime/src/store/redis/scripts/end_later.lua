@@ -1,17 +1,17 @@
--- Have a hold end by itself so long from now, sooner or later than it would, in place of freeing it
--- (S-19, S-27, S-30). Its end tells nobody, so those who wait are told now, and learn of it.
--- KEYS[2i-1] lock hash, or free permits   KEYS[2i] a fair lock's queue, a reader's time-out, the
+-- Moves the end of a hold to a given time from now, sooner or later than before, instead of releasing it
+-- (S-19, S-27, S-30). The end itself publishes nothing, so waiters are notified now, and learn of the new end.
+-- KEYS[2i-1] lock hash, or free permits   KEYS[2i] a fair lock's queue, a reader's own key, the
 --   permits of a semaphore; else the hash once more
--- ARGV[1] so long in ms   ARGV[5i-3] hold, fair, read, write or permit   ARGV[5i-2] field of the owner
+-- ARGV[1] the time from now in ms   ARGV[5i-3] hold, fair, read, write or permit   ARGV[5i-2] field of the owner
 -- ARGV[5i-1] how many permits   ARGV[5i] channel of the lock's releases
--- ARGV[5i+1] prefix of a fair queue's channels or of the readers' time-outs
--- returns 0 = done, or -1: not held by this owner. Of several locks, those that are held end later.
+-- ARGV[5i+1] prefix of a fair queue's channels or of the readers' own keys
+-- returns 0 = done, or -1: not all held by this owner; those that are held end then.
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local later = tonumber(ARGV[1])
 local finish = {}
 
--- Entered no times: let go, and kept until its end, which no renewal that comes late moves (renew.lua).
+-- A count of 0 marks a hold that was released and is kept; a late renewal does not move its end (renew.lua).
 function finish.hold(lock, _, field, _, channel)
   redis.call('PEXPIRE', lock, later)
   redis.call('HSET', lock, field, 0)
@@ -28,8 +28,8 @@ function finish.fair(lock, queue, field, _, _, prefix)
   end
 end
 
--- When the last of those in the hash ends that have a time-out. Redisson has one time-out for each time that a
--- reader entered, ours has one for all.
+-- The latest end of the owners in the hash that have a key of their own. Redisson has one such key for each entry of a
+-- reader, this client has one for all.
 local function longest_reader(lock, prefix)
   local longest = -2
   local fields = redis.call('HGETALL', lock)
@@ -48,10 +48,10 @@ end
 
 function finish.read(lock, own, _, _, channel, prefix)
   redis.call('PEXPIRE', own, later)
-  -- As the count of the others: the hash's is for writers only.
+  -- The mark of a read hold is in its own key: in the hash, a count of 0 marks a writer.
   redis.call('SET', own, '0', 'PX', later)
   local ends = longest_reader(lock, prefix)
-  -- Who reads inside of a writer does not shorten what that has.
+  -- A read inside a write hold does not shorten that hold.
   if redis.call('HGET', lock, 'mode') == 'read' or redis.call('PTTL', lock) < ends then
     redis.call('PEXPIRE', lock, ends)
   end
@@ -60,8 +60,8 @@ end
 
 function finish.write(lock, _, field, _, channel, prefix)
   redis.call('PEXPIRE', lock, later)
-  -- Those inside may have the hash last longer. Entered no times and with a time-out as readers have,
-  -- the writer is seen to have let go, and until when it is kept.
+  -- Readers inside may extend the hash. So the writer gets a count of 0, which marks it as released, and a key of its
+  -- own like a reader, which has its end.
   redis.call('HSET', lock, field, 0)
   redis.call('SET', prefix .. ':' .. field .. ':rwlock_timeout:1', '1', 'PX', later)
   redis.call('PEXPIRE', lock, longest_reader(lock, prefix))
@@ -69,7 +69,7 @@ function finish.write(lock, _, field, _, channel, prefix)
 end
 
 function finish.permit(free, permits, field, count, channel)
-  -- Removes nothing. A script that has written may write on when memory is short.
+  -- Removes nothing, but counts as a write: after a first write, a script may write even when memory is short.
   redis.call('ZREM', permits, '')
   for _, key in ipairs({permits, free}) do
     local left = redis.call('PTTL', key)
@@ -78,7 +78,7 @@ function finish.permit(free, permits, field, count, channel)
     end
   end
   for n = 1, count do
-    -- Half a millisecond more says that it was let go: no other end has a fraction.
+    -- Half a millisecond more marks it as released: no other end has a fraction.
     redis.call('ZADD', permits, 'XX', string.format('%.0f', now + later) .. '.5',
       n == 1 and field or field .. ':' .. n)
   end
@@ -100,7 +100,7 @@ for i = 1, #KEYS / 2 do
   local count, channel, prefix = tonumber(ARGV[5 * i - 1]), ARGV[5 * i], ARGV[5 * i + 1]
   local ok, held = pcall(is_held, manner, lock, own, field)
   if not ok then
-    -- What a failed command raises arrives here as its bare text.
+    -- pcall turns the error of a command into text.
     local problem = type(held) == 'table' and held.err or held
     if not string.find(problem, 'WRONGTYPE') then
       return redis.error_reply(problem)

@@ -1,14 +1,15 @@
--- Take a fair mutex for one owner if it is free and nobody is ahead; else keep the owner's place in
--- the queue, if it wants one (S-22, S-23, S-26). Scores are the server's time, when a waiter that
--- gives no further sign of life counts as dead.
--- KEYS[1] lock hash   KEYS[2] fencing counter   KEYS[3] queue   KEYS[4] time-outs of its members
+-- Acquires a fair mutex for one owner if it is free and no live waiter is ahead; else keeps the owner's place in the
+-- queue, if it wants one (S-22, S-23, S-26). A score is the server's time at which a waiter counts as dead unless it
+-- asks again before.
+-- KEYS[1] lock hash   KEYS[2] fencing counter   KEYS[3] queue   KEYS[4] scores of its members
 -- ARGV[1] owner   ARGV[2] lease in ms   ARGV[3] tokens to reserve   ARGV[4] counter expiry in ms
 -- ARGV[5] how long the place is kept in ms, 0 for none   ARGV[6] prefix of the waiters' channels
--- returns the last reserved token as a string: taken;
---         an integer: held by another owner, for so many ms if nothing happens, -1 if that has no end;
---         a list of one integer: not held, but the head of the queue goes first, for so many ms.
+-- returns the last reserved token as a string: acquired;
+--         an integer: another owner holds it, for so many ms unless renewed, -1 if that has no end;
+--         a list of one integer: free, but the head of the queue goes first, for so many ms.
 
--- The uuids of our clients end as they begin, backwards; one in 2^32 of Redisson's does so by chance.
+-- The last eight digits of this client's uuids are the first eight backwards; by chance, those of one in 2^32 of
+-- Redisson's are too.
 local function is_ours(owner)
   local first, last = string.match(owner, '^(%x+)%-%x+%-4%x+%-%x+%-%x%x%x%x(%x+):%d+$')
   return first and first == string.reverse(last)
@@ -21,26 +22,26 @@ local ours = false
 if ttl ~= -2 then
   ours = redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1
   local mode = redis.call('HGET', KEYS[1], 'mode')
-  -- Unmarked holds are plain ones of ours, which are another kind, or Redisson's, plain or fair.
+  -- A hold without a mode is either a plain one of this client, which is another kind, or Redisson's, plain or fair.
   if mode ~= 'fair' and (mode or is_ours(redis.call('HRANDFIELD', KEYS[1]))) then
     return redis.error_reply('WRONGTYPE the key holds another kind of lock')
   end
 end
 
--- Whoever is at the head and dead leaves. We are not, however late we are.
+-- Dead waiters at the head leave. The asking owner lives, however late it is.
 local head = redis.call('LINDEX', KEYS[3], 0)
 local first = head
 while head and head ~= ARGV[1] do
   local score = redis.call('ZSCORE', KEYS[4], head)
   if not score then
-    -- Without a score it could never be found dead. All of these get the time of a new waiter at
-    -- once, so that they hold nobody up one after the other.
+    -- A waiter without a score would never count as dead. All of them get the score of a new waiter at once, so that
+    -- they do not delay the queue one after the other.
     local keep = tonumber(ARGV[5])
     keep = keep > 0 and keep or 5000
     for _, member in ipairs(redis.call('LRANGE', KEYS[3], 0, 999)) do
       redis.call('ZADD', KEYS[4], 'NX', string.format('%.0f', now + keep), member)
     end
-    -- A line that Redisson made has no end, and its time-outs must not end before it.
+    -- The scores must not expire before the queue, which has no expiry if Redisson made it.
     local line_ends = redis.call('PTTL', KEYS[3])
     if line_ends > 0 and redis.call('PTTL', KEYS[4]) == -1 then
       redis.call('PEXPIRE', KEYS[4], line_ends)
@@ -75,23 +76,23 @@ if ours or (ttl == -2 and (not head or head == ARGV[1])) then
   redis.call('LREM', KEYS[3], 0, ARGV[1])
   redis.call('ZREM', KEYS[4], ARGV[1])
   if redis.call('EXISTS', KEYS[3]) == 0 then
-    -- What has a time-out and no place is nobody's.
+    -- A score without a place belongs to no waiter.
     redis.call('DEL', KEYS[4])
   end
   return last
 end
 
--- When the place with so many ahead of it ends. A Redisson client that lines up puts its patience on top of the
--- last score it finds, or of the holder's lease; when it takes the lock or gives up, it moves all scores behind
--- it back by its patience. A place behind such clients gets as much more as they will take away: with less it
--- would count as dead at once, with more a waiter of ours that is killed would hold up the line.
+-- The score of the place behind `ahead` others. A waiting Redisson client adds its patience (how long it waits) to the
+-- last score it finds, or to the holder's lease; when it acquires the lock or gives up, it subtracts its patience from
+-- all scores behind it. A place behind such clients gets as much more as they will subtract: with less it would count
+-- as dead at once, with more a killed waiter of this client would delay the queue.
 local function place_ends(ahead, keep)
   local ends = now + keep
   local latest = redis.call('ZREVRANGE', KEYS[4], 0, 0, 'WITHSCORES')
   if not latest[2] or tonumber(latest[2]) <= ends and is_ours(latest[1]) then
     return ends
   end
-  -- With more of ours in between, it is put right by the next sign of life.
+  -- Only the last 64 places are read; the next request of this waiter corrects the rest.
   local before = ahead > 0 and redis.call('LRANGE', KEYS[3], math.max(0, ahead - 64), ahead - 1) or {}
   local shift, last = 0, nil
   for n = 1, #before do
@@ -99,9 +100,9 @@ local function place_ends(ahead, keep)
     if its and last then
       shift = shift + math.max(0, its - last)
     elseif its then
-      -- Behind one of ours, or the lease of a holder that may be gone: what is left of its patience, and
-      -- perhaps of that lease. It is taken for the usual five minutes unless it is much more, or less by more than
-      -- it is likely to have waited.
+      -- Behind a waiter of this client, or behind the lease of a holder that may be gone: the rest of its patience, and
+      -- perhaps of that lease. This counts as the usual five minutes, unless it is much more, or so much less that the
+      -- client can hardly have waited for the difference.
       local left = its - now - shift
       local beyond = left - (n == 1 and math.max(0, ttl) or 0)
       if beyond < 480000 and (beyond > 60000 or left > 240000) then
@@ -116,11 +117,11 @@ end
 
 local keep = tonumber(ARGV[5])
 if keep > 0 then
-  -- Redisson's clients may have swept us as well: being in the queue is looked up, not remembered.
+  -- Redisson's clients may have removed this waiter as dead, so the queue is searched for it each time.
   local ahead = redis.call('LPOS', KEYS[3], ARGV[1]) or redis.call('RPUSH', KEYS[3], ARGV[1]) - 1
   redis.call('ZADD', KEYS[4], string.format('%.0f', place_ends(ahead, keep)), ARGV[1])
-  -- A queue that nobody comes back to ends by itself, as the counter does. Not sooner: Redisson's
-  -- clients may be the last in it, and prolong nothing.
+  -- An abandoned queue expires with the counter. Not sooner: Redisson's clients may be the last in it, and extend no
+  -- expiry.
   redis.call('PEXPIRE', KEYS[3], ARGV[4])
   redis.call('PEXPIRE', KEYS[4], ARGV[4])
 end

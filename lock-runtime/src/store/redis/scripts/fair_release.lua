@@ -1,8 +1,8 @@
--- Free a fair mutex if this owner holds it, else give up its place; tell whoever is next
+-- Releases a fair mutex if this owner holds it, else gives up its place; notifies the next waiter
 -- (S-17, S-19, S-26).
--- KEYS[1] lock hash   KEYS[2] queue   KEYS[3] time-outs of its members
+-- KEYS[1] lock hash   KEYS[2] queue   KEYS[3] scores of its members
 -- ARGV[1] owner   ARGV[2] prefix of the waiters' channels
--- returns how many subscribers were told, or -1: not held by this owner.
+-- returns how many subscribers received the notice, or -1: not held by this owner.
 local held = redis.pcall('HEXISTS', KEYS[1], ARGV[1])
 if held == 1 then
   redis.call('DEL', KEYS[1])
@@ -10,11 +10,11 @@ end
 redis.call('LREM', KEYS[2], 0, ARGV[1])
 redis.call('ZREM', KEYS[3], ARGV[1])
 if redis.call('EXISTS', KEYS[2]) == 0 then
-  -- What has a time-out and no place is nobody's.
+  -- A score without a place belongs to no waiter.
   redis.call('DEL', KEYS[3])
 end
 if type(held) == 'table' then
-  -- Somebody put something else there. That must not keep us in line.
+  -- The key holds a user's data. The place is given up all the same.
   return held
 end
 if redis.call('EXISTS', KEYS[1]) == 1 then
@@ -33,8 +33,8 @@ while head do
   redis.call('ZREM', KEYS[3], head)
   head = redis.call('LINDEX', KEYS[2], 0)
 end
--- A head that does not hear may be dead. Then the first who hears asks, and learns how long to wait
--- for that one.
+-- A head that does not listen may be dead. Then the first waiter that listens asks, and learns how long to wait for the
+-- head.
 local told = 0
 for _, member in ipairs(redis.call('LRANGE', KEYS[2], 0, 31)) do
   told = redis.call('PUBLISH', ARGV[2] .. ':' .. member, '0')

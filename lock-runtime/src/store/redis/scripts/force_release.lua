@@ -1,9 +1,9 @@
--- Free a name whoever holds it and tell all who may go on (S-25, S-26, S-27, S-30). Fencing counters,
+-- Releases a name for any owner and notifies all waiters that may go on (S-25, S-26, S-27, S-30). Fencing counters,
 -- queues and announcements stay.
--- KEYS[1] lock   KEYS[2] fair queue   KEYS[3] time-outs of its members   KEYS[4] permits in use
+-- KEYS[1] lock   KEYS[2] fair queue   KEYS[3] scores of its members   KEYS[4] permits in use
 -- ARGV[1] channel of a mutex and prefix of a fair queue's channels   ARGV[2] channel of readers and
---   writers   ARGV[3] channel of a semaphore   ARGV[4] prefix of the readers' time-outs
--- returns 1 = freed, 0 = nobody held it.
+--   writers   ARGV[3] channel of a semaphore   ARGV[4] prefix of the readers' own keys
+-- returns 1 = released, 0 = it was not held.
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
@@ -11,7 +11,7 @@ local function free_sides(mode, fields)
   local held = mode == 'write'
   for i = 1, #fields, 2 do
     local count = tonumber(fields[i + 1])
-    -- Further time-outs, if there are any, end by themselves.
+    -- Further keys of the reader, if there are any, expire.
     for n = 1, count and math.min(math.max(count, 1), 256) or 0 do
       local key = ARGV[4] .. ':' .. fields[i] .. ':rwlock_timeout:' .. n
       held = redis.call('DEL', key) == 1 or held
@@ -23,11 +23,11 @@ local function free_sides(mode, fields)
 end
 
 local function free_mutex()
-  -- Looked at before anything is deleted: somebody's data at these keys would end the script half way.
+  -- Checked before anything is deleted: a user's data at these keys would end the script half way.
   local queue, ends = redis.call('TYPE', KEYS[2]).ok, redis.call('TYPE', KEYS[3]).ok
   local in_line = queue == 'list' and (ends == 'zset' or ends == 'none')
   redis.call('DEL', KEYS[1])
-  -- Redisson's fair lock looks like its plain one, and so both kinds of waiters may be there.
+  -- Redisson's fair lock looks like its plain one, so there may be waiters of both kinds.
   redis.call('PUBLISH', ARGV[1], '0')
   local head = in_line and redis.call('LINDEX', KEYS[2], 0)
   while head do
@@ -66,7 +66,7 @@ local function free_permits()
   if redis.call('EXISTS', KEYS[1]) == 1 then
     redis.call('INCRBY', KEYS[1], all)
   end
-  -- Redisson wakes as many as this says.
+  -- Redisson wakes as many waiters as the message says.
   redis.call('PUBLISH', ARGV[3], all)
   return 1
 end
@@ -81,7 +81,7 @@ elseif type == 'string' then
   lock = string.match(redis.call('GET', KEYS[1]), '^-?%d+$')
 end
 if not lock then
-  -- Somebody's data. It is not ours to remove.
+  -- A user's data must not be removed.
   return redis.error_reply('WRONGTYPE the key holds no lock')
 end
 if type ~= 'hash' then

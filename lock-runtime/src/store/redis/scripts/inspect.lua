@@ -1,11 +1,11 @@
--- Look at a name without changing anything: as what it is held, by whom, for how long, and who waits
+-- Reads a name without changing anything: the kind of lock, its holders, the remaining lease, and the waiters
 -- (S-25, S-26, S-27, S-30).
--- KEYS[1] lock   KEYS[2] fencing counter   KEYS[3] time-outs of a fair queue's members
+-- KEYS[1] lock   KEYS[2] fencing counter   KEYS[3] scores of a fair queue's members
 -- KEYS[4] waiting writers   KEYS[5] permits in use
--- ARGV[1] prefix of the readers' time-outs
--- returns the kind as a string, empty if nobody holds it; what is left of the longest lease in ms, -1
---         if it has no end; the last token as a string or empty; how many wait with a place;
---         then owner and count of each holder.
+-- ARGV[1] prefix of the readers' own keys
+-- returns the kind as a string, empty if it is not held; the remaining time of the longest lease in ms, -1 if it has no
+--         end; the last token as a string or empty; the number of waiters with a place; then owner and count of each
+--         holder.
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local after = '(' .. string.format('%.0f', now)
@@ -17,7 +17,7 @@ local function add(owner, count, ttl)
   left = (left == -1 or ttl == -1) and -1 or math.max(left, ttl)
 end
 
--- Redisson has one time-out for each time that a reader entered, ours has one.
+-- Redisson has one time-out key for each entry of a reader, this client has one for all.
 local function reader_left(owner, count)
   local most = -2
   for n = 1, math.min(math.max(count, 1), 256) do
@@ -44,7 +44,7 @@ if type == 'hash' then
       local reads = mode == 'read' or mode == 'write' and not string.match(owner, ':write$')
       local ends = reads and reader_left(owner, count) or ttl
       if ends ~= -2 then
-        -- None is a writer that has let go and is kept for a while.
+        -- A count of 0 marks a writer that was released and is kept for a while.
         add(owner, math.max(count, 1), ends)
       end
     end

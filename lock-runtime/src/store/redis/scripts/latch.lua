@@ -1,15 +1,15 @@
--- Work a count-down latch: set, count, count down or remove it, and tell its waiters (S-30).
+-- Sets, reads, counts down or removes a count-down latch, and notifies its waiters (S-30).
 -- KEYS[1] count   KEYS[2] fencing counter that a semaphore of this name has
 -- KEYS[3] permits of such a semaphore that are in use
 -- ARGV[1] channel of the latch   ARGV[2] set, down, count or remove   ARGV[3] new count
--- returns for down and count: what is left, none if there is no latch;
---         for set and remove: 1 = done, 0 = there was one already, or none.
+-- returns for down and count: the remaining count, 0 if there is no latch;
+--         for set: 1 = done, 0 = there was a latch already; for remove: 1 = done, 0 = there was none.
 local count = redis.call('GET', KEYS[1])
 if count then
   if not string.match(count, '^-?%d+$') then
     return redis.error_reply('WRONGTYPE the key holds no count')
   end
-  -- Free permits of ours have an end that is near, and tokens.
+  -- The free permits of this client's semaphore expire soon and have a fencing counter.
   local ttl = redis.call('PTTL', KEYS[1])
   if not is_latch(ttl) and (redis.call('EXISTS', KEYS[3]) == 1
     or ttl ~= -1 and redis.call('EXISTS', KEYS[2]) == 1) then
@@ -30,7 +30,7 @@ end
 if ARGV[2] == 'count' then
   return tonumber(count)
 end
--- Changes nothing, as no end is nearer. A script that has written may write on when memory is short.
+-- Changes nothing, but counts as a write: after a first write, a script may write even when memory is short.
 redis.call('PEXPIRE', KEYS[1], 1, 'GT')
 if ARGV[2] == 'down' then
   local left = redis.call('DECR', KEYS[1])
@@ -39,6 +39,6 @@ if ARGV[2] == 'down' then
   end
 end
 redis.call('DEL', KEYS[1])
--- Also when removed: on Redisson's message for that, its waiters look again but do not wake up.
+-- Also when it is removed: on Redisson's own message for that, its waiters look again but do not wake up.
 redis.call('PUBLISH', ARGV[1], '0')
 return ARGV[2] == 'down' and 0 or 1

@@ -1,10 +1,10 @@
--- Reserve fencing tokens: a function that every script which takes a lock begins with (S-23).
+-- Reserves fencing tokens: a function for every script that acquires (S-23).
 -- counter: one of its KEYS[..]   tokens, expiry in ms: from its ARGV[..]
 -- returns the last reserved token as a string, or nothing and an error reply.
 -- Call it before anything has changed: when memory is short, its SET fails first.
--- A counter without an end keeps none: Redisson made it, and renews no end.
+-- A counter without an expiry gets none: Redisson made it, and would not renew an expiry.
 
--- What INCRBY takes: a leading zero would stop it half way.
+-- True for numbers that INCRBY accepts: a leading zero would stop it half way.
 local function can_count(value)
   return #value <= 18 and (value == '0' or string.match(value, '^[1-9]%d*$'))
 end
@@ -29,7 +29,7 @@ local function mint(counter, tokens, expiry)
     last = redis.call('GET', counter)
     redis.call('PEXPIRE', counter, expiry, 'XX')
   elseif math.floor(previous / 60000000) < math.floor((now + tokens - 1) / 60000000) then
-    -- The first token of a minute renews the end, so that the others of a busy lock need not.
+    -- Only the first token of a minute renews the expiry, which saves a command for the others of a busy lock.
     redis.call('PEXPIRE', counter, expiry, 'XX')
   end
   return last

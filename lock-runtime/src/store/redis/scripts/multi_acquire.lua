@@ -1,8 +1,8 @@
--- Take several mutexes for one owner, all or none (S-22, S-23, S-28).
+-- Acquires several mutexes for one owner, all or none (S-22, S-23, S-28).
 -- KEYS[1..n] lock hashes   KEYS[n+1..2n] their fencing counters
 -- ARGV[1] owner   ARGV[2] lease in ms   ARGV[3] tokens to reserve   ARGV[4] counter expiry in ms
--- returns the last reserved token of the highest counter as a string: all taken, and every counter
---         is as high; an integer: the longest PTTL of a holder of any of them.
+-- returns the last reserved token of the highest counter as a string: all acquired, and every counter raised to it;
+--         an integer: at least one is held by another owner; the longest PTTL of these.
 local n = #KEYS / 2
 local held
 for i = 1, n do

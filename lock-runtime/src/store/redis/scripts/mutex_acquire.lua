@@ -1,8 +1,8 @@
--- Take a mutex for one owner and mint its fencing tokens (S-19, S-22, S-23, S-25).
+-- Acquires a mutex for one owner and mints its fencing tokens (S-19, S-22, S-23, S-25).
 -- KEYS[1] lock hash   KEYS[2] fencing counter
 -- ARGV[1] owner   ARGV[2] lease in ms   ARGV[3] tokens to reserve   ARGV[4] counter expiry in ms
--- returns the last reserved token as a string: taken;
---         the holder's PTTL as an integer: held by somebody else.
+-- returns the last reserved token as a string: acquired;
+--         an integer: another owner holds it, for so many ms unless renewed, -1 if that has no end.
 local ttl = redis.call('PTTL', KEYS[1])
 local ours = false
 if ttl ~= -2 then
@@ -20,7 +20,7 @@ if problem then
   return problem
 end
 
--- Asked again for the same owner, this sets what is set already; it must not shorten an extension.
+-- A repeated request of the holder changes nothing; it must not shorten an extended lease.
 if not ours then
   redis.call('HSET', KEYS[1], ARGV[1], 1)
 end

@@ -1,11 +1,10 @@
--- Whose number a key holds, by how far away its end is: for scripts that count permits or latches
--- (S-30, S-32). A latch of ours ends in a hundred years, so that it is not taken for a semaphore,
--- free permits of ours a day after their last use. Redisson gives neither an end.
--- latch_ms: what a latch gets   ttl: PTTL of one of the KEYS[..]   nothing of ARGV[..]
--- returns whether it is the count of a latch of ours.
+-- Tells the count of a latch from the free permits of a semaphore by its expiry: for scripts that count either
+-- (S-30, S-32). This client's latches expire after a hundred years, its free permits a day after their last use.
+-- Redisson gives neither an expiry.
+-- latch_ms: the expiry of a latch   ttl: PTTL of one of the KEYS[..]   nothing of ARGV[..]
+-- returns whether it is the count of a latch of this client.
 local latch_ms = '3155760000000'
 local function is_latch(ttl)
-  -- Ten years and a thousand. A semaphore with a permit that has no end, which Redisson takes of
-  -- one of ours, lasts longer.
+  -- Between ten years and a thousand. A semaphore that has a permit of Redisson's without an end lasts longer.
   return ttl > 315576000000 and ttl < 31557600000000
 end

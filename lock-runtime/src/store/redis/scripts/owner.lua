@@ -1,10 +1,10 @@
--- Tell what belongs to a lock from a user's data: functions for scripts that meet what others wrote
+-- Tells locks from a user's data: functions for scripts that read what others wrote
 -- (S-4, S-27, S-30, S-32).
 -- hash: one of the KEYS[..]   nothing of ARGV[..]
--- returns what stands above each function. An owner, of Redisson or of ours, is `uuid:n`; a side, a
+-- returns what the comment above each function says. An owner, of Redisson or of this client, is `uuid:n`; a side, a
 -- transaction or the number of a permit may follow it.
 
--- The owner that a field or a member begins with, nothing if it names none.
+-- The owner that a field or a member begins with, nil if it names none.
 local function owner_of(field)
   local owner, rest = string.match(field,
     '^(%x%x%x%x%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%x%x%x%x%x%x%x%x:%-?%d+)(.*)$')
@@ -13,7 +13,7 @@ local function owner_of(field)
   end
 end
 
--- Nobody counts further. Numbers of more digits are not exact, and overflow what the answer holds.
+-- No count has more digits. Longer numbers are not exact, and overflow the answer.
 local function is_count(value)
   return #value <= 15 and string.match(value, '^%d+$')
 end
@@ -31,7 +31,7 @@ local function is_lock(mode, fields)
   return owners > 0 and (not mode or mode == 'fair' or mode == 'read' or mode == 'write')
 end
 
--- A field that names no owner, if a look at two of them finds one: a user's hash may be long.
+-- A field that names no owner, if one of two random fields does not. Only two, since a user's hash may be long.
 local function stranger(hash)
   local fields = redis.call('HRANDFIELD', hash, 2)
   for _, field in ipairs(fields) do
@@ -41,8 +41,8 @@ local function stranger(hash)
   end
 end
 
--- The owner of a permit, or its member in the set if that is Redisson's, which names none: 16
--- random bytes. Nothing if it is no permit.
+-- The owner of a permit; for Redisson's permits, which are 16 random bytes without an owner, the member itself. Nil if
+-- it is no permit.
 local function permit_owner(member)
   local random = #member == 16 and string.find(member, '[^%w%p ]')
   return random and member or owner_of(member)

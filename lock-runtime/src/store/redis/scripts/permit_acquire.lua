@@ -1,12 +1,12 @@
--- Take permits of a semaphore for one owner, if so many are free (S-22, S-23, S-30). A hold of n
--- permits has n members in the set, scored by when its lease ends in the server's time; what has
--- ended is free. The string says how many permits are free, for Redisson's clients.
+-- Acquires permits of a semaphore for one owner, if enough are free (S-22, S-23, S-30). A hold of n permits has n
+-- members in the set; their score is the end of its lease in the server's time, after which they are free. The string
+-- has the number of free permits, for Redisson's clients.
 -- KEYS[1] free permits   KEYS[2] fencing counter   KEYS[3] permits in use
 -- ARGV[1] owner   ARGV[2] lease in ms   ARGV[3] tokens to reserve   ARGV[4] counter expiry in ms
 -- ARGV[5] permits wanted   ARGV[6] permits in all   ARGV[7] channel of the lock's releases
--- returns the last reserved token as a string: taken;
---         an integer: not yet; after so many ms enough are free if no lease is renewed, -1 if one
---         of those that are in the way has no end.
+-- returns the last reserved token as a string: acquired;
+--         an integer: not enough are free; they are after so many ms unless leases are renewed, -1 if one of these
+--         leases has no end.
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local wanted, limit = tonumber(ARGV[5]), tonumber(ARGV[6])
@@ -31,7 +31,7 @@ ours = ours > now and ours
 local alive = '(' .. string.format('%.0f', now)
 local over = redis.call('ZCOUNT', KEYS[3], alive, '+inf') + wanted - limit
 if not ours and over > 0 then
-  -- So many have to end, the first to end first.
+  -- The lease whose end frees the last permit that is missing.
   local last = redis.call('ZRANGEBYSCORE', KEYS[3], alive, '+inf', 'WITHSCORES', 'LIMIT', over - 1, 1)
   -- Redisson's score for a permit without a lease.
   local forever = not last[2] or tonumber(last[2]) >= 922337203685477
@@ -43,8 +43,8 @@ if problem then
   return problem
 end
 local ended = redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', string.format('%.0f', now))
--- Asked again for the same owner, it must not shorten an extension. What was let go and kept
--- (end_later.lua) is held anew.
+-- A repeated request of the holder must not shorten an extended lease. A hold that was released and kept
+-- (end_later.lua) counts as held again.
 local score = string.format('%.0f', math.max(now + tonumber(ARGV[2]), math.floor(ours or 0)))
 for n = 1, wanted do
   redis.call('ZADD', KEYS[3], score, n == 1 and ARGV[1] or ARGV[1] .. ':' .. n)

@@ -1,7 +1,7 @@
--- Give back the permits of a semaphore that this owner has, and tell whoever waits (S-19, S-30).
+-- Releases the permits of a semaphore that this owner has, and notifies its waiters (S-19, S-30).
 -- KEYS[1] free permits   KEYS[2] permits in use
 -- ARGV[1] owner   ARGV[2] how many it has   ARGV[3] channel of the lock's releases
--- returns how many subscribers were told, or -1: not held by this owner.
+-- returns how many subscribers received the notice, or -1: not held by this owner.
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local score = redis.call('ZSCORE', KEYS[2], ARGV[1])
@@ -14,7 +14,7 @@ if freed == 0 then
   return -1
 end
 if redis.call('EXISTS', KEYS[1]) == 1 then
-  -- Whatever is there by now, the permits are free and the waiters are told.
+  -- Even if the key holds a user's data by now, the permits are free and the waiters are notified.
   redis.pcall('INCRBY', KEYS[1], freed)
 end
 local told = redis.call('PUBLISH', ARGV[3], freed)

@@ -1,4 +1,4 @@
--- Raise a fencing counter that is below a token which another server handed out (S-23, S-29).
+-- Raises a fencing counter to a token of another server, if it is below (S-23, S-29).
 -- KEYS[1] fencing counter
 -- ARGV[1] token   ARGV[2] counter expiry in ms
 -- returns nothing. Compared as text: Lua numbers end at 2^53.

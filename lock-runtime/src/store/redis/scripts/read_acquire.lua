@@ -1,31 +1,31 @@
--- Take the read side for one owner, unless somebody writes or a writer waits (S-22, S-23, S-27).
--- A reader that is turned away and waits is entered among the waiting readers. It is due once it has waited
--- through a write, or through its rest: no announced writer keeps a due reader, and no writer takes the lock
--- before it. Due readers are in a set of their own, into which each write moves those that wait, all at once.
--- A read hold is a field of the hash and a key of its own whose expiry is the hold's: a reader that
--- died must not live on because others renew the hash.
+-- Acquires the read side for one owner, unless there is a writer or an announced writer (S-22, S-23, S-27).
+-- A reader that is refused and waits joins the set of waiting readers. It is due once it has waited through a write, or
+-- through the rest of one: an announced writer does not delay a due reader, and no writer acquires the lock before it.
+-- Due readers are in a set of their own; each write moves all waiting readers there at once.
+-- A read hold is a field of the hash and a key of its own, which has the expiry of the hold: the hold of a dead reader
+-- must end though others renew the hash.
 -- KEYS[1] lock hash   KEYS[2] fencing counter   KEYS[3] waiting writers   KEYS[4] waiting readers
--- KEYS[5] those of them that are due   KEYS[6] this hold's time-out
+-- KEYS[5] due readers   KEYS[6] this hold's own key
 -- ARGV[1] owner   ARGV[2] lease in ms   ARGV[3] tokens to reserve   ARGV[4] counter expiry in ms
--- ARGV[5] 1 = this hold stands; may another reader join it?   ARGV[6] owner that writes around it
--- ARGV[7] how long it is entered among the waiting readers in ms, 0 for not at all
--- returns the last reserved token as a string: taken;
---         an integer: a writer holds it, for so many ms if nothing happens, -1 if that has no end;
---         a list of one integer: a writer that waits goes first, for so many ms, or ask again then.
+-- ARGV[5] 1 = this hold exists; may another reader join it?   ARGV[6] owner of the write hold around it
+-- ARGV[7] how long it stays among the waiting readers in ms, 0 for not at all
+-- returns the last reserved token as a string: acquired;
+--         an integer: a writer holds it, for so many ms unless renewed, -1 if that has no end;
+--         a list of one integer: an announced writer goes first; ask again after so many ms.
 local mode = redis.call('HGET', KEYS[1], 'mode')
 if mode ~= 'read' and mode ~= 'write' and (mode or redis.call('EXISTS', KEYS[1]) == 1) then
   return redis.error_reply('WRONGTYPE the key holds another kind of lock')
 end
 local ours = redis.call('EXISTS', KEYS[6]) == 1 and redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1
 local entered = mode == 'write' and redis.call('HGET', KEYS[1], ARGV[6] .. ':write')
--- One that has let go, and is kept for a while, helps nobody in.
+-- A writer that was released and is kept for a while (count 0) admits no readers.
 local writes = entered and entered ~= '0'
 local function turned_away(left, due)
   local keep = ARGV[5] == '1' and 0 or tonumber(ARGV[7])
   if keep > 0 then
     local time = redis.call('TIME')
     local now = time[1] * 1000 + math.floor(time[2] / 1000)
-    -- First what needs no memory: a script that has written may write on when memory is short.
+    -- First the commands that need no memory: after a first write, a script may write even when memory is short.
     local set, other = KEYS[due and 5 or 4], KEYS[due and 4 or 5]
     redis.call('ZREM', other, ARGV[1])
     redis.call('ZREMRANGEBYSCORE', set, '-inf', now)
@@ -39,10 +39,10 @@ if mode == 'write' and not (writes or ours) then
   return turned_away(redis.call('PTTL', KEYS[1]), true)
 end
 if ARGV[5] == '1' and not ours then
-  -- It has ended meanwhile, and joining never creates one.
+  -- The hold has ended meanwhile, and joining never creates one.
   return {1}
 end
--- Who writes may read; who reads already goes on. Everybody else lets writers go first.
+-- The owner of the write hold may read, and an existing read hold goes on. All others let announced writers go first.
 if ARGV[5] == '1' or not (ours or writes) then
   local time = redis.call('TIME')
   local now = time[1] * 1000 + math.floor(time[2] / 1000)

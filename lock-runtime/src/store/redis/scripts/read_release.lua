@@ -1,11 +1,11 @@
--- Give back the read side if this owner holds it, else its place among the waiting readers; free the lock
--- with its last reader (S-17, S-19, S-27).
--- Readers whose own time-out has passed are swept on the way, and so is a writer around them that
--- has let go and is kept for a while: then they are readers like others.
--- KEYS[1] lock hash   KEYS[2] waiting readers   KEYS[3] those of them that are due
--- KEYS[4] this hold's time-out
--- ARGV[1] owner   ARGV[2] channel of the lock's releases   ARGV[3] prefix of the readers' time-outs
--- returns how many subscribers were told, or -1: not held by this owner.
+-- Releases the read side if this owner holds it, else gives up its place among the waiting readers; the last reader
+-- frees the lock (S-17, S-19, S-27).
+-- Removes readers whose own key has expired. Also removes a writer around them that was released and is kept for a
+-- while, once it has ended: the readers are then readers like others.
+-- KEYS[1] lock hash   KEYS[2] waiting readers   KEYS[3] due readers
+-- KEYS[4] this hold's own key
+-- ARGV[1] owner   ARGV[2] channel of the lock's releases   ARGV[3] prefix of the readers' own keys
+-- returns how many subscribers received the notice, or -1: not held by this owner.
 if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then
   local place = redis.call('ZSCORE', KEYS[3], ARGV[1])
   redis.call('ZREM', KEYS[2], ARGV[1])
@@ -13,7 +13,7 @@ if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then
   if place and redis.call('HGET', KEYS[1], 'mode') ~= 'write' then
     local time = redis.call('TIME')
     if tonumber(place) > time[1] * 1000 + math.floor(time[2] / 1000) then
-      -- A writer may have waited for this reader, and need not any more.
+      -- A writer may have waited for this due reader.
       redis.call('PUBLISH', ARGV[2], '0')
     end
   end
@@ -33,7 +33,7 @@ end
 for i = 1, #fields, 2 do
   local count = tonumber(fields[i + 1])
   if count and (kept or not write) then
-    -- Redisson has one time-out for each time that a reader entered, ours has one for all.
+    -- Redisson has one time-out key for each entry of a reader, this client has one for all.
     local left = -2
     for n = 1, math.min(math.max(count, 1), 256) do
       left = math.max(left, redis.call('PTTL', ARGV[3] .. ':' .. fields[i] .. ':rwlock_timeout:' .. n))
@@ -58,7 +58,7 @@ elseif kept or not write then
   redis.call('DEL', KEYS[1])
 end
 if kept then
-  -- Its end may be nearer, for readers as well.
+  -- The lock may end earlier now, also for readers.
   told = redis.call('PUBLISH', ARGV[2], '1')
 elseif not write and longest <= 0 then
   told = redis.call('PUBLISH', ARGV[2], '0')

@@ -1,7 +1,7 @@
--- Keep locks that their owners still hold; never create or shorten one (S-9, S-19, S-27, S-30). What was
--- let go and is kept for a while (end_later.lua) is not held: a renewal that comes late leaves its end.
--- KEYS[2i-1] lock hash   KEYS[2i] where the end of a hold is that is not the hash's: a reader's
---   time-out, the permits of a semaphore; else the hash once more
+-- Renews holds that still exist; never creates or shortens one (S-9, S-19, S-27, S-30). A hold that was released and is
+-- kept for a while (end_later.lua) does not count as held: a late renewal leaves its end alone.
+-- KEYS[2i-1] lock hash   KEYS[2i] the key that has the end of the hold: a reader's own key, the permits of a
+--   semaphore, else the hash once more
 -- ARGV[4i-3] hold, read or permit   ARGV[4i-2] field of the owner   ARGV[4i-1] lease in ms
 -- ARGV[4i] how many permits
 -- returns for each: 1 = held by its owner, 0 = not. One bad key does not fail the others.
@@ -20,7 +20,7 @@ function keep.hold(lock, _, field, lease)
   if redis.call('HEXISTS', lock, field) == 0 then
     return 0
   end
-  -- A user who may only take mutexes may not ask.
+  -- An ACL for mutexes alone does not allow HGET.
   if redis.pcall('HGET', lock, field) == '0' then
     return 0
   end
@@ -43,7 +43,7 @@ function keep.permit(free, permits, field, lease, count)
   if not score or tonumber(score) <= now or tonumber(score) % 1 > 0 then
     return 0
   end
-  -- Removes nothing. A script that has written may write on when memory is short.
+  -- Removes nothing, but counts as a write: after a first write, a script may write even when memory is short.
   redis.call('ZREM', permits, '')
   for _, key in ipairs({permits, free}) do
     if redis.call('PTTL', key) >= 0 then
@@ -63,10 +63,10 @@ for i = 1, #KEYS / 2 do
   local lease, count = tonumber(ARGV[4 * i - 1]), tonumber(ARGV[4 * i])
   local ok, answer = pcall(keep[kind], KEYS[2 * i - 1], KEYS[2 * i], field, lease, count)
   if not ok then
-    -- What a failed command raises arrives here as its bare text.
+    -- pcall turns the error of a command into text.
     local problem = type(answer) == 'table' and answer.err or answer
     if not string.find(problem, 'WRONGTYPE') then
-      -- Not allowed, read only and the like: nobody has said whose it is.
+      -- Not allowed, read-only and the like: the server did not say who holds it.
       return redis.error_reply(problem)
     end
   end

@@ -1,12 +1,12 @@
--- Take the write side for one owner if nobody else reads or writes and no waiting reader is due; else announce
--- it, so that new readers let it go first (S-22, S-23, S-27).
+-- Acquires the write side for one owner if there is no other reader or writer and no waiting reader is due; else
+-- announces the writer, so that new readers let it go first (S-22, S-23, S-27).
 -- KEYS[1] lock hash   KEYS[2] fencing counter   KEYS[3] waiting writers   KEYS[4] waiting readers
--- KEYS[5] those of them that are due
+-- KEYS[5] due readers
 -- ARGV[1] owner   ARGV[2] lease in ms   ARGV[3] tokens to reserve   ARGV[4] counter expiry in ms
--- ARGV[5] how long it is announced in ms, 0 for not at all   ARGV[6] prefix of the readers' time-outs
--- returns the last reserved token as a string: taken;
---         an integer: held by others, for so many ms if nothing happens, -1 if that has no end;
---         a list of one integer: a reader that is due goes first, for so many ms if nothing happens.
+-- ARGV[5] how long it is announced in ms, 0 for not at all   ARGV[6] prefix of the readers' own keys
+-- returns the last reserved token as a string: acquired;
+--         an integer: others hold it, for so many ms unless renewed, -1 if that has no end;
+--         a list of one integer: a due reader goes first, for so many ms unless it asks again.
 local field = ARGV[1] .. ':write'
 local mode = redis.call('HGET', KEYS[1], 'mode')
 if mode ~= 'read' and mode ~= 'write' and (mode or redis.call('EXISTS', KEYS[1]) == 1) then
@@ -15,7 +15,7 @@ end
 local ours = mode == 'write' and redis.call('HEXISTS', KEYS[1], field) == 1
 local left = mode == 'write' and redis.call('PTTL', KEYS[1]) or -2
 if mode == 'read' then
-  -- The hash lives as long as its longest reader; whether one does is in its own time-out.
+  -- The hash expires with its last reader; each reader's own key says whether that reader lives.
   local fields = redis.call('HGETALL', KEYS[1])
   for i = 1, #fields, 2 do
     local count = tonumber(fields[i + 1])
@@ -23,7 +23,7 @@ if mode == 'read' then
       for n = 1, math.min(math.max(count, 1), 256) do
         local own = redis.call('PTTL', ARGV[6] .. ':' .. fields[i] .. ':rwlock_timeout:' .. n)
         left = math.max(left, own)
-        -- Redisson has one time-out for each time that a reader entered, ours has one for all.
+        -- Redisson has one time-out key for each entry of a reader, this client has one for all.
         if own > 0 and count > 16 then
           break
         end
@@ -42,7 +42,7 @@ if not ours and not held and redis.call('EXISTS', KEYS[4], KEYS[5]) > 0 then
   -- A reader that is due goes first (read_acquire.lua).
   local last = redis.call('ZREVRANGE', KEYS[5], 0, 0, 'WITHSCORES')
   left = last[2] and tonumber(last[2]) > now and tonumber(last[2]) - now or left
-  -- Somebody's data at that key ends the script here: it must not be renamed.
+  -- A user's data at this key ends the script here: it must not be renamed.
   waiting = redis.call('ZCARD', KEYS[4]) > 0
 end
 if not ours and left ~= -2 then
@@ -58,15 +58,15 @@ if not ours and left ~= -2 then
   return held and left or {left}
 end
 
--- Somebody's data at that key ends the script here, before anything is written.
+-- A user's data at this key ends the script here, before anything is written.
 redis.call('ZSCORE', KEYS[3], ARGV[1])
 local token, problem = mint(KEYS[2], ARGV[3], ARGV[4])
 if problem then
   return problem
 end
 if waiting then
-  -- Readers that waited for this writer go before the next one. All at once, at one cost; what is
-  -- replaced has no live reader in it. Before the hash is written, so that a failure leaves no hold.
+  -- Readers that waited for this writer go before the next one. RENAME moves them all at once; the set that it replaces
+  -- has no live reader. Done before the hash is written, so that a failure leaves no hold.
   redis.call('RENAME', KEYS[4], KEYS[5])
 end
 if not ours then

@@ -157,39 +157,32 @@ impl Run<'_> {
         let store = side.store;
         Ok(match op {
             Op::Acquire { what, lease, tokens, place, joins } => {
-                let request = AcquireRequest {
-                    target: what.target(themes, &self.keys),
-                    owner: of(what),
-                    lease: lease.duration(),
-                    tokens: *tokens,
-                    place: place.map(|place| place.duration()),
-                    joins: *joins,
-                    timeout: TIMEOUT,
-                };
+                let request = AcquireRequest::new(
+                    what.target(themes, &self.keys),
+                    of(what),
+                    lease.duration(),
+                    TIMEOUT,
+                )
+                .with_tokens(*tokens)
+                .with_place(place.map(|place| place.duration()))
+                .with_joins(*joins);
                 Answer::Taken(store.acquire(request).await?)
             }
             Op::Renew(all) => {
-                let requests = all.iter().map(|(what, lease)| RenewRequest {
-                    target: what.target(themes, &self.keys),
-                    owner: of(what),
-                    lease: lease.duration(),
+                let requests = all.iter().map(|(what, lease)| {
+                    RenewRequest::new(what.target(themes, &self.keys), of(what), lease.duration())
                 });
                 Answer::Renewed(store.renew(requests.collect(), TIMEOUT).await?)
             }
             Op::Release(what, keep) => {
-                let request = ReleaseRequest {
-                    target: what.target(themes, &self.keys),
-                    owner: of(what),
-                    keep: keep.map_or(Duration::ZERO, |keep| keep.duration()),
-                    timeout: TIMEOUT,
-                };
+                let request =
+                    ReleaseRequest::new(what.target(themes, &self.keys), of(what), TIMEOUT)
+                        .with_keep(keep.map_or(Duration::ZERO, |keep| keep.duration()));
                 Answer::Released(store.release(request).await?)
             }
             Op::ShowCounts(all) => {
-                let requests = all.iter().map(|(what, count)| CountRequest {
-                    target: what.target(themes, &self.keys),
-                    owner: of(what),
-                    count: *count,
+                let requests = all.iter().map(|(what, count)| {
+                    CountRequest::new(what.target(themes, &self.keys), of(what), *count)
                 });
                 store.show_counts(requests.collect(), TIMEOUT).await?;
                 Answer::Done

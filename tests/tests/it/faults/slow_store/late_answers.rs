@@ -265,30 +265,24 @@ async fn what_is_kept_is_not_renewed() {
         for target in &targets {
             let owner = OwnerId::new(&client, 1, 1);
             let mine = match target.kind() {
-                lock_runtime::HoldKind::Fair => Arc::new(target.for_waiter(&owner)),
+                lock_runtime::store::HoldKind::Fair => Arc::new(target.for_waiter(&owner)),
                 _ => Arc::clone(target),
             };
-            let acquire = |owner: &OwnerId| AcquireRequest {
-                target: Arc::clone(&mine),
-                owner: owner.clone(),
-                lease: SOON * 6,
-                tokens: 1,
-                place: None,
-                joins: false,
-                timeout: SOON,
+            let acquire = |owner: &OwnerId| {
+                AcquireRequest::new(Arc::clone(&mine), owner.clone(), SOON * 6, SOON)
             };
             let taken = store.acquire(acquire(&owner)).await.unwrap();
             assert!(matches!(taken, AcquireReply::Granted(_)), "{taken:?}");
             let keep = SOON * 3;
             let (target, timeout) = (Arc::clone(&mine), SOON);
-            let release = ReleaseRequest { target, owner: owner.clone(), keep, timeout };
+            let release = ReleaseRequest::new(target, owner.clone(), timeout).with_keep(keep);
             // Asked twice, as after a lost answer.
             for _ in 0..2 {
                 let released = store.release(release.clone()).await.unwrap();
                 assert!(matches!(released, ReleaseReply::Released { .. }), "{mine:?} {released:?}");
             }
             let (target, lease) = (Arc::clone(&mine), SOON * 6);
-            let renewal = RenewRequest { target, owner: owner.clone(), lease };
+            let renewal = RenewRequest::new(target, owner.clone(), lease);
             let renewed = store.renew(vec![renewal], SOON).await.unwrap();
             assert_eq!(renewed, [Ownership::NotOwner], "{store:?}: {mine:?}");
             let inspected = match mine.members() {
@@ -298,7 +292,7 @@ async fn what_is_kept_is_not_renewed() {
             let left = store.inspect(&inspected, SOON).await.unwrap().remaining.unwrap();
             assert!(left <= keep, "{store:?}: {mine:?} has {left:?} left");
             // What is kept can be freed.
-            let free = ReleaseRequest { keep: Duration::ZERO, ..release };
+            let free = release.with_keep(Duration::ZERO);
             let freed = store.release(free).await.unwrap();
             assert!(
                 matches!(freed, ReleaseReply::Released { .. }),

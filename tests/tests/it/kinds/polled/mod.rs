@@ -55,7 +55,8 @@ fn client(kind: &str, servers: &[MemoryStore], lease: Duration) -> LockClient {
     if kind == "quorum" {
         let stores =
             servers.iter().map(|server| Arc::new(Far::new(server.peer())) as Arc<dyn Store>);
-        let quorum = lock_runtime::Quorum::builder().without_restart_guard().client(builder);
+        let quorum =
+            lock_runtime::quorum::Quorum::builder().without_restart_guard().client(builder);
         return quorum.stores(stores).unwrap().client().clone();
     }
     builder.store(Far::new(servers[0].peer())).unwrap()

@@ -133,23 +133,13 @@ async fn a_writer_that_has_let_go_helps_nobody_in() {
     let stores: [Box<dyn Store>; 2] = [Box::new(MemoryStore::new()), Box::new(redis)];
     for store in stores {
         let owner = |hold| OwnerId::new("8f1c", hold, 1);
-        let ask = |target: fn(LockKey) -> Arc<Target>, owner| AcquireRequest {
-            target: target(LockKey::new("n").unwrap()),
-            owner,
-            lease: secs(20),
-            tokens: 1,
-            place: None,
-            joins: false,
-            timeout: secs(5),
+        let ask = |target: fn(LockKey) -> Arc<Target>, owner| {
+            AcquireRequest::new(target(LockKey::new("n").unwrap()), owner, secs(20), secs(5))
         };
         let inside = |hold| ask(Target::read, owner(hold).within(&owner(1)));
         let writer = ask(Target::write, owner(1));
-        let released = ReleaseRequest {
-            target: Arc::clone(&writer.target),
-            owner: owner(1),
-            keep: secs(10),
-            timeout: writer.timeout,
-        };
+        let released = ReleaseRequest::new(Arc::clone(&writer.target), owner(1), writer.timeout)
+            .with_keep(secs(10));
         assert!(matches!(store.acquire(writer).await.unwrap(), AcquireReply::Granted(_)));
         assert!(matches!(store.acquire(inside(2)).await.unwrap(), AcquireReply::Granted(_)));
         store.release(released).await.unwrap();

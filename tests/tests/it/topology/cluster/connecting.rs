@@ -1,5 +1,6 @@
 //! How a cluster is found, and what is refused.
 
+use lock_runtime::error::StoreErrorKind;
 use lock_runtime::policy::LockFile;
 
 use super::world::{client, shared};

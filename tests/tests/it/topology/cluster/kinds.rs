@@ -1,6 +1,6 @@
 //! Each kind of lock, at whatever node it is.
 
-use lock_runtime::HoldKind;
+use lock_runtime::store::HoldKind;
 
 use super::world::{SOON, client, shared};
 use crate::prelude::*;

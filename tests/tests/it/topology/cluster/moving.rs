@@ -3,8 +3,7 @@
 use std::error::Error;
 use std::sync::Mutex;
 
-use lock_runtime::ClusterStore;
-use lock_runtime::store::client_id;
+use lock_runtime::store::{ClusterStore, client_id};
 
 use super::kinds::until_heard;
 use super::world::{End, SOON, client, client_with};
@@ -194,20 +193,11 @@ async fn a_release_in_a_divided_slot_says_so() {
     let store = ClusterStore::connect(cluster.urls()).await.unwrap();
     let target = Target::read(LockKey::new("{rw}").unwrap());
     let owner = OwnerId::new(&client_id(), 1, 1);
-    let request = AcquireRequest {
-        target: Arc::clone(&target),
-        owner: owner.clone(),
-        lease: SOON,
-        tokens: 1,
-        place: None,
-        joins: false,
-        timeout: SOON,
-    };
+    let request = AcquireRequest::new(Arc::clone(&target), owner.clone(), SOON, SOON);
     assert!(matches!(store.acquire(request).await, Ok(AcquireReply::Granted(_))));
     let half_way = async {
-        let (keep, timeout) = (Duration::ZERO, ms(300));
-        let error =
-            store.release(ReleaseRequest { target, owner, keep, timeout }).await.unwrap_err();
+        let release = ReleaseRequest::new(target, owner, ms(300));
+        let error = store.release(release).await.unwrap_err();
         let first: &(dyn Error + 'static) = &error;
         let chain = std::iter::successors(Some(first), |&error| error.source());
         let texts: Vec<_> = chain.map(ToString::to_string).collect();

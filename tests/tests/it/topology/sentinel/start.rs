@@ -2,6 +2,7 @@
 
 use std::error::Error;
 
+use lock_runtime::error::{StoreError, StoreErrorKind};
 use lock_runtime::policy::LockFile;
 
 use super::world::{NAME, SOON, World, wait_for_client};

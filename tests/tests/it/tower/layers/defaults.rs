@@ -1,7 +1,7 @@
 //! What a layer does that was told nothing but a key: every wait, line and held body has an end.
 
 use futures_util::future::select;
-use lock_runtime::LockSettings;
+use lock_runtime::options::LockSettings;
 
 use crate::tower::layers::hold::sent;
 use crate::tower::layers::policies::config;

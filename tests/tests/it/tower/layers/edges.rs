@@ -2,7 +2,7 @@
 //! policy and what the code says.
 
 use axum::body::Body;
-use lock_runtime::LockSettings;
+use lock_runtime::options::LockSettings;
 use lock_runtime::policy::{OnDisconnect, SafeMethods};
 use tracing::Instrument;
 

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use http::HeaderMap;
 use http::header::CONTENT_LENGTH;
 use http_body::Body;
-use lock_runtime::OnReleaseLost;
+use lock_runtime::options::OnReleaseLost;
 use lock_tower::http::LockBodyError;
 use tokio::sync::mpsc;
 

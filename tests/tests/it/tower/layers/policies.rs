@@ -2,13 +2,13 @@
 
 use axum::body::Body;
 use axum::routing::any;
-use lock_runtime::LockSettings;
+use lock_runtime::options::LockSettings;
 use lock_runtime::policy::LockFile;
 use lock_tower::http::RequestDeadline;
 
 use crate::tower::prelude::*;
 
-pub(crate) fn config(text: &str) -> lock_runtime::LockConfig {
+pub(crate) fn config(text: &str) -> lock_runtime::policy::LockConfig {
     toml::from_str::<LockFile>(text).unwrap().lock
 }
 

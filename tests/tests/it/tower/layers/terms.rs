@@ -1,6 +1,6 @@
 //! On what terms requests are locked: deadlines, sides, statuses, handlers that outlive their client.
 
-use lock_runtime::LockSettings;
+use lock_runtime::options::LockSettings;
 use lock_tower::http::{
     KeyError, KeyExtractor, OnDisconnect, ProblemDetails, Refusal, RefusalKind, RefusalResponder,
     RequestDeadline, SafeMethods,

@@ -1,0 +1,205 @@
+//! `run` of every kind: acquire, run and release in one call; `wait` and `lease` on the lock itself.
+// S-12, S-13.
+
+use std::future::pending;
+use std::num::NonZeroU32;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::poll_immediate;
+use lock_runtime::error::LossCause;
+use lock_runtime::options::{MAX_LEASE, OnLost, OnReleaseLost};
+use lock_runtime::quorum::Quorum;
+use lock_runtime::store::{MemoryStore, Store};
+use lock_runtime::{
+    AnyLock, FairMutex, Lease, LockClient, LockError, LockGuard, LockKind, LockOptions, MultiLock,
+    Mutex, QuorumLock, RwLock, Semaphore, Wait,
+};
+
+const BRIEF: Duration = Duration::from_millis(200);
+
+/// Two processes on one store.
+fn two_clients() -> (LockClient, LockClient) {
+    let store = MemoryStore::new();
+    let client = |store: MemoryStore| LockClient::builder().store(store).unwrap();
+    (client(store.peer()), client(store))
+}
+
+fn one_permit(client: &LockClient) -> Semaphore {
+    client.semaphore("a", NonZeroU32::MIN)
+}
+
+fn quorum() -> Quorum {
+    let stores = [(); 3].map(|()| Arc::new(MemoryStore::new()) as Arc<dyn Store>);
+    Quorum::builder().without_restart_guard().stores(stores).unwrap()
+}
+
+/// Checks one kind: the body has the lock, a call beside it finds it busy, and it is free afterwards.
+macro_rules! holds_while_it_runs {
+    ($lock:expr, $run:ident, $beside:expr, $beside_run:ident) => {{
+        let lock = $lock;
+        let beside = $beside.wait(Wait::Never);
+        let body = async {
+            let current = LockGuard::current().unwrap();
+            assert!(current.key().as_str().contains('a') && !current.is_lost());
+            // In another task: what runs inside of the hold would re-enter it.
+            let beside = beside.clone();
+            let refused = tokio::spawn(async move {
+                let mut started = false;
+                let refused = beside.$beside_run(async { started = true }).await;
+                assert!(!started, "the body ran without the lock");
+                refused
+            });
+            assert!(refused.await.unwrap().unwrap_err().is_busy());
+            current.token()
+        };
+        let token = lock.$run(body).await.unwrap();
+        assert!(LockGuard::current().is_none());
+        let next = beside.$beside_run(async { LockGuard::current().unwrap().token() }).await;
+        assert!(next.unwrap() > token, "the lock was released when the value was returned");
+    }};
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_kind_holds_while_its_body_runs() {
+    let (one, other) = two_clients();
+    holds_while_it_runs!(one.mutex("a"), run, other.mutex("a"), run);
+    holds_while_it_runs!(one.fair_mutex("a"), run, other.fair_mutex("a"), run);
+    holds_while_it_runs!(one.rw_lock("a"), run_read, other.rw_lock("a"), run_write);
+    holds_while_it_runs!(one.rw_lock("a"), run_write, other.rw_lock("a"), run_read);
+    holds_while_it_runs!(one_permit(&one), run, one_permit(&other), run);
+    let several = |client: &LockClient| client.multi_lock(["a", "b"]);
+    holds_while_it_runs!(several(&one), run, several(&other), run);
+    let any = |client: &LockClient| client.any_lock(LockKind::Write, ["a"]);
+    holds_while_it_runs!(any(&one), run, any(&other), run);
+    let quorum = quorum();
+    holds_while_it_runs!(quorum.lock("a"), run, quorum.lock("a"), run);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_run_drops_its_body_and_releases() {
+    let (one, other) = two_clients();
+    let alive = Arc::new(());
+    let inside = Arc::clone(&alive);
+    let lock = one.mutex("a");
+    {
+        let mut run = pin!(lock.run(async move {
+            let _inside = inside;
+            pending::<()>().await
+        }));
+        assert!(poll_immediate(run.as_mut()).await.is_none());
+        assert!(other.mutex("a").try_lock().await.unwrap().is_none());
+    }
+    assert_eq!(Arc::strong_count(&alive), 1, "the body is gone");
+    other.mutex("a").wait(BRIEF).lock().await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_is_dropped_at_the_end_of_a_fixed_lease() {
+    let (one, other) = two_clients();
+    let lock = one.mutex("a").lease(Lease::Fixed(BRIEF));
+    let error = lock.run(pending::<()>()).await.unwrap_err();
+    assert!(matches!(error, LockError::Lost { cause: LossCause::Deadline, .. }), "{error}");
+    other.mutex("a").wait(BRIEF).run(async {}).await.unwrap();
+}
+
+/// The body frees its own lock as an operator would, and ends before its process can know.
+#[tokio::test(start_paused = true)]
+async fn a_release_that_finds_the_hold_gone_is_an_error_where_options_say_so() {
+    for (on_release_lost, is_error) in [(OnReleaseLost::Log, false), (OnReleaseLost::Error, true)] {
+        let (one, other) = two_clients();
+        let options = LockOptions::builder().on_release_lost(on_release_lost);
+        // The loss is found by the release, not by the end of the body.
+        let lock = one.mutex("a").with(options.on_lost(OnLost::Finish).build().unwrap());
+        let result = lock.run(async { other.force_release("a").await.unwrap() }).await;
+        match result {
+            Ok(freed) => assert!(freed && !is_error),
+            Err(error) => assert!(is_error && error.is_lost(), "{error}"),
+        }
+    }
+}
+
+/// Checks that an invalid value fails each acquire, and nothing else.
+macro_rules! refuses {
+    ($lock:expr, $run:ident) => {{
+        let lock = $lock;
+        let invalid = [
+            lock.clone().wait(Duration::ZERO),
+            lock.clone().lease(Lease::Fixed(Duration::from_millis(1))),
+            lock.clone().lease(Lease::Watchdog(MAX_LEASE + BRIEF)),
+            lock.clone().lease(Lease::Fixed(Duration::ZERO)).wait(BRIEF),
+        ];
+        for invalid in invalid {
+            let error = invalid.$run(async {}).await.unwrap_err();
+            assert!(matches!(error, LockError::InvalidOptions(_)), "{error}");
+        }
+        lock.wait(BRIEF).lease(Lease::Fixed(MAX_LEASE)).$run(async {}).await.unwrap();
+    }};
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_kind_reports_an_invalid_wait_or_lease_when_it_acquires() {
+    let client = LockClient::in_memory();
+    refuses!(client.mutex("a"), run);
+    refuses!(client.fair_mutex("a"), run);
+    refuses!(client.rw_lock("a"), run_read);
+    refuses!(client.rw_lock("a"), run_write);
+    refuses!(one_permit(&client), run);
+    refuses!(client.multi_lock(["a", "b"]), run);
+    refuses!(client.any_lock(LockKind::Fair, ["a"]), run);
+    refuses!(quorum().lock("a"), run);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_invalid_name_is_reported_before_an_invalid_lease() {
+    let client = LockClient::in_memory();
+    let lock = client.mutex("").lease(Lease::Fixed(Duration::ZERO));
+    assert!(matches!(lock.run(async {}).await, Err(LockError::InvalidKey { .. })));
+    let none = MultiLock::of([]).wait(BRIEF);
+    assert!(matches!(none.run(async {}).await, Err(LockError::InvalidOptions(_))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_ends_with_a_timeout() {
+    let (one, other) = two_clients();
+    let guard = one.mutex("a").lock().await.unwrap();
+    let error = other.mutex("a").wait(BRIEF).run(async {}).await.unwrap_err();
+    assert!(error.is_timeout(), "{error}");
+    drop(guard);
+}
+
+#[tokio::test(start_paused = true)]
+async fn current_is_the_innermost_hold_of_the_call_path() {
+    let client = LockClient::in_memory();
+    let current = || LockGuard::current().map(|hold| hold.key().to_string());
+    let (outer, inner) = (client.mutex("outer"), client.mutex("inner"));
+    let nested = outer.run(async {
+        let before = current();
+        let within = inner.run(async { current() }).await.unwrap();
+        let elsewhere = tokio::spawn(async move { current() }).await.unwrap();
+        [before, within, elsewhere, current()]
+    });
+    let name = |name: &str| Some(name.to_owned());
+    assert_eq!(nested.await.unwrap(), [name("outer"), name("inner"), None, name("outer")]);
+    // A hold whose guard is gone is no hold, also where its chain was carried elsewhere.
+    let late = outer.run(async { lock_runtime::scope::inherit(async move { current() }) });
+    assert_eq!(late.await.unwrap().await, None);
+}
+
+/// What users move between tasks, or name in a struct.
+#[test]
+fn a_run_is_send_for_every_kind() {
+    fn sends<T: Send>(_: impl Fn(&T) -> lock_runtime::acquire::RunLocked<std::future::Ready<()>>) {
+        fn is_send<T: Send>() {}
+        is_send::<lock_runtime::acquire::RunLocked<std::future::Ready<()>>>();
+    }
+    sends::<Mutex>(|lock| lock.run(std::future::ready(())));
+    sends::<FairMutex>(|lock| lock.run(std::future::ready(())));
+    sends::<RwLock>(|lock| lock.run_read(std::future::ready(())));
+    sends::<RwLock>(|lock| lock.run_write(std::future::ready(())));
+    sends::<Semaphore>(|lock| lock.run(std::future::ready(())));
+    sends::<MultiLock>(|lock| lock.run(std::future::ready(())));
+    sends::<QuorumLock>(|lock| lock.run(std::future::ready(())));
+    sends::<AnyLock>(|lock| lock.run(std::future::ready(())));
+}
