@@ -2,6 +2,14 @@
 
 use crate::prelude::*;
 
+/// A server that knows the scripts, so that commands can be counted, and a client of it.
+async fn world() -> (RedisServer, LockClient) {
+    let (server, client) = crate::prelude::world().await;
+    client.multi_lock(["warm", "up"]).lock().await.unwrap().release().await.unwrap();
+    server.reset_stats().await;
+    (server, client)
+}
+
 async fn scripts(server: &RedisServer) -> u64 {
     server.command_calls().await.get("evalsha").copied().unwrap_or_default()
 }
