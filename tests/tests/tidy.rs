@@ -130,10 +130,10 @@ fn paths_after(code: &str, root: &str) -> BTreeSet<String> {
     found
 }
 
-/// The `crate::…`, `self::…` and `super::…` paths that the module names, as paths from the root.
+/// The `crate::…` and `super::…` paths that the module names, as paths from the root. What it re-exports by `self::…`
+/// is its own.
 fn imports(module: &str, code: &str) -> BTreeSet<String> {
     let mut found = paths_after(code, "crate::");
-    found.extend(paths_after(code, "self::").into_iter().map(|path| format!("{module}::{path}")));
     for path in paths_after(code, "super::") {
         let mut base = module.rsplit_once("::").map_or("", |(base, _)| base);
         let mut rest = path.as_str();
@@ -188,10 +188,9 @@ fn layers_of_the_redis_store_import_downward() {
 
 #[test]
 fn paths_of_imports_are_read() {
-    let code =
-        "use super::{Link, b::{C, D}, e};\nuse super::super::f::G;\nuse crate::h::i;\nself::j::K";
+    let code = "use super::{Link, b::{C, D}, e};\nuse super::super::f::G;\nuse crate::h::i;";
     let found: Vec<_> = imports("x::y::z", code).into_iter().collect();
-    assert_eq!(found, ["h::i", "x::f::G", "x::y::Link", "x::y::b::", "x::y::e", "x::y::z::j::K"]);
+    assert_eq!(found, ["h::i", "x::f::G", "x::y::Link", "x::y::b::", "x::y::e"]);
 }
 
 #[test]
