@@ -319,23 +319,20 @@ mod answer {
     pub(crate) mod grpc;
     pub(crate) mod problem;
     pub(crate) mod refusal;
-    pub(crate) mod retry;
     #[cfg(feature = "tonic")]
     pub(crate) mod status;
 }
 mod call {
     pub(crate) mod body;
     pub(crate) mod future;
-    pub(crate) mod held_body;
-    pub(crate) mod peek;
-    pub(crate) mod reaper;
+    mod reaper;
     pub(crate) mod service;
-    pub(crate) mod serving;
-    pub(crate) mod waiting;
+    mod serving;
 }
+mod error;
+mod frames;
 mod layer;
 mod request {
-    pub(crate) mod coverage;
     pub(crate) mod key;
     pub(crate) mod read_ahead;
     pub(crate) mod route;
@@ -346,13 +343,14 @@ pub use answer::problem::{ProblemDetails, RefusalResponder};
 pub use answer::refusal::{Refusal, RefusalKind};
 #[cfg(feature = "tonic")]
 pub use answer::status::{LockStatus, status_of};
-pub use call::body::{LockBody, LockBodyError};
+pub use call::body::LockBody;
 pub use call::future::HttpLockFuture;
 pub use call::service::{HttpLockService, RequestDeadline};
+pub use error::{BuildError, KeyError, LockBodyError};
 pub use layer::HttpLockLayer;
-pub use layer::builder::{BuildError, HttpLockLayerBuilder};
+pub use layer::builder::HttpLockLayerBuilder;
 pub use lock_runtime::policy::{
     BusyStatus, HoldUntil, Methods, OnDisconnect, OnMissingKey, SafeMethods,
 };
-pub use request::key::{KeyError, KeyExtractor};
+pub use request::key::KeyExtractor;
 pub use request::read_ahead::ReadAheadBody;

@@ -3,7 +3,7 @@
 use http::HeaderName;
 use lock_runtime::{LockError, LockKey};
 
-use crate::http::layer::builder::BuildError;
+use crate::http::error::BuildError;
 
 /// `order:{path.id}:{header.x-tenant}`, taken apart.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -104,7 +104,7 @@ async fn readers_share_and_writers_do_not() {
     for kind in [LockKind::Fair, LockKind::Read] {
         let layer = order_layer(&locks).safe_methods(SafeMethods::Shared).kind(kind);
         let message = layer.build().unwrap_err().to_string();
-        assert!(message.contains(&format!("the kind is {kind}; leave the kind out")), "{message}");
+        assert!(message.contains(&format!("the kind is {kind}; omit the kind")), "{message}");
     }
 }
 
