@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep};
 #[derive(Default)]
 struct Counter(AtomicU64);
 
-/// Reads, takes a moment, writes: what was written meanwhile is lost.
+/// Reads, takes a moment, writes: an update in between is lost.
 async fn add_one(counter: &Counter) -> Result<(), LockError> {
     let seen = counter.0.load(Ordering::SeqCst);
     sleep(Duration::from_millis(1)).await;
@@ -23,7 +23,7 @@ async fn add_one(counter: &Counter) -> Result<(), LockError> {
     Ok(())
 }
 
-/// The same, one call at a time for each name, in all processes that share the store.
+/// The same, one call at a time for each name, across all processes that share the store.
 #[distributed_lock(key = "counter:{name}", wait = "5s")]
 async fn add_one_locked(name: &str, counter: &Counter) -> Result<(), LockError> {
     add_one(counter).await
@@ -52,7 +52,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let (count, took) = (counter.0.load(Ordering::SeqCst), start.elapsed());
         println!("{with} the lock: 50 calls, {count} counted, {} lost, {took:.0?}", 50 - count);
     }
-    // What was dropped and not released yet would otherwise stay locked until its lease ends.
+    // Waits for releases in flight; otherwise their locks stay until their leases end.
     client.shutdown(Duration::from_secs(5)).await;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What the command line asks for.
+//! The command line.
 
 use std::ffi::OsString;
 use std::time::Duration;
@@ -37,15 +37,15 @@ pub(crate) struct Args {
     pub(crate) strict: bool,
 }
 
-/// How long to measure. The contenders take turns, because a machine that is slow now was not slow
-/// a minute ago: only turns beside each other can be compared.
+/// How long to measure. The contenders take turns, because the speed of a machine changes from minute to
+/// minute: only neighbouring turns can be compared.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Plan {
     /// Turns of each contender.
     pub(crate) rounds: usize,
     /// The length of a turn.
     pub(crate) turn: Duration,
-    /// The length of the one turn of a peer that is too slow to take part in every round.
+    /// The length of the only turn of a peer that is too slow for every round.
     pub(crate) slow_turn: Duration,
 }
 

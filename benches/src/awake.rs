@@ -18,17 +18,17 @@ mod linux {
     use rustix::process::nice;
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-    /// The least urgent there is: gives way to whoever has something to do.
+    /// The lowest priority: yields to every other thread.
     const IDLE_PRIORITY: i32 = 19;
 
-    /// While this lives, a thread turns round on each processor that has nothing better to do.
+    /// Spins a thread of lowest priority on each processor until it is dropped.
     pub(crate) struct Awake {
         over: Arc<AtomicBool>,
         threads: Vec<JoinHandle<()>>,
     }
 
     impl Awake {
-        /// Starts the threads. Where the system does not let them be idle ones, there are none.
+        /// Starts the threads, or none if the system refuses the priority.
         pub(crate) fn keep() -> Self {
             let over = Arc::<AtomicBool>::default();
             let allowed = sched_getaffinity(None).unwrap_or_default();
@@ -45,7 +45,7 @@ mod linux {
     fn spin(processor: usize, over: &AtomicBool) {
         let mut only = CpuSet::new();
         only.set(processor);
-        // On Linux both are about the calling thread.
+        // On Linux both apply to the calling thread.
         if sched_setaffinity(None, &only).is_err() || nice(IDLE_PRIORITY).is_err() {
             return;
         }
@@ -66,7 +66,7 @@ mod linux {
 
 #[cfg(not(target_os = "linux"))]
 mod other {
-    /// Nothing: elsewhere, a thread cannot be made idle without the rest of the process.
+    /// Does nothing: elsewhere, only a whole process can have the lowest priority.
     pub(crate) struct Awake;
 
     impl Awake {

@@ -1,4 +1,4 @@
-//! One server, and everybody who is measured on it.
+//! One server, and the contenders on it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::args::Plan;
 use crate::contender::{Bare, Ours, Peer};
 use crate::drive;
 
-/// How long everybody runs before anything counts: connections, scripts, caches, the CPU's clock.
+/// How long every contender warms up: connections, scripts, caches, the CPU's clock.
 const WARM_UP: Duration = Duration::from_millis(300);
 
 /// The server and its clients.
@@ -54,19 +54,19 @@ impl Bench {
         Peer::new(self.manager.clone(), format!("peer:{name}"))
     }
 
-    /// How often each command has been called, inside scripts too.
+    /// The number of calls of each command, inside scripts too.
     pub(crate) async fn commands(&self) -> Commands {
         Commands(self.server.command_calls().await)
     }
 
-    /// The server's version, as it says.
+    /// The version that the server reports.
     pub(crate) async fn server_version(&self) -> String {
         let info: String = self.server.client().get(&["INFO", "server"]).await;
         let version = info.lines().find_map(|line| line.strip_prefix("redis_version:"));
         version.unwrap_or("unknown").trim().to_owned()
     }
 
-    /// Lets the client finish.
+    /// Shuts the client down.
     pub(crate) async fn end(self) {
         self.client.shutdown(Duration::from_secs(1)).await;
     }
@@ -76,7 +76,7 @@ impl Bench {
 pub(crate) struct Commands(BTreeMap<String, u64>);
 
 impl Commands {
-    /// All calls since `earlier`, those out of scripts included, without our own questions.
+    /// All calls since `earlier`, including those of scripts, without the benchmark's own.
     pub(crate) fn all_since(&self, earlier: &Self) -> u64 {
         self.0.keys().filter(|name| *name != "info").map(|name| self.since(earlier, name)).sum()
     }

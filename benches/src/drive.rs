@@ -1,4 +1,4 @@
-//! Makes contenders work, and counts.
+//! Runs contenders and counts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,10 +11,10 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::Result;
 use crate::contender::Contender;
 
-/// How long tasks may take to finish what they are at when a turn is over.
+/// How long tasks may take to finish their current pair when a turn ends.
 const DRAIN: Duration = Duration::from_secs(10);
 
-/// How long each of many like things took.
+/// Latencies of many repetitions.
 pub(crate) struct Latencies {
     /// Nanoseconds, sorted; at least one.
     nanos: Vec<u64>,
@@ -26,20 +26,20 @@ impl Latencies {
         Self { nanos }
     }
 
-    /// The latency in µs that this part of them did not exceed.
+    /// Returns a quantile, in µs.
     pub(crate) fn quantile(&self, part: f64) -> f64 {
         let last = self.nanos.len().saturating_sub(1);
         let at = (last as f64 * part).round() as usize;
         self.nanos.get(at).map_or(f64::NAN, |nanos| *nanos as f64 / 1000.0)
     }
 
-    /// The mean in µs.
+    /// Returns the mean, in µs.
     pub(crate) fn mean(&self) -> f64 {
         self.nanos.iter().sum::<u64>() as f64 / self.nanos.len() as f64 / 1000.0
     }
 }
 
-/// One task, on a worker thread, takes a lock and gives it back, over and over.
+/// One task, on a worker thread, acquires and releases a lock, over and over.
 pub(crate) async fn alone<C: Contender>(mut lock: C, time: Duration) -> Result<Latencies> {
     let task = tokio::spawn(async move {
         let mut nanos = Vec::with_capacity(1 << 16);
@@ -57,23 +57,23 @@ pub(crate) async fn alone<C: Contender>(mut lock: C, time: Duration) -> Result<L
     task.await?
 }
 
-/// What several tasks came to in one turn.
+/// The result of several tasks in one turn.
 pub(crate) struct Crowd {
     /// Grants of each task.
     pub(crate) per_task: Vec<u64>,
     /// Their time.
     pub(crate) elapsed: Duration,
-    /// All grants, those after the time was over included.
+    /// All grants, including those after the end of the turn.
     pub(crate) with_drain: u64,
 }
 
 impl Crowd {
-    /// Grants of all tasks in a second.
+    /// Grants of all tasks per second.
     pub(crate) fn rate(&self) -> f64 {
         self.per_second(self.per_task.iter().sum())
     }
 
-    /// Grants in a second of the task that got fewest, and of the one that got most.
+    /// Grants per second of the task with the fewest, and of the task with the most.
     pub(crate) fn extremes(&self) -> (f64, f64) {
         let extreme = |task: Option<&u64>| self.per_second(task.copied().unwrap_or_default());
         (extreme(self.per_task.iter().min()), extreme(self.per_task.iter().max()))
@@ -84,13 +84,13 @@ impl Crowd {
     }
 }
 
-/// A count for the eyes of others, on a cache line of its own.
+/// A counter that other threads read, on a cache line of its own.
 #[repr(align(128))]
 #[derive(Default)]
 struct Tally(AtomicU64);
 
-/// Counts grants as only code under a lock may: by reading and then writing. Two holders at once
-/// lose counts.
+/// Counts grants without atomics, by a read and a write, as only code under a lock may. Two holders at
+/// once lose counts.
 #[derive(Default)]
 struct Unguarded(AtomicU64);
 
@@ -101,7 +101,7 @@ impl Unguarded {
     }
 }
 
-/// What the tasks of a crowd share.
+/// State that the tasks of a crowd share.
 struct Arena {
     start: Barrier,
     over: AtomicBool,
@@ -109,17 +109,17 @@ struct Arena {
     counter: Unguarded,
 }
 
-/// One task per lock, all at once: each takes its lock and gives it back, over and over.
+/// One task per lock, all at once: each acquires and releases its lock, over and over.
 pub(crate) async fn apart<C: Contender>(locks: Vec<C>, time: Duration) -> Result<Crowd> {
     let arena = Arena::new(locks.len());
     arena.run(locks, time, |_| {}).await
 }
 
-/// So many tasks take the same lock and give it back, over and over.
+/// Several tasks acquire and release the same lock, over and over.
 ///
 /// # Errors
 ///
-/// If two of them had it at once, or one never got it.
+/// If two of them held it at once, or one never got it.
 pub(crate) async fn contend<C: Contender>(lock: C, tasks: usize, time: Duration) -> Result<Crowd> {
     let arena = Arena::new(tasks);
     let crowd = arena.run(vec![lock; tasks], time, Unguarded::add_one).await?;
@@ -187,7 +187,7 @@ impl Arena {
     }
 }
 
-/// Waits until all tasks have ended; their first failure ends it.
+/// Waits until all tasks have ended, or returns the first failure.
 async fn drained(tasks: &mut JoinSet<Result<()>>) -> Result<()> {
     while let Some(ended) = tasks.join_next().await {
         ended??;

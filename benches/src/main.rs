@@ -1,5 +1,5 @@
-//! Measures the locks of this workspace beside the commands they are made of, and beside other
-//! libraries: everything in one run, on one throw-away server. See `README.md` for how to read it.
+//! Compares the locks of this workspace with the commands that they are made of, and with other
+//! libraries: everything in one run, on one temporary server. See `README.md` for how to read it.
 
 mod args;
 mod awake;
@@ -17,10 +17,10 @@ use crate::args::{Args, Command};
 use crate::bench::Bench;
 use crate::report::Report;
 
-/// What goes wrong is reported and ends the run; nothing here looks into it.
+/// An error of any kind ends the run with a message; no code here inspects it.
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
-/// Threads of the runtime that all contenders run on, whatever the machine has.
+/// Threads of the runtime that all contenders run on, independent of the machine.
 const WORKERS: usize = 2;
 
 fn main() -> ExitCode {

@@ -1,10 +1,10 @@
-//! What a measurement comes to.
+//! The result of a measurement.
 
 use std::fmt;
 
 use serde::Serialize;
 
-/// What a figure counts in.
+/// The unit of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(crate) enum Unit {
     #[serde(rename = "µs")]
@@ -18,7 +18,7 @@ pub(crate) enum Unit {
     Plain,
 }
 
-/// A bound: on the ratio of the record that has it, else on its figure.
+/// A bound on the record's ratio or, if it has none, on its figure.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Target {
@@ -57,7 +57,7 @@ pub(crate) struct Record {
     pub(crate) samples: Vec<f64>,
     /// Of the samples.
     pub(crate) median: f64,
-    /// One for each turn: over the floor's sample of the same round.
+    /// One for each turn: the ratio to the floor's sample of the same round.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) ratios: Vec<f64>,
     /// The median of the ratios.
@@ -87,7 +87,7 @@ impl Record {
         self
     }
 
-    /// Adds the bound that is to be kept.
+    /// Adds the bound.
     pub(crate) fn target(mut self, target: Target) -> Self {
         self.target = Some(target);
         self.met = Some(target.allows(self.ratio.unwrap_or(self.median)));
@@ -95,7 +95,7 @@ impl Record {
     }
 }
 
-/// The middle one, or the mean of the two in the middle; NaN of nothing.
+/// The median; NaN if there are no samples.
 pub(crate) fn median(samples: &[f64]) -> f64 {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -10,7 +10,7 @@ use crate::Result;
 use crate::args::Args;
 use crate::record::{Record, Unit};
 
-/// Everything a run came to.
+/// The results of a run.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     run: String,
@@ -47,7 +47,7 @@ impl Report {
         self.records.iter().filter(|record| record.met == Some(false)).count()
     }
 
-    /// For people.
+    /// The table.
     pub(crate) fn table(&self) -> String {
         let mut table = format!(
             "Redis {}, {} cores, {} rounds of {} s; ratios are medians over the rounds (lowest to \
@@ -71,7 +71,7 @@ impl Report {
         table
     }
 
-    /// For programs: writes `bench/<name>.json` under the build directory, and says where.
+    /// Writes `bench/<name>.json` under the build directory and returns its path.
     pub(crate) fn write(&self) -> Result<String> {
         let folder = target_folder().join("bench");
         fs::create_dir_all(&folder)?;

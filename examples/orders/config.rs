@@ -11,10 +11,10 @@ use lock_tower::LockLayer;
 
 use crate::Failure;
 
-/// What holds where `CONFIG` names no file.
+/// The configuration if `CONFIG` names no file.
 const BUILT_IN: &str = include_str!("orders.toml");
 
-/// The file, under `REDIS_URL`, under `MYAPP_LOCK_…`.
+/// Reads the file; `REDIS_URL` overrides it, and `MYAPP_LOCK_…` overrides both.
 pub(crate) fn load() -> Result<LockConfig, Failure> {
     let file = match env::var_os("CONFIG") {
         Some(path) => Figment::new().merge(Toml::file_exact(path)),
@@ -24,11 +24,11 @@ pub(crate) fn load() -> Result<LockConfig, Failure> {
     let variables = Env::prefixed("MYAPP_LOCK_")
         .map(|key| format!("lock.{}", key.as_str().replace("__", ".")).into());
     let all = redis.into_iter().fold(file, Figment::merge).merge(variables);
-    // Its errors say which file or variable is wrong, and show no password.
+    // Its errors name the file or variable that is wrong, and show no password.
     Ok(LockConfig::from_figment(&all)?)
 }
 
-/// Puts the configuration as it is now into effect, or leaves everything as it was.
+/// Puts the current file and variables into effect, or keeps the old configuration.
 pub(crate) fn reload(client: &LockClient) {
     let old = client.config().unwrap_or_default();
     match try_reload(client) {
@@ -41,17 +41,17 @@ pub(crate) fn reload(client: &LockClient) {
 
 fn try_reload(client: &LockClient) -> Result<LockConfig, Failure> {
     let new = load()?;
-    // Before it is in effect: an annotated function must not lose its policy.
+    // Checked before it is in effect: an annotated function must not lose its policy.
     if let Some(problem) = new.check(lock_runtime::sites()).into_iter().next() {
         return Err(problem.into());
     }
-    // Nor must its routes name what the layer cannot find in a request.
+    // A route's key must only name parameters that its path has.
     LockLayer::routes(client)?.check(client, &new)?;
     client.reload(new.clone())?;
     Ok(new)
 }
 
-/// Which policies, and whether the routes, are not what they were.
+/// The policies that differ, and the routes if they do.
 fn changes(old: &LockConfig, new: &LockConfig) -> Vec<String> {
     let find = |config: &LockConfig, name: &str| -> Option<Policy> {
         config.policies().find(|policy| policy.name() == name).cloned()

@@ -1,4 +1,4 @@
-//! What can go wrong with an order, and what a client is told of it.
+//! The errors of an order, and the answer to each.
 
 use std::error::Error;
 
@@ -13,7 +13,7 @@ pub(crate) enum OrderError {
     TooMuch { paid: u64 },
     #[error("the order could not be locked")]
     Lock(#[from] LockError),
-    /// A later holder of the lock has been at the balance.
+    /// A later holder of the lock has already read the balance.
     #[error("the database refused a write that came too late")]
     Stale,
     #[error("the balance could not be read or written")]
@@ -40,8 +40,8 @@ impl IntoResponse for OrderError {
             Self::Lock(error) if error.is_retryable() || matches!(error, LockError::Closed) => {
                 (StatusCode::SERVICE_UNAVAILABLE, [(RETRY_AFTER, "1")]).into_response()
             }
-            // The card may have been charged. Conflict (409) would say that nothing has happened, and
-            // 503 would have proxies send it again; somebody has to look.
+            // The card may have been charged. 409 would say that nothing happened, and 503 would make
+            // proxies repeat the request; an operator has to check.
             _ => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
         }
     }

@@ -1,8 +1,8 @@
 //! Where balances are: SQLite, in memory or in a file that several processes share.
 //!
-//! A lock ends when its lease does, also under a process that sleeps and does not know. So the
-//! database has the last word: with every balance it keeps the highest fencing token that it has
-//! seen, and refuses what comes with a lower one.
+//! A lock ends with its lease, even if its process is paused and does not notice. So the database
+//! decides: with every balance it stores the highest fencing token that it has seen, and refuses a
+//! write with a lower one.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,8 +22,8 @@ const TABLE: &str = "
         fence INTEGER NOT NULL
     ) STRICT";
 
-/// Reads under a lock, and shuts out every earlier holder: one that wrote after this read would
-/// otherwise be overwritten by what is made of it.
+/// Reads under a lock, and excludes every earlier holder: the write that follows this read would
+/// otherwise overwrite a write that an earlier holder makes in between.
 const BEGIN: &str = "
     INSERT INTO orders (id, cents, fence) VALUES (?1, 0, ?2)
     ON CONFLICT (id) DO UPDATE SET fence = excluded.fence WHERE excluded.fence >= fence
@@ -40,7 +40,7 @@ const WRITE_UNFENCED: &str = "
     ON CONFLICT (id) DO UPDATE SET cents = excluded.cents
     RETURNING cents";
 
-/// How long to wait for another process that has the database.
+/// How long to wait for another process that has locked the database.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 fn prepare(connection: &Connection) -> rusqlite::Result<()> {
@@ -49,20 +49,20 @@ fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch(TABLE)
 }
 
-/// A balance for every order, zero to begin with.
+/// The balance of every order, initially zero.
 #[derive(Clone)]
 pub(crate) struct Ledger(Arc<Mutex<Connection>>);
 
 impl Ledger {
-    /// Without a path it is in memory.
+    /// Opens the file, or a database in memory if there is no path.
     pub(crate) fn open(path: Option<&Path>) -> Result<Self, OrderError> {
         let connection = match path {
             Some(path) => Connection::open(path)?,
             None => Connection::open_in_memory()?,
         };
         connection.busy_timeout(PATIENCE)?;
-        // Two processes may be creating the file right now. SQLite does not wait for the other when both
-        // change the mode: each would wait for what the other has.
+        // Two processes may create the file at the same moment. SQLite does not wait when both change the
+        // mode, because each would wait for the other.
         let mut tries = 500;
         while let Err(error) = prepare(&connection) {
             tries -= 1;
@@ -74,14 +74,14 @@ impl Ledger {
         Ok(Self(Arc::new(Mutex::new(connection))))
     }
 
-    /// For whoever only wants to see it.
+    /// Reads a balance without a lock.
     pub(crate) async fn balance(&self, order: &str) -> Result<u64, OrderError> {
         let order = order.to_owned();
         let found = self.one("SELECT cents FROM orders WHERE id = ?1", (order,)).await?;
         Ok(found.unwrap_or_default())
     }
 
-    /// The balance that the holder of `token` goes on from. Earlier holders write nothing any more.
+    /// Reads the balance for the holder of `token`. From now on the writes of earlier holders are refused.
     pub(crate) async fn begin(&self, order: &str, token: FencingToken) -> Result<u64, OrderError> {
         let found = self.one(BEGIN, (order.to_owned(), token.get())).await?;
         found.ok_or_else(|| stale(order, token))
@@ -98,22 +98,22 @@ impl Ledger {
         written.map(drop).ok_or_else(|| stale(order, token))
     }
 
-    /// Writes a balance whoever has been here: what `LOCKS=off` shows the price of.
+    /// Writes a balance without a check, for `LOCKS=off`.
     pub(crate) async fn write_unfenced(&self, order: &str, cents: u64) -> Result<(), OrderError> {
         self.one(WRITE_UNFENCED, (order.to_owned(), cents)).await.map(drop)
     }
 
-    /// The number in the only row that a statement gives, if it gives one.
+    /// Returns the number in the only row of a statement's result, if there is one.
     ///
-    /// A statement that has begun is finished, also when the future is dropped, as when a lock is
-    /// lost. That is one way in which a write can be late.
+    /// A statement that has started also finishes if the future is dropped, for example because the
+    /// lock is lost. That is one way in which a write can be late.
     async fn one<P>(&self, sql: &'static str, params: P) -> Result<Option<u64>, OrderError>
     where
         P: Params + Send + 'static,
     {
         let connection = Arc::clone(&self.0).lock_owned().await;
         let row = tokio::task::spawn_blocking(move || {
-            // To the last row: with that the statement is committed, or its error known.
+            // Reads to the last row: the statement is then committed, or its error known.
             connection.prepare_cached(sql)?.query_map(params, |row| row.get(0))?.last().transpose()
         });
         Ok(row.await??)

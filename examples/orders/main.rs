@@ -1,15 +1,15 @@
-//! An axum service that takes payments for orders: what a service with locks needs around them.
+//! An axum service that takes payments for orders, with everything that a service with locks needs.
 //!
-//! A payment reads the order's balance, takes a moment, and writes the new one: without a lock, two
-//! at the same time lose one of the two. Here an annotated method takes payments ([`service`]), a layer
-//! locks the routes that a file names ([`routes`], [`config`]), and the database refuses what comes late
+//! A payment reads the order's balance, takes a moment, and writes the new one: without a lock, one of
+//! two concurrent payments is lost. Here an annotated method takes payments ([`service`]), a layer locks
+//! the routes that a file names ([`routes`], [`config`]), and the database refuses late writes
 //! ([`ledger`]).
 //!
 //! | variable | meaning | default |
 //! |---|---|---|
 //! | `PORT` | where to listen; 0 takes any free port | 3000 |
 //! | `CONFIG` | the configuration of the locks | `orders.toml` as it was built in |
-//! | `REDIS_URL` | where locks are, for several processes; over the configuration | in this process |
+//! | `REDIS_URL` | where locks are, for several processes; overrides the configuration | in this process |
 //! | `MYAPP_LOCK_…` | one line of the configuration: `MYAPP_LOCK_DEFAULTS__WAIT=5s` | |
 //! | `DATABASE` | the SQLite file with the balances | with `REDIS_URL` `orders.db`, else in memory |
 //! | `CARD_MS` | how long the card network takes to answer | 1 |
@@ -80,7 +80,7 @@ async fn run() -> Result<ExitCode, Failure> {
     serve(listener, app, client, signals).await
 }
 
-/// Serves until asked to stop, and then lets go of everything.
+/// Serves until a signal asks it to stop, and then releases every lock.
 async fn serve(
     listener: TcpListener,
     app: axum::Router,
@@ -93,10 +93,10 @@ async fn serve(
     let mut server = tokio::spawn(server.into_future());
 
     signals.asked_to_stop(client.clone()).await;
-    // Nothing new is accepted; whoever holds a lock finishes, whoever waits gets its turn.
+    // Accepts no new connection; requests that hold a lock finish, requests that wait still get it.
     drop(stop);
     let in_time = timeout(grace, &mut server).await;
-    // Whoever still waits for a lock is sent away with 503, whoever holds one may finish.
+    // Requests that still wait for a lock are answered with 503; requests that hold one may finish.
     let left = client.shutdown(grace).await;
     let answered = in_time.is_ok() || timeout(LAST_ANSWERS, server).await.is_ok();
     if answered && left.is_clean() {

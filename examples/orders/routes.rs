@@ -12,7 +12,7 @@ use crate::error::OrderError;
 use crate::service::Orders;
 use crate::{Failure, Locks};
 
-/// All routes. Around them is the layer that locks what `[[lock.routes]]` names.
+/// All routes, under the layer that locks those in `[[lock.routes]]`.
 pub(crate) fn app(
     orders: Orders,
     locks: Locks,
@@ -70,7 +70,7 @@ async fn pay_unlocked(
     Ok(Json(Balance { order, cents }))
 }
 
-/// Without the layer around it, or a route for it in the configuration, it answers 500.
+/// Answers 500 if the layer is missing, or the configuration has no route for it.
 async fn refund(
     State(orders): State<Orders>,
     Path(order): Path<String>,
@@ -81,7 +81,7 @@ async fn refund(
     Ok(Json(Balance { order, cents }))
 }
 
-/// For a readiness probe: not ready while locks that this process holds are about to be lost.
+/// For a readiness probe: not ready while renewals of locks that this process holds fail.
 async fn health(State(orders): State<Orders>) -> (StatusCode, &'static str) {
     match orders.locks().health().is_healthy() {
         true => (StatusCode::OK, "ok\n"),

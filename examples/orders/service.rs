@@ -1,4 +1,4 @@
-//! What can be done with an order.
+//! The operations on an order.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub(crate) struct Orders {
 }
 
 impl Orders {
-    /// `card` is how long the card network takes to answer.
+    /// `card` is the time that the card network takes to answer.
     pub(crate) fn new(locks: LockClient, ledger: Ledger, card: Duration) -> Self {
         Self { locks, ledger, card }
     }
@@ -29,7 +29,7 @@ impl Orders {
         self.ledger.balance(order_id).await
     }
 
-    /// Takes a payment, and gives the new balance.
+    /// Takes a payment and returns the new balance.
     #[distributed_lock(
         policy = "payments",
         key = "order:{order_id}",
@@ -52,7 +52,7 @@ impl Orders {
         Ok(paid)
     }
 
-    /// Pays back, and gives the new balance. The route holds the lock that `token` is of.
+    /// Pays back and returns the new balance. The route holds the lock of `token`.
     pub(crate) async fn refund(
         &self,
         order_id: &str,
@@ -66,7 +66,7 @@ impl Orders {
         Ok(left)
     }
 
-    /// Takes its time, while others would like to change the balance as well.
+    /// Waits for the card network; meanwhile other requests want to change the balance.
     async fn card_network(&self) {
         tokio::time::sleep(self.card).await;
     }

@@ -1,4 +1,4 @@
-//! What the outside asks of the process: to stop, and to read its configuration again.
+//! The signals of the process: stop, and read the configuration again.
 
 #[cfg(unix)]
 mod system {
@@ -7,7 +7,7 @@ mod system {
     use lock_runtime::LockClient;
     use tokio::signal::unix::{Signal, SignalKind, signal};
 
-    /// Signals are heard from the moment in which this is made.
+    /// Receives signals from the moment of its construction.
     pub(crate) struct Signals {
         interrupt: Signal,
         terminate: Signal,
@@ -23,8 +23,8 @@ mod system {
             })
         }
 
-        /// Returns at Ctrl-C, or at SIGTERM, which is what supervisors send. Until then it has the
-        /// configuration read again at each SIGHUP.
+        /// Returns at Ctrl-C, or at SIGTERM, which supervisors send. Until then each SIGHUP makes it read
+        /// the configuration again.
         pub(crate) async fn asked_to_stop(mut self, client: LockClient) {
             loop {
                 tokio::select! {

@@ -1,9 +1,9 @@
-//! What guards stand on: a hold with its gate guard and its fencing token.
+//! [`OwnedHold`]: the ownership of a hold, with its fencing token and its place at the gate.
 //!
-//! Nested guards share one owned hold; the last to go ends it. Ending it hands the hold to the next in
-//! the local line where the rules allow, and gives it back to the store otherwise, to be freed at once or,
-//! by the store alone, when `at_least` has passed. Dropping an owned hold does
-//! either without waiting; [`OwnedHold::release`] waits for the store's word.
+//! Nested guards share one owned hold, and the last guard ends it. Ending it hands the hold to the next
+//! waiter of this process where the rules allow, and otherwise releases it to the store, which frees the lock
+//! at once or, by itself, when `at_least` has passed. Dropping an owned hold does either without waiting;
+//! [`OwnedHold::release`] waits for the store's answer.
 // S-14, S-20.
 
 use std::fmt;
@@ -25,32 +25,77 @@ use crate::observe::ReleaseOutcome;
 use crate::options::Lease;
 use crate::store::{ReleaseReply, ReleaseRequest};
 
-/// Shared with the hold, which lets the next in line in when it is lost: whoever has the guard then
-/// may be hanging.
+/// What an owned hold still has to give back. Each step is one change of this state:
+///
+/// | step | from | to |
+/// |---|---|---|
+/// | the hold is lost | `HoldAndPlace` | `Hold`; the next in line is admitted, because this holder may hang |
+/// | the next in line takes the hold over | `HoldAndPlace` | `Nothing` |
+/// | the store confirms the release | any | `Nothing`; the next in line is admitted |
+/// | the owned hold is dropped | any but `Nothing` | `Nothing`; the releaser has the rest, place included |
+enum Owned {
+    /// The hold, and the place at the gate that keeps the next in line waiting.
+    HoldAndPlace(GateGuard<OwnedHold>),
+    /// The hold alone. The next in line was admitted at the loss of the hold, or did not have to wait.
+    Hold,
+    /// Nothing: the next in line owns the hold, or the store has freed it.
+    Nothing,
+}
+
+/// Shared with the hold, whose loss takes the place.
 // S-12.
 #[derive(Clone)]
-struct SharedGateGuard(Arc<Mutex<Option<GateGuard<OwnedHold>>>>);
+struct Owns(Arc<Mutex<Owned>>);
 
-impl SharedGateGuard {
-    fn new(gate_guard: Option<GateGuard<OwnedHold>>, hold: &Hold) -> Self {
-        let shared = Self(Arc::new(Mutex::new(gate_guard)));
-        if shared.with(|gate_guard| gate_guard.is_some()) {
-            let gate_guard = shared.clone();
-            hold.on_lost(move || drop(gate_guard.take()));
+impl Owns {
+    fn new(place: Option<GateGuard<OwnedHold>>, hold: &Hold) -> Self {
+        let has_place = place.is_some();
+        let owns = Self(Arc::new(Mutex::new(place.map_or(Owned::Hold, Owned::HoldAndPlace))));
+        if has_place {
+            let at_loss = owns.clone();
+            hold.on_lost(move || drop(at_loss.take_place()));
         }
-        shared
+        owns
     }
 
-    fn take(&self) -> Option<GateGuard<OwnedHold>> {
-        self.with(Option::take)
+    /// Takes the place and leaves the hold. The caller drops the place: not under the mutex.
+    fn take_place(&self) -> Option<GateGuard<OwnedHold>> {
+        let mut owned = self.0.lock();
+        match std::mem::replace(&mut *owned, Owned::Hold) {
+            Owned::HoldAndPlace(place) => Some(place),
+            other => {
+                *owned = other;
+                None
+            }
+        }
     }
 
-    fn with<T>(&self, f: impl FnOnce(&mut Option<GateGuard<OwnedHold>>) -> T) -> T {
-        f(&mut self.0.lock())
+    fn put_back(&self, place: GateGuard<OwnedHold>) {
+        *self.0.lock() = Owned::HoldAndPlace(place);
+    }
+
+    /// Takes all there is: `None` if that is nothing, else the place, if there is one.
+    fn take_all(&self) -> Option<Option<GateGuard<OwnedHold>>> {
+        match std::mem::replace(&mut *self.0.lock(), Owned::Nothing) {
+            Owned::HoldAndPlace(place) => Some(Some(place)),
+            Owned::Hold => Some(None),
+            Owned::Nothing => None,
+        }
+    }
+
+    fn is_nothing(&self) -> bool {
+        matches!(*self.0.lock(), Owned::Nothing)
+    }
+
+    /// Tells newcomers at the gate that the hold is being given back.
+    fn announce_release(&self) {
+        if let Owned::HoldAndPlace(place) = &*self.0.lock() {
+            place.leaving();
+        }
     }
 }
 
-/// One place of holders: see the module.
+/// The ownership of a hold by this process: see the module.
 pub(crate) struct OwnedHold {
     pub(crate) leases: Arc<LeaseManager>,
     pub(crate) hold: Arc<Hold>,
@@ -64,39 +109,25 @@ pub(crate) struct OwnedHold {
     /// Keeps writers of the enclosing write hold out, for a read hold inside of one.
     // S-27.
     pub(crate) inside: Option<ReentryGuard>,
-    /// Gone once the owned hold has ended or the hold is lost, and from the start where the next in line
-    /// need not wait for that.
-    gate_guard: SharedGateGuard,
-    /// False once somebody else sees to the hold.
-    ours: bool,
+    owns: Owns,
 }
 
 impl OwnedHold {
     pub(crate) fn new(
         leases: Arc<LeaseManager>,
         hold: Arc<Hold>,
-        gate_guard: Option<GateGuard<Self>>,
+        place: Option<GateGuard<Self>>,
         token: FencingToken,
         tokens: u32,
     ) -> Self {
         let last_token = FencingToken::new(token.get() + u64::from(tokens.max(1)) - 1);
-        let gate_guard = SharedGateGuard::new(gate_guard, &hold);
-        Self {
-            leases,
-            hold,
-            token,
-            last_token,
-            handoffs: 0,
-            keep_until: None,
-            inside: None,
-            gate_guard,
-            ours: true,
-        }
+        let owns = Owns::new(place, &hold);
+        Self { leases, hold, token, last_token, handoffs: 0, keep_until: None, inside: None, owns }
     }
 
     /// Passes the hold to the next in the local line, if the rules allow it and somebody is there.
     // S-14.
-    fn hand_off(&mut self) -> bool {
+    fn hand_off(&self) -> bool {
         // Without a token to spare nobody was in line when the hold was taken: the usual case, told
         // without a look at the clock. And a hold that is being released is nobody's to pass on.
         if self.token >= self.last_token || self.hold.is_released() {
@@ -112,8 +143,8 @@ impl OwnedHold {
         if !allowed {
             return false;
         }
-        let Some(gate_guard) = self.gate_guard.take() else { return false };
-        let next = |gate_guard| {
+        let Some(place) = self.owns.take_place() else { return false };
+        let next = |place| {
             let token = FencingToken::new(self.token.get() + 1);
             self.hold.set_token(token);
             self.hold.departs();
@@ -126,31 +157,27 @@ impl OwnedHold {
                 handoffs: self.handoffs + 1,
                 keep_until: None,
                 inside: None,
-                gate_guard: SharedGateGuard::new(Some(gate_guard), &self.hold),
-                ours: true,
+                owns: Owns::new(Some(place), &self.hold),
             }
         };
         let replicas = self.hold.target.replicas().map_or(0, |replicas| replicas.at_least);
-        match gate_guard.hand_off(self.hold.lease, replicas, next) {
-            Ok(()) => {
-                self.ours = false;
-                true
-            }
-            Err(gate_guard) => {
-                self.gate_guard.with(|ours| *ours = Some(gate_guard));
-                // Lost meanwhile, it would not be taken out any more.
-                if self.hold.check().is_err() {
-                    drop(self.gate_guard.take());
-                }
-                false
-            }
+        let refused = place.hand_off(self.hold.lease, replicas, next).err();
+        let Some(place) = refused else {
+            self.owns.take_all();
+            return true;
+        };
+        self.owns.put_back(place);
+        // A loss in between found no place to take.
+        if self.hold.check().is_err() {
+            drop(self.owns.take_place());
         }
+        false
     }
 
     /// Ends the owned hold and waits for the store's word.
     ///
     /// Dropping the future leaves the rest to the releaser.
-    pub(crate) async fn release(mut self) -> Result<(), LockError> {
+    pub(crate) async fn release(self) -> Result<(), LockError> {
         if let Err(cause) = self.hold.check() {
             // The loss needs no network to be reported (S-12); the releaser cleans up.
             return Err(self.hold.lost_error(cause));
@@ -177,10 +204,10 @@ impl OwnedHold {
         // A shutdown has to wait for it too. Outlives the owned hold, which may leave the rest to the
         // releaser.
         let _counted = self.leases.releaser.elsewhere();
-        let mut owned = self;
+        let owned = self;
         owned.hold.mark_released();
         owned.leases.watchdog.remove(&owned.hold);
-        owned.gate_guard.with(|gate_guard| gate_guard.as_ref().map(GateGuard::leaving));
+        owned.owns.announce_release();
         let reply = owned.ask_release().await;
         let outcome = match &reply {
             Ok(ReleaseReply::Released { .. }) => Ok(()),
@@ -198,8 +225,7 @@ impl OwnedHold {
         if let Ok(reply) = reply
             && !owned.hold.unsettled
         {
-            owned.ours = false;
-            leave(owned.gate_guard.take(), owned.handoffs, Some(reply));
+            leave(owned.owns.take_all().flatten(), owned.handoffs, Some(reply));
         }
         outcome
     }
@@ -245,14 +271,14 @@ impl OwnedHold {
     }
 }
 
-/// Leaves the gate after a release that was answered, or not.
-fn leave(gate_guard: Option<GateGuard<OwnedHold>>, handoffs: u32, reply: Option<ReleaseReply>) {
-    let Some(gate_guard) = gate_guard else { return };
+/// Leaves the gate after the first attempt to release, with the store's answer if there was one.
+fn leave(place: Option<GateGuard<OwnedHold>>, handoffs: u32, reply: Option<ReleaseReply>) {
+    let Some(place) = place else { return };
     if reply.is_some() {
-        gate_guard.answered(false);
+        place.answered(false);
     }
-    gate_guard.note_handoffs(handoffs);
-    gate_guard.leave(match reply {
+    place.note_handoffs(handoffs);
+    place.leave(match reply {
         Some(ReleaseReply::Released { others }) => others,
         _ => 0,
     });
@@ -260,18 +286,16 @@ fn leave(gate_guard: Option<GateGuard<OwnedHold>>, handoffs: u32, reply: Option<
 
 impl Drop for OwnedHold {
     fn drop(&mut self) {
-        if !self.ours || self.hand_off() {
+        if self.owns.is_nothing() || self.hand_off() {
             return;
         }
-        let gate_guard = self.gate_guard.take();
-        if let Some(gate_guard) = &gate_guard {
-            gate_guard.leaving();
-        }
-        // Nothing is kept of what was lost before it was let go.
+        self.owns.announce_release();
+        let Some(place) = self.owns.take_all() else { return };
+        // `at_least` does not outlive a loss that came before the release.
         let lost = !self.hold.is_released() && self.hold.check().is_err();
         let keep_until = self.keep_until.filter(|_| !lost);
         let handoffs = self.handoffs;
-        let after: AfterRelease = Box::new(move |reply| leave(gate_guard, handoffs, reply));
+        let after: AfterRelease = Box::new(move |reply| leave(place, handoffs, reply));
         self.leases.give_back(&self.hold, keep_until, Some(after));
     }
 }

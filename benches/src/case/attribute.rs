@@ -1,5 +1,5 @@
-//! An annotated function beside the same written by hand, without a server: in memory, where a lock
-//! costs least, and as a re-entry, which does not even ask a store.
+//! An annotated function compared with the same code written by hand, without a server: in memory, where
+//! a lock costs least, and as a re-entry, which does not ask the store.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ async fn annotated(id: u64) -> Result<()> {
     Ok(())
 }
 
-/// Harder to match than the attribute's manual has it: the client is at hand and not looked for.
+/// Faster than the code in the attribute's manual: it has the client and need not look for it.
 async fn by_hand(client: &LockClient, id: u64) -> Result<()> {
     let key = LockKey::builder().text("order:").part(&id).build()?;
     let guard = client.mutex(key).lock().await?;
@@ -32,7 +32,7 @@ async fn by_hand(client: &LockClient, id: u64) -> Result<()> {
     result
 }
 
-/// Measures it.
+/// Measures the case.
 pub(super) async fn run(bench: &Bench) -> Result<Vec<Record>> {
     let client = LockClient::in_memory();
     client.install();

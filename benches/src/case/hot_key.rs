@@ -11,14 +11,14 @@ use crate::record::{Record, Target, Unit};
 
 const CROWDS: [usize; 3] = [8, 64, 512];
 
-/// The largest crowd that the peer takes part in. It polls, so that larger ones show nothing new.
+/// The largest crowd that the peer is measured with. It polls, so larger crowds show nothing new.
 const LARGEST_FOR_PEER: usize = 64;
 
 /// 150 000 grants in a second where the floor needs 70 µs for a pair.
 const GRANTS_PER_FLOOR_PAIR: f64 = 150_000.0 * 70.0 / 1e6;
 
-/// So much longer are these turns: whoever loses its processor to another program for a moment should
-/// not look as if it had been passed over.
+/// These turns are longer by this factor, so that a task that loses its processor to another program for a
+/// moment does not look as if the lock had passed it over.
 const LONGER: u32 = 2;
 
 /// The figures of one contender's turns.
@@ -30,12 +30,12 @@ struct Figures {
     evenness: Vec<f64>,
     commands: Vec<f64>,
     scripts: Vec<f64>,
-    /// Pairs in a second that the floor makes around each turn.
+    /// Pairs per second of the floor around each turn.
     floor: Vec<f64>,
 }
 
 impl Figures {
-    /// One turn, with a shorter one of the floor's single task before it and one after it.
+    /// Runs one turn, between two shorter turns of the floor's single task.
     async fn add<C: Contender>(
         &mut self,
         bench: &Bench,
@@ -75,7 +75,7 @@ impl Figures {
     }
 }
 
-/// Measures it.
+/// Measures the case.
 pub(super) async fn run(bench: &Bench) -> Result<Vec<Record>> {
     let mut records = Vec::new();
     for tasks in CROWDS {

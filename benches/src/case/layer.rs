@@ -1,4 +1,4 @@
-//! Layers beside the runtime call that they make, in memory, where a lock costs least.
+//! Layers compared with the runtime call that they make, in memory, where a lock costs least.
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};
@@ -19,10 +19,10 @@ use crate::record::Record;
 
 const CASE: &str = "layer: a request under a lock, in-memory store";
 
-/// A service's configuration: routes that the request is none of, and one last that it is.
+/// A service's configuration: many routes, of which the last is the request's.
 const ROUTES: usize = 1000;
 
-/// The service that is called, with an empty body where HTTP does not matter.
+/// The inner service, with an empty body.
 #[derive(Clone)]
 struct Handler;
 
@@ -59,7 +59,7 @@ fn key() -> std::result::Result<LockKey, lock_runtime::LockError> {
     LockKey::builder().text("order:").part("7").build()
 }
 
-/// What a layer does, by hand.
+/// The work of a layer, written by hand.
 async fn by_hand(client: &LockClient) -> Result<()> {
     let request = request();
     let guard = client.any_lock(LockKind::Mutex, [key()?]).lock().await?;
@@ -69,7 +69,7 @@ async fn by_hand(client: &LockClient) -> Result<()> {
     Ok(())
 }
 
-/// Calls a service as a server does that has one for each connection.
+/// Calls a service as a server with one service for each connection does.
 fn form<'a, S>(name: &'static str, service: S) -> Form<'a>
 where
     S: Service<Request<String>, Error: std::error::Error + Send + Sync + 'static> + Send + 'a,
@@ -86,13 +86,13 @@ where
     })
 }
 
-/// Measures it.
+/// Measures the case.
 pub(super) async fn run(bench: &Bench) -> Result<Vec<Record>> {
     let mut rounds = Vec::new();
     for _ in 0..bench.plan.rounds {
         rounds.push(tokio::spawn(one(bench.plan.turn)).await??);
     }
-    // On a machine where the call by hand takes 3 µs, less than 2 µs beyond it.
+    // Where the call by hand takes 3 µs, that is less than 2 µs beyond it.
     Ok(records(CASE, &rounds, Bound::Times(1.6)))
 }
 

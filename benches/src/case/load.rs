@@ -1,4 +1,4 @@
-//! A large configuration, from its text to a layer that follows it.
+//! A large configuration, from its text to the layer.
 
 use std::fmt::Write as _;
 
@@ -16,7 +16,7 @@ const CASE: &str = "load: a configuration of 200 policies and 1000 routes";
 const POLICIES: usize = 200;
 const ROUTES: usize = 1000;
 
-/// Measures it. Every round is cold as far as we are concerned: nothing is kept from one to the next.
+/// Measures the case. No round keeps anything for the next.
 pub(super) async fn run(bench: &Bench) -> Result<Vec<Record>> {
     let text = text()?;
     let (mut parsing, mut planning) = (Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! What is measured.
+//! The measured cases.
 
 mod attribute;
 mod hot_key;
@@ -14,7 +14,7 @@ use crate::bench::Bench;
 use crate::contender::{Bare, Contender, Ours, Peer};
 use crate::record::{Record, Target, Unit};
 
-/// A thing to measure.
+/// A case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Case {
     Pair,
@@ -65,8 +65,8 @@ impl Case {
     }
 }
 
-/// Who is next. The order turns round with each round, so that a machine that slows down or speeds
-/// up favours nobody.
+/// The order of contenders in a round. It is reversed with each round, so that a machine that slows down or
+/// speeds up favours none of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Turn {
     Floor,
@@ -82,7 +82,7 @@ fn turns(round: usize) -> [Turn; 3] {
     turns
 }
 
-/// Records of one figure by floor, ours and peer, whose rounds are the same. The target is for ours.
+/// Records of one figure by floor, ours and peer, over the same rounds. The target applies to ours.
 fn beside(
     case: &str,
     name: &'static str,

@@ -1,4 +1,4 @@
-//! Re-entry: a lock taken by code that runs under it already.
+//! Re-entry: a lock acquired by code that already runs under it.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use crate::record::{Record, Target, Unit, median};
 
 const CASE: &str = "nested: one task takes a lock that encloses it, and gives it back";
 
-/// Pairs that are timed together, and that the rest of the process waits for.
+/// Pairs that are timed together, without a yield to other tasks.
 const BATCH: u32 = 1000;
 
-/// Measures it.
+/// Measures the case.
 pub(super) async fn run(bench: &Bench) -> Result<Vec<Record>> {
     let (mut pairs, mut commands) = (Vec::new(), Vec::new());
     for _ in 0..bench.plan.rounds {

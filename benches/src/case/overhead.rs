@@ -1,4 +1,4 @@
-//! One call in several forms, without a server: what a form costs beyond the first.
+//! One call in several forms, without a server: the cost of each form beyond the first.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use tokio::time::Instant;
 use crate::Result;
 use crate::record::{Record, Target, Unit, median};
 
-/// Calls that are timed together. Few, so that all forms mostly have the same luck.
+/// Calls that are timed together. Few, so that a disturbance hits all forms alike.
 const BATCH: u32 = 200;
 
 /// Nanoseconds of a call.
 type Batch<'a> = Pin<Box<dyn Future<Output = Result<f64>> + Send + 'a>>;
 
-/// One way to make the call.
+/// One form of the call.
 pub(super) struct Form<'a> {
     name: &'static str,
     batch: Box<dyn Fn() -> Batch<'a> + Send + Sync + 'a>,
@@ -61,12 +61,12 @@ pub(super) async fn round(forms: &[Form<'_>], turn: Duration) -> Result<Round> {
 /// Each form with its nanoseconds.
 pub(super) type Round = Vec<(&'static str, f64)>;
 
-/// What each form may cost beside the first.
+/// What each form may cost compared with the first.
 #[derive(Clone, Copy)]
 pub(super) enum Bound {
-    /// So many nanoseconds beyond it.
+    /// At most this many nanoseconds more.
     Beyond(f64),
-    /// So many times as much: the same on a machine that is slow for a while.
+    /// At most this factor, which stays the same on a machine that is slow for a while.
     Times(f64),
 }
 

@@ -1,4 +1,4 @@
-//! Many tasks, each with a lock of its own: what one connection carries.
+//! Many tasks, each with a lock of its own, over one connection.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::record::{Record, Target, Unit};
 const CASE: &str = "own-keys: 64 tasks, each takes a lock of its own and gives it back";
 const TASKS: usize = 64;
 
-/// Measures it.
+/// Measures the case.
 pub(super) async fn run(bench: &Bench) -> Result<Vec<Record>> {
     let turn = bench.plan.turn;
     let mut rates = [(); 3].map(|()| Vec::new());

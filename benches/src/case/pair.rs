@@ -1,4 +1,4 @@
-//! An uncontended lock, by one task: what a take and a release cost beyond two round trips.
+//! An uncontended lock, by one task: the cost of acquire and release beyond two round trips.
 
 use super::{Turn, beside, turns};
 use crate::Result;
@@ -10,8 +10,8 @@ use crate::record::{Record, Target, Unit};
 
 const CASE: &str = "pair: one task takes a lock and gives it back";
 
-/// So many more turns of so much less time: which processor runs the server is decided anew now and
-/// then, and doubles the time of a round trip or halves it.
+/// More and shorter turns by this factor: the scheduler moves the server to another processor now and then,
+/// which doubles or halves the time of a round trip.
 const FINER: u32 = 4;
 
 /// The figures of one contender's turns, in µs.
@@ -30,7 +30,7 @@ impl Figures {
     }
 }
 
-/// Measures it.
+/// Measures the case.
 pub(super) async fn run(bench: &Bench) -> Result<Vec<Record>> {
     let turn = bench.plan.turn / FINER;
     let _awake = Awake::keep();

@@ -1,7 +1,7 @@
-//! The floor: the scripts that take and release a mutex, and nothing around them.
+//! The floor: only the scripts that acquire and release a mutex.
 //!
-//! No lock can be faster that asks the server twice: no gate, no lease, no time-out, no owner of its
-//! own per hold, and the commands are put together once, before anything is measured.
+//! No lock with two requests can be faster: there is no gate, no lease, no timeout and no owner id for each
+//! hold, and the commands are built once, before the measurement.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use super::Contender;
 use crate::Result;
 
 const ACQUIRE: &str = concat!(
-    include_str!("../../../lock-runtime/src/store/redis/mint.lua"),
-    include_str!("../../../lock-runtime/src/store/redis/set_end.lua"),
-    include_str!("../../../lock-runtime/src/store/redis/mutex_acquire.lua")
+    include_str!("../../../lock-runtime/src/store/redis/scripts/mint.lua"),
+    include_str!("../../../lock-runtime/src/store/redis/scripts/set_end.lua"),
+    include_str!("../../../lock-runtime/src/store/redis/scripts/mutex_acquire.lua")
 );
-const RELEASE: &str = include_str!("../../../lock-runtime/src/store/redis/mutex_release.lua");
+const RELEASE: &str = include_str!("../../../lock-runtime/src/store/redis/scripts/mutex_release.lua");
 
-/// As long as the owners that `lock-runtime` makes.
+/// As long as an owner id of `lock-runtime`.
 const OWNER: &str = "6f9d1c52-3c0e-4f6a-9d0b-2f6f1f0c7a11:1234567";
 
 const LEASE_MS: u64 = 30_000;
@@ -87,7 +87,7 @@ impl Contender for Bare {
     }
 }
 
-/// A single `PING` on the same connection: no lock, but the round trip that locks are made of.
+/// A single `PING` on the same connection: the bare round trip.
 #[derive(Clone)]
 pub(crate) struct Ping(pub(crate) Bare);
 

@@ -1,4 +1,4 @@
-//! Who is measured: each takes a lock and gives it back, in its own way.
+//! The contenders: each acquires and releases a lock in its own way.
 
 mod bare;
 mod ours;
@@ -11,15 +11,15 @@ use crate::Result;
 
 /// One task's handle on one lock. All clones are handles on the same lock.
 pub(crate) trait Contender: Clone + Send + 'static {
-    /// What the table calls it.
+    /// The name in the table.
     const NAME: &'static str;
 
-    /// What is in hand while the lock is.
+    /// The guard.
     type Hold: Send;
 
-    /// Takes the lock, waiting for it if others have it.
+    /// Acquires the lock, and waits if it is busy.
     fn take(&mut self) -> impl Future<Output = Result<Self::Hold>> + Send;
 
-    /// Gives the lock back, and knows afterwards that it is free.
+    /// Releases the lock and waits for the confirmation.
     fn give(&mut self, hold: Self::Hold) -> impl Future<Output = Result<()>> + Send;
 }

@@ -1,4 +1,4 @@
-//! This library, with its default options: a 30 s watchdog lease, waiting for ever.
+//! This library, with its default options: a 30 s watchdog lease, no limit to the wait.
 
 use lock_runtime::{LockGuard, Mutex};
 
@@ -14,7 +14,7 @@ impl Ours {
         Self(mutex)
     }
 
-    /// The mutex itself, for what only this library can do.
+    /// The mutex itself, for cases that only this library has.
     pub(crate) fn mutex(&self) -> &Mutex {
         &self.0
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::{Engine, Grace, Readers};
@@ -75,7 +75,7 @@ impl Engine {
         // No caller finds an engine that is not in the lists of all its clients: a shutdown of one of them would
         // not wait for what the caller takes.
         let _making = self.making.lock();
-        if let Some(known) = self.dependents().iter().find(|one| one.of == of) {
+        if let Some(known) = self.dependents.lock().iter().find(|one| one.of == of) {
             return Arc::clone(&known.engine);
         }
         let LeaseManager { clock, timing, breaker, .. } = &*self.leases;
@@ -86,9 +86,9 @@ impl Engine {
         let joint = Arc::new(Self::on(leases, self.gates.more(), members));
         for other in clients.values().filter(|engine| !Arc::ptr_eq(engine, self)) {
             let dependent = Dependent { of: of.clone(), engine: Arc::clone(&joint) };
-            other.dependents().push(dependent);
+            other.dependents.lock().push(dependent);
         }
-        self.dependents().push(Dependent { of, engine: Arc::clone(&joint) });
+        self.dependents.lock().push(Dependent { of, engine: Arc::clone(&joint) });
         // A shutdown that began before the lists had it has not closed it.
         if clients.values().any(|engine| engine.closed.load(Ordering::SeqCst)) {
             joint.close();
@@ -100,7 +100,7 @@ impl Engine {
     /// dropped.
     fn drop_ended(&self) {
         let mut ended = Vec::new();
-        let mut dependents = self.dependents();
+        let mut dependents = self.dependents.lock();
         self.has_orphans.store(false, Ordering::Relaxed);
         let mut at = 0;
         while let Some(one) = dependents.get(at) {
@@ -141,15 +141,11 @@ impl Engine {
             && self.left_behind() == (0, 0)
     }
 
-    fn dependents(&self) -> MutexGuard<'_, Vec<Dependent>> {
-        self.dependents.lock()
-    }
-
     /// This engine and those that end with it.
     pub(crate) fn family(self: &Arc<Self>) -> Vec<Arc<Self>> {
         self.drop_ended();
         let mut family = vec![Arc::clone(self)];
-        family.extend(self.dependents().iter().map(|one| Arc::clone(&one.engine)));
+        family.extend(self.dependents.lock().iter().map(|one| Arc::clone(&one.engine)));
         family
     }
 

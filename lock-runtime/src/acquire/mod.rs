@@ -32,7 +32,7 @@ use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;
@@ -299,10 +299,10 @@ impl PendingAcquire {
                 Within::Nothing => return self.take_hold(limit).await,
             };
             let asker = inside.asker();
-            *self.inside_cell() = Some(inside);
+            *self.inside.lock() = Some(inside);
             let taken = asker.drive(self.take_hold(limit)).await;
             // Passed over, it lines up again inside of the write hold (S-34).
-            let inside = self.inside_cell().take();
+            let inside = self.inside.lock().take();
             if let Some(taken) = taken {
                 let (how, mut guard) = taken?;
                 if let Some(inside) = inside {
@@ -315,15 +315,11 @@ impl PendingAcquire {
 
     /// What `look` says of its place inside of the write hold around it, if it has one.
     fn inside<T>(&self, look: impl FnOnce(&ReentryGuard) -> T) -> Option<T> {
-        self.inside_cell().as_ref().map(look)
+        self.inside.lock().as_ref().map(look)
     }
 
     fn is_inside(&self) -> bool {
-        self.inside_cell().is_some()
-    }
-
-    fn inside_cell(&self) -> MutexGuard<'_, Option<ReentryGuard>> {
-        self.inside.lock()
+        self.inside.lock().is_some()
     }
 
     /// Takes a hold from the store, or from another task of this process.

@@ -26,7 +26,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -168,7 +168,7 @@ impl Readers {
     }
 
     fn find(&self, terms: &Terms) -> Option<Arc<Shared>> {
-        let shared = self.lock().get(terms).cloned()?;
+        let shared = self.holds.lock().get(terms).cloned()?;
         // Equal targets may differ in this.
         let owned = shared.owned.upgrade()?;
         (owned.hold.target.replicas() == terms.0.replicas()).then_some(shared)
@@ -176,14 +176,10 @@ impl Readers {
 
     /// Ends joining this hold (invariant 2).
     fn withdraw(&self, terms: &Terms, refused: &Arc<Shared>) {
-        let mut holds = self.lock();
+        let mut holds = self.holds.lock();
         if holds.get(terms).is_some_and(|shared| Arc::ptr_eq(shared, refused)) {
             holds.remove(terms);
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Holds> {
-        self.holds.lock()
     }
 }
 
@@ -274,7 +270,7 @@ impl PendingAcquire {
         let granted = LastAnswer { asked_at: owned.hold.taken_at, answer: Ok(true) };
         let may_join = tokio::sync::Mutex::new(granted);
         let shared = Shared { owned: Arc::downgrade(owned), may_join };
-        let mut holds = self.engine.readers.lock();
+        let mut holds = self.engine.readers.holds.lock();
         // Names that nobody reads any more go when the map would grow.
         if holds.len() == holds.capacity() {
             holds.retain(|_, shared| shared.owned.strong_count() > 0);

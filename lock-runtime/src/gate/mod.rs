@@ -272,7 +272,7 @@ impl<H> Gates<H> {
         self.closed.store(true, Ordering::SeqCst);
         for shard in &self.shards {
             let (mut lines, mut words, mut turns) = (Vec::new(), Vec::new(), Vec::new());
-            for gate in lock(shard).gates.values_mut() {
+            for gate in shard.lock().gates.values_mut() {
                 lines.push(std::mem::take(&mut gate.line));
                 words.push(std::mem::take(&mut gate.words));
                 // A hold on its way to a waiter that is not polled would be kept for its lease.
@@ -304,12 +304,8 @@ impl<H> Gates<H> {
     fn shard(&self, target: &Target) -> MutexGuard<'_, Shard<H>> {
         // The upper half: the maps inside go by the lower bits.
         let upper = (target.hashed() >> 32) as usize;
-        lock(&self.shards[upper % SHARDS])
+        self.shards[upper % SHARDS].lock()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock()
 }
 
 impl<H> Shard<H> {

@@ -2,7 +2,7 @@
 
 use std::task::{Context, Poll, Waker};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::GateGuard;
@@ -59,7 +59,7 @@ impl<H> Waiter<H> {
     /// Its turn has come. If the waiter has just gone, the turn is dropped here.
     pub(super) fn give(&self, turn: Turn<H>) {
         let (waker, refused) = {
-            let mut slot = self.slot();
+            let mut slot = self.slot.lock();
             match slot.state {
                 State::Waiting => {
                     slot.state = State::Given(turn);
@@ -77,7 +77,7 @@ impl<H> Waiter<H> {
     /// Resolves to the turn, once.
     pub(super) fn poll(&self, cx: &Context<'_>) -> Poll<Turn<H>> {
         let _old = {
-            let mut slot = self.slot();
+            let mut slot = self.slot.lock();
             if matches!(slot.state, State::Given(_))
                 && let State::Given(turn) = std::mem::replace(&mut slot.state, State::Over)
             {
@@ -93,7 +93,7 @@ impl<H> Waiter<H> {
 
     /// Takes back a turn that was not taken; the waiter is then passed over.
     pub(super) fn take_back(&self) -> TakenBack<H> {
-        let mut slot = self.slot();
+        let mut slot = self.slot.lock();
         match std::mem::replace(&mut slot.state, State::PassedOver) {
             State::Given(turn) => TakenBack::Turn(turn),
             State::Over => {
@@ -109,7 +109,7 @@ impl<H> Waiter<H> {
 
     /// Passes over a waiter in line. Its waker stays where it is: wakers are not dropped here.
     pub(super) fn pass_over(&self) {
-        let mut slot = self.slot();
+        let mut slot = self.slot.lock();
         if matches!(slot.state, State::Waiting) {
             slot.state = State::PassedOver;
         }
@@ -117,7 +117,7 @@ impl<H> Waiter<H> {
 
     /// True if it had been passed over and now waits again.
     pub(super) fn comes_back(&self) -> bool {
-        let mut slot = self.slot();
+        let mut slot = self.slot.lock();
         let comes_back = matches!(slot.state, State::PassedOver);
         if comes_back {
             slot.state = State::Waiting;
@@ -128,17 +128,13 @@ impl<H> Waiter<H> {
     /// Ends the wait. The turn is returned, if it had come.
     pub(super) fn leave(&self) -> Option<Turn<H>> {
         let (state, _waker) = {
-            let mut slot = self.slot();
+            let mut slot = self.slot.lock();
             (std::mem::replace(&mut slot.state, State::Over), slot.waker.take())
         };
         match state {
             State::Given(turn) => Some(turn),
             _ => None,
         }
-    }
-
-    fn slot(&self) -> MutexGuard<'_, Slot<H>> {
-        self.slot.lock()
     }
 }
 

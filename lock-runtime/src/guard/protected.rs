@@ -47,6 +47,11 @@ impl<B> Protected<B> {
         Self { body: Some(body), watch: Watch::going_on() }
     }
 
+    /// Protects a future that runs to its end.
+    pub(super) fn to_end(future: B) -> Self {
+        Self { body: Some(future), watch: Watch::default() }
+    }
+
     /// What is protected; `None` once it is dropped.
     pub fn get_ref(&self) -> Option<&B> {
         self.body.as_ref()
@@ -122,12 +127,21 @@ impl<B> Protected<B> {
         }
         let mut step = Step { body: this.body, poll: Some(poll), value: None };
         let pinned: Pin<&mut Step<'_, _, _, _>> = Pin::new(&mut step);
-        let polled = ready!(this.watch.poll(guard, pinned, cx));
-        match (polled, step.value) {
-            (Ok(()), Some(value)) => Poll::Ready(Ok(value)),
-            (Ok(()), None) => Poll::Pending,
-            (Err(lost), _) => Poll::Ready(Err(lost)),
-        }
+        ready!(this.watch.poll(guard, pinned, cx))?;
+        step.value.map_or(Poll::Pending, |value| Poll::Ready(Ok(value)))
+    }
+}
+
+impl<F: Future> Protected<F> {
+    /// Polls a future that runs [to its end](Self::to_end), and drops it there.
+    pub(super) fn poll_to_end(
+        mut self: Pin<&mut Self>,
+        guard: &LockGuard,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<F::Output, LockError>> {
+        let result = ready!(self.as_mut().poll_with(guard, cx, F::poll));
+        self.clear();
+        Poll::Ready(result)
     }
 }
 

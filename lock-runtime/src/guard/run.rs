@@ -10,7 +10,7 @@ use pin_project_lite::pin_project;
 use tokio::sync::futures::OwnedNotified;
 use tokio::time::{Sleep, sleep_until};
 
-use super::LockGuard;
+use super::{LockGuard, Protected};
 use crate::error::{LockError, LossCause, check_runtime};
 use crate::lease::Hold;
 use crate::observe::{HoldSpan, RunOutcome};
@@ -190,63 +190,6 @@ fn lose(
 }
 
 pin_project! {
-    /// A body or its value.
-    #[project = BodyProjection]
-    enum Body<F: Future> {
-        Running { #[pin] future: F },
-        Over { value: Option<F::Output> },
-    }
-}
-
-impl<F: Future> Started for Body<F> {
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let BodyProjection::Running { future } = self.as_mut().project() else {
-            return Poll::Pending;
-        };
-        let value = Some(ready!(future.poll(cx)));
-        self.set(Self::Over { value });
-        Poll::Ready(())
-    }
-
-    fn end(mut self: Pin<&mut Self>) {
-        self.set(Self::Over { value: None });
-    }
-}
-
-pin_project! {
-    /// A body and its watch.
-    struct Runner<F: Future> {
-        #[pin]
-        body: Body<F>,
-        #[pin]
-        watch: Watch,
-    }
-}
-
-impl<F: Future> Runner<F> {
-    fn new(future: F) -> Self {
-        Self { body: Body::Running { future }, watch: Watch::default() }
-    }
-
-    fn poll(
-        self: Pin<&mut Self>,
-        guard: &LockGuard,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<F::Output, LockError>> {
-        let this = self.project();
-        let mut body = this.body;
-        if let BodyProjection::Over { value: None } = body.as_mut().project() {
-            panic!("`Run` polled after completion");
-        }
-        if let Err(error) = ready!(this.watch.poll(guard, body.as_mut(), cx)) {
-            return Poll::Ready(Err(error));
-        }
-        let BodyProjection::Over { value } = body.project() else { return Poll::Pending };
-        value.take().map_or(Poll::Pending, |value| Poll::Ready(Ok(value)))
-    }
-}
-
-pin_project! {
     /// A body that runs under a borrowed guard: see [`LockGuard::run`].
     ///
     /// # Panics
@@ -255,14 +198,14 @@ pin_project! {
     #[must_use = "futures do nothing unless polled"]
     pub struct Run<'a, F: Future> {
         #[pin]
-        runner: Runner<F>,
+        body: Protected<F>,
         guard: &'a LockGuard,
     }
 }
 
 impl<'a, F: Future> Run<'a, F> {
     pub(crate) fn new(guard: &'a LockGuard, body: F) -> Self {
-        Self { runner: Runner::new(body), guard }
+        Self { body: Protected::to_end(body), guard }
     }
 }
 
@@ -271,7 +214,10 @@ impl<F: Future> Future for Run<'_, F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        this.runner.poll(this.guard, cx)
+        if this.body.get_ref().is_none() {
+            panic!("`Run` polled after completion");
+        }
+        this.body.poll_to_end(this.guard, cx)
     }
 }
 
@@ -291,14 +237,14 @@ pin_project! {
     pub struct RunOwned<G, F: Future> {
         // Before the guard: fields are dropped in this order, and the body goes first (S-13).
         #[pin]
-        runner: Runner<F>,
+        body: Protected<F>,
         guard: Option<G>,
     }
 }
 
 impl<G: AsRef<LockGuard>, F: Future> RunOwned<G, F> {
     pub(crate) fn new(guard: G, body: F) -> Self {
-        Self { runner: Runner::new(body), guard: Some(guard) }
+        Self { body: Protected::to_end(body), guard: Some(guard) }
     }
 }
 
@@ -310,11 +256,8 @@ impl<G: AsRef<LockGuard>, F: Future> Future for RunOwned<G, F> {
         let Some(guard) = this.guard.as_ref() else {
             panic!("`RunOwned` polled after completion");
         };
-        let result = ready!(this.runner.poll(guard.as_ref(), cx));
-        match this.guard.take() {
-            Some(guard) => Poll::Ready((guard, result)),
-            None => Poll::Pending,
-        }
+        let result = ready!(this.body.poll_to_end(guard.as_ref(), cx));
+        this.guard.take().map_or(Poll::Pending, |guard| Poll::Ready((guard, result)))
     }
 }
 

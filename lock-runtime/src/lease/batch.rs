@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use super::Hold;
 
@@ -17,13 +17,7 @@ pub(super) struct Batch {
     pub(super) lease: Duration,
     pub(super) renewals: Vec<Renewal>,
     /// Those that were not answered, or with an error.
-    failed: Mutex<Vec<Arc<Hold>>>,
-}
-
-impl Batch {
-    pub(super) fn failed(&self) -> MutexGuard<'_, Vec<Arc<Hold>>> {
-        self.failed.lock()
-    }
+    pub(super) failed: Mutex<Vec<Arc<Hold>>>,
 }
 
 /// A renewal of one hold under way, counted until it is answered or dropped.

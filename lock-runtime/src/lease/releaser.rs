@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::clock::{Clock, Tick};
@@ -99,7 +99,7 @@ impl Releaser {
     pub(crate) fn give(self: &Arc<Self>, mut job: ReleaseJob) {
         self.unfinished.fetch_add(1, Ordering::AcqRel);
         {
-            let mut queue = self.queue();
+            let mut queue = self.queue.lock();
             let number = queue.next_number;
             queue.next_number += 1;
             let key = job.target.key().clone();
@@ -121,10 +121,10 @@ impl Releaser {
     /// call, not those that follow. Without it, a task that drops a guard and asks at once would find
     /// the lock held by its own process, where no gate tells.
     pub(crate) fn answered(&self, key: &LockKey) -> impl Future<Output = ()> {
-        let next = self.queue().next_number;
+        let next = self.queue.lock().next_number;
         let earlier = move || {
             let oldest =
-                self.queue().unanswered.get(key).and_then(|numbers| numbers.front().copied());
+                self.queue.lock().unanswered.get(key).and_then(|numbers| numbers.front().copied());
             oldest.is_some_and(|number| number < next)
         };
         super::wait_until(&self.answered, move || !earlier())
@@ -155,14 +155,14 @@ impl Releaser {
 
     /// Makes the task end once nothing is left to give back.
     pub(crate) fn close(&self) {
-        self.queue().closed = true;
+        self.queue.lock().closed = true;
         self.wake.notify_one();
     }
 
     /// Logs how many releases are pending that no task works at. Again only once they have doubled:
     /// a runtime that ends drops one guard after the other.
     pub(crate) fn report_pending(&self) {
-        let pending = self.queue().jobs.len();
+        let pending = self.queue.lock().jobs.len();
         let reported = self.reported.load(Ordering::Relaxed);
         if pending > 0 && pending >= reported * 2 {
             self.reported.store(pending, Ordering::Relaxed);
@@ -172,10 +172,6 @@ impl Releaser {
                  stay held until their leases end; await `LockClient::shutdown` before the end"
             );
         }
-    }
-
-    fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock()
     }
 
     /// The task. Ends when closed and idle, or with its runtime, which may drop it before its first
@@ -197,7 +193,7 @@ impl Releaser {
         let mut in_flight = FuturesUnordered::new();
         loop {
             let (jobs, closed) = {
-                let mut queue = self.queue();
+                let mut queue = self.queue.lock();
                 (std::mem::take(&mut queue.jobs), queue.closed)
             };
             for job in jobs {
@@ -287,7 +283,7 @@ struct Unanswered {
 impl Drop for Unanswered {
     fn drop(&mut self) {
         let Some(releaser) = self.releaser.upgrade() else { return };
-        let mut queue = releaser.queue();
+        let mut queue = releaser.queue.lock();
         if let Some(numbers) = queue.unanswered.get_mut(&self.key) {
             numbers.retain(|number| *number != self.number);
             if numbers.is_empty() {
@@ -324,7 +320,7 @@ impl Work<'_> {
 impl Drop for Work<'_> {
     fn drop(&mut self) {
         if let Some(job) = self.job.take() {
-            self.releaser.queue().jobs.push_back(job);
+            self.releaser.queue.lock().jobs.push_back(job);
         }
     }
 }

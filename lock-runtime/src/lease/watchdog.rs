@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -80,14 +80,14 @@ impl Watchdog {
 
     /// Starts to look after a hold.
     pub(crate) fn add(&self, hold: &Arc<Hold>) {
-        let mut queue = self.queue();
+        let mut queue = self.queue.lock();
         queue.put(hold, first_due(hold));
         self.wake_for(&mut queue, first_due(hold));
     }
 
     /// Stops looking after a hold.
     pub(crate) fn remove(&self, hold: &Hold) {
-        let mut queue = self.queue();
+        let mut queue = self.queue.lock();
         queue.take(hold);
         if queue.due.is_empty() {
             self.emptied.notify_waiters();
@@ -96,7 +96,7 @@ impl Watchdog {
 
     /// Looks at a hold whose renewal was switched on.
     pub(crate) fn reconsider(&self, hold: &Arc<Hold>) {
-        let mut queue = self.queue();
+        let mut queue = self.queue.lock();
         let now = self.clock.now();
         queue.put(hold, now);
         self.wake_for(&mut queue, now);
@@ -104,7 +104,7 @@ impl Watchdog {
 
     /// Shows the hold's count in the store, later and only if it still differs then.
     pub(crate) fn show_count(&self, hold: &Arc<Hold>) {
-        let mut queue = self.queue();
+        let mut queue = self.queue.lock();
         queue.counts.push(Arc::clone(hold));
         if queue.counts_since.is_none() {
             let now = self.clock.now();
@@ -115,17 +115,17 @@ impl Watchdog {
 
     /// How many holds there are.
     pub(crate) fn holds(&self) -> usize {
-        self.queue().due.len()
+        self.queue.lock().due.len()
     }
 
     /// All of them.
     pub(crate) fn all(&self) -> Vec<Arc<Hold>> {
-        self.queue().due.values().cloned().collect()
+        self.queue.lock().due.values().cloned().collect()
     }
 
     /// One for which `is_wanted` holds. It is asked under the lock of the queue, so that not all are copied.
     pub(crate) fn find(&self, mut is_wanted: impl FnMut(&Hold) -> bool) -> Option<Arc<Hold>> {
-        self.queue().due.values().find(|hold| is_wanted(hold)).cloned()
+        self.queue.lock().due.values().find(|hold| is_wanted(hold)).cloned()
     }
 
     /// True if the last renewal failed.
@@ -147,13 +147,13 @@ impl Watchdog {
 
     /// True once it was closed and has nothing left to look after.
     pub(crate) fn is_done(&self) -> bool {
-        let queue = self.queue();
+        let queue = self.queue.lock();
         queue.closed && queue.due.is_empty()
     }
 
     /// Ends renewing. The task notes the end of the holds that are left, and ends with the last.
     pub(crate) fn close(&self) {
-        self.queue().closed = true;
+        self.queue.lock().closed = true;
         self.wake.notify_one();
     }
 
@@ -163,10 +163,6 @@ impl Watchdog {
             queue.sleeping_until = Some(at);
             self.wake.notify_one();
         }
-    }
-
-    fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock()
     }
 
     /// The task. Ends when closed and without holds.
@@ -197,7 +193,7 @@ impl Watchdog {
 
     /// Everything that is due; none once closed and without holds.
     fn collect(&self) -> Option<Work> {
-        let mut queue = self.queue();
+        let mut queue = self.queue.lock();
         let closed = queue.closed;
         if closed && queue.due.is_empty() {
             return None;
@@ -261,7 +257,7 @@ impl Watchdog {
         let ended = store.renew_each(requests, timeout, on_renewed).await;
         (0..batch.renewals.len())
             .for_each(|place| self.renewed(&batch, place, sent_at, Ownership::Unknown));
-        let failed = std::mem::take(&mut *batch.failed());
+        let failed = std::mem::take(&mut *batch.failed.lock());
         log_first(&failed, ended.as_ref().err(), "renewal failed");
         self.last_failed.store(ended.is_err() || !failed.is_empty(), Ordering::Relaxed);
     }
@@ -282,7 +278,7 @@ impl Watchdog {
             Ownership::Owner if is_first && hold.is_held() => {
                 hold.recorder.renewed(RenewOutcome::Renewed);
                 hold.confirm(sent_at, batch.lease);
-                let mut queue = self.queue();
+                let mut queue = self.queue.lock();
                 // A hold that was released meanwhile has left the queue for good.
                 if hold.is_held() {
                     queue.put(hold, sent_at.after(batch.lease / 3));
@@ -291,11 +287,11 @@ impl Watchdog {
             // Unknown is not lost (S-9). An answer that comes after the loss is as good as none.
             _ if is_first => {
                 if answer == Ownership::Unknown {
-                    batch.failed().push(Arc::clone(hold));
+                    batch.failed.lock().push(Arc::clone(hold));
                 }
                 hold.recorder.renewed(RenewOutcome::Failed);
                 let again = sent_at.after(batch.lease / 10).max(self.clock.now());
-                let mut queue = self.queue();
+                let mut queue = self.queue.lock();
                 if hold.is_held() && queue.is_due_after(hold, again) {
                     queue.put(hold, again);
                     self.wake_for(&mut queue, again);

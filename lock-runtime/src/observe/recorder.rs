@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::span::AcquireSpan;
@@ -149,7 +149,7 @@ impl HoldRecorder {
     pub(crate) fn begin(&self, meter: Meter, now: Tick) {
         meter.holds();
         let before = {
-            let mut whose = self.lock();
+            let mut whose = self.0.lock();
             let before = whose.meter.replace(meter);
             before.zip(whose.since.replace(now))
         };
@@ -172,13 +172,13 @@ impl HoldRecorder {
 
     /// Who counts its end: the first who asks.
     pub(crate) fn to_end(&self) -> Option<Meter> {
-        let mut whose = self.lock();
+        let mut whose = self.0.lock();
         (!std::mem::replace(&mut whose.ended, true)).then(|| whose.meter.clone()).flatten()
     }
 
     /// An attempt to renew it came to that.
     pub(crate) fn renewed(&self, outcome: RenewOutcome) {
-        let meter = self.lock().meter.clone();
+        let meter = self.0.lock().meter.clone();
         if let Some(meter) = meter {
             meter.renewed(outcome);
         }
@@ -186,21 +186,17 @@ impl HoldRecorder {
 
     /// The policy of who has it.
     pub(crate) fn label(&self) -> Label {
-        self.lock().meter.as_ref().map_or_else(Label::default, |meter| meter.label.clone())
+        self.0.lock().meter.as_ref().map_or_else(Label::default, |meter| meter.label.clone())
     }
 
     fn close(&self, now: Tick) -> Option<Meter> {
         let (meter, since) = {
-            let mut whose = self.lock();
+            let mut whose = self.0.lock();
             (whose.meter.clone(), whose.since.take())
         };
         if let (Some(meter), Some(since)) = (&meter, since) {
             meter.held_for(now.since(since));
         }
         meter
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Whose> {
-        self.0.lock()
     }
 }

@@ -7,13 +7,13 @@ use parking_lot::Mutex;
 use redis::Value;
 use tokio::time::Instant;
 
-use super::answer::surprise;
-use super::link::Link;
 use crate::error::{StoreError, StoreErrorKind};
+use crate::store::redis::link::Link;
+use crate::store::redis::requests::answer::surprise;
 
 /// What is known of it: asked once for each connection, since no restart leaves one alive.
 #[derive(Default)]
-pub(super) struct Age(Mutex<Option<Known>>);
+pub(crate) struct Age(Mutex<Option<Known>>);
 
 #[derive(Clone, Copy)]
 struct Known {
@@ -23,7 +23,7 @@ struct Known {
 }
 
 impl Age {
-    pub(super) async fn of(&self, link: &Link, timeout: Duration) -> Result<Duration, StoreError> {
+    pub(crate) async fn of(&self, link: &Link, timeout: Duration) -> Result<Duration, StoreError> {
         // Before the question: an answer over a later connection counts for this one in vain.
         let connection = link.connection();
         if let Some(known) = *self.0.lock()

@@ -5,13 +5,13 @@ use std::time::Duration;
 use redis::Value;
 use tokio::time::Instant;
 
-use super::link::Link;
+use crate::store::redis::link::Link;
 
 /// How long the answer may hold up the start.
 const ANSWER: Duration = Duration::from_millis(500);
 
 /// Warns if the server evicts keys when its memory is full. A user who may not ask is not told.
-pub(super) async fn warn_of_eviction(link: &Link) {
+pub(crate) async fn warn_of_eviction(link: &Link) {
     let mut info = redis::cmd("INFO");
     info.arg("memory");
     let answer = link.call(&info, Instant::now() + ANSWER).await;

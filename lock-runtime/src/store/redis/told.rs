@@ -8,8 +8,8 @@ use futures_util::future::join_all;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::RedisStore;
-use super::request::locks;
+use crate::store::redis::RedisStore;
+use crate::store::redis::requests::locks;
 use crate::store::{HoldKind, Target};
 
 /// How long the notice of a release may come after its answer: both leave the server at once.
@@ -17,12 +17,12 @@ const OWN_NOTICE: Duration = Duration::from_millis(5);
 
 /// The notices by which this process will hear of its own release, where they have a connection of
 /// their own and may come after the answer.
-pub(super) struct OwnNotices(Vec<watch::Receiver<u64>>);
+pub(crate) struct OwnNotices(Vec<watch::Receiver<u64>>);
 
 impl OwnNotices {
     /// Waits for them, for a moment: afterwards the next contender would take them for a turn of
     /// another process.
-    pub(super) async fn heard(self) {
+    pub(crate) async fn heard(self) {
         let heard = self.0.into_iter().map(|mut notices| async move {
             let _ = notices.changed().await;
         });
@@ -32,7 +32,7 @@ impl OwnNotices {
 
 impl RedisStore {
     /// Call it before the release is sent.
-    pub(super) fn own_notices(&self, target: &Target) -> OwnNotices {
+    pub(crate) fn own_notices(&self, target: &Target) -> OwnNotices {
         let with_answers =
             Arc::ptr_eq(&self.link, &self.subscriptions) && target.replicas().is_none();
         if with_answers || target.kind() == HoldKind::Fair {
@@ -49,7 +49,7 @@ impl RedisStore {
     }
 
     /// How many heard of a release beside the tasks that line up behind it here.
-    pub(super) fn others(&self, target: &Target, told: i64) -> u32 {
+    pub(crate) fn others(&self, target: &Target, told: i64) -> u32 {
         if told == 0 || target.kind() == HoldKind::Fair {
             // A fair mutex tells one waiter, on its own channel.
             return u32::try_from(told).unwrap_or(0);

@@ -28,9 +28,9 @@ use tokio::time::{Instant, sleep, timeout};
 use self::origin::{Origin, Origins};
 use self::subscriptions::ShardSubscriptions;
 use self::topology::Topology;
-#[cfg(feature = "tls-rustls")]
-use super::tls::TlsOptions;
 use crate::error::{StoreError, StoreErrorKind};
+#[cfg(feature = "tls-rustls")]
+use crate::store::redis::server::tls::TlsOptions;
 
 /// How often the nodes are asked who has which slot: while all is well, and while a slot has no owner
 /// that answers.
@@ -99,7 +99,7 @@ const FOLLOW: Duration = Duration::from_millis(800);
 ///
 /// # Permissions
 ///
-/// Those of [`RedisStore`](super::RedisStore), without `subscribe`, `unsubscribe` and `publish`, and
+/// Those of [`RedisStore`](crate::store::redis::RedisStore), without `subscribe`, `unsubscribe` and `publish`, and
 ///
 /// ```text
 ///   +cluster|slots +asking +ssubscribe +sunsubscribe +spublish

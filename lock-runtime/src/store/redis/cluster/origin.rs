@@ -8,13 +8,13 @@ use tokio::time::timeout;
 
 use super::slots::{NodeAddress, Range, ranges};
 use crate::error::{StoreError, StoreErrorKind};
-use crate::store::redis::address;
-use crate::store::redis::answer::surprise;
 use crate::store::redis::endpoint::{connect, explained};
-use crate::store::redis::errors::{Cause, connect_error, server_error};
 use crate::store::redis::link::CONNECT_TIMEOUT;
+use crate::store::redis::requests::answer::surprise;
+use crate::store::redis::server::address;
+use crate::store::redis::server::errors::{Cause, connect_error, server_error};
 #[cfg(feature = "tls-rustls")]
-use crate::store::redis::tls::TlsOptions;
+use crate::store::redis::server::tls::TlsOptions;
 
 /// One of the addresses, with its credentials and TLS.
 #[derive(Clone)]

@@ -16,8 +16,8 @@ use super::topology::{Node, SLACK, Topology};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::store::StoreFuture;
 use crate::store::redis::RedisStore;
-use crate::store::redis::errors::{Cause, cause};
 use crate::store::redis::link::asking;
+use crate::store::redis::server::errors::{Cause, cause};
 
 /// First and longest pause before a request is sent once more.
 const FIRST_PAUSE: Duration = Duration::from_millis(2);

@@ -16,8 +16,8 @@ use super::route::{NotRun, Pause};
 use super::slots::slot_of;
 use super::topology::{Node, Topology};
 use crate::error::StoreError;
-use crate::store::redis::channels::Listener;
 use crate::store::redis::link::CallError;
+use crate::store::redis::link::channels::Listener;
 
 /// How many ears follow at once.
 const AT_ONCE: usize = 256;

@@ -25,7 +25,7 @@ const WARN_EVERY: Duration = Duration::from_secs(60);
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(super) struct Backoff {
+pub(crate) struct Backoff {
     unreached: u32,
     short_lived: u32,
     was_unreached: bool,
@@ -35,13 +35,13 @@ pub(super) struct Backoff {
 
 impl Backoff {
     /// Notes that there is a connection.
-    pub(super) fn connected(&mut self) {
+    pub(crate) fn connected(&mut self) {
         self.unreached = 0;
         self.connected = Some(Instant::now());
     }
 
     /// Notes that the connection has gone.
-    pub(super) fn gone(&mut self) {
+    pub(crate) fn gone(&mut self) {
         let Some(since) = self.connected.take() else { return };
         self.was_unreached = false;
         if since.elapsed() < LIVED {
@@ -52,19 +52,19 @@ impl Backoff {
     }
 
     /// Notes that an attempt failed: the server was not reached, or did not go through with it.
-    pub(super) fn failed(&mut self, was_unreached: bool) {
+    pub(crate) fn failed(&mut self, was_unreached: bool) {
         self.was_unreached = was_unreached;
         let count = if was_unreached { &mut self.unreached } else { &mut self.short_lived };
         *count = count.saturating_add(1);
     }
 
     /// True if a connection to the same server by another link ends the pause.
-    pub(super) fn ends_when_reached(&self) -> bool {
+    pub(crate) fn ends_when_reached(&self) -> bool {
         self.was_unreached
     }
 
     /// The next pause, at random so that a fleet does not connect in step.
-    pub(super) fn pause(&self) -> Duration {
+    pub(crate) fn pause(&self) -> Duration {
         let (failures, longest) = match self.was_unreached {
             true => (self.unreached, LONGEST_UNREACHED),
             false => (self.short_lived, LONGEST_SHORT_LIVED),
@@ -74,7 +74,7 @@ impl Backoff {
     }
 
     /// True if this failure is to be told as a warning: the first, and then now and then.
-    pub(super) fn warns(&mut self) -> bool {
+    pub(crate) fn warns(&mut self) -> bool {
         let warns = self.warned.is_none_or(|at| at.elapsed() >= WARN_EVERY);
         if warns {
             self.warned = Some(Instant::now());

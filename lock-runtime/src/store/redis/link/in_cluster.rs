@@ -20,7 +20,7 @@ use super::{CallError, Connection, Link};
 
 /// How notices of releases travel.
 #[derive(Clone)]
-pub(in crate::store::redis) enum Notices {
+pub(crate) enum Notices {
     /// To all who listen, by PUBLISH.
     Everywhere,
     /// By SPUBLISH, as Redisson does it in a cluster. Whoever knows where slots are is told when the
@@ -29,7 +29,7 @@ pub(in crate::store::redis) enum Notices {
 }
 
 impl Notices {
-    pub(in crate::store::redis) fn are_in_slot(&self) -> bool {
+    pub(crate) fn are_in_slot(&self) -> bool {
         matches!(self, Self::InSlot(_))
     }
 }
@@ -41,12 +41,12 @@ tokio::task_local! {
 
 /// Makes a call at a node that is about to get the slot, as an ASK wants it: each of its commands
 /// goes out right behind an ASKING.
-pub(in crate::store::redis) fn asking<F: Future>(call: F) -> impl Future<Output = F::Output> {
+pub(crate) fn asking<F: Future>(call: F) -> impl Future<Output = F::Output> {
     ASKING.scope((), call)
 }
 
 /// Sends one command and gives its answer, which may be an error.
-pub(in crate::store::redis) async fn transmit(
+pub(crate) async fn transmit(
     connection: &mut MultiplexedConnection,
     cmd: &Cmd,
 ) -> RedisResult<Value> {
@@ -62,25 +62,21 @@ pub(in crate::store::redis) async fn transmit(
 
 impl Link {
     /// A link to a node of a cluster.
-    pub(in crate::store::redis) fn to_node(
-        client: redis::Client,
-        told: Arc<Notify>,
-        id: Uuid,
-    ) -> Arc<Self> {
+    pub(crate) fn to_node(client: redis::Client, told: Arc<Notify>, id: Uuid) -> Arc<Self> {
         Self::made(client.into(), false, Notices::InSlot(told), id)
     }
 
-    pub(in crate::store::redis) fn notices(&self) -> &Notices {
+    pub(crate) fn notices(&self) -> &Notices {
         &self.notices
     }
 
     /// The link that subscribes: this one, or in a cluster another to the same node.
-    pub(in crate::store::redis) fn for_notices(self: &Arc<Self>) -> Arc<Self> {
+    pub(crate) fn for_notices(self: &Arc<Self>) -> Arc<Self> {
         if self.notices.are_in_slot() { self.another() } else { Arc::clone(self) }
     }
 
     /// Subscribes one channel. More at once would have to be of one slot.
-    pub(super) async fn subscribe_in_slot(
+    pub(crate) async fn subscribe_in_slot(
         &self,
         live: &Connection,
         name: &str,
@@ -101,7 +97,7 @@ impl Link {
     }
 
     /// Ends subscriptions.
-    pub(super) async fn unsubscribe(&self, live: &Connection, names: &[String]) -> RedisResult<()> {
+    pub(crate) async fn unsubscribe(&self, live: &Connection, names: &[String]) -> RedisResult<()> {
         if !self.notices.are_in_slot() {
             return live.unsubscribe(names).await;
         }
@@ -119,7 +115,7 @@ impl Link {
     }
 
     /// What the server says of a channel. Runs inside the connection's driver.
-    pub(super) fn on_notice(&self, number: u64, kind: &PushKind, name: &str) {
+    pub(crate) fn on_notice(&self, number: u64, kind: &PushKind, name: &str) {
         match (kind, &self.notices) {
             (PushKind::Message | PushKind::SMessage, _) => self.channels.notice(name),
             (PushKind::SSubscribe, _) => self.channels.confirm(name, number),

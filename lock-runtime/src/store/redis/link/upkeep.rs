@@ -39,13 +39,13 @@ const LEAST_PING_TIMEOUT: Duration = Duration::from_millis(400);
 
 /// How a connection is asked for signs of life.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Pulse {
+pub(crate) struct Pulse {
     /// How often the task looks.
     every: Duration,
     /// After how long without an answer it asks.
     idle: Duration,
     /// How long the answer may take.
-    pub(super) timeout: Duration,
+    pub(crate) timeout: Duration,
 }
 
 impl Pulse {
@@ -71,7 +71,7 @@ impl Link {
     }
 
     /// Subscribes every channel on a new connection.
-    pub(super) async fn replay_subscriptions(&self, live: &Connection) {
+    pub(crate) async fn replay_subscriptions(&self, live: &Connection) {
         let limit = self.pulse(live).timeout;
         let subscribe = |name: String| async move {
             if self.notices.are_in_slot() {
@@ -146,7 +146,7 @@ impl Link {
 }
 
 /// The task: supervises, and follows the source meanwhile.
-pub(super) async fn attend(link: Weak<Link>, source: Endpoint) {
+pub(crate) async fn attend(link: Weak<Link>, source: Endpoint) {
     let leave = || link.upgrade().iter().for_each(|link| link.leave_replaced());
     tokio::select! {
         () = supervise(link.clone()) => {}

@@ -14,12 +14,12 @@ use redis::aio::MultiplexedConnection;
 use redis::{Cmd, RedisError, RedisResult, Value};
 use tokio::sync::Notify;
 
-use super::link::transmit;
-use super::sentinel::Named;
+use crate::store::redis::endpoint::sentinel::Named;
+use crate::store::redis::link::transmit;
 
 /// See the module.
-pub(super) struct Connection {
-    pub(super) number: u64,
+pub(crate) struct Connection {
+    pub(crate) number: u64,
     connection: MultiplexedConnection,
     /// What sentinels named, where the server may be replaced by another while it still answers.
     server: Option<Named>,
@@ -35,7 +35,7 @@ struct Retirement {
 
 impl Connection {
     /// A connection to what stays the same server, or to the one that sentinels have named.
-    pub(super) fn new(
+    pub(crate) fn new(
         number: u64,
         connection: MultiplexedConnection,
         server: Option<Named>,
@@ -44,48 +44,48 @@ impl Connection {
     }
 
     /// What sentinels named, if they did.
-    pub(super) fn server(&self) -> Option<&Named> {
+    pub(crate) fn server(&self) -> Option<&Named> {
         self.server.as_ref()
     }
 
     /// True if this is a server that sentinels named, and `now` is another.
-    pub(super) fn is_replaced_by(&self, now: &Named) -> bool {
+    pub(crate) fn is_replaced_by(&self, now: &Named) -> bool {
         self.server.as_ref().is_some_and(|server| !server.is_at(now))
     }
 
     /// From here on no answer counts: whatever is under way fails, as if the connection had broken.
-    pub(super) fn retire(&self) {
+    pub(crate) fn retire(&self) {
         self.retirement.retired.store(true, Ordering::SeqCst);
         self.retirement.told.notify_waiters();
     }
 
     /// True if no answer counts any more.
-    pub(super) fn is_retired(&self) -> bool {
+    pub(crate) fn is_retired(&self) -> bool {
         self.retirement.is_over()
     }
 
     /// Hands one command to the connection when first polled, and resolves to its answer. Errors
     /// inside an answer of several parts stay where they are.
-    pub(super) fn send(&self, cmd: Cmd) -> impl Future<Output = RedisResult<Value>> + Send + use<> {
+    pub(crate) fn send(&self, cmd: Cmd) -> impl Future<Output = RedisResult<Value>> + Send + use<> {
         let mut connection = self.connection.clone();
         let retirement = Arc::clone(&self.retirement);
         async move { unless_refused(retirement.before(transmit(&mut connection, &cmd)).await?) }
     }
 
     /// As [`send`](Self::send), for a command that is lent.
-    pub(super) async fn ask(&self, cmd: &Cmd) -> RedisResult<Value> {
+    pub(crate) async fn ask(&self, cmd: &Cmd) -> RedisResult<Value> {
         let mut connection = self.connection.clone();
         unless_refused(self.retirement.before(transmit(&mut connection, cmd)).await?)
     }
 
     /// Subscribes a channel, which is done once the server has confirmed it.
-    pub(super) async fn subscribe(&self, name: &str) -> RedisResult<()> {
+    pub(crate) async fn subscribe(&self, name: &str) -> RedisResult<()> {
         let mut connection = self.connection.clone();
         self.retirement.before(connection.subscribe(name)).await
     }
 
     /// Ends subscriptions.
-    pub(super) async fn unsubscribe(&self, names: &[String]) -> RedisResult<()> {
+    pub(crate) async fn unsubscribe(&self, names: &[String]) -> RedisResult<()> {
         let mut connection = self.connection.clone();
         self.retirement.before(connection.unsubscribe(names)).await
     }
@@ -112,7 +112,7 @@ impl Retirement {
 }
 
 /// The answer to a command, or the error that the server answered with.
-pub(super) fn unless_refused(answer: Value) -> RedisResult<Value> {
+pub(crate) fn unless_refused(answer: Value) -> RedisResult<Value> {
     match answer {
         Value::ServerError(error) => Err(error.into()),
         answer => Ok(answer),
@@ -120,7 +120,7 @@ pub(super) fn unless_refused(answer: Value) -> RedisResult<Value> {
 }
 
 /// Why an answer does not count.
-pub(super) fn given_up() -> RedisError {
+pub(crate) fn given_up() -> RedisError {
     let message = "the connection was given up before the answer came";
     io::Error::new(io::ErrorKind::ConnectionAborted, message).into()
 }

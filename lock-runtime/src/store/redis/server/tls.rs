@@ -76,7 +76,7 @@ impl TlsOptions {
     }
 
     /// The options in the client library's form, which itself takes some wrong ones for none.
-    pub(super) fn checked(&self) -> Result<TlsCertificates, StoreError> {
+    pub(crate) fn checked(&self) -> Result<TlsCertificates, StoreError> {
         for pem in &self.roots {
             let mut store = RootCertStore::empty();
             let usable = certificates(pem)
@@ -142,7 +142,7 @@ fn wrong(what: &str) -> StoreError {
 }
 
 /// What it means that a connection could not be made, if TLS is why.
-pub(super) fn refusal(error: &RedisError) -> Option<(StoreErrorKind, &'static str)> {
+pub(crate) fn refusal(error: &RedisError) -> Option<(StoreErrorKind, &'static str)> {
     use rustls::Error;
     use {AlertDescription as Alert, CertificateError as Bad, StoreErrorKind as Kind};
 

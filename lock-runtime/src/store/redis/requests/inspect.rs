@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::RedisStore;
-use super::answer::surprise;
-use super::script::{FORCE_RELEASE, INSPECT};
 use crate::error::StoreError;
 use crate::fence::FencingToken;
 use crate::key::LockKey;
+use crate::store::redis::RedisStore;
+use crate::store::redis::requests::answer::surprise;
+use crate::store::redis::scripts::{FORCE_RELEASE, INSPECT};
 use crate::store::{HoldKind, Inspection, StoredHold, Target};
 
 /// A name as each of the kinds that have companions.
@@ -44,7 +44,7 @@ impl Name {
 }
 
 impl RedisStore {
-    pub(super) async fn look_at(
+    pub(crate) async fn look_at(
         &self,
         key: &LockKey,
         timeout: Duration,
@@ -60,7 +60,7 @@ impl RedisStore {
         }
     }
 
-    pub(super) async fn free(&self, key: &LockKey, timeout: Duration) -> Result<bool, StoreError> {
+    pub(crate) async fn free(&self, key: &LockKey, timeout: Duration) -> Result<bool, StoreError> {
         let name = Name::new(key);
         let mut call = FORCE_RELEASE.call(self.link.notices(), 4);
         call.arg(key.as_str()).arg(name.queue()).arg(name.permits());

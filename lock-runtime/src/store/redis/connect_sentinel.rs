@@ -1,12 +1,13 @@
 //! Stores on the master that sentinels name.
 
-use super::super::endpoint::Endpoint;
-use super::super::{RedisStore, address};
-use super::Sentinels;
-use super::address::{self as names, Master, ToClient};
+use super::RedisStore;
+use super::endpoint::sentinel::Sentinels;
+use super::endpoint::sentinel::address::{self as names, Master, ToClient};
+use super::server::address;
 use crate::error::StoreError;
 #[cfg(feature = "tls-rustls")]
 use crate::store::redis::TlsOptions;
+use crate::store::redis::endpoint::Endpoint;
 
 impl RedisStore {
     /// Connects to the master that Redis Sentinel names, and follows it through fail-overs.

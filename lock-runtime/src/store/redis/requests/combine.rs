@@ -37,12 +37,12 @@ use tokio::sync::oneshot;
 use tokio::task::coop::unconstrained;
 use tokio::time::{Instant, timeout_at};
 
-use super::errors::server_error;
-use super::link::{CallError, Connection, Link, Notices};
-use super::numbered::NumberedCall;
-use super::request::ScriptCall;
-use super::script::{BATCH, MAX_KEYS, is_noperm, is_noscript};
 use crate::error::{StoreError, StoreErrorKind};
+use crate::store::redis::link::{CallError, Connection, Link, Notices};
+use crate::store::redis::requests::ScriptCall;
+use crate::store::redis::scripts::numbered::NumberedCall;
+use crate::store::redis::scripts::{BATCH, MAX_KEYS, is_noperm, is_noscript};
+use crate::store::redis::server::errors::server_error;
 
 /// Scripts under way at once, as long as that holds nobody up. More would make batches smaller.
 const SIDE_BY_SIDE: usize = 2;
@@ -56,7 +56,7 @@ const OVERDUE: Duration = Duration::from_millis(1);
 type Answer = Result<Value, StoreError>;
 
 /// See the module.
-pub(super) struct Combiner {
+pub(crate) struct Combiner {
     link: Arc<Link>,
     state: Mutex<State>,
 }
@@ -97,12 +97,12 @@ impl Drop for Slot {
 }
 
 impl Combiner {
-    pub(super) fn new(link: Arc<Link>) -> Arc<Self> {
+    pub(crate) fn new(link: Arc<Link>) -> Arc<Self> {
         Arc::new(Self { link, state: Mutex::default() })
     }
 
     /// Runs one request, alone or with others.
-    pub(super) async fn run(self: &Arc<Self>, ask: ScriptCall) -> Answer {
+    pub(crate) async fn run(self: &Arc<Self>, ask: ScriptCall) -> Answer {
         let now = Instant::now();
         let deadline = now + ask.timeout();
         // Names of one slot seldom meet, and others cannot share a script.

@@ -14,11 +14,11 @@ use redis::{
 };
 use tokio::sync::Notify;
 
-use super::super::endpoint::connect;
-use super::super::errors::{Cause, server_error};
 use super::named::Named;
 use super::{NODE_TIMEOUT, not_understood};
 use crate::error::{StoreError, StoreErrorKind};
+use crate::store::redis::endpoint::connect;
+use crate::store::redis::server::errors::{Cause, server_error};
 
 /// What sentinels publish when another server becomes the master: the one that promotes it, and all.
 const EVENTS: [&str; 2] = ["+promoted-slave", "+switch-master"];
@@ -27,7 +27,7 @@ const EVENTS: [&str; 2] = ["+promoted-slave", "+switch-master"];
 const MISSES: u32 = 3;
 
 /// See the module.
-pub(super) struct Node {
+pub(crate) struct Node {
     client: Client,
     connection: Mutex<Option<MultiplexedConnection>>,
     /// Questions since the last answer.
@@ -35,13 +35,13 @@ pub(super) struct Node {
 }
 
 impl Node {
-    pub(super) fn new(client: Client) -> Self {
+    pub(crate) fn new(client: Client) -> Self {
         Self { client, connection: Mutex::default(), missed: AtomicU32::new(0) }
     }
 
     /// What it names as the master, if it knows that name. May be dropped at any time. On the same
     /// connection it tells `hint` when to ask again.
-    pub(super) async fn ask(
+    pub(crate) async fn ask(
         &self,
         master: &str,
         hint: &Arc<Notify>,
@@ -77,7 +77,7 @@ impl Node {
         self.answered(answer)
     }
 
-    pub(super) fn rest(&self) {
+    pub(crate) fn rest(&self) {
         *self.connection() = None;
     }
 

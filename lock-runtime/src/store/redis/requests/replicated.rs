@@ -31,13 +31,13 @@ use tokio::sync::Mutex;
 use tokio::task::coop::unconstrained;
 use tokio::time::{Instant, timeout_at};
 
-use super::answer::{acquired, surprise};
-use super::link::{CallError, Connection, Link};
-use super::numbered::NumberedCall;
-use super::request::{ScriptCall, millis};
-use super::script::is_noscript;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::options::Replicas;
+use crate::store::redis::link::{CallError, Connection, Link};
+use crate::store::redis::requests::answer::{acquired, surprise};
+use crate::store::redis::requests::{ScriptCall, millis};
+use crate::store::redis::scripts::is_noscript;
+use crate::store::redis::scripts::numbered::NumberedCall;
 use crate::store::{AcquireReply, AcquireRequest};
 
 /// How long the first WAIT holds up the connection, and the longest that any does.
@@ -48,7 +48,7 @@ const LONGEST_SLICE: Duration = Duration::from_millis(320);
 type Sending = Pin<Box<dyn Future<Output = RedisResult<Value>> + Send>>;
 
 /// See the module.
-pub(super) struct Replicated {
+pub(crate) struct Replicated {
     main: Arc<Link>,
     /// Made for the first lock that asks for replicas.
     link: OnceLock<Arc<Link>>,
@@ -58,31 +58,31 @@ pub(super) struct Replicated {
 
 impl Replicated {
     /// A connection beside `main`, to the same server.
-    pub(super) fn new(main: Arc<Link>) -> Self {
+    pub(crate) fn new(main: Arc<Link>) -> Self {
         Self { main, link: OnceLock::new(), turn: Mutex::default() }
     }
 
     /// The connection. Within a runtime.
-    pub(super) fn link(&self) -> &Arc<Link> {
+    pub(crate) fn link(&self) -> &Arc<Link> {
         let link = self.link.get_or_init(|| self.main.another());
         link.ensure_task();
         link
     }
 
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         if let Some(link) = self.link.get() {
             link.close();
         }
     }
 
     /// Runs a request that need not be acknowledged.
-    pub(super) async fn run(&self, ask: &ScriptCall) -> Result<Value, StoreError> {
+    pub(crate) async fn run(&self, ask: &ScriptCall) -> Result<Value, StoreError> {
         let (script, call) = ask.alone(self.main.notices());
         Ok(script.run(self.link(), call, Instant::now() + ask.timeout()).await?)
     }
 
     /// Takes a lock and waits for the replicas.
-    pub(super) async fn acquire(
+    pub(crate) async fn acquire(
         &self,
         request: AcquireRequest,
         replicas: Replicas,

@@ -9,7 +9,7 @@ use crate::fence::FencingToken;
 use crate::store::{AcquireReply, Ownership};
 
 /// An answer that no script of this version gives.
-pub(super) fn surprise(answer: &Value) -> StoreError {
+pub(crate) fn surprise(answer: &Value) -> StoreError {
     // The kind of value only: the value itself might be an owner.
     let shape = match answer {
         Value::Nil => "nothing",
@@ -21,7 +21,7 @@ pub(super) fn surprise(answer: &Value) -> StoreError {
 }
 
 /// What a script that takes a lock has answered.
-pub(super) fn acquired(answer: &Value, tokens: u32) -> Result<AcquireReply, StoreError> {
+pub(crate) fn acquired(answer: &Value, tokens: u32) -> Result<AcquireReply, StoreError> {
     match answer {
         Value::Int(pttl) => {
             Ok(AcquireReply::Held(u64::try_from(*pttl).ok().map(Duration::from_millis)))
@@ -49,7 +49,7 @@ fn first_token(last: &[u8], tokens: u32) -> Result<FencingToken, StoreError> {
     }
 }
 
-pub(super) fn ownership(answer: &Value) -> Result<Ownership, StoreError> {
+pub(crate) fn ownership(answer: &Value) -> Result<Ownership, StoreError> {
     match answer {
         Value::Int(1) => Ok(Ownership::Owner),
         Value::Int(0) => Ok(Ownership::NotOwner),

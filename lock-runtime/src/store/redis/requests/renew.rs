@@ -7,12 +7,12 @@ use futures_util::future::join_all;
 use redis::Value;
 use tokio::time::Instant;
 
-use super::RedisStore;
-use super::answer::{ownership, surprise};
-use super::link::Link;
-use super::request::{end_of_hold, field, locks, millis};
-use super::script::{MAX_KEYS, RENEW};
 use crate::error::{StoreError, StoreErrorKind};
+use crate::store::redis::RedisStore;
+use crate::store::redis::link::Link;
+use crate::store::redis::requests::answer::{ownership, surprise};
+use crate::store::redis::requests::{end_of_hold, field, locks, millis};
+use crate::store::redis::scripts::{MAX_KEYS, RENEW};
 use crate::store::{HoldKind, OnRenewed, Ownership, RenewRequest, renewed_in_parts, tell_part};
 
 /// After how much of the lease a renewal without an answer has the connection looked at, within
@@ -27,7 +27,7 @@ type Numbered<'a> = Vec<(usize, &'a RenewRequest)>;
 impl RedisStore {
     /// Each hold over the connection that took it, so that the same server answers for it.
     // S-31.
-    pub(super) async fn renew_all(
+    pub(crate) async fn renew_all(
         &self,
         requests: &[RenewRequest],
         timeout: Duration,

@@ -18,38 +18,38 @@ const DOWN_AFTER: Duration = Duration::from_secs(30);
 
 /// A server that a sentinel names as the master.
 #[derive(Clone, PartialEq, Eq)]
-pub(in crate::store::redis) struct Named {
-    pub(super) host: Arc<str>,
-    pub(super) port: u16,
+pub(crate) struct Named {
+    pub(crate) host: Arc<str>,
+    pub(crate) port: u16,
     /// Of the configuration; zero from a sentinel that does not say.
-    pub(super) epoch: u64,
+    pub(crate) epoch: u64,
     /// For how long the sentinel puts up with its silence, if it says so.
-    pub(super) down_after: Option<Duration>,
+    pub(crate) down_after: Option<Duration>,
 }
 
 impl Named {
     /// True for the same server, whenever it was named.
-    pub(in crate::store::redis) fn is_at(&self, other: &Self) -> bool {
+    pub(crate) fn is_at(&self, other: &Self) -> bool {
         self.host == other.host && self.port == other.port
     }
 
     /// After how long a silence it may be replaced.
-    pub(in crate::store::redis) fn down_after(&self) -> Duration {
+    pub(crate) fn down_after(&self) -> Duration {
         self.down_after.unwrap_or(DOWN_AFTER)
     }
 }
 
 /// What is known from earlier answers.
 #[derive(Clone)]
-pub(super) struct Known {
-    pub(super) named: Named,
+pub(crate) struct Known {
+    pub(crate) named: Named,
     /// When a sentinel last said so, or something newer.
-    pub(super) heard: Instant,
+    pub(crate) heard: Instant,
 }
 
 /// What is known after these answers, of which `asked` were asked for; nothing if they know less than
 /// is known already.
-pub(super) fn learn(
+pub(crate) fn learn(
     answers: &[Named],
     known: Option<&Known>,
     asked: usize,

@@ -5,15 +5,15 @@ use std::time::Duration;
 use redis::Value;
 use tokio::time::Instant;
 
-use super::RedisStore;
-use super::request::{end_of_hold, field, locks, millis};
-use super::script::END_LATER;
 use crate::error::StoreError;
+use crate::store::redis::RedisStore;
+use crate::store::redis::requests::{end_of_hold, field, locks, millis};
+use crate::store::redis::scripts::END_LATER;
 use crate::store::{HoldKind, OwnerId, ReleaseRequest, Target, no_hold};
 
 impl RedisStore {
     /// Over the connection that took it, so behind whatever was asked for it there.
-    pub(super) async fn end_later(&self, request: &ReleaseRequest) -> Result<Value, StoreError> {
+    pub(crate) async fn end_later(&self, request: &ReleaseRequest) -> Result<Value, StoreError> {
         let ReleaseRequest { target, owner, keep, timeout } = request;
         if target.kind() == HoldKind::Latch {
             return Err(no_hold());

@@ -10,7 +10,7 @@ use crate::error::{StoreError, StoreErrorKind};
 
 /// What is known of a call that failed.
 #[derive(Debug)]
-pub(super) enum CallError {
+pub(crate) enum CallError {
     /// There was no connection before the deadline: nothing ran.
     NotSent,
     /// The same, and why the last attempt to connect failed.
@@ -30,7 +30,7 @@ pub(super) enum CallError {
 /// An error of the client library, as the cause of one of ours. Its own text has that of its source in it, so that
 /// it has no source here, or a reader of the chain would read that twice.
 #[derive(Debug)]
-pub(super) struct Cause(pub(super) RedisError);
+pub(crate) struct Cause(pub(crate) RedisError);
 
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -41,14 +41,14 @@ impl fmt::Display for Cause {
 impl Error for Cause {}
 
 /// What the client library said, if that is why.
-pub(super) fn cause(error: &StoreError) -> Option<&RedisError> {
+pub(crate) fn cause(error: &StoreError) -> Option<&RedisError> {
     let causes = std::iter::successors(error.source(), |&error| error.source());
     causes.filter_map(|error| error.downcast_ref::<Cause>()).map(|cause| &cause.0).next()
 }
 
 impl CallError {
     /// For a preparatory call: whatever became of it, the call it prepares has not run.
-    pub(super) fn nothing_ran(self) -> Self {
+    pub(crate) fn nothing_ran(self) -> Self {
         match self {
             Self::TimedOut | Self::Broken(_) | Self::MixedUp => Self::NotSent,
             other => other,
@@ -83,7 +83,7 @@ impl From<CallError> for StoreError {
 }
 
 /// Classifies an error reply.
-pub(super) fn server_error(error: RedisError) -> StoreError {
+pub(crate) fn server_error(error: RedisError) -> StoreError {
     let code = error.code().unwrap_or_default().to_owned();
     let detail = error.detail().unwrap_or_default();
     let (kind, message) = match code.as_str() {
@@ -157,9 +157,9 @@ fn own_words(detail: &str) -> String {
 }
 
 /// A connection could not be made.
-pub(super) fn connect_error(error: RedisError) -> StoreError {
+pub(crate) fn connect_error(error: RedisError) -> StoreError {
     #[cfg(feature = "tls-rustls")]
-    if let Some((kind, message)) = super::tls::refusal(&error) {
+    if let Some((kind, message)) = crate::store::redis::server::tls::refusal(&error) {
         return StoreError::new(kind, message).with_source(Cause(error));
     }
     if error.is_io_error() {
@@ -193,12 +193,12 @@ pub(super) fn connect_error(error: RedisError) -> StoreError {
 }
 
 /// True if no connection was made at all: none accepts one there, or none in time.
-pub(super) fn was_unreached(error: &StoreError) -> bool {
+pub(crate) fn was_unreached(error: &StoreError) -> bool {
     error.kind() == StoreErrorKind::Unavailable && !was_closed(error)
 }
 
 /// True if a connection was made, and closed at once.
-pub(super) fn was_closed(error: &StoreError) -> bool {
+pub(crate) fn was_closed(error: &StoreError) -> bool {
     cause(error).is_some_and(is_closed)
 }
 

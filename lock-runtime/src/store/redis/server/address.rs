@@ -7,23 +7,23 @@ use redis::{
     Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion, RedisResult,
 };
 
-use super::errors::Cause;
-#[cfg(feature = "tls-rustls")]
-use super::tls::TlsOptions;
 use crate::error::{StoreError, StoreErrorKind};
+use crate::store::redis::server::errors::Cause;
+#[cfg(feature = "tls-rustls")]
+use crate::store::redis::server::tls::TlsOptions;
 
 /// How long the connection may be silent before the system probes it: less than routers take to
 /// forget one.
 const KEEPALIVE: TcpKeepalive = TcpKeepalive::new().with_time(Duration::from_secs(30));
 
 /// A client for `url`; nothing is sent yet.
-pub(super) fn client(url: &str) -> Result<Client, StoreError> {
+pub(crate) fn client(url: &str) -> Result<Client, StoreError> {
     Client::open(parse(url)?).map_err(|error| unusable(url).with_source(Cause(error)))
 }
 
 /// As [`client`], with `tls` in force; never without TLS.
 #[cfg(feature = "tls-rustls")]
-pub(super) fn client_with_tls(url: &str, tls: &TlsOptions) -> Result<Client, StoreError> {
+pub(crate) fn client_with_tls(url: &str, tls: &TlsOptions) -> Result<Client, StoreError> {
     let info = parse(url)?;
     if !uses_tls(&info) {
         let message = format!(
@@ -38,7 +38,7 @@ pub(super) fn client_with_tls(url: &str, tls: &TlsOptions) -> Result<Client, Sto
 }
 
 /// A client that differs from `model` in the address alone: credentials, database and TLS are its.
-pub(super) fn elsewhere(model: &ConnectionInfo, host: String, port: u16) -> RedisResult<Client> {
+pub(crate) fn elsewhere(model: &ConnectionInfo, host: String, port: u16) -> RedisResult<Client> {
     let addr = match model.addr().clone() {
         ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
             ConnectionAddr::TcpTls { host, port, insecure, tls_params }
@@ -78,7 +78,7 @@ fn unusable(url: &str) -> StoreError {
 
 /// Gives rustls a crypto provider if the program has not: the client library takes the process's when it connects,
 /// and panics without one. Not before it connects, or an address that is only read would choose for the program.
-pub(super) fn prepare_to_connect(client: &Client) {
+pub(crate) fn prepare_to_connect(client: &Client) {
     #[cfg(feature = "tls-rustls")]
     if uses_tls(client.get_connection_info()) {
         // Already installed by the program: its choice stands.
@@ -89,7 +89,7 @@ pub(super) fn prepare_to_connect(client: &Client) {
 }
 
 /// True if a port is said in `url`, which can be used.
-pub(super) fn has_port(url: &str) -> bool {
+pub(crate) fn has_port(url: &str) -> bool {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);

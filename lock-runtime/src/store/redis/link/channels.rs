@@ -17,7 +17,7 @@ const LINGER: Duration = Duration::from_secs(2);
 
 /// The channels of one store.
 #[derive(Default)]
-pub(super) struct Channels {
+pub(crate) struct Channels {
     by_name: Mutex<HashMap<String, Channel>>,
 }
 
@@ -32,14 +32,14 @@ struct Channel {
 
 impl Channels {
     /// Starts to listen. The subscription still has to be confirmed, unless it lingers from before.
-    pub(super) fn listen(self: &Arc<Self>, name: &str) -> (watch::Receiver<u64>, Listener) {
+    pub(crate) fn listen(self: &Arc<Self>, name: &str) -> (watch::Receiver<u64>, Listener) {
         let mut channels = self.lock();
         let channel = channels.entry(name.to_owned()).or_default();
         (channel.notices.subscribe(), channel.listener(self, name))
     }
 
     /// As [`listen`](Self::listen), to have notices counted where others can go on counting them.
-    pub(super) fn listen_for(
+    pub(crate) fn listen_for(
         self: &Arc<Self>,
         name: &str,
         notices: &Arc<watch::Sender<u64>>,
@@ -51,22 +51,22 @@ impl Channels {
     }
 
     /// True if the server confirmed the subscription on this connection.
-    pub(super) fn is_confirmed(&self, name: &str, connection: u64) -> bool {
+    pub(crate) fn is_confirmed(&self, name: &str, connection: u64) -> bool {
         self.lock().get(name).is_some_and(|channel| channel.confirmed_on == connection)
     }
 
     /// True if anybody of this process listens right now.
-    pub(super) fn has_listeners(&self, name: &str) -> bool {
+    pub(crate) fn has_listeners(&self, name: &str) -> bool {
         self.lock().get(name).is_some_and(|channel| channel.listeners > 0)
     }
 
     /// Counts the channel's notices from now on, without listening to it.
-    pub(super) fn count(&self, name: &str) -> Option<watch::Receiver<u64>> {
+    pub(crate) fn count(&self, name: &str) -> Option<watch::Receiver<u64>> {
         self.lock().get(name).map(|channel| channel.notices.subscribe())
     }
 
     /// Notes that the server confirmed the subscription on this connection, unless it did on a later one.
-    pub(super) fn confirm(&self, name: &str, connection: u64) {
+    pub(crate) fn confirm(&self, name: &str, connection: u64) {
         if let Some(channel) = self.lock().get_mut(name) {
             channel.confirmed_on = channel.confirmed_on.max(connection);
         }
@@ -74,7 +74,7 @@ impl Channels {
 
     /// Notes that the server ended the subscription on this connection, and tells its listeners:
     /// what happens until somebody subscribes again is not heard. False if it was ended by us.
-    pub(super) fn lose(&self, name: &str, connection: u64) -> bool {
+    pub(crate) fn lose(&self, name: &str, connection: u64) -> bool {
         match self.lock().get_mut(name) {
             Some(channel) if channel.confirmed_on == connection => {
                 channel.confirmed_on = 0;
@@ -86,7 +86,7 @@ impl Channels {
     }
 
     /// Tells one channel's listeners.
-    pub(super) fn notice(&self, name: &str) {
+    pub(crate) fn notice(&self, name: &str) {
         if let Some(channel) = self.lock().get(name) {
             channel.notices.send_modify(|notices| *notices += 1);
         }
@@ -94,25 +94,25 @@ impl Channels {
 
     /// Tells everybody: what happened while there was no connection is unknown.
     // S-15.
-    pub(super) fn notice_all(&self) {
+    pub(crate) fn notice_all(&self) {
         for channel in self.lock().values() {
             channel.notices.send_modify(|notices| *notices += 1);
         }
     }
 
     /// The channels to subscribe on a new connection.
-    pub(super) fn names(&self) -> Vec<String> {
+    pub(crate) fn names(&self) -> Vec<String> {
         self.lock().keys().cloned().collect()
     }
 
     /// True if there is anything to listen to.
-    pub(super) fn any(&self) -> bool {
+    pub(crate) fn any(&self) -> bool {
         !self.lock().is_empty()
     }
 
     /// Channels that nobody has listened to for a while. They count as unconfirmed from now on, so
     /// that a listener who comes meanwhile subscribes again; end with [`settle`](Self::settle).
-    pub(super) fn take_stale(&self) -> Vec<String> {
+    pub(crate) fn take_stale(&self) -> Vec<String> {
         let now = Instant::now();
         let mut stale = Vec::new();
         for (name, channel) in &mut *self.lock() {
@@ -126,7 +126,7 @@ impl Channels {
 
     /// Forgets an unsubscribed channel. False if somebody listens again: subscribe once more, since
     /// the two commands may have crossed.
-    pub(super) fn settle(&self, name: &str) -> bool {
+    pub(crate) fn settle(&self, name: &str) -> bool {
         let mut channels = self.lock();
         match channels.get_mut(name) {
             Some(channel) if channel.listeners > 0 => {
@@ -155,7 +155,7 @@ impl Channel {
 }
 
 /// Listens until dropped.
-pub(super) struct Listener {
+pub(crate) struct Listener {
     channels: Arc<Channels>,
     name: String,
 }

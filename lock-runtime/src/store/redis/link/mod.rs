@@ -23,30 +23,32 @@ use tokio::time::{Instant, timeout, timeout_at};
 use uuid::Uuid;
 
 mod backoff;
+pub(crate) mod channels;
+pub(crate) mod connection;
 mod in_cluster;
 mod upkeep;
 
 use self::backoff::Backoff;
-pub(super) use self::in_cluster::{Notices, asking, transmit};
-use super::channels::Channels;
-pub(super) use super::connection::Connection;
-use super::connection::unless_refused;
-use super::endpoint::Endpoint;
-pub(super) use super::errors::CallError;
-use super::errors::{server_error, was_unreached};
-use super::numbered::NumberedCall;
-use super::script::prepare;
+pub(crate) use self::in_cluster::{Notices, asking, transmit};
 use crate::error::StoreError;
 use crate::store::new_id;
+use crate::store::redis::endpoint::Endpoint;
+use crate::store::redis::link::channels::Channels;
+pub(crate) use crate::store::redis::link::connection::Connection;
+use crate::store::redis::link::connection::unless_refused;
+use crate::store::redis::scripts::numbered::NumberedCall;
+use crate::store::redis::scripts::prepare;
+pub(crate) use crate::store::redis::server::errors::CallError;
+use crate::store::redis::server::errors::{server_error, was_unreached};
 
 /// How long a connection may take to be made.
-pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How long a connection may take to give a sign of life.
 const PING_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// See the module.
-pub(super) struct Link {
+pub(crate) struct Link {
     source: Endpoint,
     /// What its connections are called by, beside those of other clients.
     id: Uuid,
@@ -66,28 +68,28 @@ pub(super) struct Link {
     /// Why the last attempt to connect failed, if it did.
     failed: Mutex<Option<StoreError>>,
     notices: Notices,
-    pub(super) channels: Arc<Channels>,
+    pub(crate) channels: Arc<Channels>,
     task: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Link {
     /// A link that is not connected yet.
-    pub(super) fn new(source: impl Into<Endpoint>) -> Arc<Self> {
+    pub(crate) fn new(source: impl Into<Endpoint>) -> Arc<Self> {
         Self::named(source, new_id())
     }
 
     /// The same for a store whose connections have that id.
-    pub(super) fn named(source: impl Into<Endpoint>, id: Uuid) -> Arc<Self> {
+    pub(crate) fn named(source: impl Into<Endpoint>, id: Uuid) -> Arc<Self> {
         Self::made(source.into(), false, Notices::Everywhere, id)
     }
 
     /// The id that its connections are called by.
-    pub(super) fn id(&self) -> Uuid {
+    pub(crate) fn id(&self) -> Uuid {
         self.id
     }
 
     /// Connects for the first time.
-    pub(super) async fn connect(source: impl Into<Endpoint>) -> Result<Arc<Self>, StoreError> {
+    pub(crate) async fn connect(source: impl Into<Endpoint>) -> Result<Arc<Self>, StoreError> {
         let link = Self::new(source);
         link.open_first().await?;
         link.ensure_task();
@@ -96,7 +98,7 @@ impl Link {
 
     /// A second connection to the same server, or to whichever is the master. Its task makes it, once
     /// started.
-    pub(super) fn another(&self) -> Arc<Self> {
+    pub(crate) fn another(&self) -> Arc<Self> {
         let closed = self.closed.load(Ordering::Acquire);
         Self::made(self.source.clone(), closed, self.notices.clone(), self.id)
     }
@@ -120,12 +122,12 @@ impl Link {
     }
 
     /// The number of the connection, if there is one.
-    pub(super) fn connection(&self) -> Option<u64> {
+    pub(crate) fn connection(&self) -> Option<u64> {
         self.live.load().as_ref().map(|live| live.number)
     }
 
     /// Sends one command and waits for its answer.
-    pub(super) async fn call(&self, cmd: &Cmd, deadline: Instant) -> Result<Value, CallError> {
+    pub(crate) async fn call(&self, cmd: &Cmd, deadline: Instant) -> Result<Value, CallError> {
         let live = self.connected(deadline).await?;
         // In line for the connection at the first poll, however much this task has done (S-21).
         let answer = timeout_at(deadline, unconstrained(live.ask(cmd))).await;
@@ -133,7 +135,7 @@ impl Link {
     }
 
     /// Runs a script and waits for its answer.
-    pub(super) async fn run(
+    pub(crate) async fn run(
         &self,
         call: &NumberedCall,
         deadline: Instant,
@@ -146,7 +148,7 @@ impl Link {
 
     /// What a reply says to the call of a script. If it is another request's, so is every later one on this
     /// connection.
-    pub(super) fn answer_of(
+    pub(crate) fn answer_of(
         &self,
         live: &Connection,
         call: &NumberedCall,
@@ -171,7 +173,7 @@ impl Link {
     }
 
     /// Subscribes a channel and waits for the confirmation.
-    pub(super) async fn subscribe(&self, name: &str, deadline: Instant) -> Result<(), CallError> {
+    pub(crate) async fn subscribe(&self, name: &str, deadline: Instant) -> Result<(), CallError> {
         let live = self.connected(deadline).await?;
         if self.channels.is_confirmed(name, live.number) {
             return Ok(());
@@ -186,13 +188,13 @@ impl Link {
     }
 
     /// True if this process hears of what is published on the channel.
-    pub(super) fn is_subscribed(&self, name: &str) -> bool {
+    pub(crate) fn is_subscribed(&self, name: &str) -> bool {
         let live = self.live.load();
         live.as_ref().is_some_and(|live| self.channels.is_confirmed(name, live.number))
     }
 
     /// Ends the link; the task notices at its next look.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
         self.let_go();
         self.look.notify_one();
@@ -200,7 +202,7 @@ impl Link {
     }
 
     /// What an answer, or its absence, says about the command and about the connection.
-    pub(super) fn judge<T>(
+    pub(crate) fn judge<T>(
         &self,
         live: &Connection,
         answer: Result<RedisResult<T>, tokio::time::error::Elapsed>,
@@ -226,20 +228,20 @@ impl Link {
     }
 
     /// Has the task ask the connection for a sign of life.
-    pub(super) fn suspect(&self) {
+    pub(crate) fn suspect(&self) {
         self.suspicious.store(true, Ordering::Relaxed);
         self.look.notify_one();
     }
 
     /// False while a connection is being made.
-    pub(super) fn is_connected(&self) -> bool {
+    pub(crate) fn is_connected(&self) -> bool {
         self.live.load().is_some()
     }
 
     /// What an error reply says about the connection: whoever answers at this address may not be
     /// whom we connected to any more, and is looked for anew.
     // S-33.
-    pub(super) fn heed(&self, live: &Connection, error: &RedisError) {
+    pub(crate) fn heed(&self, live: &Connection, error: &RedisError) {
         if matches!(error.code(), Some("READONLY" | "MASTERDOWN")) {
             // What callers read while there is no connection.
             *self.failed() = Some(server_error(error.clone()));
@@ -283,7 +285,7 @@ impl Link {
     }
 
     /// The connection, as soon as there is one.
-    pub(super) async fn connected(&self, deadline: Instant) -> Result<Arc<Connection>, CallError> {
+    pub(crate) async fn connected(&self, deadline: Instant) -> Result<Arc<Connection>, CallError> {
         loop {
             if let Some(live) = self.live.load_full() {
                 return Ok(live);
@@ -305,7 +307,7 @@ impl Link {
     }
 
     /// Connects for the first time, and says what is wrong in the words that the server has for it.
-    pub(super) async fn open_first(self: &Arc<Self>) -> Result<(), StoreError> {
+    pub(crate) async fn open_first(self: &Arc<Self>) -> Result<(), StoreError> {
         let opened = self.open().await;
         let opened = self.source.explained(opened).await;
         self.failed().clone_from(&opened.as_ref().err().cloned());
@@ -345,7 +347,7 @@ impl Link {
     }
 
     /// Starts the task, also when the runtime that ran it is gone.
-    pub(super) fn ensure_task(self: &Arc<Self>) {
+    pub(crate) fn ensure_task(self: &Arc<Self>) {
         let mut task = self.task.lock();
         if task.as_ref().is_none_or(JoinHandle::is_finished) && !self.closed.load(Ordering::Acquire)
         {
@@ -377,7 +379,7 @@ impl Link {
     }
 
     /// Why a call is not sent: there is no connection.
-    pub(super) fn away(&self) -> CallError {
+    pub(crate) fn away(&self) -> CallError {
         self.failed().clone().map_or(CallError::NotSent, CallError::Away)
     }
 

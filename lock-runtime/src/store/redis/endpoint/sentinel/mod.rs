@@ -3,10 +3,9 @@
 //! In place of the client library's own, which takes the first answer, be it that of a sentinel which has
 //! missed a fail-over, and is not told of the next one.
 
-mod address;
+pub(crate) mod address;
 mod named;
 mod node;
-mod open;
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -21,12 +20,12 @@ use tokio::sync::{Mutex, Notify, watch};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use self::address::Master;
-pub(super) use self::named::Named;
+pub(crate) use self::named::Named;
 use self::named::{Known, learn};
 use self::node::Node;
-use super::endpoint::connect;
-use super::errors::connect_error;
 use crate::error::{StoreError, StoreErrorKind};
+use crate::store::redis::endpoint::connect;
+use crate::store::redis::server::errors::connect_error;
 
 /// How long one sentinel may take to answer.
 const NODE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -38,7 +37,7 @@ const GRACE: Duration = Duration::from_millis(200);
 const EVERY: Duration = Duration::from_secs(1);
 
 /// See the module.
-pub(in crate::store::redis) struct Sentinels {
+pub(crate) struct Sentinels {
     master: Master,
     nodes: Vec<Node>,
     reports: Mutex<SentinelReports>,
@@ -60,13 +59,13 @@ struct Look {
 }
 
 impl Sentinels {
-    fn new(master: Master, nodes: Vec<Node>) -> Self {
+    pub(crate) fn new(master: Master, nodes: Vec<Node>) -> Self {
         let (reports, hint, named) = (Mutex::default(), Arc::default(), watch::Sender::new(None));
         Self { master, nodes, reports, hint, named }
     }
 
     /// Connects to the master, within `limit` once it is named. While that takes, a newer one may be.
-    pub(super) async fn connect(
+    pub(crate) async fn connect(
         &self,
         config: &AsyncConnectionConfig,
         limit: Duration,
@@ -124,12 +123,12 @@ impl Sentinels {
         StoreError::new(error.kind(), message).with_source(error)
     }
 
-    pub(super) fn named(&self) -> Option<Named> {
+    pub(crate) fn named(&self) -> Option<Named> {
         self.named.borrow().clone()
     }
 
     /// Completes when another server is named than before.
-    pub(super) async fn renamed(&self) {
+    pub(crate) async fn renamed(&self) {
         let _ = self.named.subscribe().changed().await;
     }
 
@@ -140,7 +139,7 @@ impl Sentinels {
     }
 
     /// Asks the sentinels for ever, and tells when they name another server.
-    pub(super) async fn follow(&self, renamed: impl Fn()) {
+    pub(crate) async fn follow(&self, renamed: impl Fn()) {
         let mut names = self.named.subscribe();
         let ask = async {
             let (mut newer_than, mut well) = (EVERY / 2, true);
@@ -167,7 +166,7 @@ impl Sentinels {
     }
 
     /// Ends the connections to the sentinels.
-    pub(super) fn rest(&self) {
+    pub(crate) fn rest(&self) {
         self.nodes.iter().for_each(Node::rest);
     }
 

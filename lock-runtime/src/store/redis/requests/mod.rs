@@ -1,11 +1,18 @@
 //! What each request looks like on the wire: its script, keys and arguments, by kind of lock.
 
+pub(crate) mod answer;
+pub(crate) mod combine;
+mod end_later;
+mod inspect;
+mod renew;
+pub(crate) mod replicated;
+
 use std::time::Duration;
 
 use redis::Cmd;
 
-use super::link::Notices;
-use super::script::{
+use crate::store::redis::link::Notices;
+use crate::store::redis::scripts::{
     FAIR_ACQUIRE, FAIR_RELEASE, MULTI_ACQUIRE, MULTI_RELEASE, MUTEX_ACQUIRE, MUTEX_RELEASE,
     PERMIT_ACQUIRE, PERMIT_RELEASE, Part, READ_ACQUIRE, READ_RELEASE, Script, WRITE_ACQUIRE,
     WRITE_RELEASE,
@@ -14,13 +21,13 @@ use crate::store::{AcquireRequest, HoldKind, OwnerId, ReleaseRequest, Target};
 
 /// A request that goes out alone or together with others.
 #[derive(Debug)]
-pub(super) enum ScriptCall {
+pub(crate) enum ScriptCall {
     Acquire(AcquireRequest),
     Release(ReleaseRequest),
 }
 
 impl ScriptCall {
-    pub(super) fn target(&self) -> &Target {
+    pub(crate) fn target(&self) -> &Target {
         match self {
             Self::Acquire(request) => &request.target,
             Self::Release(request) => &request.target,
@@ -34,7 +41,7 @@ impl ScriptCall {
         }
     }
 
-    pub(super) fn timeout(&self) -> Duration {
+    pub(crate) fn timeout(&self) -> Duration {
         match self {
             Self::Acquire(request) => request.timeout,
             Self::Release(request) => request.timeout,
@@ -42,7 +49,7 @@ impl ScriptCall {
     }
 
     /// The script, if its number of keys is fixed, so that it can share a call with others.
-    pub(super) fn part(&self) -> Option<&'static Part> {
+    pub(crate) fn part(&self) -> Option<&'static Part> {
         Some(match (self, self.target().kind()) {
             (Self::Acquire(_), HoldKind::Mutex) => &MUTEX_ACQUIRE,
             (Self::Release(_), HoldKind::Mutex) => &MUTEX_RELEASE,
@@ -59,7 +66,7 @@ impl ScriptCall {
     }
 
     /// The request by itself, and the script that it calls.
-    pub(super) fn alone(&self, notices: &Notices) -> (&'static Script, Cmd) {
+    pub(crate) fn alone(&self, notices: &Notices) -> (&'static Script, Cmd) {
         let members = self.target().members().len();
         let (script, keys) = match (self.part(), self) {
             (Some(part), _) => (&part.script, part.keys()),
@@ -72,7 +79,7 @@ impl ScriptCall {
         (script, call)
     }
 
-    pub(super) fn write_keys(&self, call: &mut Cmd) {
+    pub(crate) fn write_keys(&self, call: &mut Cmd) {
         let target = self.target();
         for lock in locks(target) {
             call.arg(lock.key().as_str());
@@ -98,7 +105,7 @@ impl ScriptCall {
         };
     }
 
-    pub(super) fn write_args(&self, call: &mut Cmd) {
+    pub(crate) fn write_args(&self, call: &mut Cmd) {
         let target = self.target();
         call.arg(self.owner().as_field());
         match self {
@@ -142,7 +149,7 @@ impl ScriptCall {
 }
 
 /// The locks that a target is made of: itself, or its members.
-pub(super) fn locks(target: &Target) -> impl Iterator<Item = &Target> {
+pub(crate) fn locks(target: &Target) -> impl Iterator<Item = &Target> {
     target.locks()
 }
 
@@ -154,7 +161,7 @@ fn read_timeout(target: &Target, owner: &OwnerId) -> String {
 }
 
 /// The key whose expiry is the end of a hold.
-pub(super) fn end_of_hold(lock: &Target, owner: &OwnerId) -> String {
+pub(crate) fn end_of_hold(lock: &Target, owner: &OwnerId) -> String {
     match (lock.kind(), lock.companions()) {
         (HoldKind::Read, _) => read_timeout(lock, owner),
         (HoldKind::Semaphore, [permits, ..]) => permits.clone(),
@@ -163,13 +170,13 @@ pub(super) fn end_of_hold(lock: &Target, owner: &OwnerId) -> String {
 }
 
 /// The field of an owner in a lock's hash.
-pub(super) fn field(target: &Target, owner: &OwnerId) -> String {
+pub(crate) fn field(target: &Target, owner: &OwnerId) -> String {
     match target.kind() {
         HoldKind::Write => [owner.as_field(), ":write"].concat(),
         _ => owner.as_field().to_owned(),
     }
 }
 
-pub(super) fn millis(duration: Duration) -> u64 {
+pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

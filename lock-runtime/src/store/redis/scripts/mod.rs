@@ -1,5 +1,7 @@
 //! Lua scripts: one file each, sent by their hash, loaded where the server does not know them.
 
+pub(crate) mod numbered;
+
 use std::fmt::Write;
 use std::sync::LazyLock;
 
@@ -7,13 +9,13 @@ use redis::aio::MultiplexedConnection;
 use redis::{Cmd, RedisError, RedisResult, Value};
 use tokio::time::Instant;
 
-use super::link::{CallError, Link, Notices};
-use super::numbered::NumberedCall;
 use crate::options::MAX_MULTI_NAMES;
+use crate::store::redis::link::{CallError, Link, Notices};
+use crate::store::redis::scripts::numbered::NumberedCall;
 
 /// The most keys of one script: bounds how long the server is busy with it. A lock of several names has to fit,
 /// with two keys for each name.
-pub(super) const MAX_KEYS: usize = 256;
+pub(crate) const MAX_KEYS: usize = 256;
 const _: () = assert!(2 * MAX_MULTI_NAMES <= MAX_KEYS);
 
 /// The functions that scripts which take a lock begin with.
@@ -34,7 +36,7 @@ const NUMBERED: &str = include_str!("numbered.lua");
 const OWNER: &str = include_str!("owner.lua");
 
 /// A script, as it publishes notices to everybody and as it does in a cluster.
-pub(super) struct Script {
+pub(crate) struct Script {
     everywhere: Text,
     in_slot: Text,
 }
@@ -46,8 +48,8 @@ struct Text {
 }
 
 /// A script that also runs as part of [`BATCH`].
-pub(super) struct Part {
-    pub(super) script: Script,
+pub(crate) struct Part {
+    pub(crate) script: Script,
     body: &'static str,
     /// Its number in the batch script, counted from one.
     number: usize,
@@ -57,7 +59,7 @@ pub(super) struct Part {
 
 macro_rules! scripts {
     ($($name:ident = $file:literal;)*) => {$(
-        pub(super) static $name: LazyLock<Script> =
+        pub(crate) static $name: LazyLock<Script> =
             LazyLock::new(|| Script::new(include_str!($file).to_owned()));
     )*};
 }
@@ -66,7 +68,7 @@ macro_rules! scripts {
 macro_rules! parts {
     (@ $number:expr;) => {};
     (@ $number:expr; $name:ident = $file:literal, $keys:literal, $args:literal; $($rest:tt)*) => {
-        pub(super) static $name: LazyLock<Part> = LazyLock::new(|| Part {
+        pub(crate) static $name: LazyLock<Part> = LazyLock::new(|| Part {
             script: Script::new([FUNCTIONS, include_str!($file)].concat()),
             body: include_str!($file),
             number: $number,
@@ -84,7 +86,7 @@ macro_rules! parts {
         }
 
         /// All parts in one script.
-        pub(super) static BATCH: LazyLock<Script> = LazyLock::new(|| batch(&[$(&$name),*]));
+        pub(crate) static BATCH: LazyLock<Script> = LazyLock::new(|| batch(&[$(&$name),*]));
     };
 }
 
@@ -95,21 +97,21 @@ scripts! {
     MULTI_RELEASE = "multi_release.lua";
 }
 
-pub(super) static RAISE_TOKEN: LazyLock<Script> = LazyLock::new(|| {
+pub(crate) static RAISE_TOKEN: LazyLock<Script> = LazyLock::new(|| {
     Script::new([include_str!("mint.lua"), include_str!("raise_token.lua")].concat())
 });
 
-pub(super) static FORCE_RELEASE: LazyLock<Script> =
+pub(crate) static FORCE_RELEASE: LazyLock<Script> =
     LazyLock::new(|| Script::new([OWNER, include_str!("force_release.lua")].concat()));
 
 /// Takes any number of keys, so it cannot be a part.
-pub(super) static MULTI_ACQUIRE: LazyLock<Script> =
+pub(crate) static MULTI_ACQUIRE: LazyLock<Script> =
     LazyLock::new(|| Script::new([FUNCTIONS, include_str!("multi_acquire.lua")].concat()));
 
-pub(super) static LATCH: LazyLock<Script> =
+pub(crate) static LATCH: LazyLock<Script> =
     LazyLock::new(|| Script::new([NUMBER, include_str!("latch.lua")].concat()));
 
-pub(super) static INSPECT: LazyLock<Script> =
+pub(crate) static INSPECT: LazyLock<Script> =
     LazyLock::new(|| Script::new([NUMBER, OWNER, include_str!("inspect.lua")].concat()));
 
 // How many keys and arguments each takes.
@@ -129,7 +131,7 @@ parts! {
 /// Makes a server know what takes and frees locks before the first request finds that it does not:
 /// that one would be overtaken by those behind it. And what renews: asked for first, it would take three
 /// round trips, and a slow network has no time for them. It stays an optimisation, so errors do not matter.
-pub(super) async fn prepare(connection: &mut MultiplexedConnection, notices: &Notices, name: &str) {
+pub(crate) async fn prepare(connection: &mut MultiplexedConnection, notices: &Notices, name: &str) {
     let mut load = redis::pipe();
     // A user who may not do that takes locks all the same.
     load.cmd("CLIENT").arg("SETNAME").arg(name).ignore();
@@ -156,11 +158,11 @@ fn batch(parts: &[&Part]) -> Script {
 
 impl Part {
     /// Adds the part's number, by which the batch script finds it.
-    pub(super) fn write_number(&self, batch: &mut Cmd) {
+    pub(crate) fn write_number(&self, batch: &mut Cmd) {
         batch.arg(self.number);
     }
 
-    pub(super) fn keys(&self) -> usize {
+    pub(crate) fn keys(&self) -> usize {
         self.keys
     }
 }
@@ -181,7 +183,7 @@ impl Script {
     }
 
     /// Starts a call with `keys` keys on a server of that kind; add the keys and then the arguments.
-    pub(super) fn call(&self, notices: &Notices, keys: usize) -> Cmd {
+    pub(crate) fn call(&self, notices: &Notices, keys: usize) -> Cmd {
         // Room for all arguments at once: growing would cost more than all else here.
         let mut cmd = Cmd::with_capacity(8 + 3 * keys, 128 + 128 * keys);
         cmd.arg("EVALSHA").arg(&self.text(notices).sha).arg(keys);
@@ -192,7 +194,7 @@ impl Script {
     ///
     /// NOSCRIPT says that nothing ran, so loading and asking again is safe at any time. It can come
     /// again if somebody flushes the scripts in between.
-    pub(super) async fn run(
+    pub(crate) async fn run(
         &self,
         link: &Link,
         call: Cmd,
@@ -210,7 +212,7 @@ impl Script {
     }
 
     /// Makes the server know the script.
-    pub(super) async fn load(&self, link: &Link, deadline: Instant) -> Result<(), CallError> {
+    pub(crate) async fn load(&self, link: &Link, deadline: Instant) -> Result<(), CallError> {
         let mut load = redis::cmd("SCRIPT");
         load.arg("LOAD").arg(&self.text(link.notices()).source);
         link.call(&load, deadline).await.map_err(CallError::nothing_ran).map(drop)
@@ -224,10 +226,10 @@ impl Text {
     }
 }
 
-pub(super) fn is_noscript(error: &RedisError) -> bool {
+pub(crate) fn is_noscript(error: &RedisError) -> bool {
     error.code() == Some("NOSCRIPT")
 }
 
-pub(super) fn is_noperm(error: &RedisError) -> bool {
+pub(crate) fn is_noperm(error: &RedisError) -> bool {
     error.code() == Some("NOPERM")
 }

@@ -13,25 +13,25 @@ use redis::{Cmd, Value};
 static NEXT: LazyLock<AtomicU64> = LazyLock::new(|| AtomicU64::new(fastrand::u64(..1 << 48)));
 
 /// A complete call of a script.
-pub(super) struct NumberedCall {
+pub(crate) struct NumberedCall {
     cmd: Cmd,
     number: u64,
 }
 
 impl NumberedCall {
     /// Completes a call that has all keys and arguments.
-    pub(super) fn new(mut cmd: Cmd) -> Self {
+    pub(crate) fn new(mut cmd: Cmd) -> Self {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         cmd.arg(number);
         Self { cmd, number }
     }
 
-    pub(super) fn cmd(&self) -> &Cmd {
+    pub(crate) fn cmd(&self) -> &Cmd {
         &self.cmd
     }
 
     /// What the script answers to this call; nothing if the answer is another request's.
-    pub(super) fn answer_of(&self, reply: Value) -> Option<Value> {
+    pub(crate) fn answer_of(&self, reply: Value) -> Option<Value> {
         let Value::Array(pair) = reply else { return None };
         let [Value::BulkString(number), answer] = <[Value; 2]>::try_from(pair).ok()? else {
             return None;

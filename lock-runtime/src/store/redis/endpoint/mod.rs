@@ -1,5 +1,7 @@
 //! What a link connects to: one server for ever, or whichever the sentinels name.
 
+pub(crate) mod sentinel;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,14 +12,14 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
-use super::address::prepare_to_connect;
-use super::errors::{connect_error, server_error, was_closed};
-use super::sentinel::{Named, Sentinels};
 use crate::error::StoreError;
+use crate::store::redis::endpoint::sentinel::{Named, Sentinels};
+use crate::store::redis::server::address::prepare_to_connect;
+use crate::store::redis::server::errors::{connect_error, server_error, was_closed};
 
 /// See the module.
 #[derive(Clone)]
-pub(super) struct Endpoint {
+pub(crate) struct Endpoint {
     names: Names,
     /// Told when a connection has been made by any link that has this source.
     reached: Arc<Notify>,
@@ -45,7 +47,7 @@ impl From<Sentinels> for Endpoint {
 impl Endpoint {
     /// Connects to the server, within `limit` once it is known which. Of one that sentinels named,
     /// its name, which is given up for a newer one while the connection is being made.
-    pub(super) async fn connect(
+    pub(crate) async fn connect(
         &self,
         config: &AsyncConnectionConfig,
         limit: Duration,
@@ -62,7 +64,7 @@ impl Endpoint {
     }
 
     /// The outcome of the first attempt to connect, with what the server says about it.
-    pub(super) async fn explained<T>(
+    pub(crate) async fn explained<T>(
         &self,
         outcome: Result<T, StoreError>,
     ) -> Result<T, StoreError> {
@@ -73,7 +75,7 @@ impl Endpoint {
     }
 
     /// What the server was named last, if it is one that is named.
-    pub(super) fn named(&self) -> Option<Named> {
+    pub(crate) fn named(&self) -> Option<Named> {
         match &self.names {
             Names::Server(_) => None,
             Names::Sentinels(sentinels) => sentinels.named(),
@@ -81,7 +83,7 @@ impl Endpoint {
     }
 
     /// Looks for ever whether another server is named, and says so.
-    pub(super) async fn follow(&self, renamed: impl Fn()) {
+    pub(crate) async fn follow(&self, renamed: impl Fn()) {
         match &self.names {
             Names::Server(_) => std::future::pending().await,
             Names::Sentinels(sentinels) => sentinels.follow(renamed).await,
@@ -89,7 +91,7 @@ impl Endpoint {
     }
 
     /// Ends what [`follow`](Self::follow) has opened.
-    pub(super) fn rest(&self) {
+    pub(crate) fn rest(&self) {
         if let Names::Sentinels(sentinels) = &self.names {
             sentinels.rest();
         }
@@ -97,7 +99,7 @@ impl Endpoint {
 
     /// Waits before the next attempt to connect, no longer than until another server is named or, if wanted,
     /// until another link has reached the server.
-    pub(super) async fn pause(&self, pause: Duration, ends_when_reached: bool) {
+    pub(crate) async fn pause(&self, pause: Duration, ends_when_reached: bool) {
         let renamed = async {
             match &self.names {
                 Names::Server(_) => std::future::pending().await,
@@ -117,7 +119,7 @@ const LAST_WORDS: Duration = Duration::from_millis(200);
 
 /// What a server that closed the connection has to say about it. The client library takes no answer that comes before
 /// its first request, so this is a connection that asks for nothing.
-pub(super) async fn explained<T>(
+pub(crate) async fn explained<T>(
     client: &Client,
     outcome: Result<T, StoreError>,
 ) -> Result<T, StoreError> {
@@ -144,7 +146,7 @@ pub(super) async fn explained<T>(
 }
 
 /// Connects to this server.
-pub(super) async fn connect(
+pub(crate) async fn connect(
     client: &Client,
     config: &AsyncConnectionConfig,
     limit: Duration,

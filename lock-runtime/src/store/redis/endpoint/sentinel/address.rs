@@ -2,19 +2,19 @@
 
 use redis::{Client, ConnectionAddr, ConnectionInfo};
 
-use super::super::address::{elsewhere, has_port};
-use super::super::errors::Cause;
 use super::node::Node;
 use crate::error::{StoreError, StoreErrorKind};
+use crate::store::redis::server::address::{elsewhere, has_port};
+use crate::store::redis::server::errors::Cause;
 
 /// Makes a client of an address.
-pub(super) type ToClient<'a> = &'a dyn Fn(&str) -> Result<Client, StoreError>;
+pub(crate) type ToClient<'a> = &'a dyn Fn(&str) -> Result<Client, StoreError>;
 
 /// The port of a sentinel that is told none.
 const PORT: u16 = 26379;
 
 /// The master: its name, and how one connects to whichever server has it.
-pub(super) struct Master {
+pub(crate) struct Master {
     name: String,
     /// To a server of that name: the credentials, the database and the TLS are right, the address is not.
     model: Client,
@@ -22,7 +22,7 @@ pub(super) struct Master {
 
 impl Master {
     /// From a name, or an address with the name for a host.
-    pub(super) fn parse(master: &str, to_client: ToClient<'_>) -> Result<Self, StoreError> {
+    pub(crate) fn parse(master: &str, to_client: ToClient<'_>) -> Result<Self, StoreError> {
         let url = match master.contains("://") {
             true => master.to_owned(),
             // Of text that is no name nothing must show, nor must it become a user and a host.
@@ -40,12 +40,12 @@ impl Master {
         Ok(Self { name, model })
     }
 
-    pub(super) fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
     /// A client for the server that is the master now.
-    pub(super) fn client(&self, host: &str, port: u16) -> Result<Client, StoreError> {
+    pub(crate) fn client(&self, host: &str, port: u16) -> Result<Client, StoreError> {
         at(self.model.get_connection_info(), host.to_owned(), port)
     }
 }
@@ -62,7 +62,7 @@ fn no_name() -> StoreError {
 }
 
 /// The sentinels at these addresses.
-pub(super) fn nodes<U: AsRef<str>>(
+pub(crate) fn nodes<U: AsRef<str>>(
     urls: impl IntoIterator<Item = U>,
     to_client: ToClient<'_>,
 ) -> Result<Vec<Node>, StoreError> {
@@ -100,8 +100,8 @@ fn at(model: &ConnectionInfo, host: String, port: u16) -> Result<Client, StoreEr
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::address::client;
     use super::*;
+    use crate::store::redis::server::address::client;
 
     fn address(client: &Client) -> (String, i64) {
         let info = client.get_connection_info();
