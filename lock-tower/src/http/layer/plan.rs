@@ -84,7 +84,9 @@ pub(crate) struct Plan {
     on_disconnect: OnDisconnect,
     pub(crate) times: Arc<HoldTimes>,
     methods: Methods,
-    safe_methods: SafeMethods,
+    /// True if GET and HEAD acquire the read side.
+    shares: bool,
+    kind: LockKind,
     release_timeout: Duration,
     max_body_hold: Option<Duration>,
     settings: LockSettings,
@@ -120,51 +122,39 @@ impl Plan {
         let route = path.map(|path| Route::parse(path)).transpose()?.map(Arc::new);
         let known = route.clone().map(|route| KnownRoute { route, full: entry.is_some() });
         let methods = entry.and_then(|entry| entry.methods.as_ref()).or(http.methods.as_ref());
-        let settings = match &policy {
-            Some(policy) => policy.resolve(literals.settings),
-            None => literals.settings,
-        };
-        let plan = Self {
-            key: key_source(key, known, literals)?,
+        let methods = methods.cloned().unwrap_or_default();
+        let shares = http.safe_methods == Some(SafeMethods::Shared);
+        let key = key_source(key, known, literals)?;
+        if methods == Methods::These(Vec::new()) {
+            return Err(BuildError::new(
+                "the layer locks no method; name at least one, or remove the layer",
+            ));
+        }
+        let kind = lock_kind(policy.as_ref(), literals.settings, shares)?;
+        Ok(Self {
+            key,
             route,
             busy: http.busy.unwrap_or(BusyStatus::Conflict),
             hold: http.hold.unwrap_or_default(),
             on_missing: http.on_missing.unwrap_or_default(),
             on_disconnect: http.on_disconnect.unwrap_or_default(),
             times: Arc::default(),
-            methods: methods.cloned().unwrap_or_default(),
-            safe_methods: http.safe_methods.unwrap_or_default(),
+            methods,
+            shares,
+            kind,
             release_timeout: http.release_timeout.unwrap_or(RELEASE_TIMEOUT),
             max_body_hold: http.max_body_hold,
             settings: literals.settings,
             options: literals.options,
             policy,
             site: literals.site,
-        };
-        plan.check(settings.kind.unwrap_or_default())?;
-        Ok(plan)
+        })
     }
 
     /// Returns the log fields of a request's lock.
     pub(crate) fn log_fields<'a>(&'a self, key: Option<&'a LockKey>) -> LogFields<'a> {
         let policy = self.policy.as_ref().map_or(NO_POLICY, Policy::name);
         LogFields { name: key.map(LockKey::as_str), policy, site: Some(self.site) }
-    }
-
-    fn check(&self, kind: LockKind) -> Result<(), BuildError> {
-        if self.methods == Methods::These(Vec::new()) {
-            return Err(BuildError::new(
-                "the layer locks no method; name at least one, or remove the layer",
-            ));
-        }
-        let has_sides = matches!(kind, LockKind::Mutex | LockKind::Write);
-        if self.safe_methods == SafeMethods::Shared && !has_sides {
-            return Err(BuildError::new(format!(
-                "`safe_methods` acquires the read side of a read/write lock, and the kind is {kind}; \
-                 omit the kind, or set it to `write`"
-            )));
-        }
-        Ok(())
     }
 
     /// Checks the plan with the client's options. The settings of the code and of a policy may each be valid and
@@ -181,7 +171,7 @@ impl Plan {
             return Some(Side::Main);
         }
         let reads = matches!(*method, Method::GET | Method::HEAD);
-        (self.safe_methods == SafeMethods::Shared && reads).then_some(Side::Shared)
+        (self.shares && reads).then_some(Side::Shared)
     }
 
     /// Returns the method for the key: GET for HEAD if both are locked, so that they share the lock.
@@ -218,19 +208,31 @@ impl Plan {
             (None, None) => self.settings.apply_to(client.options())?,
         };
         let options = options.with_fallbacks(WAIT, MAX_WAITERS);
-        let kind = match &self.policy {
-            Some(policy) => policy.resolve(self.settings).kind,
-            None => self.settings.kind,
-        };
-        let kind = match (side, self.safe_methods) {
-            (Side::Shared, _) => LockKind::Read,
-            // A mutex of the same name is another kind of lock and would collide with the readers.
-            (Side::Main, SafeMethods::Shared) => LockKind::Write,
-            (Side::Main, _) => kind.unwrap_or_default(),
+        let kind = match side {
+            Side::Shared => LockKind::Read,
+            Side::Main => self.kind,
         };
         let enforced = self.policy.as_ref().is_none_or(Policy::is_enforced_now);
         let (release_timeout, policy) = (self.release_timeout, self.policy.clone());
         Ok(LockSpec { client, kind, options, release_timeout, enforced, site: self.site, policy })
+    }
+}
+
+/// Returns the kind of the lock, or of the write side if GET and HEAD acquire the read side.
+fn lock_kind(
+    policy: Option<&Policy>,
+    settings: LockSettings,
+    shares: bool,
+) -> Result<LockKind, BuildError> {
+    let settings = policy.map_or(settings, |policy| policy.resolve(settings));
+    match settings.kind.unwrap_or_default() {
+        kind if !shares => Ok(kind),
+        // A mutex of the same name is another kind of lock and would collide with the readers.
+        LockKind::Mutex | LockKind::Write => Ok(LockKind::Write),
+        kind => Err(BuildError::new(format!(
+            "`safe_methods` acquires the read side of a read/write lock, and the kind is {kind}; omit the \
+             kind, or set it to `write`"
+        ))),
     }
 }
 
