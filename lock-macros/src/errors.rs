@@ -1,5 +1,6 @@
 //! Several errors in one compilation: everything wrong with an attribute is said at once.
 
+pub(crate) use lock_syntax::nearest;
 use proc_macro2::{Span, TokenStream};
 
 /// The errors found so far.
@@ -34,19 +35,6 @@ impl Errors {
     }
 }
 
-/// The candidate that `word` was probably meant to be.
-pub(crate) fn nearest<'a>(
-    word: &str,
-    candidates: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
-    candidates
-        .into_iter()
-        .map(|candidate| (strsim::damerau_levenshtein(word, candidate), candidate))
-        .filter(|(distance, candidate)| *distance <= 2.min(candidate.len() / 2))
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, candidate)| candidate)
-}
-
 /// `` `a`, `b` and `c` ``.
 pub(crate) fn list<'a>(words: impl IntoIterator<Item = &'a str>, last: &str) -> String {
     let mut quoted: Vec<String> = words.into_iter().map(|word| format!("`{word}`")).collect();
@@ -57,15 +45,6 @@ pub(crate) fn list<'a>(words: impl IntoIterator<Item = &'a str>, last: &str) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_nearest_word_is_near() {
-        let words = ["key", "wait", "lease"];
-        assert_eq!(nearest("leese", words), Some("lease"));
-        assert_eq!(nearest("keys", words), Some("key"));
-        assert_eq!(nearest("kind", words), None);
-        assert_eq!(nearest("", words), None);
-    }
 
     #[test]
     fn lists_read_as_sentences() {

@@ -1,5 +1,5 @@
-//! The annotated function. Its body is left unread, save for what `#[async_trait]` has put there: what
-//! the compiler accepts in it is not our business.
+//! The annotated function. Its body is not parsed, except for what `#[async_trait]` adds to it, so it may contain
+//! whatever the compiler accepts.
 
 use proc_macro2::{Delimiter, Group, Ident, Spacing, TokenStream, TokenTree};
 use quote::{ToTokens as _, quote};
@@ -54,11 +54,11 @@ impl Function {
             Some(Body::parse(block(input)?)?)
         };
         let mut function = Self { attrs, vis, form: Form::of(&sig), sig, body };
-        function.look_into_async_trait();
+        function.unwrap_async_trait();
         Ok(function)
     }
 
-    /// Takes out the attributes that lock the function once more.
+    /// Removes the other `#[distributed_lock]` attributes of the function and returns them.
     pub(crate) fn take_stacked(&mut self) -> Vec<Attribute> {
         let is_lock = |attr: &mut Attribute| {
             attr.path().segments.last().is_some_and(|last| last.ident == "distributed_lock")
@@ -66,8 +66,8 @@ impl Function {
         self.attrs.extract_if(.., is_lock).collect()
     }
 
-    /// `#[async_trait]` on the `impl` comes before us, wherever it is written.
-    fn look_into_async_trait(&mut self) {
+    /// Takes apart what `#[async_trait]` makes of a method. It is on the `impl`, so it expands before this attribute.
+    fn unwrap_async_trait(&mut self) {
         let marks = |lifetime: &syn::LifetimeParam| lifetime.lifetime.ident == "async_trait";
         if !self.sig.generics.lifetimes().any(marks) {
             return;
@@ -90,7 +90,7 @@ impl Function {
             }
         }
         if let Form::AsyncTrait { prologue } = &self.form {
-            // Those that it only has to borrow keep their names outside.
+            // Arguments that the prologue does not bind again keep the names of the signature.
             let outside = std::mem::take(&mut names);
             for stmt in prologue {
                 if let Stmt::Local(local) = stmt {
@@ -110,26 +110,27 @@ impl Function {
         Scope { function: self.sig.ident.clone(), receiver, names }
     }
 
-    /// The arguments that the body speaks of, the last one first.
-    pub(crate) fn spoken_of(&self, scope: &Scope) -> Vec<Ident> {
+    /// Returns the arguments that the body mentions, the last one first.
+    pub(crate) fn mentioned(&self, scope: &Scope) -> Vec<Ident> {
         let Some(body) = &self.body else { return Vec::new() };
-        let mut absent = Vec::new();
+        let mut conditional = Vec::new();
         for input in &self.sig.inputs {
             if let FnArg::Typed(typed) = input
                 && is_conditional(typed)
             {
-                collect_names(&typed.pat, &mut absent);
+                collect_names(&typed.pat, &mut conditional);
             }
         }
         let all = scope.receiver.iter().chain(&scope.names);
-        let spoken = |name: &&Ident| !absent.contains(name) && mentions(body.block.stream(), name);
-        let mut found: Vec<_> = all.filter(spoken).cloned().collect();
+        let is_mentioned =
+            |name: &&Ident| !conditional.contains(name) && mentions(body.block.stream(), name);
+        let mut found: Vec<_> = all.filter(is_mentioned).cloned().collect();
         found.reverse();
         found
     }
 
-    /// What to call another function with for it to get the same arguments, or what is
-    /// wrong with one of them.
+    /// Returns the arguments for a call of another function with the same parameters, or what is wrong with one of
+    /// them.
     pub(crate) fn arguments(&self, scope: &Scope) -> Result<Vec<Ident>, &'static str> {
         let unnamed = "has no name; write it as `name: Type` and take it apart in the body";
         let name = |input: &FnArg| match input {
@@ -148,37 +149,38 @@ impl Function {
     }
 }
 
-/// Whether the argument may not be there at all.
+/// Returns true if a `cfg` may remove the argument.
 fn is_conditional(argument: &PatType) -> bool {
     argument.attrs.iter().any(|attr| attr.path().is_ident("cfg"))
 }
 
 fn mentions(tokens: TokenStream, name: &Ident) -> bool {
+    // How many dots stand right before the token.
     let mut dots = 0;
     tokens.into_iter().any(|token| {
-        // Behind one dot it is a field or a method; behind two or three it ends a range.
-        let behind = std::mem::take(&mut dots);
+        // A name behind one dot is a field or a method; behind two or three dots it ends a range.
+        let dots_before = std::mem::take(&mut dots);
         match token {
-            TokenTree::Ident(word) => behind != 1 && word == *name,
+            TokenTree::Ident(word) => dots_before != 1 && word == *name,
             TokenTree::Group(group) => mentions(group.stream(), name),
             TokenTree::Punct(dot) => {
-                dots = if dot.as_char() == '.' { behind + 1 } else { 0 };
+                dots = if dot.as_char() == '.' { dots_before + 1 } else { 0 };
                 false
             }
-            // In `format!("{name}")` it can only be borrowed whole.
+            // `format!("{name}")` borrows the whole argument, so it needs no mention.
             TokenTree::Literal(_) => false,
         }
     })
 }
 
-/// Takes `{ Box::pin(async move { let x = x; … }) }` apart: what binds the arguments, and the rest.
+/// Splits `{ Box::pin(async move { let x = x; … }) }` into the statements that bind the arguments, and the rest.
 fn inside_pinned_box(block: &Group) -> Option<(Vec<Stmt>, Group)> {
     let Ok(Expr::Call(call)) = syn::parse2(block.stream()) else { return None };
     let Some(Expr::Async(future)) = call.args.into_iter().next() else { return None };
     let binds =
         |stmt: &Stmt| matches!(stmt, Stmt::Local(local) if !matches!(local.pat, Pat::Type(_)));
     let mut stmts = future.block.stmts;
-    // The type of the result comes first, for a body that never says it.
+    // `#[async_trait]` first states the result type, for bodies from which it cannot be inferred.
     let hint = stmts.first().is_some_and(|stmt| matches!(stmt, Stmt::Expr(Expr::If(_), _)));
     let start = usize::from(hint);
     let end = start + stmts[start..].iter().take_while(|stmt| binds(stmt)).count();
@@ -188,7 +190,7 @@ fn inside_pinned_box(block: &Group) -> Option<(Vec<Stmt>, Group)> {
     Some((prologue, rest))
 }
 
-/// The body, which a `macro_rules!` variable wraps in invisible brackets.
+/// Parses the body. A `macro_rules!` variable wraps it in invisible brackets.
 fn block(input: ParseStream<'_>) -> syn::Result<Group> {
     let mut token = input.parse::<TokenTree>()?;
     loop {
@@ -203,7 +205,7 @@ fn block(input: ParseStream<'_>) -> syn::Result<Group> {
 }
 
 impl Body {
-    /// Takes the inner attributes off: they must stay in front of everything else in the function.
+    /// Separates the inner attributes, which must stay in front of all other statements.
     fn parse(block: Group) -> syn::Result<Self> {
         let split = |input: ParseStream<'_>| -> syn::Result<(Vec<Attribute>, TokenStream)> {
             Ok((input.call(Attribute::parse_inner)?, input.parse()?))
@@ -215,7 +217,7 @@ impl Body {
     }
 }
 
-/// Whether the item is some kind of function, however odd.
+/// Returns true if the item is some kind of function, also one with errors in its signature.
 fn names_fn(item: TokenStream) -> bool {
     item.into_iter()
         .take_while(
@@ -225,7 +227,7 @@ fn names_fn(item: TokenStream) -> bool {
         .any(|token| matches!(token, TokenTree::Ident(word) if word == "fn"))
 }
 
-/// What a placeholder can name.
+/// The arguments that a placeholder can name.
 pub(crate) struct Scope {
     function: Ident,
     receiver: Option<Ident>,
@@ -233,7 +235,7 @@ pub(crate) struct Scope {
 }
 
 impl Scope {
-    /// The argument of this name. Its own token carries the hygiene with which the body sees it.
+    /// Returns the argument of this name, as the token in the signature: its span has the hygiene that the body needs.
     pub(crate) fn find(&self, name: &str) -> Option<&Ident> {
         if name == "self" {
             return self.receiver.as_ref();
@@ -247,10 +249,10 @@ impl Scope {
         self.receiver.iter().map(|_| "self".to_owned()).chain(arguments).collect()
     }
 
-    /// The expression with the name that `self` has where it is evaluated.
-    pub(crate) fn see(&self, expression: &Expr) -> TokenStream {
+    /// Returns the expression with `self` replaced by the name that it has where the expression is evaluated.
+    pub(crate) fn rename_self(&self, expression: &Expr) -> TokenStream {
         match &self.receiver {
-            Some(this) if this != "self" => rename_self(expression.to_token_stream(), this),
+            Some(this) if this != "self" => replace_self(expression.to_token_stream(), this),
             _ => expression.to_token_stream(),
         }
     }
@@ -269,7 +271,7 @@ impl Scope {
     }
 }
 
-fn rename_self(tokens: TokenStream, this: &Ident) -> TokenStream {
+fn replace_self(tokens: TokenStream, this: &Ident) -> TokenStream {
     let mut tokens = tokens.into_iter().peekable();
     let renamed = std::iter::from_fn(|| {
         let token = tokens.next()?;
@@ -285,7 +287,7 @@ fn rename_self(tokens: TokenStream, this: &Ident) -> TokenStream {
             this.into()
         }
         TokenTree::Group(group) => {
-            let mut inside = Group::new(group.delimiter(), rename_self(group.stream(), this));
+            let mut inside = Group::new(group.delimiter(), replace_self(group.stream(), this));
             inside.set_span(group.span());
             inside.into()
         }

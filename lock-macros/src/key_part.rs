@@ -62,7 +62,7 @@ impl<'a> Derive<'a> {
         Self {
             input,
             trait_path: quote_spanned!(there=> #root::KeyPart),
-            writer: quote_spanned!(there=> #root::KeyPartWriter),
+            writer: quote_spanned!(there=> #root::key::KeyPartWriter),
         }
     }
 }

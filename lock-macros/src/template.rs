@@ -5,6 +5,8 @@
 //! different lists of values can make the same key.
 // S-1, S-2, S-3.
 
+use lock_syntax::name::{self, MAX_KEY_BYTES, NameProblem, Reserved, braces_form_hash_tag};
+use lock_syntax::template::{self, BraceProblem, Part};
 use proc_macro2::{Delimiter, Group, Ident, Literal, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::{Expr, LitStr};
@@ -12,10 +14,6 @@ use syn::{Expr, LitStr};
 use crate::args::KeyForm;
 use crate::errors::nearest;
 use crate::item::Scope;
-
-/// Longest literal text: the longest key.
-// S-1.
-const MAX_TEXT_BYTES: usize = 512;
 
 /// One piece of a key, ready to be built.
 pub(crate) enum Piece {
@@ -39,7 +37,7 @@ pub(crate) fn key(form: &KeyForm, scope: &Scope) -> syn::Result<Key> {
     match form {
         KeyForm::Template(text) => named(text, scope).map(Key::Pieces),
         KeyForm::Filled(text, values) => filled(text, values, scope).map(Key::Pieces),
-        KeyForm::Expression(value) => Ok(Key::Expression(scope.see(value))),
+        KeyForm::Expression(value) => Ok(Key::Expression(scope.rename_self(value))),
     }
 }
 
@@ -76,7 +74,7 @@ fn filled(literal: &LitStr, values: &[Expr], scope: &Scope) -> syn::Result<Vec<P
                 let value = rest.next().ok_or_else(|| {
                     at("a placeholder has no value; add one expression for each `{}`".to_owned())
                 })?;
-                Piece::Part { borrow: borrow_of(&scope.see(value)), raw }
+                Piece::Part { borrow: borrow_of(&scope.rename_self(value)), raw }
             }
         });
     }
@@ -97,35 +95,19 @@ enum Segment {
 }
 
 fn segments(template: &str) -> Result<Vec<Segment>, String> {
-    let mut found = Vec::new();
-    let mut text = String::new();
-    let mut rest = template;
-    while let Some(at) = rest.find(['{', '}']) {
-        text.push_str(&rest[..at]);
-        let (brace, tail) = rest[at..].split_at(1);
-        rest = if let Some(tail) = tail.strip_prefix(brace) {
-            text.push_str(brace);
-            tail
-        } else if brace == "{" {
-            let (hole, tail) = tail
-                .split_once('}')
-                .filter(|(hole, _)| !hole.contains('{'))
-                .ok_or("a `{` is never closed; write `{{` for a brace that is part of the key")?;
-            if !text.is_empty() {
-                found.push(Segment::Text(std::mem::take(&mut text)));
-            }
-            found.push(placeholder(hole)?);
-            tail
-        } else {
-            return Err(
-                "a `}` closes nothing; write `}}` for a brace that is part of the key".to_owned()
-            );
-        };
-    }
-    text.push_str(rest);
-    if !text.is_empty() {
-        found.push(Segment::Text(text));
-    }
+    let parsed = template::parse(template).map_err(|problem| match problem {
+        BraceProblem::Unclosed => {
+            "a `{` is never closed; write `{{` for a brace that is part of the key"
+        }
+        BraceProblem::Unopened => {
+            "a `}` closes nothing; write `}}` for a brace that is part of the key"
+        }
+    })?;
+    let segment = |segment| match segment {
+        template::Segment::Text(text) => Ok(Segment::Text(text)),
+        template::Segment::Placeholder(hole) => placeholder(hole),
+    };
+    let found = parsed.into_iter().map(segment).collect::<Result<Vec<_>, _>>()?;
     check(&found)?;
     Ok(found)
 }
@@ -146,122 +128,61 @@ fn placeholder(hole: &str) -> Result<Segment, String> {
     Ok(Segment::Hole { path: path.trim().to_owned(), raw })
 }
 
-/// The rules that hold for every value that could be filled in.
+/// Checks what holds for every value that could be filled in.
 fn check(segments: &[Segment]) -> Result<(), String> {
-    let text = || {
-        segments.iter().filter_map(|segment| match segment {
-            Segment::Text(text) => Some(text.as_str()),
-            Segment::Hole { .. } => None,
+    let has_raw = segments.iter().any(|segment| matches!(segment, Segment::Hole { raw: true, .. }));
+    let parts = || {
+        segments.iter().map(|segment| match segment {
+            Segment::Text(text) => Part::Text(text.as_str()),
+            Segment::Hole { raw: true, .. } => Part::Raw,
+            Segment::Hole { path, raw: false } => Part::Escaped(path.as_str()),
         })
     };
-    if segments.is_empty() {
-        return Err(r#"the key is empty; give the lock a name, such as `"order:{id}"`"#.to_owned());
+    // A name with the shape of every key. No value is empty, and each is at least as long as `_`.
+    let shape: String =
+        parts().map(|part| if let Part::Text(text) = part { text } else { "_" }).collect();
+    name::check(&shape).map_err(|problem| match problem {
+        NameProblem::Empty => {
+            r#"the key is empty; give the lock a name, such as `"order:{id}"`"#.to_owned()
+        }
+        NameProblem::TooLong(bytes) => {
+            format!(
+                "the key has {bytes} bytes of text and the limit is {MAX_KEY_BYTES}; shorten it"
+            )
+        }
+        NameProblem::Control(control) => {
+            format!(
+                "the key contains the control character {control:?}, which no key may; take it out"
+            )
+        }
+    })?;
+    // Raw values may bring braces of their own.
+    if !has_raw && !braces_form_hash_tag(&shape) {
+        return Err("the braces in this key form no hash tag; write `{{tag}}`, or leave them out"
+            .to_owned());
     }
-    if let Some(control) = text().flat_map(str::chars).find(|c| c.is_control()) {
-        return Err(format!(
-            "the key contains the control character {control:?}, which no key may; take it out"
-        ));
-    }
-    let bytes: usize = text().map(str::len).sum();
-    if bytes > MAX_TEXT_BYTES {
-        return Err(format!(
-            "the key has {bytes} bytes of text and the limit is {MAX_TEXT_BYTES}; shorten it"
-        ));
-    }
-    check_hash_tag(segments)?;
-    check_companions(segments)?;
-    check_separators(segments)
-}
-
-/// What the keys that belong to other locks begin with, as in `lock_runtime`'s `key::companion`.
-// S-2.
-const RESERVED_BEGINNINGS: [&str; 12] = [
-    "redisson_lock_token:",
-    "redisson_lock_queue:",
-    "redisson_lock_timeout:",
-    "redisson_lock__channel:",
-    "redisson_unlock_latch:",
-    "redisson_rwlock:",
-    "redisson_rwlock_writers:",
-    "redisson_rwlock_readers:",
-    "redisson_rwlock_due_readers:",
-    "redisson_sc:",
-    "redisson_countdownlatch__channel:",
-    "redisson_countdownlatch__channel__{",
-];
-
-/// A lock must not have the name of a key that belongs to another lock. What values add is checked
-/// when they are known.
-// S-2.
-fn check_companions(segments: &[Segment]) -> Result<(), String> {
-    if let Some(Segment::Text(text)) = segments.first()
-        && let Some(found) = RESERVED_BEGINNINGS.iter().find(|found| text.starts_with(**found))
-    {
-        return Err(format!(
-            "the key begins with `{found}`, which is reserved for the keys of other locks; put text \
-             in front of it"
-        ));
-    }
-    let tagged =
-        segments.iter().any(|piece| matches!(piece, Segment::Text(text) if text.contains('{')));
-    match segments.last() {
-        Some(Segment::Text(text)) if tagged && text.ends_with(":timeout") => {
-            Err("the key ends with `:timeout` behind a hash tag, which is reserved for the keys of other \
+    match name::reserved(&shape) {
+        None => {}
+        Some(Reserved::Beginning(found)) => {
+            return Err(format!(
+                "the key begins with `{found}`, which is reserved for the keys of other locks; put text \
+                 in front of it"
+            ));
+        }
+        Some(Reserved::Ending(found)) => {
+            return Err(format!(
+                "the key ends with `{found}` behind a hash tag, which is reserved for the keys of other \
                  locks; choose another ending"
-                .to_owned())
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Braces must form a hash tag as Redis Cluster finds it.
-// S-2.
-fn check_hash_tag(segments: &[Segment]) -> Result<(), String> {
-    let mut shape = String::new();
-    for segment in segments {
-        match segment {
-            Segment::Text(text) => shape.push_str(text),
-            // Raw values may bring braces of their own.
-            Segment::Hole { raw: true, .. } => return Ok(()),
-            Segment::Hole { raw: false, .. } => shape.push('_'),
+            ));
         }
     }
-    let good = match shape.split_once('{') {
-        None => !shape.contains('}'),
-        Some((_, rest)) => rest.find('}').is_some_and(|end| end > 0),
-    };
-    if good {
-        return Ok(());
+    match template::unseparated(parts()) {
+        None => Ok(()),
+        Some((before, after)) => Err(format!(
+            "`{{{before}}}` and `{{{after}}}` could run together, and different values then make the same \
+             key; put a `:` between them"
+        )),
     }
-    Err("the braces in this key form no hash tag; write `{{tag}}`, or leave them out".to_owned())
-}
-
-/// Two neighbouring values need text between them that an escaped value never contains, else
-/// `("ab", "c")` and `("a", "bc")` would be one key.
-// S-3.
-fn check_separators(segments: &[Segment]) -> Result<(), String> {
-    let mut before: Option<&str> = None;
-    let mut separated = false;
-    for segment in segments {
-        match segment {
-            // `%` is escaped too, but starts every escape itself.
-            Segment::Text(text) => {
-                separated |= text.contains([':', '{', '}', '*', '?', '[', ']', '\\'])
-                    || text.contains(char::is_whitespace);
-            }
-            Segment::Hole { raw: true, .. } => before = None,
-            Segment::Hole { path, raw: false } => {
-                if let Some(before) = before.filter(|_| !separated) {
-                    return Err(format!(
-                        "`{{{before}}}` and `{{{path}}}` could run together, and different values \
-                         then make the same key; put a `:` between them"
-                    ));
-                }
-                (before, separated) = (Some(path.as_str()), false);
-            }
-        }
-    }
-    Ok(())
 }
 
 /// `order.id` → `&order.id`, at the literal, with the hygiene of the argument.

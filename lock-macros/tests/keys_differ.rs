@@ -4,7 +4,8 @@
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use lock_runtime::{KeyPart, LockClient, LockError, LockKey, MAX_KEY_BYTES, distributed_lock};
+use lock_runtime::key::MAX_KEY_BYTES;
+use lock_runtime::{KeyPart, LockClient, LockError, LockKey, distributed_lock};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;

@@ -2,7 +2,7 @@
 
 use std::panic::Location;
 
-use crate::acquire::{Acquire, Handle, tried};
+use crate::acquire::{Acquire, Handle};
 use crate::error::LockError;
 use crate::guard::LockGuard;
 use crate::key::LockKey;
@@ -32,23 +32,21 @@ use crate::site::CallSite;
 /// ```
 #[derive(Debug, Clone)]
 #[must_use = "a lock does nothing until it is taken"]
-pub struct AnyLock(Result<Handle, Box<Invalid>>);
-
-/// A lock that cannot be taken, of whatever policy.
-#[derive(Debug, Clone)]
-struct Invalid {
-    error: LockError,
-    label: Label,
-}
+pub struct AnyLock(Handle);
 
 impl AnyLock {
-    pub(crate) fn new(handle: Result<Handle, LockError>) -> Self {
-        Self(handle.map_err(|error| Box::new(Invalid { error, label: Label::default() })))
+    pub(crate) fn new(handle: Handle) -> Self {
+        Self(handle)
+    }
+
+    /// A lock that cannot be taken.
+    pub(crate) fn invalid(error: LockError) -> Self {
+        Self(Handle::invalid(error))
     }
 
     /// The same lock with other options.
     pub fn with(self, options: LockOptions) -> Self {
-        Self(self.0.map(|handle| handle.with(options)))
+        Self(self.0.with(options))
     }
 
     /// The same lock, seen in metrics and spans as one of that policy. What
@@ -89,26 +87,16 @@ impl AnyLock {
     /// # drop(cart(&LockClient::in_memory(), 7));
     /// ```
     pub fn asked_at(self, place: &'static Location<'static>) -> Self {
-        let site = CallSite::Call(place);
-        Self(match self.0 {
-            Ok(handle) => Ok(handle.at(site)),
-            Err(invalid) => {
-                let Invalid { error, label } = *invalid;
-                Err(Box::new(Invalid { error, label: label.at(site) }))
-            }
-        })
+        Self(self.0.at(CallSite::Call(place)))
     }
 
     pub(crate) fn labelled(self, label: Label) -> Self {
-        Self(match self.0 {
-            Ok(handle) => Ok(handle.labelled(label)),
-            Err(invalid) => Err(Box::new(Invalid { label, ..*invalid })),
-        })
+        Self(self.0.labelled(label))
     }
 
-    /// The lock's full name, if that is known.
+    /// The lock's full name, if it is valid.
     pub(crate) fn name(&self) -> Option<&LockKey> {
-        self.0.as_ref().ok()?.target().ok().map(|target| target.key())
+        self.0.lock_of().ok().map(|(_, target)| target.key())
     }
 
     /// Takes the lock, waiting as long as the options allow; by default, as long as it takes.
@@ -123,10 +111,7 @@ impl AnyLock {
     /// back in the background.
     #[track_caller]
     pub fn lock(&self) -> Acquire {
-        match &self.0 {
-            Ok(handle) => handle.lock(),
-            Err(invalid) => Acquire::failed(invalid.error.clone()),
-        }
+        self.0.lock()
     }
 
     /// Takes the lock if it is free, for a call that runs in any case: one that its policy does not
@@ -137,7 +122,7 @@ impl AnyLock {
     /// is counted as [`NotEnforced`](crate::observe::AcquireOutcome::NotEnforced) or, if it is the store's,
     /// as [`Unanswered`](crate::observe::AcquireOutcome::Unanswered).
     ///
-    /// Of the options, the wait and the replicas are not looked at, and [`OnLost::Finish`](crate::OnLost::Finish) holds. The
+    /// Of the options, the wait and the replicas are not looked at, and [`OnLost::Finish`](crate::options::OnLost::Finish) holds. The
     /// guard's [`release`](LockGuard::release) does not wait longer for the store either: it then leaves
     /// the rest to the background and succeeds.
     ///
@@ -165,13 +150,7 @@ impl AnyLock {
     /// ```
     #[track_caller]
     pub fn shadow_lock(&self) -> Acquire {
-        match &self.0 {
-            Ok(handle) => handle.shadow_lock(),
-            Err(invalid) => {
-                let label = invalid.label.clone().at(CallSite::caller());
-                Acquire::not_enforced(&label, &invalid.error)
-            }
-        }
+        self.0.shadow_lock()
     }
 
     /// Takes the lock if it is free. `Ok(None)` if not.
@@ -187,9 +166,6 @@ impl AnyLock {
     pub fn try_lock(
         &self,
     ) -> impl Future<Output = Result<Option<LockGuard>, LockError>> + Send + use<> {
-        tried(match &self.0 {
-            Ok(handle) => handle.try_lock(),
-            Err(invalid) => Acquire::failed(invalid.error.clone()),
-        })
+        self.0.try_lock()
     }
 }

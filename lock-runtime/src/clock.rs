@@ -1,4 +1,4 @@
-//! The deadline clock.
+//! The [`Clock`] that lease deadlines are measured on, and its [`Tick`]s. Programs need it only to test.
 //!
 //! A lease is measured on a clock that keeps counting while the machine sleeps, because the
 //! server's does. `std::time::Instant` is `CLOCK_MONOTONIC` on Linux and stops in suspend, so
@@ -53,7 +53,8 @@ pub(crate) fn nanos(duration: Duration) -> u64 {
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-/// use lock_runtime::{Clock, LockClient, LockOptions, Lease};
+/// use lock_runtime::clock::Clock;
+/// use lock_runtime::{Lease, LockClient, LockOptions};
 /// use std::time::Duration;
 ///
 /// let clock = Clock::boot_time();

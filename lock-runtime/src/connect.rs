@@ -49,7 +49,7 @@ impl LockClientBuilder {
     ///   this build does not know.
     /// - As [`LockClient::connect`], of sentinels [`LockClient::connect_sentinel`], in a cluster
     ///   [`connect_cluster`](Self::connect_cluster) or, of a quorum,
-    ///   [`QuorumBuilder::connect`](crate::QuorumBuilder::connect).
+    ///   [`QuorumBuilder::connect`](crate::quorum::QuorumBuilder::connect).
     ///
     /// # Cancel safety
     ///
@@ -87,20 +87,16 @@ impl LockClientBuilder {
             Some(LockAddress::Server(url)) => builder.connect(url.as_str()).await,
             #[cfg(feature = "redis")]
             Some(LockAddress::Quorum(nodes)) => {
-                let urls = nodes.iter().map(crate::policy::Address::as_str);
                 let quorum = crate::quorum::Quorum::builder().configured(guard);
-                let quorum = quorum.client(builder).connect(urls).await?;
+                let quorum = quorum.client(builder).connect(nodes).await?;
                 Ok(quorum.client().clone())
             }
             #[cfg(feature = "redis")]
-            Some(LockAddress::Sentinel(sentinel)) => {
-                let nodes = sentinel.nodes.iter().map(crate::policy::Address::as_str);
-                builder.connect_sentinel(sentinel.master.as_str(), nodes).await
+            Some(LockAddress::Sentinel(crate::policy::Sentinel { master, nodes })) => {
+                builder.connect_sentinel(master.as_str(), nodes).await
             }
             #[cfg(feature = "redis")]
-            Some(LockAddress::Cluster(nodes)) => {
-                builder.connect_cluster(nodes.iter().map(crate::policy::Address::as_str)).await
-            }
+            Some(LockAddress::Cluster(nodes)) => builder.connect_cluster(nodes).await,
             #[cfg(not(feature = "redis"))]
             Some(
                 LockAddress::Server(_)

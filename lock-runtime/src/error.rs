@@ -35,7 +35,7 @@ pub enum LockError {
     /// The wait ran out while somebody else held the lock.
     #[error(
         "lock {key:?} is still held after waiting {waited:?}{}",
-        Remaining(*holder_remaining)
+        aside(*holder_remaining, |left| format!("its holder's lease has {left:?} left"))
     )]
     Timeout {
         /// The lock's full name.
@@ -59,7 +59,10 @@ pub enum LockError {
         holder_remaining: Option<Duration>,
     },
     /// A wait for a count-down latch ended before the latch was open.
-    #[error("latch {key:?} is still closed after waiting {waited:?}{}", Count(*count))]
+    #[error(
+        "latch {key:?} is still closed after waiting {waited:?}{}",
+        aside(*count, |count| format!("its count is {count}"))
+    )]
     LatchClosed {
         /// The latch's full name.
         key: String,
@@ -266,28 +269,9 @@ impl fmt::Display for LossCause {
     }
 }
 
-/// Shows what is left of the holder's lease, or nothing.
-struct Remaining(Option<Duration>);
-
-impl fmt::Display for Remaining {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(left) => write!(f, " (its holder's lease has {left:?} left)"),
-            None => Ok(()),
-        }
-    }
-}
-
-/// Shows what is left to count down, or nothing.
-struct Count(Option<u64>);
-
-impl fmt::Display for Count {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(count) => write!(f, " (its count is {count})"),
-            None => Ok(()),
-        }
-    }
+/// What is known of a value, in brackets behind a message; nothing if there is none.
+fn aside<T>(value: Option<T>, known: impl FnOnce(T) -> String) -> String {
+    value.map(|value| format!(" ({})", known(value))).unwrap_or_default()
 }
 
 /// A failure of the store, classified by what a caller can do about it.
@@ -295,7 +279,7 @@ impl fmt::Display for Count {
 /// Opaque on purpose: the Redis client library is not part of this crate's API. The cause is in
 /// [`source`](StdError::source).
 // S-33.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct StoreError {
     kind: StoreErrorKind,
     message: Arc<str>,
@@ -332,7 +316,7 @@ impl StoreErrorKind {
         matches!(self, Self::Unavailable | Self::OutcomeUnknown | Self::NotReady)
     }
 
-    /// What the store did, for who prints an error without its source.
+    /// What the store did, for programs that print an error without its source.
     fn in_short(self) -> &'static str {
         match self {
             Self::Unavailable => "cannot be reached",
@@ -348,7 +332,7 @@ impl StoreErrorKind {
 }
 
 impl StoreError {
-    /// Makes an error for a [`Store`](crate::Store) implementation: a classification and one clear
+    /// Makes an error for a [`Store`](crate::store::Store) implementation: a classification and one clear
     /// sentence fragment.
     #[must_use]
     pub fn new(kind: StoreErrorKind, message: impl Into<String>) -> Self {
@@ -372,16 +356,6 @@ impl StoreError {
     #[must_use]
     pub fn kind(&self) -> StoreErrorKind {
         self.kind
-    }
-}
-
-impl fmt::Debug for StoreError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StoreError")
-            .field("kind", &self.kind)
-            .field("message", &self.message)
-            .field("source", &self.source)
-            .finish()
     }
 }
 

@@ -1,7 +1,7 @@
 //! [`FairMutex`]: a mutex with one line for all processes.
 // S-26.
 
-use crate::acquire::{Acquire, Handle, tried};
+use crate::acquire::{Acquire, Handle};
 use crate::error::LockError;
 use crate::guard::LockGuard;
 use crate::options::LockOptions;
@@ -78,7 +78,7 @@ impl FairMutex {
     pub fn try_lock(
         &self,
     ) -> impl Future<Output = Result<Option<LockGuard>, LockError>> + Send + use<> {
-        tried(self.0.try_lock())
+        self.0.try_lock()
     }
 
     pub(crate) fn handle(&self) -> &Handle {

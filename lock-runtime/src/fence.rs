@@ -1,4 +1,5 @@
-//! Fencing: the order of holds, and the gate that a protected resource keeps.
+//! Fencing: the order of holds ([`FencingToken`]), and a [`FenceGate`] by which a resource refuses the late
+//! write of an earlier holder as a [`StaleToken`].
 // S-23, S-24.
 
 use std::fmt;
@@ -74,7 +75,8 @@ impl FromStr for FencingToken {
 /// # Examples
 ///
 /// ```
-/// use lock_runtime::{FenceGate, FencingToken};
+/// use lock_runtime::fence::FenceGate;
+/// use lock_runtime::FencingToken;
 ///
 /// let gate = FenceGate::new();
 /// assert!(gate.admit(FencingToken::new(5)).is_ok());

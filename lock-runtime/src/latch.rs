@@ -57,7 +57,7 @@ impl CountDownLatch {
     /// - [`LockError::InvalidKey`] if the name is not valid.
     /// - [`LockError::KeyCollision`] if the name holds something that is no latch.
     /// - [`LockError::Store`] if the store could not be reached. With
-    ///   [`StoreErrorKind::OutcomeUnknown`](crate::StoreErrorKind::OutcomeUnknown) the count may have
+    ///   [`StoreErrorKind::OutcomeUnknown`](crate::error::StoreErrorKind::OutcomeUnknown) the count may have
     ///   been set: [`count`](Self::count) tells.
     /// - [`LockError::Closed`] after the client was shut down.
     ///
@@ -79,7 +79,7 @@ impl CountDownLatch {
     /// # Errors
     ///
     /// As [`try_set_count`](Self::try_set_count), but for the count of zero. With
-    /// [`StoreErrorKind::OutcomeUnknown`](crate::StoreErrorKind::OutcomeUnknown) this call may have
+    /// [`StoreErrorKind::OutcomeUnknown`](crate::error::StoreErrorKind::OutcomeUnknown) this call may have
     /// counted or not; it is not repeated, because that would count twice.
     ///
     /// # Cancel safety

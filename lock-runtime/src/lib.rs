@@ -57,12 +57,13 @@
 //! check of its deadline and a write, a failover to a replica that has not heard of the lock, or a
 //! step of the server's clock can let two holders overlap. Where that must not cost money, hand
 //! [`LockGuard::token`] to the resource and let it refuse older ones ([`FencingToken`],
-//! [`FenceGate`]). Whoever can write the keys can break any lock: locks are advisory.
+//! [`fence::FenceGate`]). Whoever can write the keys can break any lock: locks are advisory.
 //!
 //! # Reading order
 //!
 //! [`LockClient`] makes a [`Mutex`]; locking it as its [`LockOptions`] say gives a [`LockGuard`] or a
-//! [`LockError`]. [`scope`] is how re-entry finds what encloses it. [`store`] is what keeps a lock
+//! [`LockError`]. What these need more rarely is in the module of each: [`client`], [`options`], [`guard`],
+//! [`error`], [`key`], [`fence`]. [`scope`] is how re-entry finds what encloses it. [`store`] is what keeps a lock
 //! outside the process; `ARCHITECTURE.md` tells how the parts in between work.
 //!
 //! # Features
@@ -71,7 +72,7 @@
 //! - `macros` (default): the [`distributed_lock`] attribute and `#[derive(KeyPart)]`.
 //! - `metrics`: what [`observe::METRICS`] lists, for the recorder of the crate `metrics`.
 //! - `policy` (default): locks configured by a file, in the module `policy`.
-//! - `redis` (default): [`RedisStore`] and [`LockClient::connect`]. Without it, locks live in memory.
+//! - `redis` (default): [`store::RedisStore`] and [`LockClient::connect`]. Without it, locks live in memory.
 //! - `sites`: a list of all annotated functions, and [`LockClient::check_sites`] for the start of a
 //!   program.
 //! - `tls-rustls`: `rediss://` addresses, verified against Mozilla's root certificates or, with
@@ -83,76 +84,57 @@
 //! that first uses it; the runtime needs its time driver, and its I/O driver for Redis. A client that
 //! outlives a runtime starts them anew on the next one that uses it.
 
+pub mod acquire;
+pub mod client;
+pub mod clock;
+pub mod error;
+pub mod fence;
+pub mod guard;
+pub mod key;
 pub mod observe;
+pub mod options;
 #[cfg(feature = "policy")]
 pub mod policy;
-pub mod scope;
-pub mod store;
-
-mod acquire;
-mod any_lock;
-mod client;
-mod clock;
-#[cfg(feature = "policy")]
-mod connect;
-mod error;
-mod fair_mutex;
-mod fence;
-mod gate;
-mod guard;
-mod key;
-mod latch;
-mod lease;
-mod multi_lock;
-mod mutex;
-mod options;
-mod owned_hold;
 #[doc(hidden)]
 pub mod private;
-mod quorum;
+pub mod quorum;
+pub mod scope;
+pub mod site;
+pub mod store;
+
+mod any_lock;
+mod backoff;
+#[cfg(feature = "policy")]
+mod connect;
+mod fair_mutex;
+mod gate;
+mod latch;
+mod lease;
+mod liveness;
+mod multi_lock;
+mod mutex;
+mod owned_hold;
 mod quorum_lock;
 mod rw_lock;
 mod semaphore;
-mod settings;
-mod site;
+mod shadow;
 
 pub use any_lock::AnyLock;
-pub use client::{Health, HeldInfo, LockClient, LockClientBuilder, LockClientId, Shutdown};
+pub use client::{LockClient, LockClientBuilder};
+pub use error::LockError;
 pub use fair_mutex::FairMutex;
-pub use key::{IntoLockKey, KeyPart, KeyPartWriter, LockKey, LockKeyBuilder, MAX_KEY_BYTES};
+pub use fence::FencingToken;
+pub use guard::LockGuard;
+pub use key::{KeyPart, LockKey};
 pub use latch::CountDownLatch;
 #[cfg(feature = "macros")]
 pub use lock_macros::{KeyPart, distributed_lock};
 pub use multi_lock::{MultiLock, MultiMember};
 pub use mutex::Mutex;
-pub use options::{
-    DEFAULT_LEASE, Lease, LockOptions, LockOptionsBuilder, MAX_LEASE, MAX_MULTI_NAMES, MIN_LEASE,
-    OnLost, OnReleaseLost, Replicas, Wait,
-};
-#[cfg(feature = "policy")]
-pub use policy::{ConfigError, LockConfig, LockPolicy, Policy};
-pub use quorum::{Quorum, QuorumBuilder};
+pub use options::{Lease, LockKind, LockOptions, Wait};
 pub use quorum_lock::QuorumLock;
 pub use rw_lock::RwLock;
 pub use semaphore::{Semaphore, SemaphorePermit};
-pub use settings::{LockKind, LockSettings};
-pub use site::LockSite;
-#[cfg(feature = "sites")]
-pub use site::sites;
-
-pub use acquire::Acquire;
-pub use guard::{LockGuard, LockWatch, Protected, Release, Run, RunOwned};
-
-pub use fence::{FenceGate, FencingToken, StaleToken};
-
-pub use error::{BusyReason, LockError, LossCause, StoreError, StoreErrorKind};
-
-pub use clock::{Clock, Tick};
-#[cfg(feature = "tls-rustls")]
-pub use store::redis::TlsOptions;
-#[cfg(feature = "redis")]
-pub use store::redis::{ClusterStore, RedisStore};
-pub use store::{HoldKind, Inspection, Store, StoredHold, memory::MemoryStore};
 
 /// What users name in structs and move between tasks is `Send` where it has to be.
 const _: () = {
@@ -162,11 +144,11 @@ const _: () = {
     sync::<LockClient>();
     send_and_static::<Mutex>();
     sync::<Mutex>();
-    send_and_static::<Acquire>();
+    send_and_static::<acquire::Acquire>();
     send_and_static::<LockGuard>();
     sync::<LockGuard>();
-    send_and_static::<Release>();
+    send_and_static::<guard::Release>();
     send_and_static::<LockError>();
     sync::<LockError>();
-    send_and_static::<RunOwned<LockGuard, std::future::Ready<()>>>();
+    send_and_static::<guard::RunOwned<LockGuard, std::future::Ready<()>>>();
 };

@@ -4,7 +4,7 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use crate::acquire::{Acquire, Engine, Handle, tried};
+use crate::acquire::{Acquire, Engine, Handle};
 use crate::error::LockError;
 use crate::fair_mutex::FairMutex;
 use crate::guard::LockGuard;
@@ -49,7 +49,7 @@ use crate::store::{HoldKind, JointPart, Target};
 /// ```
 #[derive(Debug, Clone)]
 #[must_use = "a multi lock does nothing until it is locked"]
-pub struct MultiLock(Result<Handle, LockError>);
+pub struct MultiLock(Handle);
 
 impl MultiLock {
     /// The mutexes of these names in one client.
@@ -70,7 +70,7 @@ impl MultiLock {
                 _ => Ok(Target::multi(mutexes)),
             }
         });
-        Self(Ok(Handle::new(Arc::clone(engine), target, options)))
+        Self(Handle::new(engine, target, options))
     }
 
     /// Locks of any kind and client as one, with the options of the first.
@@ -103,16 +103,16 @@ impl MultiLock {
     /// # }
     /// ```
     pub fn of(members: impl IntoIterator<Item = MultiMember>) -> Self {
-        Self(checked(members).map(joined))
+        Self(checked(members).map_or_else(Handle::invalid, joined))
     }
 
-    pub(crate) fn into_handle(self) -> Result<Handle, LockError> {
+    pub(crate) fn into_handle(self) -> Handle {
         self.0
     }
 
     /// The same locks with other options.
     pub fn with(self, options: LockOptions) -> Self {
-        Self(self.0.map(|handle| handle.with(options)))
+        Self(self.0.with(options))
     }
 
     /// Takes all of them, waiting as long as the options allow; by default, as long as it takes.
@@ -131,10 +131,7 @@ impl MultiLock {
     /// back in the background.
     #[track_caller]
     pub fn lock(&self) -> Acquire {
-        match &self.0 {
-            Ok(handle) => handle.lock(),
-            Err(error) => Acquire::failed(error.clone()),
-        }
+        self.0.lock()
     }
 
     /// Takes all of them if all are free. `Ok(None)` if not; then none is taken.
@@ -150,10 +147,7 @@ impl MultiLock {
     pub fn try_lock(
         &self,
     ) -> impl Future<Output = Result<Option<LockGuard>, LockError>> + Send + use<> {
-        tried(match &self.0 {
-            Ok(handle) => handle.try_lock(),
-            Err(error) => Acquire::failed(error.clone()),
-        })
+        self.0.try_lock()
     }
 }
 
@@ -161,40 +155,40 @@ impl MultiLock {
 /// permit) by `into`, of the others by name.
 #[derive(Debug, Clone)]
 #[must_use = "it is for `MultiLock::of`"]
-pub struct MultiMember(Result<Handle, LockError>);
+pub struct MultiMember(Handle);
 
 impl MultiMember {
     /// The read side of a read/write lock.
     pub fn read(lock: &RwLock) -> Self {
-        Self(Ok(lock.sides().0.clone()))
+        Self(lock.sides().0.clone())
     }
 
     /// The write side of a read/write lock.
     pub fn write(lock: &RwLock) -> Self {
-        Self(Ok(lock.sides().1.clone()))
+        Self(lock.sides().1.clone())
     }
 
     /// So many permits of a semaphore. More than it has are reported when the multi lock is taken.
     pub fn permits(semaphore: &Semaphore, permits: NonZeroU32) -> Self {
-        Self(semaphore.check(permits))
+        Self(semaphore.of(permits))
     }
 }
 
 impl From<Handle> for MultiMember {
     fn from(handle: Handle) -> Self {
-        Self(Ok(handle))
+        Self(handle)
     }
 }
 
 impl From<Mutex> for MultiMember {
     fn from(mutex: Mutex) -> Self {
-        Self(Ok(mutex.handle().clone()))
+        Self(mutex.handle().clone())
     }
 }
 
 impl From<FairMutex> for MultiMember {
     fn from(mutex: FairMutex) -> Self {
-        Self(Ok(mutex.handle().clone()))
+        Self(mutex.handle().clone())
     }
 }
 
@@ -204,24 +198,29 @@ impl From<Semaphore> for MultiMember {
     }
 }
 
-/// A member whose name is valid.
+/// A member that is valid.
 struct Member {
     handle: Handle,
+    engine: Arc<Engine>,
     target: Arc<Target>,
 }
 
 impl Member {
     fn home(&self) -> u64 {
-        self.handle.engine().leases.id
+        self.engine.leases.id
+    }
+
+    fn is(&self, kind: HoldKind) -> bool {
+        self.target.kind() == kind
     }
 }
 
 /// The members in order, each once.
 fn checked(members: impl IntoIterator<Item = MultiMember>) -> Result<Vec<Member>, LockError> {
     let member = |MultiMember(handle)| {
-        let handle = handle?;
-        let target = Arc::clone(handle.target().map_err(Clone::clone)?);
-        Ok(Member { handle, target })
+        let (engine, target) = handle.lock_of()?;
+        let (engine, target) = (Arc::clone(engine), Arc::clone(target));
+        Ok(Member { handle, engine, target })
     };
     let mut members = members.into_iter().map(member).collect::<Result<Vec<_>, LockError>>()?;
     let Some(first) = members.first() else { return Err(no_locks()) };
@@ -262,21 +261,19 @@ fn named_twice(a: &Member, b: &Member) -> LockError {
 
 /// One lock of all members, of which there is at least one.
 fn joined(members: Vec<Member>) -> Handle {
-    let first = members[0].handle.clone();
+    let Member { handle, engine, .. } = &members[0];
     if members.len() == 1 {
-        return first;
+        return handle.clone();
     }
-    let (engine, options) = (first.engine(), first.options());
-    let home = engine.leases.id;
-    let is_mutex = |member: &Member| member.target.kind() == HoldKind::Mutex;
-    if members.iter().all(|member| is_mutex(member) && member.home() == home) {
-        let mutexes = members.into_iter().map(|member| member.target).collect();
-        return Handle::new(Arc::clone(engine), Ok(Target::multi(mutexes)), options);
+    let (home, options) = (engine.leases.id, handle.options());
+    if members.iter().all(|member| member.is(HoldKind::Mutex) && member.home() == home) {
+        let mutexes = members.iter().map(|member| Arc::clone(&member.target)).collect();
+        return Handle::new(engine, Ok(Target::multi(mutexes)), options);
     }
     let targets = members.iter().map(|member| member.target.at_home(member.home()));
     let target = Target::joint(targets.collect(), parts(&members));
-    let clients = members.iter().map(|member| (member.home(), member.handle.engine())).collect();
-    Handle::new(engine.joint(&clients), Ok(target), options)
+    let clients = members.iter().map(|member| (member.home(), &member.engine)).collect();
+    Handle::new(&engine.joint(&clients), Ok(target), options)
 }
 
 /// What is asked one by one: the mutexes of one client are one part.
@@ -284,9 +281,8 @@ fn parts(members: &[Member]) -> Vec<JointPart> {
     let mut parts = Vec::new();
     for (number, member) in members.iter().enumerate() {
         let together = |other: &&Member| {
-            other.home() == member.home()
-                && other.target.kind() == HoldKind::Mutex
-                && member.target.kind() == HoldKind::Mutex
+            let is_mutex = member.is(HoldKind::Mutex) && other.is(HoldKind::Mutex);
+            is_mutex && other.home() == member.home()
         };
         if members[..number].iter().any(|earlier| together(&earlier)) {
             continue;

@@ -1,7 +1,7 @@
 //! [`Mutex`]: exclusive, re-entrant by call path, kept alive by the watchdog.
 // S-25.
 
-use crate::acquire::{Acquire, Handle, tried};
+use crate::acquire::{Acquire, Handle};
 use crate::error::LockError;
 use crate::guard::LockGuard;
 use crate::options::LockOptions;
@@ -84,7 +84,7 @@ impl Mutex {
     pub fn try_lock(
         &self,
     ) -> impl Future<Output = Result<Option<LockGuard>, LockError>> + Send + use<> {
-        tried(self.0.try_lock())
+        self.0.try_lock()
     }
 
     pub(crate) fn handle(&self) -> &Handle {

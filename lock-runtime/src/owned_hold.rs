@@ -6,7 +6,6 @@
 //! [`OwnedHold::release`] waits for the store's answer.
 // S-14, S-20.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -188,10 +187,11 @@ impl OwnedHold {
         self.give_back().await
     }
 
-    /// The same for a holder whom nothing is to hold up: past a moment, the rest is the releaser's.
-    pub(crate) async fn release_in_passing(self) -> Result<(), LockError> {
+    /// As [`release`](Self::release), for a call that is not enforced: leaves the rest to the releaser if the
+    /// store's answer is overdue.
+    pub(crate) async fn shadow_release(self) -> Result<(), LockError> {
         let breaker = Arc::clone(&self.leases.breaker);
-        if !breaker.is_clear() {
+        if !breaker.is_closed() {
             return self.hold.check().map(drop).map_err(|cause| self.hold.lost_error(cause));
         }
         match breaker.within_shadow_timeout(self.release()).await {
@@ -297,11 +297,5 @@ impl Drop for OwnedHold {
         let handoffs = self.handoffs;
         let after: AfterRelease = Box::new(move |reply| leave(place, handoffs, reply));
         self.leases.give_back(&self.hold, keep_until, Some(after));
-    }
-}
-
-impl fmt::Debug for OwnedHold {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OwnedHold").field("hold", &self.hold).finish_non_exhaustive()
     }
 }

@@ -1,4 +1,5 @@
-//! [`Quorum`]: independent servers that keep locks together.
+//! [`Quorum`]: independent Redis servers, a majority of which keeps each lock. It makes
+//! [`QuorumLock`](crate::QuorumLock)s.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,8 +8,8 @@ use crate::client::{LockClient, LockClientBuilder, check_setting};
 use crate::error::LockError;
 use crate::key::IntoLockKey;
 use crate::options::LockOptions;
+use crate::options::values::RestartGuard;
 use crate::quorum_lock::QuorumLock;
-use crate::settings::RestartGuard;
 use crate::store::Store;
 use crate::store::compose::quorum::QuorumStore;
 
@@ -35,14 +36,14 @@ use crate::store::compose::quorum::QuorumStore;
 /// release one; many who want the same lock at once refuse each other now and then and try again. Only
 /// mutexes are kept so, without Redisson peers: Redisson has withdrawn its own lock of this kind in
 /// favour of one server whose replicas acknowledge each hold, which is
-/// [`LockOptionsBuilder::replicas`](crate::LockOptionsBuilder::replicas) here, and usually the better
+/// [`LockOptionsBuilder::replicas`](crate::options::LockOptionsBuilder::replicas) here, and usually the better
 /// choice.
 ///
 /// # Examples
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), lock_runtime::LockError> {
-/// use lock_runtime::Quorum;
+/// use lock_runtime::quorum::Quorum;
 /// use std::time::Duration;
 ///
 /// let quorum = Quorum::builder()
@@ -192,7 +193,8 @@ impl QuorumBuilder {
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-    /// use lock_runtime::{MemoryStore, Quorum, Store};
+    /// use lock_runtime::quorum::Quorum;
+    /// use lock_runtime::store::{MemoryStore, Store};
     /// use std::sync::Arc;
     ///
     /// // Of one, for a test: a mutex in memory.

@@ -1,20 +1,20 @@
 //! [`QuorumLock`]: one lock on a majority of independent servers.
 // S-29.
 
-use crate::acquire::{Acquire, Handle, tried};
+use crate::acquire::{Acquire, Handle};
 use crate::error::LockError;
 use crate::guard::LockGuard;
 use crate::options::LockOptions;
 
 /// A mutex that a majority of independent servers has to grant: the Redlock algorithm.
 ///
-/// Made by [`Quorum::lock`](crate::Quorum::lock), which says what it is good for and what not.
+/// Made by [`Quorum::lock`](crate::quorum::Quorum::lock), which says what it is good for and what not.
 ///
 /// # Examples
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), lock_runtime::LockError> {
-/// use lock_runtime::Quorum;
+/// use lock_runtime::quorum::Quorum;
 /// use std::time::Duration;
 ///
 /// let quorum = Quorum::builder()
@@ -72,6 +72,6 @@ impl QuorumLock {
     pub fn try_lock(
         &self,
     ) -> impl Future<Output = Result<Option<LockGuard>, LockError>> + Send + use<> {
-        tried(self.0.try_lock())
+        self.0.try_lock()
     }
 }

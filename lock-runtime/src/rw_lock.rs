@@ -1,7 +1,7 @@
 //! [`RwLock`]: many readers or one writer.
 // S-27.
 
-use crate::acquire::{Acquire, Handle, tried};
+use crate::acquire::{Acquire, Handle};
 use crate::error::LockError;
 use crate::guard::LockGuard;
 use crate::options::LockOptions;
@@ -94,7 +94,7 @@ impl RwLock {
     pub fn try_read(
         &self,
     ) -> impl Future<Output = Result<Option<LockGuard>, LockError>> + Send + use<> {
-        tried(self.read.try_lock())
+        self.read.try_lock()
     }
 
     /// Takes the write side once nobody reads or writes; new readers wait for it meanwhile.
@@ -126,6 +126,6 @@ impl RwLock {
     pub fn try_write(
         &self,
     ) -> impl Future<Output = Result<Option<LockGuard>, LockError>> + Send + use<> {
-        tried(self.write.try_lock())
+        self.write.try_lock()
     }
 }

@@ -41,7 +41,7 @@ enum Enclosing {
         /// For a read inside of a write: the write hold, and its number there.
         writer: Option<(Arc<Hold>, u64)>,
         /// What runs under it goes on when it is lost, and has no lock then.
-        of_a_look: bool,
+        is_shadow: bool,
     },
     /// A client, whose type this module does not know.
     Client(Arc<dyn Any + Send + Sync>),
@@ -49,7 +49,7 @@ enum Enclosing {
 
 impl Link {
     /// A hold, inside of whatever encloses the caller now.
-    pub(crate) fn hold(owned: &Arc<OwnedHold>, reentry: u64, of_a_look: bool) -> Arc<Self> {
+    pub(crate) fn hold(owned: &Arc<OwnedHold>, reentry: u64, is_shadow: bool) -> Arc<Self> {
         let of_writer = |inside: &ReentryGuard| (Arc::clone(inside.hold()), inside.id());
         Arc::new(Self {
             what: Enclosing::Hold {
@@ -58,7 +58,7 @@ impl Link {
                 hold: Arc::clone(&owned.hold),
                 reentry,
                 writer: owned.inside.as_ref().map(of_writer),
-                of_a_look,
+                is_shadow,
             },
             outer: innermost(),
         })
@@ -79,10 +79,10 @@ impl Enclosing {
     fn matters(&self, inner: &[&Arc<Link>]) -> bool {
         match self {
             Self::Client(_) => !inner.iter().any(|link| matches!(link.what, Enclosing::Client(_))),
-            Self::Hold { owned, hold, reentry, of_a_look, .. } => {
+            Self::Hold { owned, hold, reentry, is_shadow, .. } => {
                 let same = |link: &&Arc<Link>| match &link.what {
-                    Self::Hold { owned: its, reentry: number, of_a_look: look, .. } => {
-                        Weak::ptr_eq(its, owned) && number == reentry && look == of_a_look
+                    Self::Hold { owned: its, reentry: number, is_shadow: its_mode, .. } => {
+                        Weak::ptr_eq(its, owned) && number == reentry && its_mode == is_shadow
                     }
                     Self::Client(_) => false,
                 };
@@ -118,16 +118,16 @@ fn inheritable() -> Option<Arc<Link>> {
 pub(crate) struct Around {
     pub(crate) owned: Arc<OwnedHold>,
     /// True if what runs under it goes on when it is lost, and has no lock then.
-    pub(crate) of_a_look: bool,
+    pub(crate) is_shadow: bool,
 }
 
 /// The innermost enclosing hold whose lease manager's id and lock are `wanted`, if its guards still live. A
 /// lost one counts too, where what runs under it is to hear of the loss.
 pub(crate) fn enclosing_stand(wanted: impl Fn(u64, &Target) -> bool) -> Option<Around> {
     find(|what| match what {
-        Enclosing::Hold { owned, leases, hold, of_a_look, .. } if wanted(*leases, &hold.target) => {
-            let owned = owned.upgrade().filter(|_| !of_a_look || hold.check().is_ok())?;
-            Some(Around { owned, of_a_look: *of_a_look })
+        Enclosing::Hold { owned, leases, hold, is_shadow, .. } if wanted(*leases, &hold.target) => {
+            let owned = owned.upgrade().filter(|_| !is_shadow || hold.check().is_ok())?;
+            Some(Around { owned, is_shadow: *is_shadow })
         }
         _ => None,
     })

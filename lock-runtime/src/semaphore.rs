@@ -1,10 +1,9 @@
 //! [`Semaphore`]: a limited number of leased permits.
 // S-30.
 
-use std::fmt;
 use std::num::NonZeroU32;
 
-use crate::acquire::{Acquire, Handle, tried};
+use crate::acquire::Handle;
 use crate::error::LockError;
 use crate::guard::LockGuard;
 use crate::options::LockOptions;
@@ -106,10 +105,7 @@ impl Semaphore {
         &self,
         permits: NonZeroU32,
     ) -> impl Future<Output = Result<SemaphorePermit, LockError>> + Send + use<> {
-        let acquire = match self.check(permits) {
-            Ok(handle) => handle.lock(),
-            Err(error) => Acquire::failed(error),
-        };
+        let acquire = self.of(permits).lock();
         async move { Ok(SemaphorePermit { guard: acquire.await?, permits }) }
     }
 
@@ -143,28 +139,26 @@ impl Semaphore {
         &self,
         permits: NonZeroU32,
     ) -> impl Future<Output = Result<Option<SemaphorePermit>, LockError>> + Send + use<> {
-        let acquire = match self.check(permits) {
-            Ok(handle) => handle.try_lock(),
-            Err(error) => Acquire::failed(error),
-        };
-        async move { Ok(tried(acquire).await?.map(|guard| SemaphorePermit { guard, permits })) }
+        let acquire = self.of(permits).try_lock();
+        async move { Ok(acquire.await?.map(|guard| SemaphorePermit { guard, permits })) }
     }
 
-    /// A way to take so many permits.
-    pub(crate) fn check(&self, permits: NonZeroU32) -> Result<Handle, LockError> {
-        if permits > self.limit {
-            return Err(LockError::InvalidOptions(format!(
+    /// The lock that takes so many permits.
+    pub(crate) fn of(&self, permits: NonZeroU32) -> Handle {
+        let detail = if permits > self.limit {
+            format!(
                 "{permits} permits are wanted of a semaphore that has {}; ask for fewer or raise the \
                  limit",
                 self.limit
-            )));
-        }
-        if permits.get() > MOST_AT_ONCE {
-            return Err(LockError::InvalidOptions(format!(
+            )
+        } else if permits.get() > MOST_AT_ONCE {
+            format!(
                 "{permits} permits are wanted at once; take at most {MOST_AT_ONCE} with one acquire"
-            )));
-        }
-        Ok(self.handle.permits(permits.get()))
+            )
+        } else {
+            return self.handle.permits(permits.get());
+        };
+        Handle::invalid(LockError::InvalidOptions(detail))
     }
 }
 
@@ -172,11 +166,12 @@ impl Semaphore {
 ///
 /// A [`LockGuard`] underneath ([`guard`](Self::guard)): it is renewed, it can be lost, and it can run
 /// a body for as long as it holds.
+#[derive(Debug)]
 #[must_use = "the permits are given back as soon as this is dropped"]
 #[clippy::has_significant_drop]
 pub struct SemaphorePermit {
-    guard: LockGuard,
     permits: NonZeroU32,
+    guard: LockGuard,
 }
 
 impl SemaphorePermit {
@@ -216,14 +211,5 @@ impl From<SemaphorePermit> for LockGuard {
     /// The hold alone; releasing it gives all permits back.
     fn from(permit: SemaphorePermit) -> Self {
         permit.guard
-    }
-}
-
-impl fmt::Debug for SemaphorePermit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SemaphorePermit")
-            .field("permits", &self.permits)
-            .field("guard", &self.guard)
-            .finish()
     }
 }

@@ -1,10 +1,9 @@
-//! [`LockSite`]: where a `#[distributed_lock]` stands and what it says. [`CallSite`]: where any lock is asked for.
+//! [`LockSite`]: where a `#[distributed_lock]` stands in the source, and what it says. With the feature `sites`,
+//! `sites` lists every annotated function of the program.
 
-use crate::options::{Lease, OnLost, OnReleaseLost, Wait};
-use crate::settings::{LockKind, LockSettings};
+use crate::options::{LockKind, LockSettings};
 use std::fmt;
 use std::panic::Location;
-use std::time::Duration;
 
 /// Where a `#[distributed_lock]` stands and what it says, as far as the compiler knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,86 +91,17 @@ impl fmt::Display for CallSite {
     }
 }
 
-/// How expansions write a site: one constant expression, silent about what the attribute leaves out.
+/// How expansions describe an attribute, in one constant expression.
 #[doc(hidden)]
 impl LockSite {
     #[must_use]
     pub const fn new(name: &'static str, key: &'static str, file: &'static str, line: u32) -> Self {
-        let settings = LockSettings {
-            kind: None,
-            wait: None,
-            lease: None,
-            on_lost: None,
-            on_release_lost: None,
-            at_least: None,
-            max_hold: None,
-            max_waiters: None,
-            replicas: None,
-        };
-        Self { name, key, file, line, policy: None, settings }
+        Self { name, key, file, line, policy: None, settings: LockSettings::UNSET }
     }
 
     #[must_use]
-    pub const fn with_policy(mut self, policy: &'static str) -> Self {
-        self.policy = Some(policy);
-        self
-    }
-
-    #[must_use]
-    pub const fn with_kind(mut self, kind: LockKind) -> Self {
-        self.settings.kind = Some(kind);
-        self
-    }
-
-    #[must_use]
-    pub const fn with_wait(mut self, wait: Wait) -> Self {
-        self.settings.wait = Some(wait);
-        self
-    }
-
-    #[must_use]
-    pub const fn with_wait_up_to(self, seconds: u64, nanos: u32) -> Self {
-        self.with_wait(Wait::UpTo(Duration::new(seconds, nanos)))
-    }
-
-    #[must_use]
-    pub const fn with_lease(mut self, lease: Lease) -> Self {
-        self.settings.lease = Some(lease);
-        self
-    }
-
-    #[must_use]
-    pub const fn with_lease_fixed(self, seconds: u64, nanos: u32) -> Self {
-        self.with_lease(Lease::Fixed(Duration::new(seconds, nanos)))
-    }
-
-    #[must_use]
-    pub const fn with_lease_watchdog(self, seconds: u64, nanos: u32) -> Self {
-        self.with_lease(Lease::Watchdog(Duration::new(seconds, nanos)))
-    }
-
-    #[must_use]
-    pub const fn with_on_lost(mut self, on_lost: OnLost) -> Self {
-        self.settings.on_lost = Some(on_lost);
-        self
-    }
-
-    #[must_use]
-    pub const fn with_on_release_lost(mut self, on_release_lost: OnReleaseLost) -> Self {
-        self.settings.on_release_lost = Some(on_release_lost);
-        self
-    }
-
-    #[must_use]
-    pub const fn with_at_least(mut self, seconds: u64, nanos: u32) -> Self {
-        self.settings.at_least = Some(Duration::new(seconds, nanos));
-        self
-    }
-
-    #[must_use]
-    pub const fn with_max_hold(mut self, seconds: u64, nanos: u32) -> Self {
-        self.settings.max_hold = Some(Duration::new(seconds, nanos));
-        self
+    pub const fn with(self, policy: Option<&'static str>, settings: LockSettings) -> Self {
+        Self { policy, settings, ..self }
     }
 }
 
@@ -200,7 +130,7 @@ inventory::collect!(Registered);
 ///     Ok(())
 /// }
 ///
-/// let site = lock_runtime::sites().find(|site| site.name().ends_with("::settle")).unwrap();
+/// let site = lock_runtime::site::sites().find(|site| site.name().ends_with("::settle")).unwrap();
 /// assert_eq!(site.key(), "order:{id}");
 /// assert_eq!(site.kind(), Some(lock_runtime::LockKind::Fair));
 /// ```

@@ -4,7 +4,7 @@ use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use lock_runtime::Acquire;
+use lock_runtime::acquire::Acquire;
 use pin_project_lite::pin_project;
 use tower_service::Service;
 

@@ -16,7 +16,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use lock_runtime::{FencingToken, LockError, LockGuard, LockKey, LockWatch, Protected, Release};
+use lock_runtime::guard::{LockWatch, Protected, Release};
+use lock_runtime::{FencingToken, LockError, LockGuard, LockKey};
 use parking_lot::Mutex;
 
 thread_local! {

@@ -14,12 +14,12 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use lock_runtime::acquire::Acquire;
+use lock_runtime::guard::{LockWatch, Protected, Release};
+use lock_runtime::options::{OnLost, OnReleaseLost};
 #[cfg(feature = "http")]
 use lock_runtime::policy::Policy;
-use lock_runtime::{
-    Acquire, LockClient, LockError, LockKey, LockKind, LockOptions, LockWatch, OnLost,
-    OnReleaseLost, Protected, Release,
-};
+use lock_runtime::{LockClient, LockError, LockKey, LockKind, LockOptions};
 use pin_project_lite::pin_project;
 use tokio::time::{Instant, Sleep, sleep};
 use tower_service::Service;

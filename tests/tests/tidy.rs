@@ -8,116 +8,100 @@ use std::path::{Path, PathBuf};
 /// Longest file, in lines; "about 400".
 const LONGEST: usize = 450;
 
-/// A crate whose modules import downward only.
-struct Layout {
-    src: &'static str,
-    /// Level by module; the longest matching prefix counts.
-    levels: &'static [(&'static str, u8)],
-    /// True if modules of one level may import each other, unless they are `strangers`.
-    siblings: bool,
-    strangers: &'static [&'static str],
-    /// What modules import from the root of the crate.
-    root_items: &'static [&'static str],
-    /// The test finds at least so many imports, or it does not see the code any more.
-    imports: usize,
-}
+/// Level by module of `lock-runtime`; the longest matching prefix counts.
+const LEVELS: [(&str, u8); 33] = [
+    ("backoff", 0),
+    ("error", 0),
+    ("clock", 0),
+    ("fence", 0),
+    ("key", 0),
+    ("options", 0),
+    ("site", 0),
+    ("liveness", 0),
+    ("observe", 1),
+    ("policy", 1),
+    ("shadow", 1),
+    ("store", 1),
+    ("store::memory", 2),
+    ("store::redis", 2),
+    ("store::compose", 2),
+    ("gate", 2),
+    ("lease", 2),
+    ("owned_hold", 3),
+    ("scope", 4),
+    ("guard", 5),
+    ("acquire", 6),
+    ("mutex", 7),
+    ("fair_mutex", 7),
+    ("rw_lock", 7),
+    ("semaphore", 7),
+    ("latch", 7),
+    ("multi_lock", 7),
+    ("quorum_lock", 7),
+    ("any_lock", 7),
+    ("client", 8),
+    ("quorum", 9),
+    ("connect", 9),
+    ("private", 9),
+];
 
-const LOCK_RUNTIME: Layout = Layout {
-    src: "lock-runtime/src",
-    levels: &[
-        ("error", 0),
-        ("clock", 0),
-        ("fence", 0),
-        ("key", 0),
-        ("options", 0),
-        ("settings", 0),
-        ("site", 0),
-        ("observe", 1),
-        ("policy", 1),
-        ("store", 1),
-        ("store::memory", 2),
-        ("store::redis", 2),
-        ("store::compose", 2),
-        ("gate", 2),
-        ("lease", 2),
-        ("owned_hold", 3),
-        ("scope", 4),
-        ("guard", 5),
-        ("acquire", 6),
-        ("mutex", 7),
-        ("fair_mutex", 7),
-        ("rw_lock", 7),
-        ("semaphore", 7),
-        ("latch", 7),
-        ("multi_lock", 7),
-        ("quorum_lock", 7),
-        ("any_lock", 7),
-        ("client", 8),
-        ("quorum", 9),
-        ("connect", 9),
-        ("private", 9),
-    ],
-    siblings: true,
-    strangers: &["store::memory", "store::redis", "store::compose", "gate", "lease"],
-    root_items: &["", "LockSite"],
-    imports: 500,
-};
+/// Level by module inside of `store::redis`.
+const REDIS_LEVELS: [(&str, u8); 7] = [
+    ("store::redis::server", 0),
+    ("store::redis::endpoint", 1),
+    ("store::redis::scripts", 2),
+    ("store::redis::link", 3),
+    ("store::redis::requests", 4),
+    ("store::redis::store", 5),
+    ("store::redis::cluster", 6),
+];
 
-const LOCK_TOWER: Layout = Layout {
-    src: "lock-tower/src",
-    levels: &[
-        ("error", 0),
-        ("held", 0),
-        ("http::error", 0),
-        ("http::frames", 0),
-        ("axum", 1),
-        ("locked", 1),
-        ("layer", 2),
-        ("future", 2),
-        ("service", 3),
-        ("http::request::route", 1),
-        ("http::request::template", 1),
-        ("http::request::read_ahead", 1),
-        ("http::request::key", 2),
-        ("http::answer::refusal", 3),
-        ("http::answer::grpc", 4),
-        ("http::answer::problem", 5),
-        ("http::answer::status", 5),
-        ("http::layer::plan", 6),
-        ("http::layer::cache", 6),
-        ("http::layer::routes", 6),
-        ("http::layer", 7),
-        ("http::layer::builder", 8),
-        ("http::call::reaper", 9),
-        ("http::call::body", 10),
-        ("http::call::serving", 11),
-        ("http::call::future", 12),
-        ("http::call::service", 13),
-        ("http", 14),
-    ],
-    siblings: false,
-    strangers: &[],
-    root_items: &[],
-    imports: 70,
-};
+/// Level by module of `lock-tower`. Modules of one level must not know each other.
+const TOWER_LEVELS: [(&str, u8); 28] = [
+    ("error", 0),
+    ("held", 0),
+    ("http::error", 0),
+    ("http::frames", 0),
+    ("axum", 1),
+    ("locked", 1),
+    ("layer", 2),
+    ("future", 2),
+    ("service", 3),
+    ("http::request::route", 1),
+    ("http::request::template", 1),
+    ("http::request::read_ahead", 1),
+    ("http::request::key", 2),
+    ("http::answer::refusal", 3),
+    ("http::answer::grpc", 4),
+    ("http::answer::problem", 5),
+    ("http::answer::status", 5),
+    ("http::layer::plan", 6),
+    ("http::layer::cache", 6),
+    ("http::layer::routes", 6),
+    ("http::layer", 7),
+    ("http::layer::builder", 8),
+    ("http::call::reaper", 9),
+    ("http::call::body", 10),
+    ("http::call::serving", 11),
+    ("http::call::future", 12),
+    ("http::call::service", 13),
+    ("http", 14),
+];
 
-const BENCHES: Layout = Layout {
-    src: "benches/src",
-    levels: &[
-        ("record", 0),
-        ("awake", 0),
-        ("contender", 0),
-        ("drive", 1),
-        ("bench", 2),
-        ("case", 3),
-        ("args", 4),
-        ("report", 5),
-    ],
-    siblings: false,
-    strangers: &[],
-    root_items: &["Result"],
-    imports: 30,
-};
+/// Level by module of `benches`. Modules of one level must not know each other.
+const BENCH_LEVELS: [(&str, u8); 8] = [
+    ("record", 0),
+    ("awake", 0),
+    ("contender", 0),
+    ("drive", 1),
+    ("bench", 2),
+    ("case", 3),
+    ("args", 4),
+    ("report", 5),
+];
+
+/// Level-2 modules that must not know each other.
+const STRANGERS: [&str; 5] = ["store::memory", "store::redis", "store::compose", "gate", "lease"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a workspace").to_owned()
@@ -136,79 +120,161 @@ fn files(under: &Path, extension: &str) -> Vec<PathBuf> {
     found
 }
 
-impl Layout {
-    fn module_of(&self, path: &str) -> Option<(&'static str, u8)> {
-        let belongs = |module: &str| path == module || path.starts_with(&format!("{module}::"));
-        let modules = self.levels.iter().filter(|(module, _)| belongs(module));
-        modules.max_by_key(|(module, _)| module.len()).copied()
-    }
+type Levels = &'static [(&'static str, u8)];
 
-    /// Says what is wrong with the import, if anything is; `None` if it names no module.
-    fn check(&self, path: &str, import: &str) -> Option<Result<(), String>> {
-        let Some((module, level)) = self.module_of(path) else {
-            return Some(Err(format!("{path} has no level")));
-        };
-        let Some((used, its)) = self.module_of(import) else {
-            let item = import.split("::").next().unwrap_or_default();
-            let known = self.root_items.contains(&item);
-            return (!known).then(|| Err(format!("{path} imports {import:?}, which is no module")));
-        };
-        if used == module {
-            return Some(Ok(()));
-        }
-        let strangers = self.strangers.contains(&used) && self.strangers.contains(&module);
-        let downward = its < level || (its == level && self.siblings);
-        Some(match downward && !strangers {
-            true => Ok(()),
-            false => Err(format!("{path} (level {level}) imports {import} (level {its})")),
-        })
-    }
+fn module_of(path: &str, levels: Levels) -> Option<(&'static str, u8)> {
+    let belongs = |module: &str| path == module || path.starts_with(&format!("{module}::"));
+    let found = levels.iter().filter(|(module, _)| belongs(module));
+    found.max_by_key(|(module, _)| module.len()).copied()
 }
 
-/// The paths below `crate::` and `super::` that the code of `module` names, outside comments and test
-/// modules.
-fn imports(module: &str, source: &str) -> BTreeSet<String> {
-    let code = source.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
-    let module: Vec<_> = module.split("::").collect();
-    let is_path = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
+/// The path of each module below the folder, and its code without comments and test modules.
+fn modules(src: &str) -> Vec<(String, String)> {
+    let src = root().join(src);
+    let module = |file: PathBuf| {
+        let path = file.strip_prefix(&src).unwrap().with_extension("");
+        let path = path.to_str().unwrap().trim_end_matches("/mod").replace('/', "::");
+        let source = fs::read_to_string(&file).unwrap();
+        let code = source.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+        // A folder that re-exports its own modules names them and does not use them.
+        let code = code.lines().filter(|line| !line.starts_with("pub use self::"));
+        let code = code.map(|line| line.split("//").next().unwrap_or_default());
+        (path, code.collect::<Vec<_>>().join("\n"))
+    };
+    files(&src, "rs")
+        .into_iter()
+        .map(module)
+        .filter(|(path, _)| path != "lib" && path != "main")
+        .collect()
+}
+
+/// The paths after `root`, each name of a group `{a, b::c}` by itself.
+fn paths_after(code: &str, root: &str) -> BTreeSet<String> {
+    let is_name = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
     let mut found = BTreeSet::new();
-    for line in code.lines().map(|line| line.split("//").next().unwrap_or_default()) {
-        for path in line.split(|c: char| !is_path(c)) {
-            let segments: Vec<_> = path.trim_end_matches("::").split("::").collect();
-            let root = segments.iter().rposition(|part| matches!(*part, "crate" | "super"));
-            let Some(at) = root else { continue };
-            // A visibility such as `pub(super)` imports nothing.
-            if at + 1 == segments.len() && !path.ends_with("::") {
-                continue;
-            }
-            let above =
-                if segments[at] == "crate" { 0 } else { module.len().saturating_sub(at + 1) };
-            found.insert([&module[..above], &segments[at + 1..]].concat().join("::"));
+    for (at, _) in code.match_indices(root) {
+        let before = code[..at].chars().next_back();
+        let rest = &code[at + root.len()..];
+        let end = rest.find(|c: char| !is_name(c)).unwrap_or(rest.len());
+        let path = &rest[..end];
+        if before.is_some_and(is_name) {
+            continue;
         }
+        if !rest[end..].starts_with('{') {
+            found.insert(path.to_owned());
+            continue;
+        }
+        // The first names of the group say which module it is.
+        let mut depth = 0;
+        let mut name = String::new();
+        for c in rest[end..].chars() {
+            depth += i32::from(c == '{') - i32::from(c == '}');
+            if is_name(c) && depth == 1 {
+                name.push(c);
+            } else if !name.is_empty() && (c == ',' || c == '}' || c == '{') {
+                found.insert(format!("{path}{}", std::mem::take(&mut name)));
+            }
+            if depth == 0 {
+                break;
+            }
+        }
+    }
+    found
+}
+
+/// The `crate::…`, `self::…` and `super::…` paths that the module names, as paths from the root.
+fn imports(module: &str, code: &str) -> BTreeSet<String> {
+    let mut found = paths_after(code, "crate::");
+    found.extend(paths_after(code, "self::").into_iter().map(|path| format!("{module}::{path}")));
+    for path in paths_after(code, "super::") {
+        let mut base = module.rsplit_once("::").map_or("", |(base, _)| base);
+        let mut rest = path.as_str();
+        while let Some(inner) = rest.strip_prefix("super::") {
+            base = base.rsplit_once("::").map_or("", |(base, _)| base);
+            rest = inner;
+        }
+        found.insert(format!("{base}::{rest}").trim_start_matches(':').to_owned());
     }
     found
 }
 
 #[test]
 fn no_module_imports_upward() {
-    for layout in [LOCK_RUNTIME, LOCK_TOWER, BENCHES] {
-        let src = root().join(layout.src);
-        let mut seen = 0;
-        for file in files(&src, "rs") {
-            let path = file.strip_prefix(&src).unwrap().with_extension("");
-            let module = path.to_str().unwrap().trim_end_matches("/mod").replace('/', "::");
-            if matches!(module.as_str(), "lib" | "main") {
-                continue;
-            }
-            for import in imports(&module, &fs::read_to_string(&file).unwrap()) {
-                if let Some(checked) = layout.check(&module, &import) {
-                    seen += 1;
-                    checked.unwrap_or_else(|problem| panic!("{}: {problem}", layout.src));
-                }
-            }
+    let mut seen = 0;
+    for (path, code) in modules("lock-runtime/src") {
+        let of = |path: &str| module_of(path, &LEVELS);
+        let (module, level) = of(&path).unwrap_or_else(|| panic!("{path} has no level"));
+        for import in imports(&path, &code) {
+            let Some((used, its)) = of(&import) else { continue };
+            seen += usize::from(used != module);
+            assert!(its <= level, "{path} (level {level}) imports {import} (level {its})");
+            let strangers = STRANGERS.contains(&used) && STRANGERS.contains(&module);
+            assert!(used == module || !strangers, "{path} must not know {used}");
         }
-        assert!(seen > layout.imports, "only {seen} imports found in {}", layout.src);
     }
+    assert!(seen > 80, "only {seen} imports found: the test does not see the code any more");
+}
+
+#[test]
+fn layers_of_the_redis_store_import_downward() {
+    let mut seen = 0;
+    for (path, code) in modules("lock-runtime/src") {
+        let of = |path: &str| module_of(path, &REDIS_LEVELS);
+        if !path.starts_with("store::redis::") {
+            continue;
+        }
+        let (module, level) = of(&path).unwrap_or_else(|| panic!("{path} has no layer"));
+        for import in imports(&path, &code) {
+            // What the root re-exports is above all layers.
+            let is_root =
+                import.strip_prefix("store::redis::").is_some_and(|name| !name.contains("::"));
+            let used = of(&import);
+            assert!(!is_root || used.is_some(), "{path} imports {import} from the root");
+            let Some((used, its)) = used else { continue };
+            seen += usize::from(used != module);
+            assert!(its <= level, "{path} (layer {level}) imports {import} (layer {its})");
+        }
+    }
+    assert!(seen > 40, "only {seen} imports found: the test does not see the code any more");
+}
+
+/// Checks that each module imports only modules of lower levels; `from_root` are the names that modules import
+/// from the root of the crate.
+fn check_strictly_downward(src: &str, levels: Levels, from_root: &[&str], at_least: usize) {
+    let mut seen = 0;
+    for (path, code) in modules(src) {
+        let (module, level) =
+            module_of(&path, levels).unwrap_or_else(|| panic!("{src}: {path} has no level"));
+        for import in imports(&path, &code) {
+            let Some((used, its)) = module_of(&import, levels) else {
+                let known = from_root.contains(&import.as_str());
+                assert!(known, "{src}: {path} imports {import:?} from the root");
+                continue;
+            };
+            seen += usize::from(used != module);
+            let downward = used == module || its < level;
+            assert!(downward, "{src}: {path} (level {level}) imports {import} (level {its})");
+        }
+    }
+    assert!(seen > at_least, "only {seen} imports found: the test does not see the code any more");
+}
+
+#[test]
+fn modules_of_lock_tower_import_downward() {
+    check_strictly_downward("lock-tower/src", &TOWER_LEVELS, &[], 60);
+}
+
+#[test]
+fn modules_of_benches_import_downward() {
+    check_strictly_downward("benches/src", &BENCH_LEVELS, &["Result"], 30);
+}
+
+#[test]
+fn paths_of_imports_are_read() {
+    let code =
+        "use super::{Link, b::{C, D}, e};\nuse super::super::f::G;\nuse crate::h::i;\nself::j::K";
+    let found: Vec<_> = imports("x::y::z", code).into_iter().collect();
+    assert_eq!(found, ["h::i", "x::f::G", "x::y::Link", "x::y::b::", "x::y::e", "x::y::z::j::K"]);
 }
 
 #[test]
@@ -226,9 +292,16 @@ fn the_redis_crate_has_one_home() {
 
 #[test]
 fn files_are_of_readable_length() {
-    for folder in
-        ["lock-macros", "lock-runtime", "lock-tower", "tests", "benches", "xtask", "examples"]
-    {
+    for folder in [
+        "lock-macros",
+        "lock-runtime",
+        "lock-syntax",
+        "lock-tower",
+        "tests",
+        "benches",
+        "xtask",
+        "examples",
+    ] {
         for file in files(&root().join(folder), "rs") {
             let lines = fs::read_to_string(&file).unwrap().lines().count();
             assert!(lines <= LONGEST, "{} has {lines} lines", file.display());
@@ -247,7 +320,7 @@ fn documentation_has_no_numbers_of_rules() {
         })
     };
     let mut lines_read = 0;
-    for folder in ["lock-macros", "lock-runtime", "lock-tower"] {
+    for folder in ["lock-macros", "lock-runtime", "lock-syntax", "lock-tower"] {
         let src = root().join(folder).join("src");
         let code = files(&src, "rs").into_iter().map(|file| (file, true));
         let pages = files(&src, "md").into_iter().map(|file| (file, false));
@@ -269,7 +342,7 @@ fn documentation_has_no_numbers_of_rules() {
 /// One name for the field, in every event and span.
 #[test]
 fn events_name_locks_by_one_field() {
-    for folder in ["lock-macros", "lock-runtime", "lock-tower"] {
+    for folder in ["lock-macros", "lock-runtime", "lock-syntax", "lock-tower"] {
         for file in files(&root().join(folder).join("src"), "rs") {
             let text = fs::read_to_string(&file).unwrap();
             let wrong = text.lines().find(|line| line.contains("lock.key ="));
@@ -280,8 +353,11 @@ fn events_name_locks_by_one_field() {
 
 #[test]
 fn every_script_states_its_contract() {
-    let scripts = files(&root().join("lock-runtime/src/store/redis"), "lua");
-    assert!(scripts.len() >= 4);
+    let folder = root().join("lock-runtime/src/store/redis/scripts");
+    let scripts = files(&folder, "lua");
+    assert!(scripts.len() >= 20);
+    let elsewhere = files(&root().join("lock-runtime/src"), "lua");
+    assert_eq!(elsewhere.len(), scripts.len(), "all scripts are in {}", folder.display());
     for script in scripts {
         let text = fs::read_to_string(&script).unwrap();
         let header: String = text.lines().take_while(|line| line.starts_with("--")).collect();

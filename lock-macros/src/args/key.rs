@@ -1,5 +1,6 @@
 //! `key` and `keys`: what is locked.
 
+use lock_syntax::MAX_MULTI_NAMES;
 use proc_macro2::Span;
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned as _;
@@ -7,9 +8,6 @@ use syn::{Expr, ExprLit, Lit, LitStr, Token};
 
 use super::{ungrouped, word};
 use crate::errors::Errors;
-
-/// As `lock_runtime::MAX_MULTI_NAMES`.
-const MAX_NAMES: usize = 128;
 
 /// What `key` or `keys` says.
 pub(crate) enum KeyArg {
@@ -60,9 +58,9 @@ pub(super) fn all(value: Expr) -> syn::Result<KeyArg> {
             "`keys` is empty; name at least one lock, such as `keys = [\"order:{id}\"]`",
         ));
     }
-    if list.elems.len() > MAX_NAMES {
+    if list.elems.len() > MAX_MULTI_NAMES {
         let message = format!(
-            "`keys` names {} locks; it can name {MAX_NAMES} at most, so lock something that stands for all",
+            "`keys` names {} locks; it can name {MAX_MULTI_NAMES} at most, so lock something that stands for all",
             list.elems.len()
         );
         return Err(syn::Error::new_spanned(list, message));

@@ -12,27 +12,8 @@ use syn::{Expr, LitStr, Token};
 
 pub(crate) use self::key::{KeyArg, KeyForm};
 pub(crate) use self::time::{LeaseArg, Time, WaitArg};
-pub(crate) use self::words::{KindArg, Limit, OnBusy, OnLost, OnReleaseLost};
+pub(crate) use self::words::{KindArg, Limit, OnBusy};
 use crate::errors::{Errors, list, nearest};
-
-/// Every argument there is; [`Args::set`] has an arm for each.
-pub(crate) const ARGUMENTS: [&str; 15] = [
-    "key",
-    "keys",
-    "wait",
-    "lease",
-    "kind",
-    "policy",
-    "client",
-    "guard",
-    "when",
-    "on_busy",
-    "on_lost",
-    "on_release_lost",
-    "at_least",
-    "max_hold",
-    "crate",
-];
 
 /// What other libraries call our arguments.
 const OTHER_NAMES: [(&str, &str); 16] = [
@@ -54,29 +35,54 @@ const OTHER_NAMES: [(&str, &str); 16] = [
     ("config", "policy"),
 ];
 
-/// What the attribute was told.
-#[derive(Default)]
-pub(crate) struct Args {
-    pub(crate) key: Option<KeyArg>,
-    pub(crate) wait: Option<WaitArg>,
-    pub(crate) lease: Option<LeaseArg>,
-    pub(crate) kind: Option<KindArg>,
-    pub(crate) policy: Option<LitStr>,
-    pub(crate) client: Option<Expr>,
-    pub(crate) guard: Option<Ident>,
-    pub(crate) when: Option<Expr>,
-    pub(crate) on_busy: Option<OnBusy>,
-    pub(crate) on_lost: Option<OnLost>,
-    pub(crate) on_release_lost: Option<OnReleaseLost>,
-    pub(crate) at_least: Option<Time>,
-    pub(crate) max_hold: Option<Time>,
-    pub(crate) root: Option<syn::Path>,
-    /// Where the attribute is, if it is not the one that is being expanded.
-    pub(crate) below: Option<Span>,
-    /// The names of the arguments seen, right or wrong, and where.
-    seen: Vec<Ident>,
-    /// Whether parsing gave up half way.
-    broken: bool,
+/// Makes the names of the arguments, the type that holds their values, and the function that reads each value from
+/// one list: `"name" => field: Type = reader`.
+macro_rules! arguments {
+    ($($name:literal => $field:ident: $type:ty = $read:path;)*) => {
+        /// Every argument there is.
+        pub(crate) const ARGUMENTS: [&str; 2 + [$($name),*].len()] = ["key", "keys", $($name),*];
+
+        /// The arguments of one attribute.
+        #[derive(Default)]
+        pub(crate) struct Args {
+            pub(crate) key: Option<KeyArg>,
+            $(pub(crate) $field: Option<$type>,)*
+            /// Where the attribute is, if it is not the one that is being expanded.
+            pub(crate) below: Option<Span>,
+            /// The names of the arguments seen, right or wrong, and where.
+            seen: Vec<Ident>,
+            /// Whether parsing gave up half way.
+            broken: bool,
+        }
+
+        impl Args {
+            fn set_value(&mut self, name: &Ident, value: Expr) -> syn::Result<()> {
+                match name.to_string().as_str() {
+                    "key" => self.set_key(name, KeyArg::One(key::one(value)?))?,
+                    "keys" => self.set_key(name, key::all(value)?)?,
+                    $($name => self.$field = Some($read(value)?),)*
+                    _ => return Err(unknown(name)),
+                }
+                Ok(())
+            }
+        }
+    };
+}
+
+arguments! {
+    "wait" => wait: WaitArg = time::wait;
+    "lease" => lease: LeaseArg = time::lease;
+    "kind" => kind: KindArg = words::kind;
+    "policy" => policy: LitStr = policy;
+    "client" => client: Expr = expression;
+    "guard" => guard: Ident = guard;
+    "when" => when: Expr = expression;
+    "on_busy" => on_busy: OnBusy = words::on_busy;
+    "on_lost" => on_lost: &'static str = words::on_lost;
+    "on_release_lost" => on_release_lost: &'static str = words::on_release_lost;
+    "at_least" => at_least: Time = time::at_least;
+    "max_hold" => max_hold: Time = time::max_hold;
+    "crate" => root: syn::Path = root;
 }
 
 /// What stands behind an argument's name.
@@ -167,39 +173,20 @@ impl Args {
 
     fn set(&mut self, name: &Ident, given: Given) -> syn::Result<()> {
         let argument = name.to_string();
-        let value = match given {
+        match given {
             Given::List(span, list) if argument == "key" => {
-                return self.set_key(name, KeyArg::One(key::filled(span, list)?));
+                self.set_key(name, KeyArg::One(key::filled(span, list)?))
             }
             Given::List(..) if ARGUMENTS.contains(&argument.as_str()) => {
                 let value = if argument == "keys" { "[…]" } else { "…" };
                 let message = format!(
                     "`{argument}` takes its value behind `=`; write `{argument} = {value}`"
                 );
-                return Err(syn::Error::new(name.span(), message));
+                Err(syn::Error::new(name.span(), message))
             }
-            Given::List(..) => return Err(unknown(name)),
-            Given::Value(value) => value,
-        };
-        match argument.as_str() {
-            "key" => self.set_key(name, KeyArg::One(key::one(value)?))?,
-            "keys" => self.set_key(name, key::all(value)?)?,
-            "wait" => self.wait = Some(time::wait(value)?),
-            "lease" => self.lease = Some(time::lease(value)?),
-            "kind" => self.kind = Some(words::kind(value)?),
-            "policy" => self.policy = Some(policy(&value)?),
-            "client" => self.client = Some(value),
-            "guard" => self.guard = Some(guard(&value)?),
-            "when" => self.when = Some(value),
-            "on_busy" => self.on_busy = Some(words::on_busy(value)?),
-            "on_lost" => self.on_lost = Some(words::on_lost(&value)?),
-            "on_release_lost" => self.on_release_lost = Some(words::on_release_lost(&value)?),
-            "at_least" => self.at_least = Some(time::at_least(value)?),
-            "max_hold" => self.max_hold = Some(time::max_hold(value)?),
-            "crate" => self.root = Some(root(value)?),
-            _ => return Err(unknown(name)),
+            Given::List(..) => Err(unknown(name)),
+            Given::Value(value) => self.set_value(name, value),
         }
-        Ok(())
     }
 
     fn set_key(&mut self, name: &Ident, key: KeyArg) -> syn::Result<()> {
@@ -232,40 +219,47 @@ fn unknown(name: &Ident) -> syn::Error {
     syn::Error::new(name.span(), message)
 }
 
-fn policy(value: &Expr) -> syn::Result<LitStr> {
-    match value {
-        Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(name), .. }) if name.value() == "none" => {
-            Err(syn::Error::new_spanned(
+/// Any expression is a value.
+fn expression(value: Expr) -> syn::Result<Expr> {
+    Ok(value)
+}
+
+fn policy(value: Expr) -> syn::Result<LitStr> {
+    let problem = match value {
+        Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(name), .. }) if !name.value().is_empty() => {
+            if name.value() != "none" {
+                return Ok(name);
+            }
+            syn::Error::new_spanned(
                 name,
                 "no policy can have the name `none`, which metrics and logs give to locks without one; omit \
                  `policy`, or name a policy of the configuration",
-            ))
+            )
         }
-        Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(name), .. }) if !name.value().is_empty() => {
-            Ok(name.clone())
-        }
-        value => Err(syn::Error::new_spanned(
+        value => syn::Error::new_spanned(
             value,
             "a policy is named as the configuration names it, such as `policy = \"checkout\"`",
-        )),
-    }
+        ),
+    };
+    Err(problem)
 }
 
-fn guard(value: &Expr) -> syn::Result<Ident> {
+fn guard(value: Expr) -> syn::Result<Ident> {
     // A capital would be taken for a constant, and words of the language are no names.
     let is_name = |word: &&Ident| {
         let text = word.to_string();
         !text.starts_with(char::is_uppercase) && !["self", "super", "crate"].contains(&&*text)
     };
-    word(value).filter(is_name).cloned().ok_or_else(|| {
+    word(&value).filter(is_name).cloned().ok_or_else(|| {
         syn::Error::new_spanned(
-            value,
+            &value,
             "`guard` gives the hold a name in the body; write a new name, such as `guard = hold`",
         )
     })
 }
 
-fn root(value: Expr) -> syn::Result<syn::Path> {
+/// The path of the runtime crate.
+pub(crate) fn root(value: Expr) -> syn::Result<syn::Path> {
     match value {
         Expr::Path(path) if path.qself.is_none() => Ok(path.path),
         value => Err(syn::Error::new_spanned(
@@ -284,7 +278,7 @@ pub(crate) fn word(value: &Expr) -> Option<&Ident> {
 }
 
 /// Takes off the invisible brackets that a `macro_rules!` variable comes in.
-fn ungrouped(mut value: Expr) -> Expr {
+pub(crate) fn ungrouped(mut value: Expr) -> Expr {
     while let Expr::Group(group) = value {
         value = *group.expr;
     }

@@ -2,16 +2,11 @@
 
 use std::time::Duration;
 
+use lock_syntax::{MAX_LEASE, MIN_LEASE};
 use syn::spanned::Spanned as _;
 use syn::{Expr, ExprLit, Lit};
 
 use super::{ungrouped, word};
-
-/// Shortest lease that renewals fit into, and the longest that the fencing counter outlives;
-/// the runtime refuses the same for leases it is given.
-// S-10, S-23.
-const LEASES: std::ops::RangeInclusive<Duration> =
-    Duration::from_millis(100)..=Duration::from_secs(24 * 60 * 60);
 
 pub(crate) enum WaitArg {
     Never,
@@ -76,10 +71,9 @@ pub(super) fn lease(value: Expr) -> syn::Result<LeaseArg> {
 }
 
 fn check_lease(lease: Duration) -> Result<(), String> {
-    if lease < *LEASES.start() {
-        let least = LEASES.start();
-        Err(format!("a lease of {lease:?} is too short to be kept; give at least {least:?}"))
-    } else if lease > *LEASES.end() {
+    if lease < MIN_LEASE {
+        Err(format!("a lease of {lease:?} is too short to be kept; give at least {MIN_LEASE:?}"))
+    } else if lease > MAX_LEASE {
         Err("a lease over 24 hours is too long; `lease = watchdog` lasts as long as the body runs"
             .to_owned())
     } else {
@@ -144,7 +138,7 @@ pub(super) fn at_least(value: Expr) -> syn::Result<Time> {
         if at_least.is_zero() {
             Err("keeping the lock for at least nothing says nothing; leave `at_least` out"
                 .to_owned())
-        } else if at_least > *LEASES.end() {
+        } else if at_least > MAX_LEASE {
             Err("a lock can be kept for 24 hours at most; write a shorter `at_least`".to_owned())
         } else {
             Ok(())

@@ -5,14 +5,13 @@ use syn::{Expr, ExprCall, ExprLit, ExprPath, Lit, Member};
 use super::{ungrouped, word};
 use crate::errors::{list, nearest};
 
-/// The kinds of locks, as `kind` names them.
-const KINDS: [&str; 5] = ["mutex", "fair", "read", "write", "semaphore"];
+/// The kinds that are one word, and the variants of `LockKind` that they stand for.
+const KINDS: [(&str, &str); 4] =
+    [("mutex", "Mutex"), ("fair", "Fair"), ("read", "Read"), ("write", "Write")];
 
 pub(crate) enum KindArg {
-    Mutex,
-    Fair,
-    Read,
-    Write,
+    /// This variant of `LockKind`.
+    Variant(&'static str),
     Semaphore(Limit),
 }
 
@@ -29,43 +28,27 @@ pub(crate) enum OnBusy {
     Fallback(ExprPath),
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum OnLost {
-    Cancel,
-    Finish,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum OnReleaseLost {
-    Log,
-    Error,
-}
-
 pub(super) fn kind(value: Expr) -> syn::Result<KindArg> {
     if let Expr::Call(call) = &value
         && word(&call.func).is_some_and(|name| name == "semaphore")
     {
         return limit(call).map(KindArg::Semaphore);
     }
-    match word(&value).map(ToString::to_string).as_deref() {
-        Some("mutex") => Ok(KindArg::Mutex),
-        Some("fair") => Ok(KindArg::Fair),
-        Some("read") => Ok(KindArg::Read),
-        Some("write") => Ok(KindArg::Write),
-        Some("semaphore") => Err(syn::Error::new_spanned(
-            value,
-            "a semaphore has a number of permits; write `kind = semaphore(3)`",
-        )),
-        given => {
-            let near = given.and_then(|given| nearest(given, KINDS));
-            let hint = near.map(|near| format!(" (did you mean `{near}`?)")).unwrap_or_default();
-            let quotes = quotes(&value);
-            let message = format!(
-                "`kind` takes `mutex`, `fair`, `read`, `write` or `semaphore(3)`{quotes}{hint}"
-            );
-            Err(syn::Error::new_spanned(value, message))
-        }
+    let given = word(&value).map(ToString::to_string);
+    let given = given.as_deref().unwrap_or_default();
+    if let Some((_, variant)) = KINDS.iter().find(|(word, _)| *word == given) {
+        return Ok(KindArg::Variant(variant));
     }
+    if given == "semaphore" {
+        let message = "a semaphore has a number of permits; write `kind = semaphore(3)`";
+        return Err(syn::Error::new_spanned(value, message));
+    }
+    let near = nearest(given, KINDS.map(|(word, _)| word).into_iter().chain(["semaphore"]));
+    let hint = near.map(|near| format!(" (did you mean `{near}`?)")).unwrap_or_default();
+    let quotes = quotes(&value);
+    let message =
+        format!("`kind` takes `mutex`, `fair`, `read`, `write` or `semaphore(3)`{quotes}{hint}");
+    Err(syn::Error::new_spanned(value, message))
 }
 
 fn limit(call: &ExprCall) -> syn::Result<Limit> {
@@ -149,18 +132,23 @@ fn method(value: &Expr) -> Option<String> {
     }
 }
 
-pub(super) fn on_lost(value: &Expr) -> syn::Result<OnLost> {
-    choose("on_lost", value, [("cancel", OnLost::Cancel), ("finish", OnLost::Finish)])
+/// The variant of `OnLost` that the word stands for.
+pub(super) fn on_lost(value: Expr) -> syn::Result<&'static str> {
+    choose("on_lost", &value, [("cancel", "Cancel"), ("finish", "Finish")])
 }
 
-pub(super) fn on_release_lost(value: &Expr) -> syn::Result<OnReleaseLost> {
-    let choices = [("log", OnReleaseLost::Log), ("error", OnReleaseLost::Error)];
-    choose("on_release_lost", value, choices)
+/// The variant of `OnReleaseLost` that the word stands for.
+pub(super) fn on_release_lost(value: Expr) -> syn::Result<&'static str> {
+    choose("on_release_lost", &value, [("log", "Log"), ("error", "Error")])
 }
 
-fn choose<T: Copy>(argument: &str, value: &Expr, choices: [(&str, T); 2]) -> syn::Result<T> {
+fn choose(
+    argument: &str,
+    value: &Expr,
+    choices: [(&str, &'static str); 2],
+) -> syn::Result<&'static str> {
     let chosen = word(value).and_then(|word| choices.iter().find(|(choice, _)| word == choice));
-    chosen.map(|(_, value)| *value).ok_or_else(|| {
+    chosen.map(|(_, variant)| *variant).ok_or_else(|| {
         let words = list(choices.map(|(choice, _)| choice), "or");
         let quotes = quotes(value);
         syn::Error::new_spanned(value, format!("`{argument}` takes {words}{quotes}"))

@@ -4,23 +4,23 @@ use proc_macro2::{Group, Ident, Span, TokenStream};
 use quote::{ToTokens as _, quote_spanned};
 use syn::{Expr, ReturnType};
 
-use super::site::site;
+use super::site::{Settings, site};
 use super::types::without_impl;
 use super::{Keys, anchor, place_of_return, whole};
-use crate::args::{Args, KindArg, LeaseArg, Limit, OnBusy, Time, WaitArg};
+use crate::args::{Args, OnBusy};
 use crate::item::{Form, Function, Scope};
 use crate::template::{Key, Piece, borrow_of, ends};
 
-/// What every part of the generated code needs to know.
+/// One attribute, as all parts of its expansion need it.
 pub(super) struct Lock<'a> {
     function: &'a Function,
     scope: &'a Scope,
     args: &'a Args,
-    /// Whether the body is the user's own.
+    /// True if the body is the user's own and not that of another attribute.
     innermost: bool,
     /// The runtime crate as the function sees it.
     pub(super) root: TokenStream,
-    /// Our own code: its locals are invisible to the user's, and lints leave it alone.
+    /// The span of generated code: the user's code cannot name its locals, and lints skip it.
     here: Span,
 }
 
@@ -39,16 +39,18 @@ impl<'a> Lock<'a> {
         Self { function, scope, args, innermost, root, here }
     }
 
-    /// What runs `block` under the lock, as the statements of an async body. The call stands where
-    /// the return type begins, because its bounds are what the return type has to fulfil.
+    /// Returns statements for an async body that run `block` under the lock. The span of the call is where the
+    /// return type begins, because the compiler reports there that the return type does not meet the call's bounds.
     pub(super) fn statements(&self, keys: &Keys<'_>, block: &Group) -> TokenStream {
         let root = &self.root;
-        let site = site(self.args, &self.function.sig.ident, root);
-        let (wanted, place, keys) = self.keys(keys);
-        let wanted = Ident::new(wanted, place);
+        let settings = Settings::new(self.args, root);
+        let site = site(self.args, &self.function.sig.ident, &settings.constants, root);
+        let (constructor, place, keys) = self.keys(keys);
+        let constructor = Ident::new(constructor, place);
         let there = located_at(root.clone(), place);
-        let wanted = quote_spanned!(place=> #there::private::CallSpec::#wanted(#site, #keys));
-        let settings = self.settings();
+        let spec =
+            quote_spanned!(place=> #there::private::v1::CallSpec::#constructor(#site, #keys));
+        let settings = self.settings(&settings);
         let here = self.here.located_at(place_of_return(self.function));
         let root_there = located_at(root.clone(), here);
         let entry = match self.args.on_busy {
@@ -57,17 +59,17 @@ impl<'a> Lock<'a> {
         };
         let (adapter, body) = self.body(block);
         let adapter = Ident::new(adapter, here);
-        // The keys in a statement of their own: what they borrow is free before the body moves it.
-        let wanted = quote_spanned! {self.here=>
-            let __lock_wanted = #wanted #settings;
+        // A statement of its own, so that the borrows of the keys end before the body moves the arguments.
+        let spec = quote_spanned! {self.here=>
+            let __lock_spec = #spec #settings;
         };
         let call = quote_spanned! {here=>
-            #root_there::private::#entry(__lock_wanted, #root_there::private::#adapter(#body)).await
+            #root_there::private::v1::#entry(__lock_spec, #root_there::private::v1::#adapter(#body)).await
         };
-        quote_spanned!(self.here=> #wanted #call)
+        quote_spanned!(self.here=> #spec #call)
     }
 
-    /// The function that takes the keys, where it stands, and the keys.
+    /// Returns the constructor of `CallSpec` for these keys, the span of that call, and the keys.
     fn keys(&self, keys: &Keys<'_>) -> (&'static str, Span, TokenStream) {
         match keys {
             Keys::One(key) => ("new", self.here, self.key(key)),
@@ -75,9 +77,9 @@ impl<'a> Lock<'a> {
                 let keys = keys.iter().map(|key| self.key(key));
                 ("all", self.here, quote_spanned!(self.here=> [#(#keys),*]))
             }
-            // What the elements of a list have to be is reported there.
+            // The compiler reports at the expression that its elements are no keys.
             Keys::AllOf(value) => {
-                ("all", self.here.located_at(ends(value).0), self.scope.see(value))
+                ("all", self.here.located_at(ends(value).0), self.scope.rename_self(value))
             }
         }
     }
@@ -86,7 +88,7 @@ impl<'a> Lock<'a> {
         let root = &self.root;
         let pieces = match key {
             Key::Expression(value) => {
-                return quote_spanned!(self.here=> #root::IntoLockKey::into_lock_key(#value));
+                return quote_spanned!(self.here=> #root::key::IntoLockKey::into_lock_key(#value));
             }
             Key::Pieces(pieces) => pieces.iter().map(|piece| match piece {
                 Piece::Text(text) => quote_spanned!(self.here=> .text(#text)),
@@ -97,44 +99,33 @@ impl<'a> Lock<'a> {
         quote_spanned!(self.here=> #root::LockKey::builder() #(#pieces)* .build())
     }
 
-    /// What only the call knows: the values of expressions.
-    fn settings(&self) -> TokenStream {
-        let root = &self.root;
-        let mut settings = TokenStream::new();
+    /// Returns the method calls for what only the call knows: the values of expressions.
+    fn settings(&self, settings: &Settings<'_>) -> TokenStream {
+        let mut calls = TokenStream::new();
         let mut set = |name: &str, value: TokenStream| {
             let name = Ident::new(name, self.here);
-            settings.extend(quote_spanned!(self.here=> .#name(#value)));
+            calls.extend(quote_spanned!(self.here=> .#name(#value)));
         };
         if let Some(client) = &self.args.client {
-            set("client", borrow_of(&self.scope.see(client)));
+            set("client", borrow_of(&self.scope.rename_self(client)));
         }
         if let Some(when) = &self.args.when {
-            set("when", self.scope.see(when));
+            set("when", self.scope.rename_self(when));
         }
-        if let Some(KindArg::Semaphore(Limit::Expression(limit))) = &self.args.kind {
-            set("semaphore", self.scope.see(limit));
+        for (name, value, variant) in &settings.expressions {
+            let value = self.scope.rename_self(value);
+            set(
+                name,
+                match variant {
+                    Some(variant) => quote_spanned!(self.here=> #variant(#value)),
+                    None => value,
+                },
+            );
         }
-        if let Some(WaitArg::UpTo(Time::Expression(wait))) = &self.args.wait {
-            set("wait", self.scope.see(wait));
-        }
-        let lease = match &self.args.lease {
-            Some(LeaseArg::Watchdog(Some(Time::Expression(lease)))) => Some(("Watchdog", lease)),
-            Some(LeaseArg::Fixed(Time::Expression(lease))) => Some(("Fixed", lease)),
-            _ => None,
-        };
-        if let Some((kind, lease)) = lease {
-            let (kind, lease) = (Ident::new(kind, self.here), self.scope.see(lease));
-            set("lease", quote_spanned!(self.here=> #root::Lease::#kind(#lease)));
-        }
-        for (name, time) in [("at_least", &self.args.at_least), ("max_hold", &self.args.max_hold)] {
-            if let Some(Time::Expression(time)) = time {
-                set(name, self.scope.see(time));
-            }
-        }
-        settings
+        calls
     }
 
-    /// The body as a future, and the function that hands it to the runtime.
+    /// Returns the function of the runtime that takes the body, and the body.
     fn body(&self, block: &Group) -> (&'static str, TokenStream) {
         let anchor = anchor(self.function, self.scope, self.innermost, &self.root);
         let block = self.future(block);
@@ -163,8 +154,8 @@ impl<'a> Lock<'a> {
                 ("with_guard_or", body)
             }
             (_, Some(name)) => {
-                // By the user's name, so that the compiler speaks of that where the hold would outlive the
-                // call, as in a spawned task.
+                // Has the user's name, which the compiler shows if the body would keep the guard for longer than
+                // the call, as in a spawned task.
                 let owned = Ident::new(&name.to_string(), self.here.located_at(name.span()));
                 let body = quote_spanned! {self.here=>
                     move |__lock_guard| async move {
@@ -176,8 +167,8 @@ impl<'a> Lock<'a> {
                 ("with_guard", body)
             }
             (_, None) => {
-                // The arm of a `match`: in any other place the compiler would find the braces of a
-                // one-line body superfluous, or items in it late.
+                // An arm of a `match`, because elsewhere lints would report unnecessary braces around a one-line
+                // body, or items after statements.
                 let body = quote_spanned! {self.here=>
                     async move { #anchor match () { () => #block } }
                 };
@@ -186,8 +177,8 @@ impl<'a> Lock<'a> {
         }
     }
 
-    /// The block as an expression of the body's value. Where the user's own evaluates to a future,
-    /// that is awaited here, so that nothing of it runs before the lock is held.
+    /// Returns the block as an expression whose value is that of the body. If the user's block evaluates to a future,
+    /// the expression awaits it, so that no part of the block runs before the lock is held.
     fn future(&self, block: &Group) -> TokenStream {
         let Form::Future { boxed } = self.function.form else { return block.to_token_stream() };
         if !self.innermost {
@@ -201,7 +192,7 @@ impl<'a> Lock<'a> {
             }
             _ => None,
         };
-        // What is wrong with that future is reported there.
+        // The compiler reports there if the block is no future.
         let here = self.here.located_at(block.span());
         let root = located_at(root.clone(), here);
         let whole = whole(self.function, self.scope, &self.root);
@@ -209,19 +200,19 @@ impl<'a> Lock<'a> {
             true => block.to_token_stream(),
             false => quote_spanned!(self.here=> { if false { #whole } match () { () => #block } }),
         };
-        quote_spanned!(here=> { #root::private::future(move || #ty #call).await })
+        quote_spanned!(here=> { #root::private::v1::future(move || #ty #call).await })
     }
 
     fn fallback(&self, path: &syn::ExprPath) -> TokenStream {
         let arguments = self.function.arguments(self.scope).unwrap_or_default();
-        let path = self.scope.see(&Expr::Path(path.clone()));
+        let path = self.scope.rename_self(&Expr::Path(path.clone()));
         let here = self.here.located_at(ends(&path).0);
         let root = located_at(self.root.clone(), here);
-        quote_spanned!(here=> { #root::private::instead(#path(#(#arguments),*)).await })
+        quote_spanned!(here=> { #root::private::v1::instead(#path(#(#arguments),*)).await })
     }
 }
 
-/// The same tokens, reported at `place`.
+/// Returns the tokens with spans at which errors are reported at `place`.
 fn located_at(tokens: TokenStream, place: Span) -> TokenStream {
     let moved = tokens.into_iter().map(|mut token| {
         token.set_span(token.span().located_at(place));

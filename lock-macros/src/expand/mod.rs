@@ -125,7 +125,7 @@ fn generate(
         Form::Async | Form::Sync => statements,
         // In a call, or it would be found fault with for not being an `async fn`.
         Form::Future { boxed: false } => {
-            quote_spanned!(here=> #root::private::future(move || async move { #statements }))
+            quote_spanned!(here=> #root::private::v1::future(move || async move { #statements }))
         }
         Form::Future { boxed: true } => {
             quote_spanned!(here=> ::std::boxed::Box::pin(async move { #statements }))
@@ -173,7 +173,7 @@ fn anchor(function: &Function, scope: &Scope, innermost: bool, root: &TokenStrea
         true => whole(function, scope, root),
         false => TokenStream::new(),
     };
-    let never = ty.map(|ty| quote_spanned!(here=> return #root::private::never::<#ty>();));
+    let never = ty.map(|ty| quote_spanned!(here=> return #root::private::v1::never::<#ty>();));
     if whole.is_empty() && never.is_none() {
         return TokenStream::new();
     }
@@ -182,11 +182,11 @@ fn anchor(function: &Function, scope: &Scope, innermost: bool, root: &TokenStrea
 
 /// Mentions the arguments that the body speaks of.
 fn whole(function: &Function, scope: &Scope, root: &TokenStream) -> TokenStream {
-    let arguments = function.spoken_of(scope);
+    let arguments = function.mentioned(scope);
     if arguments.is_empty() {
         return TokenStream::new();
     }
-    quote_spanned!(Span::mixed_site()=> #root::private::whole((#(&#arguments,)*));)
+    quote_spanned!(Span::mixed_site()=> #root::private::v1::whole((#(&#arguments,)*));)
 }
 
 #[cfg(test)]

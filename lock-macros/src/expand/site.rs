@@ -1,108 +1,116 @@
-//! The constant description of an attribute: where it stands and what it says in words and literals.
-
-use std::time::Duration;
+//! The settings of an attribute: those in words and literals go into the constant description of its place, and
+//! expressions are evaluated by the call.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens as _, quote_spanned};
+use syn::Expr;
 use syn::ext::IdentExt as _;
 
-use crate::args::{
-    Args, KeyArg, KeyForm, KindArg, LeaseArg, Limit, OnLost, OnReleaseLost, Time, WaitArg,
-};
+use crate::args::{Args, KeyArg, KeyForm, KindArg, LeaseArg, Limit, Time, WaitArg};
 
-/// `site!("pay", "order:{id}", with_wait(…), …)`, silent about what the attribute leaves out.
-pub(super) fn site(args: &Args, function: &Ident, root: &TokenStream) -> TokenStream {
+/// `site!("pay", "order:{id}", None, wait = …, …)`, silent about what the attribute leaves out.
+pub(super) fn site(
+    args: &Args,
+    function: &Ident,
+    constants: &[(&'static str, TokenStream)],
+    root: &TokenStream,
+) -> TokenStream {
     let here = Span::mixed_site();
     let name = function.unraw().to_string();
     let key = args.key.as_ref().map(key_text).unwrap_or_default();
-    let said = said(args, root).into_iter().map(|(name, value)| {
-        let with = Ident::new(&format!("with_{name}"), here);
-        quote_spanned!(here=> , #with(#value))
-    });
-    quote_spanned!(here=> #root::private::site!(#name, #key #(#said)*))
-}
-
-/// A setting's name and value.
-type Said = (&'static str, TokenStream);
-
-/// What the attribute says that a constant can hold, by name of the setting.
-fn said(args: &Args, root: &TokenStream) -> Vec<Said> {
-    let here = Span::mixed_site();
-    let mut said = Vec::new();
-    if let Some(policy) = &args.policy {
-        let name = policy.value();
-        said.push(("policy", quote_spanned!(here=> #name)));
-    }
-    if let Some(kind) = args.kind.as_ref().and_then(|kind| self::kind(kind, root)) {
-        said.push(("kind", kind));
-    }
-    said.extend(args.wait.as_ref().and_then(|wait| self::wait(wait, root)));
-    said.extend(args.lease.as_ref().and_then(|lease| self::lease(lease, root)));
-    if let Some(on_lost) = args.on_lost {
-        let word = match on_lost {
-            OnLost::Cancel => "Cancel",
-            OnLost::Finish => "Finish",
-        };
-        said.push(("on_lost", variant("OnLost", word, root)));
-    }
-    if let Some(on_release_lost) = args.on_release_lost {
-        let word = match on_release_lost {
-            OnReleaseLost::Log => "Log",
-            OnReleaseLost::Error => "Error",
-        };
-        said.push(("on_release_lost", variant("OnReleaseLost", word, root)));
-    }
-    for (name, time) in [("at_least", &args.at_least), ("max_hold", &args.max_hold)] {
-        if let Some(Time::Literal(time)) = time {
-            said.push((name, duration(*time)));
-        }
-    }
-    said
-}
-
-fn variant(of: &str, word: &str, root: &TokenStream) -> TokenStream {
-    let here = Span::mixed_site();
-    let (of, word) = (Ident::new(of, here), Ident::new(word, here));
-    quote_spanned!(here=> #root::#of::#word)
-}
-
-fn kind(kind: &KindArg, root: &TokenStream) -> Option<TokenStream> {
-    let here = Span::mixed_site();
-    let word = match kind {
-        KindArg::Mutex => "Mutex",
-        KindArg::Fair => "Fair",
-        KindArg::Read => "Read",
-        KindArg::Write => "Write",
-        KindArg::Semaphore(Limit::Literal(limit)) => {
-            return Some(quote_spanned!(here=> #root::private::semaphore(#limit)));
-        }
-        KindArg::Semaphore(Limit::Expression(_)) => return None,
+    let policy = match args.policy.as_ref().map(syn::LitStr::value) {
+        Some(policy) => quote_spanned!(here=> ::core::option::Option::Some(#policy)),
+        None => quote_spanned!(here=> ::core::option::Option::None),
     };
-    Some(variant("LockKind", word, root))
+    let settings = constants.iter().map(|(name, value)| {
+        let name = Ident::new(name, here);
+        quote_spanned!(here=> , #name = #value)
+    });
+    quote_spanned!(here=> #root::private::v1::site!(#name, #key, #policy #(#settings)*))
 }
 
-fn wait(wait: &WaitArg, root: &TokenStream) -> Option<Said> {
-    Some(match wait {
-        WaitArg::Never => ("wait", variant("Wait", "Never", root)),
-        WaitArg::Forever => ("wait", variant("Wait", "Forever", root)),
-        WaitArg::UpTo(time) => ("wait_up_to", duration(time.literal()?)),
-    })
+/// The settings that an attribute gives, by name.
+#[derive(Default)]
+pub(super) struct Settings<'a> {
+    /// Those that a constant can hold.
+    pub(super) constants: Vec<(&'static str, TokenStream)>,
+    /// Those that only the call knows: an expression, and the variant that its value goes into.
+    pub(super) expressions: Vec<(&'static str, &'a Expr, Option<TokenStream>)>,
 }
 
-fn lease(lease: &LeaseArg, root: &TokenStream) -> Option<Said> {
-    Some(match lease {
-        LeaseArg::Watchdog(None) => {
-            ("lease", quote_spanned!(Span::mixed_site()=> #root::private::WATCHDOG))
+impl<'a> Settings<'a> {
+    pub(super) fn new(args: &'a Args, root: &TokenStream) -> Self {
+        let here = Span::mixed_site();
+        let variant = |of: &str, word: &str| {
+            let (of, word) = (Ident::new(of, here), Ident::new(word, here));
+            quote_spanned!(here=> #root::options::#of::#word)
+        };
+        let mut settings = Self::default();
+        match &args.kind {
+            None => {}
+            Some(KindArg::Variant(word)) => settings.constant("kind", variant("LockKind", word)),
+            Some(KindArg::Semaphore(Limit::Literal(limit))) => {
+                settings
+                    .constant("kind", quote_spanned!(here=> #root::private::v1::semaphore(#limit)));
+            }
+            Some(KindArg::Semaphore(Limit::Expression(limit))) => {
+                settings.expressions.push(("semaphore", limit, None));
+            }
         }
-        LeaseArg::Watchdog(Some(time)) => ("lease_watchdog", duration(time.literal()?)),
-        LeaseArg::Fixed(time) => ("lease_fixed", duration(time.literal()?)),
-    })
-}
+        match &args.wait {
+            None => {}
+            Some(WaitArg::Never) => settings.constant("wait", variant("Wait", "Never")),
+            Some(WaitArg::Forever) => settings.constant("wait", variant("Wait", "Forever")),
+            // What is no duration may be a `Wait`.
+            Some(WaitArg::UpTo(Time::Expression(wait))) => {
+                settings.expressions.push(("wait", wait, None));
+            }
+            Some(WaitArg::UpTo(wait)) => settings.time("wait", wait, Some(variant("Wait", "UpTo"))),
+        }
+        match &args.lease {
+            None => {}
+            Some(LeaseArg::Watchdog(None)) => {
+                settings.constant("lease", quote_spanned!(here=> #root::private::v1::WATCHDOG));
+            }
+            Some(LeaseArg::Watchdog(Some(lease))) => {
+                settings.time("lease", lease, Some(variant("Lease", "Watchdog")));
+            }
+            Some(LeaseArg::Fixed(lease)) => {
+                settings.time("lease", lease, Some(variant("Lease", "Fixed")));
+            }
+        }
+        if let Some(word) = args.on_lost {
+            settings.constant("on_lost", variant("OnLost", word));
+        }
+        if let Some(word) = args.on_release_lost {
+            settings.constant("on_release_lost", variant("OnReleaseLost", word));
+        }
+        for (name, time) in [("at_least", &args.at_least), ("max_hold", &args.max_hold)] {
+            time.iter().for_each(|time| settings.time(name, time, None));
+        }
+        settings
+    }
 
-/// Seconds and nanoseconds.
-fn duration(duration: Duration) -> TokenStream {
-    let (seconds, nanos) = (duration.as_secs(), duration.subsec_nanos());
-    quote_spanned!(Span::mixed_site()=> #seconds, #nanos)
+    fn constant(&mut self, name: &'static str, value: TokenStream) {
+        self.constants.push((name, value));
+    }
+
+    /// A duration, in the variant that it goes into.
+    fn time(&mut self, name: &'static str, time: &'a Time, variant: Option<TokenStream>) {
+        let here = Span::mixed_site();
+        let (seconds, nanos) = match time {
+            Time::Expression(value) => return self.expressions.push((name, value, variant)),
+            Time::Literal(duration) => (duration.as_secs(), duration.subsec_nanos()),
+        };
+        let value = quote_spanned!(here=> ::core::time::Duration::new(#seconds, #nanos));
+        self.constant(
+            name,
+            match variant {
+                Some(variant) => quote_spanned!(here=> #variant(#value)),
+                None => value,
+            },
+        );
+    }
 }
 
 /// The key as it was written.

@@ -55,13 +55,13 @@ fn other_settings_are_other_arguments() {
         ".client(&(self.client()))",
         ".semaphore(limit)",
         ".wait(self.wait)",
-        ",with_policy(\"p\")",
-        ",with_lease(crate::locks::private::WATCHDOG)",
-        ",with_on_lost(crate::locks::OnLost::Finish)",
-        "crate::locks::private::locked_or_skip(__lock_wanted,\
-         crate::locks::private::with_guard(move|__lock_guard|asyncmove{",
+        "::core::option::Option::Some(\"p\")",
+        ",lease=crate::locks::private::v1::WATCHDOG",
+        ",on_lost=crate::locks::options::OnLost::Finish",
+        "crate::locks::private::v1::locked_or_skip(__lock_spec,\
+         crate::locks::private::v1::with_guard(move|__lock_guard|asyncmove{",
         "lethold=__lock_guard;match&*hold{hold=>{hold.token();}}",
-        "private::never::<()>()",
+        "private::v1::never::<()>()",
     ] {
         assert!(found.contains(part), "{part}\n{found}");
     }
@@ -112,10 +112,10 @@ fn functions_that_return_futures_are_called_inside() {
             }
         ),
     ));
-    assert!(found.contains("future(move||asyncmove{let__lock_wanted="), "{found}");
+    assert!(found.contains("future(move||asyncmove{let__lock_spec="), "{found}");
     assert!(
         found.contains(
-            "private::future(move||{iffalse{::lock_runtime::private::whole((&x,));}\
+            "private::v1::future(move||{iffalse{::lock_runtime::private::v1::whole((&x,));}\
              match(){()=>{asyncmove{Ok(x)}}}}).await"
         ),
         "{found}"
@@ -190,8 +190,8 @@ fn fallbacks_get_the_arguments() {
             }
         ),
     ));
-    assert!(found.contains("private::with_guard_or(move|__lock_guard|"), "{found}");
-    assert!(found.contains("private::instead(Self::other(self,x)).await}"), "{found}");
+    assert!(found.contains("private::v1::with_guard_or(move|__lock_guard|"), "{found}");
+    assert!(found.contains("private::v1::instead(Self::other(self,x)).await}"), "{found}");
 }
 
 #[test]
@@ -265,7 +265,7 @@ fn bodies_take_whole_arguments() {
             }
         },
     ));
-    assert!(found.contains("private::whole((&r#in,&b,&a,&self,));return"), "{found}");
+    assert!(found.contains("private::v1::whole((&r#in,&b,&a,&self,));return"), "{found}");
     let found = squeezed(expand(
         quote!(key = "a"),
         quote!(
@@ -283,7 +283,7 @@ fn bodies_take_whole_arguments() {
             }
         ),
     ));
-    assert!(found.contains("private::whole((&b,&a,));return"), "{found}");
+    assert!(found.contains("private::v1::whole((&b,&a,));return"), "{found}");
 }
 
 /// Only what names a future is taken for one.

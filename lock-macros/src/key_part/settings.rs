@@ -4,6 +4,7 @@ use quote::ToTokens as _;
 use syn::meta::ParseNestedMeta;
 use syn::{Attribute, Expr, ExprLit, Lit, LitStr, Meta, Path, Token};
 
+use crate::args::{root, ungrouped};
 use crate::errors::{Errors, nearest};
 
 /// What the attribute stands on.
@@ -97,16 +98,6 @@ fn unknown(meta: &ParseNestedMeta<'_>, place: Place) -> String {
     }
 }
 
-fn root(value: Expr) -> syn::Result<Path> {
-    match value {
-        Expr::Path(path) if path.qself.is_none() => Ok(path.path),
-        value => Err(syn::Error::new_spanned(
-            value,
-            "`crate` is the path of `lock_runtime` from here, such as `crate = ::lock_runtime`",
-        )),
-    }
-}
-
 fn name(value: Expr) -> syn::Result<LitStr> {
     match value {
         Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Ok(text),
@@ -115,12 +106,4 @@ fn name(value: Expr) -> syn::Result<LitStr> {
             "`name` is text in quotes, such as `name = \"credit-card\"`",
         )),
     }
-}
-
-/// Takes off the invisible brackets that a `macro_rules!` variable comes in.
-fn ungrouped(mut value: Expr) -> Expr {
-    while let Expr::Group(group) = value {
-        value = *group.expr;
-    }
-    value
 }

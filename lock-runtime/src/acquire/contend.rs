@@ -73,17 +73,17 @@ impl<'a> Contender<'a> {
     }
 
     pub(super) async fn contend(mut self) -> Result<Contended, LockError> {
-        let is_look = !self.pending.recorder.is_enforced();
+        let is_enforced = self.pending.recorder.label().is_enforced();
         if self.pending.options.wait() == Wait::Never
             && self.attempt.target.kind() != HoldKind::Mutex
-            && !is_look
+            && is_enforced
         {
             // As at the gate of a mutex that is being released: what we let go a moment ago, perhaps
             // the other side, is worth the wait.
             let answered = self.leases().releaser.answered(self.attempt.target.key());
             let _ = timeout(self.leases().timing.command_timeout, answered).await;
         }
-        if !is_look {
+        if is_enforced {
             self.let_others_go_first().await;
         } else if self.head_start_end().is_some() {
             // Another process was told of the last release, and goes first.

@@ -12,7 +12,7 @@ use super::{Engine, PendingAcquire, Started, until};
 use crate::error::{BusyReason, LockError};
 use crate::guard::{self, LockGuard};
 use crate::lease::claim::Claim;
-use crate::lease::reentries::{Obstacle, ReentryGuard};
+use crate::lease::reentries::{Obstacle, ReentryGuard, drive};
 use crate::options::{Lease, LockOptions, Wait};
 use crate::owned_hold::OwnedHold;
 use crate::scope::{self, Around};
@@ -150,10 +150,10 @@ impl PendingAcquire {
             match (reentry, owned.upgrade()) {
                 (Some(reentry), _) if reads => return Ok(Within::Writer(reentry)),
                 (Some(reentry), Some(owned)) => {
-                    let asker = reentry.asker();
+                    let (hold, id) = (Arc::clone(reentry.hold()), reentry.id());
                     let reentered = match re_enter(owned, reentry, &self.options) {
                         Ok(result) => Some(result),
-                        Err(extending) => asker.drive(extending).await,
+                        Err(extending) => drive(hold, id, extending).await,
                     };
                     // Passed over, it lines up again (S-34).
                     if let Some(reentered) = reentered {
@@ -172,7 +172,7 @@ impl PendingAcquire {
         around: Around,
         limit: Option<Instant>,
     ) -> Result<Option<ReentryGuard>, LockError> {
-        let of_a_look = around.of_a_look;
+        let is_shadow = around.is_shadow;
         let hold = Arc::clone(&around.owned.hold);
         // Waiting keeps no hold alive.
         let owned = Arc::downgrade(&around.owned);
@@ -200,7 +200,7 @@ impl PendingAcquire {
         let turn = reentry.turn(|| owned.strong_count() == 0);
         tokio::select! {
             biased;
-            lost = guard::lost(&hold) => if of_a_look { Ok(None) } else { Err(lost) },
+            lost = guard::lost(&hold) => if is_shadow { Ok(None) } else { Err(lost) },
             () = closing => Err(LockError::Closed),
             turn = until(limit, turn) => match turn {
                 None => Err(self.timed_out(None)),

@@ -5,15 +5,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
-use super::{Engine, Grace, Readers};
+use super::{Engine, Readers};
 use crate::clock::Clock;
 use crate::gate::Gates;
-use crate::lease::circuit_breaker::CircuitBreaker;
 use crate::lease::manager::{LeaseManager, Timing};
 use crate::lease::wait_until;
 use crate::owned_hold::OwnedHold;
+use crate::shadow::CircuitBreaker;
 use crate::store::compose::joint::JointStore;
 use crate::store::{OwnerId, Store, new_id};
 
@@ -59,7 +59,7 @@ impl Engine {
             contenders: AtomicUsize::new(0),
             no_contenders: Notify::new(),
             readers: Readers::default(),
-            grace: Grace::default(),
+            grace_over: watch::Sender::new(false),
             members,
             dependents: Mutex::default(),
             making: Mutex::default(),

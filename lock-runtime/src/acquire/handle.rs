@@ -1,4 +1,4 @@
-//! What all kinds of locks have in common: a client, a target, options.
+//! [`Handle`]: what all kinds of locks have in common.
 
 use std::sync::Arc;
 
@@ -10,21 +10,11 @@ use crate::options::{LockOptions, Wait};
 use crate::site::CallSite;
 use crate::store::Target;
 
-/// What a try came to: `None` if another holder has the lock, or goes first.
-pub(crate) async fn tried(acquire: Acquire) -> Result<Option<LockGuard>, LockError> {
-    match acquire.await {
-        Ok(guard) => Ok(Some(guard)),
-        Err(LockError::Busy { .. }) => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
 /// A way to take one lock, behind each of the kinds.
 #[derive(Debug, Clone)]
 pub(crate) struct Handle {
-    engine: Arc<Engine>,
-    /// An invalid name is reported by the first use.
-    target: Result<Arc<Target>, LockError>,
+    /// The client and its lock; an invalid lock is reported by the first use.
+    lock: Result<(Arc<Engine>, Arc<Target>), LockError>,
     options: LockOptions,
     permits: u32,
     label: Label,
@@ -32,13 +22,19 @@ pub(crate) struct Handle {
 
 impl Handle {
     pub(crate) fn new(
-        engine: Arc<Engine>,
+        engine: &Arc<Engine>,
         target: Result<Arc<Target>, LockError>,
         options: LockOptions,
     ) -> Self {
         let token_ttl = engine.leases.timing.token_ttl;
-        let target = target.map(|target| target.with_token_ttl(token_ttl));
-        Self { engine, target, options, permits: 1, label: Label::default() }
+        let lock = target.map(|target| (Arc::clone(engine), target.with_token_ttl(token_ttl)));
+        Self { lock, options, permits: 1, label: Label::default() }
+    }
+
+    /// A lock that cannot be taken.
+    pub(crate) fn invalid(error: LockError) -> Self {
+        let options = LockOptions::default();
+        Self { lock: Err(error), options, permits: 1, label: Label::default() }
     }
 
     pub(crate) fn with(self, options: LockOptions) -> Self {
@@ -50,14 +46,9 @@ impl Handle {
         Self { label, ..self }
     }
 
-    /// The same, asked for there.
+    /// The same, asked for at `site`.
     pub(crate) fn at(self, site: CallSite) -> Self {
         Self { label: self.label.at(site), ..self }
-    }
-
-    /// One acquire of it, as it is seen.
-    pub(super) fn recorder(&self, target: &Target, site: CallSite) -> AcquireRecorder {
-        AcquireRecorder::new(target, self.label.clone().at(site), true)
     }
 
     /// The same for several permits of a semaphore.
@@ -65,21 +56,28 @@ impl Handle {
         Self { permits, ..self.clone() }
     }
 
-    /// How many permits it takes; one where it is no semaphore.
+    /// How many permits it takes; 1 if it is no semaphore.
     pub(crate) fn wanted_permits(&self) -> u32 {
         self.permits
     }
 
-    pub(crate) fn engine(&self) -> &Arc<Engine> {
-        &self.engine
-    }
-
-    pub(crate) fn target(&self) -> Result<&Arc<Target>, &LockError> {
-        self.target.as_ref()
+    /// The client and its lock.
+    ///
+    /// # Errors
+    ///
+    /// Why the lock is invalid.
+    pub(crate) fn lock_of(&self) -> Result<(&Arc<Engine>, &Arc<Target>), LockError> {
+        let (engine, target) = self.lock.as_ref().map_err(Clone::clone)?;
+        Ok((engine, target))
     }
 
     pub(crate) fn options(&self) -> LockOptions {
         self.options
+    }
+
+    /// Records one acquire at `site`.
+    pub(super) fn recorder(&self, target: &Target, site: CallSite) -> AcquireRecorder {
+        AcquireRecorder::new(target, self.label.clone().at(site).enforced(true))
     }
 
     #[track_caller]
@@ -87,32 +85,41 @@ impl Handle {
         self.acquire(self.options, true)
     }
 
-    /// For a call that runs in any case.
+    /// For a call that is not enforced.
     #[track_caller]
     pub(crate) fn shadow_lock(&self) -> Acquire {
         self.acquire(self.options.for_a_shadow_lock(), false)
     }
 
-    /// For [`tried`].
+    /// Resolves to `None` if another holder has the lock, or goes first.
     #[track_caller]
-    pub(crate) fn try_lock(&self) -> Acquire {
-        self.acquire(self.options.with_wait(Wait::Never), true)
+    pub(crate) fn try_lock(
+        &self,
+    ) -> impl Future<Output = Result<Option<LockGuard>, LockError>> + Send + use<> {
+        let acquire = self.acquire(self.options.with_wait(Wait::Never), true);
+        async move {
+            match acquire.await {
+                Ok(guard) => Ok(Some(guard)),
+                Err(LockError::Busy { .. }) => Ok(None),
+                Err(error) => Err(error),
+            }
+        }
     }
 
     #[track_caller]
     fn acquire(&self, options: LockOptions, enforced: bool) -> Acquire {
         let label = self.label.clone().at(CallSite::caller()).enforced(enforced);
-        match &self.target {
-            Ok(target) => Acquire::new(AcquireSpec {
-                engine: Arc::clone(&self.engine),
-                target: Arc::clone(target),
-                options,
-                permits: self.permits,
-                label,
-                enforced,
-            }),
-            Err(error) if enforced => Acquire::failed(error.clone()),
-            Err(error) => Acquire::not_enforced(&label, error),
+        match &self.lock {
+            Ok((engine, target)) => {
+                let (engine, target) = (Arc::clone(engine), Arc::clone(target));
+                Acquire::new(AcquireSpec { engine, target, options, permits: self.permits, label })
+            }
+            Err(error) => {
+                if !enforced {
+                    label.not_enforced(error.key().unwrap_or_default(), error);
+                }
+                Acquire::failed(error.clone())
+            }
         }
     }
 }

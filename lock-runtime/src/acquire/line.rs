@@ -52,7 +52,7 @@ impl PendingAcquire {
             return Admission::Turn(GateGuard::apart());
         }
         let may_wait = options.wait() != Wait::Never;
-        let behind = match (may_wait, self.recorder.is_enforced()) {
+        let behind = match (may_wait, self.recorder.label().is_enforced()) {
             (true, _) => Behind::Anybody,
             (false, true) => Behind::ARelease,
             (false, false) => Behind::Nobody,

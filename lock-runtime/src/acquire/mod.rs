@@ -1,27 +1,30 @@
-//! The one loop that takes locks: enter the gate → try → subscribe → try again → wait.
+//! The future behind every acquire: [`Acquire`].
 //!
-//! Every kind goes through [`Acquire`]. The order at each joint is what makes it right:
-//!
-//! - The gate comes first: one task per key and process talks to the store.
-//! - The first try never subscribes: an uncontended lock costs one round trip.
-//! - Then register, check, wait: a release between the refusal and the subscription is
-//!   found by the second try, one after it is found by the subscription. A notice is a hint; the
-//!   store is asked again. Every sleep is bounded by the holder's lease and the poll cap, so a lost
-//!   notice costs time and nothing else.
-//! - What was sent and not answered is undone ([`Attempt`]), whatever makes us stop.
+//! All kinds return it from `lock`, `acquire` and the like, so that a service or a struct can name it. What it
+//! promises on cancellation is in its own documentation.
+
+// The one loop that takes locks: enter the gate → try → subscribe → try again → wait.
+//
+// Every kind goes through `Acquire`. The order at each joint is what makes it right:
+//
+// - The gate comes first: one task per key and process talks to the store.
+// - The first try never subscribes: an uncontended lock costs one round trip.
+// - Then register, check, wait: a release between the refusal and the subscription is
+//   found by the second try, one after it is found by the subscription. A notice is a hint; the
+//   store is asked again. Every sleep is bounded by the holder's lease and the poll cap, so a lost
+//   notice costs time and nothing else.
+// - What was sent and not answered is undone (`Attempt`), whatever makes us stop.
 // S-14, S-16, S-15, S-21.
 
 mod attempt;
 mod contend;
 mod enclosing;
 mod engine;
-mod grace;
 mod handle;
 mod line;
 mod long_wait;
 mod open;
 mod outcome;
-mod shadow;
 mod share;
 mod waiting;
 
@@ -33,26 +36,28 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;
 
+use self::attempt::known_as;
 use self::contend::{Contended, Contender};
 use self::enclosing::{Enclosing, Within, enclosing, enter, re_enter};
 use self::engine::Dependent;
-use self::grace::Grace;
-pub(crate) use self::handle::{Handle, tried};
+pub(crate) use self::handle::Handle;
 use self::share::Joined;
 use self::share::Readers;
 use crate::error::{LockError, StoreError, check_runtime};
-use crate::gate::{Gates, Life, SIGN_OF_LIFE, Turn};
+use crate::gate::{Gates, GuardId, Turn};
 use crate::guard::LockGuard;
 use crate::lease::manager::LeaseManager;
 use crate::lease::reentries::ReentryGuard;
+use crate::liveness::{self, SIGN_OF_LIFE};
 use crate::observe::{AcquireOutcome, AcquireRecorder, Label, Meter};
 use crate::options::{LockOptions, Wait};
 use crate::owned_hold::OwnedHold;
-use crate::store::Target;
+use crate::shadow::SHADOW_TIMEOUT;
+use crate::store::{ReleaseRequest, Target};
 
 /// What acquiring needs of a client.
 pub(crate) struct Engine {
@@ -72,8 +77,8 @@ pub(crate) struct Engine {
     /// Told when `contenders` falls to zero.
     pub(crate) no_contenders: Notify,
     pub(crate) readers: Readers,
-    /// Tells tasks that the grace of a shutdown is over, so that they give their locks back.
-    pub(crate) grace: Grace,
+    /// True once the grace of a shutdown is over: tasks that hold locks then give them back.
+    pub(crate) grace_over: watch::Sender<bool>,
     /// Of an engine of several locks, those of the clients whose locks it takes. They keep it, it keeps none of
     /// them.
     members: Vec<Weak<Self>>,
@@ -131,7 +136,6 @@ struct AcquireSpec {
     options: LockOptions,
     permits: u32,
     label: Label,
-    enforced: bool,
 }
 
 type Acquiring = Pin<Box<dyn Future<Output = Result<LockGuard, LockError>> + Send>>;
@@ -177,7 +181,7 @@ impl fmt::Debug for Acquire {
 }
 
 impl Acquire {
-    /// Takes what is wanted once polled.
+    /// Starts acquiring on the first poll.
     fn new(mut spec: AcquireSpec) -> Self {
         if let replicas @ Some(_) = spec.options.replicas() {
             spec.target = Arc::new(spec.target.with_replicas(replicas));
@@ -189,17 +193,11 @@ impl Acquire {
     pub(crate) fn failed(error: LockError) -> Self {
         Self(State::Failed(error))
     }
-
-    /// The same of a call that runs in any case.
-    pub(crate) fn not_enforced(label: &Label, error: &LockError) -> Self {
-        label.clone().enforced(false).not_enforced(error.key().unwrap_or_default(), error);
-        Self::failed(error.clone())
-    }
 }
 
 fn start(spec: &mut AcquireSpec) -> Started {
-    let AcquireSpec { engine, target, options, permits, label, enforced } = spec;
-    let recorder = AcquireRecorder::new(target, std::mem::take(label), *enforced);
+    let AcquireSpec { engine, target, options, permits, label } = spec;
+    let recorder = AcquireRecorder::new(target, std::mem::take(label));
     if engine.closed.load(Ordering::Acquire) {
         return Ok(ended(&recorder, AcquireOutcome::Closed, Err(LockError::Closed)));
     }
@@ -216,14 +214,9 @@ fn start(spec: &mut AcquireSpec) -> Started {
         }
         Enclosing::Same(_) | Enclosing::Writer(_) | Enclosing::Nothing => {}
     }
-    let (engine, target) = (Arc::clone(engine), Arc::clone(target));
-    let (options, permits) = (*options, *permits);
-    let started = Instant::now();
-    let recorder = recorder.timed_from(started);
     let span = recorder.span();
-    let pending = PendingAcquire::new(engine, target, options, permits, started, recorder);
-    let enforced = pending.recorder.is_enforced();
-    Err(match enforced {
+    let pending = PendingAcquire::new(engine, target, *options, *permits, recorder);
+    Err(match pending.recorder.label().is_enforced() {
         true => Box::pin(span.around(pending.run())),
         false => Box::pin(span.around(pending.shadow_lock())),
     })
@@ -237,7 +230,7 @@ fn ended(
 ) -> Result<LockGuard, LockError> {
     match &mut result {
         Ok(guard) => {
-            guard.of_a_look = !recorder.is_enforced();
+            guard.is_shadow = !recorder.label().is_enforced();
             recorder.over(how, Some(guard.token()));
         }
         Err(error) => recorder.failed(error),
@@ -262,19 +255,34 @@ struct PendingAcquire {
 
 impl PendingAcquire {
     fn new(
-        engine: Arc<Engine>,
-        target: Arc<Target>,
+        engine: &Arc<Engine>,
+        target: &Arc<Target>,
         options: LockOptions,
         permits: u32,
-        started: Instant,
         recorder: AcquireRecorder,
     ) -> Self {
-        let (inside, holder_ends) = (Mutex::default(), Mutex::default());
+        let (inside, holder_ends, started) = (Mutex::default(), Mutex::default(), Instant::now());
+        let (engine, target) = (Arc::clone(engine), Arc::clone(target));
+        let recorder = recorder.timed_from(started);
         Self { engine, target, options, permits, inside, started, holder_ends, recorder }
     }
 
     async fn run(self) -> Result<LockGuard, LockError> {
         let taken = self.log_if_long(self.take()).await;
+        self.report(taken)
+    }
+
+    /// As [`run`](Self::run), for a call that is not enforced. If it is given up half way, what it took is
+    /// given back.
+    // S-21.
+    async fn shadow_lock(self) -> Result<LockGuard, LockError> {
+        let LeaseManager { breaker, store, .. } = &*self.engine.leases;
+        let probe = || {
+            let owner = self.engine.next_owner(1);
+            let (target, keep) = (known_as(&self.target, &owner), Duration::ZERO);
+            ReleaseRequest { target, owner, keep, timeout: SHADOW_TIMEOUT }
+        };
+        let taken = breaker.ask(store, probe, self.take()).await;
         self.report(taken)
     }
 
@@ -298,9 +306,9 @@ impl PendingAcquire {
                 Within::Writer(inside) => inside,
                 Within::Nothing => return self.take_hold(limit).await,
             };
-            let asker = inside.asker();
+            let taking = inside.drive(self.take_hold(limit));
             *self.inside.lock() = Some(inside);
-            let taken = asker.drive(self.take_hold(limit)).await;
+            let taken = taking.await;
             // Passed over, it lines up again inside of the write hold (S-34).
             let inside = self.inside.lock().take();
             if let Some(taken) = taken {
@@ -353,13 +361,9 @@ impl PendingAcquire {
                 continue;
             }
             let here = gate_guard.place();
-            let life = Life::of(&gate_guard, &self.engine.gates, &self.target);
+            let id = gate_guard.id();
             let contending = Contender::new(self, gate_guard, limit).contend();
-            match life
-                .drive(self.look_every(), || self.restart_tasks(), contending)
-                .await
-                .transpose()?
-            {
+            match self.drive(id, contending).await.transpose()? {
                 Some(Contended::Taken(guard)) => return Ok((AcquireOutcome::Acquired, guard)),
                 Some(Contended::JoinableHold(hold)) => to_join = Some(hold),
                 Some(Contended::PassedOver) | None => place = Some(here),
@@ -388,6 +392,16 @@ impl PendingAcquire {
     /// process waits for.
     fn restart_tasks(&self) {
         self.engine.leases.ensure_running();
+    }
+
+    /// Drives `contending`, which has that gate guard. `None` once it was passed over: it lines up again.
+    // S-34.
+    async fn drive<F: Future>(&self, guard: GuardId, contending: F) -> Option<F::Output> {
+        let sign_of_life = |now| {
+            self.restart_tasks();
+            self.engine.gates.is_contending(&self.target, guard, now)
+        };
+        liveness::drive(self.look_every(), sign_of_life, contending).await
     }
 
     fn limit(&self) -> Option<Instant> {

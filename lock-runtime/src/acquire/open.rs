@@ -4,7 +4,6 @@
 //! the first asks for all of them, and whoever was in line before it asked may believe its answer.
 // S-30.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -13,21 +12,22 @@ use tokio::time::Instant;
 use super::waiting::Waiting;
 use super::{Handle, PendingAcquire};
 use crate::error::{LockError, StoreError, StoreErrorKind, check_runtime};
-use crate::gate::{GateGuard, Life, Turn};
+use crate::gate::{GateGuard, Turn};
 use crate::observe::{AcquireOutcome, AcquireRecorder};
-use crate::options::{LockOptions, Wait};
+use crate::options::Wait;
 use crate::owned_hold::OwnedHold;
 use crate::site::CallSite;
-use crate::store::{LatchRequest, Target};
+use crate::store::LatchRequest;
 
 impl Handle {
     /// Works the latch of this name. Only what cannot have run is sent again.
     pub(crate) async fn work_latch(&self, request: LatchRequest) -> Result<u64, LockError> {
         check_runtime()?;
         // This is no wait: how long it may take is the store's matter alone.
-        let target = Arc::clone(self.target().map_err(LockError::clone)?);
-        let recorder = AcquireRecorder::nothing(&target);
-        let pending = self.pending(target, self.options().with_wait(Wait::Forever), recorder);
+        let (engine, target) = self.lock_of()?;
+        let options = self.options().with_wait(Wait::Forever);
+        let recorder = AcquireRecorder::nothing(target);
+        let pending = PendingAcquire::new(engine, target, options, 1, recorder);
         let mut waiting = Waiting::new(&pending, None, None);
         loop {
             let error = match pending.ask_latch(request, waiting.ask()).await? {
@@ -51,27 +51,16 @@ impl Handle {
 
     async fn until_open_for(&self, site: CallSite) -> Result<(), LockError> {
         check_runtime()?;
-        let target = Arc::clone(self.target().map_err(LockError::clone)?);
-        let recorder = self.recorder(&target, site);
+        let (engine, target) = self.lock_of()?;
+        let recorder = self.recorder(target, site);
         let span = recorder.span();
-        let pending = self.pending(target, self.options(), recorder);
+        let pending = PendingAcquire::new(engine, target, self.options(), 1, recorder);
         let opened = span.around(pending.log_if_long(pending.opened())).await;
         match &opened {
             Ok(()) => pending.recorder.over(AcquireOutcome::Acquired, None),
             Err(error) => pending.recorder.failed(error),
         }
         opened
-    }
-
-    fn pending(
-        &self,
-        target: Arc<Target>,
-        options: LockOptions,
-        recorder: AcquireRecorder,
-    ) -> PendingAcquire {
-        let (engine, started) = (Arc::clone(self.engine()), Instant::now());
-        let recorder = recorder.timed_from(started);
-        PendingAcquire::new(engine, target, options, 1, started, recorder)
     }
 }
 
@@ -87,11 +76,8 @@ impl PendingAcquire {
             match turn {
                 Turn::Contend(gate_guard) => {
                     place = Some(gate_guard.place());
-                    let life = Life::of(&gate_guard, &self.engine.gates, &self.target);
-                    // None if it was passed over: it lines up again (S-34).
-                    let watching = self.watch_latch(gate_guard, limit);
-                    if let Some(opened) =
-                        life.drive(self.look_every(), || self.restart_tasks(), watching).await
+                    let id = gate_guard.id();
+                    if let Some(opened) = self.drive(id, self.watch_latch(gate_guard, limit)).await
                     {
                         return opened;
                     }

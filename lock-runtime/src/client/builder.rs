@@ -40,6 +40,22 @@ pub(crate) fn check_setting(name: &str, duration: Duration) -> Result<(), LockEr
     )))
 }
 
+/// Connects a store by its first function or, if the builder has TLS options, by its second.
+#[cfg(feature = "redis")]
+macro_rules! connect {
+    ($builder:ident, $store:ident::{$plain:ident, $with_tls:ident}($($address:ident),*)) => {{
+        $builder.check()?;
+        check_runtime()?;
+        #[cfg(feature = "tls-rustls")]
+        if let Some(tls) = &$builder.tls {
+            let store = $store::$with_tls($($address,)* tls).await?;
+            return $builder.store(store);
+        }
+        let store = $store::$plain($($address),*).await?;
+        $builder.store(store)
+    }};
+}
+
 /// Builds a [`LockClient`].
 ///
 /// # Examples
@@ -192,7 +208,8 @@ impl LockClientBuilder {
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-    /// use lock_runtime::{LockClient, TlsOptions};
+    /// use lock_runtime::store::TlsOptions;
+    /// use lock_runtime::LockClient;
     ///
     /// let tls = TlsOptions::new().root_certificate(std::fs::read("ca.pem")?);
     /// let client = LockClient::builder().tls(tls).connect("rediss://redis.internal:6380").await?;
@@ -217,15 +234,7 @@ impl LockClientBuilder {
     /// Dropping the future closes what was opened.
     #[cfg(feature = "redis")]
     pub async fn connect(self, url: &str) -> Result<LockClient, LockError> {
-        self.check()?;
-        check_runtime()?;
-        #[cfg(feature = "tls-rustls")]
-        if let Some(tls) = &self.tls {
-            let store = RedisStore::connect_with_tls(url, tls).await?;
-            return self.store(store);
-        }
-        let store = RedisStore::connect(url).await?;
-        self.store(store)
+        connect!(self, RedisStore::{connect, connect_with_tls}(url))
     }
 
     /// Connects to the master that sentinels name: see [`LockClient::connect_sentinel`].
@@ -259,19 +268,11 @@ impl LockClientBuilder {
         master: &str,
         nodes: impl IntoIterator<Item = U>,
     ) -> Result<LockClient, LockError> {
-        self.check()?;
-        check_runtime()?;
-        #[cfg(feature = "tls-rustls")]
-        if let Some(tls) = &self.tls {
-            let store = RedisStore::connect_sentinel_with_tls(master, nodes, tls).await?;
-            return self.store(store);
-        }
-        let store = RedisStore::connect_sentinel(master, nodes).await?;
-        self.store(store)
+        connect!(self, RedisStore::{connect_sentinel, connect_sentinel_with_tls}(master, nodes))
     }
 
     /// Connects to a Redis Cluster, through whichever of these nodes answers: `redis://` or, with the
-    /// feature `tls-rustls`, `rediss://` addresses. [`ClusterStore`](crate::ClusterStore) says what a
+    /// feature `tls-rustls`, `rediss://` addresses. [`ClusterStore`](crate::store::ClusterStore) says what a
     /// fail-over means for locks, and what else is different.
     ///
     /// # Errors
@@ -306,15 +307,7 @@ impl LockClientBuilder {
         self,
         nodes: impl IntoIterator<Item = U>,
     ) -> Result<LockClient, LockError> {
-        self.check()?;
-        check_runtime()?;
-        #[cfg(feature = "tls-rustls")]
-        if let Some(tls) = &self.tls {
-            let store = ClusterStore::connect_with_tls(nodes, tls).await?;
-            return self.store(store);
-        }
-        let store = ClusterStore::connect(nodes).await?;
-        self.store(store)
+        connect!(self, ClusterStore::{connect, connect_with_tls}(nodes))
     }
 
     /// A store that is still to be connected, for one of several servers.
@@ -322,9 +315,9 @@ impl LockClientBuilder {
     pub(crate) fn prepare(&self, url: &str, id: Uuid) -> Result<RedisStore, StoreError> {
         #[cfg(feature = "tls-rustls")]
         if let Some(tls) = &self.tls {
-            return RedisStore::prepare_with_tls(url, tls, id);
+            return RedisStore::prepare(url, Some(tls), id);
         }
-        RedisStore::prepare(url, id)
+        RedisStore::prepare(url, None, id)
     }
 
     /// A client of one Redis server that need not be there yet: see [`LockClient::connect_lazy`].

@@ -6,9 +6,8 @@ use super::{LockClient, LockClientBuilder};
 use crate::any_lock::AnyLock;
 use crate::error::LockError;
 use crate::key::IntoLockKey;
-use crate::options::LockOptions;
+use crate::options::{LockOptions, LockSettings};
 use crate::policy::{LockConfig, Policy};
-use crate::settings::LockSettings;
 
 /// A configuration in effect.
 #[derive(Debug)]
@@ -175,7 +174,7 @@ impl LockClient {
         });
         match options {
             Ok((kind, options, label)) => self.any_lock(kind, names).with(options).labelled(label),
-            Err(error) => AnyLock::new(Err(error)),
+            Err(error) => AnyLock::invalid(error),
         }
     }
 
@@ -191,8 +190,9 @@ impl LockClient {
     /// # Examples
     ///
     /// ```
+    /// use lock_runtime::options::LockSettings;
     /// use lock_runtime::policy::LockConfig;
-    /// use lock_runtime::{LockClient, LockSettings, Wait};
+    /// use lock_runtime::{LockClient, Wait};
     ///
     /// let config = LockConfig::from_toml("[lock.policies.checkout]\nmax_waiters = 10")?;
     /// let client = LockClient::builder().config(config).in_memory()?;
@@ -216,7 +216,7 @@ impl LockClient {
     ///
     /// # Errors
     ///
-    /// All that [`LockConfig::check`] finds in [`sites`](crate::sites). A client without a configuration
+    /// All that [`LockConfig::check`] finds in [`sites`](crate::site::sites). A client without a configuration
     /// is checked against an empty one.
     ///
     /// # Examples

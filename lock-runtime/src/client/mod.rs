@@ -1,7 +1,7 @@
-//! [`LockClient`]: where locks come from.
-//!
-//! `builder` makes it, `config` takes its policies from a file, `watch` looks at what it and the store hold,
-//! `id` tells it from others.
+//! [`LockClient`], which makes locks, and what it reports: its [`Health`], the holds of this process
+//! ([`HeldInfo`]), its own id ([`LockClientId`]) and the [`Shutdown`].
+
+// `builder` builds clients, `config` gives them policies from a file, `watch` reports holds, `id` identifies clients.
 
 mod builder;
 #[cfg(feature = "policy")]
@@ -28,15 +28,14 @@ use crate::key::{IntoLockKey, LockKey};
 use crate::latch::CountDownLatch;
 use crate::multi_lock::MultiLock;
 use crate::mutex::Mutex;
-use crate::options::LockOptions;
+use crate::options::{LockKind, LockOptions};
 use crate::rw_lock::RwLock;
 use crate::scope::{self, Inherit, Link};
 use crate::semaphore::Semaphore;
-use crate::settings::LockKind;
 use crate::store::memory::MemoryStore;
 use crate::store::{HoldKind, Target};
 
-/// Makes locks. A cheap handle: clones share one connection, one watchdog and one line per key.
+/// A client that makes locks. Cheap to clone: clones share one connection, one watchdog and one local queue per key.
 ///
 /// # Examples
 ///
@@ -67,11 +66,11 @@ struct Settings {
     configured: arc_swap::ArcSwapOption<config::Configured>,
 }
 
-/// The process-wide default: see [`LockClient::install`].
+/// The default client of the process: see [`LockClient::install`].
 static INSTALLED: parking_lot::RwLock<Option<LockClient>> = parking_lot::RwLock::new(None);
 
 impl LockClient {
-    /// A client of its own in-memory store: locks that live and end with this process.
+    /// Makes a client of a new in-memory store, whose locks exist in this process only.
     #[must_use]
     pub fn in_memory() -> Self {
         Self::builder().build(Arc::new(MemoryStore::new()), Settings::default())
@@ -94,18 +93,18 @@ impl LockClient {
         Self::builder().connect(url).await
     }
 
-    /// A client of one Redis server that need not be there yet: for services that start before it, and
-    /// for clients that are made where there is no runtime.
+    /// Makes a client of a Redis server that may not be running yet: for services that start before their server,
+    /// and for clients that are made outside a runtime.
     ///
-    /// It connects in the background, from now on or, without a runtime, from its first use on, and for as
-    /// long as it takes. Until then acquires fail after
-    /// [`store_patience`](LockClientBuilder::store_patience), and [`ping`](Self::ping) does, so that the
-    /// service is not ready; `connect` says at once what is wrong with an address, a certificate or a
-    /// password, and this logs it.
+    /// The client connects in the background and retries until it succeeds. It starts now or, outside a runtime, on
+    /// its first use. Until it is connected, acquires fail after
+    /// [`store_patience`](LockClientBuilder::store_patience) and [`ping`](Self::ping) fails, so that the
+    /// service is not ready. `connect` returns an error at once if the address, the certificate or the password is
+    /// wrong; this client logs it.
     ///
     /// # Errors
     ///
-    /// [`LockError::Store`] if the address is none.
+    /// [`LockError::Store`] if `url` is no address.
     ///
     /// # Examples
     ///
@@ -125,7 +124,7 @@ impl LockClient {
     ///
     /// `master` is its name or, with credentials, a database or TLS, `redis://user:password@name/2`;
     /// `nodes` are the addresses of the sentinels. See
-    /// [`RedisStore::connect_sentinel`](crate::RedisStore::connect_sentinel) for both, and for what a
+    /// [`RedisStore::connect_sentinel`](crate::store::RedisStore::connect_sentinel) for both, and for what a
     /// fail-over does to locks.
     ///
     /// # Errors
@@ -157,48 +156,48 @@ impl LockClient {
         Self::builder().connect_sentinel(master, nodes).await
     }
 
-    /// Starts a client with settings of its own.
+    /// Starts a client whose settings differ from the defaults.
     pub fn builder() -> LockClientBuilder {
         LockClientBuilder::default()
     }
 
-    /// The mutex of that name. Cheap; an invalid name is reported when it is locked.
+    /// Returns the mutex of that name. Cheap; locking it fails if the name is invalid.
     pub fn mutex(&self, name: impl IntoLockKey) -> Mutex {
         Mutex::new(self.handle(name, Target::mutex))
     }
 
-    /// The fair mutex of that name: first come, first served across all processes.
+    /// Returns the fair mutex of that name, which serves waiters of all processes in the order in which they came.
     pub fn fair_mutex(&self, name: impl IntoLockKey) -> FairMutex {
         FairMutex::new(self.handle(name, Target::fair))
     }
 
-    /// The read/write lock of that name.
+    /// Returns the read/write lock of that name.
     pub fn rw_lock(&self, name: impl IntoLockKey) -> RwLock {
         let name = name.into_lock_key();
         let side = |kind| self.handle(name.clone(), |key| Target::side(kind, key));
         RwLock::new(side(HoldKind::Read), side(HoldKind::Write))
     }
 
-    /// The semaphore of that name, with `limit` permits.
+    /// Returns the semaphore of that name, which has `limit` permits.
     pub fn semaphore(&self, name: impl IntoLockKey, limit: NonZeroU32) -> Semaphore {
         Semaphore::new(self.handle(name, |key| Target::semaphore(key, limit)), limit)
     }
 
-    /// The count-down latch of that name.
+    /// Returns the count-down latch of that name.
     pub fn latch(&self, name: impl IntoLockKey) -> CountDownLatch {
         CountDownLatch::new(self.handle(name, Target::latch))
     }
 
-    /// The mutexes of all these names at once, all or none: see [`MultiLock`]. Cheap; an invalid name,
-    /// or no name at all, is reported when it is locked.
+    /// Returns a lock of all these mutexes, which takes all or none: see [`MultiLock`]. Cheap; locking it fails if a
+    /// name is invalid or there is none.
     pub fn multi_lock<N: IntoLockKey>(&self, names: impl IntoIterator<Item = N>) -> MultiLock {
         let names = names.into_iter().map(|name| self.full_name(name.into_lock_key()?));
         MultiLock::of_names(&self.engine, names.collect(), self.options())
     }
 
-    /// The lock of that kind with that name, or with all of these names, all or none. Cheap for one
-    /// name and for mutexes; several names of another kind cost what [`MultiLock::of`] does. An invalid
-    /// name, or no name at all, is reported when it is taken.
+    /// Returns the lock of that kind and name or, of several names, a lock that takes all or none. Cheap for one
+    /// name and for mutexes; several names of another kind cost what [`MultiLock::of`] does. Locking it fails if a
+    /// name is invalid or there is none.
     pub fn any_lock<N: IntoLockKey>(
         &self,
         kind: LockKind,
@@ -206,14 +205,14 @@ impl LockClient {
     ) -> AnyLock {
         let mut names = names.into_iter().map(IntoLockKey::into_lock_key);
         match (names.next(), names.next()) {
-            (Some(name), None) => AnyLock::new(Ok(self.one(kind, name))),
+            (Some(name), None) => AnyLock::new(self.one(kind, name)),
             (first, second) => {
                 self.any_lock_of_all(kind, first.into_iter().chain(second).chain(names))
             }
         }
     }
 
-    /// The same for several names. Of a `Vec` of them no copy is made.
+    /// As [`any_lock`](Self::any_lock) for several names. A `Vec` of them is not copied.
     pub(crate) fn any_lock_of_all<N: IntoLockKey>(
         &self,
         kind: LockKind,
@@ -238,14 +237,14 @@ impl LockClient {
         }
     }
 
-    /// A way to take what `target` makes of the full name.
+    /// Returns a handle on the target that `target` makes of the full name.
     fn handle(
         &self,
         name: impl IntoLockKey,
         target: impl FnOnce(LockKey) -> Arc<Target>,
     ) -> Handle {
         let target = name.into_lock_key().and_then(|key| self.full_name(key)).map(target);
-        Handle::new(Arc::clone(&self.engine), target, self.options())
+        Handle::new(&self.engine, target, self.options())
     }
 
     fn full_name(&self, key: LockKey) -> Result<LockKey, LockError> {
@@ -255,8 +254,7 @@ impl LockClient {
         }
     }
 
-    /// The options that this client's locks have unless told otherwise; what a configuration has as
-    /// `[lock.defaults]` is in them.
+    /// Returns the default options of this client's locks, `[lock.defaults]` of its configuration included.
     #[must_use]
     pub fn options(&self) -> LockOptions {
         #[cfg(feature = "policy")]
@@ -266,20 +264,20 @@ impl LockClient {
         self.settings.options
     }
 
-    /// The options of the client itself, over which a policy comes with the defaults of its own
-    /// configuration.
+    /// Returns the default options without those of the configuration: a policy brings the defaults of its own
+    /// configuration, which a reload may have replaced.
     #[cfg(feature = "policy")]
     pub(crate) fn own_options(&self) -> LockOptions {
         self.settings.options
     }
 
-    /// Makes this the process's default client, in place of any earlier one: what annotated
-    /// functions use that neither name a client nor run inside [`scope`](Self::scope).
+    /// Makes this the default client of the process, in place of any earlier one. Annotated functions use it
+    /// that neither name a client nor run inside [`scope`](Self::scope).
     pub fn install(&self) {
         *INSTALLED.write() = Some(self.clone());
     }
 
-    /// The client of the enclosing [`scope`](Self::scope), else the installed one.
+    /// Returns the client of the enclosing [`scope`](Self::scope), or the installed one outside any scope.
     #[must_use]
     pub fn current() -> Option<Self> {
         if let Some(client) = scope::enclosing_client::<Self>() {
@@ -297,22 +295,21 @@ impl LockClient {
         scope::within(Link::client(Arc::new(self.clone())), future)
     }
 
-    /// Ends the client: from now on nothing new is locked ([`LockError::Closed`]), whoever waits in
-    /// line is sent away, and holds that are let go within `grace` are given back to the store
-    /// before this returns.
+    /// Closes the client. New acquires and waiters fail with [`LockError::Closed`], and locks that are released
+    /// within `grace` are released in the store before this returns.
     ///
-    /// What was dropped just before counts: await this at the end of `main`, because the releases of dropped
-    /// guards end with the runtime. What the store has not answered within `grace` is logged, too.
+    /// That includes guards that were dropped before: await this at the end of `main`, because the releases of
+    /// dropped guards end with the runtime. Releases that the store has not confirmed within `grace` are logged.
     ///
-    /// Guards that are still alive afterwards stay valid until their lease ends and are not renewed
-    /// any more; letting them go still frees the lock. What waits for [`grace_over`](Self::grace_over), as
-    /// the response bodies of the crate `lock-tower` do, ends when the grace is over, and this returns up to
-    /// 250 ms later, when their locks are given back.
+    /// Guards that are still alive afterwards stay valid until their lease ends, and are not renewed; dropping one
+    /// still releases its lock. Tasks that wait for [`grace_over`](Self::grace_over), as the response bodies of the
+    /// crate `lock-tower` do, end when the grace is over, and this returns up to 250 ms later, when their locks are
+    /// released.
     ///
     /// # Cancel safety
     ///
-    /// Dropped half way, the client is closed and its guards are as described, but what was dropped
-    /// may not have been given back yet.
+    /// If the future is dropped, the client is closed and its guards are as described, but locks may not have been
+    /// released in the store yet.
     ///
     /// # Examples
     ///
@@ -344,8 +341,10 @@ impl LockClient {
                 true
             }
         };
-        if self.engine.grace.end() && !in_time {
-            // What has listened gives its locks back now, which takes a round trip.
+        let has_listeners = self.engine.grace_over.receiver_count() > 0;
+        self.engine.grace_over.send_replace(true);
+        if has_listeners && !in_time {
+            // Tasks that waited for the end of the grace release their locks now, which takes a round trip.
             drop(timeout(LAST_RELEASES, settled).await);
         }
         let mut report = Shutdown { still_held: 0, not_given_back: 0 };
@@ -370,12 +369,12 @@ impl LockClient {
     }
 }
 
-/// How long a shutdown waits for what is given back when its grace is over.
+/// How long a shutdown waits for the releases that the end of its grace causes.
 const LAST_RELEASES: Duration = Duration::from_millis(250);
 
 impl LockClient {
-    /// Waits until the grace of a [`shutdown`](Self::shutdown) is over, for ever if there is none: for
-    /// what holds a lock for long, such as a stream, to end and give the lock back while the program ends.
+    /// Waits until the grace of a [`shutdown`](Self::shutdown) is over, for ever if there is none. A task that holds a
+    /// lock for long, such as a stream, can then end and release it before the program ends.
     ///
     /// # Cancel safety
     ///
@@ -401,7 +400,8 @@ impl LockClient {
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     pub async fn grace_over(&self) {
-        self.engine.grace.over().await;
+        // An error would say that the engine, and with it the grace, is gone.
+        let _ = self.engine.grace_over.subscribe().wait_for(|is_over| *is_over).await;
     }
 }
 
@@ -414,19 +414,19 @@ impl fmt::Debug for LockClient {
     }
 }
 
-/// What a [`shutdown`](LockClient::shutdown) left behind.
+/// What was still held or not yet released at the end of a [`shutdown`](LockClient::shutdown).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Shutdown {
     /// Holds whose guards were still alive.
     pub still_held: usize,
-    /// Holds that were let go, or requests that were cut short, whose end the store has not
-    /// confirmed; they end with their lease at the latest.
+    /// Releases and cancelled requests that the store has not confirmed; those holds end with their lease at the
+    /// latest.
     pub not_given_back: usize,
 }
 
 impl Shutdown {
-    /// True if nothing was left behind.
+    /// Returns true if nothing was still held and every release was confirmed.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.still_held == 0 && self.not_given_back == 0

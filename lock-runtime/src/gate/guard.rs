@@ -1,6 +1,5 @@
 //! The place inside a gate, or what is left of it.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -13,6 +12,15 @@ use super::{Gate, GateState, Gates, MAX_TOKEN_BLOCK, OthersFirst, Word};
 use crate::error::StoreError;
 use crate::options::Lease;
 use crate::store::{OwnerId, Target};
+
+/// Names a gate guard to its gate.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum GuardId {
+    /// Registered with no gate.
+    Apart,
+    Queued(u64),
+    Unqueued(u64),
+}
 
 /// The place inside a gate. Dropping it lets the next in line in, if it is valid (invariant 5).
 pub(crate) struct GateGuard<H> {
@@ -41,6 +49,14 @@ impl<H> GateGuard<H> {
     /// A gate guard that is registered with no gate.
     pub(crate) fn apart() -> Self {
         Self { inside: None, number: 0, place: 0, is_unqueued: false, outside: false }
+    }
+
+    pub(crate) fn id(&self) -> GuardId {
+        match (&self.inside, self.is_unqueued) {
+            (None, _) => GuardId::Apart,
+            (Some(_), true) => GuardId::Unqueued(self.number),
+            (Some(_), false) => GuardId::Queued(self.number),
+        }
     }
 
     /// Where its contender lines up again if it is passed over.
@@ -278,11 +294,5 @@ fn tell(listeners: Option<Vec<oneshot::Sender<Word>>>, word: &Word) {
 impl<H> Drop for GateGuard<H> {
     fn drop(&mut self) {
         self.pass();
-    }
-}
-
-impl<H> fmt::Debug for GateGuard<H> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GateGuard").finish_non_exhaustive()
     }
 }

@@ -1,86 +1,33 @@
-//! Signs of life: what keeps a future that nobody polls from holding up the others.
+//! The gate's side of [liveness](crate::liveness): passing over contenders and waiters that are not polled.
 //!
-//! Whoever waits here or contends proves every [`SIGN_OF_LIFE`] that it is polled, by a timer of its
-//! own. Who stands in line looks at the gate guard with the same timer: one whose turn has come, one that
-//! contends and one that lets go, not polled for [`ASLEEP_AFTER`], are passed over. So those who are
-//! held up measure by themselves, whatever becomes of the tasks and runtimes of the others.
+//! A waiter looks at the gate with its own sign of life. It passes over a waiter whose turn has come, a
+//! contender and a task that releases, if they were not polled for [`ASLEEP_AFTER`].
 //!
-//! A turn that was not taken is taken back. A gate guard that is in use becomes void and the next gets a new
-//! one: exclusion is the store's matter, so two contenders of one process cost a request and nothing else.
+//! A turn that was not taken is taken back. A gate guard that is in use becomes void and the next waiter gets
+//! a new one: the store keeps holders apart, so two contenders of one process cost a request and nothing else.
 // S-34.
 
-use std::future::poll_fn;
-use std::pin::pin;
 use std::sync::atomic::Ordering;
-use std::task::Poll;
-use std::time::Duration;
 
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::time::Instant;
 
 use super::waiter::TakenBack;
-use super::{Gate, GateGuard, GateState, Gates, Given, Ticket, Turn};
+use super::{Gate, GateState, Gates, Given, GuardId, Ticket, Turn};
+#[cfg(doc)]
+use crate::liveness::ASLEEP_AFTER;
+use crate::liveness::is_asleep;
 use crate::store::{OwnerId, Target};
 
-/// How often whoever waits or contends proves that it is polled.
-pub(crate) const SIGN_OF_LIFE: Duration = Duration::from_millis(500);
-
-/// Not polled for so long, a future is passed over.
-pub(crate) const ASLEEP_AFTER: Duration = Duration::from_secs(1);
-
-pub(super) fn is_asleep(polled_at: Instant, now: Instant) -> bool {
-    now >= polled_at + ASLEEP_AFTER
-}
-
-/// Proves that the contender with a certain gate guard is polled.
-pub(crate) struct Life<'a, H> {
-    /// Empty if nobody lines up behind it.
-    inside: Option<(&'a Gates<H>, &'a Target)>,
-    gate_guard: u64,
-    is_unqueued: bool,
-}
-
-impl<'a, H> Life<'a, H> {
-    pub(crate) fn of(gate_guard: &GateGuard<H>, gates: &'a Gates<H>, target: &'a Target) -> Self {
-        let inside = gate_guard.inside.is_some().then_some((gates, target));
-        Self { inside, gate_guard: gate_guard.number, is_unqueued: gate_guard.is_unqueued }
-    }
-
-    /// Drives `contending`, and calls `look` every so often, at least with each sign of life. None once its
-    /// gate guard was given to another: it is to line up again.
-    pub(crate) async fn drive<F: Future>(
-        self,
-        every: Duration,
-        look: impl Fn(),
-        contending: F,
-    ) -> Option<F::Output> {
-        let mut contending = pin!(contending);
-        let mut timer = pin!(None::<Sleep>);
-        poll_fn(|cx| {
-            if let Poll::Ready(output) = contending.as_mut().poll(cx) {
-                return Poll::Ready(Some(output));
-            }
-            let Some((gates, target)) = self.inside else { return Poll::Pending };
-            while timer.as_mut().as_pin_mut().is_none_or(|timer| timer.poll(cx).is_ready()) {
-                let now = Instant::now();
-                if timer.is_some() {
-                    look();
-                }
-                let valid = match self.is_unqueued {
-                    true => gates.lives_beside(target, self.gate_guard, now),
-                    false => gates.contends(target, self.gate_guard, now),
-                };
-                if !valid {
-                    return Poll::Ready(None);
-                }
-                timer.set(Some(sleep_until(now + every.min(SIGN_OF_LIFE))));
-            }
-            Poll::Pending
-        })
-        .await
-    }
-}
-
 impl<H> Gates<H> {
+    /// Takes a sign of life of the contender with that gate guard. False if it was passed over.
+    pub(crate) fn is_contending(&self, target: &Target, guard: GuardId, now: Instant) -> bool {
+        match guard {
+            GuardId::Apart => true,
+            GuardId::Unqueued(number) => self.lives_beside(target, number, now),
+            GuardId::Queued(number) => self.contends(target, number, now),
+        }
+    }
+
     /// A contender's sign of life. False if its gate guard is not valid any more.
     fn contends(&self, target: &Target, gate_guard: u64, now: Instant) -> bool {
         let mut shard = self.shard(target);

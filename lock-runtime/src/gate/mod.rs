@@ -35,8 +35,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
-pub(crate) use self::guard::GateGuard;
-pub(crate) use self::life::{ASLEEP_AFTER, Life, SIGN_OF_LIFE};
+pub(crate) use self::guard::{GateGuard, GuardId};
 use self::others_first::OthersFirst;
 pub(crate) use self::others_first::head_start;
 pub(crate) use self::ticket::Ticket;

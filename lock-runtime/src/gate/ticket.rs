@@ -13,7 +13,7 @@ use crate::store::Target;
 
 /// A place in line: resolves to the turn. Dropping it leaves the line at once.
 ///
-/// Whoever waits [looks](Self::look) every [`SIGN_OF_LIFE`](super::SIGN_OF_LIFE).
+/// Whoever waits [looks](Self::look) every [`SIGN_OF_LIFE`](crate::liveness::SIGN_OF_LIFE).
 pub(crate) struct Ticket<H> {
     pub(super) gates: Arc<Gates<H>>,
     pub(super) target: Arc<Target>,

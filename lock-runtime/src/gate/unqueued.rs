@@ -9,9 +9,9 @@ use std::sync::atomic::Ordering;
 
 use tokio::time::Instant;
 
-use super::life::is_asleep;
 use super::{Admission, Gate, GateGuard, Gates};
 use crate::error::BusyReason;
+use crate::liveness::is_asleep;
 use crate::store::Target;
 
 /// A place in the store's line.

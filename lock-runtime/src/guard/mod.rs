@@ -1,4 +1,5 @@
-//! [`LockGuard`]: what the holder of a lock has in hand.
+//! [`LockGuard`], and the futures that it makes: [`Run`], [`RunOwned`] and [`Release`]. [`Protected`] polls a
+//! body under a guard in hand-written futures; a [`LockWatch`] observes a hold without keeping it.
 
 mod protected;
 mod run;
@@ -62,7 +63,7 @@ pub struct LockGuard {
     pub(crate) owned: Arc<OwnedHold>,
     pub(crate) on_lost: OnLost,
     /// True if its holder is not to wait for the store.
-    pub(crate) of_a_look: bool,
+    pub(crate) is_shadow: bool,
 }
 
 /// A re-entry. Dropping it steps back.
@@ -89,14 +90,14 @@ impl Drop for Nested {
 
 impl LockGuard {
     pub(crate) fn outermost(owned: OwnedHold, on_lost: OnLost) -> Self {
-        Self { nested: None, owned: Arc::new(owned), on_lost, of_a_look: false }
+        Self { nested: None, owned: Arc::new(owned), on_lost, is_shadow: false }
     }
 
     /// The first of guards that share a hold side by side: counted as they are, whoever goes first.
     pub(crate) fn first_of_many(owned: OwnedHold, on_lost: OnLost) -> Self {
         let reentry = ReentryGuard::shared(&owned.hold);
         let nested = Some(Nested { leases: Arc::clone(&owned.leases), reentry, renewal: None });
-        Self { nested, owned: Arc::new(owned), on_lost, of_a_look: false }
+        Self { nested, owned: Arc::new(owned), on_lost, is_shadow: false }
     }
 
     /// One more guard on a hold that encloses the caller. `renew_as` makes a fixed hold be renewed
@@ -112,7 +113,7 @@ impl LockGuard {
             owned.leases.watchdog.show_count(hold);
         }
         let nested = Some(Nested { leases: Arc::clone(&owned.leases), reentry, renewal: None });
-        let mut guard = Self { nested, owned, on_lost, of_a_look: false };
+        let mut guard = Self { nested, owned, on_lost, is_shadow: false };
         guard.renew_as(renew_as);
         guard
     }
@@ -142,7 +143,7 @@ impl LockGuard {
     /// Its link in the chain of what encloses the code that runs under it.
     fn link(&self) -> Arc<Link> {
         let reentry = self.nested.as_ref().map_or(0, |nested| nested.reentry.id());
-        Link::hold(&self.owned, reentry, self.of_a_look)
+        Link::hold(&self.owned, reentry, self.is_shadow)
     }
 
     /// The lock's full name, namespace included.
@@ -312,7 +313,7 @@ impl LockGuard {
     /// Where tasks of this process wait in line, the hold may pass to the first of them without a
     /// round trip. A nested guard only steps back to the one around it. If the store does not
     /// answer, the releaser goes on trying after this returns. Before
-    /// [`at_least`](crate::LockOptionsBuilder::at_least) has passed, the lock is not freed but left to
+    /// [`at_least`](crate::options::LockOptionsBuilder::at_least) has passed, the lock is not freed but left to
     /// end by then.
     ///
     /// # Errors
@@ -392,10 +393,10 @@ impl Future for Release {
             };
             // The guard is then dropped, and given back by a task of its runtime.
             check_runtime()?;
-            let of_a_look = guard.of_a_look;
+            let is_shadow = guard.is_shadow;
             match guard.into_last() {
-                Ok(owned) if of_a_look => {
-                    self.0 = ReleaseState::UnderWay(Box::pin(owned.release_in_passing()));
+                Ok(owned) if is_shadow => {
+                    self.0 = ReleaseState::UnderWay(Box::pin(owned.shadow_release()));
                 }
                 Ok(owned) => self.0 = ReleaseState::UnderWay(Box::pin(owned.release())),
                 Err(hold) => {

@@ -21,7 +21,8 @@ pin_project! {
     /// use std::pin::Pin;
     /// use std::task::{Context, Poll};
     ///
-    /// use lock_runtime::{LockError, LockGuard, Protected};
+    /// use lock_runtime::guard::Protected;
+    /// use lock_runtime::{LockError, LockGuard};
     ///
     /// /// Two numbers, each looked up while the lock is held.
     /// fn poll_both<F: Future<Output = u32>>(
@@ -77,7 +78,8 @@ impl<B> Protected<B> {
     /// use std::pin::pin;
     /// use std::task::{Context, Waker};
     ///
-    /// use lock_runtime::{LockClient, Protected};
+    /// use lock_runtime::guard::Protected;
+    /// use lock_runtime::LockClient;
     ///
     /// let guard = LockClient::in_memory().mutex("order:42").lock().await?;
     /// let mut upload = pin!(Protected::new(std::future::pending::<()>()));
@@ -108,7 +110,7 @@ impl<B> Protected<B> {
     ///
     /// [`LockError::Lost`] as soon as the hold is lost; the body has been dropped then, and with it what
     /// came of a poll that lasted past the deadline. With
-    /// [`OnLost::Finish`](crate::OnLost::Finish) it is polled on, and the caller may ask
+    /// [`OnLost::Finish`](crate::options::OnLost::Finish) it is polled on, and the caller may ask
     /// [`is_lost`](LockGuard::is_lost) when it has ended.
     ///
     /// # Cancel safety

@@ -1,4 +1,5 @@
-//! Lock names: what is allowed in one, how values get into one, and the Redis keys made of it.
+//! Lock names: [`LockKey`], the [`LockKeyBuilder`] that puts values into one ([`KeyPart`]), and what a client
+//! accepts as a name ([`IntoLockKey`]).
 
 pub(crate) mod companion;
 mod part;
@@ -6,13 +7,12 @@ mod part;
 use std::fmt;
 use std::sync::Arc;
 
+pub use lock_syntax::name::MAX_KEY_BYTES;
+use lock_syntax::name::{NameProblem, braces_form_hash_tag};
+
 pub use self::part::{KeyPart, KeyPartWriter};
 use self::part::{MAX_PART_BYTES, shorten};
 use crate::error::LockError;
-
-/// Longest lock name in bytes, namespace included.
-// S-1.
-pub const MAX_KEY_BYTES: usize = 512;
 
 /// A checked lock name: UTF-8, 1 to 512 bytes, no control characters, and with braces only
 /// as one valid Redis hash tag. No name is what another lock calls a key of its own: names do not begin
@@ -105,33 +105,17 @@ impl fmt::Display for LockKey {
 }
 
 fn check(name: &str) -> Result<(), String> {
-    if name.is_empty() {
-        return Err("it is empty; give it a name".into());
-    }
-    if name.len() > MAX_KEY_BYTES {
-        return Err(format!(
-            "it has {} bytes and the limit is {MAX_KEY_BYTES}; long values belong into key parts",
-            name.len()
-        ));
-    }
-    if let Some(control) = name.chars().find(|c| c.is_control()) {
-        return Err(format!("it contains the control character {control:?}; remove or escape it"));
-    }
-    check_hash_tag(name)
-}
-
-/// Braces must form a hash tag as Redis Cluster finds it: text between the first `{` and the next
-/// `}`. Anything else would put the companions into another slot than the name.
-fn check_hash_tag(name: &str) -> Result<(), String> {
-    let problem = || "its braces form no hash tag; write `{tag}` or leave them out".to_owned();
-    match name.split_once('{') {
-        None if name.contains('}') => Err(problem()),
-        None => Ok(()),
-        Some((_, rest)) => match rest.find('}') {
-            None | Some(0) => Err(problem()),
-            Some(_) => Ok(()),
-        },
-    }
+    Err(match lock_syntax::name::check(name) {
+        Err(NameProblem::Empty) => "it is empty; give it a name".to_owned(),
+        Err(NameProblem::TooLong(bytes)) => format!(
+            "it has {bytes} bytes and the limit is {MAX_KEY_BYTES}; long values belong into key parts"
+        ),
+        Err(NameProblem::Control(control)) => {
+            format!("it contains the control character {control:?}; remove or escape it")
+        }
+        Ok(()) if braces_form_hash_tag(name) => return Ok(()),
+        Ok(()) => "its braces form no hash tag; write `{tag}` or leave them out".to_owned(),
+    })
 }
 
 fn invalid(name: &str, problem: String) -> LockError {
@@ -169,23 +153,17 @@ impl IntoLockKey for &LockKey {
     }
 }
 
-impl IntoLockKey for &str {
-    fn into_lock_key(self) -> Result<LockKey, LockError> {
-        LockKey::in_part(self)
-    }
+macro_rules! text_names_a_lock {
+    ($($text:ty),*) => {$(
+        impl IntoLockKey for $text {
+            fn into_lock_key(self) -> Result<LockKey, LockError> {
+                LockKey::in_part(self.as_ref())
+            }
+        }
+    )*};
 }
 
-impl IntoLockKey for String {
-    fn into_lock_key(self) -> Result<LockKey, LockError> {
-        LockKey::in_part(&self)
-    }
-}
-
-impl IntoLockKey for &String {
-    fn into_lock_key(self) -> Result<LockKey, LockError> {
-        LockKey::in_part(self)
-    }
-}
+text_names_a_lock!(&str, String, &String);
 
 impl IntoLockKey for Result<LockKey, LockError> {
     fn into_lock_key(self) -> Result<LockKey, LockError> {

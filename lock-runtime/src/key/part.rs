@@ -1,9 +1,10 @@
 //! Values in lock names: written as text, escaped, and shortened where they are long.
 // S-3.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
+use percent_encoding::percent_encode_byte;
 use sha2::{Digest, Sha256};
 
 /// Longest text that one [`KeyPart`] puts into a key before it is shortened to a hash.
@@ -29,13 +30,9 @@ pub(super) fn shorten(text: &mut String, start: usize) {
     text.truncate(keep);
     text.push_str("%~");
     for byte in &hash[..16] {
-        push_hex(text, *byte, b"0123456789abcdef");
+        // Writing into a `String` cannot fail.
+        let _ = write!(text, "{byte:02x}");
     }
-}
-
-fn push_hex(out: &mut String, byte: u8, digits: &[u8; 16]) {
-    out.push(char::from(digits[usize::from(byte >> 4)]));
-    out.push(char::from(digits[usize::from(byte & 15)]));
 }
 
 /// A value that may become part of a lock name.
@@ -48,7 +45,8 @@ fn push_hex(out: &mut String, byte: u8, digits: &[u8; 16]) {
 /// # Examples
 ///
 /// ```
-/// use lock_runtime::{KeyPart, KeyPartWriter, LockKey};
+/// use lock_runtime::key::KeyPartWriter;
+/// use lock_runtime::{KeyPart, LockKey};
 ///
 /// struct Account {
 ///     id: u64,
@@ -106,8 +104,7 @@ impl<'a> KeyPartWriter<'a> {
             if needs_escape(c) {
                 let mut utf8 = [0; 4];
                 for byte in c.encode_utf8(&mut utf8).bytes() {
-                    self.out.push('%');
-                    push_hex(self.out, byte, b"0123456789ABCDEF");
+                    self.out.push_str(percent_encode_byte(byte));
                 }
             } else {
                 self.out.push(c);
@@ -118,7 +115,7 @@ impl<'a> KeyPartWriter<'a> {
     /// Writes anything that can be displayed.
     pub fn write_display(&mut self, value: impl fmt::Display) {
         // Writing into a `String` cannot fail, and a `Display` that fails has said what it could.
-        let _ = fmt::Write::write_fmt(self, format_args!("{value}"));
+        let _ = write!(self, "{value}");
     }
 }
 
@@ -160,23 +157,9 @@ macro_rules! displayed_parts {
     )*};
 }
 
-displayed_parts!(
-    u8,
-    u16,
-    u32,
-    u64,
-    u128,
-    usize,
-    i8,
-    i16,
-    i32,
-    i64,
-    i128,
-    isize,
-    bool,
-    char,
-    uuid::Uuid
-);
+displayed_parts! {
+    u8, u16, u32, u64, u128, usize, i8, i16, i32, i64, i128, isize, bool, char, uuid::Uuid
+}
 
 macro_rules! forwarded_parts {
     ($($ty:ty),*) => {$(

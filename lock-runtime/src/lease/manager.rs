@@ -11,10 +11,10 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
 use super::Hold;
-use super::circuit_breaker::CircuitBreaker;
 use super::releaser::{AfterRelease, ReleaseJob, Releaser};
 use super::watchdog::Watchdog;
 use crate::clock::{Clock, Tick};
+use crate::shadow::CircuitBreaker;
 use crate::store::Store;
 
 /// The durations that govern a client, from its builder.

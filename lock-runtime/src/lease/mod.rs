@@ -13,14 +13,12 @@
 // S-8, S-9.
 
 mod batch;
-pub(crate) mod circuit_breaker;
 pub(crate) mod claim;
 pub(crate) mod manager;
 pub(crate) mod reentries;
 pub(crate) mod releaser;
 mod watchdog;
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -389,16 +387,6 @@ impl Hold {
 
     pub(crate) fn lost_error(&self, cause: LossCause) -> LockError {
         LockError::Lost { key: self.target.key().to_string(), cause }
-    }
-}
-
-impl fmt::Debug for Hold {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Hold")
-            .field("target", &self.target)
-            .field("lease", &self.lease)
-            .field("state", &self.state)
-            .finish_non_exhaustive()
     }
 }
 

@@ -6,7 +6,7 @@
 //! encloses it, or was around one that does when that went inside.
 //!
 //! A waiter is told that its turn has come, and goes inside when it is polled. One that is not polled
-//! for [`TURN`] is passed over, and lines up again when it is polled; so is one that is inside and asks
+//! for [`ASLEEP_AFTER`](crate::liveness::ASLEEP_AFTER) is passed over, and lines up again when it is polled; so is one that is inside and asks
 //! the store: see [`life`].
 //!
 //! # Invariants
@@ -19,24 +19,20 @@
 
 mod life;
 
-use std::fmt;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Poll, Waker, ready};
-use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 use tokio::time::{Instant, sleep_until};
 
+pub(crate) use self::life::drive;
 use self::life::{Afterwards, Asking};
 use super::Hold;
 use super::claim::Claim;
 use crate::store::HoldKind;
-
-/// How long a turn waits for its waiter to be polled, and a waiter for one that asks the store.
-const TURN: Duration = Duration::from_secs(1);
 
 /// Calls the function it is given with the re-entries of the hold that enclose the caller, from the
 /// innermost on, until that returns true.
@@ -433,11 +429,5 @@ impl Drop for ReentryGuard {
         if self.id != 0 {
             self.hold.reentries.leave(self.id);
         }
-    }
-}
-
-impl fmt::Debug for ReentryGuard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReentryGuard").field("id", &self.id).finish_non_exhaustive()
     }
 }

@@ -6,7 +6,6 @@
 // S-20, S-21.
 
 use std::collections::{HashMap, VecDeque};
-use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -16,6 +15,7 @@ use futures_util::{FutureExt, StreamExt};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use crate::backoff::Backoff;
 use crate::clock::{Clock, Tick};
 use crate::key::LockKey;
 use crate::observe::{Label, Meter, ReleaseOutcome, log_lock};
@@ -48,12 +48,6 @@ pub(crate) struct ReleaseJob {
     pub(crate) meter: Option<Meter>,
     /// What becomes of the gate guard.
     pub(crate) after: Option<AfterRelease>,
-}
-
-impl fmt::Debug for ReleaseJob {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReleaseJob").field("target", &self.target).finish_non_exhaustive()
-    }
 }
 
 /// The queue to the task.
@@ -211,7 +205,7 @@ impl Releaser {
 
     async fn work(self: Arc<Self>, store: Arc<dyn Store>, job: ReleaseJob) {
         let mut work = Work { releaser: &self, job: Some(job) };
-        let mut pause = FIRST_PAUSE;
+        let mut backoff = Backoff::between(FIRST_PAUSE, LONGEST_PAUSE);
         while let Some(job) = &mut work.job {
             let request = ReleaseRequest {
                 target: Arc::clone(&job.target),
@@ -253,8 +247,7 @@ impl Releaser {
                 }
                 return work.done();
             }
-            tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64())).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            tokio::time::sleep(backoff.pause()).await;
         }
     }
 }

@@ -2,15 +2,12 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
-
-use parking_lot::Mutex;
-use tokio::time::Instant;
 
 #[cfg(feature = "metrics")]
 use super::meter::Keys;
 use super::{NO_POLICY, ReleaseOutcome};
 use crate::error::LossCause;
+use crate::shadow::LogLimit;
 use crate::site::CallSite;
 use crate::store::{HoldKind, ReleaseReply};
 
@@ -39,32 +36,21 @@ macro_rules! log_lock {
 }
 pub(crate) use log_lock;
 
-/// How long a policy that is not enforced is silent after a line of the log.
-const SHADOW_SILENCE: Duration = Duration::from_secs(1);
-
 /// The policy that a lock follows, if it does, and where the lock was asked for. Cheap to clone.
 #[derive(Clone, Default)]
 pub(crate) struct Label {
     policy: Option<Arc<Named>>,
     site: Option<CallSite>,
-    /// True if the body runs in any case: what becomes of the lock is then logged once a second at most.
-    shadow: bool,
+    /// True if the body runs in any case.
+    is_shadow: bool,
 }
 
 /// A policy's name, with the keys of its metrics.
 pub(super) struct Named {
     pub(super) name: Arc<str>,
-    shadow_log: Mutex<ShadowLog>,
+    shadow_log: LogLimit,
     #[cfg(feature = "metrics")]
     pub(super) keys: Keys,
-}
-
-/// What a policy that is not enforced has logged.
-#[derive(Default)]
-struct ShadowLog {
-    last_line: Option<Instant>,
-    /// How many lines were left out since.
-    unlogged: u64,
 }
 
 /// The right to write one line of the log.
@@ -78,7 +64,7 @@ impl Label {
     pub(crate) fn new(policy: &str) -> Self {
         let policy = Some(Arc::new(Named {
             name: Arc::from(policy),
-            shadow_log: Mutex::default(),
+            shadow_log: LogLimit::default(),
             #[cfg(feature = "metrics")]
             keys: Keys::default(),
         }));
@@ -93,8 +79,13 @@ impl Label {
 
     /// The same, for a body that runs in any case unless `enforced`.
     pub(crate) fn enforced(mut self, enforced: bool) -> Self {
-        self.shadow = !enforced;
+        self.is_shadow = !enforced;
         self
+    }
+
+    /// False if the body runs in any case.
+    pub(crate) fn is_enforced(&self) -> bool {
+        !self.is_shadow
     }
 
     pub(crate) fn as_str(&self) -> &str {
@@ -117,16 +108,13 @@ impl Label {
 
     /// Whether to log what became of the lock now.
     pub(crate) fn log_turn(&self) -> Option<LogTurn> {
-        let shadow = self.policy.as_ref().filter(|_| self.shadow);
-        let Some(policy) = shadow else { return Some(LogTurn { unlogged: None }) };
-        let now = Instant::now();
-        let mut log = policy.shadow_log.lock();
-        if log.last_line.is_some_and(|last| now < last + SHADOW_SILENCE) {
-            log.unlogged += 1;
-            return None;
+        match self.policy.as_ref().filter(|_| self.is_shadow) {
+            None => Some(LogTurn { unlogged: None }),
+            Some(policy) => {
+                let unlogged = policy.shadow_log.next_line()?;
+                Some(LogTurn { unlogged: Some(unlogged) })
+            }
         }
-        log.last_line = Some(now);
-        Some(LogTurn { unlogged: Some(std::mem::take(&mut log.unlogged)) })
     }
 
     /// Tells of a body that runs although the lock of that name could not be had.

@@ -57,8 +57,7 @@ struct OfKind {
     waited: Vec<Key>,
     renewed: Vec<Key>,
     released: Vec<Key>,
-    lost_by_deadline: Key,
-    lost_by_answer: Key,
+    lost: [Key; 2],
     held_for: Key,
     held: Key,
     waiting: Key,
@@ -91,8 +90,7 @@ impl OfKind {
             waited: acquires(WAIT_SECONDS),
             renewed: RenewOutcome::ALL.iter().map(renewal).collect(),
             released: ReleaseOutcome::ALL.iter().map(release).collect(),
-            lost_by_deadline: lost(LossCause::Deadline),
-            lost_by_answer: lost(LossCause::NotOwner),
+            lost: [LossCause::Deadline, LossCause::NotOwner].map(lost),
             held_for: plain(HOLD_SECONDS),
             held: plain(HELD),
             waiting: plain(WAITING),
@@ -105,8 +103,8 @@ impl OfKind {
     fn series(&self, kind: HoldKind) -> (impl Iterator<Item = &Key>, impl Iterator<Item = &Key>) {
         // Nobody holds a latch.
         let holds = kind != HoldKind::Latch;
-        let of_holds = [&self.lost_by_deadline, &self.lost_by_answer, &self.handed_on];
-        let of_holds = of_holds.into_iter().chain(&self.renewed).chain(&self.released);
+        let of_holds = [&self.handed_on].into_iter().chain(&self.lost);
+        let of_holds = of_holds.chain(&self.renewed).chain(&self.released);
         let counters = self.acquired.iter().chain(of_holds.filter(move |_| holds));
         let gauges = std::iter::once(&self.waiting).chain(holds.then_some(&self.held));
         (counters, gauges)
@@ -185,11 +183,7 @@ impl Meter {
     }
 
     pub(crate) fn lost(&self, cause: LossCause) {
-        let keys = self.keys();
-        count(match cause {
-            LossCause::Deadline => &keys.lost_by_deadline,
-            LossCause::NotOwner => &keys.lost_by_answer,
-        });
+        count(&self.keys().lost[cause as usize]);
     }
 
     pub(crate) fn renewed(&self, outcome: RenewOutcome) {

@@ -34,7 +34,6 @@ mod label;
 mod meter;
 mod names;
 mod recorder;
-#[cfg_attr(not(feature = "tracing"), path = "no_span.rs")]
 mod span;
 
 pub(crate) use self::label::{Label, Meter, log_lock};
@@ -114,61 +113,63 @@ const PLAIN: &[&str] = &["policy", "kind"];
 const BY_OUTCOME: &[&str] = &["policy", "kind", "outcome"];
 const BY_CAUSE: &[&str] = &["policy", "kind", "cause"];
 
+const fn metric(
+    name: &'static str,
+    kind: MetricKind,
+    labels: &'static [&'static str],
+    help: &'static str,
+) -> Metric {
+    Metric { name, kind, labels, help }
+}
+
 /// Every metric.
-pub const METRICS: [Metric; 9] = [
-    Metric {
-        name: ACQUIRE_TOTAL,
-        kind: MetricKind::Counter,
-        labels: BY_OUTCOME,
-        help: "Acquires that came to an end, by outcome.",
-    },
-    Metric {
-        name: WAIT_SECONDS,
-        kind: MetricKind::Histogram,
-        labels: BY_OUTCOME,
-        help: "Time from the first poll of an acquire to its outcome; what is answered at once, as a \
-               re-entry, is not timed.",
-    },
-    Metric {
-        name: HOLD_SECONDS,
-        kind: MetricKind::Histogram,
-        labels: PLAIN,
-        help: "Time from the grant of a hold to its release, hand-off or loss.",
-    },
-    Metric {
-        name: HELD,
-        kind: MetricKind::Gauge,
-        labels: PLAIN,
-        help: "Holds of this process now.",
-    },
-    Metric {
-        name: WAITING,
-        kind: MetricKind::Gauge,
-        labels: PLAIN,
-        help: "Acquires of this process that are in line or wait for the store.",
-    },
-    Metric {
-        name: LOST_TOTAL,
-        kind: MetricKind::Counter,
-        labels: BY_CAUSE,
-        help: "Holds that were lost before they were released, by cause.",
-    },
-    Metric {
-        name: RENEW_TOTAL,
-        kind: MetricKind::Counter,
-        labels: BY_OUTCOME,
-        help: "Renewals by the watchdog, one for each hold and attempt, by outcome.",
-    },
-    Metric {
-        name: RELEASE_TOTAL,
-        kind: MetricKind::Counter,
-        labels: BY_OUTCOME,
-        help: "Ends of holds that were not handed on, by outcome.",
-    },
-    Metric {
-        name: HANDOFF_TOTAL,
-        kind: MetricKind::Counter,
-        labels: PLAIN,
-        help: "Holds passed to the next in the line of this process, without the store.",
-    },
-];
+pub const METRICS: [Metric; 9] = {
+    use MetricKind::{Counter, Gauge, Histogram};
+    [
+        metric(ACQUIRE_TOTAL, Counter, BY_OUTCOME, "Acquires that came to an end, by outcome."),
+        metric(
+            WAIT_SECONDS,
+            Histogram,
+            BY_OUTCOME,
+            "Time from the first poll of an acquire to its outcome; what is answered at once, as a \
+             re-entry, is not timed.",
+        ),
+        metric(
+            HOLD_SECONDS,
+            Histogram,
+            PLAIN,
+            "Time from the grant of a hold to its release, hand-off or loss.",
+        ),
+        metric(HELD, Gauge, PLAIN, "Holds of this process now."),
+        metric(
+            WAITING,
+            Gauge,
+            PLAIN,
+            "Acquires of this process that are in line or wait for the store.",
+        ),
+        metric(
+            LOST_TOTAL,
+            Counter,
+            BY_CAUSE,
+            "Holds that were lost before they were released, by cause.",
+        ),
+        metric(
+            RENEW_TOTAL,
+            Counter,
+            BY_OUTCOME,
+            "Renewals by the watchdog, one for each hold and attempt, by outcome.",
+        ),
+        metric(
+            RELEASE_TOTAL,
+            Counter,
+            BY_OUTCOME,
+            "Ends of holds that were not handed on, by outcome.",
+        ),
+        metric(
+            HANDOFF_TOTAL,
+            Counter,
+            PLAIN,
+            "Holds passed to the next in the line of this process, without the store.",
+        ),
+    ]
+};

@@ -70,8 +70,9 @@ names! {
 }
 
 impl AcquireOutcome {
-    pub(crate) fn of(error: &LockError) -> Self {
-        match error {
+    /// The outcome of an acquire that failed; in shadow mode, what the failure says about the lock.
+    pub(crate) fn of(error: &LockError, is_enforced: bool) -> Self {
+        let outcome = match error {
             error if error.is_timeout() => Self::Timeout,
             error if error.is_busy() => Self::Busy,
             LockError::Lost { .. } => Self::Lost,
@@ -80,6 +81,12 @@ impl AcquireOutcome {
             LockError::NotReplicated { .. } => Self::NotReplicated,
             LockError::Closed => Self::Closed,
             _ => Self::Failed,
+        };
+        match outcome {
+            outcome if is_enforced => outcome,
+            // Whether the lock would have blocked the call is not known.
+            Self::Failed | Self::Closed => Self::Unanswered,
+            _ => Self::NotEnforced,
         }
     }
 }

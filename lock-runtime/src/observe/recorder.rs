@@ -1,6 +1,5 @@
 //! What is told of one acquire and of one hold, each end once, whatever ends it.
 
-use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -20,8 +19,6 @@ pub(crate) struct AcquireRecorder {
     meter: Meter,
     span: AcquireSpan,
     name: LockKey,
-    /// False if the body runs in any case, and failures are counted as what they mean for that.
-    enforced: bool,
     /// None until it is clear that it takes time.
     started: Option<Instant>,
     /// Atomic because futures that borrow it are `Send`; one task at a time uses it.
@@ -30,7 +27,7 @@ pub(crate) struct AcquireRecorder {
 }
 
 impl AcquireRecorder {
-    pub(crate) fn new(target: &Target, label: Label, enforced: bool) -> Self {
+    pub(crate) fn new(target: &Target, label: Label) -> Self {
         let span = AcquireSpan::new(target, &label);
         let meter = Meter::new(label, target.kind());
         meter.register();
@@ -38,7 +35,6 @@ impl AcquireRecorder {
             span,
             meter,
             name: target.key().clone(),
-            enforced,
             started: None,
             waits: AtomicBool::new(false),
             over: AtomicBool::new(false),
@@ -48,10 +44,6 @@ impl AcquireRecorder {
     pub(crate) fn timed_from(mut self, started: Instant) -> Self {
         self.started = Some(started);
         self
-    }
-
-    pub(crate) fn is_enforced(&self) -> bool {
-        self.enforced
     }
 
     pub(crate) fn label(&self) -> &Label {
@@ -64,7 +56,6 @@ impl AcquireRecorder {
             span: AcquireSpan::none(),
             meter: Meter::new(Label::default(), target.kind()),
             name: target.key().clone(),
-            enforced: true,
             started: None,
             waits: AtomicBool::new(true),
             over: AtomicBool::new(true),
@@ -104,14 +95,8 @@ impl AcquireRecorder {
 
     /// It failed.
     pub(crate) fn failed(&self, error: &LockError) {
-        let outcome = match (self.enforced, AcquireOutcome::of(error)) {
-            (true, outcome) => outcome,
-            // Nobody knows whether it would have waited.
-            (false, AcquireOutcome::Failed | AcquireOutcome::Closed) => AcquireOutcome::Unanswered,
-            (false, _) => AcquireOutcome::NotEnforced,
-        };
-        self.over(outcome, None);
-        if !self.enforced {
+        self.over(AcquireOutcome::of(error, self.label().is_enforced()), None);
+        if !self.label().is_enforced() {
             self.label().not_enforced(self.name.as_str(), error);
         }
     }
@@ -120,12 +105,6 @@ impl AcquireRecorder {
 impl Drop for AcquireRecorder {
     fn drop(&mut self) {
         self.over(AcquireOutcome::Cancelled, None);
-    }
-}
-
-impl fmt::Debug for AcquireRecorder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AcquireRecorder").field("meter", &self.meter).finish_non_exhaustive()
     }
 }
 

@@ -1,15 +1,33 @@
-//! The spans. One that nobody listens to costs a load.
+//! The spans, disabled without the feature `tracing`. A span that no subscriber enables costs a load.
 
-use std::fmt;
 use std::time::Duration;
 
 use tokio::time::Instant;
 use tracing::field::{Empty, debug};
-use tracing::{Instrument, Span, debug_span};
+use tracing::{Instrument, Span};
 
 use super::{AcquireOutcome, Label, RunOutcome, kind_label};
 use crate::fence::FencingToken;
 use crate::store::Target;
+
+/// A span of this crate with the fields that all have, and an outcome to come.
+macro_rules! lock_span {
+    ($name:literal, $target:expr, $label:expr, $($fields:tt)+) => {
+        if cfg!(feature = "tracing") {
+            tracing::debug_span!(
+                target: "lock_runtime",
+                $name,
+                lock.name = ?$target.key(),
+                lock.kind = kind_label($target.kind()),
+                lock.policy = ?$label,
+                lock.outcome = Empty,
+                $($fields)+
+            )
+        } else {
+            Span::none()
+        }
+    };
+}
 
 /// Around one acquire.
 #[derive(Clone)]
@@ -21,16 +39,7 @@ impl AcquireSpan {
     }
 
     pub(super) fn new(target: &Target, label: &Label) -> Self {
-        Self(debug_span!(
-            target: "lock_runtime",
-            "lock.acquire",
-            lock.name = ?target.key(),
-            lock.kind = kind_label(target.kind()),
-            lock.policy = ?label,
-            lock.outcome = Empty,
-            lock.token = Empty,
-            lock.waited = Empty,
-        ))
+        Self(lock_span!("lock.acquire", target, label, lock.token = Empty, lock.waited = Empty))
     }
 
     pub(super) fn over(
@@ -63,16 +72,8 @@ pub(crate) struct HoldSpan {
 
 impl HoldSpan {
     pub(crate) fn new(target: &Target, label: impl Fn() -> Label, token: FencingToken) -> Self {
-        let span = debug_span!(
-            target: "lock_runtime",
-            "lock.hold",
-            lock.name = ?target.key(),
-            lock.kind = kind_label(target.kind()),
-            lock.policy = ?label(),
-            lock.outcome = Empty,
-            lock.token = token.get(),
-            lock.held = Empty,
-        );
+        let token = token.get();
+        let span = lock_span!("lock.hold", target, label(), lock.token = token, lock.held = Empty);
         let started = (!span.is_disabled()).then(Instant::now);
         Self { span, started }
     }
@@ -92,11 +93,5 @@ impl HoldSpan {
 impl Drop for HoldSpan {
     fn drop(&mut self) {
         self.over(RunOutcome::Cancelled);
-    }
-}
-
-impl fmt::Debug for HoldSpan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HoldSpan").finish_non_exhaustive()
     }
 }

@@ -37,6 +37,12 @@ impl<T: Into<String>> From<T> for Address {
     }
 }
 
+impl AsRef<str> for Address {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
 impl fmt::Debug for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Address(…)")
@@ -84,7 +90,7 @@ table!(Sentinel, r#"{ master = "…", nodes = […] }"#);
 ///
 /// let config = LockConfig::from_toml("[lock]\nurl = 'memory:'")?;
 /// assert_eq!(config.address(), Some(&LockAddress::Memory));
-/// # Ok::<_, lock_runtime::ConfigError>(())
+/// # Ok::<_, lock_runtime::policy::ConfigError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -99,6 +105,12 @@ pub enum LockAddress {
     Sentinel(Sentinel),
     /// On a majority of these.
     Quorum(Vec<Address>),
+}
+
+impl LockAddress {
+    pub(super) fn of_url(url: Address) -> Self {
+        if url.as_str() == "memory:" { Self::Memory } else { Self::Server(url) }
+    }
 }
 
 const LIST: &str = "a list of addresses";

@@ -4,11 +4,11 @@ use std::fmt;
 use std::time::Duration;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, Error, Unexpected, Visitor};
+use serde::de::value::SeqAccessDeserializer;
+use serde::de::{Deserializer, Error, SeqAccess, Unexpected, Visitor};
 
-use super::methods::Methods;
 use super::table::table;
-use super::text;
+use super::text::{self, Number};
 
 /// What a policy says to layers that lock HTTP requests; what it leaves out is the layer's business.
 ///
@@ -72,6 +72,96 @@ impl HttpPolicy {
     }
 }
 
+/// Which requests a layer locks, by their method, in capitals. With GET goes HEAD, which routers have GET's
+/// handler answer.
+///
+/// In a file a list, `"all"`, or `"all but GET, OPTIONS"`. The default is all but GET, HEAD, OPTIONS and TRACE,
+/// which only read: an unknown method may write, and locks.
+///
+/// # Examples
+///
+/// ```
+/// use lock_runtime::policy::{HttpPolicy, Methods};
+///
+/// let http: HttpPolicy = toml::from_str("methods = 'all but GET'")?;
+/// let methods = http.methods.unwrap_or_default();
+/// assert!(methods.contains("PROPFIND") && !methods.contains("HEAD"));
+/// assert!(!Methods::default().contains("TRACE"));
+/// # Ok::<_, toml::de::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Methods {
+    /// These.
+    These(Vec<String>),
+    /// Every method.
+    All,
+    /// Every method but these.
+    AllBut(Vec<String>),
+}
+
+impl Default for Methods {
+    fn default() -> Self {
+        Self::AllBut(["GET", "HEAD", "OPTIONS", "TRACE"].map(str::to_owned).into())
+    }
+}
+
+impl Methods {
+    /// True if requests of that method lock.
+    #[must_use]
+    pub fn contains(&self, method: &str) -> bool {
+        let named = |names: &[String]| {
+            names.iter().any(|name| name == method || (name == "GET" && method == "HEAD"))
+        };
+        match self {
+            Self::These(names) => named(names),
+            Self::All => true,
+            Self::AllBut(names) => !named(names),
+        }
+    }
+
+    /// The methods that are named, be it to lock them or not to.
+    #[must_use]
+    pub fn names(&self) -> &[String] {
+        match self {
+            Self::These(names) | Self::AllBut(names) => names,
+            Self::All => &[],
+        }
+    }
+
+    /// Reads `all` or `all but A, B`.
+    fn read(text: &str) -> Option<Self> {
+        if text == "all" {
+            return Some(Self::All);
+        }
+        let names = text.strip_prefix("all but ")?;
+        Some(Self::AllBut(names.split(',').map(|name| name.trim().to_owned()).collect()))
+    }
+}
+
+impl<'de> Deserialize<'de> for Methods {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Words;
+        impl<'de> Visitor<'de> for Words {
+            type Value = Methods;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(r#"methods: a list such as ["POST"], "all", or "all but GET, OPTIONS""#)
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Methods, E> {
+                let read = Methods::read(text.trim());
+                read.ok_or_else(|| E::invalid_value(Unexpected::Str(text), &self))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, names: A) -> Result<Methods, A::Error> {
+                Vec::deserialize(SeqAccessDeserializer::new(names)).map(Methods::These)
+            }
+        }
+        from.deserialize_any(Words)
+    }
+}
+
 /// The answer to a request that finds the lock busy; in a file, its number.
 ///
 /// # Examples
@@ -109,32 +199,11 @@ impl BusyStatus {
 
 impl<'de> Deserialize<'de> for BusyStatus {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Code;
-        impl Visitor<'_> for Code {
-            type Value = BusyStatus;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a status: 409, 423, 429 or 503")
-            }
-
-            fn visit_u64<E: Error>(self, code: u64) -> Result<BusyStatus, E> {
-                match code {
-                    409 => Ok(BusyStatus::Conflict),
-                    423 => Ok(BusyStatus::Locked),
-                    429 => Ok(BusyStatus::TooManyRequests),
-                    503 => Ok(BusyStatus::Unavailable),
-                    _ => Err(E::invalid_value(Unexpected::Unsigned(code), &self)),
-                }
-            }
-
-            fn visit_i64<E: Error>(self, code: i64) -> Result<BusyStatus, E> {
-                match u64::try_from(code) {
-                    Ok(code) => self.visit_u64(code),
-                    Err(_) => Err(E::invalid_value(Unexpected::Signed(code), &self)),
-                }
-            }
-        }
-        from.deserialize_any(Code)
+        let of = |code| {
+            let all = [Self::Conflict, Self::Locked, Self::TooManyRequests, Self::Unavailable];
+            all.into_iter().find(|status| u64::from(status.code()) == code)
+        };
+        from.deserialize_any(Number { read: of, expected: "a status: 409, 423, 429 or 503" })
     }
 }
 

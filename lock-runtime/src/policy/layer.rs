@@ -1,18 +1,16 @@
-//! One table of settings, and what several contradict each other in.
+//! One table of settings, and where several tables contradict each other.
 
 use std::time::Duration;
 
 use humantime::format_duration;
 
-use super::error::ConfigProblem;
-use super::methods::Methods;
+use super::error::{ConfigProblem, quoted};
+use super::http::Methods;
 use super::model::LockPolicy;
-use super::secret::quoted;
 use super::{template, text};
-use crate::options::{Lease, MAX_LEASE, MIN_LEASE, Wait};
-use crate::settings::LockKind;
+use crate::options::{Lease, LockKind, MAX_LEASE, MIN_LEASE, Replicas, Wait};
 
-/// A policy, a base or the defaults, and where it stands.
+/// A policy, a base or the defaults, and the path to it.
 #[derive(Clone)]
 pub(super) struct Layer<'a> {
     pub(super) path: String,
@@ -20,17 +18,16 @@ pub(super) struct Layer<'a> {
 }
 
 impl Layer<'_> {
-    fn problem(&self, field: &str, message: String) -> ConfigProblem {
+    fn problem(&self, field: &str, message: impl Into<String>) -> ConfigProblem {
         ConfigProblem::new(format!("{}.{field}", self.path), message)
     }
 
-    /// What is wrong whatever others say.
+    /// What is wrong whatever other layers say.
     pub(super) fn problems(&self) -> Vec<ConfigProblem> {
         let policy = self.policy;
         let mut found = Vec::new();
         if policy.wait == Some(Wait::UpTo(Duration::ZERO)) {
-            let message = r#""0s" never waits; write "none" to say so"#;
-            found.push(self.problem("wait", message.to_owned()));
+            found.push(self.problem("wait", r#""0s" never waits; write "none" to say so"#));
         }
         if let Some(lease) = policy.lease
             && !(MIN_LEASE..=MAX_LEASE).contains(&lease.duration())
@@ -40,7 +37,7 @@ impl Layer<'_> {
         for (field, duration) in [("at_least", policy.at_least), ("max_hold", policy.max_hold)] {
             if duration == Some(Duration::ZERO) {
                 let message = r#""0s" says nothing; leave it out or give it time"#;
-                found.push(self.problem(field, message.to_owned()));
+                found.push(self.problem(field, message));
             }
         }
         if let Some(at_least) = policy.at_least.filter(|at_least| *at_least > MAX_LEASE) {
@@ -48,30 +45,32 @@ impl Layer<'_> {
             let message = format!("\"{given}\" is too long; a lock is kept for \"{most}\" at most");
             found.push(self.problem("at_least", message));
         }
-        if let Some(replicas) = policy.replicas {
-            if replicas.at_least == 0 {
-                let message = "0 asks for none; leave replicas out or ask for one".to_owned();
+        if let Some(Replicas { at_least, timeout }) = policy.replicas {
+            if at_least == 0 {
+                let message = "0 asks for none; leave replicas out or ask for one";
                 found.push(self.problem("replicas.at_least", message));
             }
-            if replicas.timeout < Duration::from_millis(1) {
-                let given = format_duration(replicas.timeout);
+            if timeout < Duration::from_millis(1) {
+                let given = format_duration(timeout);
                 let message = format!("\"{given}\" gives them no time; give at least \"1ms\"");
                 found.push(self.problem("replicas.timeout", message));
             }
         }
-        if let Some(key) = &policy.key
-            && let Some(problem) = template::problem(key)
-        {
-            found.push(self.problem("key", format!("{} {problem}", quoted(key))));
-        }
-        let http = format!("{}.http", self.path);
-        found.extend(methods(&http, policy.http.methods.as_ref()));
+        found.extend(key_problem(&self.path, policy.key.as_deref()));
+        found.extend(methods(&format!("{}.http", self.path), policy.http.methods.as_ref()));
         if policy.http.max_body_hold == Some(Duration::ZERO) {
             let message = r#""0s" sends no body; give it time, or write hold = "response""#;
-            found.push(ConfigProblem::new(format!("{http}.max_body_hold"), message));
+            found.push(self.problem("http.max_body_hold", message));
         }
         found
     }
+}
+
+/// What is wrong with the key template under `path`.
+pub(super) fn key_problem(path: &str, key: Option<&str>) -> Option<ConfigProblem> {
+    let key = key?;
+    let problem = template::problem(key)?;
+    Some(ConfigProblem::new(format!("{path}.key"), format!("{} {problem}", quoted(key))))
 }
 
 fn out_of_range(lease: &str) -> String {
@@ -111,32 +110,32 @@ fn said<T>(
     chain.iter().find_map(|layer| Some((format!("{}.{field}", layer.path), get(layer.policy)?)))
 }
 
-/// What the layers of one policy, the nearest first, contradict each other in.
+/// Where the layers of one policy, the nearest first, contradict each other.
 pub(super) fn contradictions(chain: &[Layer<'_>]) -> Vec<ConfigProblem> {
     let Some((lease_path, lease)) = said(chain, "lease", |policy| policy.lease) else {
         return Vec::new();
     };
     let mut found = Vec::new();
     let lease_text = text::lease_text(lease);
-    if let Lease::Fixed(fixed) = lease {
-        if let Some((path, max_hold)) = said(chain, "max_hold", |policy| policy.max_hold) {
-            let max_hold = format_duration(max_hold);
-            let message = format!(
-                "\"{max_hold}\" has no meaning with the fixed lease \"{lease_text}\" of \
-                 {lease_path}, which is never renewed; take one out or write lease = \"watchdog\""
-            );
-            found.push(ConfigProblem::new(path, message));
-        }
-        if let Some((path, at_least)) = said(chain, "at_least", |policy| policy.at_least)
-            && at_least > fixed
-        {
-            let at_least = format_duration(at_least);
-            let message = format!(
-                "\"{at_least}\" is longer than the fixed lease \"{lease_text}\" of {lease_path}; \
-                 make the lease as long"
-            );
-            found.push(ConfigProblem::new(path, message));
-        }
+    let at_least = said(chain, "at_least", |policy| policy.at_least);
+    let max_hold = said(chain, "max_hold", |policy| policy.max_hold);
+    if let (Lease::Fixed(_), Some((path, max_hold))) = (lease, max_hold) {
+        let max_hold = format_duration(max_hold);
+        let message = format!(
+            "\"{max_hold}\" has no meaning with the fixed lease \"{lease_text}\" of \
+             {lease_path}, which is never renewed; take one out or write lease = \"watchdog\""
+        );
+        found.push(ConfigProblem::new(path, message));
+    }
+    if let (Lease::Fixed(fixed), Some((path, at_least))) = (lease, at_least)
+        && at_least > fixed
+    {
+        let at_least = format_duration(at_least);
+        let message = format!(
+            "\"{at_least}\" is longer than the fixed lease \"{lease_text}\" of {lease_path}; \
+             make the lease as long"
+        );
+        found.push(ConfigProblem::new(path, message));
     }
     if let Some((path, replicas)) = said(chain, "replicas", |policy| policy.replicas)
         && replicas.timeout >= lease.duration()

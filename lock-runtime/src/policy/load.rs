@@ -43,7 +43,8 @@ impl LockConfig {
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-    /// use lock_runtime::{LockClient, LockConfig};
+    /// use lock_runtime::policy::LockConfig;
+    /// use lock_runtime::LockClient;
     ///
     /// let client = LockClient::from_config(LockConfig::from_toml_file("app.toml")?).await?;
     /// client.install();

@@ -80,7 +80,7 @@
 //!
 //! ```
 //! # #[cfg(feature = "figment")]
-//! # fn main() -> Result<(), lock_runtime::ConfigError> {
+//! # fn main() -> Result<(), lock_runtime::policy::ConfigError> {
 //! use figment::Figment;
 //! use figment::providers::{Env, Format, Toml};
 //! use lock_runtime::policy::LockConfig;
@@ -111,11 +111,9 @@ mod http;
 mod layer;
 #[cfg(any(feature = "toml", feature = "figment"))]
 mod load;
-mod methods;
 mod model;
 mod pattern;
 mod resolve;
-mod secret;
 mod shadow;
 mod sites;
 mod table;
@@ -131,15 +129,15 @@ use serde::de::{Deserializer, Error};
 
 pub use self::address::{Address, LockAddress, Sentinel};
 pub use self::error::{ConfigError, ConfigProblem};
-pub use self::http::{BusyStatus, HoldUntil, HttpPolicy, OnDisconnect, OnMissingKey, SafeMethods};
-pub use self::methods::Methods;
+pub use self::http::{
+    BusyStatus, HoldUntil, HttpPolicy, Methods, OnDisconnect, OnMissingKey, SafeMethods,
+};
 pub use self::model::{LockPolicy, LockRoute, LockSection, Overrides};
 pub use self::resolve::Policy;
 pub use self::sites::SiteProblem;
 use crate::error::LockError;
-use crate::options::LockOptions;
-use crate::settings::LockSettings;
-pub use crate::settings::RestartGuard;
+pub use crate::options::values::RestartGuard;
+use crate::options::{LockOptions, LockSettings};
 
 /// A configuration that has been checked as a whole: the table `[lock]`.
 ///
@@ -264,7 +262,7 @@ impl LockConfig {
         const SHOWN: usize = 8;
         let mut known: Vec<_> = self.policies().map(|policy| policy.name().to_owned()).collect();
         known.sort_unstable();
-        if let Some(near) = error::nearest(name, known.iter().map(String::as_str)) {
+        if let Some(near) = lock_syntax::nearest(name, known.iter().map(String::as_str)) {
             return format!("did you mean {near:?}?");
         }
         let more = if known.len() > SHOWN { ", …" } else { "" };

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use super::RestartGuard;
 use super::address::{self, Address, Sentinel};
-use super::http::{HoldUntil, HttpPolicy};
-use super::methods::Methods;
+use super::http::{HoldUntil, HttpPolicy, Methods};
 use super::table::{self, table};
 use super::text;
-use crate::options::{Lease, OnLost, OnReleaseLost, Replicas, Wait};
-use crate::settings::{LockKind, LockSettings, RestartGuard};
+use crate::options::{
+    Lease, LockKind, LockSettings, OnLost, OnReleaseLost, Replicas, Wait, for_each_setting,
+};
 
 /// The table `[lock]` as it is written, before [`validate`](Self::validate).
 ///
@@ -72,82 +73,52 @@ pub struct LockSection {
 
 table!(LockSection, "the table [lock]");
 
-/// One table of `[lock.policies]`, of `[lock.base]`, or `[lock.defaults]`.
-///
-/// A field that is `None` is inherited.
-///
-/// # Examples
-///
-/// ```
-/// use lock_runtime::policy::LockPolicy;
-/// use lock_runtime::{LockKind, Wait};
-///
-/// let policy: LockPolicy = toml::from_str("kind = 'fair'\nwait = 'none'")?;
-/// assert_eq!(policy.kind, Some(LockKind::Fair));
-/// assert_eq!(policy.settings().wait, Some(Wait::Never));
-/// # Ok::<_, toml::de::Error>(())
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
-#[serde(deny_unknown_fields, default, remote = "Self")]
-#[non_exhaustive]
-pub struct LockPolicy {
-    /// The entry of `[lock.base]` that this builds upon.
-    pub base: Option<String>,
-    /// The key template, for layers.
-    pub key: Option<String>,
-    /// `"mutex"`, `"fair"`, `"read"`, `"write"`, `"semaphore(3)"`
-    #[serde(deserialize_with = "text::kind")]
-    pub kind: Option<LockKind>,
-    /// `"3s"`, `"none"`, `"forever"`
-    #[serde(deserialize_with = "text::wait")]
-    pub wait: Option<Wait>,
-    /// `"10s"`, `"watchdog"`, `"watchdog 30s"`
-    #[serde(deserialize_with = "text::lease")]
-    pub lease: Option<Lease>,
-    /// `"cancel"`, `"finish"`
-    #[serde(deserialize_with = "text::on_lost")]
-    pub on_lost: Option<OnLost>,
-    /// `"log"`, `"error"`
-    #[serde(deserialize_with = "text::on_release_lost")]
-    pub on_release_lost: Option<OnReleaseLost>,
-    /// For how long the lock is kept at least.
-    #[serde(deserialize_with = "text::duration")]
-    pub at_least: Option<Duration>,
-    /// After how long the watchdog stops renewing.
-    #[serde(deserialize_with = "text::duration")]
-    pub max_hold: Option<Duration>,
-    /// How many tasks of a process may line up for a key.
-    #[serde(deserialize_with = "text::count")]
-    pub max_waiters: Option<usize>,
-    /// `{ at_least = 1, timeout = "200ms" }`
-    #[serde(deserialize_with = "text::replicas")]
-    pub replicas: Option<Replicas>,
-    /// What layers make of it.
-    pub http: HttpPolicy,
-    /// The share of calls, in percent, that the lock holds up: see [`Policy::enforce`](super::Policy::enforce).
-    #[serde(deserialize_with = "text::enforce")]
-    pub enforce: Option<u8>,
+macro_rules! lock_policy {
+    ($($(#[$doc:meta])* $name:ident: $type:ty, $reader:tt;)*) => {
+        /// One table of `[lock.policies]`, of `[lock.base]`, or `[lock.defaults]`.
+        ///
+        /// A field that is `None` is inherited.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// use lock_runtime::policy::LockPolicy;
+        /// use lock_runtime::{LockKind, Wait};
+        ///
+        /// let policy: LockPolicy = toml::from_str("kind = 'fair'\nwait = 'none'")?;
+        /// assert_eq!(policy.kind, Some(LockKind::Fair));
+        /// assert_eq!(policy.settings().wait, Some(Wait::Never));
+        /// # Ok::<_, toml::de::Error>(())
+        /// ```
+        #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+        #[serde(deny_unknown_fields, default, remote = "Self")]
+        #[non_exhaustive]
+        pub struct LockPolicy {
+            /// The entry of `[lock.base]` that this builds upon.
+            pub base: Option<String>,
+            /// The key template, for layers.
+            pub key: Option<String>,
+            $($(#[$doc])* #[serde(deserialize_with = $reader)] pub $name: Option<$type>,)*
+            /// What layers make of it.
+            pub http: HttpPolicy,
+            /// Percentage of calls on which the lock is enforced: see [`Policy::enforce`](super::Policy::enforce).
+            #[serde(deserialize_with = "text::enforce")]
+            pub enforce: Option<u8>,
+        }
+
+        impl LockPolicy {
+            /// What it says about the lock itself.
+            #[must_use]
+            pub fn settings(&self) -> LockSettings {
+                LockSettings { $($name: self.$name,)* }
+            }
+        }
+    };
 }
+
+for_each_setting!(lock_policy);
 
 table!(LockPolicy, "a table of lock settings");
-
-impl LockPolicy {
-    /// What it says about the lock itself.
-    #[must_use]
-    pub fn settings(&self) -> LockSettings {
-        LockSettings {
-            kind: self.kind,
-            wait: self.wait,
-            lease: self.lease,
-            on_lost: self.on_lost,
-            on_release_lost: self.on_release_lost,
-            at_least: self.at_least,
-            max_hold: self.max_hold,
-            max_waiters: self.max_waiters,
-            replicas: self.replicas,
-        }
-    }
-}
 
 /// One entry of `[[lock.routes]]`: requests, and the policy that they lock by.
 ///
@@ -193,8 +164,9 @@ table!(LockRoute, "a table with a path and a policy");
 /// # Examples
 ///
 /// ```
+/// use lock_runtime::options::LockSettings;
 /// use lock_runtime::policy::LockConfig;
-/// use lock_runtime::{LockSettings, Wait};
+/// use lock_runtime::Wait;
 ///
 /// let text = "[lock]\noverride = 'config'\n[lock.policies.checkout]\nwait = 'none'";
 /// let config = LockConfig::from_toml(text)?;

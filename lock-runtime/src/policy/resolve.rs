@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::http::HttpPolicy;
 use super::model::Overrides;
 use crate::observe::Label;
-use crate::settings::LockSettings;
+use crate::options::LockSettings;
 use crate::site::CallSite;
 
 /// A policy of a [`LockConfig`](super::LockConfig), with what it inherits. Cheap to clone.
@@ -18,8 +18,9 @@ use crate::site::CallSite;
 /// # Examples
 ///
 /// ```
+/// use lock_runtime::options::LockSettings;
 /// use lock_runtime::policy::LockConfig;
-/// use lock_runtime::{LockClient, LockSettings, Wait};
+/// use lock_runtime::{LockClient, Wait};
 /// use std::time::Duration;
 ///
 /// let config = LockConfig::from_toml(

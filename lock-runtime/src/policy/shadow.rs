@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::http::SafeMethods;
-use super::methods::Methods;
+use percent_encoding::percent_decode_str;
+
+use super::http::{Methods, SafeMethods};
 use super::model::LockRoute;
 use super::resolve::Policy;
 
@@ -75,26 +76,7 @@ fn segment(text: &str) -> Segment {
     match text.strip_prefix('{') {
         Some(name) if name.starts_with('*') => Segment::Rest,
         Some(_) => Segment::One,
-        None => Segment::Fixed(decode(text)),
+        // As layers do before they compare.
+        None => Segment::Fixed(percent_decode_str(text).collect()),
     }
-}
-
-/// Percent-decodes, as layers do before they compare.
-fn decode(text: &str) -> Vec<u8> {
-    let digit = |byte: Option<&u8>| byte.and_then(|byte| char::from(*byte).to_digit(16));
-    let (bytes, mut decoded, mut at) = (text.as_bytes(), Vec::new(), 0);
-    while let Some(&byte) = bytes.get(at) {
-        let escaped = (byte == b'%').then(|| (digit(bytes.get(at + 1)), digit(bytes.get(at + 2))));
-        match escaped {
-            Some((Some(high), Some(low))) => {
-                decoded.extend(u8::try_from(16 * high + low));
-                at += 3;
-            }
-            _ => {
-                decoded.push(byte);
-                at += 1;
-            }
-        }
-    }
-    decoded
 }

@@ -3,8 +3,7 @@
 use std::fmt;
 
 use super::{LockAddress, LockConfig};
-use crate::options::LockOptions;
-use crate::settings::LockKind;
+use crate::options::{LockKind, LockOptions};
 use crate::site::LockSite;
 
 /// An annotated function that a configuration does not fit.
@@ -12,8 +11,8 @@ use crate::site::LockSite;
 /// # Examples
 ///
 /// ```
-/// use lock_runtime::LockSite;
 /// use lock_runtime::policy::{LockConfig, SiteProblem};
+/// use lock_runtime::site::LockSite;
 ///
 /// fn report(config: &LockConfig, sites: &[LockSite]) -> Result<(), Vec<SiteProblem>> {
 ///     match config.check(sites) {

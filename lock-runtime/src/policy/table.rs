@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde::de::value::{MapAccessDeserializer, MapDeserializer};
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
 
-use super::secret::shown;
+use super::error::shown;
 
 /// Implements `Deserialize` for a type that derives it with `remote = "Self"`.
 macro_rules! table {

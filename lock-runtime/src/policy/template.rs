@@ -1,5 +1,7 @@
 //! Braces of key templates and route paths, as far as they can be checked without a request.
 
+use lock_syntax::template::{BraceProblem, Segment, parse};
+
 /// What is wrong with a key template.
 pub(super) fn problem(template: &str) -> Option<&'static str> {
     if template.is_empty() {
@@ -8,28 +10,20 @@ pub(super) fn problem(template: &str) -> Option<&'static str> {
     if template.contains(char::is_control) {
         return Some("contains a control character, which no key may; take it out");
     }
-    let mut rest = template;
-    while let Some(at) = rest.find(['{', '}']) {
-        let (brace, tail) = rest[at..].split_at(1);
-        rest = if let Some(tail) = tail.strip_prefix(brace) {
-            tail
-        } else if brace == "}" {
-            return Some("has a `}` that closes nothing; write `}}` for a brace of the key");
-        } else {
-            match tail.split_once('}') {
-                None => return Some(UNCLOSED),
-                Some((hole, _)) if hole.contains('{') => return Some(UNCLOSED),
-                Some((hole, _)) if hole.trim().is_empty() => {
-                    return Some("has a `{}` that names nothing; write `{path.id}` or the like");
-                }
-                Some((_, tail)) => tail,
-            }
-        };
+    let nameless = |segment: &Segment<'_>| matches!(segment, Segment::Placeholder(name) if name.trim().is_empty());
+    match parse(template) {
+        Err(BraceProblem::Unclosed) => {
+            Some("has a `{` that is never closed; write `{{` for a brace of the key")
+        }
+        Err(BraceProblem::Unopened) => {
+            Some("has a `}` that closes nothing; write `}}` for a brace of the key")
+        }
+        Ok(segments) if segments.iter().any(nameless) => {
+            Some("has a `{}` that names nothing; write `{path.id}` or the like")
+        }
+        Ok(_) => None,
     }
-    None
 }
-
-const UNCLOSED: &str = "has a `{` that is never closed; write `{{` for a brace of the key";
 
 /// What is wrong with a route's path.
 pub(super) fn path_problem(path: &str) -> Option<&'static str> {

@@ -7,9 +7,9 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Unexpected, Visitor};
 
+use super::RestartGuard;
 use super::table;
-use crate::options::{Lease, OnLost, OnReleaseLost, Replicas, Wait};
-use crate::settings::{LockKind, RestartGuard};
+use crate::options::{Lease, LockKind, OnLost, OnReleaseLost, Replicas, Wait};
 
 /// Reads text and says what was expected where it cannot be read.
 struct Text<T> {
@@ -30,9 +30,9 @@ impl<T> Visitor<'_> for Text<T> {
 }
 
 /// Reads a whole number likewise.
-struct Number<T> {
-    read: fn(u64) -> Option<T>,
-    expected: &'static str,
+pub(super) struct Number<T> {
+    pub(super) read: fn(u64) -> Option<T>,
+    pub(super) expected: &'static str,
 }
 
 impl<T> Visitor<'_> for Number<T> {
@@ -70,8 +70,8 @@ optional! {
     wait: Wait = Text(read_wait), r#"how long to wait: "3s", "none" or "forever""#;
     lease: Lease = Text(read_lease), r#"a lease: "10s", "watchdog" or "watchdog 30s""#;
     kind: LockKind = Text(read_kind), r#"a kind: "mutex", "fair", "read", "write" or "semaphore(3)""#;
-    on_lost: OnLost = Text(read_on_lost), r#""cancel" or "finish""#;
-    on_release_lost: OnReleaseLost = Text(read_on_release_lost), r#""log" or "error""#;
+    on_lost: OnLost = Text(|text| word(text, [("cancel", OnLost::Cancel), ("finish", OnLost::Finish)])), r#""cancel" or "finish""#;
+    on_release_lost: OnReleaseLost = Text(|text| word(text, [("log", OnReleaseLost::Log), ("error", OnReleaseLost::Error)])), r#""log" or "error""#;
     enforce: u8 = Number(percent), "a share in percent, from 0 to 100";
     count: usize = Number(|number| number.try_into().ok()), "a number of tasks, such as 100";
 }
@@ -107,25 +107,16 @@ fn span(text: &str) -> Option<Duration> {
 }
 
 fn read_guard(text: &str) -> Option<RestartGuard> {
-    match text {
-        "none" => Some(RestartGuard::Off),
-        text => span(text).map(RestartGuard::For),
-    }
+    word(text, [("none", RestartGuard::Off)]).or_else(|| span(text).map(RestartGuard::For))
 }
 
 fn read_limit(text: &str) -> Option<Duration> {
-    match text {
-        "unlimited" => Some(Duration::MAX),
-        text => span(text),
-    }
+    word(text, [("unlimited", Duration::MAX)]).or_else(|| span(text))
 }
 
 fn read_wait(text: &str) -> Option<Wait> {
-    match text {
-        "none" => Some(Wait::Never),
-        "forever" => Some(Wait::Forever),
-        text => span(text).map(Wait::UpTo),
-    }
+    let word = word(text, [("none", Wait::Never), ("forever", Wait::Forever)]);
+    word.or_else(|| span(text).map(Wait::UpTo))
 }
 
 fn read_lease(text: &str) -> Option<Lease> {
@@ -138,32 +129,16 @@ fn read_lease(text: &str) -> Option<Lease> {
 }
 
 fn read_kind(text: &str) -> Option<LockKind> {
-    match text {
-        "mutex" => Some(LockKind::Mutex),
-        "fair" => Some(LockKind::Fair),
-        "read" => Some(LockKind::Read),
-        "write" => Some(LockKind::Write),
-        text => {
-            let limit = text.strip_prefix("semaphore(")?.strip_suffix(')')?;
-            limit.trim().parse::<NonZeroU32>().ok().map(LockKind::Semaphore)
-        }
-    }
+    let words = [LockKind::Mutex, LockKind::Fair, LockKind::Read, LockKind::Write];
+    words.into_iter().find(|kind| kind.to_string() == text).or_else(|| {
+        let limit = text.strip_prefix("semaphore(")?.strip_suffix(')')?;
+        limit.trim().parse::<NonZeroU32>().ok().map(LockKind::Semaphore)
+    })
 }
 
-fn read_on_lost(text: &str) -> Option<OnLost> {
-    match text {
-        "cancel" => Some(OnLost::Cancel),
-        "finish" => Some(OnLost::Finish),
-        _ => None,
-    }
-}
-
-fn read_on_release_lost(text: &str) -> Option<OnReleaseLost> {
-    match text {
-        "log" => Some(OnReleaseLost::Log),
-        "error" => Some(OnReleaseLost::Error),
-        _ => None,
-    }
+/// The value that the word stands for.
+fn word<T: Copy, const N: usize>(text: &str, words: [(&str, T); N]) -> Option<T> {
+    words.into_iter().find(|(word, _)| *word == text).map(|(_, value)| value)
 }
 
 fn percent(number: u64) -> Option<u8> {

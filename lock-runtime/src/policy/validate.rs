@@ -1,25 +1,25 @@
-//! From the table as it was written to a [`LockConfig`], or to everything that is wrong with it.
+//! Checks the table `[lock]` and makes a [`LockConfig`] of it, or reports everything that is wrong.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
+use humantime::format_duration;
+use lock_syntax::nearest;
+
 use super::address::{Address, LockAddress};
-use super::error::{ConfigError, ConfigProblem, join, nearest};
-use super::http::HttpPolicy;
+use super::error::{ConfigError, ConfigProblem, is_odd_name, join, quoted, shown};
+use super::http::{HttpPolicy, Methods};
 use super::layer::{self, Layer};
-use super::methods::Methods;
 use super::model::{LockPolicy, LockRoute, LockSection};
 use super::resolve::{Policy, Resolved};
-use super::secret::{is_odd_name, quoted, shown};
 use super::shadow::EarlierRoutes;
-use super::{LockConfig, pattern, template};
+use super::{LockConfig, RestartGuard, pattern, template};
 use crate::key::LockKey;
 use crate::observe::{Label, NO_POLICY};
-use crate::options::TOKEN_TTL;
-use crate::settings::{LockSettings, RestartGuard};
+use crate::options::{LockSettings, TOKEN_TTL};
 
 impl LockSection {
-    /// Checks the whole and resolves what inherits from what.
+    /// Checks the whole table, and merges each policy with its bases.
     ///
     /// # Errors
     ///
@@ -34,7 +34,7 @@ impl LockSection {
             check.report("lock.namespace", harmless(error.to_string(), &[namespace]));
         }
         if let Some(token_ttl) = self.token_ttl.filter(|it| !TOKEN_TTL.contains(it)) {
-            let given = humantime::format_duration(token_ttl);
+            let given = format_duration(token_ttl);
             let message = format!("\"{given}\" does not work; give between \"1h\" and \"30days\"");
             check.report("lock.token_ttl", message);
         }
@@ -64,7 +64,7 @@ impl LockSection {
 #[derive(Default)]
 struct Check {
     problems: Vec<ConfigProblem>,
-    /// A contradiction among bases is that of every policy on them.
+    /// The same problems: every policy that builds on two bases finds the contradiction between them again.
     seen: HashSet<ConfigProblem>,
 }
 
@@ -81,11 +81,11 @@ impl Check {
         }
     }
 
-    /// Addresses may have passwords in them, so no message repeats one.
+    /// Checks the address. No message repeats it, because it may contain a password.
     fn address(&mut self, section: &LockSection) -> Option<LockAddress> {
         let LockSection { url, cluster, sentinel, quorum, .. } = section;
         let given = [
-            ("url", url.as_ref().map(one_server)),
+            ("url", url.clone().map(LockAddress::of_url)),
             ("cluster", cluster.clone().map(LockAddress::Cluster)),
             ("sentinel", sentinel.clone().map(LockAddress::Sentinel)),
             ("quorum", quorum.clone().map(LockAddress::Quorum)),
@@ -110,7 +110,7 @@ impl Check {
         Some(address)
     }
 
-    /// A quorum needs the choice that its builder asks for.
+    /// Checks that a quorum's configuration chooses a restart guard, as `QuorumBuilder` requires.
     // S-29.
     fn restart_guard(&mut self, section: &LockSection) {
         const CHOICE: &str = "write the longest lease in use, such as \"30s\", or \"none\" where no \
@@ -128,39 +128,38 @@ impl Check {
         self.report("lock.restart_guard", problem);
     }
 
-    /// A server that restarted has forgotten its locks for as long as the longest lease lasts.
+    /// Checks that the restart guard is as long as the longest lease: until that has passed, a server that lost its
+    /// data in a restart may grant a lock that is still held.
     // S-29.
     fn guarded_leases(&mut self, config: &LockConfig) {
         let Some(RestartGuard::For(guard)) = config.restart_guard else { return };
         let kept = |settings: LockSettings| {
-            let lease = settings.lease.unwrap_or_default().duration();
-            settings.at_least.map_or(lease, |at_least| at_least.max(lease))
+            settings.lease.unwrap_or_default().duration().max(settings.at_least.unwrap_or_default())
         };
-        let defaults = ("lock.defaults".to_owned(), kept(config.defaults));
-        let policies = config.policies.values().chain(&config.patterns);
-        let policies =
-            policies.map(|policy| (join("lock.policies", policy.name()), kept(policy.settings())));
-        let all = std::iter::once(defaults).chain(policies);
+        let defaults = [("lock.defaults".to_owned(), kept(config.defaults))];
+        let policies = config
+            .policies()
+            .map(|policy| (join("lock.policies", policy.name()), kept(policy.settings())));
+        let all = defaults.into_iter().chain(policies);
         let longest = all.reduce(|longest, one| if one.1 > longest.1 { one } else { longest });
-        // Zero is refused for itself.
-        let exceeds = |kept| kept > guard && !guard.is_zero();
-        if let Some((path, kept)) = longest.filter(|(_, kept)| exceeds(*kept)) {
-            let (guard, kept) =
-                (humantime::format_duration(guard), humantime::format_duration(kept));
-            let message = format!(
-                "\"{guard}\" is shorter than the {kept} for which {path} keeps locks; write at least \"{kept}\""
-            );
-            self.report("lock.restart_guard", message);
-        }
+        // Zero is reported already.
+        let Some((path, kept)) = longest.filter(|(_, kept)| *kept > guard && !guard.is_zero())
+        else {
+            return;
+        };
+        let (guard, kept) = (format_duration(guard), format_duration(kept));
+        let message = format!(
+            "\"{guard}\" is shorter than the {kept} for which {path} keeps locks; write at least \"{kept}\""
+        );
+        self.report("lock.restart_guard", message);
     }
 
     fn master(&mut self, path: &str, master: &Address) {
-        let named = match master.as_str() {
-            "" => return self.report(path, "is empty; name what the sentinels watch"),
-            text => text.split_once("://"),
-        };
-        if named
-            .is_some_and(|(scheme, _)| !["redis", "rediss", "valkey", "valkeys"].contains(&scheme))
+        if master.as_str().is_empty() {
+            return self.report(path, "is empty; name what the sentinels watch");
+        }
+        if let Some((scheme, _)) = master.as_str().split_once("://")
+            && !["redis", "rediss", "valkey", "valkeys"].contains(&scheme)
         {
             let expected = "is no master; write its name, or redis://user:password@name/database \
                             (rediss:// for TLS)";
@@ -191,13 +190,16 @@ impl Check {
         }
     }
 
-    /// What each table says for itself.
+    /// Checks each table by itself.
     fn layers(&mut self, section: &LockSection) {
         let LockPolicy { base, key, kind, .. } = &section.defaults;
-        let of_one = [("base", base.is_some()), ("key", key.is_some()), ("kind", kind.is_some())];
-        for (name, _) in of_one.into_iter().filter(|(_, given)| *given) {
-            let message = "belongs into a policy: the defaults are those of all locks; move it";
-            self.report(format!("lock.defaults.{name}"), message);
+        for (name, given) in
+            [("base", base.is_some()), ("key", key.is_some()), ("kind", kind.is_some())]
+        {
+            if given {
+                let message = "belongs into a policy: the defaults are those of all locks; move it";
+                self.report(format!("lock.defaults.{name}"), message);
+            }
         }
         let tables = [("lock.base", &section.base), ("lock.policies", &section.policies)];
         let named = tables.into_iter().flat_map(|(table, policies)| {
@@ -216,10 +218,10 @@ impl Check {
             }
         }
         for name in section.policies.keys() {
-            let taken =
-                "has the name that metrics and logs give to locks without a policy; rename it";
-            let taken = || (name == NO_POLICY).then_some(taken);
-            if let Some(problem) = name_problem(name).or_else(taken) {
+            let taken = (name == NO_POLICY).then_some(
+                "has the name that metrics and logs give to locks without a policy; rename it",
+            );
+            if let Some(problem) = name_problem(name).or(taken) {
                 self.report(join("lock.policies", name), problem);
             }
         }
@@ -232,7 +234,7 @@ impl Check {
     ) -> (HashMap<String, Policy>, Vec<Policy>) {
         let defaults = Layer { path: "lock.defaults".to_owned(), policy: &section.defaults };
         self.report_all(layer::contradictions(std::slice::from_ref(&defaults)));
-        // A base that no policy uses is only seen here.
+        // The only check of a base that no policy uses.
         for (name, base) in &section.base {
             let path = join("lock.base", name);
             self.chain(Layer { path, policy: base }, &section.base);
@@ -275,7 +277,7 @@ impl Check {
         (policies, patterns)
     }
 
-    /// The layer and what it builds upon, the nearest first.
+    /// Returns the layer and the bases that it builds upon, the nearest first.
     fn chain<'a>(
         &mut self,
         first: Layer<'a>,
@@ -305,7 +307,8 @@ impl Check {
         chain
     }
 
-    /// Names the cycle from its first name, so that it reads the same from wherever it was entered.
+    /// Reports a cycle of bases. It is written from its first name in the alphabet, so that every policy that leads
+    /// into it makes the same message.
     fn cycle(&mut self, names: &[&str]) {
         let first = names.iter().enumerate().min_by_key(|(_, name)| **name).map_or(0, |(at, _)| at);
         let round = names[first..].iter().chain(&names[..first]).chain(&names[first..=first]);
@@ -315,7 +318,7 @@ impl Check {
         self.report(path, message);
     }
 
-    /// Those that fit equally closely stand together.
+    /// Reports patterns of equal weight that match a common name. Patterns come sorted by weight.
     fn patterns(&mut self, patterns: &[Policy]) {
         let weigh = |policy: &Policy| pattern::weight(policy.name());
         for rivals in patterns.chunk_by(|one, other| weigh(one) == weigh(other)) {
@@ -346,11 +349,7 @@ impl Check {
             if let Some(problem) = template::path_problem(&route.path) {
                 self.report(format!("{path}.path"), format!("{} {problem}", quoted(&route.path)));
             }
-            if let Some(key) = &route.key
-                && let Some(problem) = template::problem(key)
-            {
-                self.report(format!("{path}.key"), format!("{} {problem}", quoted(key)));
-            }
+            self.report_all(layer::key_problem(&path, route.key.as_deref()));
             self.report_all(layer::methods(&path, route.methods.as_ref()));
             let listed = match &route.methods {
                 Some(Methods::These(methods)) => &methods[..],
@@ -374,7 +373,7 @@ impl Check {
     }
 }
 
-/// That the routes at these positions leave a route no requests.
+/// The message for a route whose requests are all taken by the routes at these positions.
 fn shadowed(before: &BTreeSet<usize>, routes: &[LockRoute]) -> String {
     let named =
         before.iter().map(|at| format!("lock.routes[{at}], {},", quoted(&routes[*at].path)));
@@ -385,20 +384,13 @@ fn shadowed(before: &BTreeSet<usize>, routes: &[LockRoute]) -> String {
     )
 }
 
-/// What another part says of these names, unless one of them may be secret.
+/// Returns the message of another module about these names, or a shorter one if a name may be part of an address.
 fn harmless(message: String, names: &[&str]) -> String {
     if names.iter().any(|name| is_odd_name(name)) {
         let kind = message.split(" \"").next().unwrap_or_default();
         return format!("{kind} \"…\": the name is not shown, as it may be a part of an address");
     }
     message
-}
-
-fn one_server(url: &Address) -> LockAddress {
-    match url.as_str() {
-        "memory:" => LockAddress::Memory,
-        _ => LockAddress::Server(url.clone()),
-    }
 }
 
 fn name_problem(name: &str) -> Option<&'static str> {

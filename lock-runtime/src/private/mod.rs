@@ -1,6 +1,7 @@
 //! What expansions of `#[distributed_lock]` call, and nothing else. Not part of the public API.
 //!
-//! An expansion is one call of [`locked`] or [`locked_or_skip`]; all policy is here.
+//! An expansion is one call of [`v1::locked`] or [`v1::locked_or_skip`]; all policy is here. The number in the
+//! path grows when an expansion of an older `lock-macros` would no longer compile against it.
 
 mod body;
 mod call;
@@ -8,33 +9,41 @@ mod returns;
 mod spec;
 mod state;
 
-pub use self::body::{
-    Body, Make, Plain, Seeing, StartContext, View, future, instead, never, plain, plain_or, whole,
-    with_guard, with_guard_or,
-};
-pub use self::call::{Locked, locked, locked_or_skip};
-pub use self::returns::{ErrorReturn, SkipReturn, SkippedValue};
-pub use self::spec::{AsClient, CallSpec, WATCHDOG, semaphore};
-#[cfg(feature = "sites")]
-pub use crate::site::Registered;
-#[doc(hidden)]
-pub use crate::{__lock_site as site, __register_lock_site as register_site};
-#[cfg(feature = "sites")]
-pub use inventory;
+/// What an expansion of this version names.
+pub mod v1 {
+    pub use super::body::{
+        Body, Make, Plain, Seeing, StartContext, View, future, instead, never, plain, plain_or,
+        whole, with_guard, with_guard_or,
+    };
+    pub use super::call::{Locked, locked, locked_or_skip};
+    pub use super::returns::{ErrorReturn, SkipReturn, SkippedValue};
+    pub use super::spec::{AsClient, CallSpec, UNSET, WATCHDOG, semaphore};
+    #[cfg(feature = "sites")]
+    pub use crate::site::Registered;
+    #[doc(hidden)]
+    pub use crate::{__lock_site as site, __register_lock_site as register_site};
+    #[cfg(feature = "sites")]
+    pub use inventory;
+}
 
 /// The place of an attribute as a `&'static LockSite`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __lock_site {
-    ($name:literal, $key:literal $(, $with:ident($($value:expr),+))*) => {{
-        static SITE: $crate::LockSite = $crate::LockSite::new(
+    ($name:literal, $key:literal, $policy:expr $(, $setting:ident = $value:expr)*) => {{
+        static SITE: $crate::site::LockSite = $crate::site::LockSite::new(
             ::core::concat!(::core::module_path!(), "::", $name),
             $key,
             ::core::file!(),
             ::core::line!(),
         )
-        $(.$with($($value),+))*;
-        $crate::private::register_site!(SITE);
+        .with($policy, {
+            #[allow(unused_mut, reason = "an attribute may leave all settings out")]
+            let mut settings = $crate::private::v1::UNSET;
+            $(settings.$setting = ::core::option::Option::Some($value);)*
+            settings
+        });
+        $crate::private::v1::register_site!(SITE);
         &SITE
     }};
 }
@@ -45,7 +54,7 @@ macro_rules! __lock_site {
 #[macro_export]
 macro_rules! __register_lock_site {
     ($site:ident) => {
-        $crate::private::inventory::submit! { $crate::private::Registered(&$site) }
+        $crate::private::v1::inventory::submit! { $crate::private::v1::Registered(&$site) }
     };
 }
 

@@ -11,9 +11,13 @@ use crate::error::LockError;
 use crate::key::{IntoLockKey, LockKey};
 use crate::lease::Hold;
 use crate::observe::{Label, log_lock};
-use crate::options::{DEFAULT_LEASE, Lease, LockOptions, OnReleaseLost, Wait};
-use crate::settings::{LockKind, LockSettings};
+use crate::options::{
+    DEFAULT_LEASE, Lease, LockKind, LockOptions, LockSettings, OnReleaseLost, Wait,
+};
 use crate::site::{CallSite, LockSite};
+
+/// What an attribute without settings says.
+pub const UNSET: LockSettings = LockSettings::UNSET;
 
 /// `lease = watchdog`
 pub const WATCHDOG: Lease = Lease::Watchdog(DEFAULT_LEASE);
@@ -203,7 +207,7 @@ impl CallSpec {
             Ok((lock.with(options), options.on_release_lost()))
         });
         let (lock, on_release_lost) =
-            locked.unwrap_or_else(|error| (AnyLock::new(Err(error)), OnReleaseLost::Log));
+            locked.unwrap_or_else(|error| (AnyLock::invalid(error), OnReleaseLost::Log));
         let label = label.at(CallSite::Attribute(site)).enforced(enforced);
         let about = About { name: lock.name().cloned(), label: label.clone() };
         Ok(Lock { lock: lock.labelled(label), on_release_lost, enforced, about })

@@ -1,4 +1,4 @@
-//! The course of an annotated call, whatever its body is: acquire, run, release.
+//! An annotated call apart from its body, as a state machine: acquire, run, release.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,40 +17,38 @@ use crate::options::{OnReleaseLost, Wait};
 
 /// A body that can be started.
 pub(super) trait Start: Started {
-    /// Starts it there. False if it has nothing to do there, or was started before.
+    /// Starts the body. Returns false if it does nothing in this context, or was started before.
     fn start(self: Pin<&mut Self>, context: &mut StartContext) -> bool;
 }
 
-pin_project! {
-    #[project = CourseProjection]
-    pub(super) enum CallState {
-        Acquiring { acquire: Acquire, enforced: bool, about: About, telling: Telling },
-        Running { #[pin] watch: Watch, context: StartContext, telling: Telling },
-        Releasing {
-            release: Release,
-            result: Option<Result<(), LockError>>,
-            hold: Arc<Hold>,
-            telling: Telling,
-        },
-        /// The lock is not wanted; the body has not been started.
-        Unlocked,
-        /// The body without the lock, or what is done instead.
-        Free,
-    }
-}
-
-/// What a function's return type can say.
+/// What a function's return type has a value for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CanSay {
     pub(super) errors: bool,
     pub(super) skipped: bool,
 }
 
-/// What is told to the caller, and what to the log.
-#[derive(Clone, Copy)]
-struct Telling {
-    on_release_lost: OnReleaseLost,
-    can_say: CanSay,
+pin_project! {
+    /// An annotated call without its body.
+    pub(super) struct CallState {
+        #[pin]
+        stage: Stage,
+        on_release_lost: OnReleaseLost,
+        can_say: CanSay,
+    }
+}
+
+pin_project! {
+    #[project = StageProjection]
+    enum Stage {
+        Acquiring { acquire: Acquire, enforced: bool, about: About },
+        Running { #[pin] watch: Watch, context: StartContext },
+        Releasing { release: Release, result: Option<Result<(), LockError>>, hold: Arc<Hold> },
+        /// `when` is false; the body has not been started.
+        Unlocked,
+        /// The body runs without the lock, or the fallback runs in its place.
+        Free,
+    }
 }
 
 impl CallState {
@@ -60,50 +58,44 @@ impl CallState {
         needs_guard: bool,
         can_say: CanSay,
     ) -> Self {
-        // The attribute lets no body name a guard that it may not get.
+        // A body that needs its guard has no `when`: the attribute refuses the two together.
         if !spec.is_wanted() && !needs_guard {
-            return Self::Unlocked;
+            let on_release_lost = OnReleaseLost::Log;
+            return Self { stage: Stage::Unlocked, on_release_lost, can_say };
         }
         let site = spec.site();
-        match spec.lock(unless_said) {
-            Ok(Lock { lock, on_release_lost, enforced, about }) => {
-                let enforced = enforced || needs_guard;
-                let acquire = if enforced { lock.lock() } else { lock.shadow_lock() };
-                // Who runs in any case is told of no loss either.
-                let on_release_lost = if enforced { on_release_lost } else { OnReleaseLost::Log };
-                let telling = Telling { on_release_lost, can_say };
-                Self::Acquiring { acquire, enforced, about, telling }
+        let (acquire, enforced, about, on_release_lost) = match spec.lock(unless_said) {
+            Ok(Lock { lock, on_release_lost, enforced, about }) if enforced || needs_guard => {
+                (lock.lock(), true, about, on_release_lost)
             }
-            Err(error) => Self::Acquiring {
-                acquire: Acquire::failed(error),
-                enforced: true,
-                about: About::site(site),
-                telling: Telling { on_release_lost: OnReleaseLost::Log, can_say },
-            },
-        }
+            // A call that runs in any case does not report a loss either.
+            Ok(Lock { lock, about, .. }) => (lock.shadow_lock(), false, about, OnReleaseLost::Log),
+            Err(error) => (Acquire::failed(error), true, About::site(site), OnReleaseLost::Log),
+        };
+        Self { stage: Stage::Acquiring { acquire, enforced, about }, on_release_lost, can_say }
     }
 
-    /// Ready once all is over. `Ok` means that the body has a value; an error, that it is gone.
-    /// Whatever is polled after that stays pending.
+    /// Runs the call to its end. `Ok` means that the body has a value, and an error that the body was dropped.
+    /// Polled after its end, it stays pending.
     ///
-    /// The body may poll itself again inside of another box: what is on the stack meanwhile is kept
-    /// small, and so the steps that move a whole state are functions of their own.
+    /// The body may poll itself again from within another box, so little may stay on the stack while it is polled:
+    /// steps that move a whole stage are functions of their own.
     pub(super) fn poll(
         mut self: Pin<&mut Self>,
         mut body: Pin<&mut (dyn Start + '_)>,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), LockError>> {
         loop {
-            let step = match self.as_mut().project() {
-                CourseProjection::Acquiring { .. } => self.as_mut().poll_acquire(body.as_mut(), cx),
-                CourseProjection::Running { watch, context, .. } => {
+            let step = match self.as_mut().project().stage.project() {
+                StageProjection::Acquiring { .. } => self.as_mut().poll_acquire(body.as_mut(), cx),
+                StageProjection::Running { watch, context } => {
                     let Some(guard) = context.guard() else { return Poll::Pending };
                     let result = ready!(watch.poll(guard, body.as_mut(), cx));
                     self.as_mut().begin_release(result)
                 }
-                CourseProjection::Releasing { .. } => self.as_mut().poll_release(body.as_mut(), cx),
-                CourseProjection::Unlocked => self.as_mut().start_unlocked(body.as_mut()),
-                CourseProjection::Free => return body.poll(cx).map(Ok),
+                StageProjection::Releasing { .. } => self.as_mut().poll_release(body.as_mut(), cx),
+                StageProjection::Unlocked => self.as_mut().start_unlocked(body.as_mut()),
+                StageProjection::Free => return body.poll(cx).map(Ok),
             };
             match step {
                 Step::Next => {}
@@ -115,51 +107,51 @@ impl CallState {
 
     #[inline(never)]
     fn poll_acquire(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         mut body: Pin<&mut (dyn Start + '_)>,
         cx: &mut Context<'_>,
     ) -> Step {
-        let CourseProjection::Acquiring { acquire, enforced, about, telling } =
-            self.as_mut().project()
+        let mut this = self.project();
+        let StageProjection::Acquiring { acquire, enforced, about } = this.stage.as_mut().project()
         else {
             return Step::Wait;
         };
         let Poll::Ready(acquired) = Pin::new(acquire).poll(cx) else { return Step::Wait };
         let next = match start(body.as_mut(), acquired, *enforced) {
-            Ok(StartContext::Nothing | StartContext::Busy) => Self::Free,
+            Ok(StartContext::Nothing | StartContext::Busy) => Stage::Free,
             Ok(context) => {
                 let watch = if *enforced { Watch::default() } else { Watch::unheeded() };
-                Self::Running { watch, context, telling: *telling }
+                Stage::Running { watch, context }
             }
             Err(error) => {
                 body.end();
-                about.log_failure(&error, telling.can_say);
+                about.log_failure(&error, *this.can_say);
                 return Step::End(Err(error));
             }
         };
-        self.set(next);
+        this.stage.set(next);
         Step::Next
     }
 
     #[inline(never)]
-    fn start_unlocked(mut self: Pin<&mut Self>, body: Pin<&mut (dyn Start + '_)>) -> Step {
+    fn start_unlocked(self: Pin<&mut Self>, body: Pin<&mut (dyn Start + '_)>) -> Step {
         if !body.start(&mut StartContext::Nothing) {
             return Step::Wait;
         }
-        self.set(Self::Free);
+        self.project().stage.set(Stage::Free);
         Step::Next
     }
 
     #[inline(never)]
-    fn begin_release(mut self: Pin<&mut Self>, result: Result<(), LockError>) -> Step {
-        let CourseProjection::Running { context, telling, .. } = self.as_mut().project() else {
+    fn begin_release(self: Pin<&mut Self>, result: Result<(), LockError>) -> Step {
+        let mut stage = self.project().stage;
+        let StageProjection::Running { context, .. } = stage.as_mut().project() else {
             return Step::Wait;
         };
-        let (context, telling) = (std::mem::replace(context, StartContext::Nothing), *telling);
+        let context = std::mem::replace(context, StartContext::Nothing);
         let Some(guard) = context.into_guard() else { return Step::End(result) };
         let hold = Arc::clone(guard.hold());
-        let (release, result) = (guard.release(), Some(result));
-        self.set(Self::Releasing { release, result, hold, telling });
+        stage.set(Stage::Releasing { release: guard.release(), result: Some(result), hold });
         Step::Next
     }
 
@@ -169,28 +161,29 @@ impl CallState {
         body: Pin<&mut (dyn Start + '_)>,
         cx: &mut Context<'_>,
     ) -> Step {
-        let CourseProjection::Releasing { release, result, hold, telling } = self.project() else {
+        let this = self.project();
+        let StageProjection::Releasing { release, result, hold } = this.stage.project() else {
             return Step::Wait;
         };
         let Poll::Ready(released) = Pin::new(release).poll(cx) else { return Step::Wait };
         let Some(result) = result.take() else { return Step::Wait };
-        let result = judge(result, released, telling.on_release_lost, hold);
+        let result = result_after_release(result, released, *this.on_release_lost, hold);
         if let Err(error) = &result {
             body.end();
-            About::of(hold).log_failure(error, telling.can_say);
+            About::of(hold).log_failure(error, *this.can_say);
         }
         Step::End(result)
     }
 }
 
-/// What there is to do after a step.
+/// What `poll` does after a step.
 enum Step {
     Next,
     Wait,
     End(Result<(), LockError>),
 }
 
-/// Starts the body on what was acquired; the error, where it has nothing to do there.
+/// Starts the body with what was acquired. Returns the error if the body does nothing without the lock.
 fn start(
     body: Pin<&mut (dyn Start + '_)>,
     acquired: Result<LockGuard, LockError>,
@@ -204,15 +197,15 @@ fn start(
     };
     match (body.start(&mut context), error) {
         (false, Some(error)) => Err(error),
-        // On its lock, every body has something to do.
+        // Every body runs under its lock.
         (_, _) => Ok(context),
     }
 }
 
-/// A body that ended in time keeps its value, unless it is to hear of a loss that only the
-/// release found. A loss that stopped it is in the result already.
+/// What the call returns. A body that ended in time keeps its value, unless `on_release_lost = error` and the release
+/// found the hold lost. A loss that stopped the body is in `result` already.
 // S-13.
-fn judge(
+fn result_after_release(
     result: Result<(), LockError>,
     released: Result<(), LockError>,
     on_release_lost: OnReleaseLost,

@@ -1,12 +1,13 @@
 //! The store: what keeps a lock outside this process, and the vocabulary to talk to it.
 //!
-//! A [`Store`] answers requests and passes on notices. It knows nothing of local waiters, leases or
-//! guards; whoever asks decides what an answer means.
+//! Programs connect a `RedisStore`, a `ClusterStore` or a [`MemoryStore`] and look at
+//! locks by their [`Inspection`]. A [`Store`] answers requests and passes on notices. It knows nothing of local
+//! waiters, leases or guards; the caller decides what an answer means.
 
 pub(crate) mod compose;
-pub mod memory;
+pub(crate) mod memory;
 #[cfg(feature = "redis")]
-pub mod redis;
+pub(crate) mod redis;
 
 mod client_id;
 mod owner;
@@ -29,7 +30,12 @@ use crate::key::LockKey;
 
 pub use self::client_id::client_id;
 pub(crate) use self::client_id::new_id;
+pub use self::memory::MemoryStore;
 pub use self::owner::OwnerId;
+#[cfg(feature = "tls-rustls")]
+pub use self::redis::TlsOptions;
+#[cfg(feature = "redis")]
+pub use self::redis::{ClusterStore, RedisStore};
 pub use self::request::{
     AcquireReply, AcquireRequest, CountRequest, Inspection, LatchRequest, OnRenewed, Ownership,
     ReleaseReply, ReleaseRequest, RenewRequest, StoredHold,

@@ -120,13 +120,15 @@ impl Target {
     ///
     /// # Examples
     ///
-    /// Targets and owners are made by clients; whoever writes a [`Store`](crate::Store) makes them
+    /// Targets and owners are made by clients; whoever writes a [`Store`](crate::store::Store) makes them
     /// to test it:
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-    /// use lock_runtime::store::{AcquireReply, AcquireRequest, OwnerId, Target};
-    /// use lock_runtime::{LockKey, MemoryStore, Store};
+    /// use lock_runtime::store::{
+    ///     AcquireReply, AcquireRequest, MemoryStore, OwnerId, Store, Target,
+    /// };
+    /// use lock_runtime::LockKey;
     /// use std::time::Duration;
     ///
     /// let (store, target) = (MemoryStore::new(), Target::mutex(LockKey::new("job")?));

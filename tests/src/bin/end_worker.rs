@@ -19,7 +19,8 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_runtime::{LockClient, LockError, LockKey, MultiLock, Quorum, distributed_lock};
+use lock_runtime::quorum::Quorum;
+use lock_runtime::{LockClient, LockError, LockKey, MultiLock, distributed_lock};
 use lock_tower::LockLayer;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Notify;

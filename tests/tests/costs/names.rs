@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
-use lock_runtime::{LockClient, MemoryStore};
+use lock_runtime::LockClient;
+use lock_runtime::store::MemoryStore;
 use lock_tests::{RedisServer, eventually};
 use tokio::time::{advance, sleep};
 

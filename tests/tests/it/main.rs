@@ -11,6 +11,7 @@ mod harness;
 mod interop;
 mod kinds;
 mod observe;
+mod prelude;
 mod processes;
 mod support;
 mod topology;

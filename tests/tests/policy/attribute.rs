@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use lock_runtime::policy::LockConfig;
-use lock_runtime::{HoldKind, LockClient, LockError, distributed_lock, sites};
+use lock_runtime::site::sites;
+use lock_runtime::store::HoldKind;
+use lock_runtime::{LockClient, LockError, distributed_lock};
 use lock_tests::{Proxy, RedisServer};
 use tokio::time::{Instant, timeout};
 

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::read;
-use lock_runtime::{Lease, LockClient, LockError, LockOptions, StoreErrorKind};
+use lock_runtime::error::StoreErrorKind;
+use lock_runtime::{Lease, LockClient, LockError, LockOptions};
 use lock_tests::RedisServer;
 
 #[tokio::test]

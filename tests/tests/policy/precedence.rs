@@ -4,11 +4,9 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use super::read;
-use lock_runtime::policy::{BusyStatus, HoldUntil, LockConfig, Methods, SafeMethods};
-use lock_runtime::{
-    Lease, LockClient, LockError, LockKind, LockOptions, LockSettings, OnLost, OnReleaseLost,
-    Policy, Replicas, Wait,
-};
+use lock_runtime::options::{LockSettings, OnLost, OnReleaseLost, Replicas};
+use lock_runtime::policy::{BusyStatus, HoldUntil, LockConfig, Methods, Policy, SafeMethods};
+use lock_runtime::{Lease, LockClient, LockError, LockKind, LockOptions, Wait};
 
 /// The layers that speak, as bits from the lowest: defaults, far base, near base, policy.
 const LAYERS: [(u8, &str, u64); 4] = [

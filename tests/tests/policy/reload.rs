@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use super::read;
 use futures_util::future::join_all;
-use lock_runtime::{
-    Lease, LockClient, LockClientBuilder, LockError, LockKind, LockOptions, LockSettings, Wait,
-};
+use lock_runtime::options::LockSettings;
+use lock_runtime::{Lease, LockClient, LockClientBuilder, LockError, LockKind, LockOptions, Wait};
 use lock_tests::{RedisServer, Ttl};
 use tokio::time::timeout;
 

@@ -3,12 +3,21 @@
 use std::time::Duration;
 
 use super::read;
-use lock_runtime::{Lease, LockKind, LockSite, Wait};
+use lock_runtime::options::LockSettings;
+use lock_runtime::site::LockSite;
+use lock_runtime::{Lease, LockKind, Wait};
 
 const SECOND: Duration = Duration::from_secs(1);
 
 const fn site(line: u32) -> LockSite {
     LockSite::new("shop::pay", "order:{id}", "src/shop.rs", line)
+}
+
+/// A site that follows `policy`, if it is not empty, and says what `say` sets.
+fn saying(line: u32, policy: &'static str, say: impl FnOnce(&mut LockSettings)) -> LockSite {
+    let mut settings = LockSettings::default();
+    say(&mut settings);
+    site(line).with(Some(policy).filter(|policy| !policy.is_empty()), settings)
 }
 
 fn problems(config: &str, sites: &[LockSite]) -> Vec<String> {
@@ -21,9 +30,9 @@ fn what_fits_is_silent() {
     let config = "[lock.policies.'tenant-*']\nmax_hold = '5m'";
     let sites = [
         site(1),
-        site(2).with_policy("tenant-7").with_wait(Wait::Never),
-        site(3).with_policy("tenant-8").with_lease(Lease::Watchdog(SECOND)),
-        site(4).with_lease(Lease::Fixed(SECOND)),
+        saying(2, "tenant-7", |it| it.wait = Some(Wait::Never)),
+        saying(3, "tenant-8", |it| it.lease = Some(Lease::Watchdog(SECOND))),
+        saying(4, "", |it| it.lease = Some(Lease::Fixed(SECOND))),
     ];
     assert_eq!(problems(config, &sites), [""; 0]);
 }
@@ -32,11 +41,14 @@ fn what_fits_is_silent() {
 fn unknown_policies_and_contradictions_are_reported_by_place() {
     let config = "[lock.policies.checkout]\nmax_hold = '5m'\n[lock.policies.refund]\nlease = '2s'";
     let sites = [
-        site(1).with_policy("chekout"),
-        site(2).with_policy("checkout").with_lease(Lease::Fixed(SECOND)),
-        site(3).with_policy("refund").with_at_least(3, 0),
-        site(4).with_policy("refund").with_max_hold(1, 0),
-        site(5).with_policy("refund").with_lease(Lease::Watchdog(SECOND)).with_max_hold(1, 0),
+        saying(1, "chekout", |_| {}),
+        saying(2, "checkout", |it| it.lease = Some(Lease::Fixed(SECOND))),
+        saying(3, "refund", |it| it.at_least = Some(3 * SECOND)),
+        saying(4, "refund", |it| it.max_hold = Some(SECOND)),
+        saying(5, "refund", |it| {
+            it.lease = Some(Lease::Watchdog(SECOND));
+            it.max_hold = Some(SECOND);
+        }),
     ];
     assert_eq!(
         problems(config, &sites),
@@ -59,7 +71,10 @@ fn unknown_policies_and_contradictions_are_reported_by_place() {
 /// Without a policy, the literals meet the defaults.
 #[test]
 fn defaults_can_be_contradicted_too() {
-    let sites = [site(7).with_max_hold(1, 0), site(8).with_kind(LockKind::Fair)];
+    let sites = [
+        saying(7, "", |it| it.max_hold = Some(SECOND)),
+        saying(8, "", |it| it.kind = Some(LockKind::Fair)),
+    ];
     assert_eq!(
         problems("[lock.defaults]\nlease = '2s'", &sites),
         [

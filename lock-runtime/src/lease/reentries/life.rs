@@ -4,18 +4,13 @@
 //! [`SIGN_OF_LIFE`] that they are polled, by timers of their own. Those who wait measure: see
 //! [`State::pass_over`].
 
-use std::future::poll_fn;
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Poll, Waker};
-use std::time::Duration;
+use std::task::Waker;
 
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::time::Instant;
 
-use super::{Claim, Hold, ReentryGuard, Standing, State, TURN};
-
-/// How often a waiter, or a re-entry that asks the store, proves that it is polled.
-const SIGN_OF_LIFE: Duration = Duration::from_millis(500);
+use super::{Claim, Hold, Reentries, ReentryGuard, Standing, State};
+use crate::liveness::{self, ASLEEP_AFTER, SIGN_OF_LIFE, is_asleep};
 
 /// Gives back what the store may have granted to a future that is not polled.
 type GiveBack = Box<dyn FnOnce() + Send>;
@@ -39,10 +34,6 @@ impl Afterwards {
         self.passed_over.into_iter().filter_map(|asking| asking.give_back).for_each(|it| it());
         self.called.into_iter().for_each(Waker::wake);
     }
-}
-
-fn is_asleep(polled_at: Instant, now: Instant) -> bool {
-    now >= polled_at + TURN
 }
 
 impl State {
@@ -100,15 +91,19 @@ impl State {
         });
         let asking =
             self.inside.iter().filter_map(|inside| Some(inside.asking.as_ref()?.polled_at));
-        let over = called.chain(asking).map(|since| since + TURN).filter(|over| *over > now);
-        over.min().unwrap_or(now + TURN).min(now + SIGN_OF_LIFE)
+        let over =
+            called.chain(asking).map(|since| since + ASLEEP_AFTER).filter(|over| *over > now);
+        over.min().unwrap_or(now + ASLEEP_AFTER).min(now + SIGN_OF_LIFE)
     }
 }
 
 impl ReentryGuard {
-    /// How a caller asks the store on behalf of this re-entry, which is inside.
-    pub(crate) fn asker(&self) -> Asker {
-        Asker { hold: Arc::clone(&self.hold), id: self.id }
+    /// Drives `asking`, which asks the store on behalf of this re-entry: see [`drive`].
+    pub(crate) fn drive<F: Future>(
+        &self,
+        asking: F,
+    ) -> impl Future<Output = Option<F::Output>> + use<F> {
+        drive(Arc::clone(&self.hold), self.id, asking)
     }
 
     /// Has this give back what the store grants from now on, if this re-entry is passed over meanwhile.
@@ -127,46 +122,33 @@ impl ReentryGuard {
     }
 }
 
-/// Asks the store on behalf of a re-entry that is inside.
-pub(crate) struct Asker {
-    hold: Arc<Hold>,
-    /// Zero if it keeps nobody out.
-    id: u64,
+/// Drives `asking`, which asks the store on behalf of the re-entry of that number, which is inside `hold`.
+/// `None` once others went inside because it was not polled: it lines up again, and what the store granted to
+/// it is given back.
+pub(crate) async fn drive<F: Future>(hold: Arc<Hold>, id: u64, asking: F) -> Option<F::Output> {
+    if id == 0 {
+        // It keeps nobody out.
+        return Some(asking.await);
+    }
+    let reentries = &hold.reentries;
+    if !reentries.sign_of_life(id, true) {
+        return None;
+    }
+    let sign_of_life = |_| reentries.sign_of_life(id, true);
+    let answer = liveness::drive(SIGN_OF_LIFE, sign_of_life, asking).await;
+    answer.filter(|_| reentries.sign_of_life(id, false))
 }
 
-impl Asker {
-    /// Drives `asking`. None once others went inside because it was not polled: it is to line up again,
-    /// and what it was granted is nobody's.
-    pub(crate) async fn drive<F: Future>(self, asking: F) -> Option<F::Output> {
-        let mut asking = pin!(asking);
-        let mut timer = pin!(None::<Sleep>);
-        poll_fn(|cx| {
-            if !self.is_inside(true) {
-                return Poll::Ready(None);
-            }
-            if let Poll::Ready(output) = asking.as_mut().poll(cx) {
-                return Poll::Ready(self.is_inside(false).then_some(output));
-            }
-            while timer.as_mut().as_pin_mut().is_none_or(|timer| timer.poll(cx).is_ready()) {
-                timer.set(Some(sleep_until(Instant::now() + SIGN_OF_LIFE)));
-            }
-            Poll::Pending
-        })
-        .await
-    }
-
-    /// A sign of life, of one that is `asking` still or has the answer, and cannot be passed over any
-    /// more. False if it was.
-    fn is_inside(&self, asking: bool) -> bool {
-        if self.id == 0 {
-            return true;
-        }
-        let mut state = self.hold.reentries.lock();
-        let Some(inside) = state.inside.iter_mut().find(|inside| inside.id == self.id) else {
+impl Reentries {
+    /// Takes a sign of life of a re-entry that is inside, and `asks` the store or has the answer. With the
+    /// answer it cannot be passed over any more. False if it was.
+    fn sign_of_life(&self, id: u64, asks: bool) -> bool {
+        let mut state = self.lock();
+        let Some(inside) = state.inside.iter_mut().find(|inside| inside.id == id) else {
             return false;
         };
         let mut give_back = inside.asking.take().and_then(|before| before.give_back);
-        if asking {
+        if asks {
             let give_back = give_back.take();
             inside.asking = Some(Asking { polled_at: Instant::now(), give_back });
         }

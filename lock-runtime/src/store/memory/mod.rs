@@ -33,7 +33,8 @@ use crate::key::LockKey;
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-/// use lock_runtime::{LockClient, MemoryStore};
+/// use lock_runtime::store::MemoryStore;
+/// use lock_runtime::LockClient;
 ///
 /// let store = MemoryStore::new();
 /// let one = LockClient::builder().store(store.clone())?;
@@ -89,7 +90,8 @@ impl MemoryStore {
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-    /// use lock_runtime::{LockClient, LockError, LockOptions, MemoryStore};
+    /// use lock_runtime::store::MemoryStore;
+    /// use lock_runtime::{LockClient, LockError, LockOptions};
     /// use std::time::Duration;
     ///
     /// let store = MemoryStore::new();

@@ -4,17 +4,15 @@
 //! library, none of whose types are public. ARCHITECTURE.md lists the layers.
 // S-2, S-25.
 
-mod age;
 mod cluster;
-mod connect_sentinel;
+
 mod endpoint;
-mod eviction;
+
 mod link;
 mod requests;
 mod scripts;
 mod server;
 mod store;
-mod told;
 
 pub use self::cluster::ClusterStore;
 #[cfg(feature = "tls-rustls")]

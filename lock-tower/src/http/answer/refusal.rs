@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use http::StatusCode;
+use lock_runtime::error::{BusyReason, StoreErrorKind};
 use lock_runtime::observe::NO_POLICY;
 use lock_runtime::policy::BusyStatus;
-use lock_runtime::{BusyReason, Lease, LockError, StoreErrorKind};
+use lock_runtime::{Lease, LockError};
 
 use crate::http::error::KeyError;
 

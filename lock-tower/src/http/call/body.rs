@@ -17,7 +17,8 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf, Bytes};
 use http::Response;
 use http_body::{Body, Frame, SizeHint};
-use lock_runtime::{LockClient, Protected};
+use lock_runtime::LockClient;
+use lock_runtime::guard::Protected;
 use pin_project_lite::pin_project;
 use tokio::time::{Instant, Sleep, sleep_until};
 

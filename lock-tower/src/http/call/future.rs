@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use http::{Request, Response};
 use http_body::Body;
-use lock_runtime::{Acquire, LockError, LockGuard, scope};
+use lock_runtime::acquire::Acquire;
+use lock_runtime::{LockError, LockGuard, scope};
 use pin_project_lite::pin_project;
 use tokio::task::JoinHandle;
 use tokio::time::{Sleep, sleep};

@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use http::Method;
 use http::request::Parts;
+use lock_runtime::options::LockSettings;
 use lock_runtime::policy::{Methods, OnMissingKey, SafeMethods};
-use lock_runtime::{KeyPart, LockClient, LockKey, LockOptions, LockSettings};
+use lock_runtime::{KeyPart, LockClient, LockKey, LockOptions};
 
 use crate::http::answer::problem::{ProblemDetails, RefusalResponder};
 use crate::http::error::{BuildError, KeyError};

@@ -5,8 +5,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use lock_runtime::LockClient;
+use lock_runtime::client::LockClientId;
 use lock_runtime::policy::LockConfig;
-use lock_runtime::{LockClient, LockClientId};
 use parking_lot::RwLock;
 
 use crate::http::error::BuildError;

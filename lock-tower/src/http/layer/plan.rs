@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use http::Method;
 use lock_runtime::observe::NO_POLICY;
+use lock_runtime::options::LockSettings;
 use lock_runtime::policy::{
     BusyStatus, HoldUntil, HttpPolicy, LockRoute, Methods, OnDisconnect, OnMissingKey, Policy,
     SafeMethods,
 };
-use lock_runtime::{LockClient, LockError, LockKey, LockKind, LockOptions, LockSettings, Wait};
+use lock_runtime::{LockClient, LockError, LockKey, LockKind, LockOptions, Wait};
 use tokio::time::Instant;
 
 use crate::http::answer::refusal::{HoldTimes, LogFields};

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use http::request::Parts;
 use http::{Extensions, HeaderName, Method};
+use lock_runtime::key::LockKeyBuilder;
 use lock_runtime::policy::OnMissingKey;
-use lock_runtime::{KeyPart, LockKey, LockKeyBuilder};
+use lock_runtime::{KeyPart, LockKey};
 use percent_encoding::percent_decode_str;
 
 use crate::http::error::{BuildError, KeyError};

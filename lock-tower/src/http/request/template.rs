@@ -2,6 +2,7 @@
 
 use http::HeaderName;
 use lock_runtime::{LockError, LockKey};
+use lock_syntax::template::{BraceProblem, Part, Segment, parse, unseparated};
 
 use crate::http::error::BuildError;
 
@@ -62,28 +63,19 @@ impl Template {
         self.pieces.contains(&Piece::Route)
     }
 
-    /// Two neighbouring values need text between them that an escaped value never contains, else
-    /// `("ab", "c")` and `("a", "bc")` would be one key.
-    // S-3.
+    /// Checks that no two neighbouring values could run together and make one key of different values.
     fn check_separators(&self) -> Result<(), BuildError> {
-        let mut before: Option<&Piece> = None;
-        let mut separated = false;
-        for piece in &self.pieces {
-            let Piece::Text(text) = piece else {
-                if let Some(before) = before.filter(|_| !separated) {
-                    return Err(BuildError::new(format!(
-                        "`{{{before}}}` and `{{{piece}}}` could run together, and different values \
-                         then make the same key; put a `:` between them"
-                    )));
-                }
-                (before, separated) = (Some(piece), false);
-                continue;
-            };
-            // `%` is escaped too, but starts every escape itself.
-            separated |= text.contains([':', '{', '}', '*', '?', '[', ']', '\\'])
-                || text.contains(char::is_whitespace);
+        let parts = self.pieces.iter().map(|piece| match piece {
+            Piece::Text(text) => Part::Text(text.as_str()),
+            value => Part::Escaped(value),
+        });
+        match unseparated(parts) {
+            None => Ok(()),
+            Some((before, after)) => Err(BuildError::new(format!(
+                "`{{{before}}}` and `{{{after}}}` could run together, and different values \
+                 then make the same key; put a `:` between them"
+            ))),
         }
-        Ok(())
     }
 
     /// What is wrong with every key of this shape is wrong with the template.
@@ -122,45 +114,24 @@ impl std::fmt::Display for Piece {
 }
 
 fn pieces(template: &str) -> Result<Vec<Piece>, BuildError> {
-    let mut pieces = Vec::new();
-    let mut text = String::new();
-    let mut rest = template;
-    while let Some(at) = rest.find(['{', '}']) {
-        text.push_str(&rest[..at]);
-        let (brace, tail) = rest[at..].split_at(1);
-        rest = if let Some(tail) = tail.strip_prefix(brace) {
-            text.push_str(brace);
-            tail
-        } else if brace == "{" {
-            let (name, tail) =
-                tail.split_once('}').filter(|(name, _)| !name.contains('{')).ok_or_else(|| {
-                    BuildError::new(
-                        "a `{` in the key template is never closed; write `{{` for a brace that is \
-                         part of the key",
-                    )
-                })?;
-            if !text.is_empty() {
-                pieces.push(Piece::Text(std::mem::take(&mut text)));
-            }
-            pieces.push(placeholder(name)?);
-            tail
-        } else {
-            return Err(BuildError::new(
-                "a `}` in the key template closes nothing; write `}}` for a brace that is part of \
-                 the key",
-            ));
-        };
-    }
-    text.push_str(rest);
-    if !text.is_empty() {
-        pieces.push(Piece::Text(text));
-    }
-    if pieces.is_empty() {
+    let segments = parse(template).map_err(|problem| match problem {
+        BraceProblem::Unclosed => BuildError::new(
+            "a `{` in the key template is never closed; write `{{` for a brace that is part of the key",
+        ),
+        BraceProblem::Unopened => BuildError::new(
+            "a `}` in the key template closes nothing; write `}}` for a brace that is part of the key",
+        ),
+    })?;
+    if segments.is_empty() {
         return Err(BuildError::new(
             "the key template is empty; give the lock a name, such as `order:{path.id}`",
         ));
     }
-    Ok(pieces)
+    let piece = |segment| match segment {
+        Segment::Text(text) => Ok(Piece::Text(text)),
+        Segment::Placeholder(name) => placeholder(name),
+    };
+    segments.into_iter().map(piece).collect()
 }
 
 fn placeholder(name: &str) -> Result<Piece, BuildError> {

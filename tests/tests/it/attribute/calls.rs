@@ -1,12 +1,6 @@
 //! `#[distributed_lock]` at run time; what it refuses to compile is in `tests/ui`.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
-
-use lock_runtime::{LockClient, LockError, OnLost, distributed_lock};
-use lock_tests::{RedisServer, eventually};
-use tokio::time::sleep;
+use crate::prelude::*;
 
 #[derive(Clone)]
 struct Bank {
@@ -23,7 +17,7 @@ impl Bank {
     async fn work(&self) {
         let inside = self.inside.fetch_add(1, Ordering::SeqCst) + 1;
         self.most.fetch_max(inside, Ordering::SeqCst);
-        sleep(Duration::from_millis(20)).await;
+        sleep(ms(20)).await;
         self.inside.fetch_sub(1, Ordering::SeqCst);
     }
 
@@ -48,14 +42,14 @@ impl Bank {
 
     #[distributed_lock(key = "slow", client = self.locks, lease = "200ms")]
     async fn too_slow(&self, ended: &AtomicU32) -> Result<(), LockError> {
-        sleep(Duration::from_secs(60)).await;
+        sleep(secs(60)).await;
         ended.fetch_add(1, Ordering::SeqCst);
         Ok(())
     }
 
     #[distributed_lock(key = "slow", client = self.locks, lease = "200ms", on_lost = finish)]
     async fn slow_but_finished(&self, ended: &AtomicU32) -> Result<(), LockError> {
-        sleep(Duration::from_millis(400)).await;
+        sleep(ms(400)).await;
         ended.fetch_add(1, Ordering::SeqCst);
         Ok(())
     }
@@ -94,7 +88,7 @@ async fn joined_calls_exclude_each_other() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_nested_call_sends_nothing() {
     let server = RedisServer::start().await;
-    let bank = Bank::new(LockClient::connect(&server.url()).await.unwrap());
+    let bank = Bank::new(connect(&server).await);
     bank.post(7).await.unwrap();
     server.reset_stats().await;
     let token = bank.post_twice(7).await.unwrap();
@@ -134,7 +128,7 @@ async fn an_error_of_the_body_passes_through() {
     for _ in 0..2 {
         assert!(matches!(bank.fails().await, Err(Failure::Body)));
     }
-    bank.locks.shutdown(Duration::from_secs(1)).await;
+    bank.locks.shutdown(secs(1)).await;
     assert!(matches!(bank.fails().await, Err(Failure::Lock)));
 }
 
@@ -142,11 +136,8 @@ async fn an_error_of_the_body_passes_through() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dropped_call_leaves_nothing() {
     let server = RedisServer::start().await;
-    let bank = Bank::new(LockClient::connect(&server.url()).await.unwrap());
-    let call = tokio::time::timeout(Duration::from_millis(10), bank.post(9)).await;
+    let bank = Bank::new(connect(&server).await);
+    let call = tokio::time::timeout(ms(10), bank.post(9)).await;
     assert!(call.is_err());
-    eventually(Duration::from_secs(5), "it is free", async || {
-        !server.client().exists("acct:9").await
-    })
-    .await;
+    eventually(secs(5), "it is free", async || !server.client().exists("acct:9").await).await;
 }

@@ -7,8 +7,9 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use futures_util::future::BoxFuture;
-use lock_runtime::{LockClient, LockError, distributed_lock};
 use tokio::task::yield_now;
+
+use crate::prelude::*;
 
 type Length = Result<usize, LockError>;
 
@@ -244,7 +245,7 @@ async fn an_unfinished_call_drops_its_arguments() {
     assert_eq!(DROPPED.take().len(), 4);
     let client = LockClient::in_memory();
     let held = client.mutex("drops").lock().await.unwrap();
-    let waiting = tokio::time::timeout(std::time::Duration::from_millis(10), client.scope(call()));
+    let waiting = tokio::time::timeout(ms(10), client.scope(call()));
     assert!(waiting.await.is_err());
     assert_eq!(DROPPED.take().len(), 4);
     held.release().await.unwrap();

@@ -1,12 +1,6 @@
 //! What an annotated function makes of a lost lock where it does not return `LockError::Lost` (S-13).
 
-use std::time::Duration;
-
-use lock_runtime::policy::LockConfig;
-use lock_runtime::{LockClient, LockError, distributed_lock};
-use tokio::time::sleep;
-
-use lock_tests::Log;
+use crate::prelude::*;
 
 fn trial() -> LockClient {
     let text = "[lock.policies]\ntrial = { enforce = 0, lease = '200ms' }\n\
@@ -18,7 +12,7 @@ fn trial() -> LockClient {
 #[distributed_lock(key = "t", policy = "trial", client = client)]
 async fn longer_than_its_lease(client: &LockClient) -> Result<usize, LockError> {
     let held = client.held().len();
-    sleep(Duration::from_millis(600)).await;
+    sleep(ms(600)).await;
     Ok(held)
 }
 
@@ -30,7 +24,7 @@ async fn loses_it(client: &LockClient) -> Result<bool, LockError> {
 #[distributed_lock(key = "t", policy = "trial", client = client, guard = hold)]
 async fn names_it(client: &LockClient) -> Result<u64, LockError> {
     let _ = client;
-    sleep(Duration::from_millis(600)).await;
+    sleep(ms(600)).await;
     Ok(hold.token().get())
 }
 
@@ -104,14 +98,14 @@ async fn what_is_not_enforced_needs_no_name() {
 #[distributed_lock(key = "j", client = client, lease = "200ms", on_busy = skip)]
 async fn job(client: &LockClient) -> Option<()> {
     let _ = client;
-    sleep(Duration::from_secs(60)).await;
+    sleep(secs(60)).await;
     Some(())
 }
 
 #[distributed_lock(key = "j", client = client, lease = "200ms", on_busy = skip)]
 async fn job_with_errors(client: &LockClient) -> Result<(), LockError> {
     let _ = client;
-    sleep(Duration::from_secs(60)).await;
+    sleep(secs(60)).await;
     Ok(())
 }
 

@@ -1,22 +1,20 @@
 //! `on_busy = skip` as scheduled jobs use it: three processes start an annotated job at every tick, and
 //! one of them runs it.
 
-use std::collections::BTreeSet;
-use std::time::Duration;
-
 use lock_tests::history::Stamp;
-use lock_tests::{RedisServer, Worker, eventually};
+
+use crate::prelude::*;
 
 const REPLICAS: usize = 3;
 const TICKS: usize = 100;
 
 /// How far apart the replicas start at most, and for how long the spaced job's lock is kept. A start
 /// that is due at three quarters of it may be late by the last one.
-const AT_LEAST: Duration = Duration::from_millis(90);
-const SKEW: Duration = Duration::from_millis(67);
+const AT_LEAST: Duration = ms(90);
+const SKEW: Duration = ms(67);
 
 /// How long a worker may take to start and to answer, on a busy machine.
-const ANSWER: Duration = Duration::from_secs(30);
+const ANSWER: Duration = secs(30);
 
 /// What a replica made of a tick.
 #[derive(Debug, Clone, Copy)]
@@ -93,7 +91,7 @@ async fn each_of_100_ticks_runs_on_one_of_three_replicas() {
     let mut world = World::new().await;
     let mut runners = BTreeSet::new();
     for tick in 0..TICKS {
-        world.tick("long", tick, Duration::from_millis(3));
+        world.tick("long", tick, ms(3));
         // It lasts until everybody has started it, however long that takes.
         let outcomes = world.outcomes(tick).await;
         let [runner] = ran(&outcomes)[..] else { panic!("tick {tick}: {outcomes:?}") };

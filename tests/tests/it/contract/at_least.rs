@@ -1,23 +1,16 @@
 //! Locks that are kept for a while, however soon they are let go (`LockOptions::at_least`).
 
+use kinds::take_one_or_several as take;
+use kinds::{KINDS_AND_SEVERAL, two_in_memory};
+use lock_runtime::options::LockOptionsBuilder;
+
+use crate::prelude::*;
 use crate::support::kinds;
-use std::time::Duration;
 
-use futures_util::future::join_all;
-use futures_util::poll;
-use lock_runtime::{
-    Clock, Lease, LockClient, LockError, LockOptions, LockOptionsBuilder, MemoryStore, Quorum, Wait,
-};
-use lock_tests::{Proxy, RedisServer, Ttl, Worker, eventually};
-use tokio::time::{Instant, sleep, timeout};
-
-use kinds::{KINDS_AND_SEVERAL, take_one_or_several as take, two_in_memory};
-
-const SOON: Duration = Duration::from_secs(10);
-const AT_LEAST: Duration = Duration::from_millis(600);
+const AT_LEAST: Duration = ms(600);
 
 /// How late a waiter may be on a busy machine. Less than what it sleeps when nobody tells it.
-const LATE: Duration = Duration::from_millis(900);
+const LATE: Duration = ms(900);
 
 fn at_least(at_least: Duration) -> LockOptionsBuilder {
     LockOptions::builder().at_least(at_least)
@@ -28,11 +21,11 @@ fn kept() -> LockOptions {
 }
 
 fn wait(wait: Wait) -> LockOptions {
-    LockOptions::builder().wait(wait).build().unwrap()
+    waits(wait)
 }
 
 async fn on_redis(server: &RedisServer) -> (LockClient, LockClient) {
-    let client = async || LockClient::connect(&server.url()).await.unwrap();
+    let client = async || connect(server).await;
     (client().await, client().await)
 }
 
@@ -56,7 +49,7 @@ async fn is_kept(
         let rivals = rivals.to_owned();
         async move { take(&other, &rivals, &case, LockOptions::default()).await.map(|_guard| ()) }
     });
-    sleep(Duration::from_millis(50)).await;
+    sleep(ms(50)).await;
     if dropped {
         drop(guard);
     } else {
@@ -76,11 +69,7 @@ async fn is_kept(
 
 /// Leases of which `AT_LEAST` is a part, and that are over long before.
 fn leases() -> [Lease; 3] {
-    [
-        Lease::default(),
-        Lease::Fixed(Duration::from_secs(20)),
-        Lease::Watchdog(Duration::from_millis(300)),
-    ]
+    [Lease::default(), Lease::Fixed(secs(20)), Lease::Watchdog(ms(300))]
 }
 
 async fn all_are_kept(one: &LockClient, other: &LockClient, manners: &[bool]) {
@@ -114,7 +103,7 @@ async fn what_replicas_know_is_kept() {
     let _replica = RedisServer::builder().replica_of(server.port()).start().await;
     server.wait_for_replicas(1).await;
     let (client, other) = on_redis(&server).await;
-    let known = kept().to_builder().replicas(1, Duration::from_secs(5)).build().unwrap();
+    let known = kept().to_builder().replicas(1, secs(5)).build().unwrap();
     for kind in ["mutex", "several fair"] {
         let start = Instant::now();
         let guard = take(&client, kind, kind, known).await.unwrap();
@@ -156,7 +145,7 @@ async fn a_process_killed_after_its_release_keeps_it() {
     let dir = history.path().to_str().unwrap();
     let exe = env!("CARGO_BIN_EXE_lock_worker");
     let mut worker = Worker::spawn(exe, &[&server.url(), dir], &[]);
-    let patience = Duration::from_secs(20);
+    let patience = secs(20);
     assert_eq!(worker.next_line(patience).await, "ready");
     let (client, _) = on_redis(&server).await;
     let start = Instant::now();
@@ -167,7 +156,7 @@ async fn a_process_killed_after_its_release_keeps_it() {
     worker.sigkill();
     let guard = timeout(SOON, client.mutex("job").lock()).await.unwrap().unwrap();
     let kept = start.elapsed();
-    assert!(kept >= Duration::from_millis(1500), "free after {kept:?}");
+    assert!(kept >= ms(1500), "free after {kept:?}");
     guard.release().await.unwrap();
 }
 
@@ -175,8 +164,7 @@ async fn a_process_killed_after_its_release_keeps_it() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_reply_changes_nothing() {
     let server = RedisServer::start().await;
-    let proxy = Proxy::start(server.port()).await;
-    let client = LockClient::connect(&proxy.url()).await.unwrap();
+    let (proxy, client) = behind_proxy(&server).await;
     let (other, _) = on_redis(&server).await;
     for (lost, how) in [(1, "released"), (2, "dropped"), (3, "cut off")] {
         let name = format!("lost-{lost}");
@@ -209,12 +197,12 @@ async fn the_local_line_waits_as_well() {
     tokio::task::yield_now().await;
     let (second, third) = (line(kept()), line(LockOptions::default()));
     // Long enough for all of them to line up.
-    sleep(Duration::from_millis(50)).await;
+    sleep(ms(50)).await;
     outside.release().await.unwrap();
     let first = first.await.unwrap().unwrap();
     let token = first.token();
     // Counted from here for the next: short enough to be handed on.
-    sleep(Duration::from_millis(2)).await;
+    sleep(ms(2)).await;
     first.release().await.unwrap();
     let (second, handed) = (second.await.unwrap().unwrap(), Instant::now());
     assert_eq!(second.token().get(), token.get() + 1, "not handed on, not what this is about");
@@ -222,7 +210,7 @@ async fn the_local_line_waits_as_well() {
     assert_eq!(peer.inspect("line").await.unwrap().remaining, Some(AT_LEAST));
     let third = third.await.unwrap().unwrap();
     assert!(handed.elapsed() >= AT_LEAST, "handed on after {:?}", handed.elapsed());
-    assert!(handed.elapsed() < AT_LEAST + Duration::from_millis(50), "{:?}", handed.elapsed());
+    assert!(handed.elapsed() < AT_LEAST + ms(50), "{:?}", handed.elapsed());
     third.release().await.unwrap();
 }
 
@@ -245,15 +233,15 @@ async fn a_hold_that_is_old_enough_is_free_at_once() {
 async fn a_shutdown_leaves_it_cleanly() {
     let server = RedisServer::start().await;
     let (client, other) = on_redis(&server).await;
-    let long = at_least(Duration::from_secs(60)).build().unwrap();
+    let long = at_least(secs(60)).build().unwrap();
     client.mutex("released").with(long).lock().await.unwrap().release().await.unwrap();
     drop(client.mutex("dropped").with(long).lock().await.unwrap());
-    let (start, grace) = (Instant::now(), Duration::from_secs(30));
+    let (start, grace) = (Instant::now(), secs(30));
     assert!(client.shutdown(grace).await.is_clean());
     assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
     for name in ["released", "dropped"] {
         let left = server.client().pttl(name).await;
-        let wanted = Duration::from_secs(40)..=Duration::from_secs(60);
+        let wanted = secs(40)..=secs(60);
         assert!(matches!(left, Ttl::Left(left) if wanted.contains(&left)), "{name}: {left:?}");
         assert!(other.mutex(name).try_lock().await.unwrap().is_none());
     }
@@ -264,7 +252,7 @@ async fn a_shutdown_leaves_it_cleanly() {
 async fn short_memory_is_enough() {
     let server = RedisServer::start().await;
     let (client, _) = on_redis(&server).await;
-    let long = at_least(Duration::from_secs(60)).build().unwrap();
+    let long = at_least(secs(60)).build().unwrap();
     let guards = join_all(KINDS_AND_SEVERAL.map(|kind| take(&client, kind, kind, long))).await;
     server.client().cmd(&["CONFIG", "SET", "maxmemory", "1"]).await;
     for (guard, kind) in guards.into_iter().zip(KINDS_AND_SEVERAL) {
@@ -277,7 +265,7 @@ async fn short_memory_is_enough() {
 async fn it_is_seen_and_freed_by_force() {
     let server = RedisServer::start().await;
     for (client, other) in [two_in_memory(), on_redis(&server).await] {
-        let most = Duration::from_secs(50);
+        let most = secs(50);
         for kind in kinds::KINDS {
             let (word, kind) = kind;
             let options = at_least(most).build().unwrap();
@@ -302,7 +290,7 @@ async fn what_was_lost_is_not_kept() {
     let (store, clock) = (MemoryStore::new(), Clock::tokio());
     let client = LockClient::builder().clock(clock.clone()).store(store.peer()).unwrap();
     let other = LockClient::builder().store(store).unwrap();
-    let long = at_least(Duration::from_secs(20)).build().unwrap();
+    let long = at_least(secs(20)).build().unwrap();
     let forced = client.mutex("forced").with(long).lock().await.unwrap();
     assert!(other.force_release("forced").await.unwrap());
     let next = other.mutex("forced").lock().await.unwrap();
@@ -311,10 +299,10 @@ async fn what_was_lost_is_not_kept() {
     assert!(!next.is_lost());
     next.release().await.unwrap();
 
-    let lease = Lease::Watchdog(Duration::from_secs(1));
+    let lease = Lease::Watchdog(secs(1));
     let brief = long.to_builder().lease(lease).build().unwrap();
     let asleep = client.mutex("asleep").with(brief).lock().await.unwrap();
-    clock.advance(Duration::from_secs(2));
+    clock.advance(secs(2));
     let released = asleep.release().await;
     assert!(matches!(released, Err(LockError::Lost { .. })), "{released:?}");
     timeout(SOON, other.mutex("asleep").lock()).await.unwrap().unwrap().release().await.unwrap();
@@ -324,11 +312,10 @@ async fn what_was_lost_is_not_kept() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_acquire_that_was_dropped_is_not_kept() {
     let server = RedisServer::start().await;
-    let proxy = Proxy::start(server.port()).await;
-    let client = LockClient::connect(&proxy.url()).await.unwrap();
+    let (proxy, client) = behind_proxy(&server).await;
     let (other, _) = on_redis(&server).await;
-    let long = at_least(Duration::from_secs(60)).build().unwrap();
-    proxy.delay_replies(Duration::from_millis(500));
+    let long = at_least(secs(60)).build().unwrap();
+    proxy.delay_replies(ms(500));
     let acquiring = tokio::spawn(client.mutex("undone").with(long).lock());
     let raw = server.client();
     eventually(SOON, "it is taken", async || raw.exists("undone").await).await;
@@ -357,7 +344,7 @@ async fn the_outermost_guard_decides() {
 /// What contradicts itself is refused when the options are built, and why.
 #[test]
 fn contradictions_are_refused() {
-    let (second, day) = (Duration::from_secs(1), lock_runtime::MAX_LEASE);
+    let (second, day) = (secs(1), lock_runtime::options::MAX_LEASE);
     let fixed = |lease| LockOptions::builder().lease(Lease::Fixed(lease));
     for (builder, word) in [
         (at_least(Duration::ZERO), "at_least is zero"),

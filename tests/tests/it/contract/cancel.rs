@@ -1,10 +1,6 @@
 //! Dropping any future at any await point leaves nothing behind (S-17, S-20, S-21).
 
-use std::time::Duration;
-
-use lock_tests::poll_count::{Polled, drop_at_every_await, poll_then_drop};
-
-use crate::contract::world::World;
+use crate::contract::world::*;
 
 /// S-21: nobody else has the lock, so the drops come before, during and after the grant.
 pub(crate) async fn an_acquire_dropped_anywhere_leaves_nothing(world: &impl World) {
@@ -29,8 +25,7 @@ pub(crate) async fn a_waiting_acquire_dropped_anywhere_leaves_nothing(world: &im
     for polls in 1..12 {
         let guard = holder.mutex("w").lock().await.unwrap();
         let acquire = client.mutex("w").lock();
-        let dropped =
-            tokio::time::timeout(Duration::from_millis(60), poll_then_drop(acquire, polls)).await;
+        let dropped = tokio::time::timeout(ms(60), poll_then_drop(acquire, polls)).await;
         assert!(!matches!(dropped, Ok(Polled::Completed(_))), "took a lock that was held");
         guard.release().await.unwrap();
         world.free_soon("w").await;

@@ -1,12 +1,9 @@
 //! Clusters for the cases: made once, lent to one case after the other.
 
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
-
-use lock_runtime::LockClientBuilder;
-use lock_tests::{RedisCluster, eventually};
 
 use super::world::{Kind, Peer, World, holders_on};
+use crate::prelude::*;
 
 /// Those that nobody has.
 static IDLE: Mutex<Vec<RedisCluster>> = Mutex::new(Vec::new());
@@ -29,7 +26,7 @@ impl Cluster {
         };
         for at in 0..MASTERS {
             let client = cluster.node(at).client();
-            eventually(Duration::from_secs(20), "whoever had it is gone", async || {
+            eventually(secs(20), "whoever had it is gone", async || {
                 let info: String = client.get(&["INFO", "clients"]).await;
                 info.lines().any(|line| line == "connected_clients:1")
             })

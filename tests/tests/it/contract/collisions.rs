@@ -1,16 +1,13 @@
 //! One name as two kinds of locks: never two holders, and an error wherever the data tells (S-32).
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::atomic::AtomicI64;
 
-use lock_runtime::{HoldKind, Lease, LockClient, LockError, LockOptions, Wait};
-use lock_tests::{RedisServer, eventually};
-use tokio::time::{Instant, timeout};
+use lock_runtime::store::HoldKind;
 
+use crate::prelude::*;
 use crate::support::kinds::{KINDS, take};
 
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = secs(20);
 
 #[derive(Debug, PartialEq, Eq)]
 enum Answer {
@@ -35,16 +32,15 @@ fn expected(held: &str, asked: &str) -> Answer {
 }
 
 fn options(wait: impl Into<Wait>) -> LockOptions {
-    LockOptions::builder().wait(wait).build().unwrap()
+    waits(wait)
 }
 
 /// Each ordered pair, asked by another client and by the holder's own, at once and with a wait.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_pair_is_told_apart() {
-    let server = RedisServer::start().await;
-    let client = LockClient::connect(&server.url()).await.unwrap();
-    let other = LockClient::connect(&server.url()).await.unwrap();
-    let wait = Duration::from_millis(100);
+    let (server, client) = world().await;
+    let other = connect(&server).await;
+    let wait = ms(100);
     for (held, _) in KINDS {
         for (asked, _) in KINDS {
             let name = format!("{held}:{asked}");
@@ -65,14 +61,11 @@ async fn every_pair_is_told_apart() {
                     };
                     assert_eq!(answer, expected(held, asked), "{what}");
                     let waited = start.elapsed();
-                    assert!(
-                        answer == Busy || waited < Duration::from_secs(1),
-                        "{what}: {waited:?}"
-                    );
+                    assert!(answer == Busy || waited < secs(1), "{what}: {waited:?}");
                 }
             }
             // Whatever was asked for, the holder has what it had.
-            guard.extend(Duration::from_secs(40)).await.unwrap();
+            guard.extend(secs(40)).await.unwrap();
             guard.release().await.unwrap_or_else(|error| panic!("{name}: {error:?}"));
             if held != "semaphore" {
                 let next = take(&other, asked, &name, options(SOON)).await;
@@ -85,8 +78,7 @@ async fn every_pair_is_told_apart() {
 /// The number of a semaphore's permits stays for a day, and the name is a semaphore's so long.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_semaphore_keeps_its_name() {
-    let server = RedisServer::start().await;
-    let client = LockClient::connect(&server.url()).await.unwrap();
+    let (_server, client) = world().await;
     take(&client, "semaphore", "s", options(SOON)).await.unwrap().release().await.unwrap();
     for (kind, _) in KINDS {
         let outcome = take(&client, kind, "s", options(Wait::Never)).await;
@@ -99,8 +91,7 @@ async fn a_semaphore_keeps_its_name() {
 /// count and whoever made it; and no lock is a latch.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_latch_is_no_lock() {
-    let server = RedisServer::start().await;
-    let client = LockClient::connect(&server.url()).await.unwrap();
+    let (server, client) = world().await;
     let raw = server.client();
     for (kind, _) in KINDS {
         for count in [1, 3] {
@@ -147,8 +138,7 @@ async fn is_no_latch(client: &LockClient, name: &str) {
 /// permit of Redisson's that outlives every latch.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn far_ends_are_told_apart() {
-    let server = RedisServer::start().await;
-    let client = LockClient::connect(&server.url()).await.unwrap();
+    let (server, client) = world().await;
     let raw = server.client();
     take(&client, "semaphore", "left", options(SOON)).await.unwrap().release().await.unwrap();
     assert!(raw.del("left").await, "no free permits were left");
@@ -156,7 +146,7 @@ async fn far_ends_are_told_apart() {
     assert_eq!(client.latch("left").count_down().await.unwrap(), 0);
 
     let two = 2.try_into().unwrap();
-    let years = Duration::from_secs(60 * 365 * 24 * 60 * 60).as_millis();
+    let years = secs(60 * 365 * 24 * 60 * 60).as_millis();
     let (seconds, _): (u128, u128) = raw.get(&["TIME"]).await;
     for (name, end) in [
         ("endless", "922337203685477".to_owned()),
@@ -180,8 +170,7 @@ async fn far_ends_are_told_apart() {
 /// line.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_fair_waiter_that_finds_a_mutex_leaves_the_line() {
-    let server = RedisServer::start().await;
-    let client = LockClient::connect(&server.url()).await.unwrap();
+    let (server, client) = world().await;
     let raw = server.client();
     let guard = client.fair_mutex("f").lock().await.unwrap();
     let waiter = tokio::spawn(client.fair_mutex("f").with(options(SOON)).lock());
@@ -199,8 +188,7 @@ async fn a_fair_waiter_that_finds_a_mutex_leaves_the_line() {
 /// S-28: several mutexes at once hold each as one does.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_of_several_mutexes_is_a_mutex() {
-    let server = RedisServer::start().await;
-    let client = LockClient::connect(&server.url()).await.unwrap();
+    let (_server, client) = world().await;
     let both = client.multi_lock(["a", "b"]).lock().await.unwrap();
     for (kind, _) in KINDS {
         let outcome = take(&client, kind, "b", options(Wait::Never)).await;
@@ -218,8 +206,7 @@ async fn one_of_several_mutexes_is_a_mutex() {
 /// S-32: a user's hash stays as it is, whatever it calls a mode, and nobody holds it as a lock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_users_hash_is_left_alone() {
-    let server = RedisServer::start().await;
-    let client = LockClient::connect(&server.url()).await.unwrap();
+    let (server, client) = world().await;
     let raw = server.client();
     for mode in ["dark", "", "read", "write", "fair"] {
         for (kind, _) in KINDS {
@@ -259,14 +246,14 @@ async fn a_crowd_of_kinds_never_overlaps() {
     let (inside, grants) = (Arc::new(AtomicI64::new(0)), Arc::new(AtomicU64::new(0)));
     let mut tasks = Vec::new();
     for _ in 0..2 {
-        let client = LockClient::connect(&server.url()).await.unwrap();
+        let client = connect(&server).await;
         for kind in ["mutex", "fair", "read", "read", "write", "mutex", "fair"] {
             let (client, inside, grants) = (client.clone(), inside.clone(), grants.clone());
             tasks.push(tokio::spawn(async move {
-                let until = Instant::now() + Duration::from_secs(3);
+                let until = Instant::now() + secs(3);
                 let weight = if kind == "read" { 1 } else { 1000 };
-                let lease = Lease::Watchdog(Duration::from_secs(5));
-                let options = options(Duration::from_millis(50)).to_builder().lease(lease);
+                let lease = Lease::Watchdog(secs(5));
+                let options = options(ms(50)).to_builder().lease(lease);
                 let options = options.build().unwrap();
                 while Instant::now() < until {
                     match take(&client, kind, "one", options).await {
@@ -274,12 +261,12 @@ async fn a_crowd_of_kinds_never_overlaps() {
                             let now = inside.fetch_add(weight, Ordering::SeqCst) + weight;
                             assert!(now <= 1000, "{kind}: {now} inside");
                             grants.fetch_add(1, Ordering::SeqCst);
-                            tokio::time::sleep(Duration::from_millis(1)).await;
+                            tokio::time::sleep(ms(1)).await;
                             inside.fetch_sub(weight, Ordering::SeqCst);
                             guard.release().await.unwrap();
                         }
                         Err(LockError::KeyCollision { .. }) => {
-                            tokio::time::sleep(Duration::from_millis(2)).await;
+                            tokio::time::sleep(ms(2)).await;
                         }
                         Err(error) if error.is_busy() => {}
                         Err(error) => panic!("{kind}: {error:?}"),
@@ -298,8 +285,7 @@ async fn a_crowd_of_kinds_never_overlaps() {
 /// S-19, S-32: somebody's data at a key beside the lock is an error, and leaves no hold behind.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn data_beside_a_write_lock_leaves_no_hold() {
-    let server = RedisServer::start().await;
-    let client = LockClient::connect(&server.url()).await.unwrap();
+    let (server, client) = world().await;
     let raw = server.client();
     let announced = "redisson_rwlock_writers:{w}";
     raw.cmd(&["SET", announced, "x"]).await;

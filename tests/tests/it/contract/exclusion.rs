@@ -1,11 +1,6 @@
 //! One holder at a time, and a lock that is let go is free.
 
-use std::time::Duration;
-
-use lock_runtime::{Lease, LockClient, LockError, LockKey, LockOptions, Wait};
-use tokio::time::timeout;
-
-use crate::contract::world::{SHORT, SOON, World};
+use crate::contract::world::*;
 
 /// S-5: two clients and several tasks never hold at once.
 pub(crate) async fn one_holder_at_a_time(world: &impl World) {
@@ -68,7 +63,7 @@ pub(crate) async fn try_lock_takes_no_for_an_answer(world: &impl World) {
         let answer = tokio::time::timeout(SOON, client.mutex("t").try_lock()).await;
         assert!(answer.expect("try_lock waited").unwrap().is_none());
     }
-    let never = LockOptions::builder().wait(Wait::Never).build().unwrap();
+    let never = waits(Wait::Never);
     let error = b.mutex("t").with(never).lock().await.unwrap_err();
     assert!(matches!(error, LockError::Busy { .. }), "{error:?}");
 }
@@ -88,7 +83,7 @@ pub(crate) async fn try_lock_is_not_fooled_by_a_listener(world: &impl World) {
     let held = a.mutex("listener").lock().await.unwrap();
     let mutex = b.mutex("listener");
     let waiter = tokio::spawn(async move { mutex.lock().await.unwrap().release().await.unwrap() });
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    tokio::time::sleep(ms(50)).await;
     held.release().await.unwrap();
     waiter.await.unwrap();
     for _ in 0..20 {
@@ -117,7 +112,7 @@ pub(crate) async fn invalid_names_and_options_are_refused(world: &impl World) {
         let error = client.mutex(name).lock().await.unwrap_err();
         assert!(matches!(error, LockError::InvalidKey { .. }), "{name:?}: {error:?}");
     }
-    let short = lock_runtime::Lease::Fixed(Duration::from_millis(99));
+    let short = lock_runtime::Lease::Fixed(ms(99));
     let error = LockOptions::builder().lease(short).build().unwrap_err();
     assert!(matches!(error, LockError::InvalidOptions(_)), "{error:?}");
 }
@@ -141,7 +136,7 @@ pub(crate) async fn a_shut_down_client_refuses(world: &impl World) {
         async move { mutex.lock().await.map(drop) }
     });
     tokio::task::yield_now().await;
-    let report = client.shutdown(Duration::from_millis(50)).await;
+    let report = client.shutdown(ms(50)).await;
     assert_eq!((report.still_held, report.is_clean()), (1, false));
     assert!(matches!(waiter.await.unwrap(), Err(LockError::Closed)));
     assert!(matches!(client.mutex("x").lock().await, Err(LockError::Closed)));
@@ -154,7 +149,7 @@ pub(crate) async fn shutdown_gives_back_what_is_dropped(world: &impl World) {
     for n in 0..50 {
         drop(client.mutex(format!("many:{n}")).lock().await.unwrap());
     }
-    assert!(client.shutdown(Duration::from_secs(5)).await.is_clean());
+    assert!(client.shutdown(secs(5)).await.is_clean());
     for n in 0..50 {
         assert!(world.holders(&format!("many:{n}")).await.is_empty());
     }
@@ -167,7 +162,7 @@ pub(crate) async fn shutdown_wakes_whoever_waits_for_the_store(world: &impl Worl
     let mutex = client.mutex("far");
     let waiter = tokio::spawn(async move { mutex.lock().await.map(drop) });
     // It waits for the store by the time another waits for it.
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    tokio::time::sleep(ms(100)).await;
     assert!(!waiter.is_finished());
     let report = tokio::time::timeout(SOON, client.shutdown(Duration::MAX)).await;
     assert!(report.expect("shutdown waited for the holder").is_clean());
@@ -179,19 +174,19 @@ pub(crate) async fn shutdown_wakes_whoever_waits_for_the_store(world: &impl Worl
 pub(crate) async fn letting_go_after_shutdown_frees_the_lock(world: &impl World) {
     let client = world.client().await;
     let guard = client.mutex("after").lock().await.unwrap();
-    assert_eq!(client.shutdown(Duration::from_millis(20)).await.still_held, 1);
+    assert_eq!(client.shutdown(ms(20)).await.still_held, 1);
     drop(guard);
     world.free_soon("after").await;
     // And a second shutdown finds nothing left.
-    assert!(client.shutdown(Duration::from_secs(5)).await.is_clean());
+    assert!(client.shutdown(secs(5)).await.is_clean());
 }
 
 /// S-20: a hold that is lost is nobody's to wait for: lost before, after a first shutdown, or while
 /// it is waited for.
 pub(crate) async fn shutdown_does_not_wait_for_what_is_lost(world: &impl World) {
-    const GRACE: Duration = Duration::from_secs(60);
+    const GRACE: Duration = secs(60);
     let client = world.client().await;
-    let brief = LockOptions::builder().lease(Lease::Fixed(SOON / 4)).build().unwrap();
+    let brief = fixed(SOON / 4);
     let lost = client.mutex("lost").with(brief).lock().await.unwrap();
     lost.lost().await;
     let report = timeout(SOON, client.shutdown(GRACE)).await;
@@ -200,7 +195,7 @@ pub(crate) async fn shutdown_does_not_wait_for_what_is_lost(world: &impl World) 
 
     let client = world.client().await;
     let lease = Lease::Watchdog(SHORT);
-    let watched = LockOptions::builder().lease(lease).build().unwrap();
+    let watched = leased(lease);
     let later = client.mutex("later").with(watched).lock().await.unwrap();
     assert_eq!(client.shutdown(Duration::ZERO).await.still_held, 1);
     timeout(SHORT + SOON, later.lost()).await.expect("renewed after a shutdown");

@@ -2,13 +2,12 @@
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::task::Waker;
 
-use lock_runtime::{Clock, Lease, LockClient, LockError, LockOptions, distributed_lock};
 use metrics::with_local_recorder;
 use metrics_exporter_prometheus::PrometheusBuilder;
+
+use crate::prelude::*;
 
 /// Polls to the end, and once more; what the panic says.
 async fn polled_again<F: Future>(future: F) -> String {
@@ -52,7 +51,7 @@ async fn a_finished_future_panics_when_polled() {
 #[tokio::test(start_paused = true)]
 async fn a_lost_run_panics_when_polled() {
     let client = LockClient::in_memory();
-    let brief = LockOptions::builder().lease(Lease::Fixed(Duration::from_millis(200)));
+    let brief = LockOptions::builder().lease(Lease::Fixed(ms(200)));
     let guard = client.mutex("a").with(brief.build().unwrap()).lock().await.unwrap();
     let lost = guard.run(std::future::pending::<()>());
     assert_eq!(polled_again(lost).await, "`Run` polled after completion");
@@ -65,14 +64,14 @@ async fn printing_a_guard_changes_nothing() {
     let recorder = PrometheusBuilder::new().build_recorder();
     let clock = Clock::tokio();
     let client = LockClient::builder().clock(clock.clone()).in_memory().unwrap();
-    let brief = LockOptions::builder().lease(Lease::Fixed(Duration::from_millis(200)));
+    let brief = LockOptions::builder().lease(Lease::Fixed(ms(200)));
     let lock = client.mutex("a").with(brief.build().unwrap());
     let guard = lock.lock().await.unwrap();
     let watch = guard.watch();
     let lost = tokio::spawn(async move { watch.lost().await });
     tokio::task::yield_now().await;
     // The clock jumps; no timer has fired yet.
-    clock.advance(Duration::from_secs(1));
+    clock.advance(secs(1));
     let text = with_local_recorder(&recorder, || format!("{guard:?} {:?}", guard.watch()));
     assert!(text.contains("remaining: 0ns"), "{text}");
     let counted = recorder.handle().render();

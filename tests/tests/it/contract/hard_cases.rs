@@ -1,27 +1,14 @@
 //! Holds and waiters whose surroundings fall away: a guard that hangs after its loss, a runtime that
 //! ends, a key that is forbidden, members of a queue that nobody can tell from the dead.
 
-use std::time::Duration;
+use crate::prelude::*;
 
-use lock_runtime::{Lease, LockClient, LockError, LockOptions};
-use lock_tests::{Proxy, RedisServer, eventually};
-use tokio::time::{Instant, sleep, timeout};
-
-const SOON: Duration = Duration::from_secs(3);
-
-fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
-
-fn watched(lease: Duration) -> LockOptions {
-    LockOptions::builder().lease(Lease::Watchdog(lease)).build().unwrap()
-}
+const SOON: Duration = secs(3);
 
 /// S-12, S-17: whoever keeps a guard after its loss keeps nobody of its own process waiting.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_guard_holds_nobody_up() {
-    let server = RedisServer::start().await;
-    let client = LockClient::connect(&server.url()).await.unwrap();
+    let (_server, client) = world().await;
     let hanging = client.mutex("h").with(watched(ms(600))).lock().await.unwrap();
     let waiter = tokio::spawn(client.mutex("h").lock());
     assert!(client.force_release("h").await.unwrap());
@@ -79,13 +66,12 @@ fn a_runtime_that_ends_takes_nobody_along() {
     let runtime = || tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let (first, second) = (runtime(), runtime());
     let (server, client) = first.block_on(async {
-        let server = RedisServer::start().await;
-        let client = LockClient::connect(&server.url()).await.unwrap();
+        let (server, client) = world().await;
         client.mutex("warm").lock().await.unwrap().release().await.unwrap();
         (server, client)
     });
     second.block_on(async {
-        let holder = LockClient::connect(&server.url()).await.unwrap();
+        let holder = connect(&server).await;
         let held = holder.fair_mutex("line").lock().await.unwrap();
         let guard = client.mutex("body").with(watched(ms(900))).lock().await.unwrap();
         let body = tokio::spawn(async move { guard.run(sleep(ms(3_000))).await });
@@ -105,11 +91,10 @@ fn a_runtime_that_ends_takes_nobody_along() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_short_wait_joins_over_a_slow_network() {
     let server = RedisServer::start().await;
-    let proxy = Proxy::start(server.port()).await;
-    let client = LockClient::connect(&proxy.url()).await.unwrap();
+    let (proxy, client) = behind_proxy(&server).await;
     let first = client.rw_lock("r").read().await.unwrap();
     proxy.delay(ms(15));
-    let short = LockOptions::builder().wait(ms(15)).build().unwrap();
+    let short = waits(ms(15));
     for _ in 0..3 {
         // Past the time in which the last answer counts.
         sleep(ms(20)).await;
@@ -117,7 +102,7 @@ async fn a_short_wait_joins_over_a_slow_network() {
         joined.release().await.unwrap();
     }
     proxy.stall();
-    let longer = LockOptions::builder().wait(ms(300)).build().unwrap();
+    let longer = waits(ms(300));
     let error = client.rw_lock("r").with(longer).read().await.unwrap_err();
     assert!(matches!(error, LockError::Store(_)), "silence was taken for a holder: {error:?}");
     proxy.pass();

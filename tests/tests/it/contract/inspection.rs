@@ -1,18 +1,11 @@
 //! Looking at locks and freeing them by force, from another process than the holder's.
 
-use std::collections::BTreeMap;
-use std::num::NonZeroU32;
-use std::time::Duration;
+use lock_runtime::store::HoldKind;
 
-use lock_runtime::{
-    FencingToken, HoldKind, Lease, LockClient, LockError, LockOptions, LossCause, Wait,
-};
-use lock_tests::{Proxy, RawClient, RedisServer, Ttl, Worker, eventually};
-use tokio::time::{Instant, timeout};
-
+use crate::prelude::*;
 use crate::support::kinds::{KINDS, take, take_named};
 
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = secs(20);
 
 /// An owner as Redisson names its own.
 const OWNER: &str = "3b241101-e2bb-4255-8caf-4136c566a962:57";
@@ -27,7 +20,7 @@ struct World {
 impl World {
     async fn new() -> Self {
         let (server, history) = (RedisServer::start().await, tempfile::tempdir().unwrap());
-        let client = LockClient::connect(&server.url()).await.unwrap();
+        let client = connect(&server).await;
         let exe = env!("CARGO_BIN_EXE_lock_worker");
         let args = [&server.url(), history.path().to_str().unwrap()];
         let mut worker = Worker::spawn(exe, &args, &[]);
@@ -42,22 +35,21 @@ impl World {
     }
 }
 
-fn watched(lease: Duration) -> LockOptions {
-    LockOptions::builder().lease(Lease::Watchdog(lease)).build().unwrap()
-}
-
 /// A name as each kind, held by another process; before, meanwhile and after.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_kind_is_recognised() {
     let mut world = World::new().await;
     for (kind, is) in KINDS {
-        assert_eq!(world.client.inspect(kind).await.unwrap(), lock_runtime::Inspection::nothing());
+        assert_eq!(
+            world.client.inspect(kind).await.unwrap(),
+            lock_runtime::store::Inspection::nothing()
+        );
         world.worker.send(&format!("lock {kind} {kind}"));
         let token = world.locked().await;
         let found = world.client.inspect(kind).await.unwrap();
         assert_eq!((found.kind, found.last_token, found.waiting), (Some(is), Some(token), 0));
         let left = found.remaining.expect("it has an end");
-        assert!(left <= Duration::from_secs(30) && left > Duration::from_secs(20), "{left:?}");
+        assert!(left <= secs(30) && left > secs(20), "{left:?}");
         let [holder] = &found.holders[..] else { panic!("{found:?}") };
         assert_eq!((holder.client.len(), holder.count), (36, 1), "{found:?}");
         world.worker.send("release");
@@ -88,7 +80,7 @@ async fn holders_and_waiters_are_counted() {
     writer.abort();
 
     // A reader whose own lease is over is none, however long others keep the hash.
-    let brief = LockOptions::builder().lease(Lease::Fixed(Duration::from_millis(400)));
+    let brief = LockOptions::builder().lease(Lease::Fixed(ms(400)));
     let brief = other.rw_lock("brief").with(brief.build().unwrap()).read().await.unwrap();
     let lasting = client.rw_lock("brief").read().await.unwrap();
     assert_eq!(client.inspect("brief").await.unwrap().holders.len(), 2);
@@ -117,7 +109,7 @@ async fn holders_and_waiters_are_counted() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn data_is_not_freed() {
     let server = RedisServer::start().await;
-    let (client, raw) = (LockClient::connect(&server.url()).await.unwrap(), server.client());
+    let (client, raw) = (connect(&server).await, server.client());
     raw.cmd(&["SADD", "set", "x"]).await;
     raw.cmd(&["SET", "text", "words"]).await;
     raw.cmd(&["HSET", "user", "name", "words", "age", "7"]).await;
@@ -183,7 +175,7 @@ async fn dump(raw: &RawClient) -> BTreeMap<String, (Vec<u8>, Ttl)> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn redissons_holds_are_freed() {
     let server = RedisServer::start().await;
-    let (client, raw) = (LockClient::connect(&server.url()).await.unwrap(), server.client());
+    let (client, raw) = (connect(&server).await, server.client());
     let transaction = format!("{OWNER}:6e1f0b6a0c3e4d099f382d4b2f7b3d10");
     let (write, negative) = (format!("{OWNER}:write"), OWNER.replace(":57", ":-57"));
     for (name, fields) in [
@@ -210,7 +202,7 @@ async fn redissons_holds_are_freed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn data_in_place_of_a_line_is_left_alone() {
     let server = RedisServer::start().await;
-    let (client, raw) = (LockClient::connect(&server.url()).await.unwrap(), server.client());
+    let (client, raw) = (connect(&server).await, server.client());
     raw.cmd(&["RPUSH", "redisson_lock_queue:{ends}", OWNER]).await;
     raw.cmd(&["HSET", "redisson_lock_timeout:{ends}", "a", "b"]).await;
     raw.cmd(&["HSET", "redisson_lock_queue:{line}", "a", "b"]).await;
@@ -227,9 +219,9 @@ async fn data_in_place_of_a_line_is_left_alone() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_huge_count_is_answered_at_once() {
     let server = RedisServer::start().await;
-    let (client, raw) = (LockClient::connect(&server.url()).await.unwrap(), server.client());
-    let soon = LockOptions::builder().wait(Wait::Never).build().unwrap();
-    let at_once = Duration::from_secs(2);
+    let (client, raw) = (connect(&server).await, server.client());
+    let soon = waits(Wait::Never);
+    let at_once = secs(2);
     let start = Instant::now();
     for mode in ["read", "write", "mutex", "fair"] {
         let fields = ["mode", mode, OWNER, "1000000000"];
@@ -262,19 +254,19 @@ async fn a_huge_count_is_answered_at_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_forced_release_passes_the_lock_on() {
     let mut world = World::new().await;
-    let lease = Duration::from_millis(2_400);
+    let lease = ms(2_400);
     for (kind, is) in KINDS {
         assert!(!world.client.force_release(kind).await.unwrap(), "{kind}: nobody held it");
         let guard = take_named(&world.client, kind, watched(lease)).await.unwrap();
         // A reader is in the way of a writer only.
         let wanted = if kind == "read" { "write" } else { kind };
         world.worker.send(&format!("lock {wanted} {kind}"));
-        assert_eq!(world.worker.try_next_line(Duration::from_millis(150)).await, None);
+        assert_eq!(world.worker.try_next_line(ms(150)).await, None);
         let start = Instant::now();
         assert!(world.client.force_release(kind).await.unwrap());
         let token = world.locked().await;
         // Its own timers would take seconds.
-        assert!(start.elapsed() < Duration::from_millis(800), "{kind}: {:?}", start.elapsed());
+        assert!(start.elapsed() < ms(800), "{kind}: {:?}", start.elapsed());
         assert!(token > guard.token(), "{kind}");
         let lost = timeout(lease * 2 / 3, guard.lost()).await.expect("not noticed");
         let not_owner = LossCause::NotOwner;
@@ -284,7 +276,7 @@ async fn a_forced_release_passes_the_lock_on() {
         assert_eq!((found.kind, found.last_token), (Some(is), Some(token)));
         assert!(matches!(guard.release().await, Err(LockError::Lost { .. })));
         // Its clean-up has reached the server by the time of this answer.
-        let again = LockOptions::builder().wait(Wait::Never).build().unwrap();
+        let again = waits(Wait::Never);
         let outcome = take_named(&world.client, kind, again).await;
         assert!(matches!(outcome, Err(LockError::Busy { .. })), "{kind}: {outcome:?}");
         world.worker.send("release");
@@ -319,10 +311,10 @@ async fn the_client_knows_what_it_holds() {
     assert_eq!(client.held(), []);
     let mut guards = Vec::new();
     for (kind, _) in KINDS {
-        guards.push(take_named(&client, kind, watched(Duration::from_secs(10))).await.unwrap());
+        guards.push(take_named(&client, kind, watched(secs(10))).await.unwrap());
     }
     let nested = guards[0].run(client.mutex("mutex").lock()).await.unwrap().unwrap();
-    let same_lease = watched(Duration::from_secs(10));
+    let same_lease = watched(secs(10));
     let shared = client.rw_lock("read").with(same_lease).read().await.unwrap();
     let mut held = client.held();
     held.sort_by_key(|info| KINDS.iter().position(|(_, kind)| *kind == info.kind));
@@ -330,7 +322,7 @@ async fn the_client_knows_what_it_holds() {
     for ((info, (name, kind)), guard) in held.iter().zip(KINDS).zip(&guards) {
         assert_eq!((info.key.as_str(), info.kind), (&*format!("shop:{name}"), kind));
         assert_eq!(info.token, guard.token());
-        assert!(info.remaining <= Duration::from_secs(10) && !info.remaining.is_zero());
+        assert!(info.remaining <= secs(10) && !info.remaining.is_zero());
         assert!(info.held_for < SOON);
     }
     drop((nested, shared));
@@ -359,10 +351,9 @@ async fn the_client_knows_what_it_holds() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn late_renewals_show() {
     let server = RedisServer::start().await;
-    let proxy = Proxy::start(server.port()).await;
-    let client = LockClient::connect(&proxy.url()).await.unwrap();
-    let lease = Duration::from_secs(8);
-    let fixed = LockOptions::builder().lease(Lease::Fixed(lease)).build().unwrap();
+    let (proxy, client) = behind_proxy(&server).await;
+    let lease = secs(8);
+    let fixed = fixed(lease);
     let _never_renewed = client.mutex("fixed").with(fixed).lock().await.unwrap();
     let start = Instant::now();
     let guard = client.mutex("late").with(watched(lease)).lock().await.unwrap();

@@ -1,29 +1,21 @@
 //! A poll that lasts past the deadline is late although it completed (S-13): its value is dropped, and
 //! the result is the loss, wherever a body runs under a lock.
 
-use std::convert::Infallible;
 use std::future::{pending, poll_fn};
-use std::pin::pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::task::Poll;
-use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream;
 use http::{Request, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::{BodyExt, Full, StreamBody};
-use lock_runtime::policy::LockConfig;
-use lock_runtime::{
-    Clock, Lease, LockClient, LockError, LockKey, LockOptions, OnLost, Protected, distributed_lock,
-};
-use lock_tests::RedisServer;
+use lock_runtime::guard::Protected;
 use lock_tower::http::LockBodyError;
 use lock_tower::{LockLayer, LockServiceError};
 use tower::{Layer, ServiceExt, service_fn};
 
-const LEASE: Duration = Duration::from_millis(300);
+use crate::prelude::*;
+
+const LEASE: Duration = ms(300);
 
 fn fixed(on_lost: OnLost) -> LockOptions {
     LockOptions::builder().lease(Lease::Fixed(LEASE)).on_lost(on_lost).build().unwrap()
@@ -80,7 +72,7 @@ async fn blocks_until(client: &LockClient, runs: Seen, other: Seen) -> Result<u3
         if other.is_set() {
             break;
         }
-        std::thread::sleep(Duration::from_millis(10));
+        std::thread::sleep(ms(10));
     }
     Ok(5)
 }
@@ -88,15 +80,14 @@ async fn blocks_until(client: &LockClient, runs: Seen, other: Seen) -> Result<u3
 /// Another process holds the lock while the body blocks: the body's value is not to be believed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_body_that_blocks_past_its_lease_is_lost() {
-    let server = RedisServer::start().await;
-    let client = LockClient::connect(&server.url()).await.unwrap();
-    let other = LockClient::connect(&server.url()).await.unwrap();
+    let (server, client) = crate::prelude::world().await;
+    let other = connect(&server).await;
     let (runs, they_have_it) = (Seen::default(), Seen::default());
     let call = tokio::spawn({
         let (runs, they_have_it) = (runs.clone(), they_have_it.clone());
         async move { blocks_until(&client, runs, they_have_it).await }
     });
-    let soon = Duration::from_secs(5);
+    let soon = secs(5);
     lock_tests::eventually(soon, "the body runs", async || runs.is_set()).await;
     let theirs = other.mutex("late").lock().await.unwrap();
     they_have_it.set();

@@ -1,27 +1,13 @@
 //! Time: deadlines, renewal, loss (S-8 to S-13).
 
 use std::cell::RefCell;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
-use lock_runtime::{Clock, Lease, LockClient, LockError, LockOptions, LossCause, OnLost};
-use tokio::time::{Instant, sleep, timeout};
-
-use crate::contract::world::{SHORT, SOON, World};
-
-fn watched() -> LockOptions {
-    LockOptions::builder().lease(Lease::Watchdog(SHORT)).build().unwrap()
-}
-
-fn fixed(lease: Duration) -> LockOptions {
-    LockOptions::builder().lease(Lease::Fixed(lease)).build().unwrap()
-}
+use crate::contract::world::*;
 
 /// S-10.
 pub(crate) async fn a_watchdog_hold_outlives_its_lease(world: &impl World) {
     let (a, b) = (world.client().await, world.client().await);
-    let guard = a.mutex("w").with(watched()).lock().await.unwrap();
+    let guard = a.mutex("w").with(watched(SHORT)).lock().await.unwrap();
     let until = Instant::now() + SHORT * 4;
     while Instant::now() < until {
         assert!(!guard.is_lost());
@@ -39,7 +25,7 @@ pub(crate) async fn a_fixed_lease_cuts_the_body_off(world: &impl World) {
     let outcome = guard.run(std::future::pending::<()>()).await;
     let ran = start.elapsed();
     assert!(matches!(&outcome, Err(LockError::Lost { cause: LossCause::Deadline, .. })));
-    assert!(ran + Duration::from_millis(3) >= left, "cut off {:?} early", left - ran);
+    assert!(ran + ms(3) >= left, "cut off {:?} early", left - ran);
     assert!(ran < left + SOON, "cut off {:?} late", ran - left);
     assert!(matches!(guard.release().await, Err(LockError::Lost { .. })));
     world.free_soon("f").await;
@@ -48,13 +34,13 @@ pub(crate) async fn a_fixed_lease_cuts_the_body_off(world: &impl World) {
 /// S-13 with `OnLost::Finish`.
 pub(crate) async fn finish_lets_the_body_end_and_reports(world: &impl World) {
     let client = world.client().await;
-    let lease = Lease::Fixed(Duration::from_millis(200));
+    let lease = Lease::Fixed(ms(200));
     let finish = LockOptions::builder().lease(lease).on_lost(OnLost::Finish).build().unwrap();
     let guard = client.mutex("fin").with(finish).lock().await.unwrap();
     let ended = AtomicBool::new(false);
     let outcome = guard
         .run(async {
-            sleep(Duration::from_millis(400)).await;
+            sleep(ms(400)).await;
             ended.store(true, Ordering::SeqCst);
         })
         .await;
@@ -89,10 +75,10 @@ pub(crate) async fn extend_moves_the_deadline(world: &impl World) {
 /// S-9: a deadline never moves backwards, and neither does the store's.
 pub(crate) async fn extend_never_shortens(world: &impl World) {
     let client = world.client().await;
-    let guard = client.mutex("s").with(fixed(Duration::from_secs(60))).lock().await.unwrap();
-    guard.extend(Duration::from_millis(100)).await.unwrap();
-    assert!(guard.remaining() > Duration::from_secs(50));
-    let error = guard.extend(Duration::from_millis(1)).await.unwrap_err();
+    let guard = client.mutex("s").with(fixed(secs(60))).lock().await.unwrap();
+    guard.extend(ms(100)).await.unwrap();
+    assert!(guard.remaining() > secs(50));
+    let error = guard.extend(ms(1)).await.unwrap_err();
     assert!(matches!(error, LockError::InvalidOptions(_)), "{error:?}");
 }
 
@@ -113,7 +99,7 @@ pub(crate) async fn max_hold_of_a_re_entry_is_ignored(world: &impl World) {
     let client = world.client().await;
     let lease = Lease::Watchdog(SHORT);
     let bounded = LockOptions::builder().lease(lease).max_hold(SHORT / 2).build().unwrap();
-    let outer = client.mutex("free").with(watched()).lock().await.unwrap();
+    let outer = client.mutex("free").with(watched(SHORT)).lock().await.unwrap();
     let body = async {
         let _nested = client.mutex("free").with(bounded).lock().await.unwrap();
         sleep(SHORT * 3).await;
@@ -123,7 +109,7 @@ pub(crate) async fn max_hold_of_a_re_entry_is_ignored(world: &impl World) {
 
     let outer = client.mutex("bound").with(bounded).lock().await.unwrap();
     let body = async {
-        let _nested = client.mutex("bound").with(watched()).lock().await.unwrap();
+        let _nested = client.mutex("bound").with(watched(SHORT)).lock().await.unwrap();
         std::future::pending::<()>().await;
     };
     let outcome = timeout(SHORT * 3, outer.run(body)).await;
@@ -140,8 +126,8 @@ pub(crate) async fn a_suspended_machine_loses_its_holds(world: &impl World) {
     let body = {
         let (clock, polled_after) = (clock.clone(), polled_after.clone());
         async move {
-            sleep(Duration::from_millis(50)).await;
-            clock.advance(Duration::from_secs(31));
+            sleep(ms(50)).await;
+            clock.advance(secs(31));
             // The machine has slept; whatever comes next must not run.
             tokio::task::yield_now().await;
             polled_after.store(true, Ordering::SeqCst);
@@ -156,13 +142,13 @@ pub(crate) async fn a_suspended_machine_loses_its_holds(world: &impl World) {
     let waking = client.mutex("z").lock().await.unwrap();
     let woke = AtomicBool::new(false);
     let body = async {
-        sleep(Duration::from_millis(50)).await;
+        sleep(ms(50)).await;
         woke.store(true, Ordering::SeqCst);
     };
     // In a task of its own, so that it wakes nobody here.
     let suspend = |clock: Clock| async move {
-        sleep(Duration::from_millis(10)).await;
-        clock.advance(Duration::from_secs(31));
+        sleep(ms(10)).await;
+        clock.advance(secs(31));
     };
     tokio::spawn(suspend(clock.clone()));
     let outcome = waking.run(body).await;
@@ -174,7 +160,7 @@ pub(crate) async fn a_suspended_machine_loses_its_holds(world: &impl World) {
     let sleeper = client.mutex("z").lock().await.unwrap();
     tokio::spawn(suspend(clock));
     let asleep = sleeper.run(std::future::pending::<()>());
-    let outcome = timeout(Duration::from_secs(5), asleep).await;
+    let outcome = timeout(secs(5), asleep).await;
     assert!(matches!(outcome, Ok(Err(LockError::Lost { .. }))), "{outcome:?}");
 }
 
@@ -188,7 +174,7 @@ pub(crate) async fn the_body_is_dropped_before_the_guard(world: &impl World) {
     }
     let order = RefCell::new(Vec::new());
     let client = world.client().await;
-    let guard = client.mutex("b").with(fixed(Duration::from_millis(150))).lock().await.unwrap();
+    let guard = client.mutex("b").with(fixed(ms(150))).lock().await.unwrap();
     let body = async {
         let _note = Note(&order, "body");
         std::future::pending::<()>().await;
@@ -203,7 +189,7 @@ pub(crate) async fn the_body_is_dropped_before_the_guard(world: &impl World) {
 /// S-19: whoever comes too late changes nothing for the next holder.
 pub(crate) async fn an_expired_hold_does_not_touch_its_successor(world: &impl World) {
     let (a, b) = (world.client().await, world.client().await);
-    let late = a.mutex("x").with(fixed(Duration::from_millis(150))).lock().await.unwrap();
+    let late = a.mutex("x").with(fixed(ms(150))).lock().await.unwrap();
     let next = b.mutex("x").lock().await.unwrap();
     assert!(next.token() > late.token());
     assert!(matches!(late.extend(SHORT).await, Err(LockError::Lost { .. })));

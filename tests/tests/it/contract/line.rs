@@ -1,15 +1,11 @@
 //! Waiting: the local line, hand-off, other processes, limits (S-14 to S-18).
 
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::Mutex;
 
-use lock_runtime::{BusyReason, Lease, LockClient, LockError, LockOptions};
-use tokio::time::{Instant, sleep, timeout};
-
-use crate::contract::world::{SHORT, SOON, World};
+use crate::contract::world::*;
 
 fn waiting(limit: Duration) -> LockOptions {
-    LockOptions::builder().wait(limit).build().unwrap()
+    waits(limit)
 }
 
 /// S-14: a thousand tasks, each gets it once, in the order in which they came, with tokens in that
@@ -45,7 +41,7 @@ pub(crate) async fn a_waiter_times_out(world: &impl World) {
     let (a, b) = (world.client().await, world.client().await);
     let _held = a.mutex("t").lock().await.unwrap();
     for client in [&a, &b] {
-        let limit = Duration::from_millis(300);
+        let limit = ms(300);
         let start = Instant::now();
         let error = client.mutex("t").with(waiting(limit)).lock().await.unwrap_err();
         let waited = start.elapsed();
@@ -62,7 +58,7 @@ pub(crate) async fn a_dropped_waiter_leaves_the_line(world: &impl World) {
     for _ in 0..20 {
         // Were the places of the dropped kept, the second would be refused.
         let acquire = client.mutex("q").with(one).lock();
-        assert!(timeout(Duration::from_millis(2), acquire).await.is_err());
+        assert!(timeout(ms(2), acquire).await.is_err());
     }
     held.release().await.unwrap();
     assert!(client.mutex("q").try_lock().await.unwrap().is_some());
@@ -78,7 +74,7 @@ pub(crate) async fn too_many_waiters_are_sent_away(world: &impl World) {
         let mut here = 0;
         let error = loop {
             let mut acquire = client.mutex(name).with(two).lock();
-            match timeout(Duration::from_millis(40), &mut acquire).await {
+            match timeout(ms(40), &mut acquire).await {
                 Ok(outcome) => break outcome.map(drop).unwrap_err(),
                 Err(_) => waiting.push(acquire),
             }
@@ -96,7 +92,7 @@ pub(crate) async fn too_many_waiters_are_sent_away(world: &impl World) {
 }
 
 fn waiting_briefly() -> LockOptions {
-    waiting(Duration::from_millis(20))
+    waiting(ms(20))
 }
 
 /// S-15: by the notice, far before the holder's lease or the poll cap would have it look.
@@ -106,7 +102,7 @@ pub(crate) async fn a_waiter_in_another_client_is_woken(world: &impl World) {
         let guard = a.mutex("wake").lock().await.unwrap();
         let mutex = b.mutex("wake");
         let waiter = tokio::spawn(async move { mutex.lock().await });
-        sleep(Duration::from_millis(50)).await;
+        sleep(ms(50)).await;
         assert!(!waiter.is_finished());
         guard.release().await.unwrap();
         let guard = timeout(SOON, waiter).await.expect("not woken").unwrap().unwrap();
@@ -118,12 +114,12 @@ pub(crate) async fn a_waiter_in_another_client_is_woken(world: &impl World) {
 pub(crate) async fn both_clients_get_their_turns(world: &impl World) {
     let clients = [world.client().await, world.client().await];
     let grants = [const { std::sync::atomic::AtomicU32::new(0) }; 2];
-    let until = Instant::now() + Duration::from_secs(1);
+    let until = Instant::now() + secs(1);
     let visit = async |which: usize| {
         while Instant::now() < until {
             let guard = clients[which].mutex("both").lock().await.unwrap();
             grants[which].fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-            sleep(Duration::from_millis(1)).await;
+            sleep(ms(1)).await;
             guard.release().await.unwrap();
         }
     };
@@ -135,10 +131,10 @@ pub(crate) async fn both_clients_get_their_turns(world: &impl World) {
 /// S-10, S-14: a hold that was handed over is renewed for its new holder; the limit of the holder
 /// before, which had passed, is not its own.
 pub(crate) async fn handed_over_holds_are_watched_anew(world: &impl World) {
-    let window = LockClient::builder().handoff_window(Duration::from_secs(10));
+    let window = LockClient::builder().handoff_window(secs(10));
     let client = world.client_with(window).await;
     let watched = LockOptions::builder().lease(Lease::Watchdog(SHORT));
-    let limited = watched.max_hold(Duration::from_millis(100)).build().unwrap();
+    let limited = watched.max_hold(ms(100)).build().unwrap();
     let watched = watched.build().unwrap();
     let first = client.mutex("h").with(watched).lock().await.unwrap();
     let mut limited = Box::pin(client.mutex("h").with(limited).lock());
@@ -149,7 +145,7 @@ pub(crate) async fn handed_over_holds_are_watched_anew(world: &impl World) {
     let limited = limited.await.unwrap();
     let token = limited.token().get();
     // Long enough for the watchdog to have given the hold up for the limit.
-    sleep(SHORT / 3 + Duration::from_millis(40)).await;
+    sleep(SHORT / 3 + ms(40)).await;
     limited.release().await.unwrap();
     let second = second.await.unwrap();
     assert_eq!(second.token().get(), token + 1, "not handed over");
@@ -162,8 +158,8 @@ pub(crate) async fn handed_over_holds_are_watched_anew(world: &impl World) {
 /// S-14: "same lease" is part of the rule; whoever asks for another gets one of its own.
 pub(crate) async fn a_waiter_with_another_lease_gets_its_own(world: &impl World) {
     let client = world.client().await;
-    let lease = Lease::Fixed(Duration::from_secs(3));
-    let fixed = LockOptions::builder().lease(lease).build().unwrap();
+    let lease = Lease::Fixed(secs(3));
+    let fixed = leased(lease);
     let watched = LockOptions::default();
     let first = client.mutex("l").lock().await.unwrap();
     let mut next = Box::pin(client.mutex("l").with(watched).lock());
@@ -174,12 +170,12 @@ pub(crate) async fn a_waiter_with_another_lease_gets_its_own(world: &impl World)
     // Taken with tokens in stock, so only the lease stands against handing it over.
     next.await.unwrap().release().await.unwrap();
     let guard = other.await.unwrap();
-    assert!(guard.remaining() <= Duration::from_secs(3), "{:?}", guard.remaining());
+    assert!(guard.remaining() <= secs(3), "{:?}", guard.remaining());
 }
 
 /// S-14: past the window the hold goes back to the store, so that others get a chance.
 pub(crate) async fn hand_off_ends_with_its_window(world: &impl World) {
-    let window = Duration::from_millis(100);
+    let window = ms(100);
     let client = world.client_with(LockClient::builder().handoff_window(window)).await;
     let first = client.mutex("e").lock().await.unwrap();
     let mut line = Vec::new();

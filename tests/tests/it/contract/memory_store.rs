@@ -1,17 +1,10 @@
 //! What the in-memory store has that Redis has not; that both answer alike is `differential`'s.
 
-use std::sync::Arc;
-use std::time::Duration;
+use lock_runtime::options::Replicas;
 
-use lock_runtime::store::{
-    AcquireReply, AcquireRequest, OwnerId, Ownership, ReleaseReply, ReleaseRequest, RenewRequest,
-    Target,
-};
-use lock_runtime::{
-    LockClient, LockError, LockKey, LockOptions, MemoryStore, Replicas, Store, StoreErrorKind, Wait,
-};
+use crate::prelude::*;
 
-const MINUTE: Duration = Duration::from_secs(60);
+const MINUTE: Duration = secs(60);
 
 fn key(name: &str) -> LockKey {
     LockKey::new(name).unwrap()
@@ -64,11 +57,8 @@ async fn a_client_undoes_what_is_not_replicated() {
     let store = MemoryStore::new();
     store.set_replicas(0);
     let client = LockClient::builder().store(store.clone()).unwrap();
-    let options = LockOptions::builder()
-        .replicas(1, Duration::from_millis(50))
-        .wait(Wait::UpTo(Duration::from_secs(1)))
-        .build()
-        .unwrap();
+    let options =
+        LockOptions::builder().replicas(1, ms(50)).wait(Wait::UpTo(secs(1))).build().unwrap();
     let refused = client.mutex("c").with(options).lock().await;
     assert!(matches!(refused, Err(LockError::NotReplicated { acked: 0, wanted: 1, .. })));
     lock_tests::eventually(MINUTE, "the hold is undone", async || store.holders("c").0.is_empty())
@@ -103,7 +93,7 @@ async fn holders_shows_permits_by_owner() {
 async fn renewed_permits_keep_the_name() {
     let store = MemoryStore::new();
     let semaphore = Target::semaphore(key("s"), std::num::NonZeroU32::MIN);
-    let lease = Duration::from_secs(20 * 60 * 60);
+    let lease = secs(20 * 60 * 60);
     let permit = AcquireRequest { lease, ..ask(&semaphore, 1) };
     assert!(matches!(store.acquire(permit).await.unwrap(), AcquireReply::Granted(_)));
     let owner = OwnerId::new("client", 1, 1);

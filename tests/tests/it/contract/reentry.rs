@@ -1,18 +1,10 @@
 //! Re-entry follows the call path (S-6, S-7).
 
 use std::cell::{Cell, RefCell};
-use std::pin::pin;
-use std::time::Duration;
 
-use futures_util::poll;
-use lock_runtime::{Lease, LockError, LockOptions, OnLost, scope};
-use tokio::time::{Instant, sleep, timeout};
+use lock_runtime::scope;
 
-use crate::contract::world::{Peer, SHORT, SOON, World};
-
-fn fixed(lease: Duration) -> LockOptions {
-    LockOptions::builder().lease(Lease::Fixed(lease)).build().unwrap()
-}
+use crate::contract::world::*;
 
 /// S-6, S-23: at any depth, with the same token, and without a round trip.
 pub(crate) async fn an_enclosed_acquire_re_enters(world: &impl World) {
@@ -47,7 +39,7 @@ pub(crate) async fn siblings_exclude_each_other(world: &impl World) {
         guard
             .run(async {
                 assert!(!inside.replace(true), "both are inside");
-                tokio::time::sleep(Duration::from_millis(30)).await;
+                tokio::time::sleep(ms(30)).await;
                 inside.set(false);
             })
             .await
@@ -93,12 +85,12 @@ pub(crate) async fn a_nested_guard_that_outlives_the_outer_keeps_the_lock(world:
 /// S-6: one round trip makes a fixed lease long enough for what is inside.
 pub(crate) async fn a_longer_nested_lease_extends_a_fixed_one(world: &impl World) {
     let client = world.client().await;
-    let outer = client.mutex("x").with(fixed(Duration::from_secs(2))).lock().await.unwrap();
+    let outer = client.mutex("x").with(fixed(secs(2))).lock().await.unwrap();
     outer
         .run(async {
-            let ten = fixed(Duration::from_secs(10));
+            let ten = fixed(secs(10));
             let nested = client.mutex("x").with(ten).lock().await.unwrap();
-            assert!(nested.remaining() > Duration::from_secs(8), "{:?}", nested.remaining());
+            assert!(nested.remaining() > secs(8), "{:?}", nested.remaining());
             nested.release().await.unwrap();
         })
         .await
@@ -109,7 +101,7 @@ pub(crate) async fn a_longer_nested_lease_extends_a_fixed_one(world: &impl World
 pub(crate) async fn a_nested_watchdog_keeps_a_fixed_hold_alive(world: &impl World) {
     let client = world.client().await;
     let outer = client.mutex("w").with(fixed(SHORT)).lock().await.unwrap();
-    let watched = LockOptions::builder().lease(Lease::Watchdog(SHORT)).build().unwrap();
+    let watched = watched(SHORT);
     let outcome = outer
         .run(async {
             let nested = client.mutex("w").with(watched).lock().await.unwrap();
@@ -128,7 +120,7 @@ pub(crate) async fn a_nested_watchdog_keeps_a_fixed_hold_alive(world: &impl Worl
 pub(crate) async fn a_watchdog_within_a_watchdog_keeps_both(world: &impl World) {
     let client = world.client().await;
     let outer = client.mutex("ww").with(fixed(SHORT)).lock().await.unwrap();
-    let watched = LockOptions::builder().lease(Lease::Watchdog(SHORT)).build().unwrap();
+    let watched = watched(SHORT);
     let body = async {
         let middle = client.mutex("ww").with(watched).lock().await.unwrap();
         let inner = middle.run(client.mutex("ww").with(watched).lock()).await.unwrap().unwrap();
@@ -167,7 +159,7 @@ pub(crate) async fn re_entries_side_by_side_exclude_each_other(world: &impl Worl
             .run(async {
                 let before = sum.get();
                 client.mutex("s").lock().await.unwrap().release().await.unwrap();
-                sleep(Duration::from_millis(10)).await;
+                sleep(ms(10)).await;
                 sum.set(before + 1);
                 order.borrow_mut().push(n);
             })
@@ -192,8 +184,8 @@ pub(crate) async fn a_re_entry_beside_another_is_busy_or_times_out(world: &impl 
     let inside = async {
         let first = lock.lock().await.unwrap();
         assert!(lock.try_lock().await.unwrap().is_none(), "two are inside");
-        let wait = Duration::from_millis(60);
-        let patient = LockOptions::builder().wait(wait).build().unwrap();
+        let wait = ms(60);
+        let patient = waits(wait);
         let asked = Instant::now();
         let late = lock.clone().with(patient).lock().await;
         assert!(matches!(late, Err(LockError::Timeout { .. })), "{late:?}");

@@ -1,13 +1,9 @@
 //! No lock has the name of a key that belongs to another lock (S-2, S-32).
 
-use std::time::Duration;
-
-use lock_runtime::{LockClient, LockError, LockKey, LockOptions, MemoryStore, Wait};
-use lock_tests::{RedisServer, eventually};
-
+use crate::prelude::*;
 use crate::support::kinds::{KINDS, take};
 
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = secs(20);
 
 /// Names that another lock may have as a key or a channel of its own.
 const RESERVED: [&str; 18] = [
@@ -103,10 +99,10 @@ async fn a_namespace_makes_a_prefix_a_name() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_key_beside_a_lock_is_reserved() {
     let server = RedisServer::start().await;
-    let holder = LockClient::connect(&server.url()).await.unwrap();
-    let other = LockClient::connect(&server.url()).await.unwrap();
+    let holder = connect(&server).await;
+    let other = connect(&server).await;
     let raw = server.client();
-    let never = LockOptions::builder().wait(Wait::Forever).build().unwrap();
+    let never = waits(Wait::Forever);
     let (mut guards, mut waiters) = (Vec::new(), Vec::new());
     let mut names = vec!["latch".to_owned()];
     holder.latch("latch").try_set_count(1).await.unwrap();

@@ -1,8 +1,6 @@
 //! What a client's builder refuses.
 
-use std::time::Duration;
-
-use lock_runtime::{LockClient, LockClientBuilder, LockError};
+use crate::prelude::*;
 
 type Set = fn(LockClientBuilder, Duration) -> LockClientBuilder;
 
@@ -12,8 +10,8 @@ const SETTINGS: [(&str, Set); 3] = [
     ("poll_cap", LockClientBuilder::poll_cap),
 ];
 
-const SHORTEST: Duration = Duration::from_millis(5);
-const LONGEST: Duration = Duration::from_secs(60 * 60 * 24);
+const SHORTEST: Duration = ms(5);
+const LONGEST: Duration = secs(60 * 60 * 24);
 const A_BIT: Duration = Duration::from_nanos(1);
 
 /// One sentence that names the setting, what it is and what it may be.

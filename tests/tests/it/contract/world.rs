@@ -1,16 +1,11 @@
 //! Where the cases run, and on which kind of lock.
 
-use std::num::NonZeroU32;
 use std::ops::Deref;
-use std::sync::Arc;
-use std::time::Duration;
 
-use futures_util::future::{BoxFuture, join_all};
-use lock_runtime::{
-    FairMutex, LockClient, LockClientBuilder, LockError, LockGuard, LockOptions, MemoryStore,
-    MultiLock, Mutex, Quorum, RwLock, Semaphore, Store,
-};
-use lock_tests::RedisServer;
+use futures_util::future::BoxFuture;
+use lock_runtime::{FairMutex, Mutex};
+
+pub(crate) use crate::prelude::*;
 
 /// What stands in for a mutex.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,10 +42,10 @@ pub(crate) trait World {
 }
 
 /// Far less than any lease used here, and plenty for a few round trips on a busy machine.
-pub(crate) const SOON: Duration = Duration::from_millis(700);
+pub(crate) const SOON: Duration = ms(700);
 
 /// The shortest watchdog lease used here: three renewals fit well, on a busy machine too.
-pub(crate) const SHORT: Duration = Duration::from_millis(900);
+pub(crate) const SHORT: Duration = ms(900);
 
 /// A client whose mutexes are of the kind under test.
 #[derive(Clone)]

@@ -1,18 +1,11 @@
 //! Locks that are kept for `at_least` although their process dies (`LockOptions::at_least`).
 
+use kinds::take_one_or_several as take;
+use kinds::{KINDS_AND_SEVERAL, two_in_memory};
+use lock_runtime::options::LockOptionsBuilder;
+
+use crate::prelude::*;
 use crate::support::kinds;
-use std::sync::Arc;
-use std::time::Duration;
-
-use lock_runtime::{
-    Lease, LockClient, LockOptions, LockOptionsBuilder, MemoryStore, Quorum, Store,
-};
-use lock_tests::RedisServer;
-use tokio::time::{Instant, sleep, timeout};
-
-use kinds::{KINDS_AND_SEVERAL, take_one_or_several as take, two_in_memory};
-
-const SOON: Duration = Duration::from_secs(10);
 
 fn at_least(at_least: Duration) -> LockOptionsBuilder {
     LockOptions::builder().at_least(at_least)
@@ -45,8 +38,8 @@ async fn a_process_that_dies_early_keeps_it() {
         let stores = servers.iter().map(|store| Arc::new(store.peer()) as Arc<dyn Store>);
         Quorum::builder().without_restart_guard().stores(stores).unwrap().client().clone()
     };
-    let lasting = Duration::from_millis(1500);
-    let lease = Lease::Watchdog(Duration::from_millis(300));
+    let lasting = ms(1500);
+    let lease = Lease::Watchdog(ms(300));
     let options = at_least(lasting).lease(lease).build().unwrap();
     let is_kept = async |place: &str, kind: &str, start: Instant, peer: LockClient| {
         let rivals = if kind == "read" { "write" } else { kind };
@@ -65,7 +58,7 @@ async fn a_process_that_dies_early_keeps_it() {
         take_and_die(async || client, kind, options).await;
         let url = server.url();
         take_and_die(async move || LockClient::connect(&url).await.unwrap(), kind, options).await;
-        let other = LockClient::connect(&server.url()).await.unwrap();
+        let other = connect(&server).await;
         tokio::join!(
             is_kept("memory", kind, start, peer.clone()),
             is_kept("redis", kind, start, other)
@@ -84,13 +77,13 @@ async fn a_shorter_hold_is_not_handed_on() {
     let line = |options| tokio::spawn(client.mutex("short").with(options).lock());
     let first = line(LockOptions::default());
     tokio::task::yield_now().await;
-    let long = Duration::from_secs(300);
+    let long = secs(300);
     let second = line(at_least(long).build().unwrap());
-    sleep(Duration::from_millis(50)).await;
+    sleep(ms(50)).await;
     outside.release().await.unwrap();
     first.await.unwrap().unwrap().release().await.unwrap();
     let second = second.await.unwrap().unwrap();
     let left = peer.inspect("short").await.unwrap().remaining.unwrap();
-    assert!(left > long - Duration::from_secs(1), "the store keeps it for {left:?}");
+    assert!(left > long - secs(1), "the store keeps it for {left:?}");
     drop(second);
 }

@@ -1,19 +1,9 @@
 //! Fencing counters that hold what no client of ours wrote (S-23, S-32).
 
-use std::time::Duration;
-
-use lock_runtime::store::Target;
-use lock_runtime::{
-    FencingToken, LockClient, LockError, LockKey, LockOptions, RedisStore, Store, StoreErrorKind,
-};
-use lock_tests::{Proxy, RawClient, RedisServer, Ttl, eventually};
-use tokio::time::timeout;
-
+use crate::prelude::*;
 use crate::support::kinds::{KINDS, take};
 
-const SOON: Duration = Duration::from_secs(10);
-
-const HOUR: Duration = Duration::from_secs(60 * 60);
+const HOUR: Duration = secs(60 * 60);
 
 const COUNTER: &str = "redisson_lock_token:{c}";
 
@@ -21,7 +11,7 @@ const COUNTER: &str = "redisson_lock_token:{c}";
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn text_that_cannot_count_is_a_collision() {
     let server = RedisServer::start().await;
-    let (client, raw) = (LockClient::connect(&server.url()).await.unwrap(), server.client());
+    let (client, raw) = (connect(&server).await, server.client());
     for value in [
         "inf",
         "nan",
@@ -62,7 +52,7 @@ async fn text_that_cannot_count_is_a_collision() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_type_is_a_collision() {
     let server = RedisServer::start().await;
-    let (client, raw) = (LockClient::connect(&server.url()).await.unwrap(), server.client());
+    let (client, raw) = (connect(&server).await, server.client());
     for words in [
         ["HSET", COUNTER, "field", "1"].as_slice(),
         &["RPUSH", COUNTER, "1"],
@@ -84,7 +74,7 @@ async fn another_type_is_a_collision() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_number_is_counted_on_from() {
     let server = RedisServer::start().await;
-    let (client, raw) = (LockClient::connect(&server.url()).await.unwrap(), server.client());
+    let (client, raw) = (connect(&server).await, server.client());
     let beyond_doubles = (1 << 53) + 1;
     for value in [0, 1, 999, beyond_doubles, 100_000_000_000_000_000, 999_999_999_999_999_990] {
         raw.cmd(&["SET", COUNTER, &u64::to_string(&value)]).await;
@@ -106,7 +96,7 @@ async fn every_number_is_counted_on_from() {
 async fn a_hold_without_an_answer_is_undone_after_a_collision() {
     let server = RedisServer::start().await;
     let proxy = Proxy::start(server.port()).await;
-    let builder = LockClient::builder().command_timeout(Duration::from_millis(500));
+    let builder = LockClient::builder().command_timeout(ms(500));
     let (client, raw) = (builder.connect(&proxy.url()).await.unwrap(), server.client());
     client.mutex("warm").lock().await.unwrap().release().await.unwrap();
     proxy.drop_next_reply_to(COUNTER);
@@ -156,7 +146,7 @@ async fn set(raw: &RawClient, counter: &str, value: &[&str]) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_counter_without_an_end_gets_none() {
     let server = RedisServer::start().await;
-    let (client, raw) = (LockClient::connect(&server.url()).await.unwrap(), server.client());
+    let (client, raw) = (connect(&server).await, server.client());
     for value in ["7", "100000000000000000"] {
         each_kind(&raw, &client, &[value], async |kind, counter, token| {
             assert!(token > value.parse().unwrap());
@@ -172,7 +162,7 @@ async fn a_counter_without_an_end_gets_none() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_counter_with_an_end_has_it_moved() {
     let server = RedisServer::start().await;
-    let (client, raw) = (LockClient::connect(&server.url()).await.unwrap(), server.client());
+    let (client, raw) = (connect(&server).await, server.client());
     let is_moved = async |kind: &str, counter: &str, _: u64| {
         let left = raw.pttl(counter).await;
         assert!(matches!(left, Ttl::Left(left) if left > 23 * HOUR), "{kind}: {left:?}");

@@ -1,33 +1,9 @@
 //! Several locks as one (S-28) where replies are lost, parts go, and holds lie inside each other.
 
-use std::num::NonZeroU32;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
+use lock_runtime::store::HoldKind;
 
-use lock_runtime::store::{Ownership, ReleaseReply, ReleaseRequest, RenewRequest, StoreFuture};
-use lock_runtime::{
-    HoldKind, Lease, LockClient, LockError, LockOptions, LossCause, MemoryStore, MultiLock,
-    MultiMember, Store, StoreError, StoreErrorKind,
-};
-use lock_tests::{Proxy, RedisServer, eventually};
-use tokio::time::{Instant, timeout};
-
+use crate::prelude::*;
 use crate::support::handed_on::handed_on;
-
-const SOON: Duration = Duration::from_secs(10);
-
-fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
-
-fn watched(lease: Duration) -> LockOptions {
-    LockOptions::builder().lease(Lease::Watchdog(lease)).build().unwrap()
-}
-
-fn some(permits: u32) -> NonZeroU32 {
-    NonZeroU32::new(permits).unwrap()
-}
 
 /// Two servers behind proxies, and a client of each that puts up with a lot.
 struct World {

@@ -4,20 +4,15 @@
 //! The address stays and the server behind it changes, as where a load balancer or a name leads to whichever is
 //! the master. What the old server grants late, the new one knows nothing of.
 
-use std::sync::Arc;
-use std::time::Duration;
+use lock_runtime::store::client_id;
 
-use lock_runtime::store::{AcquireRequest, OwnerId, Target, client_id};
-use lock_runtime::{Lease, LockClient, LockKey, LockOptions, RedisStore, Store, StoreErrorKind};
-use lock_tests::{Proxy, RedisServer, eventually};
-use tokio::time::timeout;
-
+use crate::prelude::*;
 use crate::support::kinds::{KINDS, take_named};
 
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = secs(20);
 
 /// How long an answer takes that is to be late.
-const LATE: Duration = Duration::from_millis(600);
+const LATE: Duration = ms(600);
 
 struct World {
     old: RedisServer,
@@ -48,7 +43,7 @@ impl World {
 }
 
 fn options() -> LockOptions {
-    LockOptions::builder().lease(Lease::Watchdog(SOON * 2)).build().unwrap()
+    watched(SOON * 2)
 }
 
 /// The server is silent, a short call finds that out, and the sign of life that is asked for then
@@ -64,7 +59,7 @@ async fn after_a_silent_ping() {
         tokio::spawn(async move { take_named(&client, kind, options()).await })
     });
     world.proxy.retarget(world.new.port());
-    let short = LockOptions::builder().wait(Duration::from_millis(50)).build().unwrap();
+    let short = waits(ms(50));
     client.mutex("short").with(short).lock().await.unwrap_err();
     world.has_given_up(connections).await;
     world.old.resume();
@@ -89,7 +84,7 @@ async fn after_a_silent_ping_in_batches() {
     };
     let takes: Vec<_> = (0..100).map(take).collect();
     world.proxy.retarget(world.new.port());
-    let short = LockOptions::builder().wait(Duration::from_millis(50)).build().unwrap();
+    let short = waits(ms(50));
     client.mutex("short").with(short).lock().await.unwrap_err();
     world.has_given_up(connections).await;
     world.old.resume();

@@ -1,11 +1,8 @@
 //! On a thread without a runtime each call answers with a sentence that says what is missing.
 
-use std::pin::pin;
-use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::task::Waker;
 
-use lock_runtime::{LockClient, LockError, Quorum};
-use lock_tests::RedisServer;
+use crate::prelude::*;
 
 /// Polls once, on a thread that no runtime knows.
 fn on_a_thread<T: Send>(future: impl Future<Output = T> + Send) -> T {
@@ -39,7 +36,7 @@ async fn every_call_says_what_is_missing() {
         check("force_release", on_a_thread(client.force_release("a")));
         let guard = lock.lock().await.unwrap();
         check("run", on_a_thread(guard.run(async { 5 })));
-        check("extend", on_a_thread(guard.extend(Duration::from_secs(60))));
+        check("extend", on_a_thread(guard.extend(secs(60))));
         check("release", on_a_thread(guard.release()));
         // It was given back in the background all the same.
         lock.lock().await.unwrap().release().await.unwrap();
@@ -54,8 +51,7 @@ async fn every_call_says_what_is_missing() {
 /// With the runtime entered it is no matter which thread polls.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thread_that_enters_the_runtime_takes_locks() {
-    let server = RedisServer::start().await;
-    let client = LockClient::connect(&server.url()).await.unwrap();
+    let (_server, client) = world().await;
     let runtime = tokio::runtime::Handle::current();
     let thread = std::thread::spawn(move || runtime.block_on(client.mutex("a").lock()).map(drop));
     tokio::task::spawn_blocking(|| thread.join()).await.unwrap().unwrap().unwrap();

@@ -1,16 +1,6 @@
 //! What a store that comes and goes does to holds, waiters and the connection.
 
-use std::time::Duration;
-
-use lock_runtime::{Lease, LockClient, LockError, LockOptions, StoreErrorKind};
-use lock_tests::{Proxy, RedisServer, Ttl, eventually};
-use tokio::time::{Instant, sleep, timeout};
-
-const SOON: Duration = Duration::from_secs(10);
-
-fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
+use crate::prelude::*;
 
 /// S-12: a hold that was lost is not reported as released because the first attempt to release it
 /// was not even sent.
@@ -20,7 +10,7 @@ async fn a_release_that_was_not_sent_explains_nothing() {
     let proxy = Proxy::start(server.port()).await;
     let builder = LockClient::builder().command_timeout(ms(200));
     let client = builder.connect(&proxy.url()).await.unwrap();
-    let other = LockClient::connect(&server.url()).await.unwrap();
+    let other = connect(&server).await;
     let guard = client.mutex("k").lock().await.unwrap();
     proxy.refuse();
     proxy.reset_all();
@@ -89,7 +79,7 @@ async fn a_whole_line_loses_its_patience_together() {
     let client = builder.connect(&server.url()).await.unwrap();
     server.kill();
     let start = Instant::now();
-    let bounded = LockOptions::builder().wait(ms(700)).build().unwrap();
+    let bounded = waits(ms(700));
     let tasks: Vec<_> = (0..8)
         .map(|number| {
             let options = if number % 2 == 0 { LockOptions::default() } else { bounded };
@@ -132,10 +122,10 @@ async fn a_changed_password_is_a_clear_error() {
 async fn a_reconnect_wakes_whoever_waits() {
     let server = RedisServer::start().await;
     let proxy = Proxy::start(server.port()).await;
-    let builder = LockClient::builder().poll_cap(Duration::from_secs(60));
+    let builder = LockClient::builder().poll_cap(secs(60));
     let client = builder.connect(&proxy.url()).await.unwrap();
-    let holder = LockClient::connect(&server.url()).await.unwrap();
-    let options = LockOptions::builder().lease(Lease::Watchdog(ms(60_000))).build().unwrap();
+    let holder = connect(&server).await;
+    let options = watched(ms(60_000));
     let guard = holder.mutex("gap").with(options).lock().await.unwrap();
     let mutex = client.mutex("gap");
     let waiter = tokio::spawn(async move { mutex.lock().await });
@@ -155,16 +145,15 @@ async fn a_reconnect_wakes_whoever_waits() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stale_subscriptions_do_not_delay_a_reconnect() {
     let server = RedisServer::start().await;
-    let proxy = Proxy::start(server.port()).await;
-    let client = LockClient::connect(&proxy.url()).await.unwrap();
-    let holder = LockClient::connect(&server.url()).await.unwrap();
-    let brief = LockOptions::builder().wait(ms(20)).build().unwrap();
+    let (proxy, client) = behind_proxy(&server).await;
+    let holder = connect(&server).await;
+    let brief = waits(ms(20));
     for number in 0..30 {
         let name = format!("stale:{number}");
         let _held = holder.mutex(&name).lock().await.unwrap();
         client.mutex(&name).with(brief).lock().await.unwrap_err();
     }
-    let options = LockOptions::builder().lease(Lease::Watchdog(ms(12_000))).build().unwrap();
+    let options = watched(ms(12_000));
     let guard = client.mutex("kept").with(options).lock().await.unwrap();
     let accepted = proxy.accepted();
     proxy.black_hole();
@@ -181,8 +170,7 @@ async fn stale_subscriptions_do_not_delay_a_reconnect() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn shutdown_waits_for_what_is_under_way() {
     let server = RedisServer::start().await;
-    let proxy = Proxy::start(server.port()).await;
-    let client = LockClient::connect(&proxy.url()).await.unwrap();
+    let (proxy, client) = behind_proxy(&server).await;
     client.mutex("warm").lock().await.unwrap().release().await.unwrap();
     proxy.delay_replies(ms(300));
     let mutex = client.mutex("under-way");
@@ -200,9 +188,8 @@ fn a_client_outlives_its_first_runtime() {
     let runtime = || tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let first = runtime();
     let (server, client, guard, dropped) = first.block_on(async {
-        let server = RedisServer::start().await;
-        let client = LockClient::connect(&server.url()).await.unwrap();
-        let options = LockOptions::builder().lease(Lease::Watchdog(ms(1_500))).build().unwrap();
+        let (server, client) = world().await;
+        let options = watched(ms(1_500));
         let guard = client.mutex("moved").with(options).lock().await.unwrap();
         let dropped = client.mutex("dropped").lock().await.unwrap();
         (server, client, guard, dropped)
@@ -223,8 +210,7 @@ fn a_client_outlives_its_first_runtime() {
 /// until its lease is over, and the shutdown would call that clean.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_shutdown_waits_for_a_release_under_way() {
-    let server = RedisServer::start().await;
-    let client = LockClient::connect(&server.url()).await.unwrap();
+    let (server, client) = world().await;
     let guard = client.mutex("order:42").lock().await.unwrap();
     server.pause();
     let mut release = std::pin::pin!(guard.release());

@@ -1,24 +1,20 @@
 //! `store_patience` is what it says: an acquire beside a store that does not answer ends when it is over.
 
-use std::num::NonZeroU32;
-use std::time::Duration;
+use futures_util::future::BoxFuture;
 
-use futures_util::future::{BoxFuture, join_all};
-use lock_runtime::{LockClient, LockError};
-use lock_tests::RedisServer;
-use tokio::time::{Instant, sleep};
+use crate::prelude::*;
 
 /// How long one command may take. Long, so that a wait for one more is told from a busy machine.
-const COMMAND: Duration = Duration::from_secs(3);
+const COMMAND: Duration = secs(3);
 
 /// Not a multiple of that: an acquire that waits for whole commands ends 1.8 s late, or 1.2 s early.
-const PATIENCE: Duration = Duration::from_millis(4_200);
+const PATIENCE: Duration = ms(4_200);
 
 /// What a busy machine takes.
-const LATE: Duration = Duration::from_millis(900);
+const LATE: Duration = ms(900);
 
 /// What an answer gets at least: with less left, none is asked for.
-const EARLY: Duration = Duration::from_millis(350);
+const EARLY: Duration = ms(350);
 
 type Acquiring = BoxFuture<'static, Result<(), LockError>>;
 
@@ -79,7 +75,7 @@ async fn a_line_behind_a_store_that_hangs() {
     let waiters = (0..4_u32).map(|place| {
         let lock = client.mutex("line");
         async move {
-            sleep(Duration::from_millis(150) * place).await;
+            sleep(ms(150) * place).await;
             let acquire = Box::pin(async move { lock.lock().await.map(drop) });
             gives_up_in_time(&format!("place {place}"), acquire).await;
         }

@@ -1,23 +1,13 @@
 //! A lock on a majority of servers (S-29) while servers die, hang, restart, and answer late.
 
 use std::error::Error;
-use std::time::Duration;
 
-use futures_util::future::join_all;
-use lock_runtime::{
-    Lease, LockClient, LockError, LockOptions, LossCause, Quorum, QuorumBuilder, StoreErrorKind,
-};
-use lock_tests::{Proxy, RedisServer, eventually};
-use tokio::time::{Instant, sleep, timeout};
+use lock_runtime::quorum::QuorumBuilder;
 
-const SOON: Duration = Duration::from_secs(10);
+use crate::prelude::*;
 
 /// Far more than an answer takes here, so that waiting for it shows.
-const LONG: Duration = Duration::from_secs(2);
-
-fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
+const LONG: Duration = secs(2);
 
 async fn servers(count: usize) -> Vec<RedisServer> {
     join_all((0..count).map(|_| RedisServer::start())).await
@@ -49,14 +39,6 @@ async fn through(builder: QuorumBuilder, proxies: &[Proxy]) -> Quorum {
 async fn on(servers: &[RedisServer], key: &str) -> usize {
     let found = servers.iter().map(async |server| server.client().exists(key).await);
     join_all(found).await.into_iter().filter(|found| *found).count()
-}
-
-fn fixed(lease: Duration) -> LockOptions {
-    LockOptions::builder().lease(Lease::Fixed(lease)).build().unwrap()
-}
-
-fn watched(lease: Duration) -> LockOptions {
-    LockOptions::builder().lease(Lease::Watchdog(lease)).build().unwrap()
 }
 
 /// How long a number of acquires and releases takes.

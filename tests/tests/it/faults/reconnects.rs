@@ -1,19 +1,10 @@
 //! How often a client connects again: seldom where connections do not live, soon where the server comes back.
 
-use std::time::Duration;
+use lock_runtime::store::client_id;
 
-use futures_util::future::join_all;
-use lock_runtime::store::{AcquireRequest, OwnerId, Target, client_id};
-use lock_runtime::{LockClient, LockKey, RedisStore, Store};
-use lock_tests::{Proxy, RedisServer, eventually};
-use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep};
+use crate::prelude::*;
 
-const SOON: Duration = Duration::from_secs(20);
-
-fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
+const SOON: Duration = secs(20);
 
 /// A store that asks for a lock for ever, whatever it is answered.
 async fn keeps_asking(url: String) -> JoinHandle<()> {

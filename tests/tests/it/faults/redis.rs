@@ -1,28 +1,11 @@
 //! Redis restarted, stopped, full, flushed, wrong; the network cut, slow, lossy.
 
 use std::error::Error;
-use std::time::Duration;
 
-use lock_runtime::{
-    BusyReason, Clock, Lease, LockClient, LockError, LockGuard, LockOptions, LossCause,
-    StoreErrorKind,
-};
-use lock_tests::redis_server::ClientType;
-use lock_tests::{Proxy, RedisServer, eventually};
-use tokio::time::{Instant, timeout};
-
-const SOON: Duration = Duration::from_secs(10);
+use crate::prelude::*;
 
 async fn connect(url: &str) -> LockClient {
     LockClient::connect(url).await.unwrap()
-}
-
-fn fixed(lease: Duration) -> LockOptions {
-    LockOptions::builder().lease(Lease::Fixed(lease)).build().unwrap()
-}
-
-fn watched(lease: Duration) -> LockOptions {
-    LockOptions::builder().lease(Lease::Watchdog(lease)).build().unwrap()
 }
 
 fn store_kind(error: &LockError) -> Option<StoreErrorKind> {
@@ -61,7 +44,7 @@ async fn a_bad_start_fails_at_once_and_clearly() {
     for (url, kind, says) in cases {
         let start = Instant::now();
         let error = LockClient::connect(&url).await.unwrap_err();
-        assert!(start.elapsed() < Duration::from_secs(3), "{url}: {:?}", start.elapsed());
+        assert!(start.elapsed() < secs(3), "{url}: {:?}", start.elapsed());
         assert_eq!(store_kind(&error), Some(kind), "{url}: {error:?}");
         let source = error.source().expect("a cause").to_string();
         assert!(source.contains(says), "{url}: {source}");
@@ -90,7 +73,7 @@ async fn a_black_hole_cuts_the_body_off_at_the_deadline() {
     let server = RedisServer::start().await;
     let proxy = Proxy::start(server.port()).await;
     let client = connect(&proxy.url()).await;
-    let lease = Duration::from_secs(1);
+    let lease = secs(1);
     for (name, options) in [("fixed", fixed(lease)), ("watched", watched(lease))] {
         let guard = client.mutex(name).with(options).lock().await.unwrap();
         proxy.black_hole();
@@ -102,8 +85,8 @@ async fn a_black_hole_cuts_the_body_off_at_the_deadline() {
             other => panic!("{other:?}"),
         };
         assert_eq!((cause, guard.remaining()), (LossCause::Deadline, Duration::ZERO));
-        assert!(ran + Duration::from_millis(3) >= left, "cut off {:?} early", left - ran);
-        assert!(ran < left + Duration::from_millis(400), "cut off {:?} late", ran - left);
+        assert!(ran + ms(3) >= left, "cut off {:?} early", left - ran);
+        assert!(ran < left + ms(400), "cut off {:?} late", ran - left);
         drop(guard);
         proxy.pass();
         let client = client.clone();
@@ -118,14 +101,14 @@ async fn a_short_outage_loses_nothing() {
     let server = RedisServer::start().await;
     let proxy = Proxy::start(server.port()).await;
     let client = connect(&proxy.url()).await;
-    let guard = client.mutex("o").with(watched(Duration::from_secs(3))).lock().await.unwrap();
+    let guard = client.mutex("o").with(watched(secs(3))).lock().await.unwrap();
     proxy.black_hole();
-    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    tokio::time::sleep(ms(1_500)).await;
     proxy.pass();
-    let until = Instant::now() + Duration::from_secs(4);
+    let until = Instant::now() + secs(4);
     while Instant::now() < until {
         assert!(!guard.is_lost(), "lost with {:?} left", guard.remaining());
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        tokio::time::sleep(ms(50)).await;
     }
     guard.release().await.unwrap();
 }
@@ -136,9 +119,9 @@ async fn a_suspend_past_a_fixed_lease_is_a_loss() {
     let server = RedisServer::start().await;
     let clock = Clock::boot_time();
     let client = LockClient::builder().clock(clock.clone()).connect(&server.url()).await.unwrap();
-    let guard = client.mutex("z").with(fixed(Duration::from_secs(60))).lock().await.unwrap();
+    let guard = client.mutex("z").with(fixed(secs(60))).lock().await.unwrap();
     let body = async {
-        clock.advance(Duration::from_secs(61));
+        clock.advance(secs(61));
         tokio::task::yield_now().await;
         panic!("polled after the lease");
     };
@@ -152,7 +135,7 @@ async fn a_suspend_past_a_fixed_lease_is_a_loss() {
 async fn a_killed_subscription_does_not_strand_the_waiter() {
     let server = RedisServer::start().await;
     let holder = connect(&server.url()).await;
-    let cap = Duration::from_secs(1);
+    let cap = secs(1);
     let client = LockClient::builder().poll_cap(cap).connect(&server.url()).await.unwrap();
     for _ in 0..5 {
         let guard = holder.mutex("p").lock().await.unwrap();
@@ -160,7 +143,7 @@ async fn a_killed_subscription_does_not_strand_the_waiter() {
         assert!(server.client_kill(ClientType::PubSub).await > 0);
         guard.release().await.unwrap();
         // The cap is jittered by a fifth.
-        let bound = cap.mul_f64(1.2) + Duration::from_millis(200);
+        let bound = cap.mul_f64(1.2) + ms(200);
         let guard = timeout(bound, waiter).await.expect("stranded").unwrap().unwrap();
         guard.release().await.unwrap();
     }
@@ -171,7 +154,7 @@ async fn a_killed_subscription_does_not_strand_the_waiter() {
 async fn without_any_notice_polling_goes_on() {
     let server = RedisServer::start().await;
     let holder = connect(&server.url()).await;
-    let cap = Duration::from_millis(500);
+    let cap = ms(500);
     let client = LockClient::builder().poll_cap(cap).connect(&server.url()).await.unwrap();
     let guard = holder.mutex("n").lock().await.unwrap();
     let waiter = waiter(&client, &server, "n").await;
@@ -203,9 +186,9 @@ async fn a_restart_during_a_wait_is_survived() {
 async fn a_restart_during_a_hold_is_a_loss() {
     let server = RedisServer::start().await;
     let client = connect(&server.url()).await;
-    let guard = client.mutex("h").with(watched(Duration::from_secs(2))).lock().await.unwrap();
+    let guard = client.mutex("h").with(watched(secs(2))).lock().await.unwrap();
     server.restart().await;
-    let lost = timeout(Duration::from_secs(3), guard.lost()).await.expect("not noticed");
+    let lost = timeout(secs(3), guard.lost()).await.expect("not noticed");
     assert!(lost.is_lost());
     drop(guard);
     let _next = timeout(SOON, client.mutex("h").lock()).await.expect("stranded").unwrap();
@@ -221,10 +204,10 @@ async fn flushed_scripts_are_loaded_again() {
         raw.cmd(&["SCRIPT", "FLUSH"]).await;
     };
     flush().await;
-    let options = watched(Duration::from_millis(600));
+    let options = watched(ms(600));
     let guard = client.mutex("f").with(options).lock().await.unwrap();
     flush().await;
-    tokio::time::sleep(Duration::from_millis(900)).await;
+    tokio::time::sleep(ms(900)).await;
     assert!(!guard.is_lost(), "the renewal did not survive a flush");
     flush().await;
     guard.release().await.unwrap();
@@ -237,12 +220,12 @@ async fn out_of_memory_keeps_and_frees() {
     let server = RedisServer::start().await;
     let client = connect(&server.url()).await;
     let raw = server.client();
-    let guard = client.mutex("m").with(watched(Duration::from_millis(900))).lock().await.unwrap();
+    let guard = client.mutex("m").with(watched(ms(900))).lock().await.unwrap();
     raw.cmd(&["CONFIG", "SET", "maxmemory", "1"]).await;
     let error = client.mutex("other").lock().await.unwrap_err();
     assert_eq!(store_kind(&error), Some(StoreErrorKind::OutOfMemory), "{error:?}");
     assert!(!raw.exists("other").await);
-    tokio::time::sleep(Duration::from_millis(1_400)).await;
+    tokio::time::sleep(ms(1_400)).await;
     assert!(!guard.is_lost(), "the renewal needed memory");
     guard.release().await.unwrap();
     assert!(!raw.exists("m").await);
@@ -284,7 +267,7 @@ async fn a_lost_acquire_reply_is_recognised() {
     let start = Instant::now();
     let guard = timeout(SOON, client.mutex("lost-acquire").lock()).await.expect("hung").unwrap();
     assert_eq!(proxy.replies_dropped(), 1);
-    assert!(start.elapsed() < Duration::from_secs(5), "waited for its own leftover");
+    assert!(start.elapsed() < secs(5), "waited for its own leftover");
     let hash = server.client().hgetall("lost-acquire").await;
     assert!(hash.values().eq(["1"]), "{hash:?}");
     guard.release().await.unwrap();
@@ -327,9 +310,9 @@ async fn a_grant_that_comes_too_late_is_given_back() {
     let proxy = Proxy::start(server.port()).await;
     let client = connect(&proxy.url()).await;
     client.mutex("late").lock().await.unwrap().release().await.unwrap();
-    proxy.delay_replies(Duration::from_millis(400));
-    let limit = Duration::from_millis(900);
-    let options = fixed(Duration::from_millis(150)).to_builder().wait(limit).build().unwrap();
+    proxy.delay_replies(ms(400));
+    let limit = ms(900);
+    let options = fixed(ms(150)).to_builder().wait(limit).build().unwrap();
     let error = client.mutex("late").with(options).lock().await.unwrap_err();
     assert!(error.is_timeout() || store_kind(&error).is_some(), "{error:?}");
     proxy.pass();
@@ -340,7 +323,7 @@ async fn a_grant_that_comes_too_late_is_given_back() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn patience_ends_an_endless_wait() {
     let server = RedisServer::start().await;
-    let patience = Duration::from_secs(1);
+    let patience = secs(1);
     let client =
         LockClient::builder().store_patience(patience).connect(&server.url()).await.unwrap();
     server.kill();
@@ -361,10 +344,10 @@ async fn a_frozen_server_is_waited_out() {
     let client = connect(&server.url()).await;
     let guard = client.mutex("i").lock().await.unwrap();
     server.pause();
-    let limit = LockOptions::builder().wait(Duration::from_millis(700)).build().unwrap();
+    let limit = waits(ms(700));
     let start = Instant::now();
     let error = client.mutex("j").with(limit).lock().await.unwrap_err();
-    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+    assert!(start.elapsed() < secs(3), "{:?}", start.elapsed());
     assert!(matches!(error, LockError::Store(_)), "{error:?}");
     server.resume();
     eventually(SOON, "it works again", async || client.mutex("j").try_lock().await.is_ok()).await;
@@ -380,12 +363,12 @@ async fn guards_dropped_in_an_outage_are_released_after_it() {
     let guard = client.mutex("d").lock().await.unwrap();
     proxy.black_hole();
     drop(guard);
-    let at_once = LockOptions::builder().wait(lock_runtime::Wait::Never).build().unwrap();
+    let at_once = waits(lock_runtime::Wait::Never);
     let error = client.mutex("d").with(at_once).lock().await.unwrap_err();
     let busy = matches!(error, LockError::Busy { reason: BusyReason::Held, .. });
     assert!(busy || store_kind(&error).is_some(), "{error:?}");
     proxy.pass();
-    let left = Duration::from_secs(8);
+    let left = secs(8);
     eventually(left, "released long before its lease", async || !server.client().exists("d").await)
         .await;
 }

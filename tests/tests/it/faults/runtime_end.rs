@@ -1,14 +1,12 @@
 //! What becomes of locks that are let go as the last thing in `main` (S-20).
 
-use std::time::Duration;
-
-use lock_tests::{RedisServer, Worker, eventually};
+use crate::prelude::*;
 
 /// How long a worker may take to start and to answer, on a busy machine.
-const ANSWER: Duration = Duration::from_secs(20);
+const ANSWER: Duration = secs(20);
 
 /// Far less than a lease.
-const SOON: Duration = Duration::from_secs(5);
+const SOON: Duration = secs(5);
 
 const RUNTIMES: [&str; 2] = ["multi", "current"];
 
@@ -138,7 +136,7 @@ fn the_next_runtime_releases_what_the_last_one_did_not() {
     let (first, second) = (runtime(), runtime());
     let (server, client) = first.block_on(async {
         let server = RedisServer::start().await;
-        let client = lock_runtime::LockClient::connect(&server.url()).await.unwrap();
+        let client = connect(&server).await;
         (server, client)
     });
     let guard = first.block_on(client.mutex("k").lock()).unwrap();

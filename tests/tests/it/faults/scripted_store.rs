@@ -1,29 +1,14 @@
 //! A store that does something at a chosen moment, for interleavings that no timing would hit.
 
-use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
+use std::sync::{Mutex, MutexGuard};
 
-use futures_util::future::{BoxFuture, join_all};
-use lock_runtime::store::{
-    AcquireReply, AcquireRequest, CountRequest, Ownership, ReleaseReply, ReleaseRequest,
-    RenewRequest, StoreFuture, Subscription, Target,
-};
-use lock_runtime::{
-    Clock, Lease, LockClient, LockError, LockOptions, MemoryStore, Store, StoreErrorKind,
-};
-use tokio::time::{Instant, sleep, timeout};
+use futures_util::future::BoxFuture;
+
+use crate::prelude::*;
 
 type Step = BoxFuture<'static, ()>;
 
-const MINUTE: Duration = Duration::from_secs(60);
-
-fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
-
-fn fixed(lease: Duration) -> LockOptions {
-    LockOptions::builder().lease(Lease::Fixed(lease)).build().unwrap()
-}
+const MINUTE: Duration = secs(60);
 
 /// The in-memory store, with a script to follow.
 #[derive(Clone)]
@@ -134,7 +119,7 @@ async fn a_release_before_the_subscription_is_found() {
 #[tokio::test(start_paused = true)]
 async fn patience_ends_with_grants_that_are_all_late() {
     let scripted = Scripted::new(MemoryStore::new());
-    let (lease, patience, late) = (ms(200), Duration::from_secs(2), ms(300));
+    let (lease, patience, late) = (ms(200), secs(2), ms(300));
     let builder = LockClient::builder().store_patience(patience);
     let client = builder.store(scripted.clone()).unwrap();
     scripted.script().acquire_answers_after = late;
@@ -169,7 +154,7 @@ async fn shutdown_does_not_wait_for_what_extend_found_lost() {
     scripted.script().holds_are_gone = true;
     assert!(guard.extend(MINUTE * 2).await.unwrap_err().is_lost());
     let start = Instant::now();
-    assert!(client.shutdown(Duration::from_secs(30)).await.is_clean());
+    assert!(client.shutdown(secs(30)).await.is_clean());
     assert!(start.elapsed() < ms(100), "waited {:?}", start.elapsed());
     assert!(guard.is_lost());
 }

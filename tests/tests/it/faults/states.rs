@@ -1,16 +1,11 @@
 //! A server that answers, but not with what was asked for: READONLY, MISCONF, LOADING, BUSY (S-33).
 
 use std::path::PathBuf;
-use std::time::Duration;
 
-use lock_runtime::{LockClient, LockError, StoreErrorKind};
-use lock_tests::{RawClient, RedisServer, eventually};
-use tokio::time::{Instant, timeout};
-
-const SOON: Duration = Duration::from_secs(10);
+use crate::prelude::*;
 
 /// Longer than any of the states here.
-const PATIENT: Duration = Duration::from_secs(60);
+const PATIENT: Duration = secs(60);
 
 /// Two clients and a hold, made while the server is well.
 struct World {
@@ -27,7 +22,7 @@ impl World {
             let builder = LockClient::builder().store_patience(patience);
             builder.connect(&server.url()).await.unwrap()
         };
-        let patience = Duration::from_millis(700);
+        let patience = ms(700);
         let (impatient, patient) = (client(patience).await, client(PATIENT).await);
         Self { impatient, patient, patience, server }
     }
@@ -57,12 +52,12 @@ impl World {
         assert!(error.is_retryable());
         let waited = start.elapsed();
         assert!(waited >= self.patience, "gave up after {waited:?}");
-        assert!(waited < self.patience + Duration::from_secs(2), "gave up after {waited:?}");
+        assert!(waited < self.patience + secs(2), "gave up after {waited:?}");
 
         let mutex = self.patient.mutex("patient");
         let mut waiting = tokio::spawn(async move { mutex.lock().await });
         let mut releasing = tokio::spawn(given_back.release());
-        let during = Duration::from_millis(200);
+        let during = ms(200);
         assert!(timeout(during, &mut waiting).await.is_err(), "the server still grants locks");
         assert!(timeout(during, &mut releasing).await.is_err(), "the server still frees locks");
         leave(&self.server).await;

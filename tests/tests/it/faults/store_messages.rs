@@ -1,18 +1,13 @@
 //! What a user reads when a Redis server, or what stands in its place, does not serve locks.
 
 use std::error::Error;
-use std::time::Duration;
 
-use lock_runtime::{Lease, LockClient, LockError, LockOptions, StoreError, StoreErrorKind};
-use lock_tests::{Log, Proxy, RedisServer, eventually};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-const SOON: Duration = Duration::from_secs(20);
+use crate::prelude::*;
 
-fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
+const SOON: Duration = secs(20);
 
 fn store_error(error: LockError) -> StoreError {
     match error {
@@ -81,7 +76,7 @@ async fn no_cause_is_told_twice() {
 async fn a_dead_server_is_warned_of_once() {
     let server = RedisServer::start().await;
     let log = Log::start_at(tracing::Level::DEBUG);
-    let _client = LockClient::connect(&server.url()).await.unwrap();
+    let _client = connect(&server).await;
     server.kill();
     let attempts = || log.lines_with("cannot connect to the lock store yet");
     eventually(SOON, "it tries", async || attempts().len() > 8).await;
@@ -97,7 +92,7 @@ async fn a_release_of_nothing_is_no_warning() {
     let log = Log::start_at(tracing::Level::DEBUG);
     let client = LockClient::builder().command_timeout(ms(100)).store_patience(ms(300));
     let client = client.connect(&proxy.url()).await.unwrap();
-    let options = LockOptions::builder().lease(Lease::Fixed(ms(400))).build().unwrap();
+    let options = fixed(ms(400));
     let guard = client.mutex("held").with(options).lock().await.unwrap();
     proxy.black_hole();
     drop(guard);
@@ -120,7 +115,7 @@ async fn eviction_is_warned_of() {
     for (policy, warned) in [("allkeys-lru", 1), ("volatile-ttl", 1), ("noeviction", 0)] {
         let server = RedisServer::builder().arg("--maxmemory-policy", policy).start().await;
         let log = Log::start_at(tracing::Level::DEBUG);
-        let client = LockClient::connect(&server.url()).await.unwrap();
+        let client = connect(&server).await;
         client.mutex("a").lock().await.unwrap().release().await.unwrap();
         let warnings = log.lines_with("maxmemory-policy");
         assert_eq!(warnings.len(), warned, "{policy}: {warnings:?}");
@@ -138,8 +133,7 @@ async fn eviction_is_warned_of() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_silent_idle_connection_is_replaced() {
     let server = RedisServer::start().await;
-    let proxy = Proxy::start(server.port()).await;
-    let client = LockClient::connect(&proxy.url()).await.unwrap();
+    let (proxy, client) = behind_proxy(&server).await;
     client.mutex("a").lock().await.unwrap().release().await.unwrap();
     let connections = proxy.accepted();
     proxy.black_hole();

@@ -1,22 +1,9 @@
 //! A proxy that swallows one reply: every later reply on that connection arrives as the answer to the request
 //! before. No request may take another's answer for its own.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use lock_runtime::store::client_id;
 
-use futures_util::future::join_all;
-use lock_runtime::store::{
-    AcquireReply, AcquireRequest, OwnerId, Ownership, ReleaseReply, ReleaseRequest, RenewRequest,
-    Target, client_id,
-};
-use lock_runtime::{
-    LockClient, LockKey, LockOptions, RedisStore, Store, StoreError, StoreErrorKind,
-};
-use lock_tests::{Proxy, RedisServer, eventually};
-use tokio::time::timeout;
-
-const SOON: Duration = Duration::from_secs(10);
+use crate::prelude::*;
 
 /// A store behind a proxy, and another that reaches the server directly.
 struct World {
@@ -123,7 +110,7 @@ async fn a_grant_is_of_the_lock_that_was_asked_for() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_replicated_grant_is_of_the_lock_that_was_asked_for() {
     let world = World::new().await;
-    let replicas = LockOptions::builder().replicas(1, Duration::from_millis(100)).build().unwrap();
+    let replicas = LockOptions::builder().replicas(1, ms(100)).build().unwrap();
     let target = |name| Arc::new(mutex(name).with_replicas(replicas.replicas()));
     // Makes the connection.
     world.store.acquire(acquire(&target("warm"), &owner())).await.unwrap();
@@ -206,8 +193,7 @@ async fn a_release_and_a_renewal_are_of_the_hold_that_was_asked_for() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sign_of_life_is_no_answer_to_a_script() {
     let server = RedisServer::start().await;
-    let proxy = Proxy::start(server.port()).await;
-    let client = LockClient::connect(&proxy.url()).await.unwrap();
+    let (proxy, client) = behind_proxy(&server).await;
     client.mutex("warm").lock().await.unwrap().release().await.unwrap();
     let connections = proxy.accepted();
     proxy.swallow_next_reply_to("alone");

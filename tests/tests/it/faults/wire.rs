@@ -1,18 +1,8 @@
 //! What Redis sees: keys, fields, expiry, channels, commands (S-2, S-4, S-16, S-19, S-23, S-25).
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use crate::prelude::*;
 
-use lock_runtime::{Lease, LockClient, LockOptions};
-use lock_tests::{RedisServer, Ttl, eventually};
-
-const SOON: Duration = Duration::from_secs(5);
-
-async fn world() -> (RedisServer, LockClient) {
-    let server = RedisServer::start().await;
-    let client = LockClient::connect(&server.url()).await.unwrap();
-    (server, client)
-}
+const SOON: Duration = secs(5);
 
 fn left(ttl: Ttl) -> Duration {
     match ttl {
@@ -27,8 +17,8 @@ async fn a_hold_has_redissons_layout() {
     let (server, client) = world().await;
     let raw = server.client();
     let log = server.subscribe_log("redisson_lock__channel:{wire:1}").await;
-    let lease = Duration::from_secs(20);
-    let options = LockOptions::builder().lease(Lease::Watchdog(lease)).build().unwrap();
+    let lease = secs(20);
+    let options = watched(lease);
     let guard = client.mutex("wire:1").with(options).lock().await.unwrap();
 
     let hash = raw.hgetall("wire:1").await;
@@ -62,9 +52,9 @@ async fn a_hold_has_redissons_layout() {
     assert_eq!(raw.keys().await, ["redisson_lock_token:{wire:1}"]);
     let counter: String = raw.get(&["GET", "redisson_lock_token:{wire:1}"]).await;
     assert_eq!(counter, token.to_string());
-    let day = Duration::from_secs(24 * 60 * 60);
+    let day = secs(24 * 60 * 60);
     let expiry = left(raw.pttl("redisson_lock_token:{wire:1}").await);
-    assert!(expiry <= day && expiry > day - Duration::from_secs(60), "{expiry:?}");
+    assert!(expiry <= day && expiry > day - secs(60), "{expiry:?}");
 }
 
 /// S-2: a name that carries its own hash tag keeps it.
@@ -171,8 +161,8 @@ async fn a_lone_task_reserves_one_token() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_renewal_never_makes_a_key() {
     let (server, client) = world().await;
-    let lease = Lease::Watchdog(Duration::from_millis(600));
-    let options = LockOptions::builder().lease(lease).build().unwrap();
+    let lease = Lease::Watchdog(ms(600));
+    let options = leased(lease);
     let guard = client.mutex("gone").with(options).lock().await.unwrap();
     assert!(server.client().del("gone").await);
     let lost = tokio::time::timeout(SOON, guard.lost()).await.expect("the loss went unnoticed");
@@ -185,16 +175,16 @@ async fn a_renewal_never_makes_a_key() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_renewal_never_shortens() {
     let (server, client) = world().await;
-    let lease = Duration::from_millis(300);
-    let options = LockOptions::builder().lease(Lease::Watchdog(lease)).build().unwrap();
+    let lease = ms(300);
+    let options = watched(lease);
     let guard = client.mutex("long").with(options).lock().await.unwrap();
-    guard.extend(Duration::from_secs(60)).await.unwrap();
+    guard.extend(secs(60)).await.unwrap();
     server.reset_stats().await;
     eventually(SOON, "three renewals", async || {
         server.command_calls().await.get("evalsha").copied().unwrap_or_default() >= 3
     })
     .await;
-    assert!(left(server.client().pttl("long").await) > Duration::from_secs(50));
+    assert!(left(server.client().pttl("long").await) > secs(50));
     guard.release().await.unwrap();
 }
 
@@ -212,11 +202,11 @@ async fn a_silent_connection_is_kept_alive() {
         let established = remote.ends_with(&port) && *state == "01";
         // Timer 2 is keepalive; its time is in hundredths of a second.
         let ticks = timer.strip_prefix("02:").filter(|_| established)?;
-        u64::from_str_radix(ticks, 16).ok().map(|ticks| Duration::from_millis(ticks * 10))
+        u64::from_str_radix(ticks, 16).ok().map(|ticks| ms(ticks * 10))
     };
     eventually(SOON, "a probe is planned", async || {
         let planned = rows().lines().find_map(probe_in);
-        planned.is_some_and(|after| after <= Duration::from_secs(30))
+        planned.is_some_and(|after| after <= secs(30))
     })
     .await;
 }

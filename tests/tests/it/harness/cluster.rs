@@ -1,6 +1,6 @@
 //! A cluster whose slots move.
 
-use lock_tests::RedisCluster;
+use crate::prelude::*;
 
 /// The epoch of the node of that id as each node knows it.
 async fn epochs_of(cluster: &RedisCluster, id: &str) -> Vec<String> {

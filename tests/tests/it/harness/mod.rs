@@ -6,20 +6,18 @@ mod server;
 mod worker;
 
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use lock_tests::eventually::eventually_blocking;
-use lock_tests::redis_server::ClientType;
-use lock_tests::{Proxy, RawClient, RedisServer, Ttl, Worker, eventually};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, timeout};
+
+use crate::prelude::*;
 
 /// More than anything here takes on a busy machine.
-const BOUND: Duration = Duration::from_secs(20);
+const BOUND: Duration = secs(20);
 
 /// How long to look on that something does not happen.
-const QUIET: Duration = Duration::from_millis(150);
+const QUIET: Duration = ms(150);
 
 /// A connection for inline commands: one line there, one line back.
 struct Wire(BufReader<TcpStream>);

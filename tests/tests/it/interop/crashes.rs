@@ -1,17 +1,10 @@
 //! Holders that are killed: their locks come back to the other side with their leases (S-10, S-19).
 
-use std::num::NonZeroU32;
-use std::time::Duration;
-
-use lock_runtime::LockGuard;
-use lock_tests::{Worker, eventually};
-use tokio::time::timeout;
-
 use crate::interop::java::Redisson;
-use crate::interop::world::{SOON, World};
+use crate::interop::world::*;
 use crate::support::kinds;
 
-const LEASE: Duration = Duration::from_secs(1);
+const LEASE: Duration = secs(1);
 
 /// What is held and, of each, what another asks for: the commands of the Java side.
 const HELD: [(&str, &str); 4] =

@@ -1,15 +1,11 @@
 //! `RFairLock` beside our fair mutex (S-26).
 
-use std::time::Duration;
-
-use lock_runtime::{HoldKind, LockError, LockOptions};
-use lock_tests::{Worker, eventually};
-use tokio::time::timeout;
+use lock_runtime::store::HoldKind;
 
 use crate::interop::java::{Asked, Redisson};
-use crate::interop::world::{AT_ONCE, SOON, Waiting, World, got, lock_channel, watchdog};
+use crate::interop::world::*;
 
-const HALF_A_MINUTE: Duration = Duration::from_secs(30);
+const HALF_A_MINUTE: Duration = secs(30);
 
 /// Who waits in a line of both.
 enum Waiter {
@@ -79,7 +75,7 @@ async fn one_line_for_both() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a JDK and Maven: cargo xtask interop"]
 async fn one_line_for_both_with_little_patience() {
-    one_line(Redisson { fair_wait: Duration::from_secs(5), ..Redisson::default() }).await;
+    one_line(Redisson { fair_wait: secs(5), ..Redisson::default() }).await;
 }
 
 async fn one_line(redisson: Redisson) {
@@ -135,7 +131,7 @@ async fn who_gives_up_leaves() {
     guard.release().await.unwrap();
     let guard = got(behind).await;
 
-    let impatient = LockOptions::builder().wait(Duration::from_millis(700)).build().unwrap();
+    let impatient = waits(ms(700));
     let gives_up = tokio::spawn(world.client.fair_mutex("f").with(impatient).lock());
     lines_up(&world, 1).await;
     let behind = java_waits(&mut world, "t", 2).await;
@@ -151,7 +147,7 @@ async fn who_gives_up_leaves() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a JDK and Maven: cargo xtask interop"]
 async fn a_dead_java_waiter_is_stepped_over() {
-    let second = Duration::from_secs(1);
+    let second = secs(1);
     let mut world = World::with(Redisson { fair_wait: second, ..Redisson::default() }).await;
     // Its time is what is left of the holder's lease and its patience.
     let guard = world.client.fair_mutex("f").with(watchdog(second)).lock().await.unwrap();
@@ -183,7 +179,7 @@ async fn a_dead_rust_waiter_is_stepped_over() {
     eventually(SOON, "its place has ended", async || {
         let raw = world.server.client();
         let ends: Option<f64> = raw.get(&["ZSCORE", "redisson_lock_timeout:{f}", &dead]).await;
-        let now = Duration::from_millis(raw.time_millis().await);
+        let now = ms(raw.time_millis().await);
         ends.is_none_or(|ends| Duration::from_secs_f64(ends / 1000.0) < now)
     })
     .await;
@@ -198,7 +194,7 @@ async fn a_dead_rust_waiter_is_stepped_over() {
 #[ignore = "needs a JDK and Maven: cargo xtask interop"]
 async fn each_frees_the_others_by_force() {
     let mut world = World::start().await;
-    let ours = world.client.fair_mutex("f").with(watchdog(Duration::from_secs(3)));
+    let ours = world.client.fair_mutex("f").with(watchdog(secs(3)));
     let ours = ours.lock().await.unwrap();
     let next = java_waits(&mut world, "t", 1).await;
     assert_eq!(world.java.ask("u", "force fair f").await, "true");

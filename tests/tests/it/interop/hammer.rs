@@ -1,16 +1,9 @@
 //! Tasks of ours and threads of Java's count up one number, in steps that only the lock makes one.
 
-use std::num::NonZeroU32;
-use std::time::Duration;
-
-use lock_runtime::{LockClient, LockError, LockGuard};
-use lock_tests::RawClient;
-use tokio::time::Instant;
-
 use crate::interop::java::Redisson;
-use crate::interop::world::{SOON, World};
+use crate::interop::world::*;
 
-const TIME: Duration = Duration::from_secs(10);
+const TIME: Duration = secs(10);
 const TASKS: u64 = 3;
 
 /// S-14: no step is lost, nobody is inside with anybody else, and both sides have their turns.

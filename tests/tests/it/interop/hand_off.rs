@@ -1,11 +1,6 @@
 //! How long a release takes to reach the waiter on the other side.
 
-use std::time::Duration;
-
-use lock_runtime::{LockError, LockGuard};
-use tokio::time::Instant;
-
-use crate::interop::world::{AT_ONCE, World, got, lock_channel, rw_channel, watchdog};
+use crate::interop::world::*;
 use crate::support::kinds;
 
 const ROUNDS: u32 = 15;
@@ -46,7 +41,7 @@ async fn java_to_rust(world: &mut World, kind: &str) -> Duration {
 
 async fn rust_to_java(world: &mut World, kind: &str) -> Duration {
     let holder = if kind == "read" { "write" } else { kind };
-    let options = watchdog(Duration::from_secs(30));
+    let options = watchdog(secs(30));
     let guard = kinds::take(&world.client, holder, kind, options).await.unwrap();
     let waiting = world.java.begin("t", &format!("lock {kind} {kind}"));
     listens(world, kind).await;

@@ -1,15 +1,12 @@
 //! A Java process with a Redisson client, told what to do line by line.
 
 use std::collections::HashMap;
-use std::time::Duration;
 use std::{env, fs};
 
-use lock_tests::{RedisServer, Worker, eventually};
-
-use crate::interop::world::SOON;
+use crate::interop::world::*;
 
 /// How long a JVM may take to start and connect on a busy machine.
-const START: Duration = Duration::from_secs(60);
+const START: Duration = secs(60);
 
 /// How its Redisson client is configured.
 pub(crate) struct Redisson {
@@ -24,7 +21,7 @@ pub(crate) struct Redisson {
 impl Default for Redisson {
     /// Redisson's own defaults.
     fn default() -> Self {
-        let (watchdog, fair_wait) = (Duration::from_secs(30), Duration::from_secs(300));
+        let (watchdog, fair_wait) = (secs(30), secs(300));
         Self { watchdog, fair_wait, namespace: None }
     }
 }

@@ -1,11 +1,7 @@
 //! `RCountDownLatch` beside ours (S-30).
 
-use lock_runtime::LockError;
-use tokio::task::JoinHandle;
-use tokio::time::timeout;
-
 use crate::interop::java::Asked;
-use crate::interop::world::{AT_ONCE, World};
+use crate::interop::world::*;
 
 const CHANNEL: &str = "redisson_countdownlatch__channel__{l}";
 

@@ -1,14 +1,10 @@
 //! `RMultiLock` of `RLock`s beside our multi lock (S-28).
 
-use std::time::Duration;
+use lock_runtime::store::HoldKind;
 
-use lock_runtime::HoldKind;
-use lock_tests::eventually;
-use tokio::time::timeout;
+use crate::interop::world::*;
 
-use crate::interop::world::{AT_ONCE, SOON, World, got, lock_channel};
-
-const HALF_A_MINUTE: Duration = Duration::from_secs(30);
+const HALF_A_MINUTE: Duration = secs(30);
 
 /// S-28: several in Java's hands are had by ours once all are free, in whatever order they were named.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,16 +1,12 @@
 //! `RLock` and `RFencedLock` beside our mutex (S-23, S-25).
 
-use std::time::Duration;
-
-use lock_runtime::{HoldKind, Lease, LockClient, LockError, LossCause};
-use lock_tests::{Ttl, eventually};
-use tokio::time::{Instant, timeout};
+use lock_runtime::store::HoldKind;
 
 use crate::interop::java::Redisson;
-use crate::interop::world::{AT_ONCE, SOON, World, got, lease, lock_channel, watchdog};
+use crate::interop::world::*;
 
-const HALF_A_MINUTE: Duration = Duration::from_secs(30);
-const A_MINUTE: Duration = Duration::from_secs(60);
+const HALF_A_MINUTE: Duration = secs(30);
+const A_MINUTE: Duration = secs(60);
 
 /// S-25, S-15: held by Java it is refused, seen with its holds and its lease, and had once told.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -78,7 +74,7 @@ async fn our_re_entry_keeps_java_out_to_the_end() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a JDK and Maven: cargo xtask interop"]
 async fn watchdogs_keep_the_other_side_out() {
-    let short = Duration::from_millis(900);
+    let short = ms(900);
     let mut world = World::with(Redisson { watchdog: short, ..Redisson::default() }).await;
     let mutex = world.client.mutex("m").with(watchdog(short));
     let leases = Instant::now() + 3 * short;
@@ -101,7 +97,7 @@ async fn watchdogs_keep_the_other_side_out() {
 #[ignore = "needs a JDK and Maven: cargo xtask interop"]
 async fn fixed_leases_end() {
     let mut world = World::start().await;
-    let short = Duration::from_millis(800);
+    let short = ms(800);
     let mutex = world.client.mutex("m");
     world.java.ask("t", "lock mutex m 800").await;
     let waiting = world.waits(mutex.lock(), &lock_channel("m")).await;
@@ -130,7 +126,7 @@ async fn each_frees_the_others_by_force() {
     assert!(error.starts_with("IllegalMonitorStateException"), "{error}");
     assert!(!world.client.force_release("m").await.unwrap());
 
-    let short = watchdog(Duration::from_secs(3));
+    let short = watchdog(secs(3));
     let ours = world.client.mutex("m").with(short).lock().await.unwrap();
     let other = LockClient::connect(&world.server.url()).await.unwrap();
     let waiting = world.waits(other.mutex("m").lock(), &lock_channel("m")).await;

@@ -1,15 +1,11 @@
 //! `RReadWriteLock` beside ours (S-27).
 
-use std::time::Duration;
-
-use lock_runtime::{HoldKind, LockClient, LockGuard, RwLock};
-use lock_tests::eventually;
-use tokio::time::{Instant, timeout};
+use lock_runtime::store::HoldKind;
 
 use crate::interop::java::Redisson;
-use crate::interop::world::{AT_ONCE, SOON, World, got, rw_channel, watchdog};
+use crate::interop::world::*;
 
-const HALF_A_MINUTE: Duration = Duration::from_secs(30);
+const HALF_A_MINUTE: Duration = secs(30);
 
 async fn reads(lock: &RwLock) -> Option<LockGuard> {
     lock.try_read().await.unwrap()
@@ -110,7 +106,7 @@ async fn a_java_reader_that_entered_twice_stays() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a JDK and Maven: cargo xtask interop"]
 async fn readers_are_renewed_side_by_side() {
-    let short = Duration::from_millis(900);
+    let short = ms(900);
     let mut world = World::with(Redisson { watchdog: short, ..Redisson::default() }).await;
     let lock = world.client.rw_lock("rw").with(watchdog(short));
     for java_is_last in [true, false] {
@@ -166,7 +162,7 @@ async fn our_downgrade_lets_java_read() {
 #[ignore = "needs a JDK and Maven: cargo xtask interop"]
 async fn our_readers_find_javas_downgrade() {
     let mut world = World::start().await;
-    let builder = LockClient::builder().poll_cap(Duration::from_millis(500));
+    let builder = LockClient::builder().poll_cap(ms(500));
     let client = builder.connect(&world.server.url()).await.unwrap();
     let lock = client.rw_lock("rw");
     world.java.ask("w", "lock write rw").await;
@@ -208,7 +204,7 @@ async fn java_readers_pass_our_waiting_writer() {
 #[ignore = "needs a JDK and Maven: cargo xtask interop"]
 async fn each_frees_the_others_by_force() {
     let mut world = World::start().await;
-    let lock = world.client.rw_lock("rw").with(watchdog(Duration::from_secs(3)));
+    let lock = world.client.rw_lock("rw").with(watchdog(secs(3)));
     for side in ["read", "write"] {
         let ours = if side == "read" { lock.read() } else { lock.write() };
         let ours = ours.await.unwrap();

@@ -1,11 +1,8 @@
 //! `RPermitExpirableSemaphore` beside our semaphore (S-30).
 
-use std::num::NonZeroU32;
+use lock_runtime::store::HoldKind;
 
-use lock_runtime::{HoldKind, LockClient, LockError, Semaphore};
-use tokio::time::timeout;
-
-use crate::interop::world::{AT_ONCE, SOON, World};
+use crate::interop::world::*;
 
 const CHANNEL: &str = "redisson_sc:{s}";
 

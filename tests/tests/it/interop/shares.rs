@@ -1,19 +1,14 @@
 //! How processes of both sides share a key that all of them want all the time.
 
-use std::fmt;
-use std::thread;
-use std::time::Duration;
+use std::{fmt, thread};
 
-use lock_runtime::LockClient;
-use lock_tests::RedisServer;
 use tokio::runtime::Builder;
-use tokio::time::{Instant, sleep, timeout};
 
 use crate::interop::java::{Java, Redisson};
-use crate::interop::world::SOON;
+use crate::interop::world::*;
 
 /// For how long they compete.
-const TIME: Duration = Duration::from_secs(3);
+const TIME: Duration = secs(3);
 
 /// The least that a process gets, as a fraction of an equal share.
 const ENOUGH: f64 = 0.25;
@@ -82,7 +77,7 @@ async fn all_get_their_share(kind: &'static str) {
         peers.push(Java::start(&server, &Redisson::default()).await);
     }
     let mut starved = Vec::new();
-    for hold in [Duration::from_millis(2), Duration::from_millis(20)] {
+    for hold in [ms(2), ms(20)] {
         for (number, mixture) in MIXTURES.iter().enumerate() {
             let name = format!("{kind}-{}-{number}", hold.as_millis());
             let mut turns = Turns::default();

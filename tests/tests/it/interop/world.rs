@@ -1,23 +1,19 @@
 //! A server, a Java process and clients of ours.
 
-use std::time::Duration;
-
-use lock_runtime::{HoldKind, Inspection, Lease, LockClient, LockError, LockGuard, LockOptions};
-use lock_tests::{RedisServer, eventually};
-use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use lock_runtime::store::{HoldKind, Inspection};
 
 use crate::interop::java::{Asked, Java, Redisson};
+pub(crate) use crate::prelude::*;
 
 /// More than anything takes here on a busy machine, unless a test says so.
-pub(crate) const SOON: Duration = Duration::from_secs(20);
+pub(crate) const SOON: Duration = secs(20);
 
 /// Whoever is told goes on well within this. All that could stand in for being told takes longer: the
 /// lease of a holder, 30 s, and the poll cap of our waiters, an hour.
-pub(crate) const AT_ONCE: Duration = Duration::from_secs(2);
+pub(crate) const AT_ONCE: Duration = secs(2);
 
 /// So long that nothing happens in a test because it is over.
-pub(crate) const NEVER: Duration = Duration::from_secs(3600);
+pub(crate) const NEVER: Duration = secs(3600);
 
 pub(crate) type Waiting = JoinHandle<Result<LockGuard, LockError>>;
 
@@ -65,7 +61,7 @@ impl World {
             assert_eq!(found, answer, "{word} {kind} {name}");
         }
         let left = self.java.ask("looks", &format!("left {kind} {name}")).await;
-        let left = Duration::from_millis(left.parse().unwrap());
+        let left = ms(left.parse().unwrap());
         assert!(left <= lease && left > lease.mul_f32(0.6), "{left:?} of {lease:?}");
     }
 
@@ -124,7 +120,7 @@ pub(crate) async fn got(waiting: Waiting) -> LockGuard {
 }
 
 pub(crate) fn lease(lease: Lease) -> LockOptions {
-    LockOptions::builder().lease(lease).build().unwrap()
+    leased(lease)
 }
 
 pub(crate) fn watchdog(length: Duration) -> LockOptions {

@@ -1,12 +1,6 @@
 //! Who a client is, from outside; whether it is ready; and how it starts without its server.
 
-use std::time::Duration;
-
-use lock_runtime::{LockClient, LockError, LockOptions, Quorum, Wait};
-use lock_tests::redis_server::{ClientType, Sentinels};
-use lock_tests::{RedisCluster, RedisServer, eventually};
-
-const SOON: Duration = Duration::from_secs(10);
+use crate::prelude::*;
 
 /// The names of the connections that this server has.
 async fn names(server: &RedisServer) -> Vec<String> {
@@ -29,9 +23,8 @@ async fn has_connection(server: &RedisServer, client: &LockClient) {
 /// The id is what the holder of a lock has in the store, and what its connections are called.
 #[tokio::test]
 async fn a_holder_is_found_by_its_id() {
-    let server = RedisServer::start().await;
-    let client = LockClient::connect(&server.url()).await.unwrap();
-    let other = LockClient::connect(&server.url()).await.unwrap();
+    let (server, client) = world().await;
+    let other = connect(&server).await;
     assert_ne!(client.id(), other.id());
     has_connection(&server, &client).await;
     has_connection(&server, &other).await;
@@ -41,7 +34,7 @@ async fn a_holder_is_found_by_its_id() {
     // Each connection, also the next one, and the one of locks that ask for replicas.
     assert!(server.client_kill(ClientType::Normal).await > 0);
     has_connection(&server, &client).await;
-    let one = LockOptions::builder().replicas(1, Duration::from_millis(20));
+    let one = LockOptions::builder().replicas(1, ms(20));
     let one = one.wait(Wait::Never).build().unwrap();
     client.mutex("b").with(one).lock().await.unwrap_err();
     let two =
@@ -99,8 +92,7 @@ async fn the_name_needs_no_permission() {
 #[tokio::test]
 async fn ping_asks_the_server() {
     LockClient::in_memory().ping().await.unwrap();
-    let server = RedisServer::start().await;
-    let client = LockClient::connect(&server.url()).await.unwrap();
+    let (server, client) = world().await;
     client.ping().await.unwrap();
     server.pause();
     let error = client.ping().await.unwrap_err();

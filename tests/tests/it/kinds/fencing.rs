@@ -1,14 +1,9 @@
 //! Fencing tokens of a name only ever grow (S-23), whatever becomes of the server's data.
 
-use std::time::Duration;
-
-use lock_runtime::{FencingToken, Lease, LockClient, LockError, LockGuard, LockOptions};
-use lock_tests::{RedisServer, eventually};
-use tokio::time::timeout;
-
+use crate::prelude::*;
 use crate::support::kinds::{take, take_named};
 
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = secs(20);
 
 /// The kinds whose holds are alone, and so are ordered by their tokens.
 const EXCLUSIVE: [&str; 3] = ["mutex", "fair", "write"];
@@ -52,7 +47,7 @@ async fn hand_offs_keep_the_order() {
     let last = std::sync::Arc::new(std::sync::Mutex::new(0));
     let mut tasks = Vec::new();
     for _ in 0..2 {
-        let client = LockClient::connect(&server.url()).await.unwrap();
+        let client = connect(&server).await;
         for task in 0..8 {
             let (client, last) = (client.clone(), last.clone());
             tasks.push(tokio::spawn(async move {
@@ -60,10 +55,10 @@ async fn hand_offs_keep_the_order() {
                     // A hold that is handed on and one that never is share the counter.
                     let kind = if task == 0 && turn % 4 == 0 { "fixed" } else { "watched" };
                     let lease = match kind {
-                        "fixed" => Lease::Fixed(Duration::from_secs(30)),
+                        "fixed" => Lease::Fixed(secs(30)),
                         _ => Lease::default(),
                     };
-                    let options = LockOptions::builder().lease(lease).build().unwrap();
+                    let options = leased(lease);
                     let guard = client.mutex("hot").with(options).lock().await.unwrap();
                     {
                         let mut last = last.lock().unwrap();
@@ -98,9 +93,8 @@ async fn retake(client: &LockClient, kind: &str) -> LockGuard {
 /// A server that comes back with nothing, and one whose data an operator removes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lost_data_does_not_turn_them_back() {
-    let server = RedisServer::start().await;
-    let client = LockClient::connect(&server.url()).await.unwrap();
-    let other = LockClient::connect(&server.url()).await.unwrap();
+    let (server, client) = world().await;
+    let other = connect(&server).await;
     for kind in EXCLUSIVE {
         let mut last = FencingToken::new(0);
         for round in 0..4 {
@@ -126,11 +120,10 @@ async fn lost_data_does_not_turn_them_back() {
 /// back is held again by an owner that nobody keeps, until its lease ends.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rollback_does_not_turn_them_back() {
-    let server = RedisServer::start().await;
-    let client = LockClient::connect(&server.url()).await.unwrap();
-    let other = LockClient::connect(&server.url()).await.unwrap();
-    let lease = Duration::from_secs(2);
-    let options = LockOptions::builder().lease(Lease::Watchdog(lease)).build().unwrap();
+    let (server, client) = world().await;
+    let other = connect(&server).await;
+    let lease = secs(2);
+    let options = watched(lease);
     for kind in EXCLUSIVE {
         let old = take_named(&client, kind, options).await.unwrap();
         let counter = format!("redisson_lock_token:{{{kind}}}");

@@ -1,24 +1,18 @@
 //! What is left of a holder's lease is told of a holder only: not of a waiter that goes first, nor of a writer that
 //! has announced itself.
 
-use std::sync::Arc;
-use std::time::Duration;
+use lock_runtime::acquire::Acquire;
+use lock_runtime::options::LockOptionsBuilder;
+use lock_runtime::store::client_id;
 
-use lock_runtime::store::{
-    AcquireReply, AcquireRequest, OwnerId, ReleaseRequest, Target, client_id,
-};
-use lock_runtime::{
-    Acquire, LockClient, LockKey, LockOptions, LockOptionsBuilder, MemoryStore, RedisStore, Store,
-    Wait,
-};
-use lock_tests::RedisServer;
+use crate::prelude::*;
 
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = secs(20);
 
 /// The time for which a dead waiter keeps its place: more than any lease here.
-const PLACE: Duration = Duration::from_secs(9);
+const PLACE: Duration = secs(9);
 
-const LEASE: Duration = Duration::from_secs(6);
+const LEASE: Duration = secs(6);
 
 fn request(target: &Arc<Target>, number: u64, place: Option<Duration>) -> AcquireRequest {
     AcquireRequest {
@@ -46,7 +40,7 @@ async fn leave_a_waiter(store: &dyn Store, held: &Arc<Target>, wanted: &Arc<Targ
 
 async fn told(acquire: impl Fn(LockOptions) -> Acquire) -> [Option<Duration>; 2] {
     let options = |builder: LockOptionsBuilder| builder.build().unwrap();
-    let brief = LockOptions::builder().wait(Duration::from_millis(150));
+    let brief = LockOptions::builder().wait(ms(150));
     let timeout = acquire(options(brief)).await.unwrap_err();
     assert!(timeout.is_timeout(), "{timeout:?}");
     let busy = acquire(options(LockOptions::builder().wait(Wait::Never))).await.unwrap_err();
@@ -60,7 +54,7 @@ async fn no_place_is_told_as_a_lease() {
     let redis = RedisStore::connect(&server.url()).await.unwrap();
     let stores: [(Arc<dyn Store>, LockClient); 2] = [
         (Arc::new(memory.clone()), LockClient::builder().store(memory).unwrap()),
-        (Arc::new(redis), LockClient::connect(&server.url()).await.unwrap()),
+        (Arc::new(redis), connect(&server).await),
     ];
     for (store, client) in stores {
         let key = |name| LockKey::new(name).unwrap();

@@ -1,20 +1,13 @@
 //! Many calls that want several locks of any kind at once share what serves them (S-14, S-18, S-28).
 
-use std::num::NonZeroU32;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::Mutex;
 
-use futures_util::future::join_all;
-use lock_runtime::{
-    AnyLock, BusyReason, LockClient, LockError, LockKind, LockOptions, MemoryStore, MultiLock,
-    MultiMember, Wait, distributed_lock,
-};
-use lock_tests::{RedisServer, eventually};
+use lock_runtime::AnyLock;
 use tokio::runtime::Handle;
-use tokio::time::{sleep, timeout};
 
-const SOON: Duration = Duration::from_secs(30);
+use crate::prelude::*;
+
+const SOON: Duration = secs(30);
 const CALLS: usize = 1000;
 
 /// The kinds of which several are taken one after the other.
@@ -84,8 +77,7 @@ async fn annotated(x: u32, y: u32, inside: &AtomicUsize) -> Result<(), LockError
 /// S-14: the same by the attribute, on Redis.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn annotated_calls_make_no_tasks() {
-    let server = RedisServer::start().await;
-    let client = LockClient::connect(&server.url()).await.unwrap();
+    let (_server, client) = world().await;
     client
         .scope(async {
             let inside = AtomicUsize::new(0);
@@ -113,7 +105,7 @@ async fn a_crowd_is_bounded() {
             LockOptions::builder().max_waiters(10).wait(Wait::UpTo(SOON)).build().unwrap();
         let call = async |_| both(&client, kind).with(options).lock().await.map(drop);
         let release = async {
-            sleep(Duration::from_millis(100)).await;
+            sleep(ms(100)).await;
             held.release().await.unwrap();
         };
         let (calls, ()) = tokio::join!(join_all((0..100).map(call)), release);
@@ -136,7 +128,7 @@ async fn a_crowd_counts_for_its_client() {
     let waiting: Vec<_> = (0..4).map(|_| tokio::spawn(client.mutex("m").lock())).collect();
     let joint: Vec<_> =
         (0..3).map(|_| tokio::spawn(both(&client, LockKind::Write).lock())).collect();
-    sleep(Duration::from_millis(50)).await;
+    sleep(ms(50)).await;
     // Three in line behind the one that asks for the mutex, two behind the one that asks for both.
     let refused = timeout(SOON, both(&client, LockKind::Write).lock()).await.expect("admitted");
     assert!(matches!(refused, Err(LockError::Busy { reason: BusyReason::TooManyWaiters, .. })));

@@ -1,40 +1,17 @@
 //! Count-down latches on Redis (S-30): what they promise, and on Redisson's wire.
 
-use std::time::Duration;
+use lock_runtime::CountDownLatch;
 
-use futures_util::future::join_all;
-use lock_runtime::{
-    BusyReason, CountDownLatch, LockClient, LockError, LockOptions, StoreErrorKind, Wait,
-};
-use lock_tests::redis_server::ClientType;
-use lock_tests::{Proxy, RedisServer, Ttl, eventually};
-use tokio::task::JoinHandle;
-use tokio::time::{Instant, timeout};
-
-const SOON: Duration = Duration::from_secs(10);
+use crate::prelude::*;
 
 /// When a latch ends by itself.
-const CENTURY: Duration = Duration::from_secs(3_155_760_000);
+const CENTURY: Duration = secs(3_155_760_000);
 
 /// Below the poll cap of five seconds less a fifth: only a message is as fast.
-const BY_MESSAGE: Duration = Duration::from_secs(3);
-
-async fn connect(url: &str) -> LockClient {
-    LockClient::connect(url).await.unwrap()
-}
-
-async fn world() -> (RedisServer, LockClient) {
-    let server = RedisServer::start().await;
-    let client = connect(&server.url()).await;
-    (server, client)
-}
+const BY_MESSAGE: Duration = secs(3);
 
 fn channel(name: &str) -> String {
     format!("redisson_countdownlatch__channel__{{{name}}}")
-}
-
-fn waits(wait: impl Into<Wait>) -> LockOptions {
-    LockOptions::builder().wait(wait).build().unwrap()
 }
 
 fn store_kind<T>(outcome: Result<T, LockError>) -> Option<StoreErrorKind> {
@@ -114,7 +91,7 @@ async fn an_open_latch_is_one_round_trip() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_last_count_wakes_every_client() {
     let (server, client) = world().await;
-    let clients = [connect(&server.url()).await, connect(&server.url()).await];
+    let clients = [connect(&server).await, connect(&server).await];
     client.latch("all").try_set_count(3).await.unwrap();
     let mut waiters = Vec::new();
     for client in &clients {
@@ -131,7 +108,7 @@ async fn the_last_count_wakes_every_client() {
     }
     // Removing lets them go as well.
     client.latch("all").try_set_count(3).await.unwrap();
-    let waiter = waiter(&server, &connect(&server.url()).await, "all").await;
+    let waiter = waiter(&server, &connect(&server).await, "all").await;
     assert!(client.latch("all").remove().await.unwrap());
     timeout(BY_MESSAGE, waiter).await.expect("not woken").unwrap().unwrap();
 }
@@ -140,7 +117,7 @@ async fn the_last_count_wakes_every_client() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_message_costs_at_most_the_poll_cap() {
     let server = RedisServer::start().await;
-    let cap = Duration::from_millis(500);
+    let cap = ms(500);
     let client = LockClient::builder().poll_cap(cap).connect(&server.url()).await.unwrap();
     client.latch("lost").try_set_count(1).await.unwrap();
     let waiter = waiter(&server, &client, "lost").await;
@@ -152,7 +129,7 @@ async fn a_lost_message_costs_at_most_the_poll_cap() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reconnect_wakes_the_waiter() {
     let server = RedisServer::start().await;
-    let cap = Duration::from_secs(60);
+    let cap = secs(60);
     let client = LockClient::builder().poll_cap(cap).connect(&server.url()).await.unwrap();
     client.latch("again").try_set_count(1).await.unwrap();
     let waiter = waiter(&server, &client, "again").await;
@@ -176,7 +153,7 @@ async fn a_restart_during_a_wait_is_survived() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn patience_ends_every_wait_at_once() {
     let server = RedisServer::start().await;
-    let patience = Duration::from_secs(1);
+    let patience = secs(1);
     let settings = LockClient::builder().store_patience(patience).poll_cap(patience);
     let client = settings.connect(&server.url()).await.unwrap();
     client.latch("p").try_set_count(1).await.unwrap();
@@ -196,7 +173,7 @@ async fn patience_ends_every_wait_at_once() {
 async fn a_wait_ends_as_the_options_say() {
     let (server, client) = world().await;
     let latch = client.latch("limits");
-    let (brief, never) = (waits(Duration::from_millis(200)), waits(Wait::Never));
+    let (brief, never) = (waits(ms(200)), waits(Wait::Never));
     latch.try_set_count(1).await.unwrap();
     let (first, in_line) = (latch.clone().with(brief), latch.clone().with(brief));
     for outcome in join_all([spawn(&first), spawn(&in_line)]).await {
@@ -207,7 +184,7 @@ async fn a_wait_ends_as_the_options_say() {
         let text = error.to_string();
         assert!(text.starts_with("latch \"limits\" is still closed after waiting 2"), "{text}");
         assert!(!text.contains("held") && error.is_timeout(), "{text}");
-        assert!((Duration::from_millis(200)..BY_MESSAGE).contains(waited), "{waited:?}");
+        assert!((ms(200)..BY_MESSAGE).contains(waited), "{waited:?}");
     }
     let error = latch.clone().with(never).wait().await.unwrap_err();
     assert!(matches!(error, LockError::LatchClosed { count: Some(1), .. }), "{error:?}");
@@ -251,7 +228,7 @@ async fn a_shutdown_wakes_the_waiters() {
 async fn an_unanswered_count_is_not_repeated() {
     let server = RedisServer::start().await;
     let proxy = Proxy::start(server.port()).await;
-    let client = connect(&proxy.url()).await;
+    let client = connect(&proxy).await;
     let latch = client.latch("once");
     // The server knows the script from here on.
     latch.count().await.unwrap();
@@ -272,7 +249,7 @@ async fn an_unanswered_count_is_not_repeated() {
 async fn a_count_outlasts_a_missing_connection() {
     let server = RedisServer::builder().arg("--appendonly", "yes").start().await;
     let client = LockClient::builder()
-        .command_timeout(Duration::from_millis(200))
+        .command_timeout(ms(200))
         .store_patience(SOON)
         .connect(&server.url())
         .await
@@ -287,7 +264,7 @@ async fn a_count_outlasts_a_missing_connection() {
     .await;
     let counting = tokio::spawn(async move { latch.count_down().await });
     // Longer than one attempt takes.
-    tokio::time::sleep(Duration::from_millis(600)).await;
+    tokio::time::sleep(ms(600)).await;
     assert!(!counting.is_finished(), "{:?}", counting.await);
     server.restart().await;
     assert_eq!(timeout(SOON, counting).await.expect("hangs").unwrap().unwrap(), 1);
@@ -316,12 +293,12 @@ async fn a_hundred_waiters_ask_as_one() {
 async fn a_newcomer_does_not_get_an_old_answer() {
     let server = RedisServer::start().await;
     let proxy = Proxy::start(server.port()).await;
-    let slow = connect(&proxy.url()).await;
-    let (latch, other) = (slow.latch("new"), connect(&server.url()).await.latch("new"));
+    let slow = connect(&proxy).await;
+    let (latch, other) = (slow.latch("new"), connect(&server).await.latch("new"));
     latch.count().await.unwrap();
     // The answer to the first, "open", is on its way while the latch is shut and a second comes.
     server.reset_stats().await;
-    proxy.delay_replies(Duration::from_millis(500));
+    proxy.delay_replies(ms(500));
     let first = spawn(&latch);
     eventually(SOON, "the question has come", async || {
         server.command_calls().await.contains_key("evalsha")

@@ -1,17 +1,12 @@
 //! One script has at most 256 keys, however many holds and names there are: the server serves nobody else while
 //! it runs one.
 
-use std::time::Duration;
+use lock_runtime::options::MAX_MULTI_NAMES;
+use lock_runtime::store::client_id;
 
-use futures_util::future::join_all;
-use lock_runtime::store::{AcquireRequest, OwnerId, Ownership, RenewRequest, Target, client_id};
-use lock_runtime::{
-    Lease, LockClient, LockError, LockGuard, LockKey, LockOptions, MAX_MULTI_NAMES, MultiLock,
-    MultiMember, RedisStore, Store, distributed_lock,
-};
-use lock_tests::{RawClient, RedisServer, eventually};
+use crate::prelude::*;
 
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = secs(20);
 
 const MAX_KEYS: usize = 256;
 
@@ -33,9 +28,9 @@ async fn most_keys(take: impl AsyncFnOnce(&LockClient, LockOptions) -> Vec<LockG
     let server = RedisServer::start().await;
     let raw = server.client();
     raw.cmd(&["CONFIG", "SET", "slowlog-max-len", "100000"]).await;
-    let client = LockClient::connect(&server.url()).await.unwrap();
-    let lease = Duration::from_secs(6);
-    let options = LockOptions::builder().lease(Lease::Watchdog(lease)).build().unwrap();
+    let client = connect(&server).await;
+    let lease = secs(6);
+    let options = watched(lease);
     let guards = take(&client, options).await;
     raw.cmd(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]).await;
     let renewed = async || keys_of_scripts(&raw).await.iter().sum::<usize>() >= 600;
@@ -116,7 +111,7 @@ async fn with_all_fair(names: Vec<LockKey>) -> Result<(), LockError> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn too_many_names_are_refused() {
     let server = RedisServer::start().await;
-    for client in [LockClient::in_memory(), LockClient::connect(&server.url()).await.unwrap()] {
+    for client in [LockClient::in_memory(), connect(&server).await] {
         let most = names("m", MAX_MULTI_NAMES);
         let more = names("m", MAX_MULTI_NAMES + 1);
         is_refused(client.multi_lock(&more).lock().await);

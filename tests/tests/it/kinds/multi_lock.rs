@@ -1,29 +1,6 @@
 //! Several mutexes of one client as one (S-28).
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
-
-use futures_util::future::join_all;
-use lock_runtime::{FencingToken, Lease, LockClient, LockError, LockOptions, LossCause};
-use lock_tests::{RedisServer, Ttl, eventually};
-use tokio::time::timeout;
-
-const SOON: Duration = Duration::from_secs(10);
-
-async fn world() -> (RedisServer, LockClient) {
-    let server = RedisServer::start().await;
-    let client = LockClient::connect(&server.url()).await.unwrap();
-    // From here on the server knows the scripts.
-    client.multi_lock(["warm", "up"]).lock().await.unwrap().release().await.unwrap();
-    server.reset_stats().await;
-    (server, client)
-}
-
-fn watched(lease: Duration) -> LockOptions {
-    LockOptions::builder().lease(Lease::Watchdog(lease)).build().unwrap()
-}
+use crate::prelude::*;
 
 async fn scripts(server: &RedisServer) -> u64 {
     server.command_calls().await.get("evalsha").copied().unwrap_or_default()
@@ -62,7 +39,7 @@ async fn one_command_takes_all_and_one_frees_all() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_cannot_be_taken_whole_is_not_taken_in_part() {
     let (server, client) = world().await;
-    let other = LockClient::connect(&server.url()).await.unwrap();
+    let other = connect(&server).await;
     let held = other.mutex("b").lock().await.unwrap();
     let both = client.multi_lock(["a", "b"]);
     assert!(both.try_lock().await.unwrap().is_none());
@@ -83,7 +60,7 @@ async fn what_cannot_be_taken_whole_is_not_taken_in_part() {
 async fn opposite_orders_never_deadlock() {
     const SETS: [&[&str]; 5] = [&["x", "y"], &["y", "x"], &["y", "z"], &["z", "x"], &["x"]];
     let (server, client) = world().await;
-    let other = LockClient::connect(&server.url()).await.unwrap();
+    let other = connect(&server).await;
     let inside = Arc::new(["x", "y", "z"].map(|name| (name, AtomicBool::new(false))));
     let tasks = (0..20).map(|task| {
         let client = if task % 2 == 0 { client.clone() } else { other.clone() };
@@ -151,7 +128,7 @@ async fn a_local_line_on_one_name_lets_it_in() {
     let (server, client) = world().await;
     let (done, turns) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     // Of a fixed lease, so that each turn is a release in the store.
-    let fixed = LockOptions::builder().lease(Lease::Fixed(SOON)).build().unwrap();
+    let fixed = fixed(SOON);
     let line = (0..4).map(|_| {
         let mutex = client.mutex("busy").with(fixed);
         let (done, turns) = (Arc::clone(&done), Arc::clone(&turns));
@@ -219,7 +196,7 @@ async fn a_hold_is_handed_on_within_the_process() {
 async fn losing_one_name_is_losing_the_lock() {
     let (server, client) = world().await;
     let raw = server.client();
-    let lease = Duration::from_millis(900);
+    let lease = ms(900);
     let guard = client.multi_lock(["k", "l"]).with(watched(lease)).lock().await.unwrap();
     server.reset_stats().await;
     eventually(SOON, "it is renewed", async || scripts(&server).await >= 3).await;

@@ -1,20 +1,10 @@
 //! Locks of several kinds and several clients as one (S-28).
 
-use std::num::NonZeroU32;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use lock_runtime::acquire::Acquire;
 
-use futures_util::future::join_all;
-use lock_runtime::{
-    Acquire, Lease, LockClient, LockError, LockOptions, LossCause, MultiLock, MultiMember,
-    Semaphore,
-};
-use lock_tests::{RedisServer, eventually};
-use tokio::time::{Instant, sleep, timeout};
+use crate::prelude::*;
 
-const SOON: Duration = Duration::from_secs(10);
-const PATIENCE: Duration = Duration::from_millis(400);
+const PATIENCE: Duration = ms(400);
 
 /// Two servers, and a client of each.
 struct World {
@@ -45,10 +35,6 @@ impl World {
         let [one, two] = self.servers.each_ref().map(RedisServer::client);
         [one.exists("a").await, two.exists("b").await]
     }
-}
-
-fn fixed(lease: Duration) -> LockOptions {
-    LockOptions::builder().lease(Lease::Fixed(lease)).build().unwrap()
 }
 
 fn two_of(client: &LockClient, name: &str) -> Semaphore {
@@ -141,8 +127,8 @@ async fn members_of_every_kind() {
     let permits = two_of(&others[1], "permits");
     assert!(permits.try_acquire().await.unwrap().is_none());
     // Each is renewed in its own way.
-    guard.extend(Duration::from_secs(300)).await.unwrap();
-    assert!(guard.remaining() > Duration::from_secs(290));
+    guard.extend(secs(300)).await.unwrap();
+    assert!(guard.remaining() > secs(290));
     guard.release().await.unwrap();
     others[1].fair_mutex("fair").try_lock().await.unwrap().unwrap().release().await.unwrap();
     their_prices.try_write().await.unwrap().unwrap().release().await.unwrap();
@@ -202,10 +188,10 @@ async fn one_failing_release_does_not_keep_the_others() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn losing_one_is_losing_all() {
     let world = World::new().await;
-    let watched = Lease::Watchdog(Duration::from_millis(900));
-    let options = LockOptions::builder().lease(watched).build().unwrap();
+    let watched = Lease::Watchdog(ms(900));
+    let options = leased(watched);
     let guard = world.both().with(options).lock().await.unwrap();
-    sleep(Duration::from_millis(1_500)).await;
+    sleep(ms(1_500)).await;
     assert!(!guard.is_lost() && world.held().await == [true, true]);
     world.servers[1].client().del("b").await;
     let lost = timeout(SOON, guard.lost()).await.expect("the loss went unnoticed");
@@ -240,7 +226,7 @@ async fn re_entry_knows_the_members() {
     let [one, two] = &world.clients;
     let guard = world.both().with(fixed(SOON)).lock().await.unwrap();
     let inside = async {
-        let options = LockOptions::builder().wait(Duration::from_secs(1)).build().unwrap();
+        let options = waits(secs(1));
         // One after the other: side by side they exclude each other.
         let token = async |nested: Acquire| nested.await.unwrap().token();
         assert_eq!(token(one.mutex("a").with(options).lock()).await, guard.token());
@@ -304,8 +290,8 @@ async fn a_dropped_client_ends_its_joint_locks() {
         list.lines().filter(|line| line.contains(name)).count()
     };
     for is_first in [true, false] {
-        let stays = LockClient::connect(&server.url()).await.unwrap();
-        let goes = LockClient::connect(&server.url()).await.unwrap();
+        let stays = connect(&server).await;
+        let goes = connect(&server).await;
         let name = format!("name=lock-runtime:{} ", goes.id());
         let (first, second) = if is_first { ("a", "b") } else { ("b", "a") };
         let both = MultiLock::of([goes.mutex(first).into(), stays.fair_mutex(second).into()]);

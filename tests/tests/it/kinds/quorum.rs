@@ -1,22 +1,12 @@
 //! A lock on a majority of servers (S-29): what it does while all goes well, and how it starts.
 //! `contract` holds it to all that a mutex promises.
 
-use std::collections::BTreeSet;
 use std::error::Error;
-use std::num::NonZeroU32;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::Mutex;
 
-use futures_util::future::join_all;
-use lock_runtime::{
-    FenceGate, LockClient, LockError, LockOptions, MemoryStore, MultiLock, Quorum, RedisStore,
-    Store, StoreErrorKind,
-};
-use lock_tests::{RedisServer, eventually};
-use tokio::time::{Instant, timeout};
+use lock_runtime::fence::FenceGate;
 
-const SOON: Duration = Duration::from_secs(10);
+use crate::prelude::*;
 
 async fn servers(count: usize) -> Vec<RedisServer> {
     join_all((0..count).map(|_| RedisServer::start())).await
@@ -157,13 +147,13 @@ async fn it_starts_with_a_majority() {
     servers[0].kill();
     let start = Instant::now();
     let quorum = connect(&servers).await;
-    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+    assert!(start.elapsed() < secs(1), "{:?}", start.elapsed());
     quorum.lock("m").lock().await.unwrap().release().await.unwrap();
     servers[0].restart().await;
     eventually(SOON, "the third joins", async || {
         let guard = quorum.lock("m").lock().await.unwrap();
         let joined = async || on(&servers, "m").await == 3;
-        let joined = timeout(Duration::from_millis(100), eventually(SOON, "it is there", joined));
+        let joined = timeout(ms(100), eventually(SOON, "it is there", joined));
         let joined = joined.await.is_ok();
         guard.release().await.unwrap();
         joined
@@ -173,7 +163,7 @@ async fn it_starts_with_a_majority() {
     servers[1].pause();
     let start = Instant::now();
     connect(&servers).await.lock("m2").lock().await.unwrap().release().await.unwrap();
-    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+    assert!(start.elapsed() < secs(1), "{:?}", start.elapsed());
 }
 
 /// S-33: what cannot work is said at once, in one sentence.
@@ -197,7 +187,7 @@ async fn a_bad_start_fails_at_once_and_clearly() {
     for (urls, kind, says) in cases {
         let start = Instant::now();
         let error = Quorum::builder().without_restart_guard().connect(&urls).await.unwrap_err();
-        assert!(start.elapsed() < Duration::from_secs(1), "{urls:?}: {:?}", start.elapsed());
+        assert!(start.elapsed() < secs(1), "{urls:?}: {:?}", start.elapsed());
         assert_eq!(store_kind(&error), Some(kind), "{urls:?}: {error:?}");
         let source = error.source().expect("a cause").to_string();
         assert!(source.contains(says) && !source.contains("wrong-one"), "{urls:?}: {source}");
@@ -211,8 +201,8 @@ async fn a_bad_start_fails_at_once_and_clearly() {
         Quorum::builder().without_restart_guard().stores(none),
         Err(LockError::InvalidOptions(_))
     ));
-    for wrong in [Duration::ZERO, Duration::from_secs(60 * 60 * 25)] {
-        let of_one = |builder: lock_runtime::QuorumBuilder| {
+    for wrong in [Duration::ZERO, secs(60 * 60 * 25)] {
+        let of_one = |builder: lock_runtime::quorum::QuorumBuilder| {
             builder.stores([Arc::new(MemoryStore::new()) as Arc<dyn Store>])
         };
         for (outcome, name) in [
@@ -239,7 +229,7 @@ async fn a_quorum_asks_for_a_restart_guard() {
     assert!(matches!(&error, LockError::InvalidOptions(_)), "{error:?}");
     assert!(error.to_string().contains("`restart_guard`"), "{error}");
     Quorum::builder().without_restart_guard().stores(store()).unwrap();
-    Quorum::builder().restart_guard(Duration::from_secs(30)).stores(store()).unwrap();
+    Quorum::builder().restart_guard(secs(30)).stores(store()).unwrap();
 }
 
 /// S-29: only mutexes are kept so; anything else is refused, and says why.
@@ -267,7 +257,7 @@ async fn other_kinds_are_refused() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn settings_are_those_of_a_client() {
     let servers = servers(2).await;
-    let wait = LockOptions::builder().wait(Duration::from_millis(50)).build().unwrap();
+    let wait = waits(ms(50));
     let builder = Quorum::builder()
         .without_restart_guard()
         .client(LockClient::builder().namespace("shop"))

@@ -1,21 +1,10 @@
 //! A lock on a majority of servers (S-29): releases whose answers are lost, servers that are late for
 //! the whole request, tokens from majority to majority, and what a client knows of its holds.
 
-use std::time::Duration;
+use lock_runtime::quorum::QuorumBuilder;
+use lock_runtime::store::HoldKind;
 
-use futures_util::future::join_all;
-use lock_runtime::{
-    HoldKind, Lease, LockClient, LockError, LockGuard, LockOptions, LossCause, MultiLock, Quorum,
-    QuorumBuilder, StoreErrorKind,
-};
-use lock_tests::{Proxy, RedisServer, eventually};
-use tokio::time::{Instant, sleep, timeout};
-
-const SOON: Duration = Duration::from_secs(10);
-
-fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
+use crate::prelude::*;
 
 async fn servers(count: usize) -> Vec<RedisServer> {
     join_all((0..count).map(|_| RedisServer::start())).await
@@ -146,7 +135,7 @@ async fn the_client_knows_what_the_quorum_holds() {
     let servers = servers(3).await;
     let quorum = connect(&servers).await;
     let (client, lease) = (quorum.client(), ms(3_000));
-    let watched = LockOptions::builder().lease(Lease::Watchdog(lease)).build().unwrap();
+    let watched = watched(lease);
     let guard = quorum.lock("h").with(watched).lock().await.unwrap();
     let held = client.held();
     let [info] = &held[..] else { panic!("{held:?}") };
@@ -242,6 +231,6 @@ async fn a_majority_that_refuses_is_said_at_once() {
     let error = quorum.lock("n").lock().await.unwrap_err();
     let LockError::Store(cause) = &error else { panic!("{error:?}") };
     assert_eq!(cause.kind(), StoreErrorKind::Denied, "{error:?}");
-    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+    assert!(start.elapsed() < secs(1), "{:?}", start.elapsed());
     gone(&servers, "n").await;
 }

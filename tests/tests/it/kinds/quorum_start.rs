@@ -1,16 +1,7 @@
 //! How a quorum (S-29) starts where servers refuse it, and over TLS.
 
-use std::time::Duration;
-
-use futures_util::future::join_all;
-use lock_runtime::{LockClient, LockError, Quorum, StoreErrorKind, TlsOptions};
-use lock_tests::{Proxy, RedisServer, eventually};
-use tokio::time::Instant;
-
+use crate::prelude::*;
 use crate::support::authority::Authority;
-use lock_tests::Log;
-
-const SOON: Duration = Duration::from_secs(10);
 
 async fn on(servers: &[RedisServer], key: &str) -> usize {
     let found = servers.iter().map(async |server| server.client().exists(key).await);
@@ -31,7 +22,7 @@ async fn a_minority_that_refuses_the_password_is_said_at_once() {
     let servers = [RedisServer::start().await, RedisServer::start().await];
     let locked = RedisServer::builder().password("right-one").start().await;
     let proxy = Proxy::start(locked.port()).await;
-    proxy.delay(Duration::from_millis(50));
+    proxy.delay(ms(50));
     let [one, two] = servers.each_ref().map(RedisServer::url);
     let late = proxy.url();
     for refused in [
@@ -49,7 +40,7 @@ async fn a_minority_that_refuses_the_password_is_said_at_once() {
                 .await
                 .map(drop)
                 .unwrap_err();
-            assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+            assert!(start.elapsed() < secs(1), "{:?}", start.elapsed());
             let shown = format!("{error:?}");
             let (kind, sentence) = kind_and_sentence(error);
             assert_eq!(kind, StoreErrorKind::Denied, "{urls:?}: {sentence}");
@@ -95,10 +86,9 @@ async fn a_minority_that_refuses_later_is_logged() {
     }
     let locked = RedisServer::builder().password("right-one").start().await;
     let proxy = Proxy::start(locked.port()).await;
-    proxy.delay(Duration::from_millis(300));
+    proxy.delay(ms(300));
     let urls = [servers[0].url(), servers[1].url(), proxy.url()];
-    let builder =
-        Quorum::builder().without_restart_guard().server_timeout(Duration::from_millis(50));
+    let builder = Quorum::builder().without_restart_guard().server_timeout(ms(50));
     let quorum = builder.connect(urls).await.unwrap();
     let says = "the server wants a password";
     eventually(SOON, "it is logged", async || count(says) > 0).await;

@@ -1,37 +1,15 @@
 //! Semaphores on Redis (S-30): what they promise.
 
-use std::num::NonZeroU32;
-use std::time::Duration;
+use lock_runtime::SemaphorePermit;
 
-use futures_util::future::join_all;
-use lock_runtime::{
-    Lease, LockClient, LockError, LockOptions, LossCause, Semaphore, SemaphorePermit, Wait,
-};
-use lock_tests::poll_count::{Polled, drop_at_every_await, poll_then_drop};
-use lock_tests::{RedisServer, eventually};
-use tokio::task::JoinHandle;
-use tokio::time::{Instant, timeout};
-
-const SOON: Duration = Duration::from_secs(10);
+use crate::prelude::*;
 
 /// Below the poll cap of five seconds less a fifth, and far below any lease: only a message is as
 /// fast.
-const BY_MESSAGE: Duration = Duration::from_secs(3);
+const BY_MESSAGE: Duration = secs(3);
 
 /// Longer than a notice and what follows it take, shorter than any timer that could stand in.
-const A_WHILE: Duration = Duration::from_millis(200);
-
-async fn client(server: &RedisServer) -> LockClient {
-    LockClient::connect(&server.url()).await.unwrap()
-}
-
-fn some(number: u32) -> NonZeroU32 {
-    NonZeroU32::new(number).unwrap()
-}
-
-fn fixed(lease: Duration) -> LockOptions {
-    LockOptions::builder().lease(Lease::Fixed(lease)).build().unwrap()
-}
+const A_WHILE: Duration = ms(200);
 
 async fn take(semaphore: &Semaphore, permits: u32) -> SemaphorePermit {
     timeout(SOON, semaphore.acquire_many(some(permits))).await.expect("not served").unwrap()
@@ -66,7 +44,7 @@ async fn free(server: &RedisServer, name: &str) -> i64 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn there_are_as_many_permits_as_the_limit() {
     let server = RedisServer::start().await;
-    let (a, b) = (client(&server).await, client(&server).await);
+    let (a, b) = (connect(&server).await, connect(&server).await);
     let (a, b) = (a.semaphore("n", some(3)), b.semaphore("n", some(3)));
     let (one, two) = (take(&a, 1).await, take(&b, 2).await);
     assert_eq!((one.permits(), two.permits(), a.limit()), (some(1), some(2), some(3)));
@@ -84,7 +62,7 @@ async fn there_are_as_many_permits_as_the_limit() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn too_many_permits_are_refused() {
     let server = RedisServer::start().await;
-    let client = client(&server).await;
+    let client = connect(&server).await;
     for (limit, permits, says) in [(3, 4, "that has 3"), (5000, 1025, "at most 1024")] {
         let semaphore = client.semaphore("over", some(limit));
         let outcomes = [
@@ -104,7 +82,7 @@ async fn too_many_permits_are_refused() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tries_at_once_get_all_there_is() {
     let server = RedisServer::start().await;
-    let client = client(&server).await;
+    let client = connect(&server).await;
     let semaphore = client.semaphore("tries", some(20));
     let tries = join_all((0..30).map(|_| semaphore.try_acquire())).await;
     let got: Vec<_> = tries.into_iter().filter_map(Result::unwrap).collect();
@@ -124,7 +102,7 @@ async fn tries_at_once_get_all_there_is() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_line_is_strict_here_and_open_elsewhere() {
     let server = RedisServer::start().await;
-    let (a, b) = (client(&server).await, client(&server).await);
+    let (a, b) = (connect(&server).await, connect(&server).await);
     let (a, b) = (a.semaphore("line", some(3)), b.semaphore("line", some(3)));
     let mut held = vec![take(&b, 1).await, take(&b, 1).await, take(&b, 1).await];
     let big = waiter(&server, &a, "line", 3).await;
@@ -148,7 +126,7 @@ async fn the_line_is_strict_here_and_open_elsewhere() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_big_waiter_that_leaves_frees_the_line() {
     let server = RedisServer::start().await;
-    let semaphore = client(&server).await.semaphore("big", some(3));
+    let semaphore = connect(&server).await.semaphore("big", some(3));
     let held = take(&semaphore, 2).await;
     let big = waiter(&server, &semaphore, "big", 3).await;
     let small = spawn(&semaphore, 1);
@@ -162,7 +140,7 @@ async fn a_big_waiter_that_leaves_frees_the_line() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn permits_freed_at_once_serve_the_whole_line() {
     let server = RedisServer::start().await;
-    let (a, b) = (client(&server).await, client(&server).await);
+    let (a, b) = (connect(&server).await, connect(&server).await);
     let (a, b) = (a.semaphore("many", some(8)), b.semaphore("many", some(8)));
     let all = take(&a, 8).await;
     let first = waiter(&server, &b, "many", 1).await;
@@ -179,7 +157,7 @@ async fn permits_freed_at_once_serve_the_whole_line() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lowered_limit_grants_nothing_until_below() {
     let server = RedisServer::start().await;
-    let client = client(&server).await;
+    let client = connect(&server).await;
     let (five, two) = (client.semaphore("low", some(5)), client.semaphore("low", some(2)));
     let mut held: Vec<_> = join_all((0..4).map(|_| take(&five, 1))).await;
     for _ in 0..3 {
@@ -198,14 +176,14 @@ async fn a_lowered_limit_grants_nothing_until_below() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ended_leases_free_their_permits() {
     let server = RedisServer::start().await;
-    let (a, b) = (client(&server).await, client(&server).await);
+    let (a, b) = (connect(&server).await, connect(&server).await);
     let a = a.semaphore("ends", some(3));
     let b = b.semaphore("ends", some(3));
-    let (long, short) = (Duration::from_secs(2), Duration::from_millis(700));
+    let (long, short) = (secs(2), ms(700));
     let one = take(&a.clone().with(fixed(short)), 1).await;
     let two = take(&a.with(fixed(long)), 2).await;
-    let brief = LockOptions::builder().wait(Duration::from_millis(50)).build().unwrap();
-    let soon = Duration::from_millis(100);
+    let brief = waits(ms(50));
+    let soon = ms(100);
     for (permits, after, lease) in [(1, soon, short), (2, short, long), (3, short, long)] {
         let outcome = b.clone().with(brief).acquire_many(some(permits)).await;
         let Err(LockError::Timeout { holder_remaining: Some(left), .. }) = outcome else {
@@ -230,18 +208,18 @@ async fn ended_leases_free_their_permits() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn watched_permits_are_renewed() {
     let server = RedisServer::start().await;
-    let client = client(&server).await;
-    let lease = Lease::Watchdog(Duration::from_millis(500));
-    let options = LockOptions::builder().lease(lease).build().unwrap();
+    let client = connect(&server).await;
+    let lease = Lease::Watchdog(ms(500));
+    let options = leased(lease);
     let permit = take(&client.semaphore("watch", some(3)).with(options), 3).await;
-    let until = Instant::now() + Duration::from_secs(2);
+    let until = Instant::now() + secs(2);
     while Instant::now() < until {
         let other = client.semaphore("watch", some(3)).try_acquire().await.unwrap();
         assert!(other.is_none() && !permit.guard().is_lost());
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        tokio::time::sleep(ms(20)).await;
     }
-    permit.guard().extend(Duration::from_secs(60)).await.unwrap();
-    assert!(permit.guard().remaining() > Duration::from_secs(50));
+    permit.guard().extend(secs(60)).await.unwrap();
+    assert!(permit.guard().remaining() > secs(50));
     permit.release().await.unwrap();
 }
 
@@ -249,9 +227,9 @@ async fn watched_permits_are_renewed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lost_permits_are_reported() {
     let server = RedisServer::start().await;
-    let client = client(&server).await;
-    let lease = Lease::Watchdog(Duration::from_millis(900));
-    let options = LockOptions::builder().lease(lease).build().unwrap();
+    let client = connect(&server).await;
+    let lease = Lease::Watchdog(ms(900));
+    let options = leased(lease);
     let permit = take(&client.semaphore("lost", some(2)).with(options), 2).await;
     assert!(server.client().del("{lost}:timeout").await);
     let others = take(&client.semaphore("lost", some(2)), 2).await;
@@ -259,7 +237,7 @@ async fn lost_permits_are_reported() {
     let outcome = timeout(BY_MESSAGE, body).await.expect("ran on");
     assert!(matches!(outcome, Err(LockError::Lost { cause: LossCause::NotOwner, .. })));
     assert!(matches!(permit.release().await, Err(LockError::Lost { .. })));
-    others.guard().extend(Duration::from_secs(60)).await.unwrap();
+    others.guard().extend(secs(60)).await.unwrap();
     assert!(client.semaphore("lost", some(2)).try_acquire().await.unwrap().is_none());
     others.release().await.unwrap();
 }
@@ -268,7 +246,7 @@ async fn lost_permits_are_reported() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_semaphore_is_not_reentrant() {
     let server = RedisServer::start().await;
-    let semaphore = client(&server).await.semaphore("inner", some(2));
+    let semaphore = connect(&server).await.semaphore("inner", some(2));
     let outer = take(&semaphore, 1).await;
     let inside = async {
         let inner = take(&semaphore, 1).await;
@@ -284,13 +262,13 @@ async fn a_semaphore_is_not_reentrant() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lone_loop_lets_others_in() {
     let server = RedisServer::start().await;
-    let (a, b) = (client(&server).await, client(&server).await);
-    let until = Instant::now() + Duration::from_secs(2);
+    let (a, b) = (connect(&server).await, connect(&server).await);
+    let until = Instant::now() + secs(2);
     let one = a.semaphore("lone", some(1));
     let looping = tokio::spawn(async move {
         while Instant::now() < until {
             let permit = take(&one, 1).await;
-            tokio::time::sleep(Duration::from_millis(2)).await;
+            tokio::time::sleep(ms(2)).await;
             permit.release().await.unwrap();
         }
     });
@@ -307,7 +285,7 @@ async fn a_lone_loop_lets_others_in() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_acquire_dropped_anywhere_leaves_nothing() {
     let server = RedisServer::start().await;
-    let (a, b) = (client(&server).await, client(&server).await);
+    let (a, b) = (connect(&server).await, connect(&server).await);
     let (a, b) = (a.semaphore("drop", some(3)), b.semaphore("drop", some(3)));
     let all_free = async |_| take(&b, 3).await.release().await.unwrap();
     all_free(0).await;
@@ -317,8 +295,7 @@ async fn an_acquire_dropped_anywhere_leaves_nothing() {
     permit.unwrap().expect("all are free").release().await.unwrap();
     for polls in 1..12 {
         let held = take(&b, 2).await;
-        let dropped =
-            timeout(Duration::from_millis(60), poll_then_drop(a.acquire_many(some(2)), polls));
+        let dropped = timeout(ms(60), poll_then_drop(a.acquire_many(some(2)), polls));
         assert!(!matches!(dropped.await, Ok(Polled::Completed(_))), "took more than there are");
         held.release().await.unwrap();
         all_free(polls).await;
@@ -330,9 +307,9 @@ async fn an_acquire_dropped_anywhere_leaves_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wait_ends_as_the_options_say() {
     let server = RedisServer::start().await;
-    let semaphore = client(&server).await.semaphore("wait", some(1));
+    let semaphore = connect(&server).await.semaphore("wait", some(1));
     let held = take(&semaphore, 1).await;
-    let waits = |wait: Wait| LockOptions::builder().wait(wait).build().unwrap();
+    let waits = |wait: Wait| waits(wait);
     let never = semaphore.clone().with(waits(Wait::Never)).acquire().await;
     assert!(matches!(never, Err(LockError::Busy { .. })), "{never:?}");
     let brief = semaphore.with(waits(Wait::UpTo(A_WHILE)));

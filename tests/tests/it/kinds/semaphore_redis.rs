@@ -1,31 +1,16 @@
 //! Semaphores on Redis (S-30): what Redis sees, Redisson beside us, and faults.
 
-use std::num::NonZeroU32;
-use std::time::Duration;
+use crate::prelude::*;
 
-use lock_runtime::{Lease, LockClient, LockError, LockOptions, Semaphore, StoreErrorKind};
-use lock_tests::{Proxy, RawClient, RedisServer, Ttl, eventually};
-use tokio::time::{Instant, timeout};
-
-const SOON: Duration = Duration::from_secs(10);
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+const DAY: Duration = secs(24 * 60 * 60);
 
 /// Redisson's score for a permit without a lease.
 const FOREVER: &str = "922337203685477";
 
 async fn world() -> (RedisServer, LockClient, RawClient) {
-    let server = RedisServer::start().await;
-    let client = LockClient::connect(&server.url()).await.unwrap();
+    let (server, client) = crate::prelude::world().await;
     let raw = server.client();
     (server, client, raw)
-}
-
-fn some(number: u32) -> NonZeroU32 {
-    NonZeroU32::new(number).unwrap()
-}
-
-fn leased(lease: Lease) -> LockOptions {
-    LockOptions::builder().lease(lease).build().unwrap()
 }
 
 fn left(ttl: Ttl) -> Duration {
@@ -58,7 +43,7 @@ fn collides<T>(outcome: Result<T, LockError>) -> bool {
 async fn permits_have_redissons_layout() {
     let (server, client, raw) = world().await;
     let log = server.subscribe_log("redisson_sc:{wire}").await;
-    let lease = Duration::from_secs(20);
+    let lease = secs(20);
     let semaphore = client.semaphore("wire", some(5)).with(leased(Lease::Watchdog(lease)));
     let now = async || {
         let (seconds, micros): (f64, f64) = raw.get(&["TIME"]).await;
@@ -89,7 +74,7 @@ async fn permits_have_redissons_layout() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn renewal_keeps_both_keys() {
     let (_server, client, raw) = world().await;
-    let lease = Duration::from_millis(1_500);
+    let lease = ms(1_500);
     let semaphore = client.semaphore("day", some(5)).with(leased(Lease::Watchdog(lease)));
     let permit = semaphore.acquire_many(some(2)).await.unwrap();
     for key in ["day", "{day}:timeout"] {
@@ -99,7 +84,7 @@ async fn renewal_keeps_both_keys() {
     while Instant::now() < until {
         assert_eq!(used(&raw, "day").await.len(), 2);
         assert_eq!(free(&raw, "day").await, 3);
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        tokio::time::sleep(ms(20)).await;
     }
     assert!(left(raw.pttl("day").await) <= lease, "not what this test is about");
     permit.release().await.unwrap();
@@ -120,7 +105,7 @@ async fn redissons_permits_count() {
         assert_eq!(raw.pttl(key).await, Ttl::Forever, "{key}");
     }
     // What waits for that one is not told a time; it hears of its release.
-    let brief = LockOptions::builder().wait(Duration::from_millis(50)).build().unwrap();
+    let brief = waits(ms(50));
     let outcome = three.clone().with(brief).acquire_many(some(3)).await;
     let endless = matches!(outcome, Err(LockError::Timeout { holder_remaining: None, .. }));
     assert!(endless, "{outcome:?}");
@@ -134,7 +119,7 @@ async fn redissons_permits_count() {
     let release = "redis.call('ZREM', KEYS[2], 'peer') redis.call('INCRBY', KEYS[1], 1)";
     raw.cmd(&["EVAL", release, "2", "java", "{java}:timeout"]).await;
     raw.cmd(&["PUBLISH", "redisson_sc:{java}", "1"]).await;
-    let all = timeout(Duration::from_secs(3), waiter).await.expect("deaf").unwrap().unwrap();
+    let all = timeout(secs(3), waiter).await.expect("deaf").unwrap().unwrap();
     all.release().await.unwrap();
 }
 
@@ -176,8 +161,7 @@ async fn only_positive_numbers_are_published() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn requests_may_arrive_twice() {
     let server = RedisServer::start().await;
-    let proxy = Proxy::start(server.port()).await;
-    let client = LockClient::connect(&proxy.url()).await.unwrap();
+    let (proxy, client) = behind_proxy(&server).await;
     let raw = server.client();
     let semaphore = client.semaphore("twice", some(5));
     semaphore.acquire().await.unwrap().release().await.unwrap();
@@ -196,8 +180,7 @@ async fn requests_may_arrive_twice() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lost_replies_cost_no_permits() {
     let server = RedisServer::start().await;
-    let proxy = Proxy::start(server.port()).await;
-    let client = LockClient::connect(&proxy.url()).await.unwrap();
+    let (proxy, client) = behind_proxy(&server).await;
     let raw = server.client();
     let semaphore = client.semaphore("reply", some(3));
     semaphore.acquire().await.unwrap().release().await.unwrap();
@@ -214,7 +197,7 @@ async fn lost_replies_cost_no_permits() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_server_keeps_and_frees() {
     let (_server, client, raw) = world().await;
-    let lease = Lease::Watchdog(Duration::from_millis(600));
+    let lease = Lease::Watchdog(ms(600));
     let semaphore = client.semaphore("full", some(3)).with(leased(lease));
     let permit = semaphore.acquire_many(some(2)).await.unwrap();
     raw.cmd(&["CONFIG", "SET", "maxmemory", "1"]).await;
@@ -222,7 +205,7 @@ async fn a_full_server_keeps_and_frees() {
     let Err(LockError::Store(error)) = refused else { panic!("{refused:?}") };
     assert_eq!(error.kind(), StoreErrorKind::OutOfMemory);
     assert_eq!((used(&raw, "full").await.len(), free(&raw, "full").await), (2, 1));
-    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    tokio::time::sleep(ms(1_500)).await;
     assert!(!permit.guard().is_lost(), "not renewed");
     permit.release().await.unwrap();
     assert_eq!((used(&raw, "full").await.len(), free(&raw, "full").await), (0, 3));
@@ -232,7 +215,7 @@ async fn a_full_server_keeps_and_frees() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refused_renewal_is_no_loss() {
     let (server, client, raw) = world().await;
-    let lease = Lease::Watchdog(Duration::from_secs(3));
+    let lease = Lease::Watchdog(secs(3));
     let permit = client.semaphore("ro", some(3)).with(leased(lease)).acquire().await.unwrap();
     let mutex = client.mutex("ro-mutex").with(leased(lease)).lock().await.unwrap();
     // More replicas than there are: every write is refused.
@@ -244,7 +227,7 @@ async fn a_refused_renewal_is_no_loss() {
     .await;
     assert!(!permit.guard().is_lost() && !mutex.is_lost(), "refused is not lost");
     raw.cmd(&["CONFIG", "SET", "min-replicas-to-write", "0"]).await;
-    tokio::time::sleep(Duration::from_secs(3)).await;
+    tokio::time::sleep(secs(3)).await;
     permit.release().await.unwrap();
     mutex.release().await.unwrap();
 }

@@ -1,11 +1,6 @@
 //! How long fencing counters are kept: an option of the client, for names without end.
 
-use std::num::NonZeroU32;
-use std::time::Duration;
-
-use lock_runtime::policy::LockConfig;
-use lock_runtime::{Lease, LockClient, LockOptions, MultiLock};
-use lock_tests::RedisServer;
+use crate::prelude::*;
 
 const HOUR: u64 = 60 * 60;
 
@@ -45,7 +40,7 @@ async fn counters_are_kept_as_long_as_the_client_says() {
     let config = LockConfig::from_toml(&text).unwrap();
     for (builder, seconds) in [
         (LockClient::builder(), 24 * HOUR),
-        (LockClient::builder().token_ttl(Duration::from_secs(HOUR)), HOUR),
+        (LockClient::builder().token_ttl(secs(HOUR)), HOUR),
         (LockClient::builder().config(config), 5 * HOUR),
     ] {
         let server = RedisServer::start().await;
@@ -53,8 +48,8 @@ async fn counters_are_kept_as_long_as_the_client_says() {
         take_each(&locks).await;
         counters_end_in(&server, seconds).await;
         // Not before the hold that it counts.
-        let long = Lease::Fixed(Duration::from_secs(7 * HOUR));
-        let long = LockOptions::builder().lease(long).build().unwrap();
+        let long = Lease::Fixed(secs(7 * HOUR));
+        let long = leased(long);
         let _guard = locks.mutex("long").with(long).lock().await.unwrap();
         let left: i64 = server.client().get(&["PTTL", "redisson_lock_token:{long}"]).await;
         let left = left / 1000;
@@ -68,7 +63,7 @@ fn less_than_an_hour_is_refused() {
     for (seconds, works) in
         [(HOUR - 1, false), (HOUR, true), (720 * HOUR, true), (721 * HOUR, false)]
     {
-        let client = LockClient::builder().token_ttl(Duration::from_secs(seconds)).in_memory();
+        let client = LockClient::builder().token_ttl(secs(seconds)).in_memory();
         assert_eq!(client.is_ok(), works, "{seconds}");
         let config = LockConfig::from_toml(&format!("[lock]\ntoken_ttl = '{seconds}s'"));
         assert_eq!(config.is_ok(), works, "{seconds}");

@@ -1,19 +1,12 @@
 //! How processes share a key that all of them want all the time (S-14).
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use lock_runtime::store::{AcquireReply, AcquireRequest, OwnerId, ReleaseRequest, Target};
-use lock_runtime::{LockClient, LockKey, LockOptions, MemoryStore, Quorum, Store};
-use lock_tests::RedisServer;
-use tokio::time::{Instant, sleep, timeout};
-
+use crate::prelude::*;
 use crate::support::rivals::{Rivalry, Turns, compete};
 
-const HOLD: Duration = Duration::from_millis(2);
+const HOLD: Duration = ms(2);
 
 fn rivalry(kind: &'static str, options: LockOptions) -> Rivalry {
-    Rivalry { kind, name: "turns", options, hold: HOLD, time: Duration::from_secs(3) }
+    Rivalry { kind, name: "turns", options, hold: HOLD, time: secs(3) }
 }
 
 async fn pair(server: &RedisServer) -> [LockClient; 2] {
@@ -41,24 +34,24 @@ async fn slow_process(store: MemoryStore, target: Arc<Target>, until: Instant) -
     let owner = OwnerId::new("slow", 1, 1);
     let mut turns = 0;
     while Instant::now() < until {
-        sleep(Duration::from_millis(1)).await;
+        sleep(ms(1)).await;
         notices.forget_past();
         let request = AcquireRequest {
             target: Arc::clone(&target),
             owner: owner.clone(),
-            lease: Duration::from_secs(30),
+            lease: secs(30),
             tokens: 1,
             place: None,
             joins: false,
-            timeout: Duration::from_secs(1),
+            timeout: secs(1),
         };
         if let AcquireReply::Held(_) = store.acquire(request).await.unwrap() {
-            let _ = timeout(Duration::from_secs(1), notices.notified()).await;
+            let _ = timeout(secs(1), notices.notified()).await;
             continue;
         }
         sleep(HOLD).await;
         let (target, owner) = (Arc::clone(&target), owner.clone());
-        let (keep, timeout) = (Duration::ZERO, Duration::from_secs(1));
+        let (keep, timeout) = (Duration::ZERO, secs(1));
         store.release(ReleaseRequest { target, owner, keep, timeout }).await.unwrap();
         turns += 1;
     }
@@ -101,7 +94,7 @@ async fn locks_with_replicas_go_round_as_well() {
     let _replica = RedisServer::builder().replica_of(master.port()).start().await;
     master.wait_for_replicas(1).await;
     let clients = pair(&master).await;
-    let replicated = LockOptions::builder().replicas(1, Duration::from_secs(1)).build().unwrap();
+    let replicated = LockOptions::builder().replicas(1, secs(1)).build().unwrap();
     for kind in ["mutex", "write", "multi"] {
         let plain = one_task_each(&clients, rivalry(kind, LockOptions::default())).await;
         let acknowledged = one_task_each(&clients, rivalry(kind, replicated)).await;
@@ -110,7 +103,7 @@ async fn locks_with_replicas_go_round_as_well() {
     let [many, one] = clients;
     for tasks in [1, 4] {
         let clients = [(many.clone(), tasks), (one.clone(), 1)];
-        let hold = Duration::from_millis(10);
+        let hold = ms(10);
         let turns = compete(&clients, Rivalry { hold, ..rivalry("permit", replicated) }).await;
         let counts = [0, 1].map(|client| turns.count(client));
         println!("permit: {counts:?} with {tasks} tasks, longest wait {:?}", turns.longest_wait);
@@ -127,7 +120,7 @@ async fn quorum_locks_go_round_as_well() {
     }
     let mut order = Vec::new();
     let order_of = std::sync::Mutex::new(&mut order);
-    let until = Instant::now() + Duration::from_secs(3);
+    let until = Instant::now() + secs(3);
     let one = async |number: usize| {
         let quorum = Quorum::builder()
             .without_restart_guard()
@@ -166,7 +159,7 @@ async fn listeners_that_do_not_wait_cost_a_head_start() {
             let turns = compete(&clients, rivalry).await;
             let each = rivalry.time / u32::try_from(turns.order.len()).unwrap();
             println!("{kind}: {processes} processes beside listeners: {each:?} for each turn");
-            assert!(each <= Duration::from_millis(5), "{each:?}");
+            assert!(each <= ms(5), "{each:?}");
         }
     }
 }

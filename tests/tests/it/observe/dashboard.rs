@@ -1,6 +1,5 @@
 //! What is written down about metrics is what there is.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -8,8 +7,10 @@ use lock_runtime::observe::{
     ACQUIRE_FIELDS, AcquireOutcome, HOLD_FIELDS, METRICS, MetricKind, ReleaseOutcome, RenewOutcome,
     RunOutcome, cause_label, kind_label,
 };
-use lock_runtime::{HoldKind, LossCause};
+use lock_runtime::store::HoldKind;
 use serde_json::Value;
+
+use crate::prelude::*;
 
 fn docs(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("docs").join(name);

@@ -1,23 +1,15 @@
 //! Every failure that is logged names the lock, where it was asked for, and its policy.
 
-use std::num::NonZeroU32;
-use std::time::Duration;
-
 use axum::Router;
 use axum::body::Body;
 use axum::routing::post;
 use futures_util::future::BoxFuture;
 use http::Request;
-use lock_runtime::{
-    Lease, LockClient, LockError, LockGuard, LockOptions, MultiLock, distributed_lock,
-};
-use lock_tests::{RedisServer, eventually};
 use lock_tower::LockLayer;
 use tower::ServiceExt;
 
 use crate::observe::outcomes::memory;
-use crate::observe::scenario::{Pair, SOON, builder, leased};
-use lock_tests::Log;
+use crate::observe::scenario::*;
 
 const HERE: &str = "tests/tests/it/observe/failures.rs:";
 
@@ -49,7 +41,7 @@ fn warnings(log: &Log) -> Vec<String> {
 #[tokio::test(start_paused = true)]
 async fn losses() {
     let client = builder().in_memory().unwrap();
-    let brief = leased(Lease::Fixed(Duration::from_millis(300)));
+    let brief = leased(Lease::Fixed(ms(300)));
     let one = NonZeroU32::MIN;
     let (mutex, fair) = (client.mutex("a").with(brief), client.fair_mutex("fair").with(brief));
     let (sides, permits) = (client.rw_lock("sides").with(brief), client.semaphore("permits", one));
@@ -72,7 +64,7 @@ async fn losses() {
         assert!(guard.lost().await.is_lost());
         assert_named(&log, "lock lost", guard.key().as_str(), "none");
         drop(guard);
-        tokio::time::sleep(Duration::from_secs(1)).await;
+        tokio::time::sleep(secs(1)).await;
     }
     let log = Log::start();
     let guard = client.policy_lock("checkout", ["c"]).with(brief).lock().await.unwrap();
@@ -86,7 +78,7 @@ async fn renewals_and_releases() {
     let log = Log::start();
     let server = RedisServer::start().await;
     let client = builder().connect(&server.url()).await.unwrap();
-    let short = leased(Lease::Watchdog(Duration::from_millis(900)));
+    let short = leased(Lease::Watchdog(ms(900)));
     let kept = client.policy_lock("checkout", ["kept"]).with(short).lock().await.unwrap();
     let dropped = client.policy_lock("checkout", ["dropped"]).with(short).lock().await.unwrap();
     server.kill();
@@ -106,7 +98,7 @@ async fn overdue_renewals() {
     let log = Log::start();
     let server = RedisServer::start().await;
     let client = builder().connect(&server.url()).await.unwrap();
-    let short = leased(Lease::Watchdog(Duration::from_millis(900)));
+    let short = leased(Lease::Watchdog(ms(900)));
     let kept = client.mutex("kept").with(short).lock().await.unwrap();
     server.pause();
     assert!(kept.lost().await.is_lost());
@@ -203,13 +195,13 @@ async fn refusals_of_a_layer() {
 /// What other fields say beside them stays: why, and which lock it is in which policy.
 #[tokio::test]
 async fn a_grant_that_comes_too_late() {
-    let options = LockOptions::builder().lease(Lease::Fixed(Duration::from_millis(200)));
-    let options = options.wait(Duration::from_secs(2)).build().unwrap();
+    let options = LockOptions::builder().lease(Lease::Fixed(ms(200)));
+    let options = options.wait(secs(2)).build().unwrap();
     let log = Log::start();
     let server = RedisServer::start().await;
     let proxy = lock_tests::Proxy::start(server.port()).await;
     let client = builder().connect(&proxy.url()).await.unwrap();
-    proxy.delay_replies(Duration::from_millis(250));
+    proxy.delay_replies(ms(250));
     client.mutex("late").with(options).lock().await.unwrap_err();
     assert_named(&log, "granted too late", "late", "none");
 }
@@ -221,7 +213,7 @@ async fn a_renewal_that_fails_in_part() {
     let servers = [RedisServer::start().await, RedisServer::start().await];
     let one = builder().connect(&servers[0].url()).await.unwrap();
     let two = builder().connect(&servers[1].url()).await.unwrap();
-    let options = LockOptions::builder().lease(Lease::Watchdog(Duration::from_secs(2))).build();
+    let options = LockOptions::builder().lease(Lease::Watchdog(secs(2))).build();
     let both = MultiLock::of([one.mutex("a").into(), two.mutex("b").into()]);
     let guard = both.with(options.unwrap()).lock().await.unwrap();
     servers[1].client().cmd(&["ACL", "SETUSER", "default", "-evalsha"]).await;

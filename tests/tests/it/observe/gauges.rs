@@ -1,12 +1,7 @@
 //! Gauges go back to zero whatever ends what they count.
 
-use std::time::Duration;
-
-use lock_runtime::{Lease, LockClient, LockError};
-use lock_tests::{Proxy, RedisServer, eventually};
-
 use crate::observe::recorder::Kept;
-use crate::observe::scenario::{SOON, builder, leased};
+use crate::observe::scenario::*;
 
 async fn idle(seen: &Kept) {
     eventually(SOON, "all gauges are zero", async || seen.is_idle()).await;
@@ -62,7 +57,7 @@ async fn losses() {
     let seen = Kept::default();
     let _here = metrics::set_default_local_recorder(&seen);
     let client = builder().in_memory().unwrap();
-    let brief = leased(Lease::Fixed(Duration::from_millis(120)));
+    let brief = leased(Lease::Fixed(ms(120)));
     let guard = client.mutex("a").with(brief).lock().await.unwrap();
     shows(&seen, "lock_held", 1);
     idle(&seen).await;
@@ -108,7 +103,7 @@ async fn releases_without_an_answer_are_no_losses() {
     drop(dropped);
     eventually(SOON, "it is given back", async || seen.is("lock_release_total", &[], 1)).await;
     let cut_short = client.mutex("cut short").lock().await.unwrap();
-    proxy.delay_replies(Duration::from_millis(100));
+    proxy.delay_replies(ms(100));
     let mut release = Box::pin(cut_short.release());
     let free = async || !server.client().exists("cut short").await;
     tokio::select! {
@@ -139,12 +134,12 @@ async fn shutdown_and_a_killed_server() {
     let _here = metrics::set_default_local_recorder(&seen);
     let server = RedisServer::start().await;
     let client: LockClient = builder().connect(&server.url()).await.unwrap();
-    let short = leased(Lease::Watchdog(Duration::from_millis(500)));
+    let short = leased(Lease::Watchdog(ms(500)));
     let guard = client.mutex("a").with(short).lock().await.unwrap();
     let waiter = client.mutex("a");
     let waiter = tokio::spawn(async move { waiter.lock().await.map(drop) });
     eventually(SOON, "one waits", async || seen.is("lock_waiting", &[], 1)).await;
-    let report = client.shutdown(Duration::from_millis(20)).await;
+    let report = client.shutdown(ms(20)).await;
     assert_eq!(report.still_held, 1);
     waiter.await.unwrap().unwrap_err();
     shows(&seen, "lock_waiting", 0);

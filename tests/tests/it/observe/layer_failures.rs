@@ -1,26 +1,20 @@
 //! Every failure that a layer logs names the lock, the policy, and where the layer was made.
 
-use std::convert::Infallible;
-use std::time::Duration;
-
 use bytes::Bytes;
-use futures_util::{FutureExt, stream};
+use futures_util::stream;
 use http::{Request, Response};
 use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Empty, StreamBody};
-use lock_runtime::{LockClient, LockKey, Wait};
 use lock_tower::{HttpLockLayer, HttpLockLayerBuilder, LockBody, LockLayer};
-use tokio::time::sleep;
 use tower::{Layer, ServiceExt, service_fn};
 
 use crate::observe::failures::assert_named_in;
-use crate::observe::scenario::builder;
-use lock_tests::Log;
+use crate::observe::scenario::*;
 
 const HERE: &str = "tests/tests/it/observe/layer_failures.rs:";
 
-const LIMIT: Duration = Duration::from_secs(7);
+const LIMIT: Duration = secs(7);
 
 const NOT_ENFORCED: &str = "runs without the lock, which its policy does not enforce";
 
@@ -128,6 +122,6 @@ async fn bodies_that_are_cut_off() {
     sleep(2 * LIMIT).await;
     assert_named(&log, "its handler writes slowly", "order:7", "checkout");
     let _endless = begun("8").await;
-    client.shutdown(Duration::from_secs(1)).await;
+    client.shutdown(secs(1)).await;
     assert_named(&log, "the grace is over", "order:8", "checkout");
 }

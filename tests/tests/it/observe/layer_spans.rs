@@ -1,23 +1,16 @@
 //! What the span of a layer's hold says of a handler or a body that does not come to its end.
 
-use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
-use std::pin::Pin;
-use std::task::{Context, Poll};
-use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::FutureExt;
 use http::{Request, Response};
 use http_body::{Body, Frame};
 use http_body_util::BodyExt;
 use lock_runtime::observe::SPAN_HOLD;
-use lock_runtime::{Lease, LockClient};
 use lock_tower::{HttpLockLayerBuilder, LockBody, LockLayer};
-use tokio::time::sleep;
 use tower::{Layer, ServiceExt, service_fn};
 
-use crate::observe::scenario::{builder, leased};
+use crate::observe::scenario::*;
 use crate::observe::tracer::Tracer;
 
 /// What a body does when it is polled for the second time; at the first, it has nothing yet.
@@ -55,7 +48,7 @@ impl Body for Stream {
     }
 }
 
-const LIMIT: Duration = Duration::from_secs(7);
+const LIMIT: Duration = secs(7);
 
 fn layer(client: &LockClient) -> HttpLockLayerBuilder {
     LockLayer::http().client(client.clone()).key("job").max_body_hold(LIMIT)
@@ -77,7 +70,7 @@ async fn bodies() {
     let all = || layer(&client);
     // The handler has a span of its own, before.
     let outcome = || tracer.spans(SPAN_HOLD).pop().unwrap().field("lock.outcome").to_owned();
-    let brief = all().options(leased(Lease::Fixed(Duration::from_millis(200))));
+    let brief = all().options(leased(Lease::Fixed(ms(200))));
     for (what, layer, then, expected) in [
         ("the end", all(), Then::Ends, "done"),
         ("an error of its own", all(), Then::Fails, "done"),
@@ -102,7 +95,7 @@ async fn bodies() {
     drop(begun().await);
     assert_eq!(outcome(), "cancelled", "dropped");
     let mut shut_down = begun().await;
-    client.shutdown(Duration::from_secs(1)).await;
+    client.shutdown(secs(1)).await;
     assert!(shut_down.frame().await.unwrap().is_err());
     assert_eq!(outcome(), "cancelled", "shut down");
 }

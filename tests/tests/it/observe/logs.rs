@@ -1,14 +1,7 @@
 //! What nobody gets to read: owners, passwords, names as they are.
 
-use std::collections::BTreeSet;
-use std::time::Duration;
-
-use lock_runtime::{Lease, LockKey};
-use lock_tests::{RedisServer, eventually};
-
 use crate::observe::recorder::Kept;
-use crate::observe::scenario::{Pair, SOON, acquires, builder, leased, taken_away, waits};
-use lock_tests::Log;
+use crate::observe::scenario::*;
 
 const SECRET: &str = "s3cr3t";
 
@@ -46,9 +39,9 @@ async fn names_are_escaped() {
     let other = builder().connect(&server.url()).await.unwrap();
     for name in NASTY {
         // Long enough for those who are refused, also on a busy machine.
-        let brief = leased(Lease::Fixed(Duration::from_millis(800)));
+        let brief = leased(Lease::Fixed(ms(800)));
         let guard = client.mutex(name).with(brief).lock().await.unwrap();
-        other.mutex(name).with(waits(Duration::from_millis(20))).lock().await.unwrap_err();
+        other.mutex(name).with(waits(ms(20))).lock().await.unwrap_err();
         other.fair_mutex(name).lock().await.unwrap_err();
         let body = std::future::pending::<()>();
         assert!(guard.run(body).await.unwrap_err().is_lost());
@@ -84,9 +77,9 @@ async fn nothing_secret_is_seen() {
     let pair = Pair { client: connect().await, other: connect().await };
     acquires(&pair, &seen, "tenant:7:private").await;
     taken_away(&pair.client, &seen).await;
-    let short = leased(Lease::Watchdog(Duration::from_millis(900)));
+    let short = leased(Lease::Watchdog(ms(900)));
     let kept = pair.client.mutex("private").with(short).lock().await.unwrap();
-    let brief = leased(Lease::Fixed(Duration::from_millis(200)));
+    let brief = leased(Lease::Fixed(ms(200)));
     let dropped = pair.other.mutex("dropped").with(brief).lock().await.unwrap();
     let mut known = owners(&server).await;
     assert_eq!(known.len(), 2, "{known:?}");

@@ -1,19 +1,13 @@
 //! S-36: a wait of ten seconds is logged, once, with what this process knows of the holder.
 
-use std::num::NonZeroU32;
-use std::time::Duration;
-
-use lock_runtime::{
-    Acquire, Lease, LockClient, LockKind, MemoryStore, MultiLock, distributed_lock, scope,
-};
-use tokio::time::{sleep, timeout};
+use lock_runtime::acquire::Acquire;
+use lock_runtime::scope;
 
 use crate::observe::outcomes::memory;
-use crate::observe::scenario::{Pair, builder, leased};
-use lock_tests::Log;
+use crate::observe::scenario::*;
 
 const HERE: &str = "tests/tests/it/observe/long_waits.rs:";
-const LONG: Duration = Duration::from_secs(11);
+const LONG: Duration = secs(11);
 
 /// A client, and what is logged from now on.
 fn in_memory() -> (Log, LockClient) {
@@ -51,8 +45,7 @@ async fn a_second_lock_beside_a_plain_guard() {
     let Pair { client, .. } = memory().await;
     let lock = client.policy_lock("checkout", ["a"]);
     let _guard = client.mutex("a").lock().await.unwrap();
-    waits_in_vain(lock.clone().with(leased(Lease::default())).lock(), Duration::from_secs(60))
-        .await;
+    waits_in_vain(lock.clone().with(leased(Lease::default())).lock(), secs(60)).await;
     let line = told(&log);
     for part in ["lock.policy=\"checkout\"", "this process", "plain guard", "scope::inherit"] {
         assert!(line.contains(part), "no {part:?}: {line}");
@@ -79,7 +72,7 @@ async fn two_locks_in_opposite_orders() {
     let (log, client) = in_memory();
     let both = async |first: &str, second: &str| {
         let _first = client.mutex(first).lock().await.unwrap();
-        sleep(Duration::from_millis(10)).await;
+        sleep(ms(10)).await;
         let _second = client.mutex(second).lock().await.unwrap();
     };
     waits_in_vain(futures_util::future::join(both("a", "a2"), both("a2", "a")), LONG).await;
@@ -140,7 +133,7 @@ async fn a_lock_of_another_process() {
         let client = builder().store(store.clone()).unwrap();
         let other = builder().store(store.peer()).unwrap();
         let held_as = if kind == LockKind::Read { LockKind::Write } else { kind };
-        let lease = leased(Lease::Fixed(Duration::from_secs(40)));
+        let lease = leased(Lease::Fixed(secs(40)));
         let _held = other.any_lock(held_as, ["a"]).with(lease).lock().await.unwrap();
         waits_in_vain(client.any_lock(kind, ["a"]).lock(), LONG).await;
         let line = told(&log);
@@ -152,7 +145,7 @@ async fn a_lock_of_another_process() {
         );
         let waits = client.any_lock(LockKind::Mutex, ["b", "c"]);
         let _held = other.mutex("b").lock().await.unwrap();
-        waits_in_vain(waits.lock(), Duration::from_secs(9)).await;
+        waits_in_vain(waits.lock(), secs(9)).await;
         told(&log);
     }
 }
@@ -162,7 +155,7 @@ async fn a_lock_of_another_process() {
 async fn a_line_behind_another_process() {
     let log = Log::start();
     let Pair { client, other } = memory().await;
-    let lease = leased(Lease::Fixed(Duration::from_secs(40)));
+    let lease = leased(Lease::Fixed(secs(40)));
     let _held = other.mutex("a").with(lease).lock().await.unwrap();
     let lock = client.mutex("a");
     let line: Vec<Acquire> = (0..3).map(|_| lock.lock()).collect();

@@ -1,16 +1,11 @@
 //! Every documented name and word is emitted, and nothing else.
 
-use std::collections::BTreeSet;
-use std::time::Duration;
-
 use lock_runtime::observe::{
     self, AcquireOutcome, METRICS, MetricKind, ReleaseOutcome, RenewOutcome,
 };
-use lock_runtime::{Lease, LockOptions, MemoryStore};
-use lock_tests::{RedisServer, eventually};
 
 use crate::observe::recorder::Kept;
-use crate::observe::scenario::{Pair, SOON, acquires, builder, leased, taken_away, try_out};
+use crate::observe::scenario::*;
 
 /// Outcomes that need a store which fails, or replicas that do not answer.
 const OF_FAILURES: [&str; 3] = ["failed", "not_replicated", "unanswered"];
@@ -103,13 +98,13 @@ async fn every_word_is_emitted() {
     let pair = redis(&server).await;
     acquires(&pair, &seen, "x").await;
     taken_away(&pair.client, &seen).await;
-    let one = LockOptions::builder().replicas(1, Duration::from_millis(20));
-    let one = one.wait(Duration::from_millis(50)).build().unwrap();
+    let one = LockOptions::builder().replicas(1, ms(20));
+    let one = one.wait(ms(50)).build().unwrap();
     pair.client.mutex("replicated").with(one).lock().await.unwrap_err();
     // A hold to renew, one to give up on.
-    let short = leased(Lease::Watchdog(Duration::from_millis(900)));
+    let short = leased(Lease::Watchdog(ms(900)));
     let renewed = pair.client.mutex("renewed").with(short).lock().await.unwrap();
-    let brief = leased(Lease::Fixed(Duration::from_millis(200)));
+    let brief = leased(Lease::Fixed(ms(200)));
     let dropped = pair.client.mutex("dropped").with(brief).lock().await.unwrap();
     server.pause();
     drop(dropped);

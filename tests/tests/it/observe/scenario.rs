@@ -1,17 +1,7 @@
 //! Everything that can become of a lock, on any store.
 
-use std::num::NonZeroU32;
-use std::time::Duration;
-
-use lock_runtime::policy::LockConfig;
-use lock_runtime::{
-    Lease, LockClient, LockClientBuilder, LockError, LockOptions, OnLost, distributed_lock,
-};
-use lock_tests::eventually;
-
 use crate::observe::recorder::Kept;
-
-pub(crate) const SOON: Duration = Duration::from_secs(10);
+pub(crate) use crate::prelude::*;
 
 const CONFIG: &str = "
     [lock.policies]
@@ -29,20 +19,12 @@ pub(crate) struct Pair {
 /// What the first client of a [`Pair`] is built with.
 pub(crate) fn builder() -> LockClientBuilder {
     let config = LockConfig::from_deserializer(toml::Deserializer::parse(CONFIG).unwrap()).unwrap();
-    let a_moment = Duration::from_millis(300);
+    let a_moment = ms(300);
     LockClient::builder()
         .config(config)
         .handoff_window(SOON)
         .command_timeout(a_moment)
         .store_patience(a_moment)
-}
-
-pub(crate) fn waits(wait: Duration) -> LockOptions {
-    LockOptions::builder().wait(wait).build().unwrap()
-}
-
-pub(crate) fn leased(lease: Lease) -> LockOptions {
-    LockOptions::builder().lease(lease).build().unwrap()
 }
 
 #[distributed_lock(key = "job:{id}", policy = "trial", client = client)]
@@ -64,10 +46,10 @@ pub(crate) async fn acquires(Pair { client, other }: &Pair, seen: &Kept, name: &
     let held = other.mutex("job:1").lock().await.unwrap();
     try_out(client, 1).await.unwrap();
     let mutex = client.mutex("job:1");
-    mutex.clone().with(waits(Duration::from_millis(30))).lock().await.unwrap_err();
+    mutex.clone().with(waits(ms(30))).lock().await.unwrap_err();
     assert!(mutex.try_lock().await.unwrap().is_none());
     let mut dropped = Box::pin(mutex.lock());
-    let brief = tokio::time::timeout(Duration::from_millis(30), &mut dropped);
+    let brief = tokio::time::timeout(ms(30), &mut dropped);
     assert!(brief.await.is_err());
     drop(dropped);
     client.fair_mutex("job:1").lock().await.unwrap_err();
@@ -108,7 +90,7 @@ async fn nest(client: &LockClient) {
 
 /// A lease that ends under its guard, entered again after that.
 async fn lose(client: &LockClient) {
-    let brief = leased(Lease::Fixed(Duration::from_millis(150)));
+    let brief = leased(Lease::Fixed(ms(150)));
     let finish = LockOptions::builder().lease(brief.lease()).on_lost(OnLost::Finish);
     let mutex = client.mutex("brief").with(finish.build().unwrap());
     let guard = mutex.lock().await.unwrap();
@@ -122,7 +104,7 @@ async fn lose(client: &LockClient) {
 
 /// A hold that the store does not know any more, found by a renewal; then one found by its release.
 pub(crate) async fn taken_away(client: &LockClient, seen: &Kept) {
-    let short = leased(Lease::Watchdog(Duration::from_millis(600)));
+    let short = leased(Lease::Watchdog(ms(600)));
     let guard = client.mutex("taken").with(short).lock().await.unwrap();
     let renewed = async || seen.sum("lock_renew_total", &[("outcome", "renewed")]) > 0.5;
     eventually(SOON, "it is renewed", renewed).await;

@@ -1,23 +1,11 @@
 //! What nobody gets to read in errors, `Debug` and log lines: passwords and owner ids.
 
-use std::collections::BTreeSet;
 use std::error::Error;
-use std::fmt::{Debug, Write as _};
-use std::num::NonZeroU32;
-use std::time::Duration;
+use std::fmt::Debug;
+use std::fmt::Write as _;
 
-use lock_runtime::store::{OwnerId, Target};
-use lock_runtime::{
-    Lease, LockClient, LockError, LockKey, LockOptions, MultiLock, MultiMember, Quorum, RedisStore,
-    TlsOptions,
-};
-use lock_tests::{RedisServer, eventually};
-use tokio::time::timeout;
-
+use crate::prelude::*;
 use crate::support::kinds::{self, KINDS, take_named};
-use lock_tests::Log;
-
-const SOON: Duration = Duration::from_secs(10);
 
 /// The password of these tests, and what of it must not show.
 const SECRET: &str = "s3cr3t";
@@ -81,12 +69,12 @@ async fn neither_owners_nor_passwords_show() {
     let log = Log::start();
     let mut shown = Shown::default();
     let server = RedisServer::builder().password(SECRET).start().await;
-    let brief = Duration::from_millis(300);
+    let brief = ms(300);
     let builder = LockClient::builder().command_timeout(brief).store_patience(brief);
     let connect = async || builder.clone().connect(&server.url()).await.unwrap();
     let (client, other) = (connect().await, connect().await);
     shown.add(RedisStore::connect(&server.url()).await.unwrap());
-    let brief = LockOptions::builder().wait(Duration::from_millis(30)).build().unwrap();
+    let brief = waits(ms(30));
     let mut guards = Vec::new();
     for (kind, _) in KINDS {
         guards.push(take_named(&client, kind, LockOptions::default()).await.unwrap());
@@ -103,7 +91,7 @@ async fn neither_owners_nor_passwords_show() {
     let several = joint.lock().await.unwrap();
     let fair = other.fair_mutex("fair");
     let mut waiting = Box::pin(fair.lock());
-    assert!(timeout(Duration::from_millis(50), &mut waiting).await.is_err());
+    assert!(timeout(ms(50), &mut waiting).await.is_err());
     let mut known = owners(&server).await;
     // The clients, the quorum, and the joint lock.
     assert_eq!(known.len(), 4, "{known:?}");
@@ -121,7 +109,7 @@ async fn neither_owners_nor_passwords_show() {
     // Lost, refused for another kind, not allowed, away.
     drop(waiting);
     server.client().cmd(&["DEL", "mutex"]).await;
-    let lease = LockOptions::builder().lease(Lease::Fixed(SOON)).build().unwrap();
+    let lease = fixed(SOON);
     shown.add_error(guards.remove(0).release().await);
     shown.add_error(client.fair_mutex("read").with(lease).lock().await);
     shown.add_error(other.rw_lock("fair").with(lease).write().await);

@@ -1,23 +1,16 @@
 //! Shadow mode (`enforce`) beside a store that is no good: it counts, and holds nobody up.
 
-use std::time::Duration;
-
-use lock_runtime::policy::LockConfig;
-use lock_runtime::{LockClient, LockError, distributed_lock};
-use lock_tests::{Proxy, RedisServer, eventually};
-use tokio::time::{Instant, sleep};
-
 use crate::observe::recorder::Kept;
-use crate::observe::scenario::SOON;
+use crate::observe::scenario::*;
 
 /// How long one call may wait for the store, and only the first of an outage does.
-pub(crate) const A_LOOK: Duration = Duration::from_millis(50);
+pub(crate) const A_LOOK: Duration = ms(50);
 
 /// One look, one release, and the rest for a busy machine: a fifth of what a look each would come to.
 pub(crate) const FIFTY_CALLS: Duration = A_LOOK.saturating_mul(10);
 
 /// A probe that is under way, the rest after it, the next one; and a busy machine.
-pub(crate) const NOTICED: Duration = Duration::from_secs(2);
+pub(crate) const NOTICED: Duration = secs(2);
 
 const CONFIG: &str = "
     [lock.policies]
@@ -64,7 +57,7 @@ async fn pauses(client: &LockClient, server: &RedisServer) -> Result<Instant, Lo
 
 #[distributed_lock(key = "nest", policy = "brief", client = client)]
 async fn outer(client: &LockClient, server: &RedisServer) -> Result<Duration, LockError> {
-    sleep(Duration::from_millis(200)).await;
+    sleep(ms(200)).await;
     server.pause();
     let start = Instant::now();
     inner(client).await?;
@@ -89,7 +82,7 @@ async fn fifty(mut call: impl AsyncFnMut(u64)) -> Duration {
         let start = Instant::now();
         call(id).await;
         took += start.elapsed();
-        sleep(Duration::from_millis(1)).await;
+        sleep(ms(1)).await;
     }
     took
 }
@@ -185,7 +178,7 @@ async fn a_store_that_is_slow() {
     // A probe that is answered as late shows no recovery, or every fifth call would wait again.
     assert!(waited <= 3, "{waited} of fifty calls waited");
     assert_eq!((counted(&seen, "unanswered"), counted(&seen, "acquired")), (50, 1));
-    proxy.delay(Duration::from_millis(2));
+    proxy.delay(ms(2));
     until_held(&client, NOTICED).await;
     ends_idle(&seen, &server, &client).await;
 }

@@ -1,13 +1,8 @@
 //! Shadow mode (`enforce`) beside a local task that asks a store which does not answer: nothing says that the
 //! lock is busy (S-33).
 
-use std::time::Duration;
-
-use lock_tests::RedisServer;
-use tokio::time::sleep;
-
 use crate::observe::recorder::Kept;
-use crate::observe::scenario::SOON;
+use crate::observe::scenario::*;
 use crate::observe::shadow::{connect, counted, job};
 
 #[tokio::test]
@@ -20,7 +15,7 @@ async fn a_look_beside_a_contender_is_unanswered() {
     server.pause();
     let mutex = client.mutex("job:1");
     let contender = tokio::spawn(async move { mutex.lock().await.map(drop) });
-    sleep(Duration::from_millis(5)).await;
+    sleep(ms(5)).await;
     assert!(!job(&client, 1).await.unwrap());
     assert_eq!(counted(&seen, "not_enforced"), 0, "{}", seen.text());
     assert_eq!(counted(&seen, "unanswered"), 1, "{}", seen.text());

@@ -1,15 +1,9 @@
 //! Shadow mode (`enforce`): a look that is given up wherever it stands, or whose answer gets lost, leaves
 //! nothing; one that is refused for good says nothing about the next.
 
-use std::num::NonZeroU32;
-use std::time::Duration;
+use lock_runtime::AnyLock;
 
-use lock_runtime::{AnyLock, LockClient, LockKind};
-use lock_tests::poll_count::drop_at_every_await;
-use lock_tests::{Proxy, RedisServer, eventually};
-use tokio::time::{Instant, timeout};
-
-use crate::observe::scenario::SOON;
+use crate::observe::scenario::*;
 use crate::observe::shadow::{A_LOOK, NOTICED};
 
 fn locks(client: &LockClient) -> Vec<AnyLock> {
@@ -36,9 +30,8 @@ async fn is_free(client: &LockClient, locks: [&AnyLock; 2]) -> bool {
 
 #[tokio::test]
 async fn a_look_that_is_dropped_leaves_nothing_wherever_it_stood() {
-    let server = RedisServer::start().await;
-    let client = LockClient::connect(&server.url()).await.unwrap();
-    let other = LockClient::connect(&server.url()).await.unwrap();
+    let (server, client) = world().await;
+    let other = connect(&server).await;
     for (lock, theirs) in locks(&client).into_iter().zip(locks(&other)) {
         let look = || async { lock.shadow_lock().await?.release().await };
         let free = async |_| {
@@ -56,9 +49,8 @@ async fn a_look_that_is_dropped_leaves_nothing_wherever_it_stood() {
 #[tokio::test]
 async fn a_look_whose_answer_is_lost_leaves_nothing() {
     let server = RedisServer::start().await;
-    let proxy = Proxy::start(server.port()).await;
-    let client = LockClient::connect(&proxy.url()).await.unwrap();
-    let other = LockClient::connect(&server.url()).await.unwrap();
+    let (proxy, client) = behind_proxy(&server).await;
+    let other = connect(&server).await;
     for (lock, theirs) in locks(&client).into_iter().zip(locks(&other)) {
         // Also the script is known then.
         let seen = async || match lock.shadow_lock().await {
@@ -77,8 +69,7 @@ async fn a_look_whose_answer_is_lost_leaves_nothing() {
 /// Only silence is a reason not to ask again: a store that refuses does so at once.
 #[tokio::test]
 async fn a_refusal_is_no_silence() {
-    let server = RedisServer::start().await;
-    let client = LockClient::connect(&server.url()).await.unwrap();
+    let (server, client) = world().await;
     let lock = client.any_lock(LockKind::Mutex, ["job"]);
     lock.shadow_lock().await.unwrap().release().await.unwrap();
     let memory = async |bytes| server.client().cmd(&["CONFIG", "SET", "maxmemory", bytes]).await;
@@ -86,7 +77,7 @@ async fn a_refusal_is_no_silence() {
         memory("1").await;
         assert!(lock.shadow_lock().await.is_err());
         memory("0").await;
-        let look = timeout(Duration::from_secs(1), lock.shadow_lock()).await.expect("it waits");
+        let look = timeout(secs(1), lock.shadow_lock()).await.expect("it waits");
         look.unwrap().release().await.unwrap();
     }
 }

@@ -1,19 +1,13 @@
 //! Shadow mode (`enforce`) where many want one lock: each body runs at once, and each call is counted.
 
 use std::cell::RefCell;
-use std::time::Duration;
-
-use futures_util::future::join_all;
-use lock_runtime::{LockClient, LockError, LockOptions, distributed_lock};
-use lock_tests::{Proxy, RedisServer, eventually};
-use tokio::time::{Instant, sleep, timeout};
 
 use crate::observe::recorder::Kept;
-use crate::observe::scenario::SOON;
+use crate::observe::scenario::*;
 use crate::observe::shadow::{A_LOOK, connect, counted};
 
 /// A round trip, also of the one whose turn it is.
-const ROUND_TRIP: Duration = Duration::from_millis(10);
+const ROUND_TRIP: Duration = ms(10);
 
 #[derive(Clone, Copy)]
 struct Crowd<'a> {
@@ -60,7 +54,7 @@ async fn crowd(client: &LockClient, call: impl AsyncFn(Crowd<'_>)) -> Vec<Durati
     let started = RefCell::new(Vec::new());
     let caller = async |number: u64| {
         for round in 0..5 {
-            let takes = Duration::from_millis((number + round) % 30);
+            let takes = ms((number + round) % 30);
             call(Crowd { client, start: Instant::now(), started: &started, takes }).await;
         }
     };

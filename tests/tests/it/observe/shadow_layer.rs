@@ -1,21 +1,16 @@
 //! Shadow mode (`enforce`) of the layer, beside a store that is no good.
 
-use std::sync::Arc;
-use std::time::Duration;
-
+use axum::Router;
+use axum::body::Body;
 use axum::extract::State;
 use axum::routing::post;
-use axum::{Router, body::Body};
 use http::Request;
 use http_body_util::BodyExt;
-use lock_runtime::LockClient;
-use lock_tests::{RedisServer, eventually};
 use lock_tower::{HeldLock, LockLayer};
-use tokio::time::{Instant, sleep};
 use tower::ServiceExt;
 
 use crate::observe::recorder::Kept;
-use crate::observe::scenario::SOON;
+use crate::observe::scenario::*;
 use crate::observe::shadow::{A_LOOK, FIFTY_CALLS, NOTICED, connect, counted};
 
 async fn perhaps(held: Option<HeldLock>) -> String {
@@ -54,7 +49,7 @@ async fn send(app: &Router, path: &str) -> (u16, String, Duration) {
     let status = answer.status().as_u16();
     let body = answer.into_body().collect().await.unwrap().to_bytes();
     let took = start.elapsed();
-    sleep(Duration::from_millis(1)).await;
+    sleep(ms(1)).await;
     (status, String::from_utf8(body.to_vec()).unwrap(), took)
 }
 

@@ -1,20 +1,15 @@
 //! Shadow mode (`enforce`) is for policies that are new and wrong: it must not fill the log.
 
-use std::time::Duration;
-
-use lock_runtime::{LockClient, LockError, distributed_lock};
-
 use crate::observe::outcomes::memory;
 use crate::observe::recorder::Kept;
-use crate::observe::scenario::{Pair, try_out};
-use lock_tests::Log;
+use crate::observe::scenario::*;
 
 const RUNS: &str = "runs without the lock";
 
 #[distributed_lock(key = "tight:{id}", policy = "trial", lease = "150ms", client = client)]
 async fn overstays(client: &LockClient, id: u64) -> Result<(), LockError> {
     let _ = (client, id);
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    tokio::time::sleep(ms(300)).await;
     Ok(())
 }
 
@@ -33,7 +28,7 @@ async fn at_most_one_line_a_second() {
     for part in ["lock.name=\"job:1\"", "lock.policy=\"trial\"", "scenario::try_out", "error="] {
         assert!(lines[0].contains(part), "no {part}: {}", lines[0]);
     }
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    tokio::time::sleep(secs(1)).await;
     for _ in 0..500 {
         client.policy_lock("trial", ["job:1"]).shadow_lock().await.unwrap_err();
     }
@@ -55,8 +50,7 @@ async fn losses_count_as_well() {
         ["lock lost", "its release failed"].map(|what| log.lines_with(what).len()).iter().sum();
     assert!((1..=2).contains(&told), "{told} lines for 100 losses in a second:\n{}", log.text());
     // An enforced policy's losses are each told.
-    let options = lock_runtime::LockOptions::builder()
-        .lease(lock_runtime::Lease::Fixed(Duration::from_millis(150)));
+    let options = lock_runtime::LockOptions::builder().lease(lock_runtime::Lease::Fixed(ms(150)));
     let lock = client.policy_lock("checkout", ["a"]).with(options.build().unwrap());
     for _ in 0..3 {
         assert!(lock.lock().await.unwrap().lost().await.is_lost());

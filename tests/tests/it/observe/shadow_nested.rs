@@ -1,18 +1,9 @@
 //! Shadow mode (`enforce`) inside of locks, and locks inside of shadow mode.
 
-use std::time::Duration;
-
-use lock_runtime::policy::LockConfig;
-use lock_runtime::{
-    Lease, LockClient, LockError, LockKind, LockOptions, MemoryStore, OnLost, distributed_lock,
-};
-use lock_tests::RedisServer;
-use tokio::time::{Instant, sleep, timeout};
-
-use crate::observe::scenario::SOON;
+use crate::observe::scenario::*;
 use crate::observe::shadow::{A_LOOK, connect};
 
-const LEASE: Duration = Duration::from_millis(200);
+const LEASE: Duration = ms(200);
 
 fn brief() -> LockClient {
     let text = "[lock.policies]\ntrial = { enforce = 0, lease = '200ms' }\nreal = {}";
@@ -90,12 +81,12 @@ async fn a_look_leaves_the_others_their_head_start() {
     let waits = other.mutex("hot");
     let waiter = tokio::spawn(async move { waits.lock().await.unwrap() });
     // Until it listens.
-    sleep(Duration::from_millis(100)).await;
+    sleep(ms(100)).await;
     held.release().await.unwrap();
     let start = Instant::now();
     assert!(lock.shadow_lock().await.unwrap_err().is_busy());
     assert_eq!(start.elapsed(), Duration::ZERO, "it waited for them");
-    let next = timeout(Duration::from_secs(1), lock.lock()).await;
+    let next = timeout(secs(1), lock.lock()).await;
     assert!(next.is_err(), "it went before the other process");
     waiter.await.unwrap().release().await.unwrap();
     lock.lock().await.unwrap().release().await.unwrap();

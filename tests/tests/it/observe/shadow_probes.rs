@@ -1,16 +1,13 @@
 //! Shadow mode (`enforce`): who asks a silent store for a sign of life, and what is one.
 
-use std::time::Duration;
-
-use lock_runtime::{AnyLock, Lease, LockClient, LockError, LockKind, LockOptions, StoreErrorKind};
-use lock_tests::{RedisServer, eventually};
+use lock_runtime::AnyLock;
 use tokio::runtime::Handle;
-use tokio::time::Instant;
 
 use crate::observe::shadow::{A_LOOK, NOTICED};
+use crate::prelude::*;
 
 async fn lock(server: &RedisServer) -> (LockClient, AnyLock) {
-    let client = LockClient::connect(&server.url()).await.unwrap();
+    let client = connect(server).await;
     let lock = client.any_lock(LockKind::Mutex, ["job"]);
     lock.shadow_lock().await.unwrap().release().await.unwrap();
     server.pause();
@@ -49,10 +46,9 @@ async fn a_refusal_is_a_sign_of_life() {
 /// One release finds out that the store is silent; those after it do not wait. A loss is told all the same.
 #[tokio::test]
 async fn one_release_waits_for_all() {
-    let server = RedisServer::start().await;
-    let client = LockClient::connect(&server.url()).await.unwrap();
-    let brief = Lease::Fixed(Duration::from_millis(300));
-    let brief = LockOptions::builder().lease(brief).build().unwrap();
+    let (server, client) = world().await;
+    let brief = Lease::Fixed(ms(300));
+    let brief = leased(brief);
     let look = async |name| client.any_lock(LockKind::Mutex, [name]).shadow_lock().await.unwrap();
     let (first, second) = (look("a").await, look("b").await);
     let lost = client.any_lock(LockKind::Mutex, ["c"]).with(brief).shadow_lock().await.unwrap();

@@ -1,16 +1,12 @@
 //! Spans: when they begin and end, what is around and inside of them, what they say.
 
-use std::time::Duration;
-
 use lock_runtime::observe::{
     ACQUIRE_FIELDS, AcquireOutcome, HOLD_FIELDS, RunOutcome, SPAN_ACQUIRE, SPAN_HOLD,
 };
-use lock_runtime::{Lease, MemoryStore};
-use lock_tests::RedisServer;
 use tracing::{Instrument, Level, info_span};
 
 use crate::observe::recorder::Kept;
-use crate::observe::scenario::{Pair, SOON, acquires, builder, leased, taken_away};
+use crate::observe::scenario::*;
 use crate::observe::tracer::{Spanned, Tracer};
 
 fn the_only(mut spans: Vec<Spanned>) -> Spanned {
@@ -97,7 +93,7 @@ async fn every_body_ends_its_span() {
     let tracer = Tracer::default();
     let _here = tracer.install();
     let client = builder().in_memory().unwrap();
-    let brief = leased(Lease::Fixed(Duration::from_millis(120)));
+    let brief = leased(Lease::Fixed(ms(120)));
     let guard = client.mutex("a").with(brief).lock().await.unwrap();
     let stuck = async {
         tracing::info!("in the body");
@@ -131,7 +127,7 @@ async fn events_of_an_acquire_are_inside_of_it() {
     let _held = client.mutex("a").lock().await.unwrap();
     server.client().cmd(&["ACL", "SETUSER", "default", "resetchannels"]).await;
     let other = builder().connect(&server.url()).await.unwrap();
-    let brief = crate::observe::scenario::waits(Duration::from_millis(50));
+    let brief = crate::observe::scenario::waits(ms(50));
     other.mutex("a").with(brief).lock().await.unwrap_err();
     let span = tracer.closed(SPAN_ACQUIRE).pop().unwrap();
     assert_eq!(span.field("lock.outcome"), "timeout");

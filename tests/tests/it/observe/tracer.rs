@@ -1,15 +1,15 @@
 //! A subscriber that keeps every span, to look at.
 
-use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use lock_tests::log::here;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::DefaultGuard;
 use tracing::{Event, Level, Metadata, Subscriber};
 
-use lock_tests::log::here;
+use crate::prelude::*;
 
 /// Installed for its thread by [`install`](Self::install). One thread uses it.
 #[derive(Debug, Clone, Default)]

@@ -1,13 +1,9 @@
 //! A counter is there, at zero, before it counts: `increase()` does not see a first sample of 1.
 
-use std::num::NonZeroU32;
-use std::time::Duration;
-
 use lock_runtime::observe::{AcquireOutcome, METRICS, MetricKind};
-use lock_runtime::{Lease, LockClient};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusRecorder};
 
-use crate::observe::scenario::{builder, leased};
+use crate::observe::scenario::*;
 
 /// What Prometheus reads of this series; `None` if there is no such series.
 fn scraped(recorder: &PrometheusRecorder, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
@@ -32,7 +28,7 @@ async fn the_first_loss_is_an_increase() {
     let recorder = PrometheusBuilder::new().build_recorder();
     let _here = metrics::set_default_local_recorder(&recorder);
     let client = builder().in_memory().unwrap();
-    let brief = leased(Lease::Fixed(Duration::from_millis(300)));
+    let brief = leased(Lease::Fixed(ms(300)));
     for (policy, lock) in [
         ("none", client.any_lock(lock_runtime::LockKind::Mutex, ["a"])),
         ("checkout", client.policy_lock("checkout", ["b"])),

@@ -1,14 +1,9 @@
 //! One line for several processes: waiting, killed, stopped (S-26).
 
-use std::time::Duration;
-
-use lock_runtime::{LockClient, LockGuard};
-use lock_tests::history::History;
-use lock_tests::{RedisServer, Worker, eventually};
-use tokio::time::Instant;
+use crate::prelude::*;
 
 /// How long a worker may take to start and to answer, on a busy machine.
-const ANSWER: Duration = Duration::from_secs(30);
+const ANSWER: Duration = secs(30);
 
 const NAME: &str = "k";
 const QUEUE: &str = "redisson_lock_queue:{k}";
@@ -89,7 +84,7 @@ async fn done(worker: &mut Worker, tasks: usize) {
 /// S-26: 200 waiters of four processes get it in the order in which they came: no overtakes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_hundred_waiters_of_four_processes_keep_their_order() {
-    let mut world = World::new(Duration::from_secs(3)).await;
+    let mut world = World::new(secs(3)).await;
     let guard = world.taken().await;
     let mut workers = Vec::new();
     for _ in 0..4 {
@@ -122,7 +117,7 @@ async fn two_hundred_waiters_of_four_processes_keep_their_order() {
 /// S-26: ten waiters killed in line, between living ones, cost one waiter lease in all.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_killed_waiters_cost_one_waiter_lease() {
-    let mut world = World::new(Duration::from_millis(1500)).await;
+    let mut world = World::new(ms(1500)).await;
     let guard = world.taken().await;
     let (mut dying, mut living) = (world.worker().await, world.worker().await);
     for _ in 0..10 {
@@ -135,7 +130,7 @@ async fn ten_killed_waiters_cost_one_waiter_lease() {
     done(&mut living, 10).await;
     let took = killed.elapsed();
     // One after the other they would cost fifteen seconds.
-    assert!(took < world.waiter_lease + Duration::from_millis(600), "{took:?}");
+    assert!(took < world.waiter_lease + ms(600), "{took:?}");
     // As long as that lease lasts, a waiter that is only slow is not overtaken.
     assert!(took > world.waiter_lease / 3, "{took:?}");
     let living: Vec<_> =
@@ -148,7 +143,7 @@ async fn ten_killed_waiters_cost_one_waiter_lease() {
 /// S-26: with the holder and the head dead nobody asks more than a sign of life takes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dead_head_of_a_free_lock_does_not_make_others_busy() {
-    let mut world = World::new(Duration::from_secs(4)).await;
+    let mut world = World::new(secs(4)).await;
     let (mut dying, mut living) = (world.worker().await, world.worker().await);
     dying.send(&format!("take {NAME} 300"));
     assert_eq!(dying.next_line(ANSWER).await, "taken");
@@ -160,7 +155,7 @@ async fn a_dead_head_of_a_free_lock_does_not_make_others_busy() {
     eventually(ANSWER, "the hold has ended", async || !world.server.client().exists(NAME).await)
         .await;
     world.server.reset_stats().await;
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    tokio::time::sleep(secs(2)).await;
     let calls = world.server.command_calls().await;
     // Several may share a script; each renews one place.
     let asked = calls.get("zadd").copied().unwrap_or_default();
@@ -177,7 +172,7 @@ async fn a_dead_head_of_a_free_lock_does_not_make_others_busy() {
 /// has one place, not two.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stopped_waiter_lines_up_anew() {
-    let mut world = World::new(Duration::from_millis(600)).await;
+    let mut world = World::new(ms(600)).await;
     let guard = world.taken().await;
     let (mut stopped, mut other) = (world.worker().await, world.worker().await);
     world.line_up(&mut stopped).await;
@@ -203,7 +198,7 @@ async fn a_stopped_waiter_lines_up_anew() {
 /// lines up behind whoever has the lock by then.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_head_that_was_told_and_is_stopped_is_passed() {
-    let mut world = World::new(Duration::from_secs(1)).await;
+    let mut world = World::new(secs(1)).await;
     let guard = world.taken().await;
     let (mut stopped, mut other) = (world.worker().await, world.worker().await);
     world.line_up(&mut stopped).await;
@@ -222,16 +217,16 @@ async fn a_head_that_was_told_and_is_stopped_is_passed() {
 /// S-10, S-26: the holder was killed; the head has the lock when its lease is over.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_holder_costs_its_lease() {
-    let mut world = World::new(Duration::from_secs(5)).await;
+    let mut world = World::new(secs(5)).await;
     let (mut holder, mut waiter) = (world.worker().await, world.worker().await);
     holder.send(&format!("take {NAME} 1000"));
     assert_eq!(holder.next_line(ANSWER).await, "taken");
     world.line_up(&mut waiter).await;
     // Kept while the holder lives.
-    assert!(waiter.try_next_line(Duration::from_secs(2)).await.is_none(), "it was free");
+    assert!(waiter.try_next_line(secs(2)).await.is_none(), "it was free");
     holder.sigkill();
     let killed = Instant::now();
     done(&mut waiter, 1).await;
-    assert!(killed.elapsed() < Duration::from_millis(1500), "{:?}", killed.elapsed());
+    assert!(killed.elapsed() < ms(1500), "{:?}", killed.elapsed());
     world.nothing_left().await;
 }

@@ -1,17 +1,12 @@
 //! Many tasks on one key (S-14).
 
-use std::time::Duration;
-
-use lock_runtime::LockClient;
-use lock_tests::RedisServer;
-use tokio::time::timeout;
+use crate::prelude::*;
 
 /// A thousand tasks line up: each gets it once, Redis hears of one hold per batch, nothing stays.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_tasks_cost_a_handful_of_commands() {
     const TASKS: usize = 1_000;
-    let server = RedisServer::start().await;
-    let client = LockClient::connect(&server.url()).await.unwrap();
+    let (server, client) = world().await;
     let first = client.mutex("crowd").lock().await.unwrap();
     let mut waiting = Vec::new();
     for _ in 0..TASKS {
@@ -35,7 +30,7 @@ async fn a_thousand_tasks_cost_a_handful_of_commands() {
     first.release().await.unwrap();
     let mut tokens = Vec::new();
     for task in tasks {
-        tokens.push(timeout(Duration::from_secs(30), task).await.expect("starved").unwrap());
+        tokens.push(timeout(secs(30), task).await.expect("starved").unwrap());
     }
     assert!(tokens.is_sorted_by(|a, b| a < b), "served out of order");
     let scripts = server.command_calls().await["evalsha"];

@@ -1,14 +1,11 @@
 //! Several processes on one Redis: killed, stopped, competing.
 
-use std::time::Duration;
+use lock_tests::history::Op;
 
-use lock_runtime::{LockClient, LockOptions};
-use lock_tests::history::{History, Op};
-use lock_tests::{RedisServer, Worker, eventually};
-use tokio::time::{Instant, timeout};
+use crate::prelude::*;
 
 /// How long a worker may take to start and to answer, on a busy machine.
-const ANSWER: Duration = Duration::from_secs(20);
+const ANSWER: Duration = secs(20);
 
 struct World {
     server: RedisServer,
@@ -47,14 +44,14 @@ async fn holding(worker: &mut Worker, name: &str, lease: Duration) -> u64 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_holder_frees_the_lock_within_its_lease() {
     let world = World::new().await;
-    let lease = Duration::from_secs(1);
+    let lease = secs(1);
     let mut worker = world.worker().await;
     holding(&mut worker, "k", lease).await;
     let client = world.client().await;
-    let until = Instant::now() + Duration::from_secs(5);
+    let until = Instant::now() + secs(5);
     while Instant::now() < until {
         assert!(client.mutex("k").try_lock().await.unwrap().is_none(), "it was free");
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        tokio::time::sleep(ms(100)).await;
     }
     let waiter = client.mutex("k");
     let waiter = tokio::spawn(async move { waiter.lock().await });
@@ -62,7 +59,7 @@ async fn a_killed_holder_frees_the_lock_within_its_lease() {
     let killed = Instant::now();
     let guard = timeout(ANSWER, waiter).await.expect("never free").unwrap().unwrap();
     let waited = killed.elapsed();
-    assert!(waited <= lease + Duration::from_millis(500), "free only after {waited:?}");
+    assert!(waited <= lease + ms(500), "free only after {waited:?}");
     guard.release().await.unwrap();
 }
 
@@ -72,7 +69,7 @@ async fn a_killed_holder_frees_the_lock_within_its_lease() {
 async fn a_stopped_holder_wakes_up_without_its_lock() {
     let world = World::new().await;
     let mut worker = world.worker().await;
-    let token = holding(&mut worker, "s", Duration::from_secs(1)).await;
+    let token = holding(&mut worker, "s", secs(1)).await;
     let effects = || {
         let is_effect = |event: &&lock_tests::history::Event| event.op == Op::Effect;
         world.history().events().iter().filter(is_effect).count()
@@ -91,7 +88,7 @@ async fn a_stopped_holder_wakes_up_without_its_lock() {
     worker.send("lock other");
     assert!(worker.next_line(ANSWER).await.starts_with("locked "));
     assert!(!successor.is_lost());
-    successor.extend(Duration::from_secs(40)).await.unwrap();
+    successor.extend(secs(40)).await.unwrap();
     successor.release().await.unwrap();
 }
 
@@ -150,8 +147,8 @@ async fn a_release_wakes_a_waiter_in_another_process() {
     latencies.sort();
     // A few round trips are below a millisecond; any timer that could stand in for the notice takes
     // four seconds or more. The bound in between leaves room for a busy machine.
-    assert!(latencies[10] < Duration::from_millis(100), "{latencies:?}");
-    assert!(latencies[19] < Duration::from_secs(2), "a notice was lost: {latencies:?}");
+    assert!(latencies[10] < ms(100), "{latencies:?}");
+    assert!(latencies[19] < secs(2), "a notice was lost: {latencies:?}");
 }
 
 /// S-14: also a lone task in a loop lets another process have its turn.
@@ -161,9 +158,9 @@ async fn a_lone_loop_does_not_shut_others_out() {
     let mut worker = world.worker().await;
     worker.send("hammer lone 1 2500");
     let client = world.client().await;
-    let limit = LockOptions::builder().wait(Duration::from_secs(1)).build().unwrap();
+    let limit = waits(secs(1));
     let mut turns = 0;
-    let until = Instant::now() + Duration::from_secs(2);
+    let until = Instant::now() + secs(2);
     while Instant::now() < until {
         client.mutex("lone").with(limit).lock().await.unwrap().release().await.unwrap();
         turns += 1;
@@ -171,7 +168,7 @@ async fn a_lone_loop_does_not_shut_others_out() {
     assert!(turns >= 20, "only {turns} turns in two seconds");
     let line = worker.next_line(ANSWER).await;
     assert!(line.starts_with("hammered "), "{line}");
-    eventually(Duration::from_secs(2), "nothing is left", async || {
+    eventually(secs(2), "nothing is left", async || {
         world.server.client().keys().await == ["redisson_lock_token:{lone}"]
     })
     .await;

@@ -1,15 +1,11 @@
 //! Semaphores among processes: competing, killed (S-30).
 
-use std::num::NonZeroU32;
-use std::time::Duration;
+use lock_tests::history::{Claim, Recorder};
 
-use lock_runtime::LockClient;
-use lock_tests::history::{Claim, History, Recorder};
-use lock_tests::{RedisServer, Worker};
-use tokio::time::{Instant, timeout};
+use crate::prelude::*;
 
 /// How long a worker may take to start and to answer, on a busy machine.
-const ANSWER: Duration = Duration::from_secs(30);
+const ANSWER: Duration = secs(30);
 
 struct World {
     server: RedisServer,
@@ -92,14 +88,14 @@ async fn eight_processes_stay_within_the_limit() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kills_cost_no_permits() {
     let world = World::new().await;
-    let lease = Duration::from_secs(1);
+    let lease = secs(1);
     let mut workers = world.workers(8).await;
     for worker in &mut workers {
         worker.send("permits kill 4 3 4000 1000");
     }
     let recorder = Recorder::create(world.history.path()).unwrap();
     for mut worker in workers.split_off(6) {
-        tokio::time::sleep(Duration::from_millis(700)).await;
+        tokio::time::sleep(ms(700)).await;
         worker.sigkill();
         recorder.record_kill(worker.id());
     }
@@ -118,7 +114,7 @@ async fn kills_cost_no_permits() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_holders_permits_come_back() {
     let world = World::new().await;
-    let lease = Duration::from_secs(1);
+    let lease = secs(1);
     let mut workers = world.workers(2).await;
     for worker in &mut workers {
         worker.send("take dead 4 2 1000");
@@ -129,7 +125,7 @@ async fn a_killed_holders_permits_come_back() {
     let until = Instant::now() + 3 * lease;
     while Instant::now() < until {
         assert!(semaphore.try_acquire().await.unwrap().is_none(), "a permit was free");
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        tokio::time::sleep(ms(50)).await;
     }
     let two = NonZeroU32::new(2).unwrap();
     let waiter = semaphore.clone();
@@ -138,7 +134,7 @@ async fn a_killed_holders_permits_come_back() {
     let killed = Instant::now();
     let permit = timeout(ANSWER, waiter).await.expect("never free").unwrap().unwrap();
     let waited = killed.elapsed();
-    assert!(waited <= lease + Duration::from_millis(500), "back only after {waited:?}");
+    assert!(waited <= lease + ms(500), "back only after {waited:?}");
     assert!(semaphore.try_acquire().await.unwrap().is_none(), "the survivor's permits went too");
     permit.release().await.unwrap();
 }

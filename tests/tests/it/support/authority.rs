@@ -1,10 +1,10 @@
 //! Certificates for servers and clients, made on the spot.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
-use lock_runtime::TlsOptions;
-use lock_tests::RedisServer;
 use lock_tests::redis_server::RedisServerBuilder;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+
+use crate::prelude::*;
 
 /// Issues certificates, and is itself known by one.
 pub(crate) struct Authority {

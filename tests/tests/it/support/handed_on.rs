@@ -37,7 +37,7 @@ macro_rules! handed_on {
         }
     };
     (@clock) => {
-        fn clock(&self) -> lock_runtime::Clock {
+        fn clock(&self) -> lock_runtime::clock::Clock {
             self.inner.clock()
         }
     };

@@ -1,11 +1,9 @@
 //! The kinds of locks, taken in one way.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
-use std::num::NonZeroU32;
+use lock_runtime::store::HoldKind;
 
-use lock_runtime::{
-    HoldKind, LockClient, LockError, LockGuard, LockKind, LockOptions, MemoryStore,
-};
+use crate::prelude::*;
 
 /// All that are taken and given back, by a word for each.
 pub(crate) const KINDS: [(&str, HoldKind); 5] = [

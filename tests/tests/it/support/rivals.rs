@@ -1,14 +1,11 @@
 //! Clients that want one lock all the time, each as a process of its own would.
 
-use std::num::NonZeroU32;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::Mutex;
 
-use lock_runtime::{LockClient, LockError, LockGuard, LockOptions};
-use tokio::time::{Instant, sleep, timeout};
+use crate::prelude::*;
 
 /// Nobody waits for so long, on however busy a machine.
-const STARVED: Duration = Duration::from_secs(30);
+const STARVED: Duration = secs(30);
 
 /// What clients want, and how often.
 #[derive(Clone, Copy)]

@@ -2,19 +2,15 @@
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 use std::path::Path;
-use std::sync::Arc;
-use std::time::Duration;
 
-use lock_runtime::{Lease, LockClient, LockOptions, Wait};
-use lock_tests::history::{History, Op, Recorder};
+use lock_tests::history::{Op, Recorder};
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
-use tokio::time::{sleep, timeout};
 
+use crate::prelude::*;
 use crate::support::kinds::take;
 
 /// More than anything here takes on a busy machine.
-const BOUND: Duration = Duration::from_secs(60);
+const BOUND: Duration = secs(60);
 
 /// The kinds of which one at a time has the lock.
 pub(crate) const EXCLUSIVE: [&str; 4] = ["mutex", "fair", "write", "semaphore"];
@@ -74,22 +70,18 @@ impl Task {
         let record = |op| recorder.record(self.number, &self.name, op);
         while !*stopped.borrow() {
             // The short ones end while the master is stopped, and may be renewed when it goes on.
-            let lease = Lease::Watchdog(Duration::from_secs(fastrand::u64(2..7)));
+            let lease = Lease::Watchdog(secs(fastrand::u64(2..7)));
             // And a call that does not wait for long has the connection suspected while others wait on.
-            let wait = if fastrand::bool() {
-                Wait::UpTo(BOUND)
-            } else {
-                Wait::UpTo(Duration::from_secs(1))
-            };
+            let wait = if fastrand::bool() { Wait::UpTo(BOUND) } else { Wait::UpTo(secs(1)) };
             let options = LockOptions::builder().lease(lease).wait(wait).build().unwrap();
             record(Op::AcquireInvoked);
             let Ok(guard) = take(&self.client, self.kind, &self.name, options).await else {
                 record(Op::NotAcquired);
-                sleep(Duration::from_millis(20)).await;
+                sleep(ms(20)).await;
                 continue;
             };
             record(Op::Acquired { token: Some(guard.token().get()), valid_until: None });
-            let work = sleep(Duration::from_millis(if fastrand::bool() { 20 } else { 2_000 }));
+            let work = sleep(ms(if fastrand::bool() { 20 } else { 2_000 }));
             let end = if guard.run(work).await.is_ok() { Op::ReleaseInvoked } else { Op::Lost };
             record(end);
             // That it was lost, or that the store was away, says nothing of exclusion.

@@ -1,17 +1,11 @@
 //! Writers that leave no gap, and how readers fare beside them (S-27).
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
-
-use lock_runtime::{Lease, LockClient, LockError, LockOptions, RwLock, Wait};
-use tokio::task::JoinHandle;
-use tokio::time::{sleep, timeout};
+use crate::prelude::*;
 
 /// More than anything here takes on a busy machine.
-const SOON: Duration = Duration::from_secs(5);
+const SOON: Duration = secs(5);
 
-const WRITE: Duration = Duration::from_millis(10);
+const WRITE: Duration = ms(10);
 
 /// Writers that come without a pause, several tasks of each client, and how many have written.
 struct Writers {
@@ -90,7 +84,7 @@ pub(crate) async fn reads_beside_writers(
     let stream = Writers::start(writers, name);
     let fixed = LockOptions::builder().lease(Lease::Fixed(SOON)).wait(Wait::UpTo(SOON));
     let fixed = fixed.build().unwrap();
-    let patient = LockOptions::builder().wait(Wait::UpTo(SOON)).build().unwrap();
+    let patient = waits(Wait::UpTo(SOON));
     let reads = readers.iter().flat_map(|client| {
         [(patient, "shared"), (patient, "shared, too"), (fixed, "fixed")]
             .map(|(options, whose)| (client.rw_lock(name).with(options), whose))

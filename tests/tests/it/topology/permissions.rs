@@ -1,19 +1,13 @@
 //! The permissions that `RedisStore` documents: what they are enough for, and what they name.
 
-use crate::support::kinds;
-use std::collections::BTreeSet;
 use std::fs;
-use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use lock_runtime::store::{AcquireReply, AcquireRequest, OwnerId, Target};
-use lock_runtime::{HoldKind, LockClient, LockKey, LockOptions, RedisStore, Store, StoreErrorKind};
-use lock_tests::{RedisServer, Ttl, eventually};
+use lock_runtime::store::HoldKind;
 
+use crate::prelude::*;
+use crate::support::kinds;
 use crate::support::kinds::{KINDS, take_named};
-
-const SOON: Duration = Duration::from_secs(10);
 
 fn store() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../lock-runtime/src/store/redis")
@@ -21,7 +15,7 @@ fn store() -> PathBuf {
 
 /// The words of the documented `ACL SETUSER` command.
 fn documented() -> Vec<String> {
-    let source = fs::read_to_string(store().join("mod.rs")).unwrap();
+    let source = fs::read_to_string(store().join("store/mod.rs")).unwrap();
     let (_, after) = source.split_once("ACL SETUSER locks").expect("it is documented");
     let (line, _) = after.split_once("```").expect("the block ends");
     let words = line.split_whitespace().filter(|word| *word != "///");
@@ -42,7 +36,7 @@ async fn world(rules: &[String]) -> (RedisServer, String) {
 #[test]
 fn the_documented_commands_are_those_of_the_scripts() {
     let mut called = BTreeSet::new();
-    for entry in fs::read_dir(store()).unwrap() {
+    for entry in fs::read_dir(store().join("scripts")).unwrap() {
         let path = entry.unwrap().path();
         if path.extension().is_some_and(|extension| extension == "lua") {
             let text = fs::read_to_string(&path).unwrap();
@@ -68,7 +62,7 @@ fn the_documented_commands_are_those_of_the_scripts() {
 async fn they_are_enough_for_every_kind() {
     let (server, url) = world(&documented()).await;
     let client = LockClient::connect(&url).await.unwrap();
-    let admin = LockClient::connect(&server.url()).await.unwrap();
+    let admin = connect(&server).await;
     let options = LockOptions::default();
     for (kind, is) in KINDS {
         let other = if kind == "read" { "write" } else { kind };
@@ -83,7 +77,7 @@ async fn they_are_enough_for_every_kind() {
         .await;
         held.release().await.unwrap();
         let guard = waiter.await.unwrap().unwrap_or_else(|error| panic!("{kind}: {error:?}"));
-        guard.extend(Duration::from_secs(60)).await.unwrap();
+        guard.extend(secs(60)).await.unwrap();
         if matches!(is, HoldKind::Mutex | HoldKind::Fair) {
             guard
                 .run(async {
@@ -138,7 +132,7 @@ async fn fewer_are_enough_for_mutexes() {
     let rules: Vec<_> = rules.split_whitespace().map(str::to_owned).collect();
     let (server, url) = world(&rules).await;
     let client = LockClient::connect(&url).await.unwrap();
-    let admin = LockClient::connect(&server.url()).await.unwrap();
+    let admin = connect(&server).await;
     let held = admin.mutex("acl").lock().await.unwrap();
     let mutex = client.mutex("acl");
     let waiter = tokio::spawn(async move { mutex.lock().await.unwrap() });
@@ -146,7 +140,7 @@ async fn fewer_are_enough_for_mutexes() {
     eventually(SOON, "it may listen", async || server.pubsub_numsub(channel).await > 0).await;
     held.release().await.unwrap();
     let guard = waiter.await.unwrap();
-    guard.extend(Duration::from_secs(60)).await.unwrap();
+    guard.extend(secs(60)).await.unwrap();
     guard.release().await.unwrap();
 }
 

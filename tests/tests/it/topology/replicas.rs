@@ -1,21 +1,14 @@
 //! Locks that count once replicas know of them, and failovers with and without (S-31).
 
 use std::error::Error;
-use std::time::Duration;
 
-use lock_runtime::{
-    Lease, LockClient, LockError, LockGuard, LockOptions, LossCause, StoreErrorKind, Wait,
-};
-use lock_tests::redis_server::ClientType;
-use lock_tests::{Proxy, RedisServer, eventually};
-use tokio::time::{Instant, timeout};
-
+use crate::prelude::*;
 use crate::support::kinds::{KINDS, take_named};
 
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = secs(20);
 
 /// How long replicas get to acknowledge.
-const ACK: Duration = Duration::from_millis(100);
+const ACK: Duration = ms(100);
 
 struct World {
     master: RedisServer,
@@ -28,7 +21,7 @@ impl World {
         let master = RedisServer::start().await;
         let replica = RedisServer::builder().replica_of(master.port()).start().await;
         master.wait_for_replicas(1).await;
-        let client = LockClient::connect(&master.url()).await.unwrap();
+        let client = connect(&master).await;
         Self { master, replica, client }
     }
 }
@@ -52,9 +45,9 @@ async fn a_grant_is_on_the_replica() {
     let road = Proxy::start(master.port()).await;
     let replica = RedisServer::builder().replica_of(road.port()).start().await;
     master.wait_for_replicas(1).await;
-    let client = LockClient::connect(&master.url()).await.unwrap();
-    road.delay(Duration::from_millis(60));
-    let options = LockOptions::builder().replicas(1, Duration::from_secs(5)).wait(Wait::Never);
+    let client = connect(&master).await;
+    road.delay(ms(60));
+    let options = LockOptions::builder().replicas(1, secs(5)).wait(Wait::Never);
     let options = options.build().unwrap();
     for (kind, _) in KINDS {
         let guard = take_named(&client, kind, options).await.unwrap();
@@ -68,7 +61,7 @@ async fn a_grant_is_on_the_replica() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn too_few_replicas_fail_closed() {
     let world = World::new().await;
-    let wait = Duration::from_millis(600);
+    let wait = ms(600);
     let failed = async |at_least, acked| {
         for (kind, _) in KINDS {
             let start = Instant::now();
@@ -78,7 +71,7 @@ async fn too_few_replicas_fail_closed() {
             assert!(last <= acked && wanted == at_least as usize, "{kind}: {last} of {wanted}");
             let waited = start.elapsed();
             assert!(waited >= wait && waited < 4 * wait, "{kind}: {waited:?}");
-            let free = LockOptions::builder().wait(Duration::from_secs(2)).build().unwrap();
+            let free = waits(secs(2));
             let guard = take_named(&world.client, kind, free).await.expect("left behind");
             guard.release().await.unwrap();
             let outcome = take_named(&world.client, kind, replicated(at_least, Wait::Never)).await;
@@ -143,7 +136,7 @@ async fn a_fair_waiter_hears_of_its_second_turn() {
     let early = timeout(3 * ACK, &mut waiter).await;
     assert!(early.is_err(), "two have it: {early:?}");
     second.release().await.unwrap();
-    let guard = timeout(Duration::from_secs(3), waiter).await.expect("not told").unwrap().unwrap();
+    let guard = timeout(secs(3), waiter).await.expect("not told").unwrap().unwrap();
     guard.release().await.unwrap();
 }
 
@@ -152,27 +145,27 @@ async fn a_fair_waiter_hears_of_its_second_turn() {
 async fn a_missing_replica_holds_nobody_else_up() {
     let world = World::new().await;
     let held = replicated(1, SOON).to_builder();
-    let held = held.lease(Lease::Watchdog(Duration::from_millis(1_500))).build().unwrap();
+    let held = held.lease(Lease::Watchdog(ms(1_500))).build().unwrap();
     let guard = world.client.mutex("held").with(held).lock().await.unwrap();
     world.replica.pause();
-    let long = LockOptions::builder().replicas(1, Duration::from_secs(2)).wait(SOON / 4);
+    let long = LockOptions::builder().replicas(1, secs(2)).wait(SOON / 4);
     let long = long.build().unwrap();
     let crowd: Vec<_> = (0..64)
         .map(|n| world.client.mutex(format!("crowd:{n}")).with(long).lock())
         .map(tokio::spawn)
         .collect();
-    let until = Instant::now() + Duration::from_secs(4);
+    let until = Instant::now() + secs(4);
     while Instant::now() < until {
         assert!(!guard.is_lost(), "the renewal waited for the replica");
         let start = Instant::now();
         let plain = world.client.mutex("plain").lock().await.unwrap();
         plain.release().await.unwrap();
-        assert!(start.elapsed() < Duration::from_millis(500), "{:?}", start.elapsed());
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert!(start.elapsed() < ms(500), "{:?}", start.elapsed());
+        tokio::time::sleep(ms(50)).await;
     }
     let start = Instant::now();
     guard.release().await.unwrap();
-    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+    assert!(start.elapsed() < secs(1), "{:?}", start.elapsed());
     for one in crowd {
         assert_eq!(counts(timeout(SOON, one).await.expect("hung").unwrap()), (0, 1));
     }
@@ -189,10 +182,10 @@ async fn a_hand_off_keeps_the_replicas() {
     let mutex = client.mutex("line");
     let first = mutex.lock().await.unwrap();
     let second = tokio::spawn(client.mutex("line").lock());
-    tokio::time::sleep(Duration::from_millis(50)).await;
-    let wait = Duration::from_secs(1);
+    tokio::time::sleep(ms(50)).await;
+    let wait = secs(1);
     let third = tokio::spawn(client.mutex("line").with(replicated(1, wait)).lock());
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    tokio::time::sleep(ms(50)).await;
     first.release().await.unwrap();
     second.await.unwrap().unwrap().release().await.unwrap();
     assert_eq!(counts(third.await.unwrap()), (0, 1));
@@ -206,7 +199,7 @@ async fn a_shared_read_hold_keeps_the_replicas() {
     let plain = LockOptions::default();
     world.replica.pause();
     let first = take_named(&world.client, "read", plain).await.unwrap();
-    for wait in [Wait::Never, Wait::UpTo(Duration::from_millis(400))] {
+    for wait in [Wait::Never, Wait::UpTo(ms(400))] {
         assert_eq!(counts(take_named(&world.client, "read", replicated(1, wait)).await), (0, 1));
     }
     assert!(!first.is_lost());
@@ -222,7 +215,7 @@ async fn a_shared_read_hold_keeps_the_replicas() {
 async fn lost_replies_and_flushed_scripts_are_made_good() {
     let world = World::new().await;
     let proxy = Proxy::start(world.master.port()).await;
-    let client = LockClient::connect(&proxy.url()).await.unwrap();
+    let client = connect(&proxy).await;
     for (kind, _) in KINDS {
         world.master.client().cmd(&["SCRIPT", "FLUSH"]).await;
         let guard = take_named(&client, kind, replicated(1, SOON)).await.unwrap();
@@ -241,14 +234,14 @@ async fn lost_replies_and_flushed_scripts_are_made_good() {
 async fn a_dropped_wait_is_undone() {
     let world = World::new().await;
     world.replica.pause();
-    let options = LockOptions::builder().replicas(1, Duration::from_secs(5)).build().unwrap();
+    let options = LockOptions::builder().replicas(1, secs(5)).build().unwrap();
     for (kind, _) in KINDS {
         let client = world.client.clone();
         let waiter = tokio::spawn(async move { take_named(&client, kind, options).await });
         let raw = world.master.client();
         eventually(SOON, "it is taken", async || raw.exists(kind).await).await;
         waiter.abort();
-        let free = LockOptions::builder().wait(Duration::from_secs(2)).build().unwrap();
+        let free = waits(secs(2));
         take_named(&world.client, kind, free).await.expect("left behind").release().await.unwrap();
     }
     world.replica.resume();
@@ -283,12 +276,12 @@ async fn a_failover_without_replication_is_a_loss() {
     for kind in ["mutex", "write"] {
         let world = World::new().await;
         let proxy = Proxy::start(world.master.port()).await;
-        let client = LockClient::connect(&proxy.url()).await.unwrap();
+        let client = connect(&proxy).await;
         // Stopped alone is not enough: what waits in its socket would be applied later.
         world.replica.pause();
         world.master.client_kill(ClientType::Replica).await;
-        let lease = Duration::from_secs(9);
-        let options = LockOptions::builder().lease(Lease::Watchdog(lease)).build().unwrap();
+        let lease = secs(9);
+        let options = watched(lease);
         let guard = take_named(&client, kind, options).await.unwrap();
         fail_over(&world, &proxy).await;
         let other = LockClient::connect(&world.replica.url()).await.unwrap();
@@ -312,8 +305,8 @@ async fn a_failover_without_replication_is_a_loss() {
 async fn a_failover_with_replicas_keeps_the_lock() {
     let world = World::new().await;
     let proxy = Proxy::start(world.master.port()).await;
-    let client = LockClient::connect(&proxy.url()).await.unwrap();
-    let lease = Duration::from_secs(4);
+    let client = connect(&proxy).await;
+    let lease = secs(4);
     let options = replicated(1, SOON).to_builder().lease(Lease::Watchdog(lease)).build().unwrap();
     let mut guards = Vec::new();
     for (kind, _) in KINDS {
@@ -321,7 +314,7 @@ async fn a_failover_with_replicas_keeps_the_lock() {
     }
     fail_over(&world, &proxy).await;
     let other = LockClient::connect(&world.replica.url()).await.unwrap();
-    let never = LockOptions::builder().wait(Wait::Never).build().unwrap();
+    let never = waits(Wait::Never);
     let until = Instant::now() + lease * 3 / 2;
     while Instant::now() < until {
         for ((kind, _), guard) in KINDS.iter().zip(&guards) {
@@ -331,7 +324,7 @@ async fn a_failover_with_replicas_keeps_the_lock() {
             let outcome = take_named(&other, kind, never).await;
             assert!(matches!(outcome, Err(LockError::Busy { .. })), "{kind}: {outcome:?}");
         }
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        tokio::time::sleep(ms(100)).await;
     }
     for guard in guards {
         guard.release().await.unwrap();

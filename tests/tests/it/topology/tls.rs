@@ -1,20 +1,11 @@
 //! `rediss://`: private authorities, client certificates, and what is refused.
 
 use std::error::Error;
-use std::time::Duration;
 
-use lock_runtime::{
-    Lease, LockClient, LockError, LockGuard, LockOptions, RedisStore, StoreErrorKind, TlsOptions,
-};
-use lock_tests::redis_server::ClientType;
-use lock_tests::{RedisServer, eventually};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair, PKCS_ED25519, date_time_ymd};
-use tokio::task::JoinHandle;
-use tokio::time::{Instant, timeout};
 
+use crate::prelude::*;
 use crate::support::authority::{Authority, Identity};
-
-const SOON: Duration = Duration::from_secs(10);
 
 /// An authority and a server at 127.0.0.1 that it has certified.
 async fn authority_and_server() -> (Authority, RedisServer) {
@@ -35,7 +26,7 @@ async fn connect(server: &RedisServer, tls: TlsOptions) -> LockClient {
 async fn refused(url: &str, tls: TlsOptions) -> (StoreErrorKind, String) {
     let start = Instant::now();
     let error = try_connect(url, tls).await.unwrap_err();
-    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+    assert!(start.elapsed() < secs(3), "{:?}", start.elapsed());
     kind_and_sentence(error)
 }
 
@@ -65,7 +56,7 @@ async fn locks_work_with_a_private_authority() {
     let authority = Authority::new("ours");
     let server = authority.issue_for("127.0.0.1").server().password("secret").start().await;
     // Only a notice wakes the waiter soon: the lease and the cap are longer than the test.
-    let builder = LockClient::builder().poll_cap(Duration::from_secs(60)).tls(authority.trusted());
+    let builder = LockClient::builder().poll_cap(secs(60)).tls(authority.trusted());
     let client = builder.connect(&server.url()).await.unwrap();
     let holder = connect(&server, authority.trusted()).await;
     let guard = holder.mutex("t").lock().await.unwrap();
@@ -74,7 +65,7 @@ async fn locks_work_with_a_private_authority() {
     let guard = timeout(SOON, waiter).await.expect("no notice came").unwrap().unwrap();
     guard.release().await.unwrap();
 
-    let lease = LockOptions::builder().lease(Lease::Watchdog(Duration::from_millis(600)));
+    let lease = LockOptions::builder().lease(Lease::Watchdog(ms(600)));
     let guard = holder.mutex("t").with(lease.build().unwrap()).lock().await.unwrap();
     let first_deadline = Instant::now() + guard.remaining();
     eventually(SOON, "it is renewed", async || Instant::now() > first_deadline).await;
@@ -173,7 +164,7 @@ async fn a_certificate_that_goes_bad_is_reported_until_it_is_good() {
     .await;
     let start = Instant::now();
     client.mutex("x").lock().await.unwrap_err();
-    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+    assert!(start.elapsed() < secs(1), "{:?}", start.elapsed());
     let good = authority.issue_for("127.0.0.1");
     server.replace_certificate(&good.certificate, &good.key);
     server.restart().await;

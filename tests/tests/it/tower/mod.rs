@@ -2,3 +2,4 @@
 
 mod layers;
 mod orders;
+pub(crate) mod prelude;

@@ -85,24 +85,24 @@ mod values {
 
     static STATIC: u64 = 1;
 
-    fn __lock_wanted() -> u64 {
+    fn __lock_spec() -> u64 {
         2
     }
 
-    #[distributed_lock(key = "{__lock_guard}:{SITE}:{__lock_busy}", guard = __lock_wanted)]
+    #[distributed_lock(key = "{__lock_guard}:{SITE}:{__lock_busy}", guard = __lock_spec)]
     pub async fn arguments(
         __lock_guard: u64,
         SITE: u64,
         __lock_busy: u64,
     ) -> Result<u64, LockError> {
-        let token = __lock_wanted.token().get();
+        let token = __lock_spec.token().get();
         Ok(__lock_guard + SITE + __lock_busy + 0 * token)
     }
 
-    #[distributed_lock(key = "{__lock_wanted}", on_busy = fallback(same))]
-    #[distributed_lock(key = "2:{__lock_wanted}", guard = __lock_guard)]
-    pub async fn stacked(__lock_wanted: u64) -> Result<u64, LockError> {
-        Ok(__lock_wanted + 0 * __lock_guard.token().get())
+    #[distributed_lock(key = "{__lock_spec}", on_busy = fallback(same))]
+    #[distributed_lock(key = "2:{__lock_spec}", guard = __lock_guard)]
+    pub async fn stacked(__lock_spec: u64) -> Result<u64, LockError> {
+        Ok(__lock_spec + 0 * __lock_guard.token().get())
     }
 
     pub async fn same(id: u64) -> Result<u64, LockError> {
@@ -111,7 +111,7 @@ mod values {
 
     #[distributed_lock(key = "outside")]
     pub async fn outside() -> Result<u64, LockError> {
-        Ok(STATIC + __lock_wanted())
+        Ok(STATIC + __lock_spec())
     }
 
     #[distributed_lock(key = "{name}", guard = hold)]

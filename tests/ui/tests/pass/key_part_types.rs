@@ -49,7 +49,7 @@ struct Fix<const N: usize, T = u64>(Fixed<N>, PhantomData<T>);
 struct Fixed<const N: usize>;
 
 impl<const N: usize> KeyPart for Fixed<N> {
-    fn write_key_part(&self, out: &mut lock_runtime::KeyPartWriter<'_>) {
+    fn write_key_part(&self, out: &mut lock_runtime::key::KeyPartWriter<'_>) {
         N.write_key_part(out);
     }
 }

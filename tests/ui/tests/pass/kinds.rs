@@ -2,7 +2,8 @@
 
 use std::num::NonZeroU32;
 
-use lock_runtime::{HoldKind, LockClient, LockError, distributed_lock};
+use lock_runtime::store::HoldKind;
+use lock_runtime::{LockClient, LockError, distributed_lock};
 
 type Seen = Result<Option<HoldKind>, LockError>;
 

@@ -1,6 +1,7 @@
 //! Several attributes are several locks, taken in the order in which they are written.
 
-use lock_runtime::{HoldKind, LockClient, LockError, distributed_lock};
+use lock_runtime::store::HoldKind;
+use lock_runtime::{LockClient, LockError, distributed_lock};
 
 #[distributed_lock(key = "first:{id}", guard = first, wait = none)]
 #[distributed_lock(key = "second:{id}", guard = second, kind = fair, wait = none)]

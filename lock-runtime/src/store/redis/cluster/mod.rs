@@ -1,11 +1,10 @@
-//! A store in a Redis Cluster: a [`RedisStore`] for each master, and who is asked for what.
+//! A store in a Redis Cluster: a [`RedisStore`](super::RedisStore) for each master.
 //!
-//! Not the client library's cluster client, which sends a script again whose answer was lost, and
-//! loses subscriptions when slots move. Here `topology` knows which node has which slot, `route`
-//! takes a request there and follows redirections, `ears` listen where notices are published.
+//! The client library's cluster client sends a script again when its answer was lost, and loses subscriptions when
+//! slots move. Here `topology` knows which node has which slot, `route` sends a request there and follows
+//! redirections, and `subscriptions` move to the node that has the slot.
 //!
-//! A lock is in one slot with all that belongs to it, so each request is one script at one node,
-//! as atomic as on one server.
+//! All keys of a lock are in one slot, so each request is one script at one node, as atomic as on one server.
 // S-2.
 
 mod origin;
@@ -25,22 +24,21 @@ use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
-use self::origin::{Origin, Origins};
+use self::origin::Origins;
 use self::subscriptions::ShardSubscriptions;
 use self::topology::Topology;
-use crate::error::{StoreError, StoreErrorKind};
 #[cfg(feature = "tls-rustls")]
-use crate::store::redis::server::tls::TlsOptions;
+use super::server::TlsOptions;
+use crate::error::{StoreError, StoreErrorKind};
 
-/// How often the nodes are asked who has which slot: while all is well, and while a slot has no owner
-/// that answers.
+/// How often the nodes are asked for the slots: normally, and while a slot has no node that answers.
 const SCAN: Duration = Duration::from_secs(5);
 const SCAN_FOR_OWNER: Duration = Duration::from_millis(200);
 
-/// The least time between two such questions.
+/// The minimum time between two such questions.
 const LEAST: Duration = Duration::from_millis(50);
 
-/// How often ears are looked after without cause, and how long one may take to follow its slot.
+/// How often the subscriptions are checked without cause, and how long one may take to follow its slot.
 const TICK: Duration = Duration::from_secs(1);
 const FOLLOW: Duration = Duration::from_millis(800);
 
@@ -64,7 +62,7 @@ const FOLLOW: Duration = Duration::from_millis(800);
 /// may be unknown to the replica that takes its place**, and somebody else may get the lock while the
 /// holder still works; so may what a master grants that is cut off from the others, for up to their
 /// `cluster-node-timeout`. A holder whose lock was lost so learns of it by its next renewal, up to a
-/// third of the lease later. [`replicas`](crate::LockOptionsBuilder::replicas) has a hold count only once
+/// third of the lease later. [`replicas`](crate::options::LockOptionsBuilder::replicas) has a hold count only once
 /// replicas know of it, which makes this rare; [fencing tokens](crate::FencingToken), checked by what the
 /// lock protects, make it harmless. A replica that did not get the last counter goes on from its own
 /// clock, so tokens grow as long as the clocks of a master and its replicas differ by less than the
@@ -89,7 +87,7 @@ const FOLLOW: Duration = Duration::from_millis(800);
 /// slots, and `CLUSTER NODES` shows their epochs. A node that gets a slot before it has heard of the
 /// epoch of the node that gives it may choose a lower one. The servers then take the slot back and delete
 /// its keys, the locks among them. A holder learns of that by
-/// [`LossCause::NotOwner`](crate::LossCause::NotOwner).
+/// [`LossCause::NotOwner`](crate::error::LossCause::NotOwner).
 ///
 /// # Redisson
 ///
@@ -109,7 +107,8 @@ const FOLLOW: Duration = Duration::from_millis(800);
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// use lock_runtime::{ClusterStore, LockClient};
+/// use lock_runtime::store::ClusterStore;
+/// use lock_runtime::LockClient;
 ///
 /// let store = ClusterStore::connect(["redis://one:7000", "redis://two:7000"]).await?;
 /// let client = LockClient::builder().store(store)?;
@@ -144,8 +143,7 @@ impl ClusterStore {
     pub async fn connect<U: AsRef<str>>(
         nodes: impl IntoIterator<Item = U>,
     ) -> Result<Self, StoreError> {
-        let origins = nodes.into_iter().map(|node| Origin::new(node.as_ref()));
-        Self::open(origins.collect::<Result<_, _>>()?).await
+        Self::open(Origins::new(nodes, None)?).await
     }
 
     /// As [`connect`](Self::connect) to `rediss://` addresses, with a private authority or a client
@@ -164,7 +162,7 @@ impl ClusterStore {
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-    /// use lock_runtime::{ClusterStore, TlsOptions};
+    /// use lock_runtime::store::{ClusterStore, TlsOptions};
     ///
     /// let tls = TlsOptions::new().root_certificate(std::fs::read("ca.pem")?);
     /// let store = ClusterStore::connect_with_tls(["rediss://one:7000"], &tls).await?;
@@ -176,14 +174,13 @@ impl ClusterStore {
         nodes: impl IntoIterator<Item = U>,
         tls: &TlsOptions,
     ) -> Result<Self, StoreError> {
-        let origins = nodes.into_iter().map(|node| Origin::with_tls(node.as_ref(), tls));
-        Self::open(origins.collect::<Result<_, _>>()?).await
+        Self::open(Origins::new(nodes, Some(tls))?).await
     }
 
-    async fn open(origins: Vec<Origin>) -> Result<Self, StoreError> {
-        let topology = Topology::new(Origins::new(origins)?);
-        let shared = Arc::new(Shared { topology, subscriptions: Arc::default() });
-        // Owns what is opened from here on.
+    async fn open(origins: Origins) -> Result<Self, StoreError> {
+        let shared =
+            Arc::new(Shared { topology: Topology::new(origins), subscriptions: Arc::default() });
+        // Made first, so that dropping it closes all that is opened below.
         let is_claimed = AtomicBool::new(false);
         let store = Self { shared, task: Mutex::default(), is_claimed };
         store.shared.topology.refresh().await?;
@@ -208,50 +205,47 @@ impl ClusterStore {
         Ok(store)
     }
 
-    /// Starts the task, also when the runtime that ran it is gone.
+    /// Starts the task, also when the runtime that ran it has ended.
     fn ensure_task(&self) {
         let mut task = self.task.lock();
         if task.as_ref().is_none_or(JoinHandle::is_finished) && !self.shared.topology.is_closed() {
             let shared = Arc::downgrade(&self.shared);
             *task = Some(tokio::spawn(async move {
-                tokio::join!(keep_map(shared.clone()), keep_ears(shared));
+                tokio::join!(keep_map(shared.clone()), keep_subscriptions(shared));
             }));
         }
     }
 }
 
-/// Keeps the map of slots up to date, until the store is closed.
+/// Refreshes the map of slots until the store is closed.
 async fn keep_map(shared: Weak<Shared>) {
-    loop {
-        let Some(look) = shared.upgrade().map(|shared| Arc::clone(&shared.topology.look)) else {
-            return;
-        };
-        let whole = shared.upgrade().is_some_and(|shared| shared.topology.is_whole());
-        let pause = if whole { SCAN } else { SCAN_FOR_OWNER };
-        let _ = timeout(pause.mul_f64(0.8 + 0.4 * fastrand::f64()), look.notified()).await;
-        let Some(shared) = shared.upgrade().filter(|shared| !shared.topology.is_closed()) else {
-            return;
-        };
+    let open = || shared.upgrade().filter(|shared| !shared.topology.is_closed());
+    while let Some(waiting) = shared.upgrade() {
+        let refresh_now = Arc::clone(&waiting.topology.refresh_now);
+        let pause = if waiting.topology.is_whole() { SCAN } else { SCAN_FOR_OWNER };
+        drop(waiting);
+        let _ = timeout(pause.mul_f64(0.8 + 0.4 * fastrand::f64()), refresh_now.notified()).await;
+        let Some(shared) = open() else { return };
         for node in &shared.topology.map().nodes {
-            // A node that nobody has asked yet, or whose runtime is gone.
+            // No request may have started its task yet, or the runtime that ran it has ended.
             node.store.link.ensure_task();
         }
         if let Err(error) = shared.topology.refresh().await {
-            tracing::debug!(%error, "no node of the cluster says who has which slot");
+            tracing::debug!(%error, "no node of the cluster says which node has which slot");
         }
         drop(shared);
         sleep(LEAST).await;
     }
 }
 
-/// Has ears follow their slots, until the store is closed.
-async fn keep_ears(shared: Weak<Shared>) {
+/// Has the subscriptions follow their slots until the store is closed.
+async fn keep_subscriptions(shared: Weak<Shared>) {
     let Some(mut changes) = shared.upgrade().map(|shared| shared.topology.changes.subscribe())
     else {
         return;
     };
     loop {
-        // A subscription that was lost though the slot stays is found by the look at the map, or so.
+        // The timeout finds subscriptions that were lost though their slot has not moved.
         let _ = timeout(TICK, changes.changed()).await;
         let Some(shared) = shared.upgrade().filter(|shared| !shared.topology.is_closed()) else {
             return;

@@ -1,4 +1,4 @@
-//! The addresses that a cluster is found by, and how they say that nodes are to be talked to.
+//! The addresses that a cluster is found by. Their credentials and TLS are used for all nodes.
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use redis::{
@@ -8,53 +8,46 @@ use tokio::time::timeout;
 
 use super::slots::{NodeAddress, Range, ranges};
 use crate::error::{StoreError, StoreErrorKind};
-use crate::store::redis::endpoint::{connect, explained};
-use crate::store::redis::link::CONNECT_TIMEOUT;
-use crate::store::redis::requests::answer::surprise;
-use crate::store::redis::server::address;
-use crate::store::redis::server::errors::{Cause, connect_error, server_error};
-#[cfg(feature = "tls-rustls")]
-use crate::store::redis::server::tls::TlsOptions;
+use crate::store::redis::requests::answers::surprise;
+use crate::store::redis::server::errors::{Cause, config_error, connect_error, server_error};
+use crate::store::redis::server::{CONNECT_TIMEOUT, TlsOptions, address, connect, explained};
+
+const NO_NODES: &str = "a cluster of no nodes; name one or more";
 
 /// One of the addresses, with its credentials and TLS.
 #[derive(Clone)]
-pub(super) struct Origin {
+struct Origin {
     info: ConnectionInfo,
     at: NodeAddress,
 }
 
 impl Origin {
-    pub(super) fn new(url: &str) -> Result<Self, StoreError> {
-        Self::of(&address::client(url)?)
-    }
-
-    #[cfg(feature = "tls-rustls")]
-    pub(super) fn with_tls(url: &str, tls: &TlsOptions) -> Result<Self, StoreError> {
-        Self::of(&address::client_with_tls(url, tls)?)
-    }
-
-    fn of(client: &Client) -> Result<Self, StoreError> {
-        let info = client.get_connection_info().clone();
+    fn new(url: &str, tls: Option<&TlsOptions>) -> Result<Self, StoreError> {
+        let info = address::client(url, tls)?.get_connection_info().clone();
         let at = match info.addr() {
             ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
                 NodeAddress { host: host.clone(), port: *port }
             }
-            _ => return Err(unusable("the nodes of a cluster have hosts and ports, no sockets")),
+            _ => {
+                return Err(config_error(
+                    "the nodes of a cluster have hosts and ports, no sockets",
+                ));
+            }
         };
         if info.redis_settings().db() != 0 {
             let message = "a cluster has no database but 0; take the number off the address";
-            return Err(unusable(message));
+            return Err(config_error(message));
         }
         Ok(Self { info, at })
     }
 
-    /// A client for the node at `at`, connected to as this one is.
+    /// A client for the node at `at`, with the credentials and TLS of this address.
     fn client(&self, at: &NodeAddress) -> Result<Client, StoreError> {
         let client = address::elsewhere(&self.info, at.host.clone(), at.port);
         client.map_err(connect_error)
     }
 
-    /// Asks over a connection for this question alone.
+    /// Asks for the slots over a connection of its own.
     async fn ask(&self) -> Result<Vec<Range>, StoreError> {
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(CONNECT_TIMEOUT))
@@ -66,8 +59,8 @@ impl Origin {
             let answer = connection.send_packed_command(&cluster_slots()).await;
             read(answer.and_then(Value::extract_error), &self.at)
         };
-        let silent = || connect_error(std::io::Error::from(std::io::ErrorKind::TimedOut).into());
-        timeout(CONNECT_TIMEOUT, asking).await.unwrap_or_else(|_| Err(silent()))
+        let late = || connect_error(std::io::Error::from(std::io::ErrorKind::TimedOut).into());
+        timeout(CONNECT_TIMEOUT, asking).await.unwrap_or_else(|_| Err(late()))
     }
 }
 
@@ -75,29 +68,29 @@ impl Origin {
 pub(super) struct Origins(Vec<Origin>);
 
 impl Origins {
-    pub(super) fn new(origins: Vec<Origin>) -> Result<Self, StoreError> {
-        if origins.is_empty() {
-            return Err(unusable("a cluster of no nodes; name one or more"));
-        }
-        Ok(Self(origins))
+    pub(super) fn new<U: AsRef<str>>(
+        urls: impl IntoIterator<Item = U>,
+        tls: Option<&TlsOptions>,
+    ) -> Result<Self, StoreError> {
+        let origins = urls.into_iter().map(|url| Origin::new(url.as_ref(), tls));
+        let origins: Vec<_> = origins.collect::<Result<_, _>>()?;
+        if origins.is_empty() { Err(config_error(NO_NODES)) } else { Ok(Self(origins)) }
     }
 
-    /// A client for a node: with the credentials that its own address has, if it is one of these,
-    /// else with those of the first.
+    /// A client for a node, with the credentials of its own address if that is one of these, else of the first.
     pub(super) fn client(&self, node: &NodeAddress) -> Result<Client, StoreError> {
-        let named = self.0.iter().find(|origin| origin.at == *node).or(self.0.first());
-        let named = named.ok_or_else(|| unusable("a cluster of no nodes; name one or more"))?;
-        named.client(node)
+        let origin = self.0.iter().find(|origin| origin.at == *node).or(self.0.first());
+        origin.ok_or_else(|| config_error(NO_NODES))?.client(node)
     }
 
-    /// Who has which slots, from whoever is the first to say.
+    /// Asks all addresses for the slots; the first answer counts.
     pub(super) async fn ask(&self) -> Result<Vec<Range>, StoreError> {
         let mut asked: FuturesUnordered<_> = self.0.iter().map(Origin::ask).collect();
         let mut worst: Option<StoreError> = None;
         while let Some(answer) = asked.next().await {
             match answer {
                 Ok(ranges) => return Ok(ranges),
-                // What waiting does not mend says more than that a node is away.
+                // A permanent error says more than that a node is away.
                 Err(error) if worst.as_ref().is_none_or(|worst| worst.kind().is_transient()) => {
                     worst = Some(error);
                 }
@@ -111,7 +104,7 @@ impl Origins {
             }
             _ => error,
         };
-        Err(worst.map_or_else(|| unusable(none), away))
+        Err(worst.map_or_else(|| config_error(none), away))
     }
 }
 
@@ -121,7 +114,7 @@ pub(super) fn cluster_slots() -> redis::Cmd {
     cmd
 }
 
-/// What a node has said.
+/// Reads the answer of the node `asked` to CLUSTER SLOTS.
 pub(super) fn read(
     answer: Result<Value, RedisError>,
     asked: &NodeAddress,
@@ -129,7 +122,7 @@ pub(super) fn read(
     let answer = answer.map_err(|error| {
         if error.detail().is_some_and(|detail| detail.contains("cluster support disabled")) {
             let message = "the server is not in cluster mode; connect to it as to one server";
-            return unusable(message).with_source(Cause(error));
+            return config_error(message).with_source(Cause(error));
         }
         let is_answer = !error.is_io_error() && error.kind() != ErrorKind::Parse;
         if is_answer { server_error(error) } else { connect_error(error) }
@@ -140,8 +133,4 @@ pub(super) fn read(
         return Err(StoreError::new(StoreErrorKind::NotReady, message));
     }
     Ok(read)
-}
-
-fn unusable(message: &str) -> StoreError {
-    StoreError::new(StoreErrorKind::Config, message)
 }

@@ -1,8 +1,8 @@
-//! A request on its way to the node that has its slot.
+//! Sends a request to the node that has its slot.
 //!
-//! Repeated is only what a node says it has not run: it does not have the slot, or not all keys of it,
-//! or serves nobody now. Whatever may have run goes back to whoever asked, who knows how to find out.
-//! And what may be repeated is, if another node has got the slot before the answer came.
+//! A request is repeated only if the node says that it did not run it: the node does not have the slot, or not all of
+//! its keys, or cannot serve now. If the request may have run, the caller gets the error and finds out. A request that
+//! is safe to repeat is also repeated if another node has taken over the slot before the answer came.
 // S-21.
 
 use std::sync::Arc;
@@ -13,40 +13,41 @@ use tokio::time::{Instant, sleep};
 
 use super::slots::NodeAddress;
 use super::topology::{Node, SLACK, Topology};
+use crate::backoff::Backoff;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::store::StoreFuture;
-use crate::store::redis::RedisStore;
 use crate::store::redis::link::asking;
 use crate::store::redis::server::errors::{Cause, cause};
+use crate::store::redis::store::RedisStore;
 
-/// First and longest pause before a request is sent once more.
+/// The first and the longest pause before a request is repeated.
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(64);
 
-/// What is to be done with a request while its slot is on its way to another node.
+/// How to treat a request while its slot moves to another node.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Moving {
-    /// Follow what it is about. If some keys are here and some there, wait for the others.
+    /// Follow its keys. If only some of them have moved, wait for the others.
     Follow,
-    /// The same, but then say so: whoever asks can ask for less at once.
-    FollowOrSay,
-    /// Wait until all are there. Its script looks at keys that it does not name: those that have not
-    /// come yet look there as if they had ended, and a reader's end lets a writer in.
+    /// The same, but return the error if only some keys have moved: the caller can ask for fewer keys.
+    FollowOrFail,
+    /// Wait until all keys have moved. The script reads keys that it does not name. Those that have not moved yet would
+    /// look as if they had ended, and the end of a reader admits a writer.
     Wait,
 }
 
 /// Why a node did not run a request.
 pub(super) enum NotRun {
-    /// It has the slot no more.
+    /// Another node has the slot.
     Moved(u16, NodeAddress),
-    /// The slot is on its way to that node, and so is what the request is about.
+    /// The slot moves to that node, which has the request's keys already.
     Ask(NodeAddress),
-    /// It may later.
+    /// It may run it later.
     NotNow,
 }
 
 impl NotRun {
-    /// What an error reply of `asked` says, if it says that nothing has run and that asking again helps.
+    /// Reads an error reply of `asked`; `None` unless nothing ran and repeating the request helps.
     pub(super) fn of(error: &RedisError, asked: &NodeAddress) -> Option<Self> {
         let to = || {
             let (to, slot) = error.redirect_node()?;
@@ -63,29 +64,28 @@ impl NotRun {
     }
 }
 
-/// Who gave an answer.
+/// The node that gave an answer.
 enum AnsweredBy {
-    /// The node that has the slot, and how long it took.
+    /// The node that has the slot, and how long its answer took.
     Owner(Arc<Node>, Duration),
-    /// A node that had the slot when it was asked.
+    /// A node that had the slot when it was asked, but has it no more.
     Replaced,
-    /// The node that is about to get the slot.
+    /// The node that imports the slot.
     Importer,
 }
 
-/// Longer with each time that a request comes back.
-pub(super) struct Pause(Duration);
+/// Pauses between attempts. The second attempt follows at once, since a redirection says where to go.
+pub(super) struct Pause(Option<Backoff>);
 
 impl Pause {
     pub(super) fn new() -> Self {
-        Self(Duration::ZERO)
+        Self(None)
     }
 
-    /// Sleeps; not the first time, since a first redirection knows where to go. False if that would
-    /// take until the deadline.
+    /// Pauses; false if that would take until the deadline.
     pub(super) async fn before(&mut self, deadline: Instant) -> bool {
-        let pause = self.0.mul_f64(0.5 + fastrand::f64());
-        self.0 = (self.0 * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
+        let pause = self.0.as_mut().map_or(Duration::ZERO, Backoff::pause);
+        self.0.get_or_insert_with(|| Backoff::between(FIRST_PAUSE, LONGEST_PAUSE));
         if Instant::now() + pause >= deadline {
             return false;
         }
@@ -97,11 +97,13 @@ impl Pause {
 }
 
 impl Topology {
-    /// Makes a call that may be repeated, as [`route`](Self::route) does, until whoever answers has the
-    /// slot when the answer comes. A master that hangs, is replaced and goes on would grant what was sent to
-    /// it before: it does not know yet. Nor may anybody here; so an answer that comes late is asked for
-    /// again, until one is not late, or as late as the one before: the node is slow then, not stopped. Before
-    /// a node that was stopped reads that, it has looked at its own state and refuses.
+    /// Like [`route`](Self::route), for a call that is safe to repeat. Repeats it until the node that answers still has
+    /// the slot when the answer comes.
+    ///
+    /// A master that hangs and is replaced would grant earlier requests when it goes on, before it learns that it was
+    /// replaced. This process may not know it either. So the call is repeated after a late answer, until an answer is
+    /// not late, or about as late as the one before: then the node is slow and was not stopped. A node that was stopped
+    /// checks its own state before it reads the repeated request, and refuses it.
     pub(super) async fn settle<T>(
         &self,
         slot: u16,
@@ -128,7 +130,7 @@ impl Topology {
         }
     }
 
-    /// Makes a call, which gets the time that is left, at the node that has the slot.
+    /// Makes a call at the node that has the slot; `call` gets the time that is left.
     pub(super) async fn route<T>(
         &self,
         slot: u16,
@@ -140,7 +142,7 @@ impl Topology {
         Ok(answer)
     }
 
-    /// The answer, and whose it is.
+    /// Returns the answer and the node that gave it.
     async fn routed<T>(
         &self,
         slot: u16,
@@ -174,19 +176,21 @@ impl Topology {
                     return Ok((answer, by));
                 }
             };
-            if moving == Moving::FollowOrSay && is_divided(&error) {
+            if moving == Moving::FollowOrFail && is_divided(&error) {
                 return Err(error);
             }
-            match reply(&error).and_then(|reply| NotRun::of(reply, &node.address)) {
+            match cause(&error).and_then(|reply| NotRun::of(reply, &node.address)) {
                 Some(NotRun::Moved(slot, to)) => self.moved(slot, &to)?,
-                Some(NotRun::Ask(_)) if moving == Moving::Wait => self.look.notify_one(),
-                Some(NotRun::Ask(to)) => importing = Some(self.asked(&to)?),
-                Some(NotRun::NotNow) => self.look.notify_one(),
-                // The connection went before anything was sent over it.
-                None if error.kind() == StoreErrorKind::Unavailable => self.look.notify_one(),
+                Some(NotRun::Ask(_)) if moving == Moving::Wait => self.refresh_now.notify_one(),
+                Some(NotRun::Ask(to)) => importing = Some(self.importer(&to)?),
+                Some(NotRun::NotNow) => self.refresh_now.notify_one(),
+                // The connection broke before the request was sent.
+                None if error.kind() == StoreErrorKind::Unavailable => {
+                    self.refresh_now.notify_one()
+                }
                 None => {
                     if error.kind() == StoreErrorKind::OutcomeUnknown {
-                        self.look.notify_one();
+                        self.refresh_now.notify_one();
                     }
                     return Err(error);
                 }
@@ -198,30 +202,25 @@ impl Topology {
     }
 }
 
-/// True if a late answer took about as long as the late one before it, or less.
+/// True if a late answer took at most about as long as the late answer before it.
 fn is_as_slow(took: Duration, earlier: Duration) -> bool {
     took <= 2 * earlier + SLACK
 }
 
-/// What the server said, if an error is that.
-fn reply(error: &StoreError) -> Option<&RedisError> {
-    cause(error)
-}
-
-/// True if some keys of the request were there and some were not, so that nothing ran.
+/// True if the node had only some of the request's keys, so that nothing ran.
 pub(super) fn is_divided(error: &StoreError) -> bool {
-    reply(error).is_some_and(|reply| reply.code() == Some("TRYAGAIN"))
+    cause(error).is_some_and(|reply| reply.code() == Some("TRYAGAIN"))
 }
 
-/// A redirection that there was no time to follow.
+/// The error of a redirection that there was no time to follow.
 fn out_of_time(error: StoreError) -> StoreError {
     if error.kind() != StoreErrorKind::Config {
         return error;
     }
     let message = "the lock is being moved to another node of the cluster";
     let moving = StoreError::new(StoreErrorKind::NotReady, message);
-    // The words of one server for it, which would advise to connect to a cluster, are left out.
-    match reply(&error) {
+    // Without the message for a single server, which advises to connect to a cluster.
+    match cause(&error) {
         Some(reply) => moving.with_source(Cause(reply.clone())),
         None => moving.with_source(error),
     }

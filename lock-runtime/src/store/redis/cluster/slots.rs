@@ -1,19 +1,19 @@
-//! Where names go: their slots, and what a node says of who has which.
+//! The slots of names, and the answer to CLUSTER SLOTS.
 
 use redis::Value;
 
 /// How many slots there are.
 pub(super) const SLOTS: u16 = 16_384;
 
-/// The slot of a key or channel, as every node computes it: of what is between its first `{` and the
-/// next `}`, if that is anything, else of the whole.
+/// The slot of a key or channel: of the text between its first `{` and the next `}` if that is not empty, else of
+/// the whole.
 pub(super) fn slot_of(name: &str) -> u16 {
     let tag = name.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map(|(tag, _)| tag);
     let hashed = tag.filter(|tag| !tag.is_empty()).unwrap_or(name);
     hashed.bytes().fold(0, crc16) % SLOTS
 }
 
-/// CRC16 as of XMODEM: one table-less function is less than a dependency.
+/// CRC-16/XMODEM; so little code needs no dependency.
 fn crc16(crc: u16, byte: u8) -> u16 {
     (0..8).fold(crc ^ (u16::from(byte) << 8), |crc, _| {
         let shifted = crc << 1;
@@ -28,7 +28,7 @@ pub(super) struct NodeAddress {
     pub(super) port: u16,
 }
 
-/// Slots next to each other, and the master that has them.
+/// Adjacent slots, and the master that has them.
 pub(super) struct Range {
     pub(super) first: u16,
     pub(super) last: u16,
@@ -36,7 +36,7 @@ pub(super) struct Range {
 }
 
 impl NodeAddress {
-    /// The address of a redirection, `host:port`. Without a host it is that of who redirects.
+    /// The address `host:port` in a redirection by `asked`, whose host is used if it names none.
     pub(super) fn parse(text: &str, asked: &Self) -> Option<Self> {
         let (host, port) = text.rsplit_once(':')?;
         Some(Self { host: host_or(host, asked), port: port.parse().ok()? })
@@ -44,7 +44,7 @@ impl NodeAddress {
 }
 
 fn host_or(host: &str, asked: &NodeAddress) -> String {
-    // What a node says that does not know its own address, or not by which name it is to be called.
+    // A node that does not know its own address or name says this.
     if matches!(host, "" | "?") { asked.host.clone() } else { host.to_owned() }
 }
 

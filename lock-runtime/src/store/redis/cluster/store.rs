@@ -1,4 +1,4 @@
-//! What a cluster does with each request: it asks the node that has the slot.
+//! Sends each request to the node that has its slot.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::clock::Clock;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
 use crate::key::LockKey;
-use crate::store::redis::RedisStore;
+use crate::store::redis::store::RedisStore;
 use crate::store::{
     AcquireReply, AcquireRequest, CountRequest, HoldKind, Inspection, LatchRequest, OnRenewed,
     Ownership, ReleaseReply, ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription,
@@ -38,25 +38,25 @@ fn slot(target: &Target) -> Result<u16, StoreError> {
     Err(StoreError::new(StoreErrorKind::Config, message))
 }
 
-/// Where a request about a lock goes, and what it does on the way. Scripts of a read/write lock look at
-/// the time-outs of all its readers, which nobody can name beforehand.
+/// The slot of a lock, and what to do while it moves. Scripts of a read/write lock read the timeouts of all its
+/// readers, which the request cannot name.
 fn way(target: &Target) -> Result<(u16, Moving), StoreError> {
-    let looks_around = |lock: &Target| matches!(lock.kind(), HoldKind::Read | HoldKind::Write);
-    let moving = if target.locks().any(looks_around) { Moving::Wait } else { Moving::Follow };
+    let reads_others = |lock: &Target| matches!(lock.kind(), HoldKind::Read | HoldKind::Write);
+    let moving = if target.locks().any(reads_others) { Moving::Wait } else { Moving::Follow };
     Ok((slot(target)?, moving))
 }
 
-/// A latch as it can be in a cluster. Redisson's channel for a name that has a hash tag is in another
-/// slot, so that Redisson's own latches of such names do not work there; it need not be kept.
+/// A latch with its channel in the slot of its name. Redisson's channel for a name with a hash tag is in another slot;
+/// Redisson's own latches of such names do not work in a cluster, so there is nothing to be compatible with.
 fn in_one_slot(target: &Arc<Target>) -> Arc<Target> {
     let is_elsewhere = target.kind() == HoldKind::Latch && target.key().as_str().contains('{');
     if is_elsewhere { Arc::new(target.with_own_channel()) } else { Arc::clone(target) }
 }
 
-/// What goes out in one call: the places of its requests, and they.
+/// The requests of one call, with their places among all.
 type Group<T> = (Vec<usize>, Vec<T>);
 
-/// By slot and, since a store keeps those apart, by whether replicas have to know.
+/// Groups requests by slot and by whether replicas have to acknowledge, which use different connections.
 fn by_slot<T>(
     requests: Vec<T>,
     target: impl Fn(&T) -> &Target,
@@ -83,8 +83,8 @@ impl ClusterStore {
         self.shared.topology.route(slot, timeout, moving, call).await
     }
 
-    /// Each slot's holds by a call of their own, all under way at once. A node that does not answer
-    /// keeps no other's answer back.
+    /// Renews the holds of each slot with a call of its own, all at once, so that a node that does not answer delays no
+    /// other's answer.
     async fn renew_by_slot(
         &self,
         requests: Vec<RenewRequest>,
@@ -99,7 +99,7 @@ impl ClusterStore {
         renewed_in_parts(join_all(calls).await)
     }
 
-    /// The holds of one slot. While that moves, some are here and some are there: then one by one.
+    /// Renews the holds of one slot; one by one while some have moved to another node.
     async fn renew_slot(
         &self,
         slot: u16,
@@ -109,7 +109,7 @@ impl ClusterStore {
         self.ensure_task();
         let deadline = Instant::now() + timeout;
         let together =
-            self.shared.topology.settle(slot, timeout, Moving::FollowOrSay, |store, left| {
+            self.shared.topology.settle(slot, timeout, Moving::FollowOrFail, |store, left| {
                 store.renew(holds.to_vec(), left)
             });
         match together.await {
@@ -124,13 +124,11 @@ impl ClusterStore {
             renew.await.map(|answer| answer.first().copied().unwrap_or(Ownership::Unknown))
         };
         let mut failed = None;
-        let answers = join_all(holds.iter().map(one)).await.into_iter().map(|answer| {
-            answer.unwrap_or_else(|error| {
-                failed = Some(error);
-                Ownership::Unknown
-            })
-        });
-        let answers: Vec<_> = answers.collect();
+        let mut known = |answer: Result<Ownership, StoreError>| {
+            answer.map_err(|error| failed = Some(error)).unwrap_or(Ownership::Unknown)
+        };
+        let answers = join_all(holds.iter().map(one)).await;
+        let answers: Vec<_> = answers.into_iter().map(&mut known).collect();
         match failed {
             Some(error) if answers.iter().all(|answer| *answer == Ownership::Unknown) => Err(error),
             _ => Ok(answers),
@@ -143,18 +141,18 @@ impl ClusterStore {
         let deadline = Instant::now() + timeout;
         let mut all = Vec::new();
         for lock in target.locks() {
-            let ear = self.shared.subscriptions.of(lock.channel());
-            ear.follow(&self.shared.topology, deadline).await?;
-            // Only now: following tells all who listen, and that is no release.
-            let notices = ear.notices.subscribe();
-            all.push(Subscription::new(notices, ear));
+            let subscription = self.shared.subscriptions.of(lock.channel());
+            subscription.follow(&self.shared.topology, deadline).await?;
+            // Only now: following notifies all listeners, and that is no release.
+            let notices = subscription.notices.subscribe();
+            all.push(Subscription::new(notices, subscription));
         }
         Ok(Subscription::any_of(all))
     }
 }
 
 impl Store for ClusterStore {
-    /// All masters are asked: a slot without one is a lock that nobody gets.
+    /// Asks all masters: locks in a slot without a master cannot be acquired.
     fn ping(&self, timeout: Duration) -> StoreFuture<'_, ()> {
         Box::pin(async move {
             self.ensure_task();
@@ -172,7 +170,7 @@ impl Store for ClusterStore {
         Box::pin(async move {
             self.ensure_task();
             let (slot, moving) = way(&request.target)?;
-            // Of the same owner, so it may be asked again (S-22).
+            // Repeating it for the same owner is safe (S-22).
             let answer =
                 self.shared.topology.settle(slot, request.timeout, moving, |store, left| {
                     store.acquire(AcquireRequest { timeout: left, ..request.clone() })
@@ -264,7 +262,7 @@ impl Store for ClusterStore {
         })
     }
 
-    /// That of the youngest master, which has forgotten the most.
+    /// The age of the youngest master, which has lost the most locks.
     fn age(&self, timeout: Duration) -> StoreFuture<'_, Option<Duration>> {
         Box::pin(async move {
             self.ensure_task();

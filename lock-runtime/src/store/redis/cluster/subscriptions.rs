@@ -1,14 +1,14 @@
-//! Listening where notices are published: at the node that has the slot of the channel.
+//! Subscriptions at the node that has the slot of the channel.
 //!
-//! Whoever listens keeps what it was given, an [`Ear`], wherever the slot goes: the ear follows. What was
-//! published on the way is not heard, so each time whoever listens is told to ask again.
+//! Listeners keep a [`ShardSubscription`] for as long as they listen, and it follows the slot to other nodes. It
+//! misses notices that are published meanwhile, so each move notifies the listeners, which ask the store again.
 // S-15.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
 use futures_util::stream::{self, StreamExt};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
@@ -16,43 +16,43 @@ use super::route::{NotRun, Pause};
 use super::slots::slot_of;
 use super::topology::{Node, Topology};
 use crate::error::StoreError;
-use crate::store::redis::link::CallError;
-use crate::store::redis::link::channels::Listener;
+use crate::store::redis::link::Listener;
+use crate::store::redis::server::errors::CallError;
 
-/// How many ears follow at once.
+/// How many subscriptions follow their slots at once.
 const AT_ONCE: usize = 256;
 
-/// All of a store's ears.
+/// All of a store's subscriptions, by channel.
 #[derive(Default)]
 pub(super) struct ShardSubscriptions {
-    by_channel: Mutex<HashMap<String, Weak<Ear>>>,
+    by_channel: Mutex<HashMap<String, Weak<ShardSubscription>>>,
 }
 
-/// Listens to one channel, for all who want to hear of it, until dropped.
-pub(super) struct Ear {
+/// The subscription of one channel for all its listeners; ends when it is dropped.
+pub(super) struct ShardSubscription {
     all: Arc<ShardSubscriptions>,
     channel: String,
     slot: u16,
     pub(super) notices: Arc<watch::Sender<u64>>,
     place: Mutex<Option<Place>>,
-    /// Held while it is on its way.
+    /// Held while it moves.
     moving: tokio::sync::Mutex<()>,
 }
 
-/// Where an ear listens.
+/// Where a subscription is.
 struct Place {
     node: Weak<Node>,
     _listener: Listener,
 }
 
 impl ShardSubscriptions {
-    /// The ear of a channel. It still has to [`follow`](Ear::follow) the slot to where it is.
-    pub(super) fn of(self: &Arc<Self>, channel: &str) -> Arc<Ear> {
-        let mut by_channel = self.lock();
-        if let Some(ear) = by_channel.get(channel).and_then(Weak::upgrade) {
-            return ear;
+    /// The subscription of a channel. Call [`follow`](ShardSubscription::follow) before relying on it.
+    pub(super) fn of(self: &Arc<Self>, channel: &str) -> Arc<ShardSubscription> {
+        let mut by_channel = self.by_channel.lock();
+        if let Some(subscription) = by_channel.get(channel).and_then(Weak::upgrade) {
+            return subscription;
         }
-        let ear = Arc::new(Ear {
+        let subscription = Arc::new(ShardSubscription {
             all: Arc::clone(self),
             channel: channel.to_owned(),
             slot: slot_of(channel),
@@ -60,41 +60,37 @@ impl ShardSubscriptions {
             place: Mutex::default(),
             moving: tokio::sync::Mutex::default(),
         });
-        by_channel.insert(channel.to_owned(), Arc::downgrade(&ear));
-        ear
+        by_channel.insert(channel.to_owned(), Arc::downgrade(&subscription));
+        subscription
     }
 
-    /// Has all follow that are not where their slots are. A node that there is no connection to yet is
-    /// connected to; it then subscribes by itself whatever listens there, and wakes whoever listens.
+    /// Has all subscriptions follow that are not where their slots are. Starts to connect to nodes without a connection;
+    /// their links then subscribe all channels and wake the listeners.
     pub(super) async fn follow(&self, topology: &Topology, deadline: Instant) {
-        let all: Vec<_> = self.lock().values().filter_map(Weak::upgrade).collect();
-        let astray = all.into_iter().filter(|ear| {
-            let Some(node) = topology.owner(ear.slot) else { return false };
+        let all: Vec<_> = self.by_channel.lock().values().filter_map(Weak::upgrade).collect();
+        let astray = all.into_iter().filter(|subscription| {
+            let Some(node) = topology.owner(subscription.slot) else { return false };
             let connected = || node.is_connected() && node.store.subscriptions.is_connected();
             if !connected() {
-                ear.wait_at(&node);
-                // Connected meanwhile, it may have subscribed what it knew of before this one came.
+                subscription.wait_at(&node);
+                // If it has connected meanwhile, it may have subscribed only the channels before this one.
                 if !connected() {
                     return false;
                 }
             }
-            !ear.hears_at(&node)
+            !subscription.is_subscribed_at(&node)
         });
-        let follow = |ear: Arc<Ear>| async move {
-            if let Err(error) = ear.follow(topology, deadline).await {
+        let follow = |subscription: Arc<ShardSubscription>| async move {
+            if let Err(error) = subscription.follow(topology, deadline).await {
                 tracing::debug!(%error, "no subscription where the slot is; polling meanwhile");
             }
         };
         stream::iter(astray).for_each_concurrent(AT_ONCE, follow).await;
     }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Weak<Ear>>> {
-        self.by_channel.lock()
-    }
 }
 
-impl Ear {
-    /// Resolves once it hears what is published at the node that has the slot.
+impl ShardSubscription {
+    /// Resolves once the node that has the slot has confirmed the subscription.
     pub(super) async fn follow(
         &self,
         topology: &Topology,
@@ -106,13 +102,13 @@ impl Ear {
         let mut pause = Pause::new();
         loop {
             let node = topology.ready(self.slot, deadline).await?;
-            if self.hears_at(&node) {
+            if self.is_subscribed_at(&node) {
                 return Ok(());
             }
             self.go_to(&node);
-            let subscriptions = &node.store.subscriptions;
-            subscriptions.ensure_task();
-            let error = match subscriptions.subscribe(&self.channel, deadline).await {
+            let link = &node.store.subscriptions;
+            link.ensure_task();
+            let error = match link.subscribe(&self.channel, deadline).await {
                 Ok(()) => {
                     self.notices.send_modify(|notices| *notices += 1);
                     continue;
@@ -140,12 +136,12 @@ impl Ear {
         node.store.subscriptions.ensure_task();
     }
 
-    fn hears_at(&self, node: &Arc<Node>) -> bool {
+    fn is_subscribed_at(&self, node: &Arc<Node>) -> bool {
         self.is_at(node) && node.store.subscriptions.is_subscribed(&self.channel)
     }
 
     fn is_at(&self, node: &Arc<Node>) -> bool {
-        let place = self.place();
+        let place = self.place.lock();
         place.as_ref().is_some_and(|place| std::ptr::eq(place.node.as_ptr(), Arc::as_ptr(node)))
     }
 
@@ -155,20 +151,19 @@ impl Ear {
         }
         let listener = node.store.subscriptions.channels.listen_for(&self.channel, &self.notices);
         let place = Place { node: Arc::downgrade(node), _listener: listener };
-        let left = self.place().replace(place);
+        let left = self.place.lock().replace(place);
         drop(left);
-    }
-
-    fn place(&self) -> MutexGuard<'_, Option<Place>> {
-        self.place.lock()
     }
 }
 
-impl Drop for Ear {
+impl Drop for ShardSubscription {
     fn drop(&mut self) {
-        let mut by_channel = self.all.lock();
-        // Perhaps another has come meanwhile.
-        if by_channel.get(&self.channel).is_some_and(|ear| ear.strong_count() == 0) {
+        let mut by_channel = self.all.by_channel.lock();
+        // A new subscription of the channel may have been made meanwhile.
+        if by_channel
+            .get(&self.channel)
+            .is_some_and(|subscription| subscription.strong_count() == 0)
+        {
             by_channel.remove(&self.channel);
         }
     }

@@ -1,7 +1,7 @@
-//! Which node has which slot: asked for now and then, and corrected by what nodes say.
+//! Which node has which slot. The nodes are asked from time to time, and redirections correct the map.
 //!
-//! A map that is out of date costs a redirection and no more: whoever does not have a slot runs
-//! nothing and says who has it. A node that is not named any more goes when the last call to it ends.
+//! An outdated map only costs a redirection: a node that does not have the slot runs nothing and names the node that
+//! has it. A node that no answer names any more is dropped when the last call to it ends.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -9,25 +9,26 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep_until};
 use uuid::Uuid;
 
 use super::origin::{Origins, cluster_slots, read};
 use super::slots::{NodeAddress, Range, SLOTS};
 use crate::error::{StoreError, StoreErrorKind};
-use crate::store::new_id;
-use crate::store::redis::RedisStore;
-use crate::store::redis::link::{CallError, Link};
+use crate::store::redis::link::Link;
+use crate::store::redis::server::errors::CallError;
+use crate::store::redis::store::RedisStore;
+use crate::store::{Store, new_id};
 
-/// How long one node may take to say who has which slot.
+/// How long one node may take to answer CLUSTER SLOTS.
 const ANSWER: Duration = Duration::from_millis(500);
 
-/// Nodes that are asked at once; the first to answer is believed.
+/// How many nodes are asked at once; the first answer counts.
 const ASKED: usize = 3;
 
-/// For how long a node is kept that was named in a redirection and has no slots yet.
+/// How long a node without slots is kept after a redirection named it.
 const NAMED: Duration = Duration::from_secs(30);
 
 /// A master.
@@ -36,38 +37,29 @@ pub(super) struct Node {
     pub(super) store: RedisStore,
     /// When a redirection last named it.
     named: Mutex<Option<Instant>>,
-    /// How long its answers take of late, on average, in microseconds.
+    /// The moving average of how long its answers take, in microseconds.
     usual: AtomicU64,
 }
 
-/// What an answer may take beyond several times the usual before it is late.
+/// An answer is late after four times the usual time and this.
 pub(super) const SLACK: Duration = Duration::from_millis(20);
 
 impl Node {
-    fn new(address: NodeAddress, store: RedisStore) -> Self {
-        Self { address, store, named: Mutex::default(), usual: AtomicU64::new(0) }
-    }
-
-    /// True for an answer that took much longer than usual: the node may have been stopped meanwhile.
+    /// True if an answer took much longer than usual: the node may have been stopped meanwhile.
     pub(super) fn is_late(&self, took: Duration) -> bool {
         took > 4 * Duration::from_micros(self.usual.load(Ordering::Relaxed)) + SLACK
     }
 
-    /// Notes how long an answer took that counts.
+    /// Records how long an answer took that counts.
     pub(super) fn note(&self, took: Duration) {
         let usual = self.usual.load(Ordering::Relaxed);
         let took = u64::try_from(took.min(ANSWER).as_micros()).unwrap_or(0);
-        // One that is lost in between does not matter.
+        // A concurrent update may get lost, which does not matter.
         self.usual.store((7 * usual + took) / 8, Ordering::Relaxed);
     }
 
     fn was_named(&self) -> bool {
-        let named = self.named.lock();
-        named.is_some_and(|at| at.elapsed() < NAMED)
-    }
-
-    fn name(&self) {
-        *self.named.lock() = Some(Instant::now());
+        self.named.lock().is_some_and(|at| at.elapsed() < NAMED)
     }
 
     pub(super) fn is_connected(&self) -> bool {
@@ -75,14 +67,14 @@ impl Node {
     }
 }
 
-/// Who has which slot, as far as is known.
+/// Which node has which slot, as far as is known.
 pub(super) struct Map {
     pub(super) nodes: Vec<Arc<Node>>,
-    /// By slot, the place of its node in `nodes`.
+    /// The index in `nodes` of each slot's node.
     owners: Box<[u16]>,
 }
 
-/// Nobody's.
+/// The index of a slot without a node.
 const NONE: u16 = u16::MAX;
 
 impl Map {
@@ -94,6 +86,7 @@ impl Map {
         self.nodes.get(usize::from(*self.owners.get(usize::from(slot))?))
     }
 
+    /// The index of a node, which is added if it is new.
     fn place(&mut self, node: &Arc<Node>) -> u16 {
         let known = self.nodes.iter().position(|known| Arc::ptr_eq(known, node));
         let place = known.unwrap_or_else(|| {
@@ -103,7 +96,7 @@ impl Map {
         u16::try_from(place).unwrap_or(NONE)
     }
 
-    fn is_like(&self, other: &Self) -> bool {
+    fn has_same_owners(&self, other: &Self) -> bool {
         let owner = |map: &Self, slot| map.owner(slot).map(Arc::as_ptr);
         (0..SLOTS).all(|slot| owner(self, slot) == owner(other, slot))
     }
@@ -112,15 +105,15 @@ impl Map {
 /// See the module.
 pub(super) struct Topology {
     origins: Origins,
-    /// What all connections to the nodes are called by.
+    /// Part of the name that all connections have on the nodes.
     pub(super) id: Uuid,
     map: ArcSwap<Map>,
     /// Held while the map is replaced.
     changing: Mutex<()>,
-    /// Counts changes of owners.
+    /// Counts changes of the map.
     pub(super) changes: watch::Sender<u64>,
-    /// Told when the map may be wrong, or a subscription is lost.
-    pub(super) look: Arc<Notify>,
+    /// Notified when the map may be wrong or a subscription is lost.
+    pub(super) refresh_now: Arc<Notify>,
     closed: AtomicBool,
 }
 
@@ -132,7 +125,7 @@ impl Topology {
             map: ArcSwap::from_pointee(Map::empty()),
             changing: Mutex::default(),
             changes: watch::Sender::new(0),
-            look: Arc::default(),
+            refresh_now: Arc::default(),
             closed: AtomicBool::new(false),
         }
     }
@@ -145,7 +138,7 @@ impl Topology {
         self.map.load().owner(slot).cloned()
     }
 
-    /// Asks nodes that are there, else the addresses that the cluster was found by.
+    /// Asks connected nodes, else the addresses that the cluster was found by.
     pub(super) async fn refresh(&self) -> Result<(), StoreError> {
         let mut nodes = self.map().nodes.clone();
         nodes.retain(|node| node.is_connected());
@@ -173,7 +166,7 @@ impl Topology {
 
     /// Puts the answer of a node in place of the map.
     fn set(&self, ranges: &[Range]) -> Result<(), StoreError> {
-        let changing = self.changing();
+        let changing = self.changing.lock();
         let (old, mut new) = (self.map(), Map::empty());
         for range in ranges {
             let node = self.known(&new, &old, &range.owner)?;
@@ -185,7 +178,7 @@ impl Topology {
         for node in old.nodes.iter().filter(|node| node.was_named()) {
             new.place(node);
         }
-        let changed = !new.is_like(&old);
+        let changed = !new.has_same_owners(&old);
         self.map.store(Arc::new(new));
         drop(changing);
         if changed {
@@ -195,54 +188,54 @@ impl Topology {
         Ok(())
     }
 
-    /// Notes that a node says that this one has the slot.
+    /// Handles a redirection by MOVED: this node has the slot.
     pub(super) fn moved(&self, slot: u16, address: &NodeAddress) -> Result<(), StoreError> {
-        let changing = self.changing();
-        let old = self.map();
-        let node = self.known(&old, &old, address)?;
-        node.name();
-        if !old.owner(slot).is_some_and(|owner| Arc::ptr_eq(owner, &node)) {
-            let mut new = Map { nodes: old.nodes.clone(), owners: old.owners.clone() };
-            let place = new.place(&node);
-            if let Some(owner) = new.owners.get_mut(usize::from(slot)) {
-                *owner = place;
-            }
-            self.map.store(Arc::new(new));
-            drop(changing);
-            self.changes.send_modify(|changes| *changes += 1);
-        }
-        // Usually it is not the only one.
-        self.look.notify_one();
+        self.redirected(address, Some(slot))?;
+        // Usually other slots have moved too.
+        self.refresh_now.notify_one();
         Ok(())
     }
 
-    /// The node to which a slot is on its way.
-    pub(super) fn asked(&self, address: &NodeAddress) -> Result<Arc<Node>, StoreError> {
-        let _changing = self.changing();
+    /// Handles a redirection by ASK: this node imports a slot.
+    pub(super) fn importer(&self, address: &NodeAddress) -> Result<Arc<Node>, StoreError> {
+        self.redirected(address, None)
+    }
+
+    /// Adds a node that a redirection has named, as the owner of `slot`.
+    fn redirected(&self, to: &NodeAddress, slot: Option<u16>) -> Result<Arc<Node>, StoreError> {
+        let changing = self.changing.lock();
         let old = self.map();
-        let node = self.known(&old, &old, address)?;
-        node.name();
+        let node = self.known(&old, &old, to)?;
+        *node.named.lock() = Some(Instant::now());
         let mut new = Map { nodes: old.nodes.clone(), owners: old.owners.clone() };
-        new.place(&node);
+        let place = new.place(&node);
+        let owner = slot.and_then(|slot| new.owners.get_mut(usize::from(slot)));
+        let has_changed = owner.is_some_and(|owner| std::mem::replace(owner, place) != place);
         self.map.store(Arc::new(new));
+        drop(changing);
+        if has_changed {
+            self.changes.send_modify(|changes| *changes += 1);
+        }
         Ok(node)
     }
 
-    /// The node of that address: one of either map, or a new one that is still to be connected.
+    /// The node at an address: from one of the maps, or a new one that is not connected yet.
     fn known(&self, new: &Map, old: &Map, at: &NodeAddress) -> Result<Arc<Node>, StoreError> {
         let mut known = new.nodes.iter().chain(&old.nodes);
         if let Some(node) = known.find(|node| node.address == *at) {
             return Ok(Arc::clone(node));
         }
-        let link = Link::to_node(self.origins.client(at)?, Arc::clone(&self.look), self.id);
-        let node = Node::new(at.clone(), RedisStore::on(link));
-        if self.closed.load(Ordering::Acquire) {
-            node.store.close_links();
+        let unsubscribed = Some(Arc::clone(&self.refresh_now));
+        let link = Link::new(self.origins.client(at)?, self.id, unsubscribed);
+        let store = RedisStore::on(link);
+        if self.is_closed() {
+            store.close();
         }
-        Ok(Arc::new(node))
+        let (named, usual) = (Mutex::default(), AtomicU64::new(0));
+        Ok(Arc::new(Node { address: at.clone(), store, named, usual }))
     }
 
-    /// The node that has the slot, once there is a connection to it.
+    /// Waits for a connection to the node that has the slot.
     pub(super) async fn ready(
         &self,
         slot: u16,
@@ -250,14 +243,14 @@ impl Topology {
     ) -> Result<Arc<Node>, StoreError> {
         let mut changes = self.changes.subscribe();
         loop {
-            if self.closed.load(Ordering::Acquire) {
+            if self.is_closed() {
                 return Err(CallError::NotSent.into());
             }
             let node = self.owner(slot);
             if let Some(node) = node.as_ref().filter(|node| node.is_connected()) {
                 return Ok(Arc::clone(node));
             }
-            self.look.notify_one();
+            self.refresh_now.notify_one();
             let connected = async {
                 match &node {
                     Some(node) => {
@@ -267,17 +260,11 @@ impl Topology {
                     None => std::future::pending().await,
                 }
             };
-            // Whichever is first: it comes back, or another takes its place.
-            let first = async {
-                tokio::select! {
-                    connected = connected => connected,
-                    _ = changes.changed() => Ok(()),
-                }
-            };
-            match timeout_at(deadline, first).await {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => return Err(error.into()),
-                Err(_) => {
+            // Either the node comes back, or another one takes over the slot.
+            tokio::select! {
+                connected = connected => connected?,
+                _ = changes.changed() => {}
+                () = sleep_until(deadline) => {
                     if let Some(node) = node {
                         return Err(node.store.link.away().into());
                     }
@@ -288,7 +275,7 @@ impl Topology {
         }
     }
 
-    /// True if every slot has an owner and there is a connection to it.
+    /// True if every slot has a node that is connected.
     pub(super) fn is_whole(&self) -> bool {
         let map = self.map.load();
         let has_slots = |place: usize| map.owners.iter().any(|owner| usize::from(*owner) == place);
@@ -301,16 +288,12 @@ impl Topology {
     }
 
     pub(super) fn close(&self) {
-        let _changing = self.changing();
+        let _changing = self.changing.lock();
         self.closed.store(true, Ordering::Release);
         for node in &self.map().nodes {
-            node.store.close_links();
+            node.store.close();
         }
         self.changes.send_modify(|changes| *changes += 1);
-        self.look.notify_one();
-    }
-
-    fn changing(&self) -> MutexGuard<'_, ()> {
-        self.changing.lock()
+        self.refresh_now.notify_one();
     }
 }

@@ -1,4 +1,4 @@
-//! What a link connects to: one server for ever, or whichever the sentinels name.
+//! Which server a link connects to: always the same one, or the master that the sentinels name.
 
 pub(crate) mod sentinel;
 
@@ -6,154 +6,109 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, ConnectionAddr};
-use tokio::io::AsyncReadExt;
-use tokio::net::TcpStream;
+use redis::{AsyncConnectionConfig, Client};
 use tokio::sync::Notify;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
+use self::sentinel::{Master, Sentinels};
 use crate::error::StoreError;
-use crate::store::redis::endpoint::sentinel::{Named, Sentinels};
-use crate::store::redis::server::address::prepare_to_connect;
-use crate::store::redis::server::errors::{connect_error, server_error, was_closed};
+use crate::store::redis::server;
 
 /// See the module.
 #[derive(Clone)]
 pub(crate) struct Endpoint {
-    names: Names,
-    /// Told when a connection has been made by any link that has this source.
+    discovery: Discovery,
+    /// Notified when any link with this endpoint has connected.
     reached: Arc<Notify>,
 }
 
-/// Who names the server.
+/// How to find the server.
 #[derive(Clone)]
-enum Names {
-    Server(Arc<Client>),
+enum Discovery {
+    Single(Arc<Client>),
     Sentinels(Arc<Sentinels>),
 }
 
 impl From<Client> for Endpoint {
     fn from(client: Client) -> Self {
-        Self { names: Names::Server(Arc::new(client)), reached: Arc::default() }
+        Self { discovery: Discovery::Single(Arc::new(client)), reached: Arc::default() }
     }
 }
 
 impl From<Sentinels> for Endpoint {
     fn from(sentinels: Sentinels) -> Self {
-        Self { names: Names::Sentinels(Arc::new(sentinels)), reached: Arc::default() }
+        Self { discovery: Discovery::Sentinels(Arc::new(sentinels)), reached: Arc::default() }
     }
 }
 
 impl Endpoint {
-    /// Connects to the server, within `limit` once it is known which. Of one that sentinels named,
-    /// its name, which is given up for a newer one while the connection is being made.
+    /// Connects to the server, within `limit` once it is known. With sentinels, also returns the master that they
+    /// name, and starts again if they name another one meanwhile.
     pub(crate) async fn connect(
         &self,
         config: &AsyncConnectionConfig,
         limit: Duration,
-    ) -> Result<(MultiplexedConnection, Option<Named>), StoreError> {
-        let connected = match &self.names {
-            Names::Server(client) => (connect(client, config, limit).await?, None),
-            Names::Sentinels(sentinels) => {
-                let (connection, named) = sentinels.connect(config, limit).await?;
-                (connection, Some(named))
+    ) -> Result<(MultiplexedConnection, Option<Master>), StoreError> {
+        let connected = match &self.discovery {
+            Discovery::Single(client) => (server::connect(client, config, limit).await?, None),
+            Discovery::Sentinels(sentinels) => {
+                let (connection, master) = sentinels.connect(config, limit).await?;
+                (connection, Some(master))
             }
         };
         self.reached.notify_waiters();
         Ok(connected)
     }
 
-    /// The outcome of the first attempt to connect, with what the server says about it.
+    /// The outcome of the first attempt to connect, with the server's reason for an error.
     pub(crate) async fn explained<T>(
         &self,
         outcome: Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        match &self.names {
-            Names::Server(client) => explained(client, outcome).await,
-            Names::Sentinels(_) => outcome,
+        match &self.discovery {
+            Discovery::Single(client) => server::explained(client, outcome).await,
+            Discovery::Sentinels(_) => outcome,
         }
     }
 
-    /// What the server was named last, if it is one that is named.
-    pub(crate) fn named(&self) -> Option<Named> {
-        match &self.names {
-            Names::Server(_) => None,
-            Names::Sentinels(sentinels) => sentinels.named(),
+    fn sentinels(&self) -> Option<&Sentinels> {
+        match &self.discovery {
+            Discovery::Single(_) => None,
+            Discovery::Sentinels(sentinels) => Some(sentinels),
         }
     }
 
-    /// Looks for ever whether another server is named, and says so.
-    pub(crate) async fn follow(&self, renamed: impl Fn()) {
-        match &self.names {
-            Names::Server(_) => std::future::pending().await,
-            Names::Sentinels(sentinels) => sentinels.follow(renamed).await,
+    /// The master that the sentinels named last.
+    pub(crate) fn master(&self) -> Option<Master> {
+        self.sentinels()?.master()
+    }
+
+    /// Asks the sentinels for ever and calls `changed` when they name another master.
+    pub(crate) async fn follow(&self, changed: impl Fn()) {
+        match self.sentinels() {
+            None => std::future::pending().await,
+            Some(sentinels) => sentinels.follow(changed).await,
         }
     }
 
-    /// Ends what [`follow`](Self::follow) has opened.
-    pub(crate) fn rest(&self) {
-        if let Names::Sentinels(sentinels) = &self.names {
-            sentinels.rest();
-        }
+    /// Closes the connections that [`follow`](Self::follow) opened.
+    pub(crate) fn disconnect(&self) {
+        self.sentinels().into_iter().for_each(Sentinels::disconnect);
     }
 
-    /// Waits before the next attempt to connect, no longer than until another server is named or, if wanted,
-    /// until another link has reached the server.
+    /// Pauses before the next attempt to connect. The sentinels' naming another master ends the pause, and so does
+    /// another link's connecting to the server, if `ends_when_reached`.
     pub(crate) async fn pause(&self, pause: Duration, ends_when_reached: bool) {
-        let renamed = async {
-            match &self.names {
-                Names::Server(_) => std::future::pending().await,
-                Names::Sentinels(sentinels) => sentinels.renamed().await,
+        let changed = async {
+            match self.sentinels() {
+                None => std::future::pending().await,
+                Some(sentinels) => sentinels.changed().await,
             }
         };
         tokio::select! {
             () = sleep(pause) => {}
-            () = renamed => {}
+            () = changed => {}
             () = self.reached.notified(), if ends_when_reached => {}
         }
     }
-}
-
-/// How long a server may take to say why it closes a connection.
-const LAST_WORDS: Duration = Duration::from_millis(200);
-
-/// What a server that closed the connection has to say about it. The client library takes no answer that comes before
-/// its first request, so this is a connection that asks for nothing.
-pub(crate) async fn explained<T>(
-    client: &Client,
-    outcome: Result<T, StoreError>,
-) -> Result<T, StoreError> {
-    let (Err(error), ConnectionAddr::Tcp(host, port)) =
-        (&outcome, client.get_connection_info().addr())
-    else {
-        return outcome;
-    };
-    if !was_closed(error) {
-        return outcome;
-    }
-    let last_words = async {
-        let mut words = Vec::new();
-        let stream = TcpStream::connect((host.as_str(), *port)).await.ok()?;
-        stream.take(256).read_to_end(&mut words).await.ok()?;
-        let words = String::from_utf8(words).ok()?;
-        let (code, detail) = words.trim_end().strip_prefix('-')?.split_once(' ')?;
-        Some(redis::make_extension_error(code.to_owned(), Some(detail.to_owned())))
-    };
-    match timeout(LAST_WORDS, last_words).await {
-        Ok(Some(error)) => Err(server_error(error)),
-        _ => outcome,
-    }
-}
-
-/// Connects to this server.
-pub(crate) async fn connect(
-    client: &Client,
-    config: &AsyncConnectionConfig,
-    limit: Duration,
-) -> Result<MultiplexedConnection, StoreError> {
-    prepare_to_connect(client);
-    let connecting = client.get_multiplexed_async_connection_with_config(config);
-    let connected = timeout(limit, connecting).await;
-    let late = |_| Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into());
-    connected.unwrap_or_else(late).map_err(connect_error)
 }

@@ -1,18 +1,18 @@
-//! Which channels this process listens to, and who is to be told.
+//! The channels that this process subscribes, and their listeners.
 //!
-//! One subscription per channel, however many listen. It outlives its last listener by a little,
-//! because the next one usually comes soon and a subscription costs a round trip. A notice counts a
-//! number up; listeners compare it, so none is lost between two looks.
+//! A channel has one subscription for all its listeners. It outlasts its last listener for a moment, because the
+//! next one usually comes soon and a subscription costs a round trip. A notice increments a counter, which listeners
+//! compare, so none is lost between two looks.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// How long a subscription outlives its last listener.
+/// How long a subscription outlasts its last listener.
 const LINGER: Duration = Duration::from_secs(2);
 
 /// The channels of one store.
@@ -26,25 +26,25 @@ struct Channel {
     notices: Arc<watch::Sender<u64>>,
     listeners: usize,
     idle_since: Option<Instant>,
-    /// The connection on which the server confirmed the subscription; zero for none.
+    /// The number of the connection on which the server confirmed the subscription; zero for none.
     confirmed_on: u64,
 }
 
 impl Channels {
-    /// Starts to listen. The subscription still has to be confirmed, unless it lingers from before.
+    /// Starts to listen. The caller must subscribe the channel, unless an earlier subscription is still confirmed.
     pub(crate) fn listen(self: &Arc<Self>, name: &str) -> (watch::Receiver<u64>, Listener) {
-        let mut channels = self.lock();
+        let mut channels = self.by_name.lock();
         let channel = channels.entry(name.to_owned()).or_default();
         (channel.notices.subscribe(), channel.listener(self, name))
     }
 
-    /// As [`listen`](Self::listen), to have notices counted where others can go on counting them.
+    /// As [`listen`](Self::listen), with a counter that listeners keep when the channel moves to another node.
     pub(crate) fn listen_for(
         self: &Arc<Self>,
         name: &str,
         notices: &Arc<watch::Sender<u64>>,
     ) -> Listener {
-        let mut channels = self.lock();
+        let mut channels = self.by_name.lock();
         let channel = channels.entry(name.to_owned()).or_default();
         channel.notices = Arc::clone(notices);
         channel.listener(self, name)
@@ -52,70 +52,68 @@ impl Channels {
 
     /// True if the server confirmed the subscription on this connection.
     pub(crate) fn is_confirmed(&self, name: &str, connection: u64) -> bool {
-        self.lock().get(name).is_some_and(|channel| channel.confirmed_on == connection)
+        self.by_name.lock().get(name).is_some_and(|channel| channel.confirmed_on == connection)
     }
 
-    /// True if anybody of this process listens right now.
+    /// True if the channel has listeners in this process.
     pub(crate) fn has_listeners(&self, name: &str) -> bool {
-        self.lock().get(name).is_some_and(|channel| channel.listeners > 0)
+        self.by_name.lock().get(name).is_some_and(|channel| channel.listeners > 0)
     }
 
-    /// Counts the channel's notices from now on, without listening to it.
+    /// The counter of the channel's notices, without listening to it.
     pub(crate) fn count(&self, name: &str) -> Option<watch::Receiver<u64>> {
-        self.lock().get(name).map(|channel| channel.notices.subscribe())
+        self.by_name.lock().get(name).map(|channel| channel.notices.subscribe())
     }
 
-    /// Notes that the server confirmed the subscription on this connection, unless it did on a later one.
+    /// Records that the server confirmed the subscription on this connection, unless it did on a later one.
     pub(crate) fn confirm(&self, name: &str, connection: u64) {
-        if let Some(channel) = self.lock().get_mut(name) {
+        if let Some(channel) = self.by_name.lock().get_mut(name) {
             channel.confirmed_on = channel.confirmed_on.max(connection);
         }
     }
 
-    /// Notes that the server ended the subscription on this connection, and tells its listeners:
-    /// what happens until somebody subscribes again is not heard. False if it was ended by us.
+    /// Records that the server ended the subscription on this connection, and notifies the listeners, which miss all
+    /// notices until the channel is subscribed again. False if this process ended it.
     pub(crate) fn lose(&self, name: &str, connection: u64) -> bool {
-        match self.lock().get_mut(name) {
+        match self.by_name.lock().get_mut(name) {
             Some(channel) if channel.confirmed_on == connection => {
                 channel.confirmed_on = 0;
-                channel.notices.send_modify(|notices| *notices += 1);
+                channel.notify();
                 true
             }
             _ => false,
         }
     }
 
-    /// Tells one channel's listeners.
-    pub(crate) fn notice(&self, name: &str) {
-        if let Some(channel) = self.lock().get(name) {
-            channel.notices.send_modify(|notices| *notices += 1);
+    /// Notifies the listeners of one channel.
+    pub(crate) fn notify(&self, name: &str) {
+        if let Some(channel) = self.by_name.lock().get(name) {
+            channel.notify();
         }
     }
 
-    /// Tells everybody: what happened while there was no connection is unknown.
+    /// Notifies all listeners, which missed all notices while there was no connection.
     // S-15.
-    pub(crate) fn notice_all(&self) {
-        for channel in self.lock().values() {
-            channel.notices.send_modify(|notices| *notices += 1);
-        }
+    pub(crate) fn notify_all(&self) {
+        self.by_name.lock().values().for_each(Channel::notify);
     }
 
     /// The channels to subscribe on a new connection.
     pub(crate) fn names(&self) -> Vec<String> {
-        self.lock().keys().cloned().collect()
+        self.by_name.lock().keys().cloned().collect()
     }
 
-    /// True if there is anything to listen to.
+    /// True if there is a subscription.
     pub(crate) fn any(&self) -> bool {
-        !self.lock().is_empty()
+        !self.by_name.lock().is_empty()
     }
 
-    /// Channels that nobody has listened to for a while. They count as unconfirmed from now on, so
-    /// that a listener who comes meanwhile subscribes again; end with [`settle`](Self::settle).
+    /// The channels that have had no listener for a while. They count as unconfirmed from now on, so that a new
+    /// listener subscribes again. Call [`settle`](Self::settle) for each when it is unsubscribed.
     pub(crate) fn take_stale(&self) -> Vec<String> {
         let now = Instant::now();
         let mut stale = Vec::new();
-        for (name, channel) in &mut *self.lock() {
+        for (name, channel) in &mut *self.by_name.lock() {
             if channel.idle_since.is_some_and(|since| now >= since + LINGER) {
                 channel.confirmed_on = 0;
                 stale.push(name.clone());
@@ -124,13 +122,13 @@ impl Channels {
         stale
     }
 
-    /// Forgets an unsubscribed channel. False if somebody listens again: subscribe once more, since
-    /// the two commands may have crossed.
+    /// Forgets an unsubscribed channel. False if it has a listener again: subscribe it once more, since the two
+    /// commands may have crossed.
     pub(crate) fn settle(&self, name: &str) -> bool {
-        let mut channels = self.lock();
+        let mut channels = self.by_name.lock();
         match channels.get_mut(name) {
             Some(channel) if channel.listeners > 0 => {
-                // Whatever was confirmed meanwhile may have been undone by the unsubscribe.
+                // The UNSUBSCRIBE may have ended a subscription that was confirmed meanwhile.
                 channel.confirmed_on = 0;
                 false
             }
@@ -140,13 +138,13 @@ impl Channels {
             }
         }
     }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Channel>> {
-        self.by_name.lock()
-    }
 }
 
 impl Channel {
+    fn notify(&self) {
+        self.notices.send_modify(|notices| *notices += 1);
+    }
+
     fn listener(&mut self, channels: &Arc<Channels>, name: &str) -> Listener {
         self.listeners += 1;
         self.idle_since = None;
@@ -162,7 +160,7 @@ pub(crate) struct Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        if let Some(channel) = self.channels.lock().get_mut(&self.name) {
+        if let Some(channel) = self.channels.by_name.lock().get_mut(&self.name) {
             channel.listeners -= 1;
             if channel.listeners == 0 {
                 channel.idle_since = Some(Instant::now());
@@ -192,7 +190,7 @@ mod tests {
         channels.confirm("c", 1);
         assert!(!channels.settle("c"), "forgotten while somebody listens");
         assert!(!channels.is_confirmed("c", 1), "nothing would be sent again");
-        channels.notice("c");
+        channels.notify("c");
         assert!(notices.has_changed().unwrap());
         notices.mark_unchanged();
     }

@@ -1,52 +1,32 @@
-//! What is different about the connection to a node of a cluster.
+//! How the connection to a node of a cluster differs.
 //!
-//! Notices are published to the node that has the slot of their channel, and the server ends the
-//! subscription when the slot goes elsewhere. It says so on its own account, and the client library
-//! takes that for the answer to whatever command is waiting: each answer that follows would go to the
-//! one before. So what subscribes has a connection of its own, on which no answer decides
-//! anything; what the server pushes does.
+//! Scripts publish a notice to the node that has the slot of its channel, and the server ends the subscription when
+//! the slot moves. It sends that message unasked, and the client library takes it for the answer to the command that
+//! waits, so each later answer would go to the command before its own. So a link of its own subscribes, on which
+//! only pushed messages decide anything, never answers.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, PushKind, RedisResult, Value};
-use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout_at};
-use uuid::Uuid;
 
 use super::{CallError, Connection, Link};
-
-/// How notices of releases travel.
-#[derive(Clone)]
-pub(crate) enum Notices {
-    /// To all who listen, by PUBLISH.
-    Everywhere,
-    /// By SPUBLISH, as Redisson does it in a cluster. Whoever knows where slots are is told when the
-    /// server ends a subscription.
-    InSlot(Arc<Notify>),
-}
-
-impl Notices {
-    pub(crate) fn are_in_slot(&self) -> bool {
-        matches!(self, Self::InSlot(_))
-    }
-}
+use crate::store::redis::scripts::Publish;
 
 tokio::task_local! {
-    /// Set around a call that another node has redirected, for this once, to where it goes.
+    /// Set around a call that another node has redirected by ASK.
     static ASKING: ();
 }
 
-/// Makes a call at a node that is about to get the slot, as an ASK wants it: each of its commands
-/// goes out right behind an ASKING.
+/// Makes a call at the node that imports the slot: sends ASKING right before each of its commands.
 pub(crate) fn asking<F: Future>(call: F) -> impl Future<Output = F::Output> {
     ASKING.scope((), call)
 }
 
-/// Sends one command and gives its answer, which may be an error.
-pub(crate) async fn transmit(
+/// Sends one command and returns its answer, which may be an error.
+pub(super) async fn transmit(
     connection: &mut MultiplexedConnection,
     cmd: &Cmd,
 ) -> RedisResult<Value> {
@@ -55,40 +35,26 @@ pub(crate) async fn transmit(
     }
     let mut pair = redis::pipe();
     pair.cmd("ASKING").add_command(cmd.clone());
-    // The answer to the first is skipped: if it is refused, so is the second.
+    // The answer to ASKING is skipped: if the server refuses it, it refuses the command too.
     let answers = connection.send_packed_commands(&pair, 1, 1).await?;
     Ok(answers.into_iter().next().unwrap_or(Value::Nil))
 }
 
 impl Link {
-    /// A link to a node of a cluster.
-    pub(crate) fn to_node(client: redis::Client, told: Arc<Notify>, id: Uuid) -> Arc<Self> {
-        Self::made(client.into(), false, Notices::InSlot(told), id)
-    }
-
-    pub(crate) fn notices(&self) -> &Notices {
-        &self.notices
-    }
-
-    /// The link that subscribes: this one, or in a cluster another to the same node.
-    pub(crate) fn for_notices(self: &Arc<Self>) -> Arc<Self> {
-        if self.notices.are_in_slot() { self.another() } else { Arc::clone(self) }
-    }
-
-    /// Subscribes one channel. More at once would have to be of one slot.
-    pub(crate) async fn subscribe_in_slot(
+    /// Subscribes one channel. Several channels in one command would have to be in one slot.
+    pub(super) async fn subscribe_in_slot(
         &self,
-        live: &Connection,
+        connection: &Connection,
         name: &str,
         deadline: Instant,
     ) -> Result<(), CallError> {
         let mut subscribe = redis::cmd("SSUBSCRIBE");
         subscribe.arg(name);
-        let answer = timeout_at(deadline, live.ask(&subscribe)).await;
-        self.judge(live, answer)?;
-        // Nearly always it is there: it was pushed before the answer.
-        while !self.channels.is_confirmed(name, live.number) {
-            if live.is_retired() || Instant::now() >= deadline {
+        let answer = timeout_at(deadline, connection.ask(&subscribe)).await;
+        self.judge(connection, answer)?;
+        // Nearly always true at once: the server pushes the confirmation before the answer.
+        while !self.channels.is_confirmed(name, connection.number) {
+            if connection.is_retired() || Instant::now() >= deadline {
                 return Err(CallError::TimedOut);
             }
             sleep(Duration::from_millis(1)).await;
@@ -97,15 +63,19 @@ impl Link {
     }
 
     /// Ends subscriptions.
-    pub(crate) async fn unsubscribe(&self, live: &Connection, names: &[String]) -> RedisResult<()> {
-        if !self.notices.are_in_slot() {
-            return live.unsubscribe(names).await;
+    pub(super) async fn unsubscribe(
+        &self,
+        connection: &Connection,
+        names: &[String],
+    ) -> RedisResult<()> {
+        if self.publish() == Publish::Everywhere {
+            return connection.unsubscribe(names).await;
         }
         let one = |name: &String| {
             let mut unsubscribe = redis::cmd("SUNSUBSCRIBE");
             unsubscribe.arg(name);
-            // An error reply says that the slot has gone, and with it the subscription.
-            live.send(unsubscribe)
+            // An error reply says that the slot has moved, which ended the subscription.
+            connection.send(unsubscribe)
         };
         let answered = |answer: RedisResult<Value>| match answer {
             Err(error) if error.is_io_error() || error.is_unrecoverable_error() => Err(error),
@@ -114,13 +84,13 @@ impl Link {
         join_all(names.iter().map(one)).await.into_iter().try_for_each(answered)
     }
 
-    /// What the server says of a channel. Runs inside the connection's driver.
-    pub(crate) fn on_notice(&self, number: u64, kind: &PushKind, name: &str) {
-        match (kind, &self.notices) {
-            (PushKind::Message | PushKind::SMessage, _) => self.channels.notice(name),
-            (PushKind::SSubscribe, _) => self.channels.confirm(name, number),
-            (PushKind::SUnsubscribe, Notices::InSlot(told)) if self.channels.lose(name, number) => {
-                told.notify_one();
+    /// Handles a message about a channel. Runs inside the connection's driver.
+    pub(super) fn on_notice(&self, number: u64, kind: &PushKind, name: &str) {
+        match kind {
+            PushKind::Message | PushKind::SMessage => self.channels.notify(name),
+            PushKind::SSubscribe => self.channels.confirm(name, number),
+            PushKind::SUnsubscribe if self.channels.lose(name, number) => {
+                self.unsubscribed.iter().for_each(|unsubscribed| unsubscribed.notify_one());
             }
             _ => {}
         }

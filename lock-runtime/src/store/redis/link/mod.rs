@@ -1,12 +1,11 @@
 //! The connection to one server, kept for ever.
 //!
-//! In place of the client library's connection manager, which does not reconnect after a time-out,
-//! gives up after its retries, and never recovers from a refused password. Here one task reconnects
-//! on any error, with random pauses so that a fleet does not come back in lock-step, subscribes every
-//! channel anew and wakes every listener.
+//! The client library's connection manager does not reconnect after a timeout, gives up after its retries, and never
+//! recovers from a refused password. Here one task reconnects after any error, subscribes every channel again and
+//! wakes every listener. It pauses for a random time first, so that a fleet does not reconnect in step.
 //!
-//! A call says what is known of its effect: nothing was sent, the outcome is unknown, or the server
-//! has answered. Only the first may be repeated blindly.
+//! The result of a call says what is known of its effect: nothing was sent, the outcome is unknown, or the server
+//! answered. Only the first may be repeated blindly.
 // S-15.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,198 +13,207 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use redis::{AsyncConnectionConfig, Cmd, PushInfo, PushKind, RedisError, RedisResult, Value};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::task::coop::unconstrained;
+use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout, timeout_at};
 use uuid::Uuid;
 
-mod backoff;
-pub(crate) mod channels;
-pub(crate) mod connection;
+mod channels;
+mod connection;
 mod in_cluster;
+mod reconnect;
 mod upkeep;
 
-use self::backoff::Backoff;
-pub(crate) use self::in_cluster::{Notices, asking, transmit};
+use self::channels::Channels;
+pub(crate) use self::channels::Listener;
+pub(crate) use self::connection::Connection;
+use self::connection::unless_refused;
+pub(crate) use self::in_cluster::asking;
+use self::reconnect::ReconnectPause;
 use crate::error::StoreError;
-use crate::store::new_id;
 use crate::store::redis::endpoint::Endpoint;
-use crate::store::redis::link::channels::Channels;
-pub(crate) use crate::store::redis::link::connection::Connection;
-use crate::store::redis::link::connection::unless_refused;
-use crate::store::redis::scripts::numbered::NumberedCall;
-use crate::store::redis::scripts::prepare;
-pub(crate) use crate::store::redis::server::errors::CallError;
-use crate::store::redis::server::errors::{server_error, was_unreached};
+use crate::store::redis::scripts::{Publish, ScriptCall, is_noscript, preparation};
+use crate::store::redis::server::CONNECT_TIMEOUT;
+use crate::store::redis::server::errors::{CallError, server_error, was_unreached};
 
-/// How long a connection may take to be made.
-pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// How long a connection may take to give a sign of life.
+/// How long a connection may take to answer a PING.
 const PING_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// See the module.
 pub(crate) struct Link {
-    source: Endpoint,
-    /// What its connections are called by, beside those of other clients.
-    id: Uuid,
+    endpoint: Endpoint,
+    /// Part of the name that its connections have on the server; the store's other connections have the same.
+    pub(crate) id: Uuid,
     /// Empty while there is no connection.
-    live: ArcSwapOption<Connection>,
+    current: ArcSwapOption<Connection>,
     connections: AtomicU64,
-    /// Told when a connection has been made or the link is closed.
+    /// Notified when a connection has been made or the link is closed.
     changed: Notify,
-    /// Tells the task to look at the connection.
-    look: Notify,
-    /// True if a command went unanswered since the last answer. How long it had says little: the
-    /// task asks the connection itself.
+    /// Has the task check the connection.
+    check_now: Notify,
+    /// True if a command went unanswered since the last answer. Its own timeout says little about the connection, so
+    /// the task sends a PING.
     suspicious: AtomicBool,
-    /// True if an answer has come since the task last looked.
+    /// True if an answer has come since the task last checked.
     answered: AtomicBool,
     closed: AtomicBool,
-    /// Why the last attempt to connect failed, if it did.
+    /// The error of the last attempt to connect, if it failed.
     failed: Mutex<Option<StoreError>>,
-    notices: Notices,
+    /// In a cluster: notified when the server ends a subscription, since the slot of its channel has moved.
+    unsubscribed: Option<Arc<Notify>>,
     pub(crate) channels: Arc<Channels>,
     task: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Link {
-    /// A link that is not connected yet.
-    pub(crate) fn new(source: impl Into<Endpoint>) -> Arc<Self> {
-        Self::named(source, new_id())
-    }
-
-    /// The same for a store whose connections have that id.
-    pub(crate) fn named(source: impl Into<Endpoint>, id: Uuid) -> Arc<Self> {
-        Self::made(source.into(), false, Notices::Everywhere, id)
-    }
-
-    /// The id that its connections are called by.
-    pub(crate) fn id(&self) -> Uuid {
-        self.id
-    }
-
-    /// Connects for the first time.
-    pub(crate) async fn connect(source: impl Into<Endpoint>) -> Result<Arc<Self>, StoreError> {
-        let link = Self::new(source);
-        link.open_first().await?;
-        link.ensure_task();
-        Ok(link)
-    }
-
-    /// A second connection to the same server, or to whichever is the master. Its task makes it, once
-    /// started.
-    pub(crate) fn another(&self) -> Arc<Self> {
-        let closed = self.closed.load(Ordering::Acquire);
-        Self::made(self.source.clone(), closed, self.notices.clone(), self.id)
-    }
-
-    fn made(source: Endpoint, closed: bool, notices: Notices, id: Uuid) -> Arc<Self> {
+    /// A link that is not connected yet. In a cluster, `unsubscribed` is notified when the server ends a subscription.
+    pub(crate) fn new(
+        endpoint: impl Into<Endpoint>,
+        id: Uuid,
+        unsubscribed: Option<Arc<Notify>>,
+    ) -> Arc<Self> {
         Arc::new(Self {
-            source,
+            endpoint: endpoint.into(),
             id,
-            live: ArcSwapOption::empty(),
+            current: ArcSwapOption::empty(),
             connections: AtomicU64::new(0),
             changed: Notify::new(),
-            look: Notify::new(),
+            check_now: Notify::new(),
             suspicious: AtomicBool::new(false),
             answered: AtomicBool::new(false),
-            closed: AtomicBool::new(closed),
+            closed: AtomicBool::new(false),
             failed: Mutex::default(),
-            notices,
+            unsubscribed,
             channels: Arc::default(),
             task: Mutex::default(),
         })
     }
 
+    /// A second link to the same endpoint. Its task connects it, once started.
+    pub(crate) fn another(&self) -> Arc<Self> {
+        let link = Self::new(self.endpoint.clone(), self.id, self.unsubscribed.clone());
+        link.closed.store(self.is_closed(), Ordering::Release);
+        link
+    }
+
+    /// How scripts publish on this server.
+    pub(crate) fn publish(&self) -> Publish {
+        if self.unsubscribed.is_some() { Publish::InSlot } else { Publish::Everywhere }
+    }
+
     /// The number of the connection, if there is one.
     pub(crate) fn connection(&self) -> Option<u64> {
-        self.live.load().as_ref().map(|live| live.number)
+        self.current.load().as_ref().map(|connection| connection.number)
     }
 
     /// Sends one command and waits for its answer.
     pub(crate) async fn call(&self, cmd: &Cmd, deadline: Instant) -> Result<Value, CallError> {
-        let live = self.connected(deadline).await?;
-        // In line for the connection at the first poll, however much this task has done (S-21).
-        let answer = timeout_at(deadline, unconstrained(live.ask(cmd))).await;
-        self.judge(&live, answer)
+        let connection = self.connected(deadline).await?;
+        self.call_on(&connection, cmd, deadline).await
     }
 
-    /// Runs a script and waits for its answer.
-    pub(crate) async fn run(
+    async fn call_on(
         &self,
-        call: &NumberedCall,
+        connection: &Connection,
+        cmd: &Cmd,
         deadline: Instant,
     ) -> Result<Value, CallError> {
-        let live = self.connected(deadline).await?;
-        // As in `call`.
-        let reply = timeout_at(deadline, unconstrained(live.ask(call.cmd()))).await;
-        self.answer_of(&live, call, self.judge(&live, reply)?)
+        // Unconstrained: the first poll sends the command, however much this task has done (S-21).
+        let answer = timeout_at(deadline, unconstrained(connection.ask(cmd))).await;
+        self.judge(connection, answer)
     }
 
-    /// What a reply says to the call of a script. If it is another request's, so is every later one on this
+    /// Runs a script and waits for its answer. After NOSCRIPT, which says that nothing ran, loads the script and runs
+    /// it again; somebody may flush the scripts in between, so this may repeat.
+    pub(crate) async fn run(
+        &self,
+        call: &ScriptCall,
+        deadline: Instant,
+    ) -> Result<Value, CallError> {
+        loop {
+            let connection = self.connected(deadline).await?;
+            let reply = self.call_on(&connection, call.cmd(), deadline).await;
+            match reply.and_then(|reply| self.answer_of(&connection, call, reply)) {
+                Err(CallError::Server(error)) if is_noscript(&error) => {
+                    self.load(call, deadline).await?;
+                }
+                result => return result,
+            }
+        }
+    }
+
+    /// Loads the script of a call that has not run.
+    pub(crate) async fn load(&self, call: &ScriptCall, deadline: Instant) -> Result<(), CallError> {
+        self.call(&call.load(), deadline).await.map_err(CallError::nothing_ran).map(drop)
+    }
+
+    /// The script's answer in a reply. If the reply answers another request, so does every later one on this
     /// connection.
     pub(crate) fn answer_of(
         &self,
-        live: &Connection,
-        call: &NumberedCall,
+        connection: &Connection,
+        call: &ScriptCall,
         reply: Value,
     ) -> Result<Value, CallError> {
         let Some(answer) = call.answer_of(reply) else {
-            self.mixed_up(live);
+            self.mixed_up(connection);
             return Err(CallError::MixedUp);
         };
         unless_refused(answer).map_err(|error| {
-            self.heed(live, &error);
+            self.heed(connection, &error);
             CallError::Server(error)
         })
     }
 
-    /// Gives up a connection on which answers do not belong to the requests that get them.
-    fn mixed_up(&self, live: &Connection) {
-        if !live.is_retired() {
+    /// Gives up a connection whose answers belong to other requests.
+    fn mixed_up(&self, connection: &Connection) {
+        if !connection.is_retired() {
             tracing::warn!("the lock store answered another request; its connection is dropped");
         }
-        self.give_up(live);
+        self.give_up(connection);
     }
 
     /// Subscribes a channel and waits for the confirmation.
     pub(crate) async fn subscribe(&self, name: &str, deadline: Instant) -> Result<(), CallError> {
-        let live = self.connected(deadline).await?;
-        if self.channels.is_confirmed(name, live.number) {
+        let connection = self.connected(deadline).await?;
+        if self.channels.is_confirmed(name, connection.number) {
             return Ok(());
         }
-        if self.notices.are_in_slot() {
-            return self.subscribe_in_slot(&live, name, deadline).await;
+        if self.publish() == Publish::InSlot {
+            return self.subscribe_in_slot(&connection, name, deadline).await;
         }
-        let answer = timeout_at(deadline, live.subscribe(name)).await;
-        self.judge(&live, answer)?;
-        self.channels.confirm(name, live.number);
+        let answer = timeout_at(deadline, connection.subscribe(name)).await;
+        self.judge(&connection, answer)?;
+        self.channels.confirm(name, connection.number);
         Ok(())
     }
 
-    /// True if this process hears of what is published on the channel.
+    /// True if this process receives what is published on the channel.
     pub(crate) fn is_subscribed(&self, name: &str) -> bool {
-        let live = self.live.load();
-        live.as_ref().is_some_and(|live| self.channels.is_confirmed(name, live.number))
+        self.connection().is_some_and(|number| self.channels.is_confirmed(name, number))
     }
 
-    /// Ends the link; the task notices at its next look.
+    /// Ends the link; the task ends at its next check.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
-        self.let_go();
-        self.look.notify_one();
+        self.drop_connection();
+        self.check_now.notify_one();
         self.changed.notify_waiters();
     }
 
-    /// What an answer, or its absence, says about the command and about the connection.
+    fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// Decides what an answer, or its absence, says about the command and about the connection.
     pub(crate) fn judge<T>(
         &self,
-        live: &Connection,
-        answer: Result<RedisResult<T>, tokio::time::error::Elapsed>,
+        connection: &Connection,
+        answer: Result<RedisResult<T>, Elapsed>,
     ) -> Result<T, CallError> {
         match answer {
             Err(_) => {
@@ -213,192 +221,181 @@ impl Link {
                 Err(CallError::TimedOut)
             }
             Ok(Err(error)) if error.is_unrecoverable_error() || error.is_io_error() => {
-                self.give_up(live);
+                self.give_up(connection);
                 Err(CallError::Broken(error))
             }
             Ok(result) => {
                 self.suspicious.store(false, Ordering::Relaxed);
                 self.answered.store(true, Ordering::Relaxed);
                 result.map_err(|error| {
-                    self.heed(live, &error);
+                    self.heed(connection, &error);
                     CallError::Server(error)
                 })
             }
         }
     }
 
-    /// Has the task ask the connection for a sign of life.
+    /// Has the task send a PING over the connection.
     pub(crate) fn suspect(&self) {
         self.suspicious.store(true, Ordering::Relaxed);
-        self.look.notify_one();
+        self.check_now.notify_one();
     }
 
-    /// False while a connection is being made.
+    /// False while the task connects.
     pub(crate) fn is_connected(&self) -> bool {
-        self.live.load().is_some()
+        self.current.load().is_some()
     }
 
-    /// What an error reply says about the connection: whoever answers at this address may not be
-    /// whom we connected to any more, and is looked for anew.
+    /// Gives up the connection if an error reply says that the server at this address is not the master any more.
     // S-33.
-    pub(crate) fn heed(&self, live: &Connection, error: &RedisError) {
+    pub(crate) fn heed(&self, connection: &Connection, error: &RedisError) {
         if matches!(error.code(), Some("READONLY" | "MASTERDOWN")) {
-            // What callers read while there is no connection.
-            *self.failed() = Some(server_error(error.clone()));
-            self.give_up(live);
+            // Callers get this error while there is no connection.
+            *self.failed.lock() = Some(server_error(error.clone()));
+            self.give_up(connection);
         }
     }
 
-    /// Has no answer on a connection count any more, and drops it unless another has taken its place.
+    /// Retires a connection, so that no answer on it counts, and drops it unless it has been replaced.
     fn give_up(&self, given_up: &Connection) {
         given_up.retire();
-        let live = self.live.load_full();
-        if live.as_ref().is_some_and(|live| live.number == given_up.number) {
-            self.live.compare_and_swap(&live, None);
+        let current = self.current.load_full();
+        if current.as_ref().is_some_and(|current| current.number == given_up.number) {
+            self.current.compare_and_swap(&current, None);
         }
-        self.look.notify_one();
+        self.check_now.notify_one();
     }
 
-    /// Gives up the connection that there is.
-    fn let_go(&self) {
-        if let Some(live) = self.live.swap(None) {
-            live.retire();
-        }
-    }
-
-    /// Gives up the connection of this number, if it is still in use.
-    fn broke(&self, number: u64) {
-        if let Some(live) = self.live.load_full().filter(|live| live.number == number) {
-            self.give_up(&live);
+    fn drop_connection(&self) {
+        if let Some(connection) = self.current.swap(None) {
+            connection.retire();
         }
     }
 
-    /// Leaves a server that is not the one to be connected to any more.
+    /// Gives up the connection if the sentinels name another master now.
     fn leave_replaced(&self) {
-        let (Some(live), Some(named)) = (self.live.load_full(), self.source.named()) else {
+        let (Some(connection), Some(master)) = (self.current.load_full(), self.endpoint.master())
+        else {
             return;
         };
-        if live.is_replaced_by(&named) {
+        if connection.master.as_ref().is_some_and(|connected| !connected.is_at(&master)) {
             tracing::info!("the sentinels name another master; connecting to it");
-            self.give_up(&live);
+            self.give_up(&connection);
         }
     }
 
-    /// The connection, as soon as there is one.
+    /// Waits for a connection.
     pub(crate) async fn connected(&self, deadline: Instant) -> Result<Arc<Connection>, CallError> {
         loop {
-            if let Some(live) = self.live.load_full() {
-                return Ok(live);
+            if let Some(connection) = self.current.load_full() {
+                return Ok(connection);
             }
             let changed = self.changed.notified();
             tokio::pin!(changed);
             // Register, then check, then wait.
             changed.as_mut().enable();
-            if self.closed.load(Ordering::Acquire) {
+            if self.is_closed() {
                 return Err(CallError::NotSent);
             }
-            if let Some(refused) = self.failed().clone().filter(|why| !why.kind().is_transient()) {
+            let failed = self.failed.lock().clone();
+            if let Some(refused) = failed.filter(|error| !error.kind().is_transient()) {
                 return Err(CallError::Refused(refused));
             }
-            if self.live.load().is_none() && timeout_at(deadline, changed).await.is_err() {
+            if !self.is_connected() && timeout_at(deadline, changed).await.is_err() {
                 return Err(self.away());
             }
         }
     }
 
-    /// Connects for the first time, and says what is wrong in the words that the server has for it.
-    pub(crate) async fn open_first(self: &Arc<Self>) -> Result<(), StoreError> {
-        let opened = self.open().await;
-        let opened = self.source.explained(opened).await;
-        self.failed().clone_from(&opened.as_ref().err().cloned());
-        opened
+    /// Connects for the first time; an error has the reason that the server gives.
+    pub(crate) async fn connect_first(self: &Arc<Self>) -> Result<(), StoreError> {
+        let connected = self.connect().await;
+        let connected = self.endpoint.explained(connected).await;
+        self.failed.lock().clone_from(&connected.as_ref().err().cloned());
+        connected
     }
 
-    async fn open(self: &Arc<Self>) -> Result<(), StoreError> {
+    async fn connect(self: &Arc<Self>) -> Result<(), StoreError> {
         let number = self.connections.fetch_add(1, Ordering::Relaxed) + 1;
         let link = Arc::downgrade(self);
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(CONNECT_TIMEOUT))
-            // Every call has a deadline of its own.
+            // Each call has its own deadline.
             .set_response_timeout(None)
             .set_pipeline_buffer_size(1024)
             .set_push_sender(move |push: PushInfo| {
                 on_push(&link, number, push);
                 Ok::<_, redis::aio::SendError>(())
             });
-        let (mut connection, server) = self.source.connect(&config, CONNECT_TIMEOUT).await?;
-        let name = format!("lock-runtime:{}", self.id);
-        let prepared = prepare(&mut connection, &self.notices, &name);
-        let loaded = timeout(PING_TIMEOUT, prepared).await;
-        self.suspicious.store(loaded.is_err(), Ordering::Relaxed);
-        let live = Arc::new(Connection::new(number, connection, server));
-        self.live.store(Some(Arc::clone(&live)));
-        if self.closed.load(Ordering::Acquire) {
-            self.let_go(); // Whoever closes says so, and then drops what is there.
+        let (mut connection, master) = self.endpoint.connect(&config, CONNECT_TIMEOUT).await?;
+        let prepare = preparation(self.publish(), &format!("lock-runtime:{}", self.id));
+        let preparing = prepare.query_async::<()>(&mut connection);
+        let prepared = timeout(PING_TIMEOUT, preparing).await;
+        self.suspicious.store(prepared.is_err(), Ordering::Relaxed);
+        let connection = Arc::new(Connection::new(number, connection, master));
+        self.current.store(Some(Arc::clone(&connection)));
+        if self.is_closed() {
+            // `close` sets the flag first and drops the connection then, so one of the two drops this one.
+            self.drop_connection();
             return Ok(());
         }
-        // Who heard of another server before found nothing to leave.
+        // The sentinels may have named another master while there was no connection to leave.
         self.leave_replaced();
         self.changed.notify_waiters();
-        self.replay_subscriptions(&live).await;
-        // Only now: whoever is woken asks the store, and hears of what happens after that.
-        self.channels.notice_all();
+        self.replay_subscriptions(&connection).await;
+        // Only now: a listener that wakes asks the store, and hears of all that happens after that.
+        self.channels.notify_all();
         Ok(())
     }
 
-    /// Starts the task, also when the runtime that ran it is gone.
+    /// Starts the task, also when the runtime that ran it has ended.
     pub(crate) fn ensure_task(self: &Arc<Self>) {
         let mut task = self.task.lock();
-        if task.as_ref().is_none_or(JoinHandle::is_finished) && !self.closed.load(Ordering::Acquire)
-        {
-            *task = Some(tokio::spawn(upkeep::attend(Arc::downgrade(self), self.source.clone())));
+        if task.as_ref().is_none_or(JoinHandle::is_finished) && !self.is_closed() {
+            *task = Some(tokio::spawn(upkeep::run(Arc::downgrade(self), self.endpoint.clone())));
         }
     }
 
-    /// Makes a connection, however long it takes; returns once there is one or none is wanted.
-    async fn reconnect(self: &Arc<Self>, backoff: &mut Backoff) {
-        while self.live.load().is_none() && !self.closed.load(Ordering::Acquire) {
-            backoff.gone();
-            self.source.pause(backoff.pause(), backoff.ends_when_reached()).await;
-            let error = self.open().await.err();
+    /// Connects, however long it takes. Returns once there is a connection or the link is closed.
+    async fn reconnect(self: &Arc<Self>, pause: &mut ReconnectPause) {
+        while !self.is_connected() && !self.is_closed() {
+            pause.disconnected();
+            self.endpoint.pause(pause.next(), pause.ends_when_reached()).await;
+            let error = self.connect().await.err();
             match &error {
-                None => backoff.connected(),
+                None => pause.connected(),
                 Some(error) => {
-                    backoff.failed(was_unreached(error));
-                    // A server may be away for good.
-                    match backoff.warns() {
+                    pause.failed(was_unreached(error));
+                    // The server may be away for good.
+                    match pause.warns() {
                         true => tracing::warn!(%error, "cannot connect to the lock store yet"),
                         false => tracing::debug!(%error, "cannot connect to the lock store yet"),
                     }
                 }
             }
-            *self.failed() = error;
-            // Whoever waits for a connection learns of a refusal at once.
+            *self.failed.lock() = error;
+            // Callers that wait for a connection learn of a refusal at once.
             self.changed.notify_waiters();
         }
     }
 
-    /// Why a call is not sent: there is no connection.
+    /// The error of a call that was not sent for lack of a connection.
     pub(crate) fn away(&self) -> CallError {
-        self.failed().clone().map_or(CallError::NotSent, CallError::Away)
-    }
-
-    fn failed(&self) -> MutexGuard<'_, Option<StoreError>> {
-        self.failed.lock()
+        self.failed.lock().clone().map_or(CallError::NotSent, CallError::Away)
     }
 }
 
 /// Runs inside the connection's driver: must not block.
 fn on_push(link: &Weak<Link>, number: u64, push: PushInfo) {
     let Some(link) = link.upgrade() else { return };
-    match push.kind {
-        PushKind::Disconnection => link.broke(number),
-        _ => {
-            if let Some(Value::BulkString(name)) = push.data.first()
-                && let Ok(name) = std::str::from_utf8(name)
-            {
-                link.on_notice(number, &push.kind, name);
-            }
+    if push.kind == PushKind::Disconnection {
+        let current = link.current.load_full();
+        if let Some(connection) = current.filter(|connection| connection.number == number) {
+            link.give_up(&connection);
         }
+    } else if let Some(Value::BulkString(name)) = push.data.first()
+        && let Ok(name) = std::str::from_utf8(name)
+    {
+        link.on_notice(number, &push.kind, name);
     }
 }

@@ -1,12 +1,11 @@
-//! What the task of a link does: it reconnects, asks for signs of life, and ends subscriptions.
+//! The task of a link: it reconnects, checks the connection, and ends subscriptions.
 //!
 //! # Servers that may be replaced
 //!
-//! Sentinels replace a master that has been silent for a time of their own, `down-after-milliseconds`. If
-//! it was only stopped, it goes on granting afterwards until it is told; and if the sentinels are away
-//! by then, no client is. So a connection to it is given up before they may replace it: it is asked for a
-//! sign of life so often, and the answer may take so long, that a silence is found out in less than that time.
-//! What it grants later is on a connection that does not count (see [`live`](super::super::live)).
+//! Sentinels replace a master that has been silent for `down-after-milliseconds`. A master that was only stopped
+//! grants locks afterwards until it learns of that. So the link gives up a silent connection before the sentinels may
+//! replace the server: it sends PINGs often enough, and waits for the answer briefly enough. What the server grants
+//! later arrives on a connection that is [retired](super::connection), so it does not count.
 
 use std::sync::Weak;
 use std::sync::atomic::Ordering;
@@ -16,40 +15,38 @@ use futures_util::stream::{self, StreamExt};
 use redis::Value;
 use tokio::time::{Instant, timeout};
 
-use super::backoff::Backoff;
-use super::{CONNECT_TIMEOUT, Connection, Link, PING_TIMEOUT};
+use super::{CONNECT_TIMEOUT, Connection, Link, PING_TIMEOUT, ReconnectPause};
 use crate::store::redis::endpoint::Endpoint;
+use crate::store::redis::scripts::Publish;
 
 /// How often the task looks after channels and an idle connection.
 const TICK: Duration = Duration::from_secs(1);
 
-/// After how long without an answer a connection that carries subscriptions is asked for a sign of
-/// life.
+/// A connection with subscriptions is checked after so long without an answer.
 const IDLE: Duration = Duration::from_secs(5);
 
-/// The same where nothing is subscribed: only the next call would find out that the connection is dead.
+/// The same without subscriptions: only the next call would be late.
 const IDLE_ALONE: Duration = Duration::from_secs(15);
 
-/// The same at a node of a cluster, which may be replaced: nodes wait for 15 s unless told otherwise.
+/// The same at a node of a cluster, which may be replaced, by default after 15 s.
 const IDLE_IN_CLUSTER: Duration = Duration::from_secs(2);
 
-/// The least time that a sign of life has. The longest WAIT holds one up for nearly as long, and so does a
-/// busy machine.
+/// The minimum time for the answer to a PING. The longest WAIT delays it by nearly as much, and so does a busy machine.
 const LEAST_PING_TIMEOUT: Duration = Duration::from_millis(400);
 
-/// How a connection is asked for signs of life.
+/// How a connection is checked.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Pulse {
+struct Pulse {
     /// How often the task looks.
     every: Duration,
-    /// After how long without an answer it asks.
+    /// It sends a PING after so long without an answer.
     idle: Duration,
     /// How long the answer may take.
-    pub(crate) timeout: Duration,
+    timeout: Duration,
 }
 
 impl Pulse {
-    /// For a server that is replaced when it has been silent for `down_after`.
+    /// For a server that may be replaced after a silence of `down_after`.
     fn within(down_after: Duration) -> Self {
         let every = (down_after / 8).min(TICK);
         let timeout = (down_after / 2).clamp(LEAST_PING_TIMEOUT, PING_TIMEOUT);
@@ -58,118 +55,122 @@ impl Pulse {
 }
 
 impl Link {
-    fn pulse(&self, live: &Connection) -> Pulse {
-        if let Some(server) = live.server() {
-            return Pulse::within(server.down_after());
+    fn pulse(&self, connection: &Connection) -> Pulse {
+        if let Some(master) = &connection.master {
+            return Pulse::within(master.down_after());
         }
         let idle = match () {
             () if self.channels.any() => IDLE,
-            () if self.notices.are_in_slot() => IDLE_IN_CLUSTER,
+            () if self.publish() == Publish::InSlot => IDLE_IN_CLUSTER,
             () => IDLE_ALONE,
         };
         Pulse { every: TICK, idle, timeout: PING_TIMEOUT }
     }
 
     /// Subscribes every channel on a new connection.
-    pub(crate) async fn replay_subscriptions(&self, live: &Connection) {
-        let limit = self.pulse(live).timeout;
+    pub(super) async fn replay_subscriptions(&self, connection: &Connection) {
+        let limit = self.pulse(connection).timeout;
         let subscribe = |name: String| async move {
-            if self.notices.are_in_slot() {
-                // One that another node has by now is asked for there.
-                let _ = self.subscribe_in_slot(live, &name, Instant::now() + limit).await;
+            if self.publish() == Publish::InSlot {
+                // An error says that another node has the slot by now; the cluster's task subscribes there.
+                let until = Instant::now() + limit;
+                let _ = self.subscribe_in_slot(connection, &name, until).await;
                 return;
             }
-            let answer = timeout(limit, live.subscribe(&name)).await;
+            let answer = timeout(limit, connection.subscribe(&name)).await;
             let silent = answer.is_err();
-            match self.judge(live, answer) {
-                Ok(()) => self.channels.confirm(&name, live.number),
-                Err(_) if silent => self.give_up(live),
-                // A broken connection has been given up; what the server refuses, it refuses again.
+            match self.judge(connection, answer) {
+                Ok(()) => self.channels.confirm(&name, connection.number),
+                Err(_) if silent => self.give_up(connection),
+                // `judge` has given up a broken connection; the server would repeat a refusal.
                 Err(_) => {}
             }
         };
         let all = stream::iter(self.channels.names()).for_each_concurrent(256, subscribe);
         if timeout(CONNECT_TIMEOUT, all).await.is_err() {
-            self.give_up(live);
+            self.give_up(connection);
         }
     }
 
-    /// Asks an idle or suspicious connection for a sign of life.
-    async fn check(&self, live: &Connection, looked_for: Duration, idle_for: &mut Duration) {
-        let pulse = self.pulse(live);
+    /// Sends a PING over an idle or suspicious connection.
+    async fn check(&self, connection: &Connection, elapsed: Duration, idle_for: &mut Duration) {
+        let pulse = self.pulse(connection);
         let suspicious = self.suspicious.load(Ordering::Relaxed);
         if self.answered.swap(false, Ordering::Relaxed) && !suspicious {
             *idle_for = Duration::ZERO;
             return;
         }
-        *idle_for += looked_for;
+        *idle_for += elapsed;
         if !suspicious && *idle_for < pulse.idle {
             return;
         }
         *idle_for = Duration::ZERO;
-        let answer = timeout(pulse.timeout, live.ask(&redis::cmd("PING"))).await;
-        // Over a slow network the answers to what was sent before the PING come first, and are signs of
-        // life as well; but they may be older than the silence of a server that is then replaced.
-        let heard = live.server().is_none() && self.answered.load(Ordering::Relaxed);
+        let answer = timeout(pulse.timeout, connection.ask(&redis::cmd("PING"))).await;
+        // Over a slow network, answers to earlier requests come first and show that the server lives. But they may be
+        // older than the silence for which the sentinels replace a server.
+        let heard = connection.master.is_none() && self.answered.load(Ordering::Relaxed);
         let silent = answer.is_err() && !heard;
-        match self.judge(live, answer) {
-            Err(_) if silent => self.give_up(live),
-            Ok(answer) if answer != Value::SimpleString("PONG".to_owned()) => self.mixed_up(live),
+        match self.judge(connection, answer) {
+            Err(_) if silent => self.give_up(connection),
+            Ok(answer) if answer != Value::SimpleString("PONG".to_owned()) => {
+                self.mixed_up(connection);
+            }
             _ => {}
         }
     }
 
-    /// Ends subscriptions that nobody uses any more, with one command for all of them: a connection
-    /// that does not answer must not keep the task from replacing it.
-    async fn unsubscribe_stale(&self, live: &Connection) {
+    /// Ends all unused subscriptions with one command, so that a connection that does not answer delays the task only
+    /// once.
+    async fn unsubscribe_stale(&self, connection: &Connection) {
         let stale = self.channels.take_stale();
         if stale.is_empty() {
             return;
         }
-        let limit = self.pulse(live).timeout;
-        let left = timeout(limit, self.unsubscribe(live, &stale)).await;
-        let silent = left.is_err();
-        let answered = self.judge(live, left).is_ok();
+        let limit = self.pulse(connection).timeout;
+        let ended = timeout(limit, self.unsubscribe(connection, &stale)).await;
+        let silent = ended.is_err();
+        let answered = self.judge(connection, ended).is_ok();
         if silent {
-            self.give_up(live);
+            self.give_up(connection);
         }
         for name in stale {
             if !self.channels.settle(&name) && answered {
-                // The two commands may have crossed. Without an answer a new connection does this.
+                // A new SUBSCRIBE may have crossed with the UNSUBSCRIBE. Without an answer, a new connection repeats it.
                 if self.subscribe(&name, Instant::now() + limit).await.is_err() {
-                    return self.give_up(live);
+                    return self.give_up(connection);
                 }
-                self.channels.notice(&name);
+                self.channels.notify(&name);
             }
         }
     }
 }
 
-/// The task: supervises, and follows the source meanwhile.
-pub(crate) async fn attend(link: Weak<Link>, source: Endpoint) {
-    let leave = || link.upgrade().iter().for_each(|link| link.leave_replaced());
+/// Runs the task: keeps the connection, and follows the endpoint meanwhile.
+pub(super) async fn run(link: Weak<Link>, endpoint: Endpoint) {
+    let changed = || link.upgrade().iter().for_each(|link| link.leave_replaced());
     tokio::select! {
-        () = supervise(link.clone()) => {}
-        () = source.follow(leave) => {}
+        () = keep_connected(link.clone()) => {}
+        () = endpoint.follow(changed) => {}
     }
-    source.rest();
+    endpoint.disconnect();
 }
 
-/// Reconnects, looks after the connection, and ends with the link.
-async fn supervise(link: Weak<Link>) {
-    let (mut idle_for, mut backoff) = (Duration::ZERO, Backoff::default());
-    backoff.connected();
+/// Reconnects and checks the connection until the link is closed or dropped.
+async fn keep_connected(link: Weak<Link>) {
+    let (mut idle_for, mut pause) = (Duration::ZERO, ReconnectPause::new());
+    pause.connected();
     loop {
         let Some(link) = link.upgrade() else { return };
-        link.reconnect(&mut backoff).await;
-        if link.closed.load(Ordering::Acquire) {
+        link.reconnect(&mut pause).await;
+        if link.is_closed() {
             return;
         }
-        let every = link.live.load().as_ref().map_or(TICK, |live| link.pulse(live).every);
-        let _ = timeout(every, link.look.notified()).await;
-        if let Some(live) = link.live.load_full() {
-            link.check(&live, every, &mut idle_for).await;
-            link.unsubscribe_stale(&live).await;
+        let current = link.current.load_full();
+        let every = current.map_or(TICK, |connection| link.pulse(&connection).every);
+        let _ = timeout(every, link.check_now.notified()).await;
+        if let Some(connection) = link.current.load_full() {
+            link.check(&connection, every, &mut idle_for).await;
+            link.unsubscribe_stale(&connection).await;
         }
     }
 }

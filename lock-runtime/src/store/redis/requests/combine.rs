@@ -1,26 +1,26 @@
-//! Several requests in one script, where many go out at once.
+//! Several requests in one script, when many are sent at once.
 //!
-//! While few requests are under way, each goes out by itself, at once, from the task that makes it:
-//! a lone lock pays nothing. Past [`SIDE_BY_SIDE`] the others queue, and whatever has queued goes out
-//! together when an answer comes, when it fills a batch, or when nothing went out for [`OVERDUE`]. So
-//! a batch grows with the load, and a far server costs nobody more than that.
+//! While at most [`SIDE_BY_SIDE`] scripts are under way, each caller sends its own request at once: a single request
+//! pays nothing. Further requests queue. The queue is sent in one script when an answer comes, when it fills a batch,
+//! or when nothing has been sent for [`OVERDUE`]. So batches grow with the load, and a slow server delays a queued
+//! request by at most [`OVERDUE`].
 //!
 //! # Order
 //!
-//! A request made after another was dropped takes effect after it. Therefore nothing goes out
-//! alone while others queue, the queue is sent from the front, and what is taken from it is handed to
-//! the connection under the queue's mutex.
+//! A request must take effect after every request that was dropped before it was made. So no request is sent alone
+//! while others queue, the queue is sent from the front, and a batch is passed to the connection while the queue's
+//! mutex is held.
 //!
 //! # Ownership
 //!
-//! A batch belongs to a task of its own, so that none of the callers can take it along when dropped.
-//! A caller that is gone is skipped if its request was not sent yet.
+//! A task of its own sends a batch, so that no caller takes the batch along when it is dropped. A request whose
+//! caller is gone is skipped if it was not sent yet.
 //!
 //! # Progress
 //!
-//! Whoever is to free a place may be unable to: a future that nobody polls, a runtime that shuts
-//! down, a connection that went silent. So whoever queues looks after the queue now and then, and
-//! what is overdue goes out whoever has the places.
+//! The holder of a slot may be unable to free it: its future is not polled, its runtime shuts down, or the connection
+//! is silent. So each caller in the queue checks the queue from time to time, and sends what is overdue whether or not
+//! a slot is free.
 // S-21.
 
 use std::collections::VecDeque;
@@ -30,27 +30,26 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use redis::{RedisResult, Value};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::task::coop::unconstrained;
 use tokio::time::{Instant, timeout_at};
 
+use super::HoldRequest;
 use crate::error::{StoreError, StoreErrorKind};
-use crate::store::redis::link::{CallError, Connection, Link, Notices};
-use crate::store::redis::requests::ScriptCall;
-use crate::store::redis::scripts::numbered::NumberedCall;
-use crate::store::redis::scripts::{BATCH, MAX_KEYS, is_noperm, is_noscript};
-use crate::store::redis::server::errors::server_error;
+use crate::store::redis::link::{Connection, Link};
+use crate::store::redis::scripts::{BATCH, MAX_KEYS, Publish, ScriptCall, is_noscript};
+use crate::store::redis::server::errors::{CallError, server_error};
 
-/// Scripts under way at once, as long as that holds nobody up. More would make batches smaller.
+/// The number of scripts under way at once, unless requests are overdue. More would make batches smaller.
 const SIDE_BY_SIDE: usize = 2;
 
-/// Requests in one script. Each has four keys at most.
+/// The maximum number of requests in one script.
 const MAX_BATCH: usize = MAX_KEYS / 4;
 
-/// For how long the scripts under way may keep others from going out.
+/// For how long the scripts under way may delay the queue.
 const OVERDUE: Duration = Duration::from_millis(1);
 
 type Answer = Result<Value, StoreError>;
@@ -64,7 +63,7 @@ pub(crate) struct Combiner {
 #[derive(Default)]
 struct State {
     under_way: usize,
-    /// When a place was last taken or a batch sent.
+    /// When a slot was last taken or a batch sent.
     moved: Option<Instant>,
     queue: VecDeque<Entry>,
     next_number: u64,
@@ -72,25 +71,25 @@ struct State {
 
 struct Entry {
     number: u64,
-    ask: ScriptCall,
+    request: HoldRequest,
     deadline: Instant,
-    /// True if it was refused together with others and has to go out without them.
-    apart: bool,
+    /// True if the server denied it together with others, so that it is sent alone.
+    alone: bool,
     answer: oneshot::Sender<Answer>,
 }
 
-/// The place of one script under way. Dropped while requests queue, it sees to them.
+/// A slot for one script under way. Dropping it while requests queue sends them.
 struct Slot {
     combiner: Arc<Combiner>,
-    /// False in a task that has not run yet: a runtime that is shutting down drops it at once, and
-    /// would do the same to the next.
-    sees_to_queue: bool,
+    /// False in a task that has not run yet: a runtime that shuts down drops it at once, and would drop the next one
+    /// as well.
+    sends_queue: bool,
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.combiner.state().under_way -= 1;
-        if self.sees_to_queue {
+        self.combiner.state.lock().under_way -= 1;
+        if self.sends_queue {
             self.combiner.follow_up(false);
         }
     }
@@ -101,43 +100,39 @@ impl Combiner {
         Arc::new(Self { link, state: Mutex::default() })
     }
 
-    /// Runs one request, alone or with others.
-    pub(crate) async fn run(self: &Arc<Self>, ask: ScriptCall) -> Answer {
+    /// Sends one request, alone or with others.
+    pub(crate) async fn run(self: &Arc<Self>, request: HoldRequest) -> Answer {
         let now = Instant::now();
-        let deadline = now + ask.timeout();
-        // Names of one slot seldom meet, and others cannot share a script.
-        if ask.part().is_none() || self.link.notices().are_in_slot() {
-            return self.run_alone(&ask, deadline).await;
-        }
-        let slot = {
-            let mut state = self.state();
-            let alone = state.queue.is_empty() && state.under_way < SIDE_BY_SIDE;
-            alone.then(|| self.take_slot(&mut state, now, true))
+        let deadline = now + request.timeout();
+        let publish = self.link.publish();
+        // In a cluster, requests of one slot seldom meet, and others cannot share a script.
+        let _slot = if request.part().is_some() && publish == Publish::Everywhere {
+            let slot = {
+                let mut state = self.state.lock();
+                let is_free = state.queue.is_empty() && state.under_way < SIDE_BY_SIDE;
+                is_free.then(|| self.take_slot(&mut state, now, true))
+            };
+            let Some(slot) = slot else { return self.queue_up(request, deadline).await };
+            Some(slot)
+        } else {
+            None
         };
-        match slot {
-            Some(_slot) => self.run_alone(&ask, deadline).await,
-            None => self.queue_up(ask, deadline).await,
-        }
+        Ok(self.link.run(&request.call(publish), deadline).await?)
     }
 
-    async fn run_alone(&self, ask: &ScriptCall, deadline: Instant) -> Answer {
-        let (script, call) = ask.alone(self.link.notices());
-        Ok(script.run(&self.link, call, deadline).await?)
-    }
-
-    fn take_slot(self: &Arc<Self>, state: &mut State, now: Instant, sees_to_queue: bool) -> Slot {
+    fn take_slot(self: &Arc<Self>, state: &mut State, now: Instant, sends_queue: bool) -> Slot {
         state.under_way += 1;
         state.moved = Some(now);
-        Slot { combiner: Arc::clone(self), sees_to_queue }
+        Slot { combiner: Arc::clone(self), sends_queue }
     }
 
-    async fn queue_up(self: &Arc<Self>, ask: ScriptCall, deadline: Instant) -> Answer {
+    async fn queue_up(self: &Arc<Self>, request: HoldRequest, deadline: Instant) -> Answer {
         let (answer, mut answered) = oneshot::channel();
         let (number, full) = {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             let number = state.next_number;
             state.next_number += 1;
-            state.queue.push_back(Entry { number, ask, deadline, apart: false, answer });
+            state.queue.push_back(Entry { number, request, deadline, alone: false, answer });
             (number, state.queue.len().is_multiple_of(MAX_BATCH))
         };
         self.follow_up(full);
@@ -146,7 +141,7 @@ impl Combiner {
             let look = Instant::now() + pause;
             match timeout_at(deadline.min(look), &mut answered).await {
                 Ok(Ok(answer)) => return answer,
-                // The task that had it went down with its runtime.
+                // The task that had it ended with its runtime.
                 Ok(Err(_)) => return Err(CallError::TimedOut.into()),
                 Err(_) if look < deadline => {
                     pause *= 2;
@@ -157,11 +152,11 @@ impl Combiner {
         }
     }
 
-    /// What the end of its time means for a request.
+    /// The error of a request whose time is over.
     fn out_of_time(&self, number: u64) -> CallError {
-        // Its batch may have longer, but the connection is silent already.
+        // Its batch may have a later deadline, but the connection is silent already.
         self.link.suspect();
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let queued = state.queue.iter().position(|entry| entry.number == number);
         match queued.and_then(|at| state.queue.remove(at)) {
             Some(_) => self.link.away(),
@@ -169,14 +164,12 @@ impl Combiner {
         }
     }
 
-    /// Starts a task for what has queued, if there is anything and it may go out: where there is a
-    /// place, where a `full` batch has come together and would gain nothing by waiting, or where it
-    /// is overdue.
+    /// Starts a task that sends the queue, if it is not empty and a slot is free, a batch is `full`, or it is overdue.
     fn follow_up(self: &Arc<Self>, full: bool) {
-        // Outside of a runtime the queue waits for whoever looks after it next.
+        // Outside of a runtime, another caller in the queue follows up.
         let Ok(runtime) = Handle::try_current() else { return };
         let slot = {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             let now = Instant::now();
             let overdue =
                 || state.moved.is_none_or(|at| now >= at + OVERDUE) && self.link.is_connected();
@@ -185,38 +178,40 @@ impl Combiner {
             }
             self.take_slot(&mut state, now, false)
         };
-        // Not under the mutex: a runtime that is shutting down drops the task, and so the slot, here.
+        // Not under the mutex: a runtime that shuts down drops the task, and with it the slot, here.
         runtime.spawn(async move {
             let mut slot = slot;
-            slot.sees_to_queue = true;
+            slot.sends_queue = true;
             slot.combiner.send_queue().await;
         });
     }
 
-    /// Sends one batch after the other until nothing is left in the queue.
+    /// Sends one batch after the other until the queue is empty.
     async fn send_queue(&self) {
         loop {
-            let Some(latest) = self.state().queue.iter().map(|entry| entry.deadline).max() else {
+            let Some(latest) = self.state.lock().queue.iter().map(|entry| entry.deadline).max()
+            else {
                 return;
             };
-            let live = match self.link.connected(latest).await {
-                Ok(live) => live,
+            let connection = match self.link.connected(latest).await {
+                Ok(connection) => connection,
                 Err(error) => {
-                    // Who has come meanwhile may have longer.
-                    let over = self.state().take_until(latest);
+                    // Requests that have queued meanwhile may have later deadlines.
+                    let over = self.state.lock().take_until(latest);
                     answer_all(over, &error.into());
                     continue;
                 }
             };
-            let Some(Batch { entries, call, until, sending }) = self.send_batch(&live).await else {
+            let Some(Batch { entries, call, until, sending }) = self.send_batch(&connection).await
+            else {
                 return;
             };
-            let answer = self.link.judge(&live, timeout_at(until, sending).await);
-            match answer.and_then(|reply| self.link.answer_of(&live, &call, reply)) {
+            let reply = self.link.judge(&connection, timeout_at(until, sending).await);
+            match reply.and_then(|reply| self.link.answer_of(&connection, &call, reply)) {
                 Ok(Value::Array(answers)) if answers.len() == entries.len() => {
                     for (entry, answer) in entries.into_iter().zip(answers) {
                         let answer = answer.extract_error().map_err(|error| {
-                            self.link.heed(&live, &error);
+                            self.link.heed(&connection, &error);
                             server_error(error)
                         });
                         let _ = entry.answer.send(answer);
@@ -227,34 +222,36 @@ impl Combiner {
                     answer_all(entries, &StoreError::new(StoreErrorKind::Protocol, error));
                 }
                 Err(CallError::Server(error)) if is_noscript(&error) => {
-                    match BATCH.load(&self.link, until).await {
+                    match self.link.load(&call, until).await {
                         // Nothing ran.
-                        Ok(()) => self.state().put_back(entries),
+                        Ok(()) => self.state.lock().put_back(entries),
                         Err(error) => answer_all(entries, &error.into()),
                     }
                 }
-                Err(CallError::Server(error)) if is_noperm(&error) && entries.len() > 1 => {
-                    // Refused before it ran, perhaps for one key that is not all the others'.
-                    let apart = entries.into_iter().map(|entry| Entry { apart: true, ..entry });
-                    self.state().put_back(apart.collect());
+                Err(CallError::Server(error))
+                    if error.code() == Some("NOPERM") && entries.len() > 1 =>
+                {
+                    // Nothing ran, perhaps because of a key that only one of the requests has.
+                    let alone = entries.into_iter().map(|entry| Entry { alone: true, ..entry });
+                    self.state.lock().put_back(alone.collect());
                 }
                 Err(error) => answer_all(entries, &error.into()),
             }
         }
     }
 
-    /// Takes a batch from the queue and hands it to the connection, both under the mutex.
-    async fn send_batch(&self, live: &Connection) -> Option<Batch> {
+    /// Takes a batch from the queue and passes it to the connection, both under the mutex.
+    async fn send_batch(&self, connection: &Connection) -> Option<Batch> {
         poll_fn(|cx| {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             let entries = state.take_batch();
             let Some(until) = entries.iter().map(|entry| entry.deadline).max() else {
                 return Poll::Ready(None);
             };
             state.moved = Some(Instant::now());
-            // The first poll puts it in line for the connection, however much this task has done.
+            // Unconstrained: the first poll sends it, however much this task has done.
             let call = write_batch(&entries);
-            let mut sending: Sending = Box::pin(unconstrained(live.send(call.cmd().clone())));
+            let mut sending: Sending = Box::pin(unconstrained(connection.send(call.cmd().clone())));
             let sending = match sending.as_mut().poll(cx) {
                 Poll::Pending => sending,
                 Poll::Ready(answer) => Box::pin(std::future::ready(answer)),
@@ -263,26 +260,22 @@ impl Combiner {
         })
         .await
     }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
-    }
 }
 
 type Sending = Pin<Box<dyn Future<Output = RedisResult<Value>> + Send>>;
 
-/// Requests on their way in one script.
+/// Requests that one script carries.
 struct Batch {
     entries: Vec<Entry>,
-    call: NumberedCall,
+    call: ScriptCall,
     /// The latest of their deadlines.
     until: Instant,
     sending: Sending,
 }
 
 impl State {
-    /// The first requests that are still wanted. Those that take come before those that free, or
-    /// memory freed in the same script would hide that there is none left.
+    /// Takes the first requests whose callers still wait. Acquires come before releases, or memory that a release
+    /// frees in the same script would hide that the server has none left.
     fn take_batch(&mut self) -> Vec<Entry> {
         let mut entries = Vec::with_capacity(self.queue.len().min(MAX_BATCH));
         while entries.len() < MAX_BATCH
@@ -291,28 +284,28 @@ impl State {
             if entry.answer.is_closed() {
                 continue;
             }
-            if entry.apart && !entries.is_empty() {
+            if entry.alone && !entries.is_empty() {
                 self.queue.push_front(entry);
                 break;
             }
-            let apart = entry.apart;
+            let alone = entry.alone;
             entries.push(entry);
-            if apart {
+            if alone {
                 break;
             }
         }
-        entries.sort_by_key(|entry| matches!(entry.ask, ScriptCall::Release(_)));
+        entries.sort_by_key(|entry| matches!(entry.request, HoldRequest::Release(_)));
         entries
     }
 
-    /// Back to the front, from where those still wanted go out again. In the order in which they
-    /// came, which matters to a fair lock when two batches come back at once.
+    /// Puts requests back to the front, in the order in which they came, which matters to a fair lock when two batches
+    /// come back at once.
     fn put_back(&mut self, entries: Vec<Entry>) {
         self.queue.extend(entries);
         self.queue.make_contiguous().sort_by_key(|entry| entry.number);
     }
 
-    /// Takes out those whose deadline is no later than `end`.
+    /// Takes the requests with a deadline up to `end`.
     fn take_until(&mut self, end: Instant) -> VecDeque<Entry> {
         let queue = std::mem::take(&mut self.queue).into_iter();
         let (over, left) = queue.partition(|entry| entry.deadline <= end);
@@ -321,17 +314,18 @@ impl State {
     }
 }
 
-fn write_batch(entries: &[Entry]) -> NumberedCall {
-    let parts = || entries.iter().filter_map(|entry| Some((entry.ask.part()?, &entry.ask)));
-    let mut call = BATCH.call(&Notices::Everywhere, parts().map(|(part, _)| part.keys()).sum());
-    for (_, ask) in parts() {
-        ask.write_keys(&mut call);
-    }
-    for (part, ask) in parts() {
-        part.write_number(&mut call);
-        ask.write_args(&mut call);
-    }
-    NumberedCall::new(call)
+fn write_batch(entries: &[Entry]) -> ScriptCall {
+    let parts = || entries.iter().filter_map(|entry| Some((entry.request.part()?, &entry.request)));
+    let keys = parts().map(|(part, _)| part.keys).sum();
+    BATCH.call(Publish::Everywhere, keys, |call| {
+        for (_, request) in parts() {
+            request.write_keys(call);
+        }
+        for (part, request) in parts() {
+            call.arg(part.number);
+            request.write_args(call);
+        }
+    })
 }
 
 fn answer_all(entries: impl IntoIterator<Item = Entry>, error: &StoreError) {

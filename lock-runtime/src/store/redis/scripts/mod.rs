@@ -1,66 +1,64 @@
-//! Lua scripts: one file each, sent by their hash, loaded where the server does not know them.
-
-pub(crate) mod numbered;
+//! The Lua scripts, one file each, and calls of them. A call names its script by its hash; a server that does not
+//! know the script yet has to [load](ScriptCall::load) it first.
+//!
+//! # Numbers
+//!
+//! A connection answers in the order of the requests, and nothing else ties an answer to its request. If one answer
+//! gets lost on the way, each later one would be taken for that of the request before: a grant of another lock, the
+//! release of another hold. So each call has a number, which the server sends back.
 
 use std::fmt::Write;
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use redis::aio::MultiplexedConnection;
-use redis::{Cmd, RedisError, RedisResult, Value};
-use tokio::time::Instant;
+use redis::{Cmd, Pipeline, RedisError, Value};
 
 use crate::options::MAX_MULTI_NAMES;
-use crate::store::redis::link::{CallError, Link, Notices};
-use crate::store::redis::scripts::numbered::NumberedCall;
 
-/// The most keys of one script: bounds how long the server is busy with it. A lock of several names has to fit,
-/// with two keys for each name.
+/// The maximum number of keys of one script, which bounds how long it keeps the server busy. A lock of several names
+/// has two keys for each name and must fit.
 pub(crate) const MAX_KEYS: usize = 256;
 const _: () = assert!(2 * MAX_MULTI_NAMES <= MAX_KEYS);
 
-/// The functions that scripts which take a lock begin with.
-const FUNCTIONS: &str = concat!(
-    include_str!("mint.lua"),
-    include_str!("set_end.lua"),
-    include_str!("number.lua"),
-    include_str!("owner.lua"),
-);
+/// Starts at random, since a proxy may confuse the answers to several processes.
+static NEXT_NUMBER: LazyLock<AtomicU64> =
+    LazyLock::new(|| AtomicU64::new(fastrand::u64(..1 << 48)));
 
-/// What scripts that count permits or latches begin with.
-const NUMBER: &str = include_str!("number.lua");
+/// How scripts publish notices of releases.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Publish {
+    /// To all nodes, by PUBLISH.
+    Everywhere,
+    /// To the nodes that have the slot, by SPUBLISH, as Redisson does in a cluster.
+    InSlot,
+}
 
-/// What all scripts end with.
-const NUMBERED: &str = include_str!("numbered.lua");
-
-/// What scripts that tell a lock from a user's data begin with.
-const OWNER: &str = include_str!("owner.lua");
-
-/// A script, as it publishes notices to everybody and as it does in a cluster.
+/// A script, in a version for each way to publish.
 pub(crate) struct Script {
     everywhere: Text,
     in_slot: Text,
 }
 
-/// What the server knows a script by.
+/// The source of a script and its hash, which is its name on the server.
 struct Text {
     source: String,
     sha: String,
 }
 
-/// A script that also runs as part of [`BATCH`].
+/// A script with fixed numbers of keys and arguments, which can run as part of [`BATCH`].
 pub(crate) struct Part {
     pub(crate) script: Script,
     body: &'static str,
     /// Its number in the batch script, counted from one.
-    number: usize,
-    keys: usize,
+    pub(crate) number: usize,
+    pub(crate) keys: usize,
     args: usize,
 }
 
 macro_rules! scripts {
-    ($($name:ident = $file:literal;)*) => {$(
+    ($($name:ident = $($file:literal)+;)*) => {$(
         pub(crate) static $name: LazyLock<Script> =
-            LazyLock::new(|| Script::new(include_str!($file).to_owned()));
+            LazyLock::new(|| Script::new(concat!($(include_str!($file)),+)));
     )*};
 }
 
@@ -69,7 +67,7 @@ macro_rules! parts {
     (@ $number:expr;) => {};
     (@ $number:expr; $name:ident = $file:literal, $keys:literal, $args:literal; $($rest:tt)*) => {
         pub(crate) static $name: LazyLock<Part> = LazyLock::new(|| Part {
-            script: Script::new([FUNCTIONS, include_str!($file)].concat()),
+            script: Script::new(&[FUNCTIONS, include_str!($file)].concat()),
             body: include_str!($file),
             number: $number,
             keys: $keys,
@@ -80,41 +78,37 @@ macro_rules! parts {
     ($($name:ident = $file:literal, $keys:literal, $args:literal;)*) => {
         parts!(@ 1; $($name = $file, $keys, $args;)*);
 
-        /// All parts, and all of them in one script.
-        fn all() -> impl Iterator<Item = &'static Script> {
-            [$(&$name.script),*].into_iter().chain([&*BATCH])
-        }
-
         /// All parts in one script.
         pub(crate) static BATCH: LazyLock<Script> = LazyLock::new(|| batch(&[$(&$name),*]));
+
+        /// The scripts that a server should know before the first request.
+        fn preloaded() -> impl Iterator<Item = &'static Script> {
+            [$(&$name.script),*].into_iter().chain([&*BATCH, &*RENEW, &*RAISE_TOKEN])
+        }
     };
 }
+
+/// The functions that each part starts with.
+const FUNCTIONS: &str = concat!(
+    include_str!("mint.lua"),
+    include_str!("set_end.lua"),
+    include_str!("number.lua"),
+    include_str!("owner.lua"),
+);
 
 scripts! {
     RENEW = "renew.lua";
     END_LATER = "end_later.lua";
     SHOW_COUNT = "show_count.lua";
+    MULTI_ACQUIRE = "mint.lua" "set_end.lua" "multi_acquire.lua";
     MULTI_RELEASE = "multi_release.lua";
+    RAISE_TOKEN = "mint.lua" "raise_token.lua";
+    LATCH = "number.lua" "latch.lua";
+    INSPECT = "number.lua" "owner.lua" "inspect.lua";
+    FORCE_RELEASE = "owner.lua" "force_release.lua";
 }
 
-pub(crate) static RAISE_TOKEN: LazyLock<Script> = LazyLock::new(|| {
-    Script::new([include_str!("mint.lua"), include_str!("raise_token.lua")].concat())
-});
-
-pub(crate) static FORCE_RELEASE: LazyLock<Script> =
-    LazyLock::new(|| Script::new([OWNER, include_str!("force_release.lua")].concat()));
-
-/// Takes any number of keys, so it cannot be a part.
-pub(crate) static MULTI_ACQUIRE: LazyLock<Script> =
-    LazyLock::new(|| Script::new([FUNCTIONS, include_str!("multi_acquire.lua")].concat()));
-
-pub(crate) static LATCH: LazyLock<Script> =
-    LazyLock::new(|| Script::new([NUMBER, include_str!("latch.lua")].concat()));
-
-pub(crate) static INSPECT: LazyLock<Script> =
-    LazyLock::new(|| Script::new([NUMBER, OWNER, include_str!("inspect.lua")].concat()));
-
-// How many keys and arguments each takes.
+// With the numbers of their keys and arguments.
 parts! {
     MUTEX_ACQUIRE = "mutex_acquire.lua", 2, 4;
     MUTEX_RELEASE = "mutex_release.lua", 1, 2;
@@ -128,20 +122,19 @@ parts! {
     PERMIT_RELEASE = "permit_release.lua", 2, 3;
 }
 
-/// Makes a server know what takes and frees locks before the first request finds that it does not:
-/// that one would be overtaken by those behind it. And what renews: asked for first, it would take three
-/// round trips, and a slow network has no time for them. It stays an optimisation, so errors do not matter.
-pub(crate) async fn prepare(connection: &mut MultiplexedConnection, notices: &Notices, name: &str) {
-    let mut load = redis::pipe();
-    // A user who may not do that takes locks all the same.
-    load.cmd("CLIENT").arg("SETNAME").arg(name).ignore();
-    for script in all().chain([&*RENEW, &*RAISE_TOKEN]) {
-        load.cmd("SCRIPT").arg("LOAD").arg(&script.text(notices).source).ignore();
+/// Names a new connection and loads the scripts that acquire, release and renew. A first request that finds its
+/// script missing would be overtaken by the requests behind it, and a slow network has no time for the three round
+/// trips of a first renewal. All of it is an optimisation, so errors do not matter.
+pub(crate) fn preparation(publish: Publish, name: &str) -> Pipeline {
+    let mut prepare = redis::pipe();
+    prepare.cmd("CLIENT").arg("SETNAME").arg(name).ignore();
+    for script in preloaded() {
+        prepare.cmd("SCRIPT").arg("LOAD").arg(&script.text(publish).source).ignore();
     }
-    let _: RedisResult<()> = load.query_async(connection).await;
+    prepare
 }
 
-/// Each part becomes a function whose parameters stand in for the script's own KEYS and ARGV.
+/// Each part becomes a function whose parameters replace the script's own KEYS and ARGV.
 fn batch(parts: &[&Part]) -> Script {
     let mut source = [FUNCTIONS, "local scripts, keys_of, args_of = {}, {}, {}\n"].concat();
     for Part { body, number, keys, args, .. } in parts {
@@ -153,69 +146,40 @@ fn batch(parts: &[&Part]) -> Script {
         );
     }
     source.push_str(include_str!("batch.lua"));
-    Script::new(source)
-}
-
-impl Part {
-    /// Adds the part's number, by which the batch script finds it.
-    pub(crate) fn write_number(&self, batch: &mut Cmd) {
-        batch.arg(self.number);
-    }
-
-    pub(crate) fn keys(&self) -> usize {
-        self.keys
-    }
+    Script::new(&source)
 }
 
 impl Script {
-    fn new(source: String) -> Self {
-        let source = ["local function script()\n", &source, "\nend\n", NUMBERED].concat();
-        // Not an argument of the scripts: whoever has one server pays nothing for clusters.
+    fn new(source: &str) -> Self {
+        let numbered = include_str!("numbered.lua");
+        let source = ["local function script()\n", source, "\nend\n", numbered].concat();
+        // A second version instead of an argument: a single server pays nothing for clusters.
         let in_slot = source.replace("redis.call('PUBLISH'", "redis.call('SPUBLISH'");
         Self { everywhere: Text::new(source), in_slot: Text::new(in_slot) }
     }
 
-    fn text(&self, notices: &Notices) -> &Text {
-        match notices {
-            Notices::Everywhere => &self.everywhere,
-            Notices::InSlot(_) => &self.in_slot,
+    fn text(&self, publish: Publish) -> &Text {
+        match publish {
+            Publish::Everywhere => &self.everywhere,
+            Publish::InSlot => &self.in_slot,
         }
     }
 
-    /// Starts a call with `keys` keys on a server of that kind; add the keys and then the arguments.
-    pub(crate) fn call(&self, notices: &Notices, keys: usize) -> Cmd {
+    /// A call with `keys` keys; `write` adds the keys and then the arguments.
+    pub(crate) fn call(
+        &'static self,
+        publish: Publish,
+        keys: usize,
+        write: impl FnOnce(&mut Cmd),
+    ) -> ScriptCall {
+        let text = self.text(publish);
         // Room for all arguments at once: growing would cost more than all else here.
         let mut cmd = Cmd::with_capacity(8 + 3 * keys, 128 + 128 * keys);
-        cmd.arg("EVALSHA").arg(&self.text(notices).sha).arg(keys);
-        cmd
-    }
-
-    /// Runs a call of this script, which has all keys and arguments.
-    ///
-    /// NOSCRIPT says that nothing ran, so loading and asking again is safe at any time. It can come
-    /// again if somebody flushes the scripts in between.
-    pub(crate) async fn run(
-        &self,
-        link: &Link,
-        call: Cmd,
-        deadline: Instant,
-    ) -> Result<Value, CallError> {
-        let call = NumberedCall::new(call);
-        loop {
-            match link.run(&call, deadline).await {
-                Err(CallError::Server(error)) if is_noscript(&error) => {
-                    self.load(link, deadline).await?;
-                }
-                result => return result,
-            }
-        }
-    }
-
-    /// Makes the server know the script.
-    pub(crate) async fn load(&self, link: &Link, deadline: Instant) -> Result<(), CallError> {
-        let mut load = redis::cmd("SCRIPT");
-        load.arg("LOAD").arg(&self.text(link.notices()).source);
-        link.call(&load, deadline).await.map_err(CallError::nothing_ran).map(drop)
+        cmd.arg("EVALSHA").arg(&text.sha).arg(keys);
+        write(&mut cmd);
+        let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
+        cmd.arg(number);
+        ScriptCall { text, cmd, number }
     }
 }
 
@@ -226,10 +190,58 @@ impl Text {
     }
 }
 
+/// A call of a script, with its number.
+pub(crate) struct ScriptCall {
+    text: &'static Text,
+    cmd: Cmd,
+    number: u64,
+}
+
+impl ScriptCall {
+    pub(crate) fn cmd(&self) -> &Cmd {
+        &self.cmd
+    }
+
+    /// The command that loads the script.
+    pub(crate) fn load(&self) -> Cmd {
+        let mut load = redis::cmd("SCRIPT");
+        load.arg("LOAD").arg(&self.text.source);
+        load
+    }
+
+    /// The script's answer in a reply; `None` if the reply answers another request.
+    pub(crate) fn answer_of(&self, reply: Value) -> Option<Value> {
+        let Value::Array(pair) = reply else { return None };
+        let [Value::BulkString(number), answer] = <[Value; 2]>::try_from(pair).ok()? else {
+            return None;
+        };
+        (number == self.number.to_string().as_bytes()).then_some(answer)
+    }
+}
+
+/// True if the server does not know the script, so that nothing ran.
 pub(crate) fn is_noscript(error: &RedisError) -> bool {
     error.code() == Some("NOSCRIPT")
 }
 
-pub(crate) fn is_noperm(error: &RedisError) -> bool {
-    error.code() == Some("NOPERM")
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_reply_with_the_number_is_an_answer() {
+        let call = RENEW.call(Publish::Everywhere, 0, |_| {});
+        let text = |number: u64| Value::BulkString(number.to_string().into_bytes());
+        let reply = |number| Value::Array(vec![text(number), Value::Int(7)]);
+        assert_eq!(call.answer_of(reply(call.number)), Some(Value::Int(7)));
+        for other in [
+            reply(call.number + 1),
+            Value::Int(7),
+            text(call.number),
+            Value::Array(vec![text(call.number)]),
+            Value::Array(vec![text(call.number), Value::Int(7), Value::Int(7)]),
+        ] {
+            assert_eq!(call.answer_of(other), None);
+        }
+    }
 }

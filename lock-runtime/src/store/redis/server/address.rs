@@ -1,43 +1,40 @@
-//! From an address to a client of the library that can connect to it.
+//! From an address to a client of the client library.
 
 use std::time::Duration;
 
 use redis::io::tcp::socket2::TcpKeepalive;
 use redis::{
-    Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion, RedisResult,
+    Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion, RedisError,
+    RedisResult,
 };
 
+use super::TlsOptions;
+use super::errors::Cause;
 use crate::error::{StoreError, StoreErrorKind};
-use crate::store::redis::server::errors::Cause;
-#[cfg(feature = "tls-rustls")]
-use crate::store::redis::server::tls::TlsOptions;
 
-/// How long the connection may be silent before the system probes it: less than routers take to
-/// forget one.
+/// The system probes a connection that was silent for so long; routers take longer to forget it.
 const KEEPALIVE: TcpKeepalive = TcpKeepalive::new().with_time(Duration::from_secs(30));
 
-/// A client for `url`; nothing is sent yet.
-pub(crate) fn client(url: &str) -> Result<Client, StoreError> {
-    Client::open(parse(url)?).map_err(|error| unusable(url).with_source(Cause(error)))
-}
-
-/// As [`client`], with `tls` in force; never without TLS.
-#[cfg(feature = "tls-rustls")]
-pub(crate) fn client_with_tls(url: &str, tls: &TlsOptions) -> Result<Client, StoreError> {
+/// A client for `url`, with `tls` in force and never without TLS if there are TLS options. Sends nothing yet.
+pub(crate) fn client(url: &str, tls: Option<&TlsOptions>) -> Result<Client, StoreError> {
     let info = parse(url)?;
-    if !uses_tls(&info) {
-        let message = format!(
-            "there are TLS options, but the address {:?} is not one of TLS; write rediss://host:port",
-            without_credentials(url)
-        );
-        return Err(StoreError::new(StoreErrorKind::Config, message));
+    #[cfg(feature = "tls-rustls")]
+    if let Some(tls) = tls {
+        if !uses_tls(&info) {
+            let message = format!(
+                "there are TLS options, but the address {:?} does not use TLS; write rediss://host:port",
+                without_credentials(url)
+            );
+            return Err(StoreError::new(StoreErrorKind::Config, message));
+        }
+        let certificates = tls.checked()?;
+        return Client::build_with_tls(info, certificates).map_err(|error| unusable(url, error));
     }
-    let certificates = tls.checked()?;
-    Client::build_with_tls(info, certificates)
-        .map_err(|error| unusable(url).with_source(Cause(error)))
+    let _ = tls;
+    Client::open(info).map_err(|error| unusable(url, error))
 }
 
-/// A client that differs from `model` in the address alone: credentials, database and TLS are its.
+/// A client for another server, with the credentials, database and TLS of `model`.
 pub(crate) fn elsewhere(model: &ConnectionInfo, host: String, port: u16) -> RedisResult<Client> {
     let addr = match model.addr().clone() {
         ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
@@ -49,8 +46,7 @@ pub(crate) fn elsewhere(model: &ConnectionInfo, host: String, port: u16) -> Redi
 }
 
 fn parse(url: &str) -> Result<ConnectionInfo, StoreError> {
-    let info =
-        url.into_connection_info().map_err(|error| unusable(url).with_source(Cause(error)))?;
+    let info = url.into_connection_info().map_err(|error| unusable(url, error))?;
     let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
     let tcp = info.tcp_settings().clone().set_nodelay(true).set_keepalive(KEEPALIVE);
     if uses_tls(&info) && cfg!(not(feature = "tls-rustls")) {
@@ -66,29 +62,29 @@ fn uses_tls(info: &ConnectionInfo) -> bool {
     matches!(info.addr(), ConnectionAddr::TcpTls { .. })
 }
 
-fn unusable(url: &str) -> StoreError {
+fn unusable(url: &str, error: RedisError) -> StoreError {
     let message = format!(
         "the address {:?} cannot be used; expected redis://host:port, rediss://host:port with \
          feature `tls-rustls`, or unix:///path, with special characters of a password \
          percent-encoded",
         without_credentials(url)
     );
-    StoreError::new(StoreErrorKind::Config, message)
+    StoreError::new(StoreErrorKind::Config, message).with_source(Cause(error))
 }
 
-/// Gives rustls a crypto provider if the program has not: the client library takes the process's when it connects,
-/// and panics without one. Not before it connects, or an address that is only read would choose for the program.
-pub(crate) fn prepare_to_connect(client: &Client) {
+/// Gives rustls a crypto provider if the program has not installed one: the client library panics without one when
+/// it connects. Only called before connecting, so that reading an address does not choose for the program.
+pub(crate) fn install_crypto_provider(client: &Client) {
     #[cfg(feature = "tls-rustls")]
     if uses_tls(client.get_connection_info()) {
-        // Already installed by the program: its choice stands.
+        // An error says that the program has installed one; its choice stands.
         let _ = rustls::crypto::ring::default_provider().install_default();
     }
     #[cfg(not(feature = "tls-rustls"))]
     let _ = client;
 }
 
-/// True if a port is said in `url`, which can be used.
+/// True if `url` names a port.
 pub(crate) fn has_port(url: &str) -> bool {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -97,9 +93,9 @@ pub(crate) fn has_port(url: &str) -> bool {
     port.is_some_and(|port| !port.is_empty() && is_number(port))
 }
 
-/// The address without what may be a password, however it was meant: what is before the host, a port
-/// or a database that is no number, and all that follows. A password's own `#`, `?` or `/` must not
-/// end the search for its `@`, and of an address without a host the password looks like a port.
+/// The address without any part that may be a password: all before the host, a port or database that is not a
+/// number, and all that follows. A password may contain `#`, `?` or `/`, which must not end the search for its `@`;
+/// in an address without a host, the password looks like a port.
 fn without_credentials(url: &str) -> String {
     let is_scheme = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
     let (scheme, rest) = match url.split_once("://") {
@@ -108,7 +104,7 @@ fn without_credentials(url: &str) -> String {
     };
     let path_only = |shown: &str| shown.split(['?', '#']).next().unwrap_or_default().to_owned();
     if scheme.to_ascii_lowercase().contains("unix") && rest.starts_with('/') {
-        // A path has no credentials before it; what has an `@` comes behind.
+        // Credentials never come before a path.
         return format!("{scheme}{}", path_only(rest));
     }
     let (hidden, shown) = match rest.rsplit_once('@') {
@@ -128,7 +124,7 @@ fn is_number(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// False for what begins with a colon, as a password does when its `@` is missing.
+/// False for text that begins with a colon, as a password does when its `@` is missing.
 fn is_host_and_port(text: &str) -> bool {
     let name =
         if text.starts_with('[') { text.find(']').map(|end| end + 1) } else { text.find(':') };
@@ -141,11 +137,11 @@ fn is_host_and_port(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// The choice is the program's for as long as it has only read its configuration.
+    /// The program may still install its own provider after it has read its configuration.
     #[test]
     fn reading_an_address_installs_no_crypto_provider() {
-        client("rediss://localhost:6380").unwrap();
-        client_with_tls("rediss://localhost:6380", &TlsOptions::new()).unwrap();
+        client("rediss://localhost:6380", None).unwrap();
+        client("rediss://localhost:6380", Some(&TlsOptions::new())).unwrap();
         assert!(rustls::crypto::CryptoProvider::get_default().is_none());
     }
 }

@@ -1,4 +1,4 @@
-//! What the server's and the client library's errors mean.
+//! The meaning of errors of the server and of the client library.
 // S-33.
 
 use std::error::Error;
@@ -8,12 +8,12 @@ use redis::RedisError;
 
 use crate::error::{StoreError, StoreErrorKind};
 
-/// What is known of a call that failed.
+/// What is known about the effect of a call that failed.
 #[derive(Debug)]
 pub(crate) enum CallError {
     /// There was no connection before the deadline: nothing ran.
     NotSent,
-    /// The same, and why the last attempt to connect failed.
+    /// The same, with the error of the last attempt to connect.
     Away(StoreError),
     /// There was no answer before the deadline: it may have run.
     TimedOut,
@@ -23,12 +23,11 @@ pub(crate) enum CallError {
     MixedUp,
     /// The server answered with an error.
     Server(RedisError),
-    /// The server refuses new connections for a reason that waiting does not mend: nothing ran.
+    /// The server refuses new connections, and permanently: nothing ran.
     Refused(StoreError),
 }
 
-/// An error of the client library, as the cause of one of ours. Its own text has that of its source in it, so that
-/// it has no source here, or a reader of the chain would read that twice.
+/// An error of the client library, as the source of one of ours. It hides its own source, whose text it repeats.
 #[derive(Debug)]
 pub(crate) struct Cause(pub(crate) RedisError);
 
@@ -40,14 +39,14 @@ impl fmt::Display for Cause {
 
 impl Error for Cause {}
 
-/// What the client library said, if that is why.
+/// The error of the client library that caused this error.
 pub(crate) fn cause(error: &StoreError) -> Option<&RedisError> {
     let causes = std::iter::successors(error.source(), |&error| error.source());
     causes.filter_map(|error| error.downcast_ref::<Cause>()).map(|cause| &cause.0).next()
 }
 
 impl CallError {
-    /// For a preparatory call: whatever became of it, the call it prepares has not run.
+    /// The error of a call that had to succeed before the call in question was sent.
     pub(crate) fn nothing_ran(self) -> Self {
         match self {
             Self::TimedOut | Self::Broken(_) | Self::MixedUp => Self::NotSent,
@@ -58,23 +57,17 @@ impl CallError {
 
 impl From<CallError> for StoreError {
     fn from(error: CallError) -> Self {
+        let unknown = |what: &str| {
+            let message = format!("{what}; the command may or may not have run");
+            Self::new(StoreErrorKind::OutcomeUnknown, message)
+        };
         match error {
             CallError::NotSent => {
                 Self::new(StoreErrorKind::Unavailable, "there is no connection to the server")
             }
-            CallError::TimedOut => Self::new(
-                StoreErrorKind::OutcomeUnknown,
-                "the server did not answer in time; the command may or may not have run",
-            ),
-            CallError::Broken(error) => Self::new(
-                StoreErrorKind::OutcomeUnknown,
-                "the connection broke; the command may or may not have run",
-            )
-            .with_source(Cause(error)),
-            CallError::MixedUp => Self::new(
-                StoreErrorKind::OutcomeUnknown,
-                "the answer belonged to another request; the command may or may not have run",
-            ),
+            CallError::TimedOut => unknown("the server did not answer in time"),
+            CallError::Broken(error) => unknown("the connection broke").with_source(Cause(error)),
+            CallError::MixedUp => unknown("the answer belonged to another request"),
             CallError::Server(error) => server_error(error),
             CallError::Away(error) => error.of_kind(StoreErrorKind::Unavailable),
             CallError::Refused(error) => error,
@@ -82,122 +75,112 @@ impl From<CallError> for StoreError {
     }
 }
 
+/// An error that the user must correct.
+pub(crate) fn config_error(message: impl Into<String>) -> StoreError {
+    StoreError::new(StoreErrorKind::Config, message.into())
+}
+
 /// Classifies an error reply.
 pub(crate) fn server_error(error: RedisError) -> StoreError {
-    let code = error.code().unwrap_or_default().to_owned();
+    const NOT_ALLOWED: &str =
+        "the user may not run the lock scripts; `RedisStore` says what it needs";
+    use StoreErrorKind::{
+        Config, Denied, NotReady, OutOfMemory, OutcomeUnknown, Protocol, WrongType,
+    };
+
+    let code = error.code().unwrap_or_default();
     let detail = error.detail().unwrap_or_default();
-    let (kind, message) = match code.as_str() {
+    let not_now = format!("the server cannot serve locks now ({code})");
+    let (kind, message) = match code {
         "BUSY" | "LOADING" | "MASTERDOWN" | "NOREPLICAS" | "TRYAGAIN" | "CLUSTERDOWN"
-        | "MISCONF" | "READONLY" => {
-            (StoreErrorKind::NotReady, format!("the server cannot serve locks now ({code})"))
-        }
-        "OOM" => (
-            StoreErrorKind::OutOfMemory,
-            "the server is out of memory; raise `maxmemory` or free some".to_owned(),
-        ),
-        "WRONGTYPE" => (StoreErrorKind::WrongType, own_words(detail)),
-        "NOAUTH" => (
-            StoreErrorKind::Denied,
-            "the server wants a password; write redis://:password@host".to_owned(),
-        ),
-        "WRONGPASS" => {
-            (StoreErrorKind::Denied, "the server refuses the user name or password".to_owned())
-        }
-        "NOPERM" => (StoreErrorKind::Denied, not_allowed()),
+        | "MISCONF" | "READONLY" => (NotReady, &*not_now),
+        "OOM" => (OutOfMemory, "the server is out of memory; raise `maxmemory` or free some"),
+        "WRONGTYPE" => (WrongType, script_message(detail)),
+        "NOAUTH" => (Denied, "the server wants a password; write redis://:password@host"),
+        "WRONGPASS" => (Denied, "the server refuses the user name or password"),
+        "NOPERM" => (Denied, NOT_ALLOWED),
         "MOVED" | "ASK" => (
-            StoreErrorKind::Config,
+            Config,
             "the server is a node of a cluster; connect to it with `connect_cluster`, or as \
-             lock.cluster"
-                .to_owned(),
+             lock.cluster",
         ),
         "CROSSSLOT" => (
-            StoreErrorKind::Config,
+            Config,
             "the names of one lock are in different slots of the cluster; give them a common hash \
-             tag, as in {order:7}:a and {order:7}:b"
-                .to_owned(),
+             tag, as in {order:7}:a and {order:7}:b",
         ),
-        // In a cluster, what belongs to a name may be half way to another node. The script stopped
-        // there, with whatever it had done.
+        // In a cluster, some keys of a name may have moved to another node already. The script stopped there, with
+        // whatever it had done.
         _ if detail.contains("non local key") => (
-            StoreErrorKind::OutcomeUnknown,
-            "the lock is being moved to another node; the command may have run in part".to_owned(),
+            OutcomeUnknown,
+            "the lock is being moved to another node; the command may have run in part",
         ),
-        // Inside a script a missing permission is a plain ERR: in these words by Redis 7.0, and in
-        // those by later ones.
+        // A missing permission inside a script is a plain ERR, with this text in Redis 7.0, with the other later.
         "ERR"
             if detail.contains("user executing the script")
                 || detail.starts_with("ACL failure in script") =>
         {
-            (StoreErrorKind::Denied, not_allowed())
+            (Denied, NOT_ALLOWED)
         }
         "ERR" if detail.contains("max number of clients") => {
-            (StoreErrorKind::NotReady, "the server has too many connections".to_owned())
+            (NotReady, "the server has too many connections")
         }
         "ERR" if detail.contains("DB index is out of range") => {
-            (StoreErrorKind::Config, "the server has no database of that number".to_owned())
+            (Config, "the server has no database of that number")
         }
-        _ => (
-            StoreErrorKind::Protocol,
-            "the server answered with an error that this version does not know".to_owned(),
+        _ => (Protocol, "the server answered with an error that this version does not know"),
+    };
+    StoreError::new(kind, message.to_owned()).with_source(Cause(error))
+}
+
+/// The message of a WRONGTYPE: our scripts write one, the server's own text does not help.
+fn script_message(detail: &str) -> &str {
+    match detail.split_once(" script: ").map_or(detail, |(text, _)| text) {
+        text if text.starts_with("the ") => text,
+        _ => "a value that is no lock",
+    }
+}
+
+/// Classifies the error of an attempt to connect.
+pub(crate) fn connect_error(error: RedisError) -> StoreError {
+    use StoreErrorKind::{Config, Denied, Unavailable};
+
+    #[cfg(feature = "tls-rustls")]
+    if let Some((kind, message)) = super::tls::refusal(&error) {
+        return StoreError::new(kind, message).with_source(Cause(error));
+    }
+    let (kind, message) = match error.kind() {
+        _ if error.is_io_error() && error.is_timeout() => (
+            Unavailable,
+            "the server did not answer in time while connecting; check the address, and whether the \
+             server wants TLS (rediss://) or not (redis://)",
         ),
+        _ if error.is_io_error() && is_closed(&error) => (
+            Unavailable,
+            "the server closed the connection at once; check whether it has too many connections, or wants \
+             TLS (rediss://) or not (redis://)",
+        ),
+        _ if error.is_io_error() => {
+            (Unavailable, "the server cannot be reached; check the address and that it runs")
+        }
+        redis::ErrorKind::Parse => {
+            (Config, "what answers there is not Redis; check host and port of the address")
+        }
+        redis::ErrorKind::InvalidClientConfig => (Config, "the address cannot be used"),
+        redis::ErrorKind::AuthenticationFailed => {
+            (Denied, "the server refuses the user name or password")
+        }
+        _ => return server_error(error),
     };
     StoreError::new(kind, message).with_source(Cause(error))
 }
 
-fn not_allowed() -> String {
-    "the user may not run the lock scripts; `RedisStore` says what it needs".to_owned()
-}
-
-/// What a WRONGTYPE is about: our scripts say it themselves, the server only that it is one.
-fn own_words(detail: &str) -> String {
-    match detail.split_once(" script: ").map_or(detail, |(text, _)| text) {
-        text if text.starts_with("the ") => text.to_owned(),
-        _ => "a value that is no lock".to_owned(),
-    }
-}
-
-/// A connection could not be made.
-pub(crate) fn connect_error(error: RedisError) -> StoreError {
-    #[cfg(feature = "tls-rustls")]
-    if let Some((kind, message)) = crate::store::redis::server::tls::refusal(&error) {
-        return StoreError::new(kind, message).with_source(Cause(error));
-    }
-    if error.is_io_error() {
-        let message = if error.is_timeout() {
-            "the server did not answer in time while connecting; check the address, and whether the \
-             server wants TLS (rediss://) or not (redis://)"
-        } else if is_closed(&error) {
-            "the server closed the connection at once; check whether it has too many connections, or wants \
-             TLS (rediss://) or not (redis://)"
-        } else {
-            "the server cannot be reached; check the address and that it runs"
-        };
-        return StoreError::new(StoreErrorKind::Unavailable, message).with_source(Cause(error));
-    }
-    match error.kind() {
-        redis::ErrorKind::Parse => StoreError::new(
-            StoreErrorKind::Config,
-            "what answers there is not Redis; check host and port of the address",
-        )
-        .with_source(Cause(error)),
-        redis::ErrorKind::InvalidClientConfig => {
-            StoreError::new(StoreErrorKind::Config, "the address cannot be used")
-                .with_source(Cause(error))
-        }
-        redis::ErrorKind::AuthenticationFailed => {
-            StoreError::new(StoreErrorKind::Denied, "the server refuses the user name or password")
-                .with_source(Cause(error))
-        }
-        _ => server_error(error),
-    }
-}
-
-/// True if no connection was made at all: none accepts one there, or none in time.
+/// True if no server accepted a connection in time.
 pub(crate) fn was_unreached(error: &StoreError) -> bool {
     error.kind() == StoreErrorKind::Unavailable && !was_closed(error)
 }
 
-/// True if a connection was made, and closed at once.
+/// True if the server accepted the connection and closed it at once.
 pub(crate) fn was_closed(error: &StoreError) -> bool {
     cause(error).is_some_and(is_closed)
 }

@@ -24,7 +24,8 @@ use crate::error::{StoreError, StoreErrorKind};
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// use lock_runtime::{LockClient, TlsOptions};
+/// use lock_runtime::store::TlsOptions;
+/// use lock_runtime::LockClient;
 ///
 /// let tls = TlsOptions::new()
 ///     .root_certificate(std::fs::read("ca.pem")?)

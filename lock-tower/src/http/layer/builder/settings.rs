@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http_body::Body;
+use lock_runtime::options::LockSettings;
 use lock_runtime::policy::{BusyStatus, HoldUntil, OnDisconnect};
-use lock_runtime::{LockClient, LockKind, LockOptions, LockSettings, Wait};
+use lock_runtime::{LockClient, LockKind, LockOptions, Wait};
 
 use crate::http::answer::problem::RefusalResponder;
 use crate::http::layer::builder::{HttpLockLayerBuilder, Policies};
@@ -35,7 +36,7 @@ impl HttpLockLayerBuilder {
     /// ```
     /// use std::time::Duration;
     ///
-    /// use lock_runtime::LockSettings;
+    /// use lock_runtime::options::LockSettings;
     /// use lock_tower::LockLayer;
     ///
     /// let brief = Some(Duration::from_secs(30));
@@ -68,7 +69,7 @@ impl HttpLockLayerBuilder {
     }
 
     /// Sets how many requests of this process may wait for one lock before others are answered with 503 at
-    /// once: see [`LockOptionsBuilder::max_waiters`](lock_runtime::LockOptionsBuilder::max_waiters). Default:
+    /// once: see [`LockOptionsBuilder::max_waiters`](lock_runtime::options::LockOptionsBuilder::max_waiters). Default:
     /// 1 024, unless the client's options or its configuration set a number. A smaller number sheds load earlier
     /// and saves memory, also that of [`read_ahead`](Self::read_ahead).
     pub fn max_waiters(mut self, max_waiters: usize) -> Self {

@@ -1,16 +1,10 @@
 //! What counts as the same answer.
 
-use std::collections::BTreeMap;
-use std::num::NonZeroU32;
-use std::time::Duration;
-
-use lock_runtime::store::{
-    AcquireReply, Inspection, LatchRequest, Ownership, ReleaseReply, Target,
-};
-use lock_runtime::{FencingToken, LockKey};
+use lock_runtime::store::Inspection;
 
 use crate::contract::differential::plan::{NAMES, Op, What};
 use crate::contract::differential::stores::{Answer, Answered, ROUND, Run, Side};
+use crate::prelude::*;
 
 impl Run<'_> {
     pub(crate) fn compare(
@@ -150,7 +144,7 @@ impl Run<'_> {
         let look: Vec<&str> = look.iter().map(String::as_str).collect();
         let all: Vec<(BTreeMap<String, u32>, u64)> = self.stores.raw.get(&look).await;
         for (key, (redis, redis_left)) in self.keys.iter().zip(all) {
-            let redis_left = Duration::from_millis(redis_left);
+            let redis_left = ms(redis_left);
             let (memory, memory_left) = self.stores.memory[0].holders(key.as_str());
             let memory: BTreeMap<String, u32> = memory.into_iter().collect();
             if memory != redis || !near(Some(memory_left), Some(redis_left)) {

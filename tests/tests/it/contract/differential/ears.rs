@@ -1,20 +1,13 @@
 //! Who is told by both stores.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use futures_util::FutureExt;
-use futures_util::future::join_all;
-use lock_runtime::Store;
-use lock_runtime::store::{HoldKind, Subscription};
 use tokio::task::unconstrained;
-use tokio::time::timeout;
 
 use crate::contract::differential::plan::{Listeners, OWNERS, Theme, owner, target};
 use crate::contract::differential::stores::{Run, Stores, TIMEOUT};
+use crate::prelude::*;
 
 /// How long a notice that must come may take.
-const NOTICE: Duration = Duration::from_secs(1);
+const NOTICE: Duration = secs(1);
 
 /// The same subscription in both stores.
 pub(crate) struct Ears {

@@ -11,22 +11,18 @@ mod ears;
 mod plan;
 mod stores;
 
-use std::time::Duration;
-
-use futures_util::future::join_all;
-use lock_tests::RedisServer;
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
-use tokio::time::Instant;
 
 use crate::contract::differential::plan::{Sequence, sequence};
 use crate::contract::differential::stores::{Outcome, Stores};
+use crate::prelude::*;
 
 /// Sequences in a run.
 const SEQUENCES: u64 = 1200;
 
 /// How long a failing sequence is made smaller.
-const SHRINKING: Duration = Duration::from_secs(30);
+const SHRINKING: Duration = secs(30);
 
 /// S-19, S-22, S-23, S-25 to S-30: one set of rules, two stores.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

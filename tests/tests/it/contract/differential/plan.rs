@@ -1,14 +1,10 @@
 //! What is done to both stores: random sequences of operations.
 
-use std::num::NonZeroU32;
-use std::sync::Arc;
-use std::time::Duration;
-
-use lock_runtime::LockKey;
-use lock_runtime::store::{HoldKind, LatchRequest, OwnerId, Target};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
+
+use crate::prelude::*;
 
 /// Names and owners of a sequence. More would seldom meet.
 pub(crate) const NAMES: usize = 3;
@@ -91,14 +87,14 @@ impl Length {
     pub(crate) fn duration(self) -> Duration {
         match self {
             Self::Short => SHORT,
-            Self::Long => Duration::from_secs(20),
-            Self::Longer => Duration::from_secs(40),
+            Self::Long => secs(20),
+            Self::Longer => secs(40),
         }
     }
 }
 
 /// See [`Length::Short`].
-pub(crate) const SHORT: Duration = Duration::from_millis(120);
+pub(crate) const SHORT: Duration = ms(120);
 
 impl Theme {
     pub(crate) fn kinds(self) -> &'static [HoldKind] {

@@ -1,27 +1,20 @@
 //! Runs a sequence on both stores and compares what they answer.
 
-use std::collections::BTreeMap;
 use std::sync::Mutex;
-use std::time::Duration;
 
-use lock_runtime::store::{
-    AcquireReply, AcquireRequest, CountRequest, Inspection, Ownership, ReleaseReply,
-    ReleaseRequest, RenewRequest, Target, client_id,
-};
-use lock_runtime::{FencingToken, LockKey, MemoryStore, RedisStore, Store, StoreError};
-use lock_tests::{RawClient, RedisServer};
+use lock_runtime::store::{Inspection, client_id};
 use tokio::sync::Semaphore;
-use tokio::time::{Instant, sleep};
 
 use crate::contract::differential::compare::raised;
 use crate::contract::differential::ears::Ears;
 use crate::contract::differential::plan::{NAMES, Op, SHORT, Sequence, What};
+use crate::prelude::*;
 
 /// A round that takes longer says nothing: a short lease may have ended in one store and not yet in
 /// the other. It is also how far remaining times may be apart.
-pub(crate) const ROUND: Duration = Duration::from_millis(60);
+pub(crate) const ROUND: Duration = ms(60);
 
-pub(crate) const TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const TIMEOUT: Duration = secs(10);
 
 /// Rounds under way at once; more would only wait for each other.
 const SIDE_BY_SIDE: usize = 6;
@@ -122,7 +115,7 @@ impl Stores {
                 Err(problem) => return Outcome::Differs(format!("round {number}: {problem}")),
                 Ok(()) => {}
             }
-            sleep(SHORT + Duration::from_millis(20)).await;
+            sleep(SHORT + ms(20)).await;
             if let Err(problem) = run.no_more_notices() {
                 return Outcome::Differs(format!("after round {number}: {problem}"));
             }

@@ -5,20 +5,12 @@
 
 mod outages;
 
-use std::collections::BTreeSet;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
+use futures_util::future::join;
 
-use futures_util::future::{join, join_all};
-use futures_util::poll;
-use lock_runtime::{FencingToken, LockClient, LockError, LockGuard, LockOptions, StoreErrorKind};
-use lock_tests::{Proxy, RawClient, RedisServer, eventually};
-use tokio::time::{Instant, sleep, timeout};
+use crate::prelude::*;
 
 /// Well below the lease of 30 s.
-const SOON: Duration = Duration::from_secs(8);
+const SOON: Duration = secs(8);
 
 /// More than go out alone.
 const SEVERAL: usize = 24;
@@ -28,14 +20,9 @@ type Locking = Pin<Box<dyn Future<Output = Result<LockGuard, LockError>> + Send>
 /// Number, time, duration, words, and who sent it.
 type SlowLogEntry = (u64, u64, u64, Vec<String>, String, String);
 
-fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
-
 async fn world() -> (RedisServer, Proxy, LockClient) {
     let server = RedisServer::start().await;
-    let proxy = Proxy::start(server.port()).await;
-    let client = LockClient::connect(&proxy.url()).await.unwrap();
+    let (proxy, client) = behind_proxy(&server).await;
     // The server knows all scripts from here on.
     release_all(lock_all(&client, SEVERAL).await.into_iter().map(Result::unwrap).collect()).await;
     server.client().cmd(&["FLUSHALL"]).await;
@@ -113,7 +100,7 @@ async fn all_places_are_free(server: &RedisServer, client: &LockClient) {
 async fn many_locks_share_scripts() {
     const TASKS: usize = 200;
     let (server, proxy, client) = world().await;
-    let (raw, other) = (server.client(), LockClient::connect(&server.url()).await.unwrap());
+    let (raw, other) = (server.client(), connect(&server).await);
     proxy.delay(ms(3));
     server.reset_stats().await;
     let mut last = vec![FencingToken::new(0); TASKS];
@@ -150,8 +137,7 @@ async fn many_locks_share_scripts() {
 /// by a millisecond.
 #[tokio::test]
 async fn a_free_place_is_used_at_once() {
-    let server = RedisServer::start().await;
-    let client = LockClient::connect(&server.url()).await.unwrap();
+    let (_server, client) = crate::prelude::world().await;
     let mut best = Duration::MAX;
     eventually(SOON, "a round without delay", async || {
         let start = Instant::now();

@@ -1,13 +1,8 @@
 //! Batches whose answer, connection or runtime goes away.
 
-use lock_runtime::Wait;
 use tokio::runtime::{Builder, Runtime};
 
 use super::*;
-
-fn waits(wait: impl Into<Wait>) -> LockOptions {
-    LockOptions::builder().wait(wait).build().unwrap()
-}
 
 fn runtime() -> Runtime {
     Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
@@ -192,7 +187,7 @@ async fn a_silent_connection_is_found_out_by_the_first() {
 async fn who_has_longer_waits_for_the_connection() {
     let server = RedisServer::start().await;
     let proxy = Proxy::start(server.port()).await;
-    let builder = LockClient::builder().command_timeout(Duration::from_secs(5));
+    let builder = LockClient::builder().command_timeout(secs(5));
     let client = builder.connect(&proxy.url()).await.unwrap();
     proxy.refuse();
     proxy.reset_all();

@@ -2,25 +2,14 @@
 
 use std::collections::VecDeque;
 use std::future::pending;
-use std::num::NonZeroU32;
-use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
+use std::sync::{Mutex, MutexGuard};
 
-use lock_runtime::store::{
-    AcquireReply, AcquireRequest, OwnerId, Ownership, ReleaseReply, ReleaseRequest, RenewRequest,
-    StoreFuture, Target, client_id,
-};
-use lock_runtime::{
-    Lease, LockClient, LockKey, LockOptions, MemoryStore, RedisStore, Store, StoreError,
-    StoreErrorKind,
-};
-use lock_tests::RedisServer;
-use tokio::time::{Instant, sleep, timeout};
+use lock_runtime::store::client_id;
 
-use crate::faults::slow_store::{SOON, ms, watched};
+use crate::faults::slow_store::*;
 use crate::support::handed_on::handed_on;
 
-const LEASE: Duration = Duration::from_secs(1);
+const LEASE: Duration = secs(1);
 
 /// What becomes of one renewal.
 #[derive(Debug, Clone, Copy)]
@@ -276,7 +265,7 @@ async fn what_is_kept_is_not_renewed() {
         for target in &targets {
             let owner = OwnerId::new(&client, 1, 1);
             let mine = match target.kind() {
-                lock_runtime::HoldKind::Fair => Arc::new(target.for_waiter(&owner)),
+                lock_runtime::store::HoldKind::Fair => Arc::new(target.for_waiter(&owner)),
                 _ => Arc::clone(target),
             };
             let acquire = |owner: &OwnerId| AcquireRequest {

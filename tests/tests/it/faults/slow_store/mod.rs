@@ -5,20 +5,7 @@ mod outages;
 mod renewals;
 mod tries;
 
-use std::time::Duration;
-
-use lock_runtime::{Lease, LockClient, LockOptions};
-use lock_tests::{Proxy, RedisServer};
-
-pub(crate) const SOON: Duration = Duration::from_secs(10);
-
-pub(crate) fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
-
-pub(crate) fn watched(lease: Duration) -> LockOptions {
-    LockOptions::builder().lease(Lease::Watchdog(lease)).build().unwrap()
-}
+use crate::prelude::*;
 
 /// A server behind a proxy, and a client of it that waits long for each answer.
 pub(crate) async fn far_world(command_timeout: Duration) -> (RedisServer, Proxy, LockClient) {

@@ -1,19 +1,12 @@
 //! With the store away, a caller that does not wait is told so, and never that the lock is busy (S-33).
 
-use std::time::Duration;
-
-use lock_runtime::policy::LockConfig;
-use lock_runtime::{LockClient, LockError, LockGuard, LockOptions, Wait, distributed_lock};
-use lock_tests::{Proxy, RedisServer};
 use lock_tower::LockLayer;
-use tokio::task::JoinHandle;
-use tokio::time::{sleep, timeout};
 use tower::{Layer, ServiceExt, service_fn};
 
-use crate::faults::slow_store::{SOON, ms};
+use crate::faults::slow_store::*;
 use crate::support::kinds::take;
 
-const PATIENCE: Duration = Duration::from_secs(8);
+const PATIENCE: Duration = secs(8);
 
 /// How the store goes away.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -148,7 +141,7 @@ async fn a_short_wait_in_line_tells_of_the_outage() {
     for kind in ["mutex", "write"] {
         let first = world.contend(kind);
         sleep(ms(5)).await;
-        let brief = LockOptions::builder().wait(ms(20)).build().unwrap();
+        let brief = waits(ms(20));
         let waited = timeout(SOON, take(&world.client, kind, kind, brief)).await.unwrap();
         assert!(matches!(waited, Err(LockError::Store(_))), "{kind}: {waited:?}");
         first.abort();

@@ -1,16 +1,9 @@
 //! An answer to a renewal may come as late as the deadline (S-9).
 
-use std::time::Duration;
-
-use futures_util::future::join_all;
-use lock_runtime::{LockClient, LockError, LockGuard, LossCause, MultiLock, Quorum};
-use lock_tests::{Proxy, RedisServer};
-use tokio::time::{Instant, sleep};
-
-use crate::faults::slow_store::{SOON, far_world, ms, watched};
+use crate::faults::slow_store::*;
 use crate::support::kinds::{KINDS, take};
 
-const LEASE: Duration = Duration::from_secs(1);
+const LEASE: Duration = secs(1);
 
 /// Sleeps for so many leases, and fails as soon as one of the holds is lost.
 async fn stay(guards: &[(String, LockGuard)], lease: Duration, leases: u32, proxy: impl Fn(u32)) {

@@ -1,21 +1,12 @@
 //! Callers that do not wait, beside others that come and go: two round trips, and no more.
 
-use std::num::NonZeroU32;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::Duration;
-
-use lock_runtime::{LockClient, LockError, LockGuard};
-use lock_tests::eventually;
-use tokio::time::{Instant, sleep};
-
-use crate::faults::slow_store::{SOON, far_world, ms};
+use crate::faults::slow_store::*;
 
 /// Of the network, both ways together.
-const ROUND_TRIP: Duration = Duration::from_millis(200);
+const ROUND_TRIP: Duration = ms(200);
 
 /// For a busy machine.
-const SLACK: Duration = Duration::from_millis(150);
+const SLACK: Duration = ms(150);
 
 const SIXTEEN: NonZeroU32 = NonZeroU32::new(16).unwrap();
 

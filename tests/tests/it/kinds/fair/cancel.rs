@@ -1,13 +1,6 @@
 //! Whoever gives up leaves the line at once and passes on what it was told (S-17, S-20, S-21).
 
-use std::time::Duration;
-
-use lock_runtime::{Lease, LockClient, LockError, LockOptions};
-use lock_tests::poll_count::{Polled, drop_at_every_await, poll_then_drop};
-use lock_tests::{Proxy, eventually};
-use tokio::time::{Instant, timeout};
-
-use crate::kinds::fair::world::{NEVER, SOON, World, channel, granted};
+use crate::kinds::fair::world::*;
 
 /// S-21: dropped before, during and after the grant of a free lock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -32,9 +25,9 @@ async fn an_acquire_dropped_anywhere_leaves_nothing() {
 async fn a_grant_that_nobody_waits_for_any_more_is_undone() {
     let world = World::start().await;
     let proxy = Proxy::start(world.server.port()).await;
-    let client = LockClient::connect(&proxy.url()).await.unwrap();
+    let client = connect(&proxy).await;
     let other = world.client_that_only_listens().await;
-    proxy.delay_replies(Duration::from_millis(300));
+    proxy.delay_replies(ms(300));
     let mut acquire = Box::pin(client.fair_mutex("g").lock());
     let taken = async {
         eventually(SOON, "it is taken", async || world.holder("g").await.is_some()).await;
@@ -57,7 +50,7 @@ async fn a_waiter_dropped_anywhere_leaves_the_line() {
     let guard = holder.fair_mutex("w").lock().await.unwrap();
     for polls in 1..8 {
         let acquire = client.fair_mutex("w").lock();
-        let dropped = timeout(Duration::from_millis(60), poll_then_drop(acquire, polls)).await;
+        let dropped = timeout(ms(60), poll_then_drop(acquire, polls)).await;
         assert!(!matches!(dropped, Ok(Polled::Completed(_))), "took a lock that was held");
         // Behind the release of the place on the same connection.
         assert!(client.fair_mutex("w").try_lock().await.unwrap().is_none());
@@ -92,8 +85,8 @@ async fn a_waiter_out_of_time_leaves_the_line() {
     let world = World::start().await;
     let client = world.client_that_only_listens().await;
     let guard = client.fair_mutex("t").lock().await.unwrap();
-    let limit = Duration::from_millis(300);
-    let short = LockOptions::builder().wait(limit).build().unwrap();
+    let limit = ms(300);
+    let short = waits(limit);
     let start = Instant::now();
     let timed = tokio::spawn(client.fair_mutex("t").with(short).lock());
     eventually(SOON, "it is in line", async || world.queue("t").await.len() == 1).await;
@@ -182,12 +175,12 @@ async fn a_waiter_that_gave_up_while_cut_off_leaves_the_line() {
     let world = World::start().await;
     let proxy = Proxy::start(world.server.port()).await;
     let builder = LockClient::builder().waiter_lease(NEVER);
-    let builder = builder.command_timeout(Duration::from_millis(200));
+    let builder = builder.command_timeout(ms(200));
     let client = builder.connect(&proxy.url()).await.unwrap();
     let holder = world.client().await;
     let guard = holder.fair_mutex("o").lock().await.unwrap();
-    let lease = Duration::from_millis(300);
-    let short = LockOptions::builder().lease(Lease::Fixed(lease)).build().unwrap();
+    let lease = ms(300);
+    let short = fixed(lease);
     let waiting = tokio::spawn(client.fair_mutex("o").with(short).lock());
     let length = async || world.queue("o").await.len();
     eventually(SOON, "it is in line", async || length().await == 1).await;

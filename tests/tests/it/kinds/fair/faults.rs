@@ -1,13 +1,6 @@
 //! Lost replies, late grants, short memory, dead and paused waiters (S-8, S-19, S-21, S-22, S-33).
 
-use std::time::Duration;
-
-use lock_runtime::{Lease, LockError, LockOptions, StoreErrorKind};
-use lock_tests::redis_server::ClientType;
-use lock_tests::{Proxy, eventually};
-use tokio::time::{Instant, timeout};
-
-use crate::kinds::fair::world::{NEVER, SOON, World, channel, granted};
+use crate::kinds::fair::world::*;
 
 /// The key that only requests of places carry.
 const PLACES: &str = "redisson_lock_queue";
@@ -18,7 +11,7 @@ async fn a_grant_whose_answer_was_lost_is_found() {
     let world = World::start().await;
     let proxy = Proxy::start(world.server.port()).await;
     let behind = world.client_that_only_listens().await;
-    let client = lock_runtime::LockClient::connect(&proxy.url()).await.unwrap();
+    let client = connect(&proxy).await;
     let guard = behind.fair_mutex("g").lock().await.unwrap();
     let (head, owner) = world.waiter(&client, "g").await;
     let (next, _) = world.waiter(&behind, "g").await;
@@ -42,7 +35,7 @@ async fn a_grant_whose_answer_was_lost_is_found() {
 async fn a_request_that_arrives_twice_counts_once() {
     let world = World::start().await;
     let proxy = Proxy::start(world.server.port()).await;
-    let client = lock_runtime::LockClient::connect(&proxy.url()).await.unwrap();
+    let client = connect(&proxy).await;
     let holder = world.client().await;
     let guard = holder.fair_mutex("d").lock().await.unwrap();
     proxy.duplicate_next_request_with(PLACES);
@@ -70,8 +63,8 @@ async fn after_a_late_grant_it_hears_of_its_new_place() {
     let builder = lock_runtime::LockClient::builder().waiter_lease(NEVER).poll_cap(NEVER);
     let client = builder.connect(&proxy.url()).await.unwrap();
     let holder = world.client_that_only_listens().await;
-    let short = Lease::Fixed(Duration::from_millis(200));
-    let short = LockOptions::builder().lease(short).build().unwrap();
+    let short = Lease::Fixed(ms(200));
+    let short = leased(short);
     let guard = holder.fair_mutex("l").lock().await.unwrap();
     let waiting = tokio::spawn(client.fair_mutex("l").with(short).lock());
     let mut owner = String::new();
@@ -82,7 +75,7 @@ async fn after_a_late_grant_it_hears_of_its_new_place() {
     .await;
     world.server.wait_for_subscribers(&channel("l", &owner), 1).await;
     let (next, _) = world.waiter(&holder, "l").await;
-    proxy.delay_replies(Duration::from_millis(400));
+    proxy.delay_replies(ms(400));
     guard.release().await.unwrap();
     // Its hold ends, or is given back, before it knows of it; the next one has its turn.
     let guard = granted(next).await;
@@ -143,7 +136,7 @@ async fn without_memory_a_lock_and_a_place_are_given_up() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dead_head_is_waited_for_in_peace() {
     let world = World::start().await;
-    let client = world.client_with_places(Duration::from_secs(3)).await;
+    let client = world.client_with_places(secs(3)).await;
     let raw = world.server.client();
     // Two of them, dead for the store at once: one lease for both.
     let ends = (world.now().await + 3000.0).round().to_string();
@@ -155,7 +148,7 @@ async fn a_dead_head_is_waited_for_in_peace() {
         waiting.push(world.waiter(&client, "q").await.0);
     }
     world.server.reset_stats().await;
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    tokio::time::sleep(secs(2)).await;
     // Twenty waiters, a sign of life every second. Several may share a script.
     let asked = world.asked().await;
     assert!((20..=60).contains(&asked), "{asked} requests in two seconds");
@@ -164,8 +157,8 @@ async fn a_dead_head_is_waited_for_in_peace() {
         granted(waiting).await.release().await.unwrap();
     }
     let took = start.elapsed();
-    assert!(took >= Duration::from_millis(2900), "the dead were overtaken: {took:?}");
-    assert!(took < Duration::from_secs(5), "{took:?}");
+    assert!(took >= ms(2900), "the dead were overtaken: {took:?}");
+    assert!(took < secs(5), "{took:?}");
     world.nothing_left("q").await;
 }
 
@@ -173,7 +166,7 @@ async fn a_dead_head_is_waited_for_in_peace() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_entry_without_a_score_is_repaired() {
     let world = World::start().await;
-    let client = world.client_with_places(Duration::from_millis(600)).await;
+    let client = world.client_with_places(ms(600)).await;
     let raw = world.server.client();
     raw.cmd(&["RPUSH", "redisson_lock_queue:{n}", "nobody:1"]).await;
     let (waiting, _) = world.waiter(&client, "n").await;
@@ -228,7 +221,7 @@ async fn behind_a_deaf_head_the_first_who_hears_watches() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_lost_its_place_lines_up_anew() {
     let world = World::start().await;
-    let client = world.client_with_places(Duration::from_millis(600)).await;
+    let client = world.client_with_places(ms(600)).await;
     let raw = world.server.client();
     let guard = client.fair_mutex("s").lock().await.unwrap();
     let (first, one) = world.waiter(&client, "s").await;

@@ -1,9 +1,6 @@
 //! How many may wait (S-18).
 
-use lock_runtime::{BusyReason, LockClient, LockError, LockGuard, LockOptions};
-use lock_tests::eventually;
-
-use crate::kinds::fair::world::{SOON, Waiting, World, granted};
+use crate::kinds::fair::world::*;
 
 fn too_many(outcome: &Result<LockGuard, LockError>) -> bool {
     matches!(outcome, Err(LockError::Busy { reason: BusyReason::TooManyWaiters, .. }))

@@ -1,13 +1,8 @@
 //! First come, first served; what a holder and its line look like in the store.
 
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::Mutex;
 
-use lock_runtime::{FencingToken, LockError, LockOptions};
-use lock_tests::eventually;
-use tokio::time::{Instant, timeout};
-
-use crate::kinds::fair::world::{SOON, World, channel, granted};
+use crate::kinds::fair::world::*;
 
 /// S-26: by two clients in turn, 40 waiters; nobody is overtaken, each is told by a notice alone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -66,7 +61,7 @@ async fn a_lone_holder_costs_two_round_trips() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_place_is_refreshed() {
     let world = World::start().await;
-    let lease = Duration::from_millis(1500);
+    let lease = ms(1500);
     let client = world.client_with_places(lease).await;
     let holder = client.fair_mutex("p").lock().await.unwrap();
     let (waiting, owner) = world.waiter(&client, "p").await;
@@ -145,7 +140,7 @@ async fn reentry_does_not_line_up() {
         .await
         .unwrap();
     assert_eq!(world.queue("r").await.len(), 1, "a re-entry lined up");
-    let short = LockOptions::builder().wait(Duration::from_millis(50)).build().unwrap();
+    let short = waits(ms(50));
     let beside = client.fair_mutex("r").with(short).lock().await.unwrap_err();
     assert!(beside.is_timeout(), "{beside:?}");
     guard.release().await.unwrap();

@@ -1,12 +1,6 @@
 //! Beside Redisson's fair lock, whose steps are done here by hand.
 
-use std::time::Duration;
-
-use lock_runtime::{Lease, LockOptions};
-use lock_tests::{Ttl, Worker, eventually};
-use tokio::time::Instant;
-
-use crate::kinds::fair::world::{SOON, Waiting, World, channel, granted};
+use crate::kinds::fair::world::*;
 
 /// How long a Redisson client waits unless told otherwise, in milliseconds.
 const PATIENCE: f64 = 300_000.0;
@@ -164,7 +158,7 @@ async fn an_unmarked_hold_of_redisson_is_waited_for() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_shifted_place_is_put_right() {
     let world = World::start().await;
-    let client = world.client_with_places(Duration::from_millis(600)).await;
+    let client = world.client_with_places(ms(600)).await;
     let java = Peer::new(&world, "f", "java:1");
     java.line_up().await;
     let (waiting, owner) = world.waiter(&client, "f").await;
@@ -186,7 +180,7 @@ async fn a_shifted_place_is_put_right() {
 async fn nobody_loses_its_turn_to_redissons_patience() {
     let world = World::start().await;
     // Refreshed too seldom to be put right in time.
-    let lease = Duration::from_secs(20);
+    let lease = secs(20);
     let client = world.client_with_places(lease).await;
     let [one, two] = ["java:1", "java:2"].map(|owner| Peer::new(&world, "t", owner));
     let (first, head) = world.waiter_behind_a_holder(&client, "t").await;
@@ -213,13 +207,12 @@ async fn nobody_loses_its_turn_to_redissons_patience() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_place_behind_redisson_has_time_for_its_patience_alone() {
     let world = World::start().await;
-    let lease = Duration::from_secs(20);
+    let lease = secs(20);
     let client = world.client_with_places(lease).await;
     let extra = async |name: &str, owner: &str| {
         world.score(name, owner).await.unwrap() - world.now().await - 20_000.0
     };
-    let long =
-        LockOptions::builder().lease(Lease::Fixed(Duration::from_secs(120))).build().unwrap();
+    let long = fixed(secs(120));
     let holder = client.fair_mutex("e").with(long).lock().await.unwrap();
     let [one, two] = ["java:1", "java:2"].map(|owner| Peer::new(&world, "e", owner));
     one.line_up().await;
@@ -245,14 +238,14 @@ async fn a_place_behind_redisson_has_time_for_its_patience_alone() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_loses_its_turn_to_another_patience() {
     let world = World::start().await;
-    let client = world.client_with_places(Duration::from_secs(20)).await;
+    let client = world.client_with_places(secs(20)).await;
     for (name, lease, patience, waited, ours_ahead) in [
         ("more", 30, 2.0 * PATIENCE, 0.0, false),
         ("behind-a-lease", 300, PATIENCE, 340_000.0, false),
         ("behind-ours", 300, PATIENCE, 40_000.0, true),
         ("behind-ours-with-more", 30, 3.0 * PATIENCE, 1_000.0, true),
     ] {
-        let lease = LockOptions::builder().lease(Lease::Fixed(Duration::from_secs(lease)));
+        let lease = LockOptions::builder().lease(Lease::Fixed(secs(lease)));
         let holder = client.fair_mutex(name).with(lease.build().unwrap()).lock().await.unwrap();
         let ahead = if ours_ahead { Some(world.waiter(&client, name).await.0) } else { None };
         let java = Peer { patience, ..Peer::new(&world, name, "java:1") };
@@ -303,7 +296,7 @@ async fn a_line_outlives_our_waiters() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_place_that_redisson_swept_is_taken_anew() {
     let world = World::start().await;
-    let client = world.client_with_places(Duration::from_millis(900)).await;
+    let client = world.client_with_places(ms(900)).await;
     let [one, two] = ["java:1", "java:2"].map(|owner| Peer::new(&world, "x", owner));
     assert!(one.take().await);
     let (waiting, owner) = world.waiter(&client, "x").await;
@@ -325,7 +318,7 @@ async fn a_place_that_redisson_swept_is_taken_anew() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dead_redisson_client_is_swept_when_its_time_is_over() {
     let world = World::start().await;
-    let client = world.client_with_places(Duration::from_secs(1)).await;
+    let client = world.client_with_places(secs(1)).await;
     let java = Peer::new(&world, "d", "java:1");
     java.line_up().await;
     let (waiting, _) = world.waiter(&client, "d").await;
@@ -337,12 +330,12 @@ async fn a_dead_redisson_client_is_swept_when_its_time_is_over() {
 }
 
 /// The places that `killed_behind` makes last so long.
-const PLACE: Duration = Duration::from_secs(1);
+const PLACE: Duration = secs(1);
 
 /// Behind each number of Redisson clients lines up a process of ours that is then killed, and last a live
 /// waiter of ours. Returns the live one, once the lock is free and every Redisson client has had it.
 async fn killed_behind(world: &World, name: &str, lease: Duration, peers: &[usize]) -> Waiting {
-    let lease = LockOptions::builder().lease(Lease::Watchdog(lease)).build().unwrap();
+    let lease = watched(lease);
     let holder = world.client().await.fair_mutex(name).with(lease).lock().await.unwrap();
     let history = tempfile::tempdir().unwrap();
     let args = [&world.server.url(), history.path().to_str().unwrap(), "1000"];
@@ -378,7 +371,7 @@ async fn a_waiter_killed_behind_redisson_delays_by_one_place() {
     let one = |name, lease, peers: &'static [usize]| {
         let world = &world;
         async move {
-            let live = killed_behind(world, name, Duration::from_secs(lease), peers).await;
+            let live = killed_behind(world, name, secs(lease), peers).await;
             let free = Instant::now();
             let guard = tokio::time::timeout(4 * SOON, live).await;
             let guard = guard.unwrap_or_else(|_| panic!("{name}: stuck")).unwrap().unwrap();

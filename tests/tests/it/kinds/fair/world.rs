@@ -1,16 +1,12 @@
 //! A server and its line, as its keys show it.
 
-use std::time::Duration;
-
-use lock_runtime::{LockClient, LockError, LockGuard};
-use lock_tests::{RedisServer, eventually};
-use tokio::task::JoinHandle;
+pub(crate) use crate::prelude::*;
 
 /// Bounds what takes a few round trips, on a busy machine.
-pub(crate) const SOON: Duration = Duration::from_secs(5);
+pub(crate) const SOON: Duration = secs(5);
 
 /// So long that nothing happens in a test because it is over.
-pub(crate) const NEVER: Duration = Duration::from_secs(3600);
+pub(crate) const NEVER: Duration = secs(3600);
 
 pub(crate) type Waiting = JoinHandle<Result<LockGuard, LockError>>;
 
@@ -107,7 +103,7 @@ impl World {
             if keys.is_empty() {
                 return;
             }
-            tokio::time::sleep(Duration::from_millis(2)).await;
+            tokio::time::sleep(ms(2)).await;
         }
         panic!("left behind: {keys:?}");
     }

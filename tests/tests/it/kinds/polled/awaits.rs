@@ -1,13 +1,6 @@
 //! A contender that is left alone at each of its await points, in each kind.
 
-use std::time::Duration;
-
-use futures_util::FutureExt;
-use lock_runtime::{LockClient, MultiLock, MultiMember};
-use lock_tests::poll_count::{Polled, poll_then_drop};
-use tokio::time::{Instant, sleep, timeout};
-
-use crate::kinds::polled::{Acquiring, KINDS, clients, lock, ms};
+use crate::kinds::polled::*;
 
 /// The lease of every lock here. A grant that its contender does not read would keep the lock as long.
 const LEASE: Duration = ms(30_000);

@@ -1,17 +1,9 @@
 //! A store in memory that is a few milliseconds away, so that each request is an await point.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use lock_runtime::store::{
-    AcquireReply, AcquireRequest, CountRequest, LatchRequest, Ownership, ReleaseReply,
-    ReleaseRequest, RenewRequest, StoreFuture, Subscription, Target,
-};
-use lock_runtime::{Clock, FencingToken, MemoryStore, Store};
-use tokio::time::sleep;
+use crate::prelude::*;
 
 /// How long a request takes to arrive, and its answer to come back.
-const WAY: Duration = Duration::from_millis(5);
+const WAY: Duration = ms(5);
 
 #[derive(Debug)]
 pub(crate) struct Far(MemoryStore);

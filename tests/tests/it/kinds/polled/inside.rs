@@ -1,14 +1,9 @@
 //! Inside one hold: re-entries that are left alone while they ask the store, or in line (S-6, S-27).
 
 use std::cell::RefCell;
-use std::task::Poll;
-use std::time::Duration;
-
-use lock_runtime::{Lease, LockClient, LockGuard, LockOptions, MultiLock, MultiMember};
-use tokio::time::{Instant, sleep, timeout};
 
 use crate::kinds::polled::awaits::polled;
-use crate::kinds::polled::{Acquiring, clients, ms, polled_once};
+use crate::kinds::polled::*;
 
 /// The lease of every lock here that is renewed.
 const LEASE: Duration = ms(30_000);
@@ -159,7 +154,7 @@ async fn a_sleeping_re_entry_that_extends_is_passed_over() {
         let [client, other] = clients("mutex", LEASE);
         let fixed = |secs| {
             let lease = Lease::Fixed(Duration::from_secs(secs));
-            let options = LockOptions::builder().lease(lease).build().unwrap();
+            let options = leased(lease);
             Box::pin(client.mutex("k").with(options).lock()) as Acquiring
         };
         let outer = fixed(10).await.unwrap();

@@ -1,16 +1,10 @@
 //! Waiters in a local line whose turn has come and that are not polled.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use futures_util::FutureExt;
-use lock_runtime::{LockClient, MemoryStore};
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep, timeout};
 
-use crate::kinds::polled::{KINDS, clients, lock, ms, polled_once};
+use crate::kinds::polled::*;
 
-const LEASE: Duration = Duration::from_secs(3);
+const LEASE: Duration = secs(3);
 
 /// More than anybody may wait for a sleeper: a second, and some round trips.
 const BOUND: Duration = ms(1_200);
@@ -124,7 +118,7 @@ async fn many_sleepers_cost_a_second_in_all() {
         sleep(ms(100)).await;
         held.release().await.unwrap();
         let start = Instant::now();
-        let guard = timeout(Duration::from_secs(30), last).await;
+        let guard = timeout(secs(30), last).await;
         let waited = start.elapsed();
         let guard = guard.unwrap_or_else(|_| panic!("{kind} hangs")).unwrap().unwrap();
         assert!(waited <= BOUND, "{kind}: waited {waited:?}");
@@ -213,7 +207,7 @@ async fn dropped_sleepers_leave_nothing() {
                 .release()
                 .await
                 .unwrap();
-            let report = client.shutdown(Duration::from_secs(5)).await;
+            let report = client.shutdown(secs(5)).await;
             assert!(report.is_clean(), "{kind}: {report:?}");
         }
     }

@@ -9,24 +9,15 @@ mod redis;
 mod runtimes;
 mod stress;
 
-use std::num::NonZeroU32;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::time::Duration;
-
 use far::Far;
-use futures_util::poll;
-use lock_runtime::{Lease, LockClient, LockError, LockGuard, LockOptions, MemoryStore, Store};
+
+use crate::prelude::*;
 
 /// An acquire that a test polls when it likes.
 type Acquiring = Pin<Box<dyn Future<Output = Result<LockGuard, LockError>> + Send>>;
 
 /// The kinds that one holder at a time can have, by a word for each.
 const KINDS: [&str; 6] = ["mutex", "fair", "write", "semaphore", "multi", "quorum"];
-
-const fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
 
 /// Takes a lock of that kind with that name; of a semaphore the only permit.
 fn lock(client: &LockClient, kind: &str, name: &str) -> Acquiring {
@@ -58,13 +49,14 @@ fn servers(kind: &str) -> Vec<MemoryStore> {
 }
 
 fn client(kind: &str, servers: &[MemoryStore], lease: Duration) -> LockClient {
-    let options = LockOptions::builder().lease(Lease::Watchdog(lease)).build().unwrap();
+    let options = watched(lease);
     // Long enough to hand on what a far store has granted.
     let builder = LockClient::builder().options(options).handoff_window(ms(100));
     if kind == "quorum" {
         let stores =
             servers.iter().map(|server| Arc::new(Far::new(server.peer())) as Arc<dyn Store>);
-        let quorum = lock_runtime::Quorum::builder().without_restart_guard().client(builder);
+        let quorum =
+            lock_runtime::quorum::Quorum::builder().without_restart_guard().client(builder);
         return quorum.stores(stores).unwrap().client().clone();
     }
     builder.store(Far::new(servers[0].peer())).unwrap()

@@ -1,12 +1,6 @@
 //! The same on a real server, between two processes.
 
-use std::time::Duration;
-
-use lock_runtime::{Lease, LockClient, LockOptions, Quorum};
-use lock_tests::{Proxy, RedisServer};
-use tokio::time::{Instant, sleep, timeout};
-
-use crate::kinds::polled::{Acquiring, KINDS, lock, ms, polled_once};
+use crate::kinds::polled::*;
 
 const LEASE: Duration = ms(1_500);
 
@@ -14,8 +8,8 @@ const LEASE: Duration = ms(1_500);
 const SOON: Duration = ms(1_500);
 
 async fn connect(server: &RedisServer, kind: &str) -> LockClient {
-    let options = LockOptions::builder().lease(Lease::Watchdog(LEASE)).build().unwrap();
-    let builder = LockClient::builder().options(options).handoff_window(Duration::from_secs(5));
+    let options = watched(LEASE);
+    let builder = LockClient::builder().options(options).handoff_window(secs(5));
     match kind {
         "quorum" => {
             let quorum = Quorum::builder()
@@ -69,7 +63,7 @@ async fn a_sleeping_contender_is_passed_over() {
         sleep(ms(100)).await;
         held.release().await.unwrap();
         let start = Instant::now();
-        let guard = timeout(Duration::from_secs(20), behind).await;
+        let guard = timeout(secs(20), behind).await;
         let waited = start.elapsed();
         let guard = guard.unwrap_or_else(|_| panic!("{kind} hangs")).unwrap().unwrap();
         assert!(waited <= ms(1_000) + SOON, "{kind}: waited {waited:?}");
@@ -106,7 +100,7 @@ async fn an_unread_grant_lasts_one_lease() {
     let server = RedisServer::start().await;
     let other = connect(&server, "mutex").await;
     let proxy = Proxy::start(server.port()).await;
-    let options = LockOptions::builder().lease(Lease::Watchdog(LEASE)).build().unwrap();
+    let options = watched(LEASE);
     let builder = LockClient::builder().options(options);
     let client = builder.connect(&proxy.url()).await.unwrap();
     proxy.delay_replies(ms(100));
@@ -131,7 +125,7 @@ async fn a_sleeping_read_inside_a_write_is_passed_over() {
     let other = connect(&server, "write").await;
     let proxy = Proxy::start(server.port()).await;
     // Longer than this test takes.
-    let options = LockOptions::builder().lease(Lease::Watchdog(ms(60_000))).build().unwrap();
+    let options = watched(ms(60_000));
     let client = LockClient::builder().options(options).connect(&proxy.url()).await.unwrap();
     let outer = client.rw_lock("k").write().await.unwrap();
     let mut sleeper: Acquiring = Box::pin(client.rw_lock("k").read());
@@ -142,7 +136,7 @@ async fn a_sleeping_read_inside_a_write_is_passed_over() {
         let granted = async || server.client().hgetall("k").await.len() == 3;
         lock_tests::eventually(SOON, "it is granted", granted).await;
         let start = Instant::now();
-        let next = timeout(Duration::from_secs(20), client.rw_lock("k").write()).await;
+        let next = timeout(secs(20), client.rw_lock("k").write()).await;
         let next = next.expect("hangs").unwrap();
         let waited = start.elapsed();
         assert!(waited <= ms(1_000) + SOON, "waited {waited:?}");
@@ -161,7 +155,7 @@ async fn the_grant_of_a_sleeping_quorum_contender_is_given_back() {
     let servers =
         [RedisServer::start().await, RedisServer::start().await, RedisServer::start().await];
     // Longer than this test takes.
-    let options = LockOptions::builder().lease(Lease::Watchdog(ms(60_000))).build().unwrap();
+    let options = watched(ms(60_000));
     let builder = LockClient::builder().options(options);
     let quorum = Quorum::builder().without_restart_guard().client(builder);
     let quorum = quorum.connect(servers.each_ref().map(RedisServer::url)).await.unwrap();
@@ -172,7 +166,7 @@ async fn the_grant_of_a_sleeping_quorum_contender_is_given_back() {
         lock_tests::eventually(SOON, "it is granted", granted).await;
     }
     let start = Instant::now();
-    let guard = timeout(Duration::from_secs(20), lock(client, "quorum", "k")).await;
+    let guard = timeout(secs(20), lock(client, "quorum", "k")).await;
     let guard = guard.expect("hangs").unwrap();
     let waited = start.elapsed();
     assert!(waited <= ms(1_500) + SOON, "waited {waited:?}");

@@ -1,13 +1,10 @@
 //! Waiters beside tasks of another runtime, which is blocked or has ended.
 
 use std::sync::mpsc;
-use std::time::Duration;
 
-use lock_runtime::LockClient;
 use tokio::runtime::Runtime;
-use tokio::time::{Instant, timeout};
 
-use crate::kinds::polled::{KINDS, clients, lock, ms, polled_once};
+use crate::kinds::polled::*;
 
 /// A waiter of one kind behind a holder of another.
 fn pairs() -> impl Iterator<Item = (&'static str, &'static str)> {
@@ -41,7 +38,7 @@ async fn a_blocked_runtime_is_passed_over() {
     });
     tokio::task::spawn_blocking(move || is_ready.recv().unwrap()).await.unwrap();
     let start = Instant::now();
-    let guard = timeout(Duration::from_secs(10), client.mutex("k").lock()).await.expect("hangs");
+    let guard = timeout(secs(10), client.mutex("k").lock()).await.expect("hangs");
     let waited = start.elapsed();
     assert!(waited <= ms(2_500), "waited {waited:?}");
     end.send(()).unwrap();

@@ -1,11 +1,6 @@
 //! Futures polled at random, some of them not for seconds.
 
-use std::time::Duration;
-
-use lock_runtime::LockGuard;
-use tokio::time::{Instant, sleep};
-
-use crate::kinds::polled::{Acquiring, KINDS, lock, ms};
+use crate::kinds::polled::*;
 
 /// One that wants the lock again and again.
 enum Task {
@@ -38,7 +33,7 @@ async fn run(kind: &str, seed: u64) {
     while grants.iter().any(|grants| *grants < 4) {
         let now = Instant::now();
         let waited = start.elapsed();
-        assert!(waited < Duration::from_secs(300), "{kind} {seed}: hangs with {grants:?}");
+        assert!(waited < secs(300), "{kind} {seed}: hangs with {grants:?}");
         let number = random.usize(..TASKS);
         let task = std::mem::replace(&mut tasks[number], Task::Idle);
         tasks[number] = match task {
@@ -79,7 +74,7 @@ async fn run(kind: &str, seed: u64) {
     }
     drop(tasks);
     for client in clients {
-        let report = client.shutdown(Duration::from_secs(2)).await;
+        let report = client.shutdown(secs(2)).await;
         assert!(report.is_clean(), "{kind} {seed}: {report:?}");
     }
 }

@@ -1,13 +1,6 @@
 //! Dropped at any await point, nothing is left and nobody is forgotten (S-17, S-20, S-21).
 
-use std::time::Duration;
-
-use lock_tests::poll_count::{Polled, drop_at_every_await, poll_then_drop};
-use tokio::time::{sleep, timeout};
-
-use crate::kinds::rw::{
-    AT_ONCE, SOON, connect, got, listening, nothing_left, reading, world, writing,
-};
+use crate::kinds::rw::*;
 
 /// S-21: nobody else has it, so the drops come before, during and after the grant.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -42,7 +35,7 @@ async fn a_waiter_dropped_anywhere_leaves_nothing() {
             let held = if held_by_writer { held.write() } else { held.read() };
             let guard = held.await.unwrap();
             let wanted = if write { lock.write() } else { lock.read() };
-            let dropped = timeout(Duration::from_millis(60), poll_then_drop(wanted, polls)).await;
+            let dropped = timeout(ms(60), poll_then_drop(wanted, polls)).await;
             assert!(!matches!(dropped, Ok(Polled::Completed(_))), "took what was held");
             // A reader that comes now waits for the holder, if for anybody.
             if !held_by_writer {
@@ -62,8 +55,8 @@ async fn a_joiner_dropped_anywhere_takes_nobody_along() {
     let lock = client.rw_lock("j");
     for polls in 0..6 {
         let holder = lock.read().await.unwrap();
-        sleep(Duration::from_millis(10)).await;
-        let joiner = timeout(Duration::from_millis(60), poll_then_drop(lock.read(), polls));
+        sleep(ms(10)).await;
+        let joiner = timeout(ms(60), poll_then_drop(lock.read(), polls));
         let (dropped, others) = tokio::join!(joiner, async {
             [got(reading(&client, "j"), SOON).await, got(reading(&client, "j"), SOON).await]
         });
@@ -84,7 +77,7 @@ async fn a_line_outlives_its_head() {
     let first = reading(&client, "line");
     listening(&server, "line", 1).await;
     let rest: Vec<_> = (0..5).map(|_| reading(&client, "line")).collect();
-    sleep(Duration::from_millis(20)).await;
+    sleep(ms(20)).await;
     first.abort();
     assert!(first.await.unwrap_err().is_cancelled());
     writer.release().await.unwrap();

@@ -1,10 +1,6 @@
 //! What the server pays for a write that many readers wait for (S-27).
 
-use std::time::Duration;
-
-use lock_tests::RedisServer;
-
-use crate::kinds::rw::{connect, world};
+use crate::kinds::rw::*;
 
 /// Waiting readers, as processes that have stopped: they hear nothing and ask for nothing.
 const ENTER: &str = "

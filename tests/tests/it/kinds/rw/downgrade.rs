@@ -1,14 +1,6 @@
 //! One call path on both sides: downgrade, upgrade, re-entry (S-6, S-27, W1).
 
-use std::time::Duration;
-
-use lock_runtime::{LockError, LossCause};
-use lock_tests::Ttl;
-use tokio::time::{Instant, sleep};
-
-use crate::kinds::rw::{
-    AT_ONCE, SOON, connect, got, holds, listening, nothing_left, reading, watchdog, world, writing,
-};
+use crate::kinds::rw::*;
 
 /// S-27: readers who wait are told of the downgrade; writers wait on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -43,8 +35,8 @@ async fn a_downgrade_wakes_readers_at_once() {
 async fn releasing_the_read_side_leaves_the_write_side_renewed() {
     let (server, client) = world().await;
     let other = connect(&server).await;
-    let lease = Duration::from_millis(500);
-    let lock = client.rw_lock("w1").with(watchdog(lease));
+    let lease = ms(500);
+    let lock = client.rw_lock("w1").with(watched(lease));
     let writer = lock.write().await.unwrap();
     let reader = writer.run(lock.read()).await.unwrap().unwrap();
     reader.release().await.unwrap();
@@ -63,8 +55,8 @@ async fn releasing_the_read_side_leaves_the_write_side_renewed() {
 async fn releasing_the_write_side_leaves_the_read_side_renewed() {
     let (server, client) = world().await;
     let other = connect(&server).await;
-    let lease = Duration::from_millis(500);
-    let lock = client.rw_lock("w2").with(watchdog(lease));
+    let lease = ms(500);
+    let lock = client.rw_lock("w2").with(watched(lease));
     let writer = lock.write().await.unwrap();
     let reader = writer.run(lock.read()).await.unwrap().unwrap();
     writer.release().await.unwrap();
@@ -83,8 +75,8 @@ async fn releasing_the_write_side_leaves_the_read_side_renewed() {
 async fn reads_inside_a_writer_do_not_end_each_other() {
     let (server, client) = world().await;
     let other = connect(&server).await;
-    let lease = Duration::from_millis(500);
-    let lock = client.rw_lock("two").with(watchdog(lease));
+    let lease = ms(500);
+    let lock = client.rw_lock("two").with(watched(lease));
     let writer = lock.write().await.unwrap();
     let both = async { tokio::join!(lock.read(), lock.read()) };
     let (one, two) = writer.run(both).await.unwrap();
@@ -165,7 +157,7 @@ async fn a_read_inside_a_read_waits_for_no_writer() {
     let reader = lock.read().await.unwrap();
     let writer = writing(&other, "rr");
     crate::kinds::rw::announced(&server, "rr", 1).await;
-    sleep(Duration::from_millis(20)).await;
+    sleep(ms(20)).await;
     let nested = async {
         for _ in 0..10 {
             let nested = lock.read().await.unwrap();
@@ -182,8 +174,8 @@ async fn a_read_inside_a_read_waits_for_no_writer() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_read_side_leaves_the_write_side_whole() {
     let (server, client) = world().await;
-    let lease = Duration::from_millis(500);
-    let lock = client.rw_lock("l").with(watchdog(lease));
+    let lease = ms(500);
+    let lock = client.rw_lock("l").with(watched(lease));
     let writer = lock.write().await.unwrap();
     let reader = writer.run(lock.read()).await.unwrap().unwrap();
     let raw = server.client();

@@ -1,17 +1,9 @@
 //! Sides that are kept for a while, however soon they are let go (`LockOptions::at_least`): `at_least`
 //! has what they share with other kinds.
 
-use std::sync::Arc;
-use std::time::Duration;
+use crate::kinds::rw::*;
 
-use lock_runtime::store::{AcquireReply, AcquireRequest, OwnerId, ReleaseRequest, Target};
-use lock_runtime::{LockClient, LockKey, LockOptions, MemoryStore, RedisStore, Store};
-use lock_tests::RedisServer;
-use tokio::time::{Instant, sleep, timeout};
-
-use crate::kinds::rw::{nothing_left, world};
-
-const AT_LEAST: Duration = Duration::from_millis(600);
+const AT_LEAST: Duration = ms(600);
 
 fn kept() -> LockOptions {
     LockOptions::builder().at_least(AT_LEAST).build().unwrap()
@@ -21,7 +13,7 @@ fn kept() -> LockOptions {
 async fn pairs(server: &RedisServer) -> [(LockClient, LockClient); 2] {
     let store = MemoryStore::new();
     let in_memory = |store| LockClient::builder().store(store).unwrap();
-    let on_redis = async || LockClient::connect(&server.url()).await.unwrap();
+    let on_redis = async || connect(server).await;
     [(in_memory(store.peer()), in_memory(store)), (on_redis().await, on_redis().await)]
 }
 
@@ -38,7 +30,7 @@ async fn readers_are_kept_one_by_one() {
         assert!(other.rw_lock("r").try_write().await.unwrap().is_none(), "the plain one is gone");
         let left = other.inspect("r").await.unwrap();
         assert_eq!(left.holders.len(), 1);
-        assert!(left.remaining.unwrap() > Duration::from_secs(10), "{left:?}");
+        assert!(left.remaining.unwrap() > secs(10), "{left:?}");
         plain.release().await.unwrap();
         other.rw_lock("r").try_write().await.unwrap().unwrap().release().await.unwrap();
     }
@@ -86,7 +78,7 @@ async fn a_reader_inside_makes_no_writer_longer() {
         sleep(AT_LEAST / 6).await;
         two.unwrap().release().await.unwrap();
         assert!(other.rw_lock("i").try_read().await.unwrap().is_none(), "not kept");
-        let next = timeout(Duration::from_secs(3), waiter).await.expect("kept for ever").unwrap();
+        let next = timeout(secs(3), waiter).await.expect("kept for ever").unwrap();
         assert!(start.elapsed() >= AT_LEAST, "free after {:?}", start.elapsed());
         next.unwrap().release().await.unwrap();
     }
@@ -108,7 +100,7 @@ async fn readers_inside_of_what_was_kept_let_others_read() {
         let reader = tokio::spawn(async move { reader.read().await });
         sleep(AT_LEAST / 6).await;
         one.unwrap().release().await.unwrap();
-        let reader = timeout(Duration::from_secs(3), reader).await.expect("kept").unwrap().unwrap();
+        let reader = timeout(secs(3), reader).await.expect("kept").unwrap().unwrap();
         let two = two.unwrap();
         assert!(!two.is_lost());
         assert_eq!(other.inspect("d").await.unwrap().holders.len(), 2);
@@ -123,7 +115,7 @@ async fn readers_inside_of_what_was_kept_let_others_read() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_kept_and_is_freed_leaves_nothing() {
     let (server, client) = world().await;
-    let long = LockOptions::builder().at_least(Duration::from_secs(60)).build().unwrap();
+    let long = LockOptions::builder().at_least(secs(60)).build().unwrap();
     let lock = client.rw_lock("f");
     let writer = lock.clone().with(long).write().await.unwrap();
     let reader = writer.run(lock.read()).await.unwrap().unwrap();
@@ -144,18 +136,18 @@ async fn a_writer_that_has_let_go_helps_nobody_in() {
         let ask = |target: fn(LockKey) -> Arc<Target>, owner| AcquireRequest {
             target: target(LockKey::new("n").unwrap()),
             owner,
-            lease: Duration::from_secs(20),
+            lease: secs(20),
             tokens: 1,
             place: None,
             joins: false,
-            timeout: Duration::from_secs(5),
+            timeout: secs(5),
         };
         let inside = |hold| ask(Target::read, owner(hold).within(&owner(1)));
         let writer = ask(Target::write, owner(1));
         let released = ReleaseRequest {
             target: Arc::clone(&writer.target),
             owner: owner(1),
-            keep: Duration::from_secs(10),
+            keep: secs(10),
             timeout: writer.timeout,
         };
         assert!(matches!(store.acquire(writer).await.unwrap(), AcquireReply::Granted(_)));

@@ -1,18 +1,13 @@
 //! How many readers may wait, where some share a hold and others have one each (S-18, S-27).
 
-use std::time::Duration;
-
-use lock_runtime::{Lease, LockClient, LockOptions, MemoryStore, Wait};
-use tokio::time::{sleep, timeout};
-
-use crate::kinds::rw::{SOON, Waiter, got};
+use crate::kinds::rw::*;
 
 /// How many tasks may wait in one client: fewer than wait in all rounds together.
 const MOST: usize = 4;
 
 /// Long enough on a paused clock for every task to act. All of one round is over before a waiter's sign of
 /// life, which would count it anew.
-const A_LITTLE: Duration = Duration::from_millis(20);
+const A_LITTLE: Duration = ms(20);
 
 struct World {
     client: LockClient,
@@ -29,8 +24,7 @@ impl World {
     /// Three readers that have a hold each, because a fixed lease is not shared.
     async fn readers_apart(&self) -> Vec<Waiter> {
         let lease = Lease::Fixed(SOON);
-        let lock =
-            self.client.rw_lock("r").with(LockOptions::builder().lease(lease).build().unwrap());
+        let lock = self.client.rw_lock("r").with(leased(lease));
         let readers = (0..3).map(|_| tokio::spawn(lock.read())).collect();
         sleep(A_LITTLE).await;
         readers
@@ -38,7 +32,7 @@ impl World {
 
     /// A reader that would share its hold gives up.
     async fn a_sharing_reader_gives_up(&self) {
-        let options = LockOptions::builder().wait(Wait::UpTo(A_LITTLE)).build().unwrap();
+        let options = waits(Wait::UpTo(A_LITTLE));
         let error = self.client.rw_lock("r").with(options).read().await.unwrap_err();
         assert!(error.is_timeout(), "{error:?}");
         // What it may have left in the store is given back, and its seat with it.

@@ -15,35 +15,16 @@ mod tries;
 mod turns;
 mod wire;
 
-use std::time::Duration;
-
-use lock_runtime::{Lease, LockClient, LockError, LockGuard, LockOptions};
-use lock_tests::{RedisServer, Ttl, eventually};
-use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use crate::prelude::*;
 
 /// More than anything here takes on a busy machine, unless a test says so.
-const SOON: Duration = Duration::from_secs(5);
+const SOON: Duration = secs(5);
 
 /// A waiter who is told goes on well within this. What could stand in for being told takes longer:
 /// the poll cap, a lease, a writer's announcement or a third of one.
-const AT_ONCE: Duration = Duration::from_millis(800);
+const AT_ONCE: Duration = ms(800);
 
 type Waiter = JoinHandle<Result<LockGuard, LockError>>;
-
-async fn world() -> (RedisServer, LockClient) {
-    let server = RedisServer::start().await;
-    let client = connect(&server).await;
-    (server, client)
-}
-
-async fn connect(server: &RedisServer) -> LockClient {
-    LockClient::connect(&server.url()).await.unwrap()
-}
-
-fn watchdog(lease: Duration) -> LockOptions {
-    LockOptions::builder().lease(Lease::Watchdog(lease)).build().unwrap()
-}
 
 fn reading(client: &LockClient, name: &str) -> Waiter {
     let lock = client.rw_lock(name);

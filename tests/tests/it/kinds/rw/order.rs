@@ -1,17 +1,6 @@
 //! Who goes first: a waiting writer before new readers, and readers as soon as no writer waits.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-
-use lock_runtime::{LockClient, LockError, LockOptions, Wait};
-use lock_tests::{Proxy, eventually};
-use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, timeout};
-
-use crate::kinds::rw::{
-    AT_ONCE, SOON, announced, connect, got, listening, nothing_left, reading, world, writing,
-};
+use crate::kinds::rw::*;
 
 /// Readers that come and go, always several at a time, until told to stop.
 struct Stream {
@@ -65,7 +54,7 @@ async fn writes_in_a_stream(readers: &LockClient, writer: &LockClient, name: &st
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn local_readers_do_not_starve_a_local_writer() {
     let (server, client) = world().await;
-    writes_in_a_stream(&client, &client, "l", Duration::from_millis(5)).await;
+    writes_in_a_stream(&client, &client, "l", ms(5)).await;
     nothing_left(&server, "l").await;
 }
 
@@ -74,9 +63,9 @@ async fn local_readers_do_not_starve_a_local_writer() {
 async fn remote_readers_do_not_starve_a_writer() {
     let (server, client) = world().await;
     let others = [connect(&server).await, connect(&server).await];
-    writes_in_a_stream(&others[0], &client, "r", Duration::from_millis(5)).await;
-    let also = Stream::start(&others[1], "r", 6, Duration::from_millis(7));
-    writes_in_a_stream(&others[0], &client, "r", Duration::from_millis(5)).await;
+    writes_in_a_stream(&others[0], &client, "r", ms(5)).await;
+    let also = Stream::start(&others[1], "r", 6, ms(7));
+    writes_in_a_stream(&others[0], &client, "r", ms(5)).await;
     also.end().await;
     nothing_left(&server, "r").await;
 }
@@ -85,9 +74,8 @@ async fn remote_readers_do_not_starve_a_writer() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn readers_who_ask_whether_they_may_join_do_not_starve_a_writer() {
     let (server, writer) = world().await;
-    let proxy = Proxy::start(server.port()).await;
-    let readers = LockClient::connect(&proxy.url()).await.unwrap();
-    proxy.delay(Duration::from_millis(30));
+    let (proxy, readers) = behind_proxy(&server).await;
+    proxy.delay(ms(30));
     let hold = got(reading(&readers, "far"), SOON).await;
     let writer = writing(&writer, "far");
     announced(&server, "far", 1).await;
@@ -97,8 +85,8 @@ async fn readers_who_ask_whether_they_may_join_do_not_starve_a_writer() {
     while !writer.is_finished() {
         assert!(started.elapsed() < SOON, "the writer starves");
         late.push(reading(&readers, "far"));
-        sleep(Duration::from_millis(10)).await;
-        if started.elapsed() > Duration::from_millis(200) {
+        sleep(ms(10)).await;
+        if started.elapsed() > ms(200) {
             last = None;
         }
     }
@@ -118,20 +106,20 @@ async fn a_writer_who_gives_up_lets_readers_go_on() {
         let (server, client) = world().await;
         let (other, third) = (connect(&server).await, connect(&server).await);
         let reader = client.rw_lock("up").read().await.unwrap();
-        let limit = if times_out { Duration::from_millis(1500) } else { SOON * 10 };
-        let options = LockOptions::builder().wait(Wait::UpTo(limit)).build().unwrap();
+        let limit = if times_out { ms(1500) } else { SOON * 10 };
+        let options = waits(Wait::UpTo(limit));
         let writer = third.rw_lock("up").with(options);
         let writer = tokio::spawn(async move { writer.write().await });
         announced(&server, "up", 1).await;
         // Past the window in which readers join without asking.
-        sleep(Duration::from_millis(20)).await;
+        sleep(ms(20)).await;
         for client in [&client, &other] {
             assert!(client.rw_lock("up").try_read().await.unwrap().is_none(), "readers go first");
         }
         let waiters: Vec<_> =
             [&client, &client, &other].into_iter().map(|client| reading(client, "up")).collect();
         listening(&server, "up", 3).await;
-        sleep(Duration::from_millis(50)).await;
+        sleep(ms(50)).await;
         assert!(waiters.iter().all(|waiter| !waiter.is_finished()), "readers overtook the writer");
         if times_out {
             let error = timeout(SOON, writer).await.unwrap().unwrap().unwrap_err();
@@ -161,7 +149,7 @@ async fn a_dead_announcement_does_not_keep_readers_asleep() {
     server.client().cmd(&["ZADD", "redisson_rwlock_writers:{d}", "1000", "dead:1"]).await;
     let waiter = reading(&other, "d");
     listening(&server, "d", 2).await;
-    sleep(Duration::from_millis(50)).await;
+    sleep(ms(50)).await;
     // The live one is refreshed, and sweeps, every so often: between two of those.
     writer.abort();
     let gave_up = Instant::now();
@@ -179,7 +167,7 @@ async fn readers_who_waited_for_a_writer_go_before_the_next() {
     let mut writers = vec![writing(&other, "q"), writing(&third, "q")];
     announced(&server, "q", 2).await;
     // Past the window in which readers join without asking.
-    sleep(Duration::from_millis(20)).await;
+    sleep(ms(20)).await;
     let late = [reading(&client, "q"), reading(&other, "q")];
     listening(&server, "q", 3).await;
     reader.release().await.unwrap();

@@ -1,19 +1,13 @@
 //! A store that fails while readers share (S-9, S-21, S-33).
 
-use std::time::Duration;
-
-use lock_runtime::{Lease, LockClient, LockError, LockOptions};
-use lock_tests::{Proxy, RedisServer};
-use tokio::time::{Instant, sleep};
-
-use crate::kinds::rw::{AT_ONCE, SOON, got, holds, nothing_left, reading, writing};
+use crate::kinds::rw::*;
 
 async fn far_world() -> (RedisServer, Proxy, LockClient) {
     let server = RedisServer::start().await;
     let proxy = Proxy::start(server.port()).await;
     let client = LockClient::builder()
-        .command_timeout(Duration::from_millis(300))
-        .store_patience(Duration::from_secs(1))
+        .command_timeout(ms(300))
+        .store_patience(secs(1))
         .connect(&proxy.url())
         .await
         .unwrap();
@@ -25,7 +19,7 @@ async fn far_world() -> (RedisServer, Proxy, LockClient) {
 async fn readers_lose_patience_side_by_side() {
     let (server, proxy, client) = far_world().await;
     let hold = client.rw_lock("p").read().await.unwrap();
-    sleep(Duration::from_millis(20)).await;
+    sleep(ms(20)).await;
     proxy.stall();
     let asked = Instant::now();
     let waiters: Vec<_> = (0..40).map(|_| reading(&client, "p")).collect();
@@ -33,7 +27,7 @@ async fn readers_lose_patience_side_by_side() {
         let result = tokio::time::timeout(SOON, waiter).await.expect("still waiting").unwrap();
         assert!(matches!(result, Err(LockError::Store(_))), "{result:?}");
     }
-    assert!(asked.elapsed() < Duration::from_millis(3500), "took {:?}", asked.elapsed());
+    assert!(asked.elapsed() < ms(3500), "took {:?}", asked.elapsed());
     proxy.pass();
     assert!(!hold.is_lost());
     // And it goes on as if nothing had happened.
@@ -54,7 +48,7 @@ async fn a_lost_reply_leaves_nothing() {
     proxy.drop_next_reply_to("lost-read");
     let reader = got(reading(&client, "lost-read"), AT_ONCE).await;
     assert_eq!((proxy.replies_dropped(), holds(&server, "lost-read").await.len()), (1, 1));
-    sleep(Duration::from_millis(20)).await;
+    sleep(ms(20)).await;
     proxy.drop_next_reply_to("lost-read");
     let joined = got(reading(&client, "lost-read"), AT_ONCE).await;
     assert_eq!(proxy.replies_dropped(), 2);
@@ -81,7 +75,7 @@ async fn waiters_survive_a_reset() {
     let writer = writing(&client, "reset");
     crate::kinds::rw::announced(&server, "reset", 1).await;
     proxy.reset_all();
-    sleep(Duration::from_millis(100)).await;
+    sleep(ms(100)).await;
     reader.release().await.unwrap();
     let writer = got(writer, SOON).await;
     let waiter = reading(&client, "reset");
@@ -98,14 +92,14 @@ async fn waiters_survive_a_reset() {
 async fn a_writer_that_gave_up_while_cut_off_is_not_announced() {
     let server = RedisServer::start().await;
     let proxy = Proxy::start(server.port()).await;
-    let builder = LockClient::builder().waiter_lease(Duration::from_secs(3600));
-    let builder = builder.command_timeout(Duration::from_millis(200));
+    let builder = LockClient::builder().waiter_lease(secs(3600));
+    let builder = builder.command_timeout(ms(200));
     let client = builder.connect(&proxy.url()).await.unwrap();
     let (near, next) =
         (crate::kinds::rw::connect(&server).await, crate::kinds::rw::connect(&server).await);
     let reader = near.rw_lock("off").read().await.unwrap();
-    let lease = Duration::from_millis(300);
-    let short = LockOptions::builder().lease(Lease::Fixed(lease)).build().unwrap();
+    let lease = ms(300);
+    let short = fixed(lease);
     let writer = tokio::spawn(client.rw_lock("off").with(short).write());
     crate::kinds::rw::announced(&server, "off", 1).await;
     proxy.black_hole();

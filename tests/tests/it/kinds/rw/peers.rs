@@ -1,13 +1,6 @@
 //! Redisson's read/write lock on the same key, command by command as its scripts do it.
 
-use std::time::Duration;
-
-use lock_tests::{RawClient, eventually};
-use tokio::time::{Instant, sleep};
-
-use crate::kinds::rw::{
-    AT_ONCE, SOON, announced, connect, got, left, listening, nothing_left, reading, world, writing,
-};
+use crate::kinds::rw::*;
 
 /// A thread of a Java process that reads or writes.
 struct Peer {
@@ -86,7 +79,7 @@ async fn a_java_reader_with_two_holds_keeps_writers_out() {
     assert!(client.rw_lock("two").try_write().await.unwrap().is_none());
     reader.release().await.unwrap();
     assert!(client.rw_lock("two").try_write().await.unwrap().is_none());
-    assert!(left(peer.raw.pttl("two").await) > Duration::from_secs(30), "its lease was cut");
+    assert!(left(peer.raw.pttl("two").await) > secs(30), "its lease was cut");
     let writer = writing(&client, "two");
     listening(&server, "two", 1).await;
     peer.unlock_read().await;
@@ -109,7 +102,7 @@ async fn a_java_readers_unlock_leaves_our_readers() {
     })
     .await;
     peer.unlock_read().await;
-    assert!(left(peer.raw.pttl("ours").await) > Duration::from_secs(20));
+    assert!(left(peer.raw.pttl("ours").await) > secs(20));
     assert!(other.rw_lock("ours").try_write().await.unwrap().is_none());
     drop(one);
     two.release().await.unwrap();
@@ -146,7 +139,7 @@ async fn our_writer_waits_for_a_java_reader() {
     announced(&server, "jr", 1).await;
     peer.read("60000").await;
     reader.release().await.unwrap();
-    sleep(Duration::from_millis(100)).await;
+    sleep(ms(100)).await;
     assert!(!writer.is_finished(), "a reader was overlooked");
     peer.unlock_read().await;
     got(writer, AT_ONCE).await.release().await.unwrap();

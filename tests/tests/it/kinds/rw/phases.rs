@@ -1,14 +1,6 @@
 //! Readers and writers take turns: after a write, the readers that waited go before the next writer (S-27).
 
-use std::time::Duration;
-
-use lock_runtime::{LockClient, LockOptions, MemoryStore, Wait};
-use lock_tests::eventually;
-use tokio::time::Instant;
-
-use crate::kinds::rw::{
-    AT_ONCE, SOON, announced, connect, got, listening, nothing_left, reading, world, writing,
-};
+use crate::kinds::rw::*;
 use crate::support::writers::reads_beside_writers;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -32,9 +24,9 @@ async fn readers_have_their_turns_beside_steady_writers_in_memory() {
 async fn the_local_line_of_readers_goes_with_its_head() {
     let (server, client) = world().await;
     let proxy = lock_tests::Proxy::start(server.port()).await;
-    let far = LockClient::connect(&proxy.url()).await.unwrap();
+    let far = connect(&proxy).await;
     // The answer that grants the read is old when it arrives.
-    proxy.delay(Duration::from_millis(15));
+    proxy.delay(ms(15));
     let other = connect(&server).await;
     let writer = client.rw_lock("line").write().await.unwrap();
     let readers: Vec<_> = (0..5).map(|_| reading(&far, "line")).collect();
@@ -88,8 +80,8 @@ async fn a_reader_that_gave_up_keeps_no_writer() {
         let (other, third) = (connect(&server).await, connect(&server).await);
         let name = "d";
         let writer = client.rw_lock(name).write().await.unwrap();
-        let limit = if times_out { Duration::from_millis(300) } else { SOON };
-        let options = LockOptions::builder().wait(Wait::UpTo(limit)).build().unwrap();
+        let limit = if times_out { ms(300) } else { SOON };
+        let options = waits(Wait::UpTo(limit));
         let lock = other.rw_lock(name).with(options);
         let waiting = tokio::spawn(async move { lock.read().await });
         listening(&server, name, 1).await;

@@ -1,18 +1,9 @@
 //! Readers and writers in processes of their own, killed in the middle of what they do.
 
-use std::time::Duration;
-
-use lock_runtime::LockClient;
-use lock_tests::history::History;
-use lock_tests::{RedisServer, Worker, eventually};
-use tokio::time::Instant;
-
-use crate::kinds::rw::{
-    AT_ONCE, announced, connect, got, holds, listening, nothing_left, reading, writing,
-};
+use crate::kinds::rw::*;
 
 /// How long a worker may take to start and to answer, on a busy machine.
-const ANSWER: Duration = Duration::from_secs(20);
+const ANSWER: Duration = secs(20);
 
 struct World {
     server: RedisServer,
@@ -22,8 +13,7 @@ struct World {
 
 impl World {
     async fn new() -> Self {
-        let server = RedisServer::start().await;
-        let client = connect(&server).await;
+        let (server, client) = world().await;
         Self { server, client, history: tempfile::tempdir().unwrap() }
     }
 
@@ -60,9 +50,9 @@ async fn a_killed_reader_expires_alone() {
     };
     eventually(ANSWER, "the dead one has expired", async || alive().await == 2).await;
     let took = killed.elapsed();
-    assert!(took < Duration::from_millis(1800), "{took:?}");
+    assert!(took < ms(1800), "{took:?}");
     // Several leases on, the others are still there.
-    tokio::time::sleep(Duration::from_secs(3)).await;
+    tokio::time::sleep(secs(3)).await;
     assert_eq!(alive().await, 2);
     assert!(world.client.rw_lock("k").try_write().await.unwrap().is_none());
     // A live one that leaves takes the dead one's traces along, and the last one frees the lock.
@@ -89,7 +79,7 @@ async fn a_writer_waits_for_dead_readers_no_longer_than_their_lease() {
     ours.release().await.unwrap();
     got(writer, ANSWER).await.release().await.unwrap();
     // One lease, and what may pass until the writer looks again.
-    assert!(killed.elapsed() < Duration::from_secs(3), "{:?}", killed.elapsed());
+    assert!(killed.elapsed() < secs(3), "{:?}", killed.elapsed());
     nothing_left(&world.server, "d").await;
 }
 
@@ -103,7 +93,7 @@ async fn a_killed_waiting_writer_holds_readers_up_for_its_announcement_only() {
     announced(&world.server, "a", 1).await;
     let other = connect(&world.server).await;
     // Past the time in which the store's last answer to our own reader counts.
-    tokio::time::sleep(Duration::from_millis(20)).await;
+    tokio::time::sleep(ms(20)).await;
     let waiters = [reading(&world.client, "a"), reading(&other, "a")];
     listening(&world.server, "a", 3).await;
     worker.sigkill();
@@ -113,7 +103,7 @@ async fn a_killed_waiting_writer_holds_readers_up_for_its_announcement_only() {
     }
     // The default of `waiter_lease` is 5 s.
     let took = killed.elapsed();
-    assert!(took < Duration::from_secs(6), "{took:?}");
+    assert!(took < secs(6), "{took:?}");
     ours.release().await.unwrap();
     nothing_left(&world.server, "a").await;
 }
@@ -129,7 +119,7 @@ async fn a_killed_writer_frees_the_lock_within_its_lease() {
     worker.sigkill();
     let killed = Instant::now();
     drop(got(waiter, ANSWER).await);
-    assert!(killed.elapsed() < Duration::from_millis(1800), "{:?}", killed.elapsed());
+    assert!(killed.elapsed() < ms(1800), "{:?}", killed.elapsed());
     nothing_left(&world.server, "w").await;
 }
 
@@ -141,7 +131,7 @@ async fn processes_read_and_write() {
     for worker in &mut workers {
         worker.send("rw-hammer h 6 2 3000");
     }
-    tokio::time::sleep(Duration::from_millis(1500)).await;
+    tokio::time::sleep(ms(1500)).await;
     let [dead, alive @ ..] = &mut workers;
     dead.sigkill();
     lock_tests::history::Recorder::create(world.history.path()).unwrap().record_kill(dead.id());

@@ -1,15 +1,6 @@
 //! Who may have the lock together with whom, and what sharing costs.
 
-use std::time::Duration;
-
-use futures_util::future::join_all;
-use lock_runtime::{Lease, LockError, LockOptions, Wait};
-use lock_tests::{RedisServer, eventually};
-use tokio::time::{Instant, sleep};
-
-use crate::kinds::rw::{
-    AT_ONCE, SOON, connect, got, holds, listening, nothing_left, reading, watchdog, world, writing,
-};
+use crate::kinds::rw::*;
 
 /// S-27: fifty local readers cost one hold; the count in the hash is theirs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -116,8 +107,8 @@ async fn waiting_readers_get_in_together() {
 async fn readers_with_other_terms_have_a_hold_of_their_own() {
     let (server, client) = world().await;
     let lock = client.rw_lock("terms");
-    let lease = Duration::from_millis(600);
-    let fixed = LockOptions::builder().lease(Lease::Fixed(lease)).build().unwrap();
+    let lease = ms(600);
+    let fixed = fixed(lease);
     let limited = LockOptions::builder()
         .lease(Lease::Watchdog(lease))
         .max_hold(lease)
@@ -125,9 +116,9 @@ async fn readers_with_other_terms_have_a_hold_of_their_own() {
         .build()
         .unwrap();
     let limited = lock.clone().with(limited).read().await.unwrap();
-    let renewed = lock.clone().with(watchdog(lease)).read().await.unwrap();
+    let renewed = lock.clone().with(watched(lease)).read().await.unwrap();
     let fixed = lock.clone().with(fixed).read().await.unwrap();
-    let again = lock.clone().with(watchdog(lease)).read().await.unwrap();
+    let again = lock.clone().with(watched(lease)).read().await.unwrap();
     assert_eq!(again.token(), renewed.token(), "equal terms share");
     assert_eq!(holds(&server, "terms").await.len(), 3);
     tokio::time::timeout(SOON, fixed.lost()).await.expect("a fixed lease was renewed");
@@ -143,7 +134,7 @@ async fn readers_with_other_terms_have_a_hold_of_their_own() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_hold_is_not_joined() {
     let (server, client) = world().await;
-    let lock = client.rw_lock("lost").with(watchdog(Duration::from_millis(600)));
+    let lock = client.rw_lock("lost").with(watched(ms(600)));
     let lost = lock.read().await.unwrap();
     server.client().cmd(&["FLUSHALL"]).await;
     tokio::time::timeout(SOON, lost.lost()).await.expect("the loss went unnoticed");

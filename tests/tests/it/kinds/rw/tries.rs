@@ -1,16 +1,6 @@
 //! Readers who try at the same moment, alone and beside those who wait: one hold (S-27).
 
-use std::time::Duration;
-
-use futures_util::future::join_all;
-use lock_runtime::{FencingToken, LockClient, LockError, LockGuard};
-use lock_tests::{Proxy, RedisServer, eventually};
-use tokio::task::JoinHandle;
-use tokio::time::{Instant, timeout};
-
-use crate::kinds::rw::{
-    AT_ONCE, SOON, announced, connect, got, holds, listening, nothing_left, reading, world, writing,
-};
+use crate::kinds::rw::*;
 
 pub(crate) type Tried = Result<Option<LockGuard>, LockError>;
 
@@ -83,8 +73,8 @@ async fn fifty_tries_share_one_hold() {
 /// S-27: readers who are done at once do not have the others ask one after the other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn quick_readers_make_no_line() {
-    let (server, proxy, client) = far_world(Duration::from_secs(2)).await;
-    proxy.delay_replies(Duration::from_millis(40));
+    let (server, proxy, client) = far_world(secs(2)).await;
+    proxy.delay_replies(ms(40));
     let lock = client.rw_lock("t");
     let asked = Instant::now();
     let quick = (0..50).map(|_| {
@@ -94,7 +84,7 @@ async fn quick_readers_make_no_line() {
     for quick in join_all(quick).await {
         quick.unwrap();
     }
-    assert!(asked.elapsed() < Duration::from_millis(700), "took {:?}", asked.elapsed());
+    assert!(asked.elapsed() < ms(700), "took {:?}", asked.elapsed());
     proxy.pass();
     nothing_left(&server, "t").await;
 }
@@ -102,10 +92,10 @@ async fn quick_readers_make_no_line() {
 /// S-27: behind a writer, elsewhere or here, the refusal of one is that of all who were there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refusal_is_shared() {
-    let (server, proxy, client) = far_world(Duration::from_secs(2)).await;
+    let (server, proxy, client) = far_world(secs(2)).await;
     let other = connect(&server).await;
     // More than it takes to have fifty futures ask.
-    proxy.delay_replies(Duration::from_millis(50));
+    proxy.delay_replies(ms(50));
     for (writing, ours) in [(&other, false), (&client, true)] {
         let writer = writing.rw_lock("t").write().await.unwrap();
         let lock = client.rw_lock("t");
@@ -156,13 +146,13 @@ async fn a_sleeping_reader_is_not_waited_for() {
 /// S-27: who wakes up while another tries, and the other way round, has the same hold.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_wakes_up_joins_who_tries() {
-    let (server, proxy, client) = far_world(Duration::from_secs(2)).await;
+    let (server, proxy, client) = far_world(secs(2)).await;
     let other = connect(&server).await;
     for round in 0..20 {
         let writer = other.rw_lock("t").write().await.unwrap();
         let waiters: Vec<_> = (0..3).map(|_| reading(&client, "t")).collect();
         listening(&server, "t", 1).await;
-        proxy.delay_replies(Duration::from_millis(round * 2));
+        proxy.delay_replies(ms(round * 2));
         writer.release().await.unwrap();
         let mut guards = one_hold((0..10).map(|_| trying(&client, "t")).collect()).await;
         for waiter in waiters {
@@ -199,9 +189,9 @@ async fn a_waiting_writer_goes_first() {
 /// S-27: a refusal that is older than the question is nobody's answer to it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_old_refusal_is_not_shared() {
-    let (server, proxy, client) = far_world(Duration::from_secs(2)).await;
+    let (server, proxy, client) = far_world(secs(2)).await;
     let writer = connect(&server).await.rw_lock("t").write().await.unwrap();
-    proxy.delay_replies(Duration::from_millis(300));
+    proxy.delay_replies(ms(300));
     server.reset_stats().await;
     let early = trying(&client, "t");
     eventually(SOON, "the server has refused", async || {

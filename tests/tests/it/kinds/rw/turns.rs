@@ -1,16 +1,7 @@
 //! Readers whose answer is late, lost, or left to others (S-17, S-20, S-21, S-27, S-33).
 
-use std::pin::Pin;
-use std::time::Duration;
-
-use futures_util::future::join_all;
-use futures_util::poll;
-use lock_runtime::{Lease, LockError, LockOptions, RwLock};
-use lock_tests::{RedisServer, eventually};
-use tokio::time::{Instant, sleep, timeout};
-
 use crate::kinds::rw::tries::{Tried, far_world, same_token, trying};
-use crate::kinds::rw::{AT_ONCE, SOON, got, holds, nothing_left, reading, watchdog};
+use crate::kinds::rw::*;
 
 type Trying = Pin<Box<dyn Future<Output = Tried> + Send>>;
 
@@ -40,8 +31,8 @@ async fn behind(lock: &RwLock, count: usize) -> Vec<Trying> {
 /// S-27: who comes while the first is asking waits for that answer and has the same hold.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_comes_in_between_joins() {
-    let (server, proxy, client) = far_world(Duration::from_secs(2)).await;
-    proxy.delay_replies(Duration::from_millis(200));
+    let (server, proxy, client) = far_world(secs(2)).await;
+    proxy.delay_replies(ms(200));
     let first = asking(&server, &client.rw_lock("t")).await;
     let asked = Instant::now();
     let mut tries = vec![tokio::spawn(first)];
@@ -56,7 +47,7 @@ async fn whoever_comes_in_between_joins() {
     }
     same_token(&guards);
     // Its answer, and that no writer waits.
-    assert!(asked.elapsed() < Duration::from_millis(750), "took {:?}", asked.elapsed());
+    assert!(asked.elapsed() < ms(750), "took {:?}", asked.elapsed());
     assert_eq!(holds(&server, "t").await.len(), 1);
     drop(guards);
     nothing_left(&server, "t").await;
@@ -66,9 +57,9 @@ async fn whoever_comes_in_between_joins() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dropped_asker_is_replaced() {
     for dropped_too in [0, 3] {
-        let (server, proxy, client) = far_world(Duration::from_secs(2)).await;
+        let (server, proxy, client) = far_world(secs(2)).await;
         let lock = client.rw_lock("t");
-        proxy.delay_replies(Duration::from_millis(100));
+        proxy.delay_replies(ms(100));
         let first = asking(&server, &lock).await;
         let mut behind = behind(&lock, 10).await;
         drop(first);
@@ -89,13 +80,13 @@ async fn a_dropped_asker_is_replaced() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_asker_who_stands_still_is_passed() {
     // A try fails with the first answer that is later than this, also on a machine that is busy.
-    let (server, proxy, client) = far_world(Duration::from_secs(2)).await;
+    let (server, proxy, client) = far_world(secs(2)).await;
     let lock = client.rw_lock("t");
     // Or the answer may be there within the poll that asks.
-    proxy.delay_replies(Duration::from_millis(100));
+    proxy.delay_replies(ms(100));
     let still = asking(&server, &lock).await;
     proxy.pass();
-    let fixed = LockOptions::builder().lease(Lease::Fixed(SOON)).build().unwrap();
+    let fixed = fixed(SOON);
     let limited = LockOptions::builder().max_hold(SOON).build().unwrap();
     for options in [fixed, limited] {
         let asked = Instant::now();
@@ -108,7 +99,7 @@ async fn an_asker_who_stands_still_is_passed() {
     let (tried, waited) = tokio::join!(lock.try_read(), got(reading(&client, "t"), SOON));
     assert!(tried.unwrap().is_some());
     // Not passed over, it would keep them for as long as two answers may take.
-    assert!(asked.elapsed() < Duration::from_secs(3), "took {:?}", asked.elapsed());
+    assert!(asked.elapsed() < secs(3), "took {:?}", asked.elapsed());
     drop((still, waited));
     nothing_left(&server, "t").await;
 }
@@ -116,7 +107,7 @@ async fn an_asker_who_stands_still_is_passed() {
 /// S-33: the answer to the first is lost: he says so, and another asks for the rest.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_reply_is_no_refusal() {
-    let (server, proxy, client) = far_world(Duration::from_millis(300)).await;
+    let (server, proxy, client) = far_world(ms(300)).await;
     let lock = client.rw_lock("lost");
     proxy.drop_next_reply_to("lost");
     let mut tried = join_all((0..20).map(|_| lock.try_read())).await.into_iter();
@@ -132,14 +123,14 @@ async fn a_lost_reply_is_no_refusal() {
 /// S-33: of a store that is silent nobody says "busy", and all say so in time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn silence_is_no_refusal() {
-    let (server, proxy, client) = far_world(Duration::from_millis(300)).await;
+    let (server, proxy, client) = far_world(ms(300)).await;
     let lock = client.rw_lock("t");
     proxy.stall();
     let asked = Instant::now();
     for tried in join_all((0..50).map(|_| lock.try_read())).await {
         assert!(matches!(tried, Err(LockError::Store(_))), "{tried:?}");
     }
-    assert!(asked.elapsed() < Duration::from_millis(1200), "took {:?}", asked.elapsed());
+    assert!(asked.elapsed() < ms(1200), "took {:?}", asked.elapsed());
     proxy.pass();
     eventually(SOON, "the store answers", async || {
         lock.try_read().await.is_ok_and(|guard| guard.is_some())
@@ -151,24 +142,24 @@ async fn silence_is_no_refusal() {
 /// S-33: what a name is taken by is no writer, whoever has asked.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_collision_is_no_refusal() {
-    let (server, proxy, client) = far_world(Duration::from_secs(2)).await;
+    let (server, proxy, client) = far_world(secs(2)).await;
     server.client().cmd(&["SET", "t", "x"]).await;
     let lock = client.rw_lock("t");
-    proxy.delay_replies(Duration::from_millis(100));
+    proxy.delay_replies(ms(100));
     let asked = Instant::now();
     for tried in join_all((0..20).map(|_| lock.try_read())).await {
         assert!(matches!(tried, Err(LockError::KeyCollision { .. })), "{tried:?}");
     }
     // Nobody waits for more than two answers.
-    assert!(asked.elapsed() < Duration::from_millis(900), "took {:?}", asked.elapsed());
+    assert!(asked.elapsed() < ms(900), "took {:?}", asked.elapsed());
 }
 
 /// S-20: at a shutdown whoever waits for another's answer leaves with it, and nothing stays.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn shutdown_ends_the_wait_for_an_answer() {
-    let (server, proxy, client) = far_world(Duration::from_secs(2)).await;
+    let (server, proxy, client) = far_world(secs(2)).await;
     let lock = client.rw_lock("t");
-    proxy.delay_replies(Duration::from_millis(200));
+    proxy.delay_replies(ms(200));
     let first = asking(&server, &lock).await;
     let behind = behind(&lock, 5).await;
     let (_, first, behind) =
@@ -183,21 +174,21 @@ async fn shutdown_ends_the_wait_for_an_answer() {
 /// S-27: whoever asks whether readers may join and is not polled any more costs the others a wait.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_joiner_who_stands_still_is_passed() {
-    let (server, proxy, client) = far_world(Duration::from_millis(300)).await;
+    let (server, proxy, client) = far_world(ms(300)).await;
     let lock = client.rw_lock("t");
     let reader = lock.read().await.unwrap();
     // Longer than an answer is good for.
-    sleep(Duration::from_millis(50)).await;
+    sleep(ms(50)).await;
     let mut still = Box::pin(lock.read());
     // Or the answer may be there within the poll that asks.
-    proxy.delay_replies(Duration::from_millis(100));
+    proxy.delay_replies(ms(100));
     assert!(poll!(&mut still).is_pending());
     proxy.pass();
     let asked = Instant::now();
     for waiting in [reading(&client, "t"), reading(&client, "t")] {
-        drop(got(waiting, Duration::from_secs(3)).await);
+        drop(got(waiting, secs(3)).await);
     }
-    assert!(asked.elapsed() < Duration::from_secs(2), "took {:?}", asked.elapsed());
+    assert!(asked.elapsed() < secs(2), "took {:?}", asked.elapsed());
     drop((still, reader));
     nothing_left(&server, "t").await;
 }
@@ -206,9 +197,9 @@ async fn a_joiner_who_stands_still_is_passed() {
 /// lease.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_kept_for_who_stands_still() {
-    let (server, proxy, client) = far_world(Duration::from_secs(2)).await;
-    let lock = client.rw_lock("t").with(watchdog(Duration::from_millis(600)));
-    proxy.delay_replies(Duration::from_millis(50));
+    let (server, proxy, client) = far_world(secs(2)).await;
+    let lock = client.rw_lock("t").with(watched(ms(600)));
+    proxy.delay_replies(ms(50));
     let first = asking(&server, &lock).await;
     let mut behind = behind(&lock, 1).await;
     first.await.unwrap().expect("nobody writes").release().await.unwrap();

@@ -1,16 +1,8 @@
 //! What Redis sees, and what it costs (S-2, S-16, S-19, S-27).
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use crate::kinds::rw::*;
 
-use lock_runtime::{LockClient, LockError, StoreErrorKind};
-use lock_tests::{RawClient, Ttl, eventually};
-
-use crate::kinds::rw::{
-    SOON, got, holds, left, listening, nothing_left, reading, watchdog, world, writing,
-};
-
-const LEASE: Duration = Duration::from_secs(20);
+const LEASE: Duration = secs(20);
 
 async fn expires_like_a_lease(raw: &RawClient, key: &str) {
     let pttl = left(raw.pttl(key).await);
@@ -23,7 +15,7 @@ async fn both_sides_have_redissons_layout() {
     let (server, client) = world().await;
     let raw = server.client();
     let log = server.subscribe_log("redisson_rwlock:{l}").await;
-    let lock = client.rw_lock("l").with(watchdog(LEASE));
+    let lock = client.rw_lock("l").with(watched(LEASE));
 
     let reader = lock.read().await.unwrap();
     let hash = raw.hgetall("l").await;
@@ -185,8 +177,8 @@ async fn nothing_left_but(raw: &RawClient, keys: &[&str]) {
 async fn out_of_memory_keeps_frees_and_downgrades() {
     let (server, client) = world().await;
     let raw = server.client();
-    let lease = Duration::from_millis(900);
-    let lock = |name: &str| client.rw_lock(name).with(watchdog(lease));
+    let lease = ms(900);
+    let lock = |name: &str| client.rw_lock(name).with(watched(lease));
     let reader = lock("r").read().await.unwrap();
     let waiting = writing(&client, "r");
     crate::kinds::rw::announced(&server, "r", 1).await;

@@ -1,13 +1,7 @@
 //! What excludes what inside one hold, by kind (S-6, S-27, S-28).
 
-use std::pin::pin;
-use std::time::Duration;
-
-use futures_util::poll;
-use lock_runtime::{LockClient, LockError, LockGuard, MultiLock, MultiMember};
-use tokio::time::timeout;
-
 use crate::kinds::siblings::soon;
+use crate::prelude::*;
 
 /// S-6, S-27: reads share, in a read and in a write; a write inside of a write waits for them, and they
 /// for it.
@@ -50,7 +44,7 @@ async fn a_write_inside_of_one_of_two_reads_is_refused() {
     let outer = lock.write().await.unwrap();
     let inside = async {
         let (one, two) = (lock.read().await.unwrap(), lock.read().await.unwrap());
-        let refused = timeout(Duration::from_millis(10), one.run(lock.write())).await;
+        let refused = timeout(ms(10), one.run(lock.write())).await;
         let refused = refused.expect("it waits, as the other might for it").unwrap();
         assert!(matches!(refused, Err(LockError::WouldDeadlock { .. })), "{refused:?}");
         two.release().await.unwrap();

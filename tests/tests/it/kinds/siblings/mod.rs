@@ -4,26 +4,18 @@
 mod kinds;
 mod turns;
 
-use std::convert::Infallible;
-use std::pin::pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
-
 use bytes::Bytes;
-use futures_util::future::join_all;
-use futures_util::poll;
 use http::{Request, Response};
 use http_body_util::Full;
-use lock_runtime::policy::LockConfig;
-use lock_runtime::{LockClient, LockError, LockKey, LockKind, distributed_lock, scope};
+use lock_runtime::scope;
 use lock_tower::LockLayer;
 use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep, timeout};
 use tower::{Layer, ServiceExt, service_fn};
 
+use crate::prelude::*;
+
 /// More than anything here takes, on a paused clock.
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = secs(20);
 
 /// Reads, waits and writes: two at once lose an update.
 #[derive(Default, Clone)]
@@ -32,7 +24,7 @@ struct Sum(Arc<AtomicU32>);
 impl Sum {
     async fn add(&self) {
         let before = self.get();
-        sleep(Duration::from_millis(5)).await;
+        sleep(ms(5)).await;
         self.0.store(before + 1, Ordering::SeqCst);
     }
 
@@ -66,7 +58,7 @@ async fn soon<T>(inside: impl Future<Output = T>) -> T {
 
 /// Lets everything that has been woken run.
 async fn settle() {
-    sleep(Duration::from_millis(1)).await;
+    sleep(ms(1)).await;
 }
 
 #[tokio::test(start_paused = true)]

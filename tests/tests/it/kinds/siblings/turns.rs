@@ -1,13 +1,7 @@
 //! The line inside one hold: its order, its bounds, its end (S-6, S-18, S-34).
 
-use std::pin::pin;
-use std::time::Duration;
-
-use futures_util::poll;
-use lock_runtime::{BusyReason, Lease, LockClient, LockError, LockGuard, LockOptions};
-use tokio::time::{Instant, timeout};
-
 use crate::kinds::siblings::soon;
+use crate::prelude::*;
 
 /// How long a turn is kept for a future that is not polled (S-34).
 const TURN: Duration = Duration::from_secs(1);
@@ -31,7 +25,7 @@ async fn a_re_entry_that_is_not_polled_is_passed_over() {
         let released = Instant::now();
         let next = timeout(TURN * 2, next).await.expect("it waits for a future that is not polled");
         assert!(released.elapsed() <= TURN, "{:?}", released.elapsed());
-        let early = Duration::from_millis(900);
+        let early = ms(900);
         assert!(released.elapsed() >= early, "the turn was over after {:?}", released.elapsed());
         assert!(poll!(&mut asleep).is_pending(), "two are inside");
         next.release().await.unwrap();
@@ -73,7 +67,7 @@ async fn the_line_is_bounded_and_ends_with_the_client() {
             matches!(third, Err(LockError::Busy { reason: BusyReason::TooManyWaiters, .. })),
             "{third:?}"
         );
-        let (second, _) = tokio::join!(second, client.shutdown(Duration::from_millis(10)));
+        let (second, _) = tokio::join!(second, client.shutdown(ms(10)));
         assert!(matches!(second, Err(LockError::Closed)), "{second:?}");
         drop(first);
     };
@@ -86,7 +80,7 @@ async fn a_re_entry_extends_when_its_turn_has_come() {
     let client = LockClient::in_memory();
     let fixed = |secs| {
         let lease = Lease::Fixed(Duration::from_secs(secs));
-        client.mutex("m").with(LockOptions::builder().lease(lease).build().unwrap())
+        client.mutex("m").with(leased(lease))
     };
     let outer = fixed(2).lock().await.unwrap();
     let inside = async {

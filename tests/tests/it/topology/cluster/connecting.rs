@@ -1,10 +1,10 @@
 //! How a cluster is found, and what is refused.
 
+use lock_runtime::error::StoreErrorKind;
 use lock_runtime::policy::LockFile;
-use lock_runtime::{LockClient, LockError, StoreErrorKind};
-use lock_tests::RedisServer;
 
 use super::world::{client, shared};
+use crate::prelude::*;
 
 /// By configuration and in code, through the one address of several that answers.
 #[tokio::test]

@@ -1,16 +1,11 @@
 //! Masters that die.
 
-use std::time::Duration;
-
-use lock_runtime::{Lease, LockClient, LockGuard, LockOptions};
-use lock_tests::{RedisCluster, eventually};
-use tokio::time::{Instant, timeout};
-
 use super::kinds::until_heard;
 use super::world::{End, SOON, client_with};
+use crate::prelude::*;
 
 /// More than a cluster takes to elect, on a busy machine.
-pub(crate) const FAIL_OVER: Duration = Duration::from_secs(30);
+pub(crate) const FAIL_OVER: Duration = secs(30);
 
 /// Names that are at this master.
 pub(crate) async fn names_at(cluster: &RedisCluster, at: usize, count: usize) -> Vec<String> {
@@ -68,7 +63,7 @@ async fn a_master_dies() {
             slowest = slowest.max(asked.elapsed());
         }
         assert!(start.elapsed() < FAIL_OVER, "nobody has taken over");
-        tokio::time::sleep(Duration::from_millis(5)).await;
+        tokio::time::sleep(ms(5)).await;
     }
     taken_over.await.unwrap();
     let took = start.elapsed();

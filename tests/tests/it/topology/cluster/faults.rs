@@ -1,14 +1,8 @@
 //! Answers that are lost between a node and its client.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-
-use futures_util::future::join_all;
-use lock_runtime::{Lease, LockClient, LockError, LockOptions, StoreErrorKind};
-use lock_tests::{Proxy, RedisCluster, eventually};
-
 use super::kinds::until_heard;
 use super::world::{End, SOON};
+use crate::prelude::*;
 
 /// A proxy in front of the first node, which announces it as its own address.
 async fn behind_proxy(cluster: &RedisCluster) -> Proxy {
@@ -17,7 +11,7 @@ async fn behind_proxy(cluster: &RedisCluster) -> Proxy {
     cluster.node(0).client().cmd(&["CONFIG", "SET", "cluster-announce-port", &port]).await;
     // A client may learn of the node from any of them.
     for other in 1..3 {
-        eventually(Duration::from_secs(20), "the others know", async || {
+        eventually(secs(20), "the others know", async || {
             let nodes: String = cluster.node(other).client().get(&["CLUSTER", "NODES"]).await;
             nodes.contains(&format!(":{port}@"))
         })
@@ -66,7 +60,7 @@ async fn answers_go_to_whoever_asked() {
     let held = client.mutex(&name).lock().await.unwrap();
     let waiting = tokio::spawn(other.mutex(&name).lock());
     until_heard(&cluster, &name).await;
-    proxy.delay_replies(Duration::from_millis(10));
+    proxy.delay_replies(ms(10));
     let over = AtomicBool::new(false);
     let ask = async |n: usize| {
         let busy = format!("busy:{n}");
@@ -97,8 +91,8 @@ async fn a_silent_node_costs_only_its_own_holds() {
     let cluster = RedisCluster::start().await;
     let proxy = behind_proxy(&cluster).await;
     let client = LockClient::builder().connect_cluster([cluster.node(1).url()]).await.unwrap();
-    let lease = Duration::from_millis(1_500);
-    let options = LockOptions::builder().lease(Lease::Watchdog(lease)).build().unwrap();
+    let lease = ms(1_500);
+    let options = watched(lease);
     let there = name_there(&cluster).await;
     let mut elsewhere = String::from("elsewhere:0");
     for n in 1.. {

@@ -2,14 +2,9 @@
 //! nobody may believe what it grants then. What is asked just before it goes on is answered as fast as ever,
 //! though, and cannot be told from the grant of a master.
 
-use std::time::Duration;
-
-use lock_runtime::LockClient;
-use lock_tests::{RedisCluster, eventually};
-use tokio::time::sleep;
-
 use super::failover::{FAIL_OVER, names_at};
 use super::world::client_with;
+use crate::prelude::*;
 use crate::support::takers::{EXCLUSIVE, Takers, rounds, violations};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -31,11 +26,11 @@ async fn play() -> Vec<String> {
     let mut takers = Takers::new(dir.path());
     for timeout in [1, 4, 8] {
         let builder = LockClient::builder().store_patience(FAIL_OVER);
-        let builder = builder.command_timeout(Duration::from_secs(timeout));
+        let builder = builder.command_timeout(secs(timeout));
         let client = client_with(&cluster, builder).await;
         EXCLUSIVE.iter().zip(&names).for_each(|(kind, name)| takers.add(&client, kind, name));
     }
-    sleep(Duration::from_millis(fastrand::u64(300..600))).await;
+    sleep(ms(fastrand::u64(300..600))).await;
     cluster.node(0).pause();
     let replica = cluster.node(3).client();
     eventually(FAIL_OVER, "the replica takes over", async || {
@@ -43,9 +38,9 @@ async fn play() -> Vec<String> {
         info.contains("role:master")
     })
     .await;
-    sleep(Duration::from_millis(fastrand::u64(20..80))).await;
+    sleep(ms(fastrand::u64(20..80))).await;
     cluster.node(0).resume();
-    sleep(Duration::from_secs(2)).await;
+    sleep(secs(2)).await;
     served(&cluster, &names).await;
     takers.join().await;
     violations(dir.path())

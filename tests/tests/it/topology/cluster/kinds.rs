@@ -1,15 +1,9 @@
 //! Each kind of lock, at whatever node it is.
 
-use std::num::NonZeroU32;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
-
-use futures_util::future::join_all;
-use lock_runtime::{HoldKind, Lease, LockClient, LockError, LockOptions, StoreErrorKind};
-use lock_tests::eventually;
-use tokio::time::Instant;
+use lock_runtime::store::HoldKind;
 
 use super::world::{SOON, client, shared};
+use crate::prelude::*;
 
 /// Counts who is inside at once.
 #[derive(Default)]
@@ -153,15 +147,15 @@ async fn a_release_wakes_the_waiter_elsewhere() {
 async fn holds_are_renewed_in_all_slots() {
     let cluster = shared().await;
     let client = client(cluster).await;
-    let lease = Duration::from_millis(1500);
-    let options = LockOptions::builder().lease(Lease::Watchdog(lease)).build().unwrap();
+    let lease = ms(1500);
+    let options = watched(lease);
     let take = |n: usize| client.mutex(format!("kept:{n}")).with(options).lock();
     let guards: Vec<_> =
         join_all((0..200).map(take)).await.into_iter().collect::<Result<_, _>>().unwrap();
     let until = Instant::now() + 3 * lease;
     while Instant::now() < until {
         assert!(client.health().is_healthy(), "{:?}", client.health());
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        tokio::time::sleep(ms(50)).await;
     }
     for guard in guards {
         assert!(!guard.is_lost(), "{:?}", guard.key());

@@ -1,24 +1,13 @@
 //! Slots that move while locks in them are held and waited for.
 
 use std::error::Error;
-use std::num::NonZeroU32;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::Mutex;
 
-use futures_util::future::join_all;
-use lock_runtime::store::{
-    AcquireReply, AcquireRequest, OwnerId, ReleaseRequest, Target, client_id,
-};
-use lock_runtime::{
-    ClusterStore, FencingToken, Lease, LockClient, LockGuard, LockKey, LockOptions, Store,
-    StoreErrorKind,
-};
-use lock_tests::RedisCluster;
-use tokio::time::{Instant, timeout};
+use lock_runtime::store::{ClusterStore, client_id};
 
 use super::kinds::until_heard;
 use super::world::{End, SOON, client, client_with};
+use crate::prelude::*;
 
 /// A name's slot goes to the next master.
 async fn move_on(
@@ -38,7 +27,7 @@ async fn move_on(
 async fn a_stale_map_costs_nothing() {
     let cluster = RedisCluster::start().await;
     let (a, b) = (client(&cluster).await, client(&cluster).await);
-    let brief = LockOptions::builder().lease(Lease::Watchdog(Duration::from_secs(2)));
+    let brief = LockOptions::builder().lease(Lease::Watchdog(secs(2)));
     let brief = brief.build().unwrap();
     for round in 0..3 {
         let guard = a.mutex("{stale}").with(brief).lock().await.unwrap();
@@ -98,7 +87,7 @@ async fn waiters_listen_at_a_node_that_is_new() {
         waiting.await.unwrap().unwrap().release().await.unwrap();
     }
     // A busy machine may delay any of them; a look once a second is never early three times.
-    assert!(deaf.iter().any(|time| *time < Duration::from_millis(250)), "{deaf:?}");
+    assert!(deaf.iter().any(|time| *time < ms(250)), "{deaf:?}");
 }
 
 /// S-15: a release between the end of one subscription and the next is found out by the next, however long
@@ -148,7 +137,7 @@ async fn a_release_that_nobody_heard_is_found_out() {
 async fn holds_of_a_half_moved_slot_are_renewed() {
     let cluster = RedisCluster::start().await;
     let client = client(&cluster).await;
-    let brief = LockOptions::builder().lease(Lease::Watchdog(Duration::from_secs(3)));
+    let brief = LockOptions::builder().lease(Lease::Watchdog(secs(3)));
     let brief = brief.build().unwrap();
     let names: Vec<_> = (0..60).map(|n| format!("{{half}}:{n}")).collect();
     let take = names.iter().map(|name| client.mutex(name).with(brief).lock());
@@ -173,8 +162,8 @@ async fn holds_of_a_half_moved_slot_are_renewed() {
 async fn a_reader_on_its_way_keeps_writers_out() {
     let cluster = RedisCluster::start().await;
     let reading = client(&cluster).await;
-    let builder = LockClient::builder().waiter_lease(Duration::from_millis(600));
-    let builder = builder.store_patience(Duration::from_secs(20));
+    let builder = LockClient::builder().waiter_lease(ms(600));
+    let builder = builder.store_patience(secs(20));
     let writing = client_with(&cluster, builder).await;
     let reader = reading.rw_lock("{rw}").read().await.unwrap();
     let mut writer = tokio::spawn(writing.rw_lock("{rw}").write());
@@ -215,7 +204,7 @@ async fn a_release_in_a_divided_slot_says_so() {
     };
     assert!(matches!(store.acquire(request).await, Ok(AcquireReply::Granted(_))));
     let half_way = async {
-        let (keep, timeout) = (Duration::ZERO, Duration::from_millis(300));
+        let (keep, timeout) = (Duration::ZERO, ms(300));
         let error =
             store.release(ReleaseRequest { target, owner, keep, timeout }).await.unwrap_err();
         let first: &(dyn Error + 'static) = &error;
@@ -282,14 +271,12 @@ impl Arena {
 async fn a_slot_moves_under_load() {
     const ARENAS: usize = 6;
     let cluster = RedisCluster::start().await;
-    let builder = || LockClient::builder().store_patience(Duration::from_secs(20));
-    let clients = join_all(
-        (0..3).map(|_| builder().poll_cap(Duration::from_secs(2)).connect_cluster(cluster.urls())),
-    )
-    .await;
+    let builder = || LockClient::builder().store_patience(secs(20));
+    let clients =
+        join_all((0..3).map(|_| builder().poll_cap(secs(2)).connect_cluster(cluster.urls()))).await;
     let clients: Vec<_> = clients.into_iter().map(Result::unwrap).collect();
-    let lease = Duration::from_secs(3);
-    let options = LockOptions::builder().lease(Lease::Watchdog(lease)).build().unwrap();
+    let lease = secs(3);
+    let options = watched(lease);
     let held = hold_all(&clients[0], options).await;
     let arenas: Vec<_> = (0..ARENAS).map(|_| Arena::default()).collect();
     let over = AtomicBool::new(false);
@@ -308,7 +295,7 @@ async fn a_slot_moves_under_load() {
     let turns = || arenas.iter().map(|arena| arena.turns.load(Ordering::SeqCst)).collect();
     let everybody_goes_on = async || {
         let before: Vec<u32> = turns();
-        lock_tests::eventually(Duration::from_secs(20), "all names go on", async || {
+        lock_tests::eventually(secs(20), "all names go on", async || {
             let now: Vec<u32> = turns();
             now.iter().zip(&before).all(|(now, before)| *now > before + 3)
         })
@@ -333,9 +320,7 @@ async fn a_slot_moves_under_load() {
         }
         over.store(true, Ordering::SeqCst);
     };
-    timeout(Duration::from_secs(120), async { tokio::join!(fights, moves) })
-        .await
-        .expect("nobody hangs");
+    timeout(secs(120), async { tokio::join!(fights, moves) }).await.expect("nobody hangs");
     let other = &clients[1];
     assert!(other.mutex("{moving}:held").try_lock().await.unwrap().is_none());
     assert!(other.rw_lock("{moving}:held:read").try_write().await.unwrap().is_none());

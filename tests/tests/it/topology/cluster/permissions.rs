@@ -2,14 +2,10 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
-
-use lock_runtime::{Lease, LockClient, LockGuard, LockOptions};
-use lock_tests::{RedisCluster, eventually};
-use tokio::time::Instant;
 
 use super::kinds::until_heard;
 use super::world::{End, POLL_CAP, SOON};
+use crate::prelude::*;
 use crate::topology::cluster::taking::{KINDS, take};
 
 /// The words of the first block of text that a file documents after these.
@@ -24,7 +20,7 @@ fn block(file: &str, after: &str) -> Vec<String> {
 
 fn documented() -> Vec<String> {
     let not_here = ["+subscribe", "+unsubscribe", "+publish"];
-    let mut words = block("mod.rs", "ACL SETUSER locks");
+    let mut words = block("store/mod.rs", "ACL SETUSER locks");
     words.retain(|word| !not_here.contains(&&**word));
     words.extend(block("cluster/mod.rs", "and\n///\n/// ```text"));
     words
@@ -44,8 +40,8 @@ async fn they_are_enough() {
     let url = format!("redis://locks:pw@127.0.0.1:{}", cluster.node(0).port());
     let connect = || LockClient::builder().poll_cap(POLL_CAP).connect_cluster([url.clone()]);
     let (a, b) = (connect().await.unwrap(), connect().await.unwrap());
-    let lease = Lease::Watchdog(Duration::from_secs(3));
-    let options = LockOptions::builder().lease(lease).build().unwrap();
+    let lease = Lease::Watchdog(secs(3));
+    let options = leased(lease);
     for (kind, is) in KINDS {
         let name = format!("{{may}}:{kind}");
         let other = if kind == "read" { "write" } else { kind };

@@ -1,10 +1,7 @@
 //! Nodes that were taken out of the cluster.
 
-use std::time::Duration;
-
-use lock_tests::{Log, RedisCluster, eventually};
-
 use super::world::{SOON, client};
+use crate::prelude::*;
 
 /// A node that was named in a redirection is kept for a while, also when it is dead and the cluster has forgotten it.
 /// Each of many attempts to reach it is no news.
@@ -34,6 +31,6 @@ async fn a_dead_node_that_was_forgotten_is_warned_of_once() {
     let lines = log.lines_with("WARN");
     assert!(lines.len() <= 1, "{} of {} attempts: {lines:#?}", lines.len(), attempts().len());
     // Its locks are elsewhere by now.
-    let guard = tokio::time::timeout(Duration::from_secs(1), client.mutex(name).lock()).await;
+    let guard = tokio::time::timeout(secs(1), client.mutex(name).lock()).await;
     guard.expect("it asks the node that was removed").unwrap().release().await.unwrap();
 }

@@ -1,16 +1,12 @@
 //! How processes share a key that all of them want all the time, compared with one server (S-14).
 
-use std::time::Duration;
-
-use lock_runtime::{LockClient, LockOptions};
-use lock_tests::RedisServer;
-
+use crate::prelude::*;
 use crate::support::rivals::{Rivalry, Turns, compete};
 use crate::support::writers::reads_beside_writers;
 use crate::topology::cluster::world::{client, shared};
 
 fn rivalry(kind: &'static str, name: &'static str) -> Rivalry {
-    let (hold, time) = (Duration::from_millis(2), Duration::from_secs(3));
+    let (hold, time) = (ms(2), secs(3));
     Rivalry { kind, name, options: LockOptions::default(), hold, time }
 }
 
@@ -48,7 +44,7 @@ async fn most_releases_are_followed_by_another_process() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_permit_goes_round() {
     for tasks in [[1, 1], [4, 1]] {
-        let hold = Duration::from_millis(10);
+        let hold = ms(10);
         let (on_one, in_cluster) =
             both(tasks, Rivalry { hold, ..rivalry("permit", "permits") }).await;
         for (turns, place) in [(&on_one, "server"), (&in_cluster, "cluster")] {

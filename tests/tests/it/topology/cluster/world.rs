@@ -1,17 +1,14 @@
 //! What the tests have in common.
 
-use std::time::Duration;
-
-use lock_runtime::{LockClient, LockClientBuilder, LockGuard};
-use lock_tests::RedisCluster;
 use tokio::sync::OnceCell;
-use tokio::time::Instant;
+
+use crate::prelude::*;
 
 /// More than a busy machine takes for a few round trips.
-pub(crate) const SOON: Duration = Duration::from_secs(5);
+pub(crate) const SOON: Duration = secs(5);
 
 /// A waiter that has only polling left does not come before.
-pub(crate) const POLL_CAP: Duration = Duration::from_secs(30);
+pub(crate) const POLL_CAP: Duration = secs(30);
 
 static SHARED: OnceCell<RedisCluster> = OnceCell::const_new();
 
@@ -39,6 +36,6 @@ impl End {
 
     /// True if the hold has been renewed since.
     pub(crate) fn has_moved(&self, guard: &LockGuard) -> bool {
-        Self::of(guard).0 > self.0 + Duration::from_millis(100)
+        Self::of(guard).0 > self.0 + ms(100)
     }
 }

@@ -1,13 +1,7 @@
 //! What a fail-over does to locks that are held, waited for, and asked for.
 
-use std::time::Duration;
-
-use lock_runtime::{Lease, LockError, LockOptions, LossCause};
-use lock_tests::redis_server::ClientType;
-use lock_tests::{Ttl, eventually};
-use tokio::time::timeout;
-
 use super::world::{NAME, SOON, World, builder, long, reach, wait_for_client};
+use crate::prelude::*;
 
 /// S-9, S-15: the master dies. Who holds a lock that the replica knows of keeps it, with its token, and
 /// renews it; who waits is woken by its release on the new master.
@@ -17,8 +11,8 @@ async fn the_master_dies() {
     let quiet = || builder().poll_cap(SOON * 10);
     let (client, other) = (world.client().await, world.client_of(quiet()).await);
     // Longer than a fail-over takes on a busy machine.
-    let lease = Duration::from_secs(21);
-    let options = LockOptions::builder().lease(Lease::Watchdog(lease)).build().unwrap();
+    let lease = secs(21);
+    let options = watched(lease);
     let guard = client.mutex("held").with(options).lock().await.unwrap();
     let token = guard.token();
     let waiter = tokio::spawn(other.mutex("held").with(long()).lock());
@@ -62,7 +56,7 @@ async fn a_lock_that_was_not_replicated_is_lost_and_told() {
     // A fail-over may take as long as it is waited for, and the loss is to be told by the store, not by the
     // deadline: with a lease of the same time it was told by either, on a busy machine.
     let lease = Lease::Watchdog(SOON * 3 / 2);
-    let outlives = LockOptions::builder().lease(lease).build().unwrap();
+    let outlives = leased(lease);
     let guard = client.mutex("lost").with(outlives).lock().await.unwrap();
     let token = guard.token();
     world.master().kill();
@@ -85,7 +79,7 @@ async fn a_lock_that_was_not_replicated_is_lost_and_told() {
 async fn an_acknowledged_lock_survives() {
     let world = World::new(2).await;
     let client = world.client().await;
-    let options = LockOptions::builder().replicas(1, Duration::from_secs(2)).wait(SOON);
+    let options = LockOptions::builder().replicas(1, secs(2)).wait(SOON);
     let options = options.build().unwrap();
     let mut guards = Vec::new();
     for name in ["a", "b", "c"] {

@@ -4,12 +4,8 @@
 //! How the old master's answers and the news of its successor meet is a matter of milliseconds, so these
 //! tests repeat that.
 
-use std::time::Duration;
-
-use lock_tests::RedisServer;
-use tokio::time::sleep;
-
 use super::world::{NAME, SOON, World, builder};
+use crate::prelude::*;
 use crate::support::takers::{EXCLUSIVE, Takers, rounds, violations};
 
 /// Everybody hears of the successor, sooner or later.
@@ -44,7 +40,7 @@ async fn repeat(sentinels: Sentinels) {
 /// One round: what was wrong in it.
 async fn play(sentinels: Sentinels, down_after: u64) -> Vec<String> {
     let world = World::new(1).await;
-    world.sentinels.publish_every(Duration::from_secs(5)).await;
+    world.sentinels.publish_every(secs(5)).await;
     for node in 0..3 {
         let set = ["SENTINEL", "SET", NAME, "down-after-milliseconds", &down_after.to_string()];
         world.sentinels.client(node).cmd(&set).await;
@@ -53,19 +49,19 @@ async fn play(sentinels: Sentinels, down_after: u64) -> Vec<String> {
     let mut takers = Takers::new(dir.path());
     for timeout in [1, 4, 8] {
         // With a short one calls are made again while the master is stopped, with a long one they are not.
-        let builder = builder().command_timeout(Duration::from_secs(timeout));
+        let builder = builder().command_timeout(secs(timeout));
         let client = world.client_of(builder).await;
         EXCLUSIVE.iter().for_each(|kind| takers.add(&client, kind, kind));
     }
-    sleep(Duration::from_millis(fastrand::u64(300..600))).await;
+    sleep(ms(fastrand::u64(300..600))).await;
     world.master().pause();
     let promoted = world.promoted().await;
     if sentinels == Sentinels::Stop {
         (0..3).for_each(|node| world.sentinels.pause(node));
     }
-    sleep(Duration::from_millis(fastrand::u64(20..80))).await;
+    sleep(ms(fastrand::u64(20..80))).await;
     world.master().resume();
-    sleep(Duration::from_millis(2_000)).await;
+    sleep(ms(2_000)).await;
     if sentinels == Sentinels::Stop {
         (0..3).for_each(|node| world.sentinels.resume(node));
     }

@@ -1,11 +1,7 @@
 //! A master that was replaced, does not know it, and would go on granting.
 
-use std::time::Duration;
-
-use lock_tests::{RedisServer, eventually};
-use tokio::time::{Instant, timeout};
-
 use super::world::{NAME, SOON, World, builder, wait_for_client};
+use crate::prelude::*;
 
 async fn role(server: &RedisServer) -> String {
     let info: String = server.client().get(&["INFO", "replication"]).await;
@@ -14,7 +10,7 @@ async fn role(server: &RedisServer) -> String {
 
 /// Stops the master until another is promoted. The sentinels then leave the old one alone for a while.
 async fn replaced(world: &World) -> &RedisServer {
-    world.sentinels.publish_every(Duration::from_secs(5)).await;
+    world.sentinels.publish_every(secs(5)).await;
     world.master().pause();
     world.promoted().await
 }
@@ -69,7 +65,7 @@ async fn a_late_grant_of_it_does_not_count() {
     let client =
         world.client_of(builder().command_timeout(SOON * 2).store_patience(SOON * 4)).await;
     client.mutex("warm").lock().await.unwrap().release().await.unwrap();
-    world.sentinels.publish_every(Duration::from_secs(5)).await;
+    world.sentinels.publish_every(secs(5)).await;
     world.master().pause();
     let acquire = tokio::spawn(client.mutex("late").lock());
     let promoted = world.promoted().await;
@@ -101,7 +97,7 @@ async fn news_comes_by_events() {
         let all = async || promoted.command_calls().await.get("role") == Some(&8);
         eventually(SOON, "all are at the new master", all).await;
         waits.push(start.elapsed());
-        if start.elapsed() < Duration::from_millis(400) {
+        if start.elapsed() < ms(400) {
             return;
         }
     }

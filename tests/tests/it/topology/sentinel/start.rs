@@ -1,15 +1,12 @@
 //! Finding the master: by name, from whoever knows it, or not at all.
 
 use std::error::Error;
-use std::time::Duration;
 
+use lock_runtime::error::{StoreError, StoreErrorKind};
 use lock_runtime::policy::LockFile;
-use lock_runtime::{LockClient, LockError, LockOptions, StoreError, StoreErrorKind, Wait};
-use lock_tests::redis_server::Sentinels;
-use lock_tests::{RedisServer, eventually};
-use tokio::time::Instant;
 
 use super::world::{NAME, SOON, World, wait_for_client};
+use crate::prelude::*;
 
 async fn refused<U: AsRef<str>>(master: &str, nodes: impl IntoIterator<Item = U>) -> StoreError {
     match LockClient::connect_sentinel(master, nodes).await {
@@ -61,7 +58,7 @@ async fn one_connection_to_each_sentinel() {
         urls.push(format!("redis://asker:pw@127.0.0.1:{}", world.sentinels.port(node)));
     }
     let client = LockClient::connect_sentinel(NAME, urls).await.unwrap();
-    let options = LockOptions::builder().replicas(1, Duration::from_millis(10)).wait(Wait::Never);
+    let options = LockOptions::builder().replicas(1, ms(10)).wait(Wait::Never);
     client.mutex("a").with(options.build().unwrap()).lock().await.unwrap_err();
     takes(&client, "a", world.master()).await;
     for node in 0..3 {
@@ -83,7 +80,7 @@ async fn a_dead_first_sentinel_does_not_matter() {
         let start = Instant::now();
         let client = LockClient::connect_sentinel(NAME, &urls).await.unwrap();
         takes(&client, "some", world.master()).await;
-        start.elapsed() < Duration::from_millis(800)
+        start.elapsed() < ms(800)
     };
     // A busy machine may need a second try. What it hangs for by itself is a second.
     eventually(SOON, "one that hangs is not waited for", timed).await;
@@ -206,7 +203,7 @@ async fn a_server_that_is_no_master_is_not_used() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_sentinels_the_caller_reads_so() {
     let world = World::new(0).await;
-    let builder = LockClient::builder().store_patience(Duration::from_secs(2));
+    let builder = LockClient::builder().store_patience(secs(2));
     let client = builder.connect_sentinel(NAME, world.sentinels.urls()).await.unwrap();
     takes(&client, "before", world.master()).await;
     for node in 0..3 {

@@ -1,9 +1,7 @@
 //! Sentinels and servers that speak TLS only, to who shows a certificate.
 
-use lock_runtime::{LockClient, LockError, StoreErrorKind};
-use lock_tests::redis_server::Sentinels;
-
 use super::world::{NAME, SOON};
+use crate::prelude::*;
 use crate::support::authority::Authority;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,12 +1,8 @@
 //! A master, its replicas, and three sentinels.
 
-use std::time::Duration;
+use crate::prelude::*;
 
-use lock_runtime::{Lease, LockClient, LockClientBuilder, LockOptions};
-use lock_tests::redis_server::Sentinels;
-use lock_tests::{RedisServer, eventually};
-
-pub(crate) const SOON: Duration = Duration::from_secs(30);
+pub(crate) const SOON: Duration = secs(30);
 
 /// What the sentinels call the master.
 pub(crate) const NAME: &str = "locks";
@@ -57,7 +53,7 @@ pub(crate) fn builder() -> LockClientBuilder {
 
 /// Outlives a fail-over without a renewal, and is renewed often enough to be told of its loss.
 pub(crate) fn long() -> LockOptions {
-    LockOptions::builder().lease(Lease::Watchdog(SOON)).build().unwrap()
+    watched(SOON)
 }
 
 /// Sentinels cut off the clients of a server whose role they change, the side channel as well.

@@ -1,21 +1,9 @@
 //! What a client is told: one case for each row of the table in `lock_tower::http`.
 
-use std::time::Duration;
-
-use bytes::Bytes;
 use http::header::RETRY_AFTER;
-use http::{Method, Request, Response, StatusCode};
-use http_body_util::Full;
-use lock_runtime::{LockClient, LockOptions, MemoryStore, OnLost, StoreErrorKind, Wait};
-use lock_tower::LockLayer;
 use lock_tower::http::{KeyError, OnMissingKey};
-use tokio::time::{Instant, sleep, timeout};
-use tower::{Layer, Service, ServiceExt, service_fn};
 
-use crate::tower::layers::world::{
-    Calls, Mood, Moody, SOON, TestBody, fixed, held, options, order_layer, pay, seen, two_clients,
-};
-use lock_tests::Log;
+use crate::tower::prelude::*;
 
 const BUSY: &str = r#"409 Conflict
 cache-control: no-store
@@ -41,7 +29,7 @@ async fn a_busy_lock_is_a_conflict() {
 #[tokio::test(start_paused = true)]
 async fn a_wait_that_runs_out_is_unavailable() {
     let (locks, peer, _) = two_clients();
-    let patient = options(Wait::UpTo(Duration::from_secs(2)));
+    let patient = options(Wait::UpTo(secs(2)));
     let layer = order_layer(&locks).options(patient).build().unwrap();
     let _other = peer.mutex("order:42").lock().await.unwrap();
     let (calls, start) = (Calls::default(), Instant::now());
@@ -67,8 +55,8 @@ fn seconds<B>(response: &Response<B>) -> u64 {
 #[tokio::test(start_paused = true)]
 async fn a_fixed_lease_says_when_to_come_back() {
     let (locks, peer, _) = two_clients();
-    let lease = Duration::from_secs(22);
-    let terms = fixed(Wait::UpTo(Duration::from_secs(2)), lease);
+    let lease = secs(22);
+    let terms = waits_and_holds(Wait::UpTo(secs(2)), lease);
     let layer = order_layer(&locks).options(terms).build().unwrap();
     let _other = peer.mutex("order:42").with(terms).lock().await.unwrap();
     let refused = layer.layer(Calls::default().service()).oneshot(pay()).await.unwrap();
@@ -82,7 +70,7 @@ async fn a_watchdog_lease_says_how_long_requests_take() {
     let (locks, peer, _) = two_clients();
     let layer = order_layer(&locks).options(options(Wait::Never)).build().unwrap();
     let slow = layer.layer(service_fn(|_| async {
-        sleep(Duration::from_secs(8)).await;
+        sleep(secs(8)).await;
         Ok::<_, std::convert::Infallible>(Response::new(Full::<Bytes>::default()))
     }));
     slow.oneshot(pay()).await.unwrap();
@@ -107,7 +95,7 @@ async fn too_many_waiters_are_sent_away() {
         tokio::select! {
             biased;
             refused = &mut future => break refused.unwrap(),
-            () = sleep(Duration::from_millis(1)) => waiting.push(future),
+            () = sleep(ms(1)) => waiting.push(future),
         }
     };
     assert_eq!(
@@ -139,7 +127,7 @@ async fn a_store_that_fails_is_unavailable() {
         let service = order_layer(&locks).build().unwrap().layer(calls.service());
         let refused = service.oneshot(pay()).await.unwrap();
         // Not for ever, although the layer would wait for ever for a lock.
-        assert!(start.elapsed() < Duration::from_secs(7), "{kind:?}");
+        assert!(start.elapsed() < secs(7), "{kind:?}");
         assert!((2..=3).contains(&seconds(&refused)), "{kind:?}");
         let answer = seen(refused).await;
         assert!(answer.starts_with("503 Service Unavailable\ncache-control: no-store"), "{answer}");
@@ -165,14 +153,14 @@ async fn a_client_that_is_shut_down_is_unavailable() {
 #[tokio::test(start_paused = true)]
 async fn a_lost_lease_cuts_the_handler_off() {
     let (locks, peer, store) = two_clients();
-    let lease = Duration::from_millis(500);
-    let layer = order_layer(&locks).options(fixed(Wait::Never, lease)).build().unwrap();
+    let lease = ms(500);
+    let layer = order_layer(&locks).options(waits_and_holds(Wait::Never, lease)).build().unwrap();
     let (dropped, start) = (Calls::default(), Instant::now());
     let guard = dropped.clone();
     let service = layer.layer(service_fn(move |_| {
         let guard = OnDrop(guard.clone());
         async move {
-            sleep(Duration::from_secs(3600)).await;
+            sleep(secs(3600)).await;
             drop(guard);
             Ok::<_, std::convert::Infallible>(Response::new(Full::<Bytes>::default()))
         }
@@ -206,18 +194,15 @@ impl Drop for OnDrop {
 #[tokio::test(start_paused = true)]
 async fn a_handler_may_be_let_finish_after_a_loss() {
     let locks = LockClient::in_memory();
-    let terms = fixed(Wait::Never, Duration::from_millis(500))
-        .to_builder()
-        .on_lost(OnLost::Finish)
-        .build()
-        .unwrap();
+    let terms =
+        waits_and_holds(Wait::Never, ms(500)).to_builder().on_lost(OnLost::Finish).build().unwrap();
     let layer = order_layer(&locks).options(terms).build().unwrap();
     let finished = Calls::default();
     let count = finished.clone();
     let service = layer.layer(service_fn(move |_| {
         let count = count.clone();
         async move {
-            sleep(Duration::from_secs(2)).await;
+            sleep(secs(2)).await;
             count.add();
             Ok::<_, std::convert::Infallible>(Response::new(Full::<Bytes>::default()))
         }
@@ -384,11 +369,11 @@ async fn the_key_is_in_the_log_only() {
     let client = |store| LockClient::builder().namespace("shop").store(store).unwrap();
     let (locks, peer) = (client(store.clone()), client(store.peer()));
     // Tokens follow the clock, and a small one would be found in any answer.
-    sleep(Duration::from_secs(987_654)).await;
+    sleep(secs(987_654)).await;
     let other = peer.mutex("order:jane@example.org").lock().await.unwrap();
     let (owner, token) = (store.holders("shop:order:jane@example.org").0, other.token());
     let request = || Request::post("/orders/jane@example.org/pay").body(Full::default()).unwrap();
-    for wait in [Wait::Never, Wait::UpTo(Duration::from_secs(1))] {
+    for wait in [Wait::Never, Wait::UpTo(secs(1))] {
         let layer = order_layer(&locks).options(options(wait)).build().unwrap();
         let service = layer.layer(Calls::default().service());
         let answer = seen(service.oneshot(request()).await.unwrap()).await;

@@ -1,11 +1,7 @@
 //! One layer under several clients: each has what its own configuration says.
 
-use lock_runtime::{LockClient, LockGuard};
-use lock_tower::{HttpLockLayer, LockLayer};
-
 use crate::tower::layers::policies::{CHECKOUT, cart, clients, config, request, status};
-
-use lock_tests::Log;
+use crate::tower::prelude::*;
 
 /// A client with that configuration, and the lock of that name held by another process.
 async fn busy(text: &str, name: &str) -> (LockClient, LockGuard) {

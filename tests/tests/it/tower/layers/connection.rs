@@ -2,17 +2,12 @@
 
 use std::net::{Shutdown, SocketAddr};
 
-use axum::Router;
-use bytes::Bytes;
-use http::{Request, Response};
-use http_body_util::{BodyExt, Empty};
+use http_body_util::Empty;
 use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::time::timeout;
 
-use crate::tower::layers::world::SOON;
+use crate::tower::prelude::*;
 
 /// Serves on a port of its own, until the runtime ends.
 pub(crate) async fn serve(app: Router) -> SocketAddr {

@@ -1,24 +1,9 @@
 //! What tower asks of a middleware: the ready inner service is the one that is called, readiness is
 //! handed through, errors stay what they are, clones and bounds are as one expects.
 
-use std::convert::Infallible;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll};
-use std::time::Duration;
+use lock_tower::LockServiceError;
 
-use bytes::Bytes;
-use futures_util::FutureExt;
-use http::{Request, Response};
-use http_body_util::Full;
-use lock_runtime::{LockClient, LockError, LockKey, LockOptions, Wait};
-use lock_tower::{LockLayer, LockServiceError};
-use tokio::time::sleep;
-use tower::{Layer, Service, ServiceExt, service_fn};
-
-use crate::tower::layers::world::{
-    Calls, TestBody, free_soon, held, options, order_layer, pay, two_clients,
-};
+use crate::tower::prelude::*;
 
 /// Ready on the second poll, and only then to be called; a clone begins anew.
 #[derive(Debug, Default)]
@@ -165,7 +150,7 @@ async fn one_at_a_time_per_key() {
             let (inside, most) = (inside.clone(), most.clone());
             async move {
                 most.fetch_max(inside.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-                sleep(Duration::from_millis(10)).await;
+                sleep(ms(10)).await;
                 inside.fetch_sub(1, Ordering::SeqCst);
                 Ok::<_, Infallible>(())
             }
@@ -191,7 +176,7 @@ async fn one_at_a_time_per_key() {
 #[tokio::test(start_paused = true)]
 async fn what_is_enclosed_re_enters() {
     let (locks, peer, store) = two_clients();
-    let terms = options(Wait::UpTo(Duration::from_secs(1)));
+    let terms = options(Wait::UpTo(secs(1)));
     let layer = LockLayer::new(locks.clone(), key).options(terms);
     let handler = service_fn(move |name: &'static str| {
         let (nested, other) = (locks.clone(), peer.clone());
@@ -244,10 +229,10 @@ fn bounds_are_no_narrower_than_the_inner_services() {
 
 #[tokio::test(start_paused = true)]
 async fn options_are_the_clients_unless_told() {
-    let quick = LockOptions::builder().wait(Wait::Never).build().unwrap();
+    let quick = waits(Wait::Never);
     let locks = LockClient::builder().options(quick).in_memory().unwrap();
     let _held = locks.mutex("a").lock().await.unwrap();
-    let patient = options(Wait::UpTo(Duration::from_secs(1)));
+    let patient = options(Wait::UpTo(secs(1)));
     let layer = LockLayer::new(locks, key);
     let error = async |layer: LockLayer<_>| layer.layer(Strict::default()).oneshot("a").await;
     let busy = error(layer.clone()).await.unwrap_err();

@@ -1,23 +1,14 @@
 //! What a layer does that was told nothing but a key: every wait, line and held body has an end.
 
-use std::convert::Infallible;
-use std::time::Duration;
-
-use futures_util::future::{join_all, select};
-use http::{Response, StatusCode};
-use http_body::SizeHint;
-use http_body_util::BodyExt;
-use lock_runtime::{LockClient, LockOptions, LockSettings, Wait};
-use lock_tower::{HttpLockLayer, HttpLockLayerBuilder, LockLayer};
-use tokio::time::{Instant, sleep, timeout};
-use tower::{Layer, ServiceExt, service_fn};
+use futures_util::future::select;
+use lock_runtime::options::LockSettings;
 
 use crate::tower::layers::hold::sent;
 use crate::tower::layers::policies::config;
-use crate::tower::layers::world::{Calls, held, order_layer, pay, seen, two_clients};
+use crate::tower::prelude::*;
 
 const ORDER: &str = "order:42";
-const MINUTE: Duration = Duration::from_secs(60);
+const MINUTE: Duration = secs(60);
 
 /// How long a request waits for a lock that stays busy, and its answer; `None` if that takes an hour.
 async fn refused(layer: &HttpLockLayer) -> Option<(u64, String)> {
@@ -46,8 +37,8 @@ async fn a_request_waits_ten_seconds() {
 /// A wait that was set is kept, also one for as long as it takes.
 #[tokio::test(start_paused = true)]
 async fn a_wait_that_was_set_counts() {
-    let forever = LockOptions::builder().wait(Wait::Forever).build().unwrap();
-    let seconds = |wait| LockOptions::builder().wait(Duration::from_secs(wait)).build().unwrap();
+    let forever = waits(Wait::Forever);
+    let seconds = |wait| waits(secs(wait));
     let client = |builder: lock_runtime::LockClientBuilder| builder.in_memory().unwrap();
     let defaults = |text: &str| LockClient::builder().config(config(text));
     let plain = || client(LockClient::builder());
@@ -60,7 +51,7 @@ async fn a_wait_that_was_set_counts() {
         cases.push((adapt(order_layer(&locks)), locks, expected));
     };
     add(plain(), &|layer| layer.wait(Wait::Forever), None);
-    add(plain(), &|layer| layer.wait(Duration::from_secs(25)), Some(25));
+    add(plain(), &|layer| layer.wait(secs(25)), Some(25));
     add(plain(), &|layer| layer.options(forever), None);
     add(plain(), &|layer| layer.options(seconds(25)), Some(25));
     add(client(LockClient::builder().options(forever)), &|layer| layer, None);
@@ -88,7 +79,7 @@ async fn overloaded(layer: HttpLockLayerBuilder, requests: usize) -> (usize, Str
     let layer = layer.wait(Wait::Forever).build().unwrap();
     let calls = (0..requests).map(|_| {
         let answer = layer.layer(Calls::default().service()).oneshot(pay());
-        async { timeout(Duration::from_secs(1), answer).await.ok() }
+        async { timeout(secs(1), answer).await.ok() }
     });
     let answers: Vec<_> = join_all(calls).await.into_iter().flatten().collect();
     let count = answers.len();
@@ -143,9 +134,9 @@ async fn a_streamed_body_has_its_lock_for_five_minutes() {
     assert!(end.contains("not sent within"), "{end}");
     // A server does not poll the body of a client that does not read.
     let looks = async {
-        sleep(Duration::from_secs(299)).await;
+        sleep(secs(299)).await;
         let before = held(&store, ORDER);
-        sleep(Duration::from_secs(2)).await;
+        sleep(secs(2)).await;
         (before, held(&store, ORDER))
     };
     let unpolled = std::pin::pin!(body_hold(order_layer(&locks), false));

@@ -1,40 +1,25 @@
 //! Clients that leave while their request waits for its lock, over real connections.
 
-use std::convert::Infallible;
 use std::net::{Shutdown, SocketAddr};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::extract::{DefaultBodyLimit, Request};
 use axum::http::StatusCode;
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
-use axum::routing::post;
-use axum::{Router, serve};
-use futures_util::future::join_all;
-use futures_util::stream::{self, StreamExt};
-use http_body_util::StreamBody;
+use axum::serve;
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use lock_runtime::LockGuard;
-use lock_tests::eventually;
 use lock_tower::http::OnDisconnect;
-use lock_tower::{HttpLockLayerBuilder, LockLayer};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep, timeout};
-use tower::ServiceExt;
 
-use crate::tower::layers::world::{SOON, two_clients};
+use crate::tower::prelude::*;
 
 const ORDER: &str = "order:42";
 
 /// How long a departed client may keep its place here. The layer promises 100 ms; a machine that builds
 /// other things meanwhile is given more. A place that is kept is kept until the lock is free.
-const LEFT: Duration = Duration::from_secs(2);
+const LEFT: Duration = secs(2);
 
 /// What a server and its handlers count.
 #[derive(Debug, Clone, Default)]
@@ -108,7 +93,7 @@ impl Server {
         let left_at = Instant::now();
         while self.requests() > 0 {
             assert!(left_at.elapsed() < limit, "{what}: {} keep their places", self.requests());
-            sleep(Duration::from_millis(5)).await;
+            sleep(ms(5)).await;
         }
         let handlers = self.counts.handlers.clone();
         self.busy.release().await.unwrap();
@@ -144,7 +129,7 @@ async fn leaves_after(what: &str, pieces: Vec<Vec<u8>>, on_disconnect: OnDisconn
     client.set_nodelay(true).unwrap();
     for piece in pieces {
         client.write_all(&piece).await.unwrap();
-        sleep(Duration::from_millis(30)).await;
+        sleep(ms(30)).await;
     }
     server.waiting(1).await;
     drop(client);
@@ -231,7 +216,7 @@ async fn a_stream_that_ends_leaves_the_line() {
                 let call =
                     tokio::spawn(async move { client.send_request(request).await.map(drop) });
                 server.waiting(1).await;
-                sleep(Duration::from_millis(30)).await;
+                sleep(ms(30)).await;
                 if reset {
                     call.abort();
                 } else {
@@ -300,7 +285,7 @@ async fn a_body_over_the_buffer_arrives_whole() {
     };
     let release = async {
         server.waiting(1).await;
-        sleep(Duration::from_millis(100)).await;
+        sleep(ms(100)).await;
         assert_eq!(server.counts.handlers.load(Ordering::SeqCst), 0);
         server.busy.release().await.unwrap();
     };
@@ -328,8 +313,7 @@ async fn a_client_that_vanishes_amid_a_large_upload_leaves_the_line() {
         let mut left = sent.unwrap_or(usize::MAX);
         while left > 0 {
             // With `None`, until the server takes no more for a while.
-            let write =
-                timeout(Duration::from_millis(50), client.write(&piece[..left.min(50_000)]));
+            let write = timeout(ms(50), client.write(&piece[..left.min(50_000)]));
             let Ok(written) = write.await else { break };
             left -= written.unwrap();
             if sent.is_none() && left < usize::MAX - 20_000_000 {
@@ -337,7 +321,7 @@ async fn a_client_that_vanishes_amid_a_large_upload_leaves_the_line() {
             }
         }
         server.waiting(1).await;
-        sleep(Duration::from_millis(100)).await;
+        sleep(ms(100)).await;
         drop(client);
         // Far less than the wait, after which it would leave anyway. On one machine megabytes are in buffers.
         server.nobody_is_left_after(&format!("{sent:?}"), 3 * LEFT).await;
@@ -380,7 +364,7 @@ async fn the_handlers_body_limit_still_counts() {
         let body = Body::from_stream(stream::iter(bytes));
         let request = Request::post("/orders/42/pay").body(body).unwrap();
         let call = tokio::spawn(app.clone().oneshot(request));
-        sleep(Duration::from_millis(100)).await;
+        sleep(ms(100)).await;
         assert!(!call.is_finished());
         assert_eq!(read.load(Ordering::SeqCst), length, "frames read while it waited");
         busy.release().await.unwrap();

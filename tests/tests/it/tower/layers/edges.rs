@@ -1,27 +1,15 @@
 //! Where two promises of the layer meet: shadow mode and a loss, an early release and `max_hold`, a
 //! policy and what the code says.
 
-use std::convert::Infallible;
-use std::time::Duration;
-
-use axum::routing::post;
-use axum::{Router, body::Body};
-use futures_util::stream;
-use http::{Method, Request};
+use axum::body::Body;
+use lock_runtime::options::LockSettings;
 use lock_runtime::policy::{OnDisconnect, SafeMethods};
-use lock_runtime::{Lease, LockClient, LockSettings, Wait};
-use lock_tower::{HeldLock, HttpLockLayer, LockLayer};
-use tokio::time::{sleep, timeout};
-use tower::{Layer, ServiceExt};
 use tracing::Instrument;
 
 use crate::tower::layers::policies::config;
-use crate::tower::layers::world::{
-    Calls, SOON, TestBody, fixed, order_layer, pay, seen, two_clients,
-};
-use lock_tests::Log;
+use crate::tower::prelude::*;
 
-const STEP: Duration = Duration::from_millis(600);
+const STEP: Duration = ms(600);
 
 /// Three chunks, with a step before the handler's end and before each. The lock is given back at a step,
 /// if at any.
@@ -86,7 +74,7 @@ async fn status(layer: &HttpLockLayer, method: Method) -> u16 {
 async fn what_contradicts_the_code_is_found_when_the_layer_is_built() {
     const SOUND: &str = "[lock.policies.p]\nkey = 'k'\n[[lock.routes]]\npath = '/'\npolicy = 'p'";
     let unsound = &SOUND.replace("key", "max_hold = '1m'\nkey");
-    let brief = Some(Lease::Fixed(Duration::from_secs(9)));
+    let brief = Some(Lease::Fixed(secs(9)));
     let settings = LockSettings { lease: brief, ..LockSettings::default() };
     let client = |text: &str| LockClient::builder().config(config(text)).in_memory().unwrap();
     let layers = |locks: &LockClient| {
@@ -97,7 +85,7 @@ async fn what_contradicts_the_code_is_found_when_the_layer_is_built() {
         let message = refused.unwrap_err().to_string();
         assert!(message.contains("max_hold"), "{message}");
     }
-    let options = fixed(Wait::Never, Duration::from_secs(9));
+    let options = waits_and_holds(Wait::Never, secs(9));
     let locks = LockClient::builder().options(options).in_memory().unwrap();
     assert!(order_layer(&locks).max_hold(SOON).build().is_err());
 

@@ -1,16 +1,8 @@
 //! What gRPC clients are told: trailers only, in place of problem details.
 
-use std::time::Duration;
-
-use http::{Request, Response, StatusCode};
 use http_body::Body;
-use lock_runtime::{LockClient, MemoryStore, StoreErrorKind, Wait};
-use lock_tower::http::BusyStatus;
-use lock_tower::{HttpLockLayerBuilder, LockLayer};
-use tokio::time::sleep;
-use tower::{Layer, ServiceExt, service_fn};
 
-use crate::tower::layers::world::{Calls, Mood, Moody, TestBody, fixed, order_layer, two_clients};
+use crate::tower::prelude::*;
 
 fn call() -> Request<TestBody> {
     let request = Request::post("/orders/42/pay").header("content-type", "application/grpc+proto");
@@ -40,7 +32,7 @@ async fn refusals_have_codes() {
     let (locks, peer, _) = two_clients();
     let _other = peer.mutex("order:42").lock().await.unwrap();
     let busy = |status| order_layer(&locks).wait(Wait::Never).busy(status);
-    let wait = Wait::UpTo(Duration::from_secs(1));
+    let wait = Wait::UpTo(secs(1));
     let failing = Moody::new(MemoryStore::new(), Mood::Failing(StoreErrorKind::Unavailable));
     let failing = LockClient::builder().store(failing).unwrap();
     let no_key = LockLayer::http().client(locks.clone()).key("{header.x-\u{74}enant}");
@@ -56,10 +48,11 @@ async fn refusals_have_codes() {
     ] {
         assert_eq!(refused(layer).await, (code, message.to_owned()));
     }
-    let lease = Duration::from_millis(300);
-    let layer = LockLayer::http().key("a").client(locks).options(fixed(Wait::Never, lease));
+    let lease = ms(300);
+    let layer =
+        LockLayer::http().key("a").client(locks).options(waits_and_holds(Wait::Never, lease));
     let service = layer.build().unwrap().layer(service_fn(|_: Request<TestBody>| async {
-        sleep(Duration::from_secs(60)).await;
+        sleep(secs(60)).await;
         Ok::<_, std::convert::Infallible>(Response::new(TestBody::default()))
     }));
     let (code, message) = told(service.oneshot(call()).await.unwrap());

@@ -1,23 +1,12 @@
 //! [`HeldLock`]: what a handler can ask of its lock, and do with it.
 
-use std::convert::Infallible;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::Mutex;
 
-use axum::extract::{Extension, State};
-use axum::routing::{get, post};
-use axum::{Router, body::Body};
-use futures_util::stream;
-use http::{Request, Response, StatusCode};
-use http_body_util::BodyExt;
-use lock_runtime::{LockClient, LockError, LockKey, MemoryStore, Wait};
-use lock_tower::{HeldLock, HttpLockLayerBuilder, LockLayer};
-use tokio::time::{sleep, timeout};
-use tower::{Layer, ServiceExt, service_fn};
+use axum::body::Body;
+use axum::extract::Extension;
+use axum::routing::get;
 
-use crate::tower::layers::world::{
-    SOON, TestBody, fixed, free_soon, held, order_layer, pay, seen, two_clients,
-};
+use crate::tower::prelude::*;
 
 const ORDER: &str = "order:42";
 
@@ -33,7 +22,7 @@ async fn send(app: &Router, method: &str, path: &str) -> String {
 #[tokio::test(start_paused = true)]
 async fn a_handler_gets_its_lock() {
     async fn by_extractor(held: HeldLock) -> String {
-        assert!(held.remaining() > Duration::from_secs(20) && !held.is_lost());
+        assert!(held.remaining() > secs(20) && !held.is_lost());
         assert_eq!(HeldLock::current().unwrap().token(), held.token());
         held.token().to_string()
     }
@@ -87,7 +76,7 @@ where
 #[tokio::test(start_paused = true)]
 async fn a_handler_may_release_early() {
     let (locks, peer, store) = two_clients();
-    let lease = Duration::from_millis(300);
+    let lease = ms(300);
     let handler = {
         let (peer, locks, store) = (peer.clone(), locks.clone(), store.clone());
         move || {
@@ -110,7 +99,7 @@ async fn a_handler_may_release_early() {
     };
     for layer in [
         order_layer(&locks),
-        order_layer(&locks).options(fixed(Wait::Never, lease)),
+        order_layer(&locks).options(waits_and_holds(Wait::Never, lease)),
         order_layer(&locks).on_disconnect(lock_tower::http::OnDisconnect::Finish),
     ] {
         assert_eq!(run(layer, handler.clone()).await.status(), StatusCode::OK);
@@ -121,7 +110,7 @@ async fn a_handler_may_release_early() {
 #[tokio::test(start_paused = true)]
 async fn another_task_may_release_it_and_learn_of_its_loss() {
     let (locks, _, store) = two_clients();
-    let lease = Duration::from_millis(300);
+    let lease = ms(300);
     let learned = Arc::new(Mutex::new(None));
     let handler = {
         let learned = learned.clone();
@@ -138,7 +127,7 @@ async fn another_task_may_release_it_and_learn_of_its_loss() {
             }
         }
     };
-    let lost = run(order_layer(&locks).options(fixed(Wait::Never, lease)), handler).await;
+    let lost = run(order_layer(&locks).options(waits_and_holds(Wait::Never, lease)), handler).await;
     assert_eq!(lost.status(), StatusCode::INTERNAL_SERVER_ERROR);
     lock_tests::eventually(SOON, "the task learns of it", async || {
         matches!(&*learned.lock().unwrap(), Some(LockError::Lost { .. }))
@@ -153,7 +142,7 @@ async fn another_task_may_release_it_and_learn_of_its_loss() {
             *out.lock().unwrap() = Some(mine.clone());
             async move {
                 let released = tokio::spawn(async move { mine.release().await });
-                sleep(Duration::from_millis(1)).await;
+                sleep(ms(1)).await;
                 released.await.unwrap().unwrap();
                 assert_eq!(held(&store, ORDER), 0);
             }
@@ -173,9 +162,9 @@ async fn a_handle_that_outlives_its_call_keeps_nothing() {
     let keep = out.clone();
     let handler = move || {
         *keep.lock().unwrap() = HeldLock::current();
-        sleep(Duration::from_secs(3600))
+        sleep(secs(3600))
     };
-    let gone = timeout(Duration::from_secs(1), run(order_layer(&locks), handler)).await;
+    let gone = timeout(secs(1), run(order_layer(&locks), handler)).await;
     assert!(gone.is_err());
     free_soon(&store, ORDER).await;
     let mine = out.lock().unwrap().take().unwrap();
@@ -188,7 +177,7 @@ async fn a_body_may_release_early() {
         let steps = stream::unfold(0, move |step| {
             let (held, store) = (held.clone(), store.clone());
             async move {
-                sleep(Duration::from_secs(1)).await;
+                sleep(secs(1)).await;
                 if step == 1 {
                     held.release().await.unwrap();
                 }

@@ -1,27 +1,15 @@
 //! For how long a response holds its lock, by what its body is.
 
-use std::convert::Infallible;
-use std::pin::Pin;
-use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll};
-use std::time::Duration;
+use std::sync::Mutex;
 
-use bytes::Bytes;
-use futures_util::FutureExt;
+use http::HeaderMap;
 use http::header::CONTENT_LENGTH;
-use http::{HeaderMap, Method, Request, Response, StatusCode};
-use http_body::{Body, Frame, SizeHint};
-use http_body_util::BodyExt;
-use lock_runtime::{LockClient, MemoryStore, OnLost, OnReleaseLost, Wait};
-use lock_tower::http::{HoldUntil, LockBodyError};
-use lock_tower::{HttpLockLayerBuilder, LockBody};
+use http_body::Body;
+use lock_runtime::options::OnReleaseLost;
+use lock_tower::http::LockBodyError;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep};
-use tower::{Layer, ServiceExt, service_fn};
 
-use crate::tower::layers::world::{
-    Calls, Mood, Moody, TestBody, fixed, free_soon, held, options, order_layer, pay, two_clients,
-};
+use crate::tower::prelude::*;
 
 const ORDER: &str = "order:42";
 
@@ -162,7 +150,7 @@ async fn a_stream_is_held_to_its_end() {
     for event in ["one", "two", "three"] {
         sender.send(data(event)).unwrap();
         assert_eq!((text(body.frame().await).as_str(), held(&store, ORDER)), (event, 1));
-        sleep(Duration::from_secs(60)).await;
+        sleep(secs(60)).await;
     }
     drop(sender);
     assert!(!body.is_end_stream());
@@ -235,8 +223,8 @@ async fn a_stream_that_fails_or_is_dropped_frees_the_lock() {
 #[tokio::test(start_paused = true)]
 async fn a_lease_lost_on_the_way_is_never_a_clean_end() {
     let (locks, peer, _) = two_clients();
-    let lease = Duration::from_millis(500);
-    let terms = fixed(Wait::Never, lease);
+    let lease = ms(500);
+    let terms = waits_and_holds(Wait::Never, lease);
     let dropped = Calls::default();
     let (sender, mut body) = sent(SizeHint::with_exact(2));
     let alive = Dropped(dropped.clone());
@@ -263,7 +251,7 @@ async fn a_lease_lost_on_the_way_is_never_a_clean_end() {
 
 #[tokio::test(start_paused = true)]
 async fn a_body_that_takes_too_long_is_cut_off() {
-    let limit = Duration::from_secs(7);
+    let limit = secs(7);
     let (locks, _, store) = two_clients();
     let layer = || order_layer(&locks).wait(Wait::Never).max_hold(limit);
     let (sender, body) = sent(SizeHint::with_exact(2));
@@ -272,15 +260,15 @@ async fn a_body_that_takes_too_long_is_cut_off() {
     sender.send(data("ab")).unwrap();
     let cut = text(body.frame().await);
     assert_eq!(cut, "error: the body was not sent within the time for which it may hold the lock");
-    assert!(start.elapsed().abs_diff(limit) < Duration::from_millis(5), "{:?}", start.elapsed());
+    assert!(start.elapsed().abs_diff(limit) < ms(5), "{:?}", start.elapsed());
     assert_eq!(held(&store, ORDER), 0);
 
     // Nobody polls a body whose client does not read.
     let (sender, body) = sent(SizeHint::new());
     let mut body = respond(layer(), pay(), Response::new(body)).await.into_body();
-    sleep(limit - Duration::from_millis(5)).await;
+    sleep(limit - ms(5)).await;
     assert_eq!(held(&store, ORDER), 1);
-    sleep(Duration::from_millis(10)).await;
+    sleep(ms(10)).await;
     free_soon(&store, ORDER).await;
     sender.send(data("more")).unwrap();
     assert_eq!(text(body.frame().await), cut);
@@ -292,13 +280,13 @@ async fn a_slow_release_keeps_the_end_back_for_a_moment_only() {
     let store = Moody::new(MemoryStore::new(), Mood::Silent);
     let locks = LockClient::builder().store(store.clone()).unwrap();
     let (sender, body) = sent(SizeHint::new());
-    let layer = order_layer(&locks).release_timeout(Duration::from_millis(80));
+    let layer = order_layer(&locks).release_timeout(ms(80));
     let mut body = respond(layer, pay(), Response::new(body)).await.into_body();
     drop(sender);
     let start = Instant::now();
     assert_eq!(text(body.frame().await), "end");
-    let spare = start.elapsed().abs_diff(Duration::from_millis(80));
-    assert!(spare <= Duration::from_millis(2), "{:?}", start.elapsed());
+    let spare = start.elapsed().abs_diff(ms(80));
+    assert!(spare <= ms(2), "{:?}", start.elapsed());
     store.set(Mood::Good);
 }
 

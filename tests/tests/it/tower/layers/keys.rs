@@ -1,17 +1,10 @@
 //! Which lock a request takes.
 
-use std::convert::Infallible;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
-use bytes::Bytes;
-use http::{Request, Response, StatusCode};
-use http_body_util::Full;
-use lock_runtime::{LockClient, LockKey, MemoryStore};
 use lock_tower::http::{HttpLockLayer, OnMissingKey};
-use lock_tower::{HttpLockLayerBuilder, LockLayer};
-use tower::{Layer, ServiceExt, service_fn};
 
-use crate::tower::layers::world::{TestBody, held};
+use crate::tower::prelude::*;
 
 /// The status of the answer, and whether `key` was held while the handler ran.
 async fn run(

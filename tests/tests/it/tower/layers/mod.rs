@@ -31,4 +31,4 @@ mod tonic_server;
 mod turned_away;
 mod untouched;
 mod upgrades;
-mod world;
+pub(crate) mod world;

@@ -1,22 +1,17 @@
 //! [`HeldLock`] under several layers: it is the innermost one's lock, or none.
 
-use std::convert::Infallible;
 use std::io;
 use std::panic::AssertUnwindSafe;
 
 use axum::body::Body;
 use axum::extract::{FromRequestParts, OptionalFromRequestParts};
-use futures_util::{FutureExt, StreamExt, stream};
-use http::{Method, Request, Response};
-use http_body_util::BodyExt;
+use futures_util::StreamExt;
 use lock_runtime::policy::LockFile;
-use lock_runtime::{LockClient, LockKey};
-use lock_tower::http::{HoldUntil, OnMissingKey, SafeMethods};
-use lock_tower::{HeldLock, HttpLockLayer, HttpLockLayerBuilder, LockLayer};
+use lock_tower::http::{OnMissingKey, SafeMethods};
+use tower::ServiceBuilder;
 use tower::util::BoxCloneService;
-use tower::{Layer, ServiceBuilder, ServiceExt, service_fn};
 
-use crate::tower::layers::world::two_clients;
+use crate::tower::prelude::*;
 
 const TENANT: &str = "tenant:7";
 const ORDER: &str = "order:42";
@@ -162,7 +157,7 @@ async fn in_a_body_the_innermost_layers_lock_is_found_or_none() {
     let streams = service_fn(|_: Request<Body>| async {
         let first = stream::once(async { Ok::<_, Infallible>(String::new()) });
         let slow = stream::once(async {
-            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+            tokio::time::sleep(ms(10)).await;
             Ok(text(HeldLock::current()))
         });
         Ok::<_, io::Error>(Response::new(Body::from_stream(first.chain(slow))))

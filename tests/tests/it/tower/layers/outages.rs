@@ -1,30 +1,19 @@
 //! Redis going away under requests: an answer in time, and never a handler without its lock.
 
-use std::convert::Infallible;
-use std::sync::Arc;
-use std::time::Duration;
-
-use futures_util::stream;
-use http::{Request, Response, StatusCode};
-use http_body_util::{BodyExt, StreamBody};
-use lock_runtime::{Lease, LockClient, LockOptions, Wait};
-use lock_tests::RedisServer;
 use lock_tower::http::LockBodyError;
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep, timeout};
-use tower::{Layer, ServiceExt, service_fn};
 
-use crate::tower::layers::world::{Calls, SOON, TestBody, order_layer, pay, seen};
+use crate::tower::prelude::*;
 
 const ORDER: &str = "order:42";
 
 async fn client(server: &RedisServer) -> LockClient {
-    let patience = Duration::from_millis(500);
+    let patience = ms(500);
     LockClient::builder().store_patience(patience).connect(&server.url()).await.unwrap()
 }
 
 fn terms(lease: Duration) -> LockOptions {
-    let wait = Wait::UpTo(Duration::from_secs(2));
+    let wait = Wait::UpTo(secs(2));
     LockOptions::builder().wait(wait).lease(Lease::Watchdog(lease)).build().unwrap()
 }
 
@@ -33,7 +22,7 @@ async fn killed_before_a_request_it_is_unavailable() {
     let server = RedisServer::start().await;
     let locks = client(&server).await;
     let calls = Calls::default();
-    let layer = order_layer(&locks).options(terms(Duration::from_secs(1)));
+    let layer = order_layer(&locks).options(terms(secs(1)));
     let service = layer.build().unwrap().layer(calls.service());
     assert_eq!(service.clone().oneshot(pay()).await.unwrap().status(), StatusCode::OK);
     server.kill();
@@ -51,7 +40,7 @@ async fn killed_before_a_request_it_is_unavailable() {
 /// Killed while the handler runs, it ends with the lease if that is over first, and gets through if not.
 #[tokio::test]
 async fn killed_during_a_request_it_is_lost_or_not_noticed() {
-    for (lease, status) in [(Duration::from_millis(600), 500), (Duration::from_secs(30), 200)] {
+    for (lease, status) in [(ms(600), 500), (secs(30), 200)] {
         let server = RedisServer::start().await;
         let locks = client(&server).await;
         let (inside, ended) = (Arc::new(Notify::new()), Calls::default());
@@ -61,7 +50,7 @@ async fn killed_during_a_request_it_is_lost_or_not_noticed() {
                 let (inside, ended) = (inside.clone(), ended.clone());
                 async move {
                     inside.notify_one();
-                    sleep(Duration::from_secs(2)).await;
+                    sleep(secs(2)).await;
                     ended.add();
                     Ok::<_, Infallible>(Response::new(TestBody::from("done")))
                 }
@@ -75,8 +64,8 @@ async fn killed_during_a_request_it_is_lost_or_not_noticed() {
         let answer = timeout(SOON, answer).await.expect("a hang").unwrap().unwrap();
         assert_eq!(answer.status().as_u16(), status);
         // The release that nobody confirms holds it up for a moment only.
-        let bound = if status == 500 { lease } else { Duration::from_secs(2) };
-        assert!(start.elapsed() < bound + Duration::from_secs(1), "{:?}", start.elapsed());
+        let bound = if status == 500 { lease } else { secs(2) };
+        assert!(start.elapsed() < bound + secs(1), "{:?}", start.elapsed());
         assert_eq!(ended.count(), usize::from(status == 200));
     }
 }
@@ -85,11 +74,11 @@ async fn killed_during_a_request_it_is_lost_or_not_noticed() {
 async fn killed_during_a_body_it_is_broken_off() {
     let server = RedisServer::start().await;
     let locks = client(&server).await;
-    let lease = Duration::from_millis(600);
+    let lease = ms(600);
     let layer = order_layer(&locks).options(terms(lease)).build().unwrap();
     let service = layer.layer(service_fn(|_: Request<TestBody>| async {
         let frames = stream::unfold((), async |()| {
-            sleep(Duration::from_millis(50)).await;
+            sleep(ms(50)).await;
             let data = bytes::Bytes::from_static(b"x");
             Some((Ok::<_, Infallible>(http_body::Frame::data(data)), ()))
         });
@@ -110,7 +99,7 @@ async fn killed_during_a_body_it_is_broken_off() {
     };
     let error = timeout(SOON, error).await.expect("it goes on without its lock");
     assert!(matches!(error, LockBodyError::Lost(_)), "{error:?}");
-    assert!(start.elapsed() < lease + Duration::from_millis(300), "{:?}", start.elapsed());
+    assert!(start.elapsed() < lease + ms(300), "{:?}", start.elapsed());
 }
 
 /// Every way out leaves the key free within about a round trip, on the real store.
@@ -118,16 +107,16 @@ async fn killed_during_a_body_it_is_broken_off() {
 async fn no_way_out_leaves_the_key() {
     let server = RedisServer::start().await;
     let locks = client(&server).await;
-    let layer = || order_layer(&locks).options(terms(Duration::from_secs(30))).build().unwrap();
+    let layer = || order_layer(&locks).options(terms(secs(30))).build().unwrap();
     let gone = async |how: &str| {
         let free = async || !server.client().exists(ORDER).await;
-        lock_tests::eventually(Duration::from_secs(2), how, free).await;
+        lock_tests::eventually(secs(2), how, free).await;
     };
     let hangs = layer().layer(service_fn(|_: Request<TestBody>| async {
-        sleep(Duration::from_secs(3600)).await;
+        sleep(secs(3600)).await;
         Ok::<_, Infallible>(Response::new(TestBody::default()))
     }));
-    let outer = tower::timeout::Timeout::new(hangs, Duration::from_millis(100));
+    let outer = tower::timeout::Timeout::new(hangs, ms(100));
     assert!(outer.oneshot(pay()).await.is_err());
     gone("after an outer time-out").await;
 

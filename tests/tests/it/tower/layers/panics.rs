@@ -1,35 +1,18 @@
 //! Handlers that panic: a layer further out that makes an answer of the panic finds the lock free.
 
-use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll};
-use std::time::Duration;
 
-use bytes::Bytes;
-use futures_util::FutureExt;
-use http::{Request, Response, StatusCode};
-use http_body::{Body, Frame, SizeHint};
-use http_body_util::{BodyExt, Full};
-use lock_runtime::{LockClient, LockKey, MemoryStore, Wait};
-use lock_tests::RedisServer;
+use http_body::Body;
 use lock_tower::http::{LockBodyError, OnDisconnect};
-use lock_tower::{HttpLockLayer, LockBody, LockLayer};
-use tokio::time::{Instant, sleep, timeout};
-use tower::{Layer, Service, ServiceExt, service_fn};
 
-use crate::tower::layers::world::{
-    Calls, Mood, Moody, SOON, TestBody, free_soon, from_afar, held, order_layer, pay, two_clients,
-};
+use crate::tower::prelude::*;
 
 const ORDER: &str = "order:42";
 
 /// Panics in its call, in its first poll or in its second, in turn.
 async fn panics(turn: usize) -> Result<Response<TestBody>, Infallible> {
     if turn % 3 == 2 {
-        sleep(Duration::from_millis(1)).await;
+        sleep(ms(1)).await;
     }
     if turn < usize::MAX {
         panic!("as the test wants it");
@@ -68,7 +51,7 @@ fn panicking(
 async fn the_lock_is_free_when_a_panic_is_answered() {
     let server = RedisServer::start().await;
     let (far, _proxy) = from_afar(&server).await;
-    let near = LockClient::connect(&server.url()).await.unwrap();
+    let near = connect(&server).await;
     let near = order_layer(&near).wait(Wait::Never).build().unwrap();
     for on_disconnect in [OnDisconnect::Cancel, OnDisconnect::Finish] {
         let turns = Arc::default();
@@ -90,7 +73,7 @@ async fn the_lock_is_free_when_a_panic_is_answered() {
 async fn the_lock_is_free_when_a_generic_layers_panic_is_out() {
     let server = RedisServer::start().await;
     let (far, _proxy) = from_afar(&server).await;
-    let near = LockClient::connect(&server.url()).await.unwrap();
+    let near = connect(&server).await;
     let layer = LockLayer::new(far, |_: &Request<TestBody>| LockKey::new(ORDER).map(Some))
         .release_timeout(SOON);
     let turns = Arc::default();
@@ -107,13 +90,13 @@ async fn a_panic_waits_for_the_release_timeout_at_most() {
     let store = MemoryStore::new();
     let moody = Moody::new(store.clone(), Mood::Silent);
     let locks = LockClient::builder().store(moody.clone()).unwrap();
-    let limit = Duration::from_millis(80);
+    let limit = ms(80);
     let layer = order_layer(&locks).release_timeout(limit).build().unwrap();
     let start = Instant::now();
     let answer = layer.layer(panicking(&Arc::new(AtomicUsize::new(1)))).oneshot(pay());
     assert_eq!(timeout(SOON, caught(answer)).await.expect("a hang"), 500);
     let waited = start.elapsed();
-    assert!(waited.abs_diff(limit) <= Duration::from_millis(2), "{waited:?}");
+    assert!(waited.abs_diff(limit) <= ms(2), "{waited:?}");
     moody.set(Mood::Good);
     free_soon(&store, ORDER).await;
 }
@@ -162,7 +145,7 @@ async fn broken(layer: &HttpLockLayer, hint: SizeHint) -> LockBody<Broken> {
 async fn the_lock_is_free_when_a_bodys_panic_is_out() {
     let server = RedisServer::start().await;
     let (far, _proxy) = from_afar(&server).await;
-    let near = LockClient::connect(&server.url()).await.unwrap();
+    let near = connect(&server).await;
     let layer = order_layer(&far).release_timeout(SOON).build().unwrap();
     for round in 0..5 {
         let mut body = broken(&layer, SizeHint::new()).await;

@@ -1,30 +1,19 @@
 //! Where other layers belong beside a lock layer: what the chapter "Where to put it" says, tried.
 
-use std::convert::Infallible;
-use std::sync::Arc;
-use std::time::Duration;
-
+use axum::BoxError;
 use axum::body::Body;
 use axum::error_handling::HandleErrorLayer;
 use axum::http::HeaderValue;
 use axum::middleware::map_response;
 use axum::response::Response;
-use axum::routing::{get, post};
-use axum::{BoxError, Router};
-use http::{Request, StatusCode};
-use lock_runtime::{LockClient, Wait};
-use lock_tests::{RedisServer, eventually};
-use lock_tower::LockLayer;
+use axum::routing::get;
 use lock_tower::http::SafeMethods;
-use tokio::time::{sleep, timeout};
+use tower::ServiceBuilder;
 use tower::limit::GlobalConcurrencyLimitLayer;
 use tower::load_shed::LoadShedLayer;
 use tower::timeout::TimeoutLayer;
-use tower::{Layer, ServiceBuilder, ServiceExt, service_fn};
 
-use crate::tower::layers::world::{
-    Calls, SOON, TestBody, from_afar, order_layer, pay, two_clients,
-};
+use crate::tower::prelude::*;
 
 fn ask(app: &Router, method: &str, path: &str) -> impl Future<Output = Response> + use<> {
     let request = Request::builder().method(method).uri(path).body(Body::empty()).unwrap();
@@ -57,7 +46,7 @@ async fn limits_belong_inside() {
         let waiting: Vec<_> =
             (0..4).map(|_| tokio::spawn(ask(&app, "POST", "/orders/42/pay"))).collect();
         // On the paused clock, not before they wait.
-        sleep(Duration::from_millis(100)).await;
+        sleep(ms(100)).await;
         let other = ask(&app, "POST", "/orders/7/pay").await;
         assert_eq!(other.status(), expected, "outside: {outside}");
         busy.release().await.unwrap();
@@ -110,8 +99,8 @@ fn hangs(
 async fn time_outs_of_handlers_belong_inside() {
     let server = RedisServer::start().await;
     let (far, proxy) = from_afar(&server).await;
-    let near = LockClient::connect(&server.url()).await.unwrap();
-    let brief = TimeoutLayer::new(Duration::from_millis(30));
+    let near = connect(&server).await;
+    let brief = TimeoutLayer::new(ms(30));
     let layer = order_layer(&far).release_timeout(SOON).build().unwrap();
     let calls = Calls::default();
     for round in 0..10 {
@@ -126,7 +115,7 @@ async fn time_outs_of_handlers_belong_inside() {
     // Outside: not before the answer, but at once, and not only when the lease is over.
     let (proxy, next) = (Arc::new(proxy), near.mutex("order:42"));
     // Long enough to have the lock by then.
-    let longer = TimeoutLayer::new(Duration::from_millis(500));
+    let longer = TimeoutLayer::new(ms(500));
     for _ in 0..5 {
         // Nothing more reaches the server until the answer is there.
         let stalled = Arc::clone(&proxy);
@@ -142,7 +131,7 @@ async fn time_outs_of_handlers_belong_inside() {
         .await;
     }
     // The next request of the same process follows the release on its connection.
-    proxy.delay_requests(Duration::from_millis(5));
+    proxy.delay_requests(ms(5));
     let next = order_layer(&far).wait(Wait::Never).build().unwrap();
     for round in 0..10 {
         let outside = brief.layer(layer.layer(hangs(|| ())));

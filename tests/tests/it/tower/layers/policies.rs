@@ -1,21 +1,14 @@
 //! Layers that follow a configuration: policies, routes, and their reload.
 
-use std::time::Duration;
-
-use axum::routing::{any, post};
-use axum::{Router, body::Body};
-use http::{Method, Request, Response, StatusCode};
+use axum::body::Body;
+use axum::routing::any;
+use lock_runtime::options::LockSettings;
 use lock_runtime::policy::LockFile;
-use lock_runtime::{LockClient, LockSettings, MemoryStore, StoreErrorKind, Wait};
-use lock_tower::http::{BusyStatus, HoldUntil, RequestDeadline};
-use lock_tower::{HttpLockLayer, LockLayer};
-use tokio::time::{Instant, timeout};
-use tower::{Layer, ServiceExt};
+use lock_tower::http::RequestDeadline;
 
-use crate::tower::layers::world::{Calls, Mood, Moody, SOON, TestBody, pay, seen};
-use lock_tests::Log;
+use crate::tower::prelude::*;
 
-pub(crate) fn config(text: &str) -> lock_runtime::LockConfig {
+pub(crate) fn config(text: &str) -> lock_runtime::policy::LockConfig {
     toml::from_str::<LockFile>(text).unwrap().lock
 }
 
@@ -69,10 +62,7 @@ async fn literals_come_first_unless_the_configuration_says_so() {
             .key("order:{header.x-cart}")
             .methods([Method::POST])
             .busy(BusyStatus::Conflict)
-            .settings(LockSettings {
-                wait: Some(Wait::UpTo(Duration::from_secs(1))),
-                ..LockSettings::default()
-            })
+            .settings(LockSettings { wait: Some(Wait::UpTo(secs(1))), ..LockSettings::default() })
             .build()
             .unwrap();
         let (_other, start) = (peer.mutex("order:7").lock().await.unwrap(), Instant::now());
@@ -134,7 +124,7 @@ async fn what_is_not_enforced_holds_nobody_up() {
     assert!(free == 200 && !log.text().contains("does not enforce"), "{}", log.text());
     let _other = peer.mutex("cart:7").lock().await.unwrap();
     assert_eq!(status(&layer, cart(Method::POST)).await, 200);
-    assert!(start.elapsed() < Duration::from_millis(100));
+    assert!(start.elapsed() < ms(100));
     let told = log.text();
     assert!(told.contains("does not enforce") && told.contains("somebody else holds it"), "{told}");
     // A store that fails or hangs, and a key that is missing, are no hindrance either.

@@ -2,40 +2,28 @@
 //!
 //! Between the layer and Redis lies a line with a latency; the key is watched past it.
 
-use std::convert::Infallible;
 use std::io;
-use std::sync::Arc;
-use std::time::Duration;
 
+use axum::BoxError;
 use axum::body::Body;
 use axum::error_handling::HandleErrorLayer;
-use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use axum::routing::post;
-use axum::{BoxError, Router};
-use futures_util::future::join_all;
-use futures_util::stream::{self, StreamExt};
-use http::StatusCode;
-use lock_runtime::{LockClient, Wait};
-use lock_tests::{Proxy, RedisServer, eventually};
-use lock_tower::LockLayer;
 use tokio::sync::{Notify, watch};
-use tokio::time::{Instant, timeout};
 use tower::ServiceBuilder;
 
 use crate::tower::layers::connection::{self, Client, frame, request};
-use crate::tower::layers::world::SOON;
+use crate::tower::prelude::*;
 
 /// How long bytes take, each way.
-const LATENCY: Duration = Duration::from_millis(250);
+const LATENCY: Duration = ms(250);
 
 /// One round trip. The key is gone when the release arrives, after half of it; what was sent only
 /// after the answer to something else would arrive after one and a half. The other half is for a
 /// machine that has more to do than this.
-const BOUND: Duration = Duration::from_millis(500);
+const BOUND: Duration = ms(500);
 
 /// When the outer timeout ends a request. Its lock is taken by then.
-const TIMEOUT: Duration = Duration::from_millis(1500);
+const TIMEOUT: Duration = ms(1500);
 
 const ORDER: &str = "order:42";
 
@@ -144,7 +132,7 @@ fn app(locks: &LockClient, stage: Stage) -> Router {
 async fn ends_promptly(ending: Ending, version: u8) {
     let (server, what) = (RedisServer::start().await, format!("{ending:?}, HTTP/{version}"));
     let (redis, proxy) = (server.client(), Proxy::start(server.port()).await);
-    let locks = LockClient::connect(&proxy.url()).await.unwrap();
+    let locks = connect(&proxy).await;
     // Loads the scripts.
     locks.mutex(ORDER).lock().await.unwrap().release().await.unwrap();
     proxy.delay(LATENCY);

@@ -1,34 +1,22 @@
 //! What a layer reads of a request's body while the request waits, and what the handler gets of it.
 
 use std::collections::VecDeque;
-use std::convert::Infallible;
 use std::io;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll};
-use std::time::Duration;
 
-use axum::Router;
 use axum::body::{Body, Bytes};
-use axum::routing::post;
-use futures_util::stream::{self, StreamExt};
-use http::{HeaderMap, HeaderName, Request, Response, StatusCode};
-use http_body::{Body as _, Frame, SizeHint};
+use http::{HeaderMap, HeaderName};
+use http_body::Body as _;
+use http_body_util::Limited;
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Full, Limited, StreamBody};
-use lock_runtime::{LockClient, Wait};
-use lock_tower::{HttpLockLayer, HttpLockLayerBuilder};
 use proptest::prelude::*;
-use tokio::time::{sleep, timeout};
-use tower::{BoxError, Layer, ServiceExt, service_fn};
+use tower::BoxError;
 
-use crate::tower::layers::world::{Calls, SOON, free_soon, order_layer, seen, two_clients};
+use crate::tower::prelude::*;
 
 const ORDER: &str = "order:42";
 
 /// Longer than a request waits before its body is read.
-const A_WHILE: Duration = Duration::from_millis(100);
+const A_WHILE: Duration = ms(100);
 
 type Boxed = UnsyncBoxBody<Bytes, BoxError>;
 
@@ -81,7 +69,7 @@ impl http_body::Body for Scripted {
             }
             let frame = match self.steps.pop_front() {
                 Some(Step::Pause(millis)) => {
-                    self.pause = Some(Box::pin(sleep(Duration::from_millis(millis.into()))));
+                    self.pause = Some(Box::pin(sleep(ms(millis.into()))));
                     continue;
                 }
                 Some(Step::Data(data)) => Ok(Frame::data(Bytes::from(data))),
@@ -229,7 +217,7 @@ proptest! {
                 let seen = seen.clone();
                 async move { read(body, &seen, knows).await }
             };
-            let busy_for = Duration::from_millis(busy_for);
+            let busy_for = ms(busy_for);
             let answer = scene.send(boxed(body), Some(busy_for), handle).await;
             assert!(answer.starts_with("200 "), "{answer}");
         });
@@ -241,7 +229,7 @@ proptest! {
 async fn a_request_that_does_not_wait_is_handed_on_as_it_is() {
     let (scene, rebuilt) = layer(|layer| layer);
     let data = [Step::Data(vec![7; 100])];
-    for busy_for in [None, Some(Duration::from_millis(10))] {
+    for busy_for in [None, Some(ms(10))] {
         let (body, polls) = Scripted::new(data.clone(), true);
         let counted = polls.clone();
         let handle = move |body| {
@@ -294,9 +282,9 @@ async fn no_more_is_read_than_the_layer_is_told() {
 async fn a_waiting_upload_is_read_on_slowly() {
     const FRAME: usize = 100_000;
     const MIB: usize = 1 << 20;
-    let long = Duration::from_secs(15);
+    let long = secs(15);
     for (pool, busy_for, more) in [
-        (None, Duration::from_millis(1_100), 5 * MIB),
+        (None, ms(1_100), 5 * MIB),
         (None, long, 16 * MIB),
         (Some(2 * MIB), long, 2 * MIB),
         (Some(0), long, 0),

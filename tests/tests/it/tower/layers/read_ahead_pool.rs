@@ -1,29 +1,17 @@
 //! What the waiting requests of a layer read together, beyond what is each one's own.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
-
-use axum::Router;
 use axum::body::{Body, Bytes};
-use axum::extract::{Path, State};
-use axum::routing::post;
-use futures_util::stream::{self, StreamExt};
-use http::{Request, StatusCode};
-use lock_runtime::Wait;
+use axum::extract::Path;
 use tokio::sync::Semaphore;
-use tokio::task::JoinHandle;
-use tokio::time::{sleep, timeout};
-use tower::ServiceExt;
 
-use crate::tower::layers::world::{SOON, order_layer, two_clients};
+use crate::tower::prelude::*;
 
 const FRAME: usize = 100_000;
 const FRAMES: usize = 100;
 const MIB: usize = 1 << 20;
 
 /// Longer than it takes to read the pool empty.
-const A_WHILE: Duration = Duration::from_secs(3);
+const A_WHILE: Duration = secs(3);
 
 /// An upload, and how much of it was read.
 #[derive(Default, Clone)]

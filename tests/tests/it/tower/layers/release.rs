@@ -1,23 +1,6 @@
 //! When the lock is free again, however a request ends.
 
-use std::convert::Infallible;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-
-use bytes::Bytes;
-use http::{Request, Response, StatusCode};
-use http_body_util::Full;
-use lock_runtime::{LockClient, MemoryStore, Wait};
-use lock_tests::RedisServer;
-use lock_tests::poll_count::drop_at_every_await;
-use tokio::time::{Instant, sleep};
-use tower::{Layer, ServiceExt, service_fn};
-
-use crate::tower::layers::world::{
-    Calls, Mood, Moody, TestBody, free_soon, held, options, order_layer, pay, two_clients,
-};
-use lock_tests::Log;
+use crate::tower::prelude::*;
 
 const ORDER: &str = "order:42";
 
@@ -45,10 +28,7 @@ async fn a_sequential_client_never_meets_itself() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sequential_client_never_meets_itself_on_redis() {
     let server = RedisServer::start().await;
-    let (locks, peer) = (
-        LockClient::connect(&server.url()).await.unwrap(),
-        LockClient::connect(&server.url()).await.unwrap(),
-    );
+    let (locks, peer) = (connect(&server).await, connect(&server).await);
     sequential_client([&locks, &peer], 300).await;
     assert!(!server.client().exists(ORDER).await);
 }
@@ -58,7 +38,7 @@ async fn a_store_that_is_slow_to_release_holds_an_answer_up_for_a_moment_only() 
     let store = MemoryStore::new();
     let moody = Moody::new(store.clone(), Mood::Good);
     let locks = LockClient::builder().store(moody.clone()).unwrap();
-    for timeout in [None, Some(Duration::from_millis(40))] {
+    for timeout in [None, Some(ms(40))] {
         let log = Log::start_at(tracing::Level::DEBUG);
         let layer = order_layer(&locks);
         let layer =
@@ -67,9 +47,9 @@ async fn a_store_that_is_slow_to_release_holds_an_answer_up_for_a_moment_only() 
         let start = Instant::now();
         let service = layer.build().unwrap().layer(Calls::default().service());
         assert_eq!(service.oneshot(pay()).await.unwrap().status(), StatusCode::OK);
-        let expected = timeout.unwrap_or(Duration::from_millis(250));
+        let expected = timeout.unwrap_or(ms(250));
         let spare = start.elapsed().abs_diff(expected);
-        assert!(spare <= Duration::from_millis(2), "{:?} and not {expected:?}", start.elapsed());
+        assert!(spare <= ms(2), "{:?} and not {expected:?}", start.elapsed());
         assert!(log.text().contains("release not confirmed in time"), "{}", log.text());
         assert_eq!(held(&store, ORDER), 1);
         moody.set(Mood::Good);
@@ -82,7 +62,7 @@ async fn a_handler_that_panics_leaves_nothing() {
     let (locks, _, store) = two_clients();
     let service =
         order_layer(&locks).build().unwrap().layer(service_fn(|_: Request<TestBody>| async {
-            sleep(Duration::from_millis(1)).await;
+            sleep(ms(1)).await;
             if true {
                 panic!("as the test wants it");
             }
@@ -126,8 +106,8 @@ async fn a_request_that_is_dropped_leaves_nothing_wherever_it_stood() {
         move |_: Request<TestBody>| {
             let protected = Protected { store: store.clone(), was: was.clone() };
             async move {
-                sleep(Duration::from_millis(1)).await;
-                sleep(Duration::from_millis(1)).await;
+                sleep(ms(1)).await;
+                sleep(ms(1)).await;
                 drop(protected);
                 Ok::<_, Infallible>(Response::new(Full::<Bytes>::default()))
             }
@@ -147,7 +127,7 @@ async fn a_request_that_is_dropped_leaves_nothing_wherever_it_stood() {
         || async {
             let other = peer.mutex(ORDER).lock().await.unwrap();
             let (answer, released) = tokio::join!(request(), async {
-                sleep(Duration::from_millis(20)).await;
+                sleep(ms(20)).await;
                 other.release().await
             });
             released.unwrap();
@@ -165,12 +145,12 @@ async fn a_dropped_waiter_gives_its_place_up() {
     let calls = Calls::default();
     let service = order_layer(&locks).build().unwrap().layer(calls.service());
     let other = peer.mutex(ORDER).lock().await.unwrap();
-    let gone = tokio::time::timeout(Duration::from_secs(1), service.clone().oneshot(pay())).await;
+    let gone = tokio::time::timeout(secs(1), service.clone().oneshot(pay())).await;
     assert!(gone.is_err() && calls.count() == 0);
     other.release().await.unwrap();
     let start = Instant::now();
     assert_eq!(service.oneshot(pay()).await.unwrap().status(), StatusCode::OK);
-    assert!(start.elapsed() < Duration::from_millis(100), "{:?}", start.elapsed());
+    assert!(start.elapsed() < ms(100), "{:?}", start.elapsed());
 }
 
 /// S-13: an answer whose release finds the lease gone is given all the same, and the log says so.

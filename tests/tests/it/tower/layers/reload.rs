@@ -1,33 +1,18 @@
 //! Another configuration while requests are under way, over Redis: what is held keeps its lock, what
 //! waits goes on, and no request is lost.
 
-use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::Mutex;
 
-use axum::Router;
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use axum::response::{IntoResponse, Response};
-use axum::routing::post;
-use futures_util::future::join_all;
-use futures_util::stream;
-use http::StatusCode;
-use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use lock_runtime::{Lease, LockClient, LockOptions};
-use lock_tests::{RawClient, RedisServer, eventually};
-use lock_tower::{HeldLock, LockLayer};
 use tokio::sync::mpsc;
-use tokio::time::Instant;
 
 use crate::tower::layers::connection::{self, Client, frame};
 use crate::tower::layers::policies::config;
-use crate::tower::layers::world::SOON;
-use lock_tests::Log;
+use crate::tower::prelude::*;
 
 /// What layers follow.
 #[derive(Debug, Clone, Copy)]
@@ -129,7 +114,7 @@ impl World {
     async fn start(follows: Follows, text: &str) -> Self {
         let redis = RedisServer::start().await;
         // What is held for longer than that is renewed.
-        let lease = LockOptions::builder().lease(Lease::Watchdog(Duration::from_secs(3))).build();
+        let lease = LockOptions::builder().lease(Lease::Watchdog(secs(3))).build();
         let locks = LockClient::builder().options(lease.unwrap()).config(config(text));
         let locks = locks.connect(&redis.url()).await.unwrap();
         let (lines, told) = mpsc::unbounded_channel();
@@ -283,7 +268,7 @@ async fn come_and_go(world: &World, orders: &[&str]) -> (Statuses, usize) {
         }
         *own.entry(ask(&mut other, n % ORDERS).await.as_u16()).or_default() += 1;
         held.goes_on(world, n, &mut other).await;
-        if n >= 48 && start.elapsed() > Duration::from_millis(3500) {
+        if n >= 48 && start.elapsed() > ms(3500) {
             break;
         }
     }

@@ -1,19 +1,10 @@
 //! In an axum router: its own path parameters as keys, nesting, and a real connection.
 
-use std::time::Duration;
+use axum::body::Body;
+use axum::extract::Path;
+use axum::routing::any;
 
-use axum::extract::{Path, State};
-use axum::routing::{any, post};
-use axum::{Router, body::Body};
-use http::{Request, StatusCode};
-use lock_runtime::{FencingToken, LockClient, LockError, MemoryStore, Wait, distributed_lock};
-use lock_tower::{HttpLockLayer, LockLayer};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::time::sleep;
-use tower::ServiceExt;
-
-use crate::tower::layers::world::{SOON, free_soon, held, options, seen, two_clients};
+use crate::tower::prelude::*;
 
 fn layer(locks: &LockClient, key: &str) -> HttpLockLayer {
     LockLayer::http().key(key).client(locks.clone()).build().unwrap()
@@ -154,7 +145,7 @@ async fn connection(locks: &LockClient, handler: Duration) -> (std::net::SocketA
 #[tokio::test]
 async fn a_client_that_hangs_up_frees_the_lock() {
     let (locks, _, store) = two_clients();
-    let (_, stream) = connection(&locks, Duration::from_secs(3600)).await;
+    let (_, stream) = connection(&locks, secs(3600)).await;
     lock_tests::eventually(SOON, "it is held", async || held(&store, "order:42") == 1).await;
     drop(stream);
     free_soon(&store, "order:42").await;
@@ -204,7 +195,7 @@ async fn requests_for_one_order_take_turns() {
     type Balance = std::sync::Arc<std::sync::Mutex<u64>>;
     async fn add(State(balance): State<Balance>) {
         let seen = *balance.lock().unwrap();
-        sleep(Duration::from_millis(1)).await;
+        sleep(ms(1)).await;
         *balance.lock().unwrap() = seen + 1;
     }
     let (locks, peer, _) = two_clients();

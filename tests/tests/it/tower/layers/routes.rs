@@ -1,15 +1,10 @@
 //! Configured routes beside a router's: which of its routes they are about, and what is said of others.
 
+use axum::body::Body;
 use axum::routing::any;
-use axum::{Router, body::Body};
-use http::Request;
-use lock_runtime::{LockClient, LockGuard};
-use lock_tower::LockLayer;
-use tower::ServiceExt;
 
 use crate::tower::layers::policies::clients;
-
-use lock_tests::Log;
+use crate::tower::prelude::*;
 
 /// A client whose configuration has these routes, each with its key, and another process that holds the
 /// locks of these names.

@@ -1,33 +1,19 @@
 //! A client that is shut down while bodies are sent under its locks.
 
-use std::convert::Infallible;
 use std::future::pending;
-use std::pin::pin;
-use std::sync::Arc;
-use std::time::Duration;
 
-use axum::Router;
 use axum::body::Body;
-use axum::routing::post;
-use bytes::Bytes;
 use futures_util::future::{Either, select};
-use futures_util::stream::{self, StreamExt};
-use http::Response;
-use http_body::{Frame, SizeHint};
-use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use lock_runtime::Wait;
-use lock_tower::LockLayer;
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep, timeout};
 
 use crate::tower::layers::connection::{self, Client, frame, request};
 use crate::tower::layers::hold::{respond, sent};
 use crate::tower::layers::policies::clients;
-use crate::tower::layers::world::{SOON, held, order_layer, pay, two_clients};
+use crate::tower::prelude::*;
 
 /// Plenty for a body that is about to end, on a busy machine.
-const GRACE: Duration = Duration::from_secs(2);
+const GRACE: Duration = secs(2);
 
 /// One stream that is silent, and one whose client does not read: neither ends by itself. A third ends within
 /// the grace.
@@ -135,7 +121,7 @@ async fn bodies_of_shadow_mode_go_on_without_their_lock() {
         let next = mutex.try_lock().await.unwrap();
         next.expect("the lock is free").release().await.unwrap();
         // Longer than it could have held its lock.
-        sleep(Duration::from_secs(3600)).await;
+        sleep(secs(3600)).await;
         line("two");
         assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "two");
         drop(sender);

@@ -1,29 +1,18 @@
 //! Bodies on real connections, HTTP/1.1 and HTTP/2, to a real client: what it sees of their end, and
 //! when the next request may come.
 
-use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::Mutex;
 
-use axum::Router;
 use axum::body::Body;
 use axum::response::sse::{Event, Sse};
-use axum::routing::{get, post};
-use bytes::Bytes;
-use futures_util::stream::{self, Stream, StreamExt};
+use axum::routing::get;
+use futures_util::stream::Stream;
 use http::header::CONTENT_LENGTH;
-use http::{Method, StatusCode};
-use http_body_util::BodyExt;
-use lock_runtime::{LockClient, MemoryStore, Wait};
-use lock_tests::{Proxy, RedisServer};
-use lock_tower::http::HoldUntil;
-use lock_tower::{HttpLockLayerBuilder, LockLayer};
 use tokio::sync::mpsc;
-use tokio::time::{sleep, timeout};
 
 use crate::tower::layers::connection::{self, Client, frame, request};
-use crate::tower::layers::world::{SOON, fixed, free_soon, held, two_clients};
+use crate::tower::prelude::*;
 
 const ORDER: &str = "order:42";
 
@@ -69,13 +58,13 @@ async fn serve(layer: HttpLockLayerBuilder, answer: Answer) -> SocketAddr {
             Answer::NoContent => StatusCode::NO_CONTENT.into_response(),
             Answer::Announced => {
                 let chunks = stream::iter(["ab", "cd"]).then(async |chunk| {
-                    sleep(Duration::from_millis(1)).await;
+                    sleep(ms(1)).await;
                     Ok::<_, Infallible>(chunk)
                 });
                 ([(CONTENT_LENGTH, "4")], Body::from_stream(chunks)).into_response()
             }
-            Answer::Events => Sse::new(events(3, Duration::from_millis(20))).into_response(),
-            Answer::Silence => Sse::new(events(2, Duration::from_secs(3600))).into_response(),
+            Answer::Events => Sse::new(events(3, ms(20))).into_response(),
+            Answer::Silence => Sse::new(events(2, secs(3600))).into_response(),
             Answer::Flood => {
                 let chunk = Bytes::from(vec![b'x'; 1 << 16]);
                 let flood = stream::repeat_with(move || Ok::<_, Infallible>(chunk.clone()));
@@ -129,7 +118,7 @@ async fn events_hold_the_lock_to_their_end_and_json_does_not() {
 async fn a_lease_lost_on_the_way_breaks_the_connection() {
     for version in [1, 2] {
         let (locks, _, _) = two_clients();
-        let terms = fixed(Wait::Never, Duration::from_millis(200));
+        let terms = waits_and_holds(Wait::Never, ms(200));
         let layer = LockLayer::http().key("order:{path.id}").client(locks).options(terms);
         let mut client = Client::connect(serve(layer, Answer::Silence).await, version).await;
         let mut body = client.send(request(PAY)).await.into_body();
@@ -143,7 +132,7 @@ async fn a_lease_lost_on_the_way_breaks_the_connection() {
 async fn a_slow_reader_is_cut_off() {
     for version in [1, 2] {
         let (locks, peer, store) = two_clients();
-        let layer = layer(&locks).max_hold(Duration::from_millis(300));
+        let layer = layer(&locks).max_hold(ms(300));
         let mut client = Client::connect(serve(layer, Answer::Flood).await, version).await;
         let mut body = client.send(request(PAY)).await.into_body();
         assert!(frame(&mut body).await.unwrap().is_ok());
@@ -212,7 +201,7 @@ async fn a_client_that_hangs_up_amid_the_body_frees_the_lock() {
 async fn a_sequential_client_never_meets_itself() {
     let server = RedisServer::start().await;
     let far = Proxy::start(server.port()).await;
-    far.delay_requests(Duration::from_millis(2));
+    far.delay_requests(ms(2));
     let answers = [
         (Answer::Json, "[42]"),
         (Answer::Empty, ""),
@@ -223,12 +212,12 @@ async fn a_sequential_client_never_meets_itself() {
     let mut clients = Vec::new();
     for (answer, text) in answers {
         for version in [1, 2] {
-            let locks = LockClient::connect(&far.url()).await.unwrap();
+            let locks = connect(&far).await;
             let layer = layer(&locks).methods([Method::POST, Method::HEAD]);
             clients.push((Client::connect(serve(layer, answer).await, version).await, text));
         }
     }
-    let locks = LockClient::connect(&server.url()).await.unwrap();
+    let locks = connect(&server).await;
     let mut near = Client::connect(serve(layer(&locks), Answer::Json).await, 1).await;
     for round in 0..30 {
         for (n, (client, text)) in clients.iter_mut().enumerate() {

@@ -1,25 +1,13 @@
 //! On what terms requests are locked: deadlines, sides, statuses, handlers that outlive their client.
 
-use std::convert::Infallible;
-use std::sync::Arc;
-use std::time::Duration;
-
-use bytes::Bytes;
-use http::{Method, Request, Response, StatusCode};
-use http_body_util::Full;
-use lock_runtime::{LockClient, LockKey, LockKind, LockSettings, Wait};
+use lock_runtime::options::LockSettings;
 use lock_tower::http::{
-    BusyStatus, KeyError, KeyExtractor, OnDisconnect, ProblemDetails, Refusal, RefusalKind,
+    KeyError, KeyExtractor, OnDisconnect, ProblemDetails, Refusal, RefusalKind, RefusalResponder,
     RequestDeadline, SafeMethods,
 };
-use lock_tower::{HttpLockLayer, LockBody, LockLayer, http::RefusalResponder};
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep, timeout};
-use tower::{Layer, ServiceExt, service_fn};
 
-use crate::tower::layers::world::{
-    Calls, SOON, TestBody, fixed, free_soon, held, order_layer, pay, seen, two_clients,
-};
+use crate::tower::prelude::*;
 
 const ORDER: &str = "order:42";
 
@@ -33,7 +21,7 @@ async fn ask(layer: &HttpLockLayer, request: Request<TestBody>) -> Response<Lock
 async fn a_request_waits_no_longer_than_it_is_of_use() {
     let (locks, peer, _) = two_clients();
     let _other = peer.mutex(ORDER).lock().await.unwrap();
-    let second = Duration::from_secs(1);
+    let second = secs(1);
     for (wait, deadline, waited, status, kind) in [
         (Wait::Forever, second, second, 503, "lock-deadline"),
         (Wait::UpTo(3 * second), second, second, 503, "lock-deadline"),
@@ -128,7 +116,7 @@ async fn the_kind_is_the_layers() {
 async fn busy_is_what_the_layer_calls_it() {
     let (locks, peer, _) = two_clients();
     let _other = peer.mutex(ORDER).lock().await.unwrap();
-    let waits = [Wait::Never, Wait::UpTo(Duration::from_secs(1))];
+    let waits = [Wait::Never, Wait::UpTo(secs(1))];
     for (busy, statuses) in [
         (BusyStatus::Conflict, [409, 503]),
         (BusyStatus::Locked, [423, 503]),
@@ -153,11 +141,11 @@ async fn busy_is_what_the_layer_calls_it() {
 #[tokio::test(start_paused = true)]
 async fn a_busy_answer_knows_the_holders_end() {
     let (locks, peer, _) = two_clients();
-    let terms = fixed(Wait::Never, Duration::from_secs(20));
+    let terms = waits_and_holds(Wait::Never, secs(20));
     let _other = peer.mutex(ORDER).with(terms).lock().await.unwrap();
     let error = locks.mutex(ORDER).with(terms).lock().await.unwrap_err();
     let left = error.holder_remaining().unwrap();
-    assert!(left > Duration::from_secs(19) && left <= Duration::from_secs(20), "{left:?}");
+    assert!(left > secs(19) && left <= secs(20), "{left:?}");
     let refused = ask(&order_layer(&locks).options(terms).build().unwrap(), pay()).await;
     let seconds: u64 = refused.headers()["retry-after"].to_str().unwrap().parse().unwrap();
     assert!((20..=25).contains(&seconds), "{seconds}");
@@ -206,13 +194,13 @@ async fn a_handler_may_outlive_its_client() {
         });
         let layer = order_layer(&locks).on_disconnect(on_disconnect).build().unwrap();
         let service = layer.layer(handler);
-        let gone = timeout(Duration::from_secs(1), service.clone().oneshot(pay())).await;
+        let gone = timeout(secs(1), service.clone().oneshot(pay())).await;
         assert!(gone.is_err());
-        sleep(Duration::from_secs(60)).await;
+        sleep(secs(60)).await;
         assert_eq!(held(&store, ORDER), finishes, "{on_disconnect:?}");
         if finishes == 1 {
             // A second request waits for its turn, and gives its place up when its client goes.
-            let gone = timeout(Duration::from_secs(1), service.clone().oneshot(pay())).await;
+            let gone = timeout(secs(1), service.clone().oneshot(pay())).await;
             assert!(gone.is_err());
         }
         go.notify_waiters();

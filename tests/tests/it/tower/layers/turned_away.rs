@@ -1,16 +1,9 @@
 //! Requests that the layer refuses, and what they leave behind in the service that they never reached.
 
-use std::time::Duration;
-
-use http::{Method, Request, StatusCode};
-use lock_runtime::{LockClient, LockKey, Wait};
-use lock_tower::LockLayer;
-use tokio::time::timeout;
 use tower::limit::ConcurrencyLimit;
-use tower::{Layer, Service, ServiceExt};
 
 use crate::tower::layers::policies::config;
-use crate::tower::layers::world::{Calls, TestBody, fixed, order_layer, pay, two_clients};
+use crate::tower::prelude::*;
 
 const ORDER: &str = "order:42";
 
@@ -26,7 +19,7 @@ async fn a_refused_request_keeps_no_readiness() {
         let mut refused = layer.layer(limited.clone());
         let answer = refused.ready().await.unwrap().call(request).await.unwrap();
         assert_eq!(answer.status(), status);
-        let other = timeout(Duration::from_secs(1), limited.oneshot(pay())).await;
+        let other = timeout(secs(1), limited.oneshot(pay())).await;
         assert_eq!(other.expect("the place is kept").unwrap().status(), StatusCode::OK);
         drop(refused);
     }
@@ -35,7 +28,7 @@ async fn a_refused_request_keeps_no_readiness() {
     let layer = LockLayer::new(locks, |_: &Request<TestBody>| LockKey::new("").map(Some));
     let mut refused = layer.layer(limited.clone());
     assert!(refused.ready().await.unwrap().call(pay()).await.is_err());
-    let other = timeout(Duration::from_secs(1), limited.oneshot(pay())).await;
+    let other = timeout(secs(1), limited.oneshot(pay())).await;
     assert_eq!(other.expect("the place is kept").unwrap().status(), StatusCode::OK);
     drop(refused);
 }
@@ -48,16 +41,14 @@ async fn a_generic_layer_follows_the_clients_defaults() {
     let _other = locks.mutex(ORDER).lock().await.unwrap();
     let layer =
         || LockLayer::new(locks.clone(), |_: &Request<TestBody>| LockKey::new(ORDER).map(Some));
-    let (follows, told) = (
-        layer(),
-        layer().options(fixed(Wait::UpTo(Duration::from_secs(3)), Duration::from_secs(30))),
-    );
+    let (follows, told) =
+        (layer(), layer().options(waits_and_holds(Wait::UpTo(secs(3)), secs(30))));
     for wait in [1, 5] {
         locks.reload(text(&format!("{wait}s"))).unwrap();
         for (layer, expected) in [(&follows, wait), (&told, 3)] {
             let start = tokio::time::Instant::now();
             let call = layer.layer(Calls::default().service()).oneshot(pay());
-            assert!(timeout(Duration::from_secs(60), call).await.expect("a hang").is_err());
+            assert!(timeout(secs(60), call).await.expect("a hang").is_err());
             assert_eq!(start.elapsed().as_secs(), expected);
         }
     }

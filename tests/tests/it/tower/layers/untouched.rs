@@ -1,20 +1,14 @@
 //! Requests that only read: nothing is asked of the store on their account.
 
-use http::{Method, Request};
-use lock_runtime::LockClient;
 use lock_runtime::policy::SafeMethods;
-use lock_tests::RedisServer;
-use lock_tower::HttpLockLayer;
-use tokio::time::timeout;
-use tower::{Layer, ServiceExt};
 
-use crate::tower::layers::world::{Calls, SOON, TestBody, order_layer};
+use crate::tower::prelude::*;
 
 #[tokio::test]
 async fn what_only_reads_costs_no_command() {
     let server = RedisServer::start().await;
-    let locks = LockClient::connect(&server.url()).await.unwrap();
-    let peer = LockClient::connect(&server.url()).await.unwrap();
+    let locks = connect(&server).await;
+    let peer = connect(&server).await;
     let _other = peer.mutex("order:42").lock().await.unwrap();
     let calls = Calls::default();
     let by_default = order_layer(&locks).build().unwrap();

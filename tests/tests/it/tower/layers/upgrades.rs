@@ -1,28 +1,16 @@
 //! Connections that go on as something else: a real 101, and bytes both ways.
 
-use std::convert::Infallible;
 use std::future::IntoFuture;
 use std::net::SocketAddr;
 
-use axum::Router;
 use axum::body::Body;
 use axum::routing::get;
-use bytes::Bytes;
-use futures_util::stream;
-use http::{Method, Request, Response, StatusCode};
 use http_body_util::Empty;
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
-use lock_runtime::Wait;
-use lock_tests::{RedisServer, eventually};
-use lock_tower::http::HoldUntil;
-use lock_tower::{HeldLock, HttpLockLayer, LockLayer};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
-use tokio::time::timeout;
 
-use crate::tower::layers::world::{SOON, from_afar};
+use crate::tower::prelude::*;
 
 type NoChunk = Result<Bytes, Infallible>;
 

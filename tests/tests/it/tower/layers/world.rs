@@ -1,28 +1,12 @@
 //! What the cases have in common: a service to lock, a store to look into or to break, a log.
 
-use std::convert::Infallible;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
-
-use bytes::Bytes;
-use http::{Request, Response};
 use http_body::Body;
-use http_body_util::{BodyExt, Full};
-use lock_runtime::store::{
-    AcquireReply, AcquireRequest, CountRequest, Ownership, ReleaseReply, ReleaseRequest,
-    RenewRequest, StoreFuture, Subscription, Target,
-};
-use lock_runtime::{
-    Clock, Lease, LockClient, LockOptions, MemoryStore, Store, StoreError, StoreErrorKind, Wait,
-};
-use lock_tests::{Proxy, RedisServer};
-use lock_tower::{HttpLockLayerBuilder, LockLayer};
 use tokio::sync::watch;
-use tower::{Service, service_fn};
+
+use crate::tower::prelude::*;
 
 /// Plenty for anything that takes a few polls.
-pub(crate) const SOON: Duration = Duration::from_secs(5);
+pub(crate) const SOON: Duration = secs(5);
 
 pub(crate) type TestBody = Full<Bytes>;
 
@@ -37,10 +21,10 @@ pub(crate) fn order_layer(client: &LockClient) -> HttpLockLayerBuilder {
 }
 
 pub(crate) fn options(wait: Wait) -> LockOptions {
-    LockOptions::builder().wait(wait).build().unwrap()
+    waits(wait)
 }
 
-pub(crate) fn fixed(wait: Wait, lease: Duration) -> LockOptions {
+pub(crate) fn waits_and_holds(wait: Wait, lease: Duration) -> LockOptions {
     LockOptions::builder().wait(wait).lease(Lease::Fixed(lease)).build().unwrap()
 }
 
@@ -112,8 +96,8 @@ pub(crate) fn two_clients() -> (LockClient, LockClient, MemoryStore) {
 /// be held when the answer is there.
 pub(crate) async fn from_afar(server: &RedisServer) -> (LockClient, Proxy) {
     let proxy = Proxy::start(server.port()).await;
-    proxy.delay_requests(Duration::from_millis(5));
-    (LockClient::connect(&proxy.url()).await.unwrap(), proxy)
+    proxy.delay_requests(ms(5));
+    (connect(&proxy).await, proxy)
 }
 
 /// A store with moods.

@@ -1,18 +1,12 @@
 //! What an operator does: stopping, and changing the configuration.
 
 use std::fs;
-use std::time::Duration;
 
-use http::StatusCode;
-use lock_runtime::LockClient;
-use lock_tests::eventually;
 use rustix::process::Signal;
 use tempfile::TempDir;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
-use tokio::time::timeout;
 
 use crate::tower::orders::shop::{BOUND, Shop, log_file, money, spawn};
+use crate::tower::prelude::*;
 
 /// A payment that the service has begun to handle; gives the stream to read the answer from.
 ///
@@ -131,7 +125,7 @@ async fn a_configuration_is_read_again() {
     shop.signal(0, Signal::HUP);
     logged(r#"changed=["lock.policies.payments"]"#).await;
     // Well before the minute.
-    timeout(Duration::from_secs(30), busy()).await.expect("the new wait is in effect");
+    timeout(secs(30), busy()).await.expect("the new wait is in effect");
 
     write(&PATIENT.replace("1m", "long"));
     shop.signal(0, Signal::HUP);
@@ -146,7 +140,7 @@ async fn a_configuration_is_read_again() {
     ));
     shop.signal(0, Signal::HUP);
     logged("the new one is refused: lock.routes[0] (/a/{id}): `{path.nr}` is not in").await;
-    timeout(Duration::from_secs(30), busy()).await.expect("the old one has stayed");
+    timeout(secs(30), busy()).await.expect("the old one has stayed");
 
     held.release().await.unwrap();
     assert_eq!(shop.send(0, money("pay", 7, 1)).await.0, StatusCode::OK);

@@ -2,11 +2,10 @@
 
 use std::fs;
 
-use http::StatusCode;
-use lock_tests::eventually;
 use tempfile::TempDir;
 
 use crate::tower::orders::shop::{BOUND, Shop, get, money};
+use crate::tower::prelude::*;
 
 /// Locks of attributes and of layers are counted, and nothing is held when nothing runs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,25 +1,20 @@
 //! Two processes of the service, and what talks to them.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
-use std::time::Duration;
 use std::{env, fs};
 
-use bytes::Bytes;
-use http::{Request, StatusCode};
-use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use lock_tests::{RedisServer, Worker};
 use rustix::process::{Pid, Resource, Signal, getrlimit, kill_process, setrlimit};
 use tempfile::TempDir;
-use tokio::time::timeout;
+
+use crate::tower::prelude::*;
 
 /// More than anything here takes on a busy machine.
-pub(crate) const BOUND: Duration = Duration::from_secs(60);
+pub(crate) const BOUND: Duration = secs(60);
 
 /// Where the example's binary is.
 ///

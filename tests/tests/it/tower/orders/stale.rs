@@ -2,10 +2,8 @@
 
 use std::fs;
 
-use http::StatusCode;
-use lock_tests::eventually;
-
 use crate::tower::orders::shop::{BOUND, Shop, get, money};
+use crate::tower::prelude::*;
 
 const SHORT: (&str, &str) = ("MYAPP_LOCK_POLICIES__PAYMENTS__LEASE", "watchdog 1s");
 

@@ -1,35 +1,34 @@
-//! What is said of sentinels and of their master, in addresses.
+//! The addresses of the sentinels, and of their master by its name.
 
 use redis::{Client, ConnectionAddr, ConnectionInfo};
 
+use super::Sentinels;
 use super::node::Node;
-use crate::error::{StoreError, StoreErrorKind};
-use crate::store::redis::server::address::{elsewhere, has_port};
-use crate::store::redis::server::errors::Cause;
+use crate::error::StoreError;
+use crate::store::redis::server::TlsOptions;
+use crate::store::redis::server::address::{client, elsewhere, has_port};
+use crate::store::redis::server::errors::{Cause, config_error};
 
-/// Makes a client of an address.
-pub(crate) type ToClient<'a> = &'a dyn Fn(&str) -> Result<Client, StoreError>;
-
-/// The port of a sentinel that is told none.
+/// The port of a sentinel whose address names none.
 const PORT: u16 = 26379;
 
-/// The master: its name, and how one connects to whichever server has it.
-pub(crate) struct Master {
-    name: String,
-    /// To a server of that name: the credentials, the database and the TLS are right, the address is not.
+/// The name of a master, and how to connect to the server that the sentinels name.
+pub(crate) struct MasterName {
+    pub(super) name: String,
+    /// Its credentials, database and TLS count; its address does not.
     model: Client,
 }
 
-impl Master {
-    /// From a name, or an address with the name for a host.
-    pub(crate) fn parse(master: &str, to_client: ToClient<'_>) -> Result<Self, StoreError> {
+impl MasterName {
+    /// From a name, or an address whose host is the name.
+    fn parse(master: &str, tls: Option<&TlsOptions>) -> Result<Self, StoreError> {
         let url = match master.contains("://") {
             true => master.to_owned(),
-            // Of text that is no name nothing must show, nor must it become a user and a host.
+            // Other text may be a user and a password: it must neither be shown nor parsed as an address.
             false if is_name(master) => format!("redis://{master}"),
             false => return Err(no_name()),
         };
-        let model = to_client(&url)?;
+        let model = client(&url, tls)?;
         let name = match model.get_connection_info().addr() {
             ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } => host.clone(),
             _ => return Err(no_name()),
@@ -40,48 +39,50 @@ impl Master {
         Ok(Self { name, model })
     }
 
-    pub(crate) fn name(&self) -> &str {
-        &self.name
-    }
-
     /// A client for the server that is the master now.
-    pub(crate) fn client(&self, host: &str, port: u16) -> Result<Client, StoreError> {
+    pub(super) fn client(&self, host: &str, port: u16) -> Result<Client, StoreError> {
         at(self.model.get_connection_info(), host.to_owned(), port)
     }
 }
 
-/// What a sentinel lets a master be called.
+/// True if sentinels accept it as the name of a master.
 fn is_name(name: &str) -> bool {
     !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || ".-_".contains(c))
 }
 
 fn no_name() -> StoreError {
-    let message = "this is no master that sentinels know; give its name, of letters, digits and \
-                   `.-_`, or redis://user:password@name/database without a port";
-    StoreError::new(StoreErrorKind::Config, message)
+    config_error(
+        "this is not the name of a master; write the name that the sentinels know, of letters, digits and `.-_`, \
+         or redis://user:password@name/database without a port",
+    )
 }
 
-/// The sentinels at these addresses.
-pub(crate) fn nodes<U: AsRef<str>>(
-    urls: impl IntoIterator<Item = U>,
-    to_client: ToClient<'_>,
-) -> Result<Vec<Node>, StoreError> {
-    let nodes = urls.into_iter().map(|url| node(url.as_ref(), to_client).map(Node::new));
-    let nodes = nodes.collect::<Result<Vec<_>, _>>()?;
-    if nodes.is_empty() {
-        let message = "there is no sentinel to ask; name at least one, better all of them";
-        return Err(StoreError::new(StoreErrorKind::Config, message));
+impl Sentinels {
+    /// The sentinels at the addresses `urls`, and the master that they are asked for.
+    pub(crate) fn parse<U: AsRef<str>>(
+        master: &str,
+        urls: impl IntoIterator<Item = U>,
+        tls: Option<&TlsOptions>,
+    ) -> Result<Self, StoreError> {
+        let master = MasterName::parse(master, tls)?;
+        let nodes = urls.into_iter().map(|url| node(url.as_ref(), tls).map(Node::new));
+        let nodes = nodes.collect::<Result<Vec<_>, _>>()?;
+        if nodes.is_empty() {
+            return Err(config_error(
+                "there is no sentinel to ask; name at least one, better all of them",
+            ));
+        }
+        Ok(Self::new(master, nodes))
     }
-    Ok(nodes)
 }
 
-fn node(url: &str, to_client: ToClient<'_>) -> Result<Client, StoreError> {
-    let client = to_client(url)?;
+fn node(url: &str, tls: Option<&TlsOptions>) -> Result<Client, StoreError> {
+    let client = client(url, tls)?;
     let info = client.get_connection_info();
     if info.redis_settings().db() != 0 {
-        let message = "a sentinel has no databases; the master's belongs into the master: \
-                       redis://name/database";
-        return Err(StoreError::new(StoreErrorKind::Config, message));
+        return Err(config_error(
+            "a sentinel has no databases; write the database into the master: redis://name/database",
+        ));
     }
     match info.addr() {
         ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } if !has_port(url) => {
@@ -93,15 +94,14 @@ fn node(url: &str, to_client: ToClient<'_>) -> Result<Client, StoreError> {
 
 fn at(model: &ConnectionInfo, host: String, port: u16) -> Result<Client, StoreError> {
     elsewhere(model, host, port).map_err(|error| {
-        let message = "the address of a sentinel, or of the server that it names, cannot be used";
-        StoreError::new(StoreErrorKind::Config, message).with_source(Cause(error))
+        config_error("the address of a sentinel, or of the server that it names, cannot be used")
+            .with_source(Cause(error))
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::redis::server::address::client;
 
     fn address(client: &Client) -> (String, i64) {
         let info = client.get_connection_info();
@@ -116,8 +116,8 @@ mod tests {
             ("redis://My-Master_1.x", "My-Master_1.x", 0),
             ("redis://user:p%40ss@locks/2", "locks", 2),
         ] {
-            let found = Master::parse(master, &client).unwrap_or_else(|e| panic!("{e}"));
-            assert_eq!(found.name(), name, "{master}");
+            let found = MasterName::parse(master, None).unwrap_or_else(|e| panic!("{e}"));
+            assert_eq!(found.name, name, "{master}");
             let made = found.client("::1", 7).unwrap_or_else(|e| panic!("{e}"));
             assert_eq!(address(&made), ("::1:7".to_owned(), db));
             let model = found.model.get_connection_info().redis_settings();
@@ -126,7 +126,7 @@ mod tests {
         }
         for none in ["", "user:pw@locks", "a b", "redis://locks:26379", "unix:///locks", "redis://"]
         {
-            assert!(Master::parse(none, &client).is_err(), "{none}");
+            assert!(MasterName::parse(none, None).is_err(), "{none}");
         }
     }
 
@@ -141,9 +141,9 @@ mod tests {
             ("redis://:pw@[::1]:5", "::1:5"),
             ("unix:///run/sentinel.sock", "/run/sentinel.sock"),
         ] {
-            let node = node(url, &client).unwrap_or_else(|error| panic!("{url}: {error}"));
+            let node = node(url, None).unwrap_or_else(|error| panic!("{url}: {error}"));
             assert_eq!(address(&node), (expected.to_owned(), 0), "{url}");
         }
-        assert!(node("redis://one/1", &client).is_err());
+        assert!(node("redis://one/1", None).is_err());
     }
 }

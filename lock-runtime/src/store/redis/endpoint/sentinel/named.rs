@@ -1,88 +1,87 @@
-//! Which of the servers that sentinels name is the master.
+//! Which of the servers that the sentinels name is the master.
 //!
-//! A fail-over gives the master's configuration a higher epoch, once a majority of the sentinels has
-//! agreed to it, and the news takes a moment to reach all of them: longer where one is cut off, which
-//! keeps naming the old master. So the highest epoch counts, not the first answer nor the most.
+//! A failover raises the epoch of the configuration once a majority of the sentinels has agreed to it. The new
+//! epoch takes a moment to reach all of them, and a sentinel that is cut off keeps naming the old master. So the
+//! answer with the highest epoch counts, not the first answer nor the most frequent one.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How long what a sentinel has said stands against answers that know less. Sentinels tell each other
-/// every 2 s.
+/// How long an answer outranks later ones with a lower epoch. Sentinels inform each other every 2 s.
 const REMEMBERED: Duration = Duration::from_secs(10);
 
-/// What sentinels put up with unless told otherwise.
+/// The sentinels' default for `down-after-milliseconds`.
 const DOWN_AFTER: Duration = Duration::from_secs(30);
 
-/// A server that a sentinel names as the master.
+/// The server that a sentinel names as the master.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Named {
+pub(crate) struct Master {
     pub(crate) host: Arc<str>,
     pub(crate) port: u16,
-    /// Of the configuration; zero from a sentinel that does not say.
+    /// The epoch of the configuration; zero if the sentinel does not say it.
     pub(crate) epoch: u64,
-    /// For how long the sentinel puts up with its silence, if it says so.
+    /// The sentinel's `down-after-milliseconds`, if it says it.
     pub(crate) down_after: Option<Duration>,
 }
 
-impl Named {
-    /// True for the same server, whenever it was named.
+impl Master {
+    /// True if both are the same server.
     pub(crate) fn is_at(&self, other: &Self) -> bool {
         self.host == other.host && self.port == other.port
     }
 
-    /// After how long a silence it may be replaced.
+    /// The sentinels may replace it after a silence of this length.
     pub(crate) fn down_after(&self) -> Duration {
         self.down_after.unwrap_or(DOWN_AFTER)
     }
 }
 
-/// What is known from earlier answers.
+/// The master according to earlier answers.
 #[derive(Clone)]
 pub(crate) struct Known {
-    pub(crate) named: Named,
-    /// When a sentinel last said so, or something newer.
+    pub(crate) master: Master,
+    /// When a sentinel last named it, or a newer one.
     pub(crate) heard: Instant,
 }
 
-/// What is known after these answers, of which `asked` were asked for; nothing if they know less than
-/// is known already.
+/// Updates what is known by these answers of `asked` sentinels. Returns `None` if they are older than what is
+/// known.
 pub(crate) fn learn(
-    answers: &[Named],
+    answers: &[Master],
     known: Option<&Known>,
     asked: usize,
     now: Instant,
 ) -> Option<Known> {
-    let votes = |named: &Named| answers.iter().filter(|other| named.is_at(other)).count();
-    let is_known = |named: &Named| known.is_some_and(|known| known.named.is_at(named));
+    let votes = |master: &Master| answers.iter().filter(|other| master.is_at(other)).count();
+    let is_known = |master: &Master| known.is_some_and(|known| known.master.is_at(master));
     let best = answers.iter().max_by_key(|it| (it.epoch, votes(it), is_known(it)))?;
-    let Some(known) = known else { return Some(Known { named: best.clone(), heard: now }) };
-    if best.epoch >= known.named.epoch {
-        return Some(Known { named: best.clone(), heard: now });
+    let Some(known) = known else { return Some(Known { master: best.clone(), heard: now }) };
+    if best.epoch >= known.master.epoch {
+        return Some(Known { master: best.clone(), heard: now });
     }
-    if best.is_at(&known.named) {
+    if best.is_at(&known.master) {
         return Some(known.clone());
     }
-    // Epochs begin anew when somebody sets up the sentinels anew.
+    // Sentinels that were set up anew begin with the first epoch.
     let all_forgot = 2 * answers.len() > asked && now >= known.heard + REMEMBERED;
-    all_forgot.then(|| Known { named: best.clone(), heard: now })
+    all_forgot.then(|| Known { master: best.clone(), heard: now })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn named(host: &str, epoch: u64) -> Named {
-        Named { host: host.into(), port: 6379, epoch, down_after: None }
+    fn named(host: &str, epoch: u64) -> Master {
+        Master { host: host.into(), port: 6379, epoch, down_after: None }
     }
 
-    fn after(answers: &[Named], known: Option<(&str, u64)>, ago: Duration) -> Option<String> {
+    fn after(answers: &[Master], known: Option<(&str, u64)>, ago: Duration) -> Option<String> {
         let heard = Instant::now();
-        let known = known.map(|(host, epoch)| Known { named: named(host, epoch), heard });
+        let known = known.map(|(host, epoch)| Known { master: named(host, epoch), heard });
         let learnt = learn(answers, known.as_ref(), 3, heard + ago);
-        learnt.map(|known| known.named.host.to_string())
+        learnt.map(|known| known.master.host.to_string())
     }
 
     #[test]
@@ -93,7 +92,7 @@ mod tests {
         assert_eq!(after(&all, None, now).as_deref(), Some("new"), "outvoted");
         assert_eq!(after(&all, Some(("old", 1)), now).as_deref(), Some("new"));
         assert_eq!(after(&[], Some(("old", 1)), now), None);
-        // Of sentinels that say no epoch, the most.
+        // Without epochs, the most frequent answer.
         let votes = [named("a", 0), named("b", 0), named("b", 0)];
         assert_eq!(after(&votes, Some(("a", 0)), now).as_deref(), Some("b"));
         assert_eq!(after(&votes[..2], Some(("a", 0)), now).as_deref(), Some("a"));

@@ -1,4 +1,4 @@
-//! One sentinel, and how it is asked.
+//! One sentinel.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use redis::aio::MultiplexedConnection;
 use redis::{
     AsyncConnectionConfig, Client, PushInfo, PushKind, RedisError, RedisResult, Value,
@@ -14,16 +14,16 @@ use redis::{
 };
 use tokio::sync::Notify;
 
-use super::named::Named;
+use super::named::Master;
 use super::{NODE_TIMEOUT, not_understood};
 use crate::error::{StoreError, StoreErrorKind};
-use crate::store::redis::endpoint::connect;
-use crate::store::redis::server::errors::{Cause, server_error};
+use crate::store::redis::server::connect;
+use crate::store::redis::server::errors::{Cause, config_error, server_error};
 
-/// What sentinels publish when another server becomes the master: the one that promotes it, and all.
+/// What sentinels publish on a failover: the sentinel that promotes a server, and then all.
 const EVENTS: [&str; 2] = ["+promoted-slave", "+switch-master"];
 
-/// After how many questions without an answer the connection is made anew.
+/// After so many questions without an answer, the connection is replaced.
 const MISSES: u32 = 3;
 
 /// See the module.
@@ -39,22 +39,22 @@ impl Node {
         Self { client, connection: Mutex::default(), missed: AtomicU32::new(0) }
     }
 
-    /// What it names as the master, if it knows that name. May be dropped at any time. On the same
-    /// connection it tells `hint` when to ask again.
+    /// Asks for the master, which is `None` if the sentinel does not know the name. The future may be dropped at
+    /// any time. Failovers that the sentinel publishes on the connection notify `hint`.
     pub(crate) async fn ask(
         &self,
         master: &str,
         hint: &Arc<Notify>,
-    ) -> Result<Option<Named>, StoreError> {
+    ) -> Result<Option<Master>, StoreError> {
         if self.missed.fetch_add(1, Ordering::Relaxed) >= MISSES {
-            *self.connection() = None;
+            *self.connection.lock() = None;
         }
-        let kept = self.connection().clone();
+        let kept = self.connection.lock().clone();
         if let Some(connection) = kept {
             match query(&connection, master).await {
-                // It may just have been restarted.
+                // The sentinel may have been restarted; connect again below.
                 Err(error) if error.is_unrecoverable_error() || error.is_io_error() => {
-                    *self.connection() = None;
+                    *self.connection.lock() = None;
                 }
                 answer => return self.answered(answer),
             }
@@ -70,28 +70,24 @@ impl Node {
                 Ok::<_, redis::aio::SendError>(())
             });
         let mut connection = connect(&self.client, &config, NODE_TIMEOUT).await?;
-        // Without events there still is the next question.
+        // Without events, the next question finds the failover.
         let _ = connection.subscribe(&EVENTS).await;
         let answer = query(&connection, master).await;
-        *self.connection() = Some(connection);
+        *self.connection.lock() = Some(connection);
         self.answered(answer)
     }
 
-    pub(crate) fn rest(&self) {
-        *self.connection() = None;
+    pub(crate) fn disconnect(&self) {
+        *self.connection.lock() = None;
     }
 
-    fn answered(&self, answer: RedisResult<Option<Named>>) -> Result<Option<Named>, StoreError> {
+    fn answered(&self, answer: RedisResult<Option<Master>>) -> Result<Option<Master>, StoreError> {
         self.missed.store(0, Ordering::Relaxed);
         answer.map_err(refusal)
     }
-
-    fn connection(&self) -> MutexGuard<'_, Option<MultiplexedConnection>> {
-        self.connection.lock()
-    }
 }
 
-/// True for an event of this master: a sentinel may watch many.
+/// True for an event about this master; a sentinel may watch several.
 fn is_about(push: &PushInfo, master: &str) -> bool {
     match push.data.get(1) {
         Some(Value::BulkString(event)) => {
@@ -101,8 +97,8 @@ fn is_about(push: &PushInfo, master: &str) -> bool {
     }
 }
 
-/// Both questions at once: who it is, and since which epoch.
-async fn query(connection: &MultiplexedConnection, master: &str) -> RedisResult<Option<Named>> {
+/// Asks for the address and the epoch of the master, both at once.
+async fn query(connection: &MultiplexedConnection, master: &str) -> RedisResult<Option<Master>> {
     let ask = |what| {
         let mut connection = connection.clone();
         let mut cmd = redis::cmd("SENTINEL");
@@ -114,28 +110,28 @@ async fn query(connection: &MultiplexedConnection, master: &str) -> RedisResult<
         Value::Nil => return Ok(None),
         address => from_redis_value::<(String, u16)>(address)?,
     };
-    // Whatever else answers for a sentinel may know nothing of epochs.
+    // A substitute for a sentinel may not know the epoch.
     let state: HashMap<String, String> =
         state.ok().and_then(|state| from_redis_value(state).ok()).unwrap_or_default();
     let number = |field| state.get(field).and_then(|number| number.parse().ok());
     let epoch = number("config-epoch").unwrap_or(0);
     let down_after = number("down-after-milliseconds").map(Duration::from_millis);
-    Ok(Some(Named { host: host.into(), port, epoch, down_after }))
+    Ok(Some(Master { host: host.into(), port, epoch, down_after }))
 }
 
-/// Why a sentinel gives no answer.
+/// The error of a sentinel that gave no answer.
 fn refusal(error: RedisError) -> StoreError {
-    if error.detail().is_some_and(|detail| detail.contains("unknown command")) {
-        let message = "what answers there is no sentinel; give the address of one, whose port is \
-                       26379 unless it was told another";
-        return StoreError::new(StoreErrorKind::Config, message).with_source(Cause(error));
-    }
-    if error.is_io_error() || error.is_timeout() {
-        let message = "a sentinel did not answer in time";
-        return StoreError::new(StoreErrorKind::Unavailable, message).with_source(Cause(error));
-    }
-    if error.code().is_none() {
-        return not_understood().with_source(Cause(error));
-    }
-    server_error(error)
+    let is_unknown = error.detail().is_some_and(|detail| detail.contains("unknown command"));
+    let refusal = if is_unknown {
+        config_error(
+            "the server at this address is not a sentinel; give the address of one, whose port is 26379 by default",
+        )
+    } else if error.is_io_error() || error.is_timeout() {
+        StoreError::new(StoreErrorKind::Unavailable, "a sentinel did not answer in time")
+    } else if error.code().is_none() {
+        not_understood()
+    } else {
+        return server_error(error);
+    };
+    refusal.with_source(Cause(error))
 }

@@ -6,8 +6,8 @@ fn target(name: &str) -> Arc<Target> {
     Target::mutex(LockKey::new(name).expect("a valid name"))
 }
 
-fn take(name: &str) -> ScriptCall {
-    ScriptCall::Acquire(AcquireRequest {
+fn take(name: &str) -> HoldRequest {
+    HoldRequest::Acquire(AcquireRequest {
         target: target(name),
         owner: OwnerId::new("uuid", 7, 1),
         lease: Duration::from_secs(30),
@@ -18,8 +18,8 @@ fn take(name: &str) -> ScriptCall {
     })
 }
 
-fn free(name: &str) -> ScriptCall {
-    ScriptCall::Release(ReleaseRequest {
+fn free(name: &str) -> HoldRequest {
+    HoldRequest::Release(ReleaseRequest {
         target: target(name),
         owner: OwnerId::new("uuid", 7, 1),
         keep: Duration::ZERO,
@@ -29,15 +29,15 @@ fn free(name: &str) -> ScriptCall {
 
 /// Queues the requests, a millisecond of time more for each, and keeps their callers.
 fn queue(
-    asks: impl IntoIterator<Item = ScriptCall>,
+    requests: impl IntoIterator<Item = HoldRequest>,
 ) -> (State, Vec<oneshot::Receiver<Answer>>, Instant) {
     let start = Instant::now();
     let mut state = State::default();
     let mut callers = Vec::new();
-    for (number, ask) in (0..).zip(asks) {
+    for (number, request) in (0..).zip(requests) {
         let (answer, caller) = oneshot::channel();
         let deadline = start + Duration::from_millis(number);
-        state.queue.push_back(Entry { number, ask, deadline, apart: false, answer });
+        state.queue.push_back(Entry { number, request, deadline, alone: false, answer });
         callers.push(caller);
     }
     (state, callers, start)
@@ -47,12 +47,15 @@ fn numbers<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Vec<u64> {
     entries.into_iter().map(|entry| entry.number).collect()
 }
 
-fn words(call: &redis::Cmd) -> Vec<String> {
-    let words = call.args_iter().skip(2).map(|word| match word {
+/// The number of keys, the keys and the arguments, without the number of the call.
+fn words(call: &ScriptCall) -> Vec<String> {
+    let words = call.cmd().args_iter().skip(2).map(|word| match word {
         redis::Arg::Simple(word) => String::from_utf8_lossy(word).into_owned(),
         other => panic!("{other:?}"),
     });
-    words.collect()
+    let mut words: Vec<_> = words.collect();
+    words.pop().expect("the number of the call comes last");
+    words
 }
 
 /// The server only refuses to take memory before a script has written anything.
@@ -85,8 +88,8 @@ fn a_batch_is_bounded_and_taken_from_the_front() {
 #[test]
 fn those_set_apart_go_out_one_by_one() {
     let (mut state, _callers, _) = queue((0..4).map(|_| take("a")));
-    state.queue[1].apart = true;
-    state.queue[2].apart = true;
+    state.queue[1].alone = true;
+    state.queue[2].alone = true;
     for expected in [0, 1, 2, 3] {
         assert_eq!(numbers(&state.take_batch()), [expected]);
     }
@@ -104,7 +107,7 @@ fn those_with_longer_stay() {
 fn a_batch_carries_what_each_would_send_alone() {
     let (mut state, _callers, _) = queue([take("a"), free("b")]);
     let entries = state.take_batch();
-    let [one, two] = [0, 1].map(|at| words(&entries[at].ask.alone(&Notices::Everywhere).1));
+    let [one, two] = [0, 1].map(|at| words(&entries[at].request.call(Publish::Everywhere)));
     assert_eq!((one[0].as_str(), two[0].as_str()), ("2", "1"));
     let mut expected = vec!["3".to_owned()];
     expected.extend_from_slice(&one[1..3]);
@@ -113,8 +116,6 @@ fn a_batch_carries_what_each_would_send_alone() {
     expected.extend_from_slice(&one[3..]);
     expected.push("2".to_owned());
     expected.extend_from_slice(&two[2..]);
-    let mut batch = words(write_batch(&entries).cmd());
-    batch.pop().expect("the number of the request comes last");
-    assert_eq!(batch, expected);
+    assert_eq!(words(&write_batch(&entries)), expected);
     assert_eq!((one.len(), two.len()), (1 + 2 + 4, 1 + 1 + 2), "as `parts!` says");
 }

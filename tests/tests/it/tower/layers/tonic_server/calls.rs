@@ -1,21 +1,14 @@
 //! Unary calls.
 
-use std::time::Duration;
-
-use lock_runtime::Wait;
-use lock_tests::RedisServer;
-use lock_tower::HttpLockLayerBuilder;
-use lock_tower::http::{BusyStatus, HoldUntil};
-use tokio::time::timeout;
 use tonic::{Code, Request, Status};
 use tonic_health::pb::HealthCheckRequest;
 
 use super::{HOSTS, Host, ORDER, Orders, about, connect, connect_without_timer, layer, two_of};
-use crate::tower::layers::world::{SOON, from_afar};
+use crate::tower::prelude::*;
 
 type With = fn(HttpLockLayerBuilder) -> HttpLockLayerBuilder;
 
-const BRIEF: Duration = Duration::from_millis(100);
+const BRIEF: Duration = ms(100);
 
 #[tokio::test]
 async fn refusals_are_statuses() {
@@ -142,9 +135,7 @@ async fn a_handler_that_locks_by_itself_says_what_the_layer_would() {
         let pushback = status.metadata().contains_key("grpc-retry-pushback-ms");
         (status.code(), status.message().to_owned(), pushback)
     };
-    for (name, wait) in
-        [("locked", Wait::Never), ("locked and patient", Wait::UpTo(Duration::from_millis(50)))]
-    {
+    for (name, wait) in [("locked", Wait::Never), ("locked and patient", Wait::UpTo(ms(50)))] {
         let layer = layer(&locks).wait(wait).build().unwrap();
         let mut under = connect(Host::Tonic.serve(Some(layer), &orders).await).await;
         let by_handler = alone.check(about(name)).await.unwrap_err();

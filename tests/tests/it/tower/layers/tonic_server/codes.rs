@@ -1,20 +1,11 @@
 //! That the layer's answers, a refusal as a status, and an error as a status are one table.
 
-use std::time::Duration;
-
-use http::{Request, Response};
-use lock_runtime::{
-    LockClient, LockError, LockKey, MemoryStore, StoreErrorKind, Wait, distributed_lock,
-};
-use lock_tower::http::{BusyStatus, ProblemDetails, Refusal, RefusalResponder, status_of};
-use lock_tower::{HttpLockLayerBuilder, LockLayer};
+use lock_tower::http::{ProblemDetails, Refusal, RefusalResponder, status_of};
 use tonic::{Code, Status};
-use tower::{Layer, ServiceExt, service_fn};
 
-use crate::tower::layers::world::{Calls, Mood, Moody, TestBody, fixed, order_layer, two_clients};
-use lock_tests::Log;
+use crate::tower::prelude::*;
 
-const SECOND: Duration = Duration::from_secs(1);
+const SECOND: Duration = secs(1);
 
 fn call() -> Request<TestBody> {
     let request = Request::post("/orders/42/pay").header("content-type", "application/grpc");
@@ -81,7 +72,7 @@ async fn an_error_as_a_status_is_what_the_layer_answers() {
     let _other = peer.mutex("order:42").lock().await.unwrap();
     let failing = Moody::new(MemoryStore::new(), Mood::Failing(StoreErrorKind::Unavailable));
     let failing = LockClient::builder().store(failing).unwrap();
-    let lease = fixed(Wait::Never, Duration::from_millis(300));
+    let lease = waits_and_holds(Wait::Never, ms(300));
     let lost = locks.mutex("a").with(lease).lock().await.unwrap();
     let sleeper = service_fn(|_: Request<TestBody>| async {
         tokio::time::sleep(60 * SECOND).await;

@@ -3,19 +3,13 @@
 
 use std::future::IntoFuture;
 use std::net::SocketAddr;
-use std::pin::Pin;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::Mutex;
 
-use futures_util::stream::{self, Stream, StreamExt};
+use futures_util::stream::Stream;
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use lock_runtime::{LockClient, Wait, distributed_lock};
-use lock_tests::RedisServer;
 use lock_tower::http::LockStatus;
-use lock_tower::{HttpLockLayer, HttpLockLayerBuilder, LockLayer};
-use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tonic::service::Routes;
 use tonic::transport::server::TcpIncoming;
@@ -25,7 +19,7 @@ use tonic_health::pb::health_client::HealthClient;
 use tonic_health::pb::health_server::{Health, HealthServer};
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
-use crate::tower::layers::world::{Calls, SOON};
+use crate::tower::prelude::*;
 
 mod calls;
 mod codes;
@@ -73,7 +67,7 @@ impl Health for Orders {
     ) -> Result<Response<HealthCheckResponse>, Status> {
         let patience = match request.get_ref().service.as_str() {
             "locked" => Wait::Never,
-            "locked and patient" => Wait::UpTo(Duration::from_millis(50)),
+            "locked and patient" => Wait::UpTo(ms(50)),
             "unknown" => return Err(Status::not_found("no such order")),
             _ => {
                 self.calls.add();

@@ -1,16 +1,10 @@
 //! Server-streaming calls.
 
-use std::time::Duration;
-
-use lock_runtime::{Lease, LockOptions, Wait};
-use lock_tests::{RedisServer, eventually};
-use lock_tower::LockLayer;
-use tokio::time::timeout;
 use tonic::{Code, Status, Streaming};
 use tonic_health::pb::HealthCheckResponse;
 
 use super::{HOSTS, ORDER, Orders, about, connect, layer, two_of};
-use crate::tower::layers::world::{SOON, from_afar};
+use crate::tower::prelude::*;
 
 fn message(status: i32) -> HealthCheckResponse {
     HealthCheckResponse { status }
@@ -85,7 +79,7 @@ async fn a_lease_lost_on_the_way_is_an_error() {
     let server = RedisServer::start().await;
     let (locks, _) = two_of(&server).await;
     let orders = Orders::new(&locks);
-    let lease = Lease::Watchdog(Duration::from_millis(600));
+    let lease = Lease::Watchdog(ms(600));
     let options = LockOptions::builder().wait(Wait::Never).lease(lease).build().unwrap();
     for host in HOSTS {
         let layer = LockLayer::http().key("order:{header.x-order}").client(locks.clone());

@@ -1,15 +1,70 @@
-//! Stores on the master that sentinels name.
+//! Connecting a store to one server, or to the master that sentinels name.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use tokio::runtime::Handle;
+use uuid::Uuid;
 
 use super::RedisStore;
-use super::endpoint::sentinel::Sentinels;
-use super::endpoint::sentinel::address::{self as names, Master, ToClient};
-use super::server::address;
 use crate::error::StoreError;
-#[cfg(feature = "tls-rustls")]
-use crate::store::redis::TlsOptions;
+use crate::store::new_id;
 use crate::store::redis::endpoint::Endpoint;
+use crate::store::redis::endpoint::sentinel::Sentinels;
+use crate::store::redis::link::Link;
+use crate::store::redis::requests::combine::Combiner;
+use crate::store::redis::requests::info::{Age, warn_of_eviction};
+use crate::store::redis::requests::replicated::Replicated;
+use crate::store::redis::scripts::Publish;
+use crate::store::redis::server::{TlsOptions, address};
 
 impl RedisStore {
+    /// Connects to `redis://[user:password@]host[:port][/database]`, `rediss://…` (feature
+    /// `tls-rustls`), or `unix:///path[?db=…&user=…&pass=…]`.
+    ///
+    /// # Errors
+    ///
+    /// At once, by [`StoreError::kind`]: `Config` if the address cannot be used or the server's
+    /// certificate is not trusted, `Unavailable` if the server cannot be reached, `Denied` if it
+    /// refuses the credentials.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future closes what was opened.
+    pub async fn connect(url: &str) -> Result<Self, StoreError> {
+        Self::open(address::client(url, None)?).await
+    }
+
+    /// As [`connect`](Self::connect) to a `rediss://` address, with a private authority or a client
+    /// certificate.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect`](Self::connect); `Config` as well if `tls` cannot be used or the address is not
+    /// one of TLS.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future closes what was opened.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// use lock_runtime::LockClient;
+    /// use lock_runtime::store::{RedisStore, TlsOptions};
+    ///
+    /// let tls = TlsOptions::new().root_certificate(std::fs::read("ca.pem")?);
+    /// let store = RedisStore::connect_with_tls("rediss://redis.internal:6380", &tls).await?;
+    /// let client = LockClient::builder().store(store)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "tls-rustls")]
+    pub async fn connect_with_tls(url: &str, tls: &TlsOptions) -> Result<Self, StoreError> {
+        Self::open(address::client(url, Some(tls))?).await
+    }
+
     /// Connects to the master that Redis Sentinel names, and follows it through fail-overs.
     ///
     /// `master` is the name that the sentinels have for it or, where it wants credentials, another
@@ -36,13 +91,13 @@ impl RedisStore {
     ///
     /// Redis replicates asynchronously, so the new master may not know of the last locks that the old one
     /// granted. Their holders learn so from their next renewal, a third of the lease later at most
-    /// ([`LossCause::NotOwner`](crate::LossCause::NotOwner)); somebody else may have the lock by then. And an old
+    /// ([`LossCause::NotOwner`](crate::error::LossCause::NotOwner)); somebody else may have the lock by then. And an old
     /// master that is cut off may grant locks until it hears that it was replaced, to clients that
     /// are cut off with it. Against that, from cheap to certain:
     ///
     /// - `min-replicas-to-write 1` and a low `min-replicas-max-lag` on the servers: a master that is alone
     ///   stops to grant;
-    /// - [`replicas`](crate::LockOptionsBuilder::replicas): a lock counts once a replica knows of it, and
+    /// - [`replicas`](crate::options::LockOptionsBuilder::replicas): a lock counts once a replica knows of it, and
     ///   Sentinel promotes one that is up to date if there is any;
     /// - [fencing tokens](crate::FencingToken), checked by the resource: they grow across a fail-over, so
     ///   whoever held the lock before is refused.
@@ -62,7 +117,8 @@ impl RedisStore {
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-    /// use lock_runtime::{LockClient, RedisStore};
+    /// use lock_runtime::store::RedisStore;
+    /// use lock_runtime::LockClient;
     /// use std::time::Duration;
     ///
     /// let sentinels = ["redis://one:26379", "redis://two:26379", "redis://three:26379"];
@@ -75,7 +131,7 @@ impl RedisStore {
         master: &str,
         nodes: impl IntoIterator<Item = U>,
     ) -> Result<Self, StoreError> {
-        Self::open(source(master, nodes, &address::client)?).await
+        Self::open(Sentinels::parse(master, nodes, None)?).await
     }
 
     /// As [`connect_sentinel`](Self::connect_sentinel), with a private authority or a client certificate,
@@ -94,7 +150,7 @@ impl RedisStore {
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-    /// use lock_runtime::{RedisStore, TlsOptions};
+    /// use lock_runtime::store::{RedisStore, TlsOptions};
     ///
     /// let tls = TlsOptions::new().root_certificate(std::fs::read("ca.pem")?);
     /// let sentinels = ["rediss://one", "rediss://two", "rediss://three"];
@@ -108,16 +164,54 @@ impl RedisStore {
         nodes: impl IntoIterator<Item = U>,
         tls: &TlsOptions,
     ) -> Result<Self, StoreError> {
-        Self::open(source(master, nodes, &|url| address::client_with_tls(url, tls))?).await
+        Self::open(Sentinels::parse(master, nodes, Some(tls))?).await
     }
-}
 
-fn source<U: AsRef<str>>(
-    master: &str,
-    nodes: impl IntoIterator<Item = U>,
-    to_client: ToClient<'_>,
-) -> Result<Endpoint, StoreError> {
-    let master = Master::parse(master, to_client)?;
-    let nodes = names::nodes(nodes, to_client)?;
-    Ok(Sentinels::new(master, nodes).into())
+    async fn open(endpoint: impl Into<Endpoint>) -> Result<Self, StoreError> {
+        let store = Self::on(Link::new(endpoint, new_id(), None));
+        store.connect_now().await?;
+        Ok(store)
+    }
+
+    /// A store on a link that need not be connected yet.
+    pub(crate) fn on(link: Arc<Link>) -> Self {
+        let subscriptions = match link.publish() {
+            Publish::Everywhere => Arc::clone(&link),
+            Publish::InSlot => link.another(),
+        };
+        Self {
+            combiner: Combiner::new(Arc::clone(&link)),
+            replicated: Replicated::new(Arc::clone(&link)),
+            subscriptions,
+            link,
+            age: Age::default(),
+            is_claimed: AtomicBool::new(false),
+        }
+    }
+
+    /// A store for one of several servers, which still has to be [connected](Self::connect_now).
+    pub(crate) fn prepare(
+        url: &str,
+        tls: Option<&TlsOptions>,
+        id: Uuid,
+    ) -> Result<Self, StoreError> {
+        Ok(Self::on(Link::new(address::client(url, tls)?, id, None)))
+    }
+
+    /// Connects a prepared store in the background; outside of a runtime, its first use does.
+    pub(crate) fn connect_soon(&self) {
+        if Handle::try_current().is_ok() {
+            self.link.ensure_task();
+        }
+    }
+
+    /// Connects a prepared store. After an error it goes on in the background, which logs errors.
+    pub(crate) async fn connect_now(&self) -> Result<(), StoreError> {
+        let connected = self.link.connect_first().await;
+        self.link.ensure_task();
+        if connected.is_ok() {
+            warn_of_eviction(&self.link).await;
+        }
+        connected
+    }
 }

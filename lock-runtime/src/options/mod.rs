@@ -1,127 +1,21 @@
-//! How to acquire: how long to wait, how long to hold, what to do when the hold is lost.
+//! How to acquire: how long to wait, how long to hold, what to do when the hold is lost. [`LockOptions`] are
+//! complete; [`LockSettings`] are what one place says, where each option can be omitted.
 
 use std::time::Duration;
 
 mod limits;
+mod settings;
+pub(crate) mod values;
 
 pub use self::limits::{DEFAULT_LEASE, MAX_LEASE, MAX_MULTI_NAMES, MIN_LEASE};
 pub(crate) use self::limits::{DEFAULT_TOKEN_TTL, TOKEN_TTL};
+pub use self::settings::LockSettings;
+#[cfg(feature = "policy")]
+pub(crate) use self::settings::for_each_setting;
+pub use self::values::{Lease, LockKind, OnLost, OnReleaseLost, Replicas, Wait};
 use crate::error::LockError;
 
-/// How long an acquire may wait for the lock.
-///
-/// # Examples
-///
-/// ```
-/// use lock_runtime::Wait;
-/// use std::time::Duration;
-///
-/// assert_eq!(Wait::from(Duration::from_secs(2)), Wait::UpTo(Duration::from_secs(2)));
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum Wait {
-    /// Ask once and take no for an answer.
-    Never,
-    /// Wait so long, local line and network included.
-    UpTo(Duration),
-    /// Wait until the lock is free. An unreachable store still ends the wait, after
-    /// [`store_patience`](crate::LockClientBuilder::store_patience).
-    #[default]
-    Forever,
-}
-
-impl From<Duration> for Wait {
-    fn from(limit: Duration) -> Self {
-        Self::UpTo(limit)
-    }
-}
-
-/// How long the store keeps the lock for us.
-///
-/// A holder stops before the store does: its deadline is the lease less 1 % and 2 ms, counted from before
-/// the request was sent, because the two clocks may run at different speeds. A body under a lease of 2 s
-/// that is not renewed is cut off after 1.978 s, one under 10 s after 9.898 s. Give a fixed lease that much
-/// more than the work takes.
-///
-/// # Examples
-///
-/// ```
-/// use lock_runtime::{Lease, LockOptions};
-/// use std::time::Duration;
-///
-/// // Kept alive for as long as the guard lives; free 10 s after this process dies.
-/// let job = LockOptions::builder().lease(Lease::Watchdog(Duration::from_secs(10))).build()?;
-/// // Never renewed: the body is cut off after a minute.
-/// let quick = LockOptions::builder().lease(Lease::Fixed(Duration::from_secs(60))).build()?;
-/// # Ok::<_, lock_runtime::LockError>(())
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Lease {
-    /// Renewed every third of this while the hold lives. A longer lease rides out longer outages
-    /// of the store; a shorter one frees a dead process's locks sooner.
-    Watchdog(Duration),
-    /// Not renewed by itself; only [`extend`](crate::LockGuard::extend) moves its end.
-    Fixed(Duration),
-}
-
-impl Lease {
-    /// The time for which the store keeps the key without another word from us.
-    #[must_use]
-    pub const fn duration(self) -> Duration {
-        match self {
-            Self::Watchdog(lease) | Self::Fixed(lease) => lease,
-        }
-    }
-}
-
-impl Default for Lease {
-    fn default() -> Self {
-        Self::Watchdog(DEFAULT_LEASE)
-    }
-}
-
-/// What happens to a protected body whose hold is lost.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum OnLost {
-    /// Drop the body at once and report the loss. The safe choice.
-    // S-13.
-    #[default]
-    Cancel,
-    /// Let the body finish, then report the loss. For bodies that must not stop half way and whose
-    /// writes are fenced.
-    Finish,
-}
-
-/// What happens when a body has ended in time, but its release finds the hold gone: what it did
-/// may have overlapped with another holder.
-///
-/// A guard's [`release`](crate::LockGuard::release) tells its caller in any case; this is for where
-/// an attribute or a layer releases.
-// S-13.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum OnReleaseLost {
-    /// Keep the body's value and log a warning.
-    #[default]
-    Log,
-    /// Report [`LockError::Lost`] in place of the body's value.
-    Error,
-}
-
-/// How many replicas have to know of a hold before it counts.
-// S-31.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Replicas {
-    /// At least so many.
-    pub at_least: u32,
-    /// How long they get to acknowledge.
-    pub timeout: Duration,
-}
-
-/// Everything an acquisition can be told, checked when built.
+/// How a lock is acquired and held, checked when built.
 ///
 /// # Examples
 ///
@@ -135,16 +29,9 @@ pub struct Replicas {
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LockOptions {
-    /// `None` until set: layers for HTTP have a default of their own.
-    wait: Option<Wait>,
-    lease: Lease,
-    on_lost: OnLost,
-    on_release_lost: OnReleaseLost,
-    at_least: Option<Duration>,
-    max_hold: Option<Duration>,
-    /// `None` until set, likewise.
-    max_waiters: Option<usize>,
-    replicas: Option<Replicas>,
+    /// What was set; the kind never is. Layers for HTTP have defaults of their own, so what was set to the default
+    /// is told from what was not set.
+    settings: LockSettings,
 }
 
 /// How many tasks may wait for one key in one client unless told otherwise.
@@ -154,58 +41,59 @@ const DEFAULT_MAX_WAITERS: usize = 16_384;
 impl LockOptions {
     /// Starts from the defaults: wait for ever, a 30 s watchdog lease, cancel on loss.
     pub fn builder() -> LockOptionsBuilder {
-        LockOptionsBuilder { options: Self::default() }
+        LockOptionsBuilder { settings: LockSettings::UNSET }
     }
 
     /// Starts from these options.
     pub fn to_builder(self) -> LockOptionsBuilder {
-        LockOptionsBuilder { options: self }
+        LockOptionsBuilder { settings: self.settings }
     }
 
     /// How long to wait for the lock.
     #[must_use]
     pub fn wait(&self) -> Wait {
-        self.wait.unwrap_or_default()
+        self.settings.wait.unwrap_or_default()
     }
 
     /// These options with another wait, which needs no check.
     pub(crate) fn with_wait(self, wait: Wait) -> Self {
-        Self { wait: Some(wait), ..self }
+        Self { settings: LockSettings { wait: Some(wait), ..self.settings } }
     }
 
     /// These options for a call that runs in any case: it waits for nobody, also not for replicas, and
     /// no loss concerns it.
     pub(crate) fn for_a_shadow_lock(self) -> Self {
-        Self { wait: Some(Wait::Never), on_lost: OnLost::Finish, replicas: None, ..self }
+        let (wait, on_lost) = (Some(Wait::Never), Some(OnLost::Finish));
+        Self { settings: LockSettings { wait, on_lost, replicas: None, ..self.settings } }
     }
 
     /// How long the store keeps the lock.
     #[must_use]
     pub fn lease(&self) -> Lease {
-        self.lease
+        self.settings.lease.unwrap_or_default()
     }
 
     /// What happens to the body when the hold is lost.
     #[must_use]
     pub fn on_lost(&self) -> OnLost {
-        self.on_lost
+        self.settings.on_lost.unwrap_or_default()
     }
 
     /// What happens when a body has ended in time, but its release finds the hold gone.
     #[must_use]
     pub fn on_release_lost(&self) -> OnReleaseLost {
-        self.on_release_lost
+        self.settings.on_release_lost.unwrap_or_default()
     }
 
     /// For how long the lock is kept at least, however soon it is let go.
     #[must_use]
     pub fn at_least(&self) -> Option<Duration> {
-        self.at_least
+        self.settings.at_least
     }
 
     /// The lease that the store is asked for: a process that dies early keeps its lock for `at_least`.
     pub(crate) fn stored_lease(&self) -> Lease {
-        match (self.lease, self.at_least) {
+        match (self.lease(), self.at_least()) {
             (Lease::Watchdog(lease), Some(at_least)) => Lease::Watchdog(lease.max(at_least)),
             // A fixed one is as long already.
             (lease, _) => lease,
@@ -215,13 +103,13 @@ impl LockOptions {
     /// After how long the watchdog stops renewing, if ever.
     #[must_use]
     pub fn max_hold(&self) -> Option<Duration> {
-        self.max_hold
+        self.settings.max_hold
     }
 
     /// How many tasks may wait for the key in this client.
     #[must_use]
     pub fn max_waiters(&self) -> usize {
-        self.max_waiters.unwrap_or(DEFAULT_MAX_WAITERS)
+        self.settings.max_waiters.unwrap_or(DEFAULT_MAX_WAITERS)
     }
 
     /// These options with another default wait and line: what was set stays, also where it is what the
@@ -241,14 +129,16 @@ impl LockOptions {
     /// ```
     #[must_use]
     pub fn with_fallbacks(self, wait: Wait, max_waiters: usize) -> Self {
-        let wait = self.wait.or(Some(wait));
-        Self { wait, max_waiters: self.max_waiters.or(Some(max_waiters)), ..self }
+        let (wait, max_waiters) = (Some(wait), Some(max_waiters));
+        Self {
+            settings: self.settings.or(LockSettings { wait, max_waiters, ..LockSettings::UNSET }),
+        }
     }
 
     /// How many replicas have to know of a hold before it counts, if any.
     #[must_use]
     pub fn replicas(&self) -> Option<Replicas> {
-        self.replicas
+        self.settings.replicas
     }
 }
 
@@ -256,32 +146,32 @@ impl LockOptions {
 #[derive(Debug, Clone, Copy)]
 #[must_use = "a builder does nothing until `build`"]
 pub struct LockOptionsBuilder {
-    options: LockOptions,
+    settings: LockSettings,
 }
 
 impl LockOptionsBuilder {
     /// How long to wait for the lock. Default: [`Wait::Forever`].
     pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
-        self.options.wait = Some(wait.into());
+        self.settings.wait = Some(wait.into());
         self
     }
 
     /// How long the store keeps the lock. Default: a watchdog lease of [`DEFAULT_LEASE`].
     pub fn lease(mut self, lease: Lease) -> Self {
-        self.options.lease = lease;
+        self.settings.lease = Some(lease);
         self
     }
 
     /// What happens to the body when the hold is lost. Default: [`OnLost::Cancel`].
     pub fn on_lost(mut self, on_lost: OnLost) -> Self {
-        self.options.on_lost = on_lost;
+        self.settings.on_lost = Some(on_lost);
         self
     }
 
     /// What happens when a body has ended in time, but its release finds the hold gone. Default:
     /// [`OnReleaseLost::Log`]. For attributes and layers, which release by themselves.
     pub fn on_release_lost(mut self, on_release_lost: OnReleaseLost) -> Self {
-        self.options.on_release_lost = on_release_lost;
+        self.settings.on_release_lost = Some(on_release_lost);
         self
     }
 
@@ -313,7 +203,7 @@ impl LockOptionsBuilder {
     /// # Ok::<_, lock_runtime::LockError>(())
     /// ```
     pub fn at_least(mut self, at_least: Duration) -> Self {
-        self.options.at_least = Some(at_least);
+        self.settings.at_least = Some(at_least);
         self
     }
 
@@ -323,7 +213,7 @@ impl LockOptionsBuilder {
     /// Counts for the guard that takes the lock: a re-entry joins its hold, limit or none included,
     /// and its own `max_hold` is ignored.
     pub fn max_hold(mut self, max_hold: Duration) -> Self {
-        self.options.max_hold = Some(max_hold);
+        self.settings.max_hold = Some(max_hold);
         self
     }
 
@@ -333,7 +223,7 @@ impl LockOptionsBuilder {
     /// More keep a burst waiting, fewer shed it early. Default: 16 384.
     // S-18.
     pub fn max_waiters(mut self, max_waiters: usize) -> Self {
-        self.options.max_waiters = Some(max_waiters);
+        self.settings.max_waiters = Some(max_waiters);
         self
     }
 
@@ -348,7 +238,7 @@ impl LockOptionsBuilder {
     /// all locks of the client that ask for replicas. Default: none.
     // S-31.
     pub fn replicas(mut self, at_least: u32, timeout: Duration) -> Self {
-        self.options.replicas = Some(Replicas { at_least, timeout });
+        self.settings.replicas = Some(Replicas { at_least, timeout });
         self
     }
 
@@ -361,13 +251,14 @@ impl LockOptionsBuilder {
     /// is zero, longer than a fixed lease or `max_hold`, or above [`MAX_LEASE`], or if `replicas` asks
     /// for none or gives them no time or more than the lease.
     pub fn build(self) -> Result<LockOptions, LockError> {
-        let LockOptions { wait, lease, max_hold, .. } = self.options;
+        let LockSettings { wait, replicas, at_least, max_hold, .. } = self.settings;
+        let lease = self.settings.lease.unwrap_or_default();
         let invalid = |problem: String| Err(LockError::InvalidOptions(problem));
         check_lease(lease.duration())?;
         if wait == Some(Wait::UpTo(Duration::ZERO)) {
             return invalid("a wait of zero never waits; use Wait::Never to say so".into());
         }
-        if let Some(Replicas { at_least, timeout }) = self.options.replicas
+        if let Some(Replicas { at_least, timeout }) = replicas
             && (at_least == 0 || timeout < Duration::from_millis(1) || timeout >= lease.duration())
         {
             return invalid(format!(
@@ -376,18 +267,30 @@ impl LockOptionsBuilder {
                 lease.duration()
             ));
         }
-        if let Some(at_least) = self.options.at_least {
+        if let Some(at_least) = at_least {
             check_at_least(at_least, lease, max_hold)?;
         }
         match (max_hold, lease) {
             (Some(Duration::ZERO), _) => {
-                invalid("max_hold is zero; leave it out or give it".into())
+                invalid("max_hold is zero; omit it, or set a positive duration".into())
             }
             (Some(max_hold), Lease::Fixed(_)) => invalid(format!(
                 "max_hold {max_hold:?} has no meaning with a fixed lease, which is never renewed"
             )),
-            _ => Ok(self.options),
+            _ => Ok(LockOptions { settings: self.settings }),
         }
+    }
+}
+
+impl LockSettings {
+    /// Writes these settings over `options` and checks the whole.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::InvalidOptions`] as [`LockOptionsBuilder::build`].
+    pub fn apply_to(self, options: LockOptions) -> Result<LockOptions, LockError> {
+        let settings = Self { kind: None, ..self.or(options.settings) };
+        LockOptionsBuilder { settings }.build()
     }
 }
 
@@ -397,7 +300,9 @@ fn check_at_least(
     max_hold: Option<Duration>,
 ) -> Result<(), LockError> {
     let problem = match (lease, max_hold) {
-        _ if at_least.is_zero() => "at_least is zero; leave it out or give it".to_owned(),
+        _ if at_least.is_zero() => {
+            "at_least is zero; omit it, or set a positive duration".to_owned()
+        }
         _ if at_least > MAX_LEASE => {
             format!("at_least is {at_least:?}, and a lock is kept for {MAX_LEASE:?} at most")
         }

@@ -1,0 +1,131 @@
+//! Acquiring and releasing, by kind of lock.
+
+use std::time::Duration;
+
+use redis::Cmd;
+
+use super::calls::{millis, read_timeout};
+use crate::store::redis::scripts::{
+    FAIR_ACQUIRE, FAIR_RELEASE, MULTI_ACQUIRE, MULTI_RELEASE, MUTEX_ACQUIRE, MUTEX_RELEASE,
+    PERMIT_ACQUIRE, PERMIT_RELEASE, Part, Publish, READ_ACQUIRE, READ_RELEASE, ScriptCall,
+    WRITE_ACQUIRE, WRITE_RELEASE,
+};
+use crate::store::{AcquireRequest, HoldKind, OwnerId, ReleaseRequest, Target};
+
+/// A request that is sent alone or together with others.
+#[derive(Debug)]
+pub(crate) enum HoldRequest {
+    Acquire(AcquireRequest),
+    Release(ReleaseRequest),
+}
+
+impl HoldRequest {
+    fn parts(&self) -> (&Target, &OwnerId, Duration) {
+        match self {
+            Self::Acquire(request) => (&request.target, &request.owner, request.timeout),
+            Self::Release(request) => (&request.target, &request.owner, request.timeout),
+        }
+    }
+
+    pub(crate) fn target(&self) -> &Target {
+        self.parts().0
+    }
+
+    pub(crate) fn timeout(&self) -> Duration {
+        self.parts().2
+    }
+
+    /// The script, if it has a fixed number of keys, so that it can share a call with others.
+    pub(crate) fn part(&self) -> Option<&'static Part> {
+        Some(match (self, self.target().kind()) {
+            (Self::Acquire(_), HoldKind::Mutex) => &MUTEX_ACQUIRE,
+            (Self::Release(_), HoldKind::Mutex) => &MUTEX_RELEASE,
+            (Self::Acquire(_), HoldKind::Fair) => &FAIR_ACQUIRE,
+            (Self::Release(_), HoldKind::Fair) => &FAIR_RELEASE,
+            (Self::Acquire(_), HoldKind::Read) => &READ_ACQUIRE,
+            (Self::Release(_), HoldKind::Read) => &READ_RELEASE,
+            (Self::Acquire(_), HoldKind::Write) => &WRITE_ACQUIRE,
+            (Self::Release(_), HoldKind::Write) => &WRITE_RELEASE,
+            (Self::Acquire(_), HoldKind::Semaphore) => &PERMIT_ACQUIRE,
+            (Self::Release(_), HoldKind::Semaphore) => &PERMIT_RELEASE,
+            (_, HoldKind::Multi | HoldKind::Latch) => return None,
+        })
+    }
+
+    /// The call that sends this request alone.
+    pub(crate) fn call(&self, publish: Publish) -> ScriptCall {
+        let members = self.target().members().len();
+        let (script, keys) = match (self.part(), self) {
+            (Some(part), _) => (&part.script, part.keys),
+            (None, Self::Acquire(_)) => (&*MULTI_ACQUIRE, 2 * members),
+            (None, Self::Release(_)) => (&*MULTI_RELEASE, members),
+        };
+        script.call(publish, keys, |call| {
+            self.write_keys(call);
+            self.write_args(call);
+        })
+    }
+
+    pub(crate) fn write_keys(&self, call: &mut Cmd) {
+        let (target, owner, _) = self.parts();
+        let acquires = matches!(self, Self::Acquire(_));
+        for lock in target.locks() {
+            call.arg(lock.key().as_str());
+        }
+        for lock in target.locks().filter(|_| acquires) {
+            call.arg(lock.fence_counter());
+        }
+        let companions = target.companions();
+        match target.kind() {
+            HoldKind::Fair => call.arg(&companions[..2]),
+            HoldKind::Semaphore => call.arg(&companions[..1]),
+            // Of the waiting writers, the waiting readers, and those that are due.
+            HoldKind::Read => {
+                let waiting = if acquires { 0..3 } else { 1..3 };
+                call.arg(&companions[waiting]).arg(read_timeout(target, owner))
+            }
+            HoldKind::Write => call.arg(&companions[if acquires { 0..3 } else { 0..1 }]),
+            HoldKind::Mutex | HoldKind::Multi | HoldKind::Latch => call,
+        };
+    }
+
+    pub(crate) fn write_args(&self, call: &mut Cmd) {
+        let (target, owner, _) = self.parts();
+        let companions = target.companions();
+        call.arg(owner.as_field());
+        match self {
+            Self::Acquire(request) => {
+                // The counter of a long hold lasts at least as long as the hold.
+                let counter_expiry = target.token_ttl().max(request.lease);
+                call.arg(millis(request.lease)).arg(request.tokens).arg(millis(counter_expiry));
+                let place = request.place.map_or(0, millis);
+                match target.kind() {
+                    HoldKind::Fair => call.arg(place).arg(&companions[2]),
+                    HoldKind::Read => {
+                        let writer = owner.writer().unwrap_or_default();
+                        call.arg(u8::from(request.joins)).arg(writer).arg(place)
+                    }
+                    HoldKind::Write => call.arg(place).arg(&companions[3]),
+                    HoldKind::Semaphore => {
+                        call.arg(owner.permits()).arg(target.limit()).arg(target.channel())
+                    }
+                    HoldKind::Mutex | HoldKind::Multi | HoldKind::Latch => call,
+                };
+            }
+            Self::Release(_) => {
+                match target.kind() {
+                    HoldKind::Mutex | HoldKind::Latch => call.arg(target.channel()),
+                    HoldKind::Fair => call.arg(&companions[2]),
+                    HoldKind::Read | HoldKind::Write => {
+                        call.arg(target.channel()).arg(&companions[3])
+                    }
+                    HoldKind::Semaphore => call.arg(owner.permits()).arg(target.channel()),
+                    HoldKind::Multi => {
+                        let channels = target.members().iter().map(|member| member.channel());
+                        call.arg(channels.collect::<Vec<_>>())
+                    }
+                };
+            }
+        }
+    }
+}

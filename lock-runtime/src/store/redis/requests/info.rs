@@ -1,0 +1,93 @@
+//! What a server says of itself: how long it has been up, and whether it may evict locks.
+
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use redis::Value;
+use tokio::time::Instant;
+
+use super::answers::surprise;
+use crate::error::{StoreError, StoreErrorKind};
+use crate::store::redis::link::Link;
+
+/// How long the question about eviction may delay the start.
+const EVICTION_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// One line of a section of INFO; `None` if the server does not say it.
+async fn info(
+    link: &Link,
+    section: &str,
+    field: &str,
+    deadline: Instant,
+) -> Result<Option<String>, StoreError> {
+    let mut info = redis::cmd("INFO");
+    info.arg(section);
+    let answer = link.call(&info, deadline).await?;
+    let text = match &answer {
+        Value::BulkString(text) => String::from_utf8_lossy(text),
+        Value::VerbatimString { text, .. } => text.as_str().into(),
+        _ => return Err(surprise(&answer)),
+    };
+    Ok(value_of(&text, field).map(str::to_owned))
+}
+
+fn value_of<'a>(text: &'a str, field: &str) -> Option<&'a str> {
+    let mut fields = text.lines().filter_map(|line| line.split_once(':'));
+    fields.find(|(name, _)| *name == field).map(|(_, value)| value.trim())
+}
+
+/// Logs a warning if the server evicts keys when its memory is full; not if the user may not ask.
+pub(crate) async fn warn_of_eviction(link: &Link) {
+    let deadline = Instant::now() + EVICTION_TIMEOUT;
+    let policy = info(link, "memory", "maxmemory_policy", deadline).await;
+    if let Some(policy) = policy.ok().flatten().filter(|policy| policy != "noeviction") {
+        tracing::warn!(
+            "the lock store may evict locks: its `maxmemory-policy` is `{policy}`; set it to `noeviction`"
+        );
+    }
+}
+
+/// The time since the server started. Asked once for each connection, since none survives a restart.
+// S-29.
+#[derive(Default)]
+pub(crate) struct Age(Mutex<Option<Known>>);
+
+#[derive(Clone, Copy)]
+struct Known {
+    connection: u64,
+    age: Duration,
+    at: Instant,
+}
+
+impl Age {
+    pub(crate) async fn of(&self, link: &Link, timeout: Duration) -> Result<Duration, StoreError> {
+        // Read before asking: an answer over a later connection must not count for it.
+        let connection = link.connection();
+        if let Some(known) = *self.0.lock()
+            && connection == Some(known.connection)
+        {
+            return Ok(known.age + known.at.elapsed());
+        }
+        let at = Instant::now();
+        let uptime = info(link, "server", "uptime_in_seconds", at + timeout).await?;
+        let Some(seconds) = uptime.and_then(|seconds| seconds.parse().ok()) else {
+            let message = "the server does not say how long it has been up";
+            return Err(StoreError::new(StoreErrorKind::Protocol, message));
+        };
+        let age = Duration::from_secs(seconds);
+        *self.0.lock() = connection.map(|connection| Known { connection, age, at });
+        Ok(age)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_uptime_is_read() {
+        let info = "# Server\r\nuptime_in_seconds:75\r\nuptime_in_days:0\r\n";
+        assert_eq!(value_of(info, "uptime_in_seconds"), Some("75"));
+        assert_eq!(value_of("# Server\r\n", "uptime_in_seconds"), None);
+    }
+}

@@ -1,0 +1,269 @@
+//! A store on one Redis server.
+
+mod connect;
+mod notices;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures_util::future::try_join_all;
+use redis::Value;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::link::Link;
+use super::requests::answers::{acquired, inspection, number};
+use super::requests::combine::Combiner;
+use super::requests::info::Age;
+use super::requests::renew::renew_all;
+use super::requests::replicated::Replicated;
+use super::requests::{HoldRequest, calls};
+use super::scripts::{MAX_KEYS, ScriptCall};
+use crate::clock::Clock;
+use crate::error::{StoreError, StoreErrorKind};
+use crate::fence::FencingToken;
+use crate::key::LockKey;
+use crate::store::{
+    AcquireReply, AcquireRequest, CountRequest, HoldKind, Inspection, LatchRequest, OnRenewed,
+    Ownership, ReleaseReply, ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription,
+    Target, gather_renewals, no_hold,
+};
+
+/// Keeps locks on one Redis server, version 7.0 or later.
+///
+/// One connection carries everything, notices included (RESP3), and is made again whenever it
+/// breaks. Usually made by [`LockClient::connect`](crate::LockClient::connect).
+///
+/// # Permissions
+///
+/// A user of its own needs, for keys and channels under any prefix, these commands, which the
+/// scripts call as well:
+///
+/// ```text
+/// ACL SETUSER locks on >SECRET ~* resetchannels &* -@all
+///   +evalsha +script|load +ping +subscribe +unsubscribe +publish +wait
+///   +exists +type +del +pttl +pexpire +persist +rename +time +get +set +incrby +decr
+///   +hexists +hget +hgetall +hkeys +hrandfield +hset +hdel
+///   +lindex +lpop +lpos +lrange +lrem +rpush
+///   +zadd +zcard +zcount +zrange +zrangebyscore +zrem +zremrangebyscore +zrevrange +zscore
+/// ```
+///
+/// For mutexes alone, the first line, without `wait`, and `exists pttl pexpire hexists hset del time
+/// get set incrby` are enough. `wait` is for locks that ask for replicas, `type` for
+/// [`inspect`](crate::LockClient::inspect) and
+/// [`force_release`](crate::LockClient::force_release).
+/// With `+client|setname` connections have the name of [`LockClient::id`](crate::LockClient::id) in `CLIENT LIST`.
+/// With a [restart guard](crate::quorum::QuorumBuilder::restart_guard), `+info` as well, which also has
+/// `connect` warn of a server that evicts keys; with
+/// [sentinels](Self::connect_sentinel), `+role`.
+///
+/// # Servers for locks
+///
+/// Use `maxmemory-policy noeviction`: an evicted lock is a lost one. Each name leaves one small
+/// counter behind that expires a day after its last use; it keeps fencing tokens growing.
+pub struct RedisStore {
+    pub(super) link: Arc<Link>,
+    /// The link that receives notices: the same one, but in a cluster one of its own.
+    pub(super) subscriptions: Arc<Link>,
+    combiner: Arc<Combiner>,
+    age: Age,
+    replicated: Replicated,
+    /// True once a client has taken its id.
+    is_claimed: AtomicBool,
+}
+
+impl RedisStore {
+    /// Sends a request that may share its script with others.
+    async fn hold(&self, request: HoldRequest) -> Result<Value, StoreError> {
+        let target = request.target();
+        if target.kind() == HoldKind::Latch {
+            return Err(no_hold());
+        }
+        if target.replicas().is_some() {
+            let call = request.call(self.link.publish());
+            let deadline = Instant::now() + request.timeout();
+            return Ok(self.replicated.link().run(&call, deadline).await?);
+        }
+        self.link.ensure_task();
+        self.combiner.run(request).await
+    }
+
+    /// Uses the connection that acquired the hold, so that it comes after the requests sent there.
+    async fn end_later(&self, request: &ReleaseRequest) -> Result<Value, StoreError> {
+        if request.target.kind() == HoldKind::Latch {
+            return Err(no_hold());
+        }
+        let call = calls::end_later(self.link.publish(), request);
+        match request.target.replicas() {
+            Some(_) => {
+                let deadline = Instant::now() + request.timeout;
+                Ok(self.replicated.link().run(&call, deadline).await?)
+            }
+            None => self.run(&call, request.timeout).await,
+        }
+    }
+
+    async fn run(&self, call: &ScriptCall, timeout: Duration) -> Result<Value, StoreError> {
+        self.link.ensure_task();
+        Ok(self.link.run(call, Instant::now() + timeout).await?)
+    }
+}
+
+impl Store for RedisStore {
+    fn ping(&self, timeout: Duration) -> StoreFuture<'_, ()> {
+        Box::pin(async move {
+            self.link.ensure_task();
+            let pong = self.link.call(&redis::cmd("PING"), Instant::now() + timeout).await;
+            Ok(pong.map(drop)?)
+        })
+    }
+
+    fn claim_id(&self) -> Option<Uuid> {
+        (!self.is_claimed.swap(true, Ordering::Relaxed)).then_some(self.link.id)
+    }
+
+    fn acquire(&self, request: AcquireRequest) -> StoreFuture<'_, AcquireReply> {
+        Box::pin(async move {
+            if let Some(replicas) = request.target.replicas() {
+                return self.replicated.acquire(request, replicas).await;
+            }
+            let tokens = request.tokens;
+            acquired(&self.hold(HoldRequest::Acquire(request)).await?, tokens)
+        })
+    }
+
+    fn renew(
+        &self,
+        requests: Vec<RenewRequest>,
+        timeout: Duration,
+    ) -> StoreFuture<'_, Vec<Ownership>> {
+        Box::pin(gather_renewals(self, requests, timeout))
+    }
+
+    fn renew_each(
+        &self,
+        requests: Vec<RenewRequest>,
+        timeout: Duration,
+        on_renewed: OnRenewed,
+    ) -> StoreFuture<'_, ()> {
+        Box::pin(async move {
+            renew_all(&self.link, &self.replicated, &requests, timeout, &on_renewed).await
+        })
+    }
+
+    fn release(&self, request: ReleaseRequest) -> StoreFuture<'_, ReleaseReply> {
+        Box::pin(async move {
+            let target = Arc::clone(&request.target);
+            let own_notices = self.own_notices(&target);
+            let answer = match request.keep {
+                Duration::ZERO => self.hold(HoldRequest::Release(request)).await,
+                _ => self.end_later(&request).await,
+            };
+            match answer {
+                Ok(Value::Int(-1)) => Ok(ReleaseReply::NotOwner),
+                Ok(answer) => {
+                    let others = self.others(&target, number(&answer)?);
+                    if others > 0 {
+                        own_notices.received().await;
+                    }
+                    Ok(ReleaseReply::Released { others })
+                }
+                // The key holds a user's data by now, which a release must not remove.
+                Err(error) if error.kind() == StoreErrorKind::WrongType => {
+                    Ok(ReleaseReply::NotOwner)
+                }
+                Err(error) => Err(error),
+            }
+        })
+    }
+
+    fn show_counts(&self, requests: Vec<CountRequest>, timeout: Duration) -> StoreFuture<'_, ()> {
+        Box::pin(async move {
+            let counts = calls::counts(&requests);
+            let scripts = counts.chunks(MAX_KEYS).map(|counts| async move {
+                self.run(&calls::show_counts(self.link.publish(), counts), timeout).await
+            });
+            try_join_all(scripts).await.map(drop)
+        })
+    }
+
+    fn subscribe(&self, target: &Arc<Target>, timeout: Duration) -> StoreFuture<'_, Subscription> {
+        let target = Arc::clone(target);
+        Box::pin(async move {
+            self.subscriptions.ensure_task();
+            let deadline = Instant::now() + timeout;
+            let mut all = Vec::new();
+            for lock in target.locks() {
+                let (notices, listener) = self.subscriptions.channels.listen(lock.channel());
+                self.subscriptions.subscribe(lock.channel(), deadline).await?;
+                all.push(Subscription::new(notices, listener));
+            }
+            Ok(Subscription::any_of(all))
+        })
+    }
+
+    fn latch(
+        &self,
+        target: &Arc<Target>,
+        request: LatchRequest,
+        timeout: Duration,
+    ) -> StoreFuture<'_, u64> {
+        let call = calls::latch(self.link.publish(), target, request);
+        Box::pin(async move {
+            let count = number(&self.run(&call, timeout).await?)?;
+            Ok(u64::try_from(count).unwrap_or(0))
+        })
+    }
+
+    fn inspect(&self, key: &LockKey, timeout: Duration) -> StoreFuture<'_, Inspection> {
+        let call = calls::inspect(self.link.publish(), key);
+        Box::pin(async move { inspection(&self.run(&call, timeout).await?) })
+    }
+
+    fn force_release(&self, key: &LockKey, timeout: Duration) -> StoreFuture<'_, bool> {
+        let call = calls::force_release(self.link.publish(), key);
+        Box::pin(async move { Ok(number(&self.run(&call, timeout).await?)? == 1) })
+    }
+
+    fn raise_token(
+        &self,
+        target: &Arc<Target>,
+        token: FencingToken,
+        timeout: Duration,
+    ) -> StoreFuture<'_, ()> {
+        let call = calls::raise_token(self.link.publish(), target, token);
+        Box::pin(async move { self.run(&call, timeout).await.map(drop) })
+    }
+
+    fn age(&self, timeout: Duration) -> StoreFuture<'_, Option<Duration>> {
+        Box::pin(async move {
+            self.link.ensure_task();
+            self.age.of(&self.link, timeout).await.map(Some)
+        })
+    }
+
+    fn clock(&self) -> Clock {
+        Clock::boot_time()
+    }
+
+    fn close(&self) {
+        self.link.close();
+        self.subscriptions.close();
+        self.replicated.close();
+    }
+}
+
+impl Drop for RedisStore {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl fmt::Debug for RedisStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Neither address nor user: both come from a URL that may contain a password.
+        f.debug_struct("RedisStore").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,109 @@
+//! What most tests use: the library's everyday names, servers and proxies, short durations, options.
+//!
+//! A test file begins with `use crate::prelude::*;` and imports only what is particular to it.
+//! A test whose bound has another reason than a busy machine has a constant of its own for it.
+
+pub(crate) use std::collections::{BTreeMap, BTreeSet};
+pub(crate) use std::convert::Infallible;
+pub(crate) use std::num::NonZeroU32;
+pub(crate) use std::pin::{Pin, pin};
+pub(crate) use std::sync::Arc;
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+pub(crate) use std::task::{Context, Poll};
+pub(crate) use std::time::Duration;
+
+pub(crate) use futures_util::future::join_all;
+pub(crate) use futures_util::{FutureExt, poll};
+pub(crate) use lock_runtime::clock::Clock;
+pub(crate) use lock_runtime::error::{BusyReason, LossCause, StoreError, StoreErrorKind};
+pub(crate) use lock_runtime::options::OnLost;
+pub(crate) use lock_runtime::policy::LockConfig;
+pub(crate) use lock_runtime::quorum::Quorum;
+pub(crate) use lock_runtime::store::{
+    AcquireReply, AcquireRequest, CountRequest, HoldKind, LatchRequest, MemoryStore, OwnerId,
+    Ownership, RedisStore, ReleaseReply, ReleaseRequest, RenewRequest, Store, StoreFuture,
+    Subscription, Target, TlsOptions,
+};
+pub(crate) use lock_runtime::{
+    FencingToken, Lease, LockClient, LockClientBuilder, LockError, LockGuard, LockKey, LockKind,
+    LockOptions, MultiLock, MultiMember, RwLock, Semaphore, Wait, distributed_lock,
+};
+pub(crate) use lock_tests::history::History;
+pub(crate) use lock_tests::poll_count::{Polled, drop_at_every_await, poll_then_drop};
+pub(crate) use lock_tests::redis_server::{ClientType, Sentinels};
+pub(crate) use lock_tests::{
+    Log, Proxy, RawClient, RedisCluster, RedisServer, Ttl, Worker, eventually,
+};
+pub(crate) use tokio::task::JoinHandle;
+pub(crate) use tokio::time::{Instant, sleep, timeout};
+
+/// More than anything that has to happen takes on a busy machine.
+pub(crate) const SOON: Duration = secs(10);
+
+pub(crate) const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+pub(crate) const fn secs(secs: u64) -> Duration {
+    Duration::from_secs(secs)
+}
+
+/// So many permits.
+pub(crate) fn some(permits: u32) -> NonZeroU32 {
+    NonZeroU32::new(permits).unwrap()
+}
+
+/// Options with a lease that the watchdog renews.
+pub(crate) fn watched(lease: Duration) -> LockOptions {
+    leased(Lease::Watchdog(lease))
+}
+
+/// Options with a lease that nothing renews.
+pub(crate) fn fixed(lease: Duration) -> LockOptions {
+    leased(Lease::Fixed(lease))
+}
+
+pub(crate) fn leased(lease: Lease) -> LockOptions {
+    LockOptions::builder().lease(lease).build().unwrap()
+}
+
+/// Options that wait so long for a busy lock.
+pub(crate) fn waits(wait: impl Into<Wait>) -> LockOptions {
+    LockOptions::builder().wait(wait).build().unwrap()
+}
+
+/// What a client connects to: a server, or a proxy before it.
+pub(crate) trait Reachable {
+    fn url(&self) -> String;
+}
+
+impl Reachable for RedisServer {
+    fn url(&self) -> String {
+        self.url()
+    }
+}
+
+impl Reachable for Proxy {
+    fn url(&self) -> String {
+        self.url()
+    }
+}
+
+/// A client of the server, as another process would have it.
+pub(crate) async fn connect(to: &impl Reachable) -> LockClient {
+    LockClient::connect(&to.url()).await.unwrap()
+}
+
+/// A server and a client of it.
+pub(crate) async fn world() -> (RedisServer, LockClient) {
+    let server = RedisServer::start().await;
+    let client = connect(&server).await;
+    (server, client)
+}
+
+/// A client behind a proxy of its own.
+pub(crate) async fn behind_proxy(server: &RedisServer) -> (Proxy, LockClient) {
+    let proxy = Proxy::start(server.port()).await;
+    let client = connect(&proxy).await;
+    (proxy, client)
+}
