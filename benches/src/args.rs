@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use lexopt::prelude::*;
 
+use crate::bench::Timing;
 use crate::case::Case;
 
 /// The answer to `--help`.
@@ -32,27 +33,15 @@ pub(crate) enum Command {
 pub(crate) struct Args {
     /// Names the file of results: two runs of one name measured the same.
     pub(crate) name: String,
-    pub(crate) plan: Plan,
+    pub(crate) timing: Timing,
     pub(crate) cases: Vec<Case>,
     pub(crate) strict: bool,
 }
 
-/// How long to measure. The contenders take turns, because the speed of a machine changes from minute to
-/// minute: only neighbouring turns can be compared.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Plan {
-    /// Turns of each contender.
-    pub(crate) rounds: usize,
-    /// The length of a turn.
-    pub(crate) turn: Duration,
-    /// The length of the only turn of a peer that is too slow for every round.
-    pub(crate) slow_turn: Duration,
-}
-
-const FULL: Plan =
-    Plan { rounds: 9, turn: Duration::from_secs(1), slow_turn: Duration::from_secs(5) };
-const QUICK: Plan =
-    Plan { rounds: 7, turn: Duration::from_millis(250), slow_turn: Duration::from_millis(1500) };
+const FULL: Timing =
+    Timing { rounds: 9, turn: Duration::from_secs(1), slow_turn: Duration::from_secs(5) };
+const QUICK: Timing =
+    Timing { rounds: 7, turn: Duration::from_millis(250), slow_turn: Duration::from_millis(1500) };
 
 /// Reads the command line, the program's name first.
 pub(crate) fn parse<I>(words: I) -> Result<Command, lexopt::Error>
@@ -74,16 +63,16 @@ where
             _ => return Err(argument.unexpected()),
         }
     }
-    let plan = if quick { QUICK } else { FULL };
-    let plan = Plan {
-        rounds: rounds.unwrap_or(plan.rounds),
-        turn: seconds.unwrap_or(plan.turn),
-        slow_turn: seconds.map_or(plan.slow_turn, |turn| plan.slow_turn.max(turn)),
+    let timing = if quick { QUICK } else { FULL };
+    let timing = Timing {
+        rounds: rounds.unwrap_or(timing.rounds),
+        turn: seconds.unwrap_or(timing.turn),
+        slow_turn: seconds.map_or(timing.slow_turn, |turn| timing.slow_turn.max(turn)),
     };
     let mut name = if quick { "quick" } else { "full" }.to_owned();
     only.iter().for_each(|case: &Case| name = format!("{name}-{}", case.name()));
     let cases = if only.is_empty() { Case::ALL.to_vec() } else { only };
-    Ok(Command::Run(Args { name, plan, cases, strict }))
+    Ok(Command::Run(Args { name, timing, cases, strict }))
 }
 
 fn case(text: &str) -> Result<Case, String> {
@@ -119,7 +108,7 @@ mod tests {
     #[test]
     fn without_options_everything_is_measured() {
         let args = args(&[]);
-        assert_eq!((args.name.as_str(), args.plan), ("full", FULL));
+        assert_eq!((args.name.as_str(), args.timing), ("full", FULL));
         assert_eq!(args.cases, Case::ALL);
         assert!(!args.strict);
     }
@@ -128,7 +117,7 @@ mod tests {
     fn options_change_the_plan() {
         let args = args(&["--quick", "--only", "pair", "--rounds=3", "--seconds", "2", "--strict"]);
         let turn = Duration::from_secs(2);
-        assert_eq!(args.plan, Plan { rounds: 3, turn, slow_turn: turn });
+        assert_eq!(args.timing, Timing { rounds: 3, turn, slow_turn: turn });
         assert_eq!((args.name.as_str(), args.cases.as_slice()), ("quick-pair", &[Case::Pair][..]));
         assert!(args.strict);
     }

@@ -8,17 +8,28 @@ use lock_tests::RedisServer;
 use rslock::LockManager;
 
 use crate::Result;
-use crate::args::Plan;
 use crate::contender::{Bare, Ours, Peer};
 use crate::drive;
 
 /// How long every contender warms up: connections, scripts, caches, the CPU's clock.
 const WARM_UP: Duration = Duration::from_millis(300);
 
+/// How long to measure. The contenders take turns, because the speed of a machine changes from minute to
+/// minute: only neighbouring turns can be compared.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Timing {
+    /// Turns of each contender.
+    pub(crate) rounds: usize,
+    /// The length of a turn.
+    pub(crate) turn: Duration,
+    /// The length of the only turn of a peer that is too slow for every round.
+    pub(crate) slow_turn: Duration,
+}
+
 /// The server and its clients.
 pub(crate) struct Bench {
     pub(crate) server: RedisServer,
-    pub(crate) plan: Plan,
+    pub(crate) timing: Timing,
     bare: Bare,
     client: LockClient,
     manager: LockManager,
@@ -26,13 +37,13 @@ pub(crate) struct Bench {
 
 impl Bench {
     /// Starts the server, connects and warms up.
-    pub(crate) async fn start(plan: Plan) -> Result<Self> {
+    pub(crate) async fn start(timing: Timing) -> Result<Self> {
         let server = RedisServer::start().await;
         let url = server.url();
         let bare = Bare::connect(&url).await?;
         let client = LockClient::connect(&url).await?;
         let manager = LockManager::new(vec![url]);
-        let bench = Self { server, plan, bare, client, manager };
+        let bench = Self { server, timing, bare, client, manager };
         drive::alone(bench.bare("warm"), WARM_UP).await?;
         drive::alone(bench.ours("warm"), WARM_UP).await?;
         drive::alone(bench.peer("warm"), WARM_UP).await?;

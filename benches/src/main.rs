@@ -57,7 +57,7 @@ fn run(args: &Args) -> Result<Report> {
 }
 
 async fn measure(args: &Args) -> Result<Report> {
-    let bench = Bench::start(args.plan).await?;
+    let bench = Bench::start(args.timing).await?;
     let mut report = Report::new(args, bench.server_version().await);
     for case in &args.cases {
         eprintln!("measuring {} …", case.name());

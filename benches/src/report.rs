@@ -27,8 +27,8 @@ impl Report {
             run: args.name.clone(),
             server_version,
             cores: std::thread::available_parallelism().map_or(1, usize::from),
-            rounds: args.plan.rounds,
-            turn_seconds: args.plan.turn.as_secs_f64(),
+            rounds: args.timing.rounds,
+            turn_seconds: args.timing.turn.as_secs_f64(),
             records: Vec::new(),
         }
     }

@@ -8,23 +8,23 @@ use http::request::Parts;
 
 use crate::held::HeldLock;
 
-/// What a handler answers that takes a [`HeldLock`] and has no lock.
-pub(crate) const NO_LOCK: &str = "this handler takes a `HeldLock` and no lock is held: put a \
-     `LockLayer` around the route, and the request's method on its list; where its policy is not \
-     enforced, take an `Option<HeldLock>`";
+/// The answer of a handler that takes a [`HeldLock`] and has no lock.
+pub(crate) const NO_LOCK: &str = "this handler takes a `HeldLock`, but no lock is held: wrap the route in a \
+     `LockLayer` that locks the request's method; if its policy is not enforced, take an `Option<HeldLock>`";
 
-/// The lock of the innermost layer around the handler, as [`HeldLock::current`]. Answers with 500 where
-/// there is none, because the layer is missing, or the request is one that it does not lock: an outer
-/// layer's lock never stands in for it.
+/// Extracts the lock of the innermost layer around the handler, as [`HeldLock::current`] returns it.
 ///
-/// Two layers and a task between them and the handler (`tower::buffer`) need care: in another task, only the
-/// request's extension tells of a lock, and only an HTTP layer puts it there, if it is told to
-/// ([`held_extension`](crate::HttpLockLayerBuilder::held_extension)). Behind a generic layer
-/// ([`LockLayer::new`](crate::LockLayer::new)) this is then the lock of an HTTP layer around that one.
+/// Answers with 500 if there is none, because the layer is missing or does not lock the request. It never
+/// extracts an outer layer's lock instead.
 ///
-/// A layer whose policy is not enforced (`enforce` below 100) also runs the handler without the lock, and
-/// this would be what refuses the request. Until the policy is enforced, take an `Option<HeldLock>`: it is
-/// `None` then, and there is no fencing token.
+/// In another task than the layer's (`tower::buffer`) only the request's extension knows the lock, and only an
+/// HTTP layer with [`held_extension`](crate::HttpLockLayerBuilder::held_extension) adds it. In such a task, below
+/// a generic layer ([`LockLayer::new`](crate::LockLayer::new)), this extracts the lock of an HTTP layer around the
+/// generic one.
+///
+/// If a layer's policy is not enforced (`enforce` below 100), the layer may run the handler without the lock, and
+/// this extractor would then refuse the request. Until the policy is enforced, take an `Option<HeldLock>`, which
+/// is `None` then.
 ///
 /// # Examples
 ///
@@ -48,7 +48,7 @@ impl<S: Sync> FromRequestParts<S> for HeldLock {
         _: &S,
     ) -> impl Future<Output = Result<Self, Self::Rejection>> + Send {
         ready(found(parts).ok_or_else(|| {
-            // The router's pattern: it tells where to look, and nothing of the request.
+            // The router's pattern shows the operator where to look, and nothing of the request.
             let route = parts.extensions.get().map_or("none", MatchedPath::as_str);
             tracing::error!(route, "{NO_LOCK}");
             (StatusCode::INTERNAL_SERVER_ERROR, NO_LOCK)
@@ -56,8 +56,8 @@ impl<S: Sync> FromRequestParts<S> for HeldLock {
     }
 }
 
-/// The same where the handler also runs without: it is `None` where the layer locks nothing, or where it
-/// could not have the lock and its policy does not enforce it.
+/// As the extractor of `HeldLock`, for a handler that also runs without a lock: `None` if the layer does not lock
+/// the request, or if it did not get the lock and its policy is not enforced.
 ///
 /// # Examples
 ///
@@ -88,8 +88,8 @@ impl<S: Sync> OptionalFromRequestParts<S> for HeldLock {
     }
 }
 
-/// The innermost layer's hold. The extension is for a handler in another task than its layer's: where a
-/// layer polls the handler, that extension may be an outer layer's.
+/// Returns the innermost layer's lock. The extension counts only in another task than the layer's: if a layer
+/// polls the handler, the extension may be an outer layer's.
 fn found(parts: &Parts) -> Option<HeldLock> {
     HeldLock::current_or_else(|| parts.extensions.get().cloned())
 }

@@ -1,4 +1,4 @@
-//! What a locked service fails with.
+//! [`LockServiceError`].
 
 use std::error::Error;
 use std::sync::Arc;
@@ -9,20 +9,20 @@ use lock_runtime::LockError;
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockServiceError<E> {
-    /// The lock was not taken, and the inner service not called; or the hold was lost
-    /// ([`LockError::Lost`]), and the call was cut off where it stood.
+    /// The lock was not acquired, and the inner service was not called; or the hold was lost
+    /// ([`LockError::Lost`]), and the call was dropped before its end.
     #[error("the service call was not run to its end under its lock")]
     Lock(#[source] LockError),
-    /// The key function refused the request, and the inner service was not called.
+    /// The key function failed, and the inner service was not called.
     #[error("the service call has no lock key")]
     Key(#[source] Arc<dyn Error + Send + Sync>),
-    /// The inner service was called under its lock, and failed.
+    /// The inner service failed.
     #[error(transparent)]
     Inner(E),
 }
 
 impl<E> LockServiceError<E> {
-    /// The lock's error, if it was that.
+    /// Returns the lock's error, if this is one.
     #[must_use]
     pub fn lock_error(&self) -> Option<&LockError> {
         match self {
@@ -31,8 +31,8 @@ impl<E> LockServiceError<E> {
         }
     }
 
-    /// An error of a key function, which may be one of the lock's.
-    pub(crate) fn of_key(error: Box<dyn Error + Send + Sync>) -> Self {
+    /// Converts an error of a key function, which may be a [`LockError`].
+    pub(crate) fn from_key_error(error: Box<dyn Error + Send + Sync>) -> Self {
         match error.downcast::<LockError>() {
             Ok(error) => Self::Lock(*error),
             Err(error) => Self::Key(Arc::from(error)),

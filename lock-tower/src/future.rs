@@ -1,24 +1,24 @@
 //! [`LockFuture`].
 
 use std::fmt;
-use std::panic::resume_unwind;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+use lock_runtime::acquire::Acquire;
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use crate::error::LockServiceError;
-use crate::held::{HoldHandle, Panic, without_lock};
-use crate::locked::{Call, End, Releasing, Running, Taken, Taking};
+use crate::held::{HoldHandle, without_lock};
+use crate::locked::{Call, ReleaseSpec, Releasing, Running};
 
 pin_project! {
-    /// A call of a [`LockService`](crate::LockService).
+    /// The future of a call of a [`LockService`](crate::LockService).
     ///
     /// # Cancel safety
     ///
-    /// Dropping it gives up the place in line, or drops the inner call and then gives the lock back
-    /// in the background.
+    /// If it is dropped while it waits, it leaves the queue; later, it drops the inner call and then releases
+    /// the lock in the background.
     #[must_use = "futures do nothing unless polled"]
     pub struct LockFuture<S, Req>
     where
@@ -35,30 +35,28 @@ pin_project! {
     where
         S: Service<Req>,
     {
-        // Without a lock, and under way already.
+        // Runs without a lock.
         PassThrough { #[pin] future: S::Future },
         Failed { error: Option<LockServiceError<S::Error>> },
-        Taking { #[pin] taking: Taking, call: Option<Call<S, Req>>, end: End },
-        Running { #[pin] running: Running<S, Req>, end: End },
-        Releasing {
-            #[pin] releasing: Releasing,
-            result: Option<Result<Result<S::Response, S::Error>, Panic>>,
-        },
+        Acquiring { acquire: Acquire, call: Option<Call<S, Req>>, release: ReleaseSpec },
+        Running { #[pin] running: Running<S, Req> },
+        Releasing { #[pin] releasing: Releasing<Result<S::Response, S::Error>> },
     }
 }
 
 impl<S: Service<Req>, Req> LockFuture<S, Req> {
-    pub(crate) fn passing(future: S::Future) -> Self {
+    /// A call that runs without a lock.
+    pub(crate) fn pass_through(future: S::Future) -> Self {
         Self { state: State::PassThrough { future } }
     }
 
-    /// A call that failed before anything was sent.
+    /// A call that failed before the lock was asked for.
     pub(crate) fn failed(error: LockServiceError<S::Error>) -> Self {
         Self { state: State::Failed { error: Some(error) } }
     }
 
-    pub(crate) fn taking(taking: Taking, call: Call<S, Req>, end: End) -> Self {
-        Self { state: State::Taking { taking, call: Some(call), end } }
+    pub(crate) fn acquiring(acquire: Acquire, call: Call<S, Req>, release: ReleaseSpec) -> Self {
+        Self { state: State::Acquiring { acquire, call: Some(call), release } }
     }
 }
 
@@ -72,43 +70,23 @@ impl<S: Service<Req>, Req> Future for LockFuture<S, Req> {
                 StateProjection::PassThrough { future } => {
                     return without_lock(|| future.poll(cx)).map_err(LockServiceError::Inner);
                 }
-                // Here and below: polled after completion, which a future may answer as it likes
-                // short of a panic.
+                // Here and below: pending for ever if polled after completion.
                 StateProjection::Failed { error } => {
-                    let Some(error) = error.take() else { return Poll::Pending };
-                    return Poll::Ready(Err(error));
+                    return error.take().map_or(Poll::Pending, |error| Poll::Ready(Err(error)));
                 }
-                StateProjection::Taking { taking, call, end } => {
-                    let taken = ready!(taking.poll(cx));
+                StateProjection::Acquiring { acquire, call, release } => {
+                    let guard = ready!(Pin::new(acquire).poll(cx))?;
                     let Some(call) = call.take() else { return Poll::Pending };
-                    match taken {
-                        Taken::Held(guard) => {
-                            let running =
-                                Running::new(HoldHandle::new(guard, end.reports_loss), call);
-                            State::Running { running, end: *end }
-                        }
-                        Taken::Failed(error) | Taken::NotEnforced(error) => {
-                            return Poll::Ready(Err(LockServiceError::Lock(error)));
-                        }
-                    }
+                    let handle = HoldHandle::new(guard, release.reports_loss);
+                    State::Running { running: Running::new(handle, *release, call) }
                 }
-                StateProjection::Running { running, end } => {
-                    match ready!(running.poll_then(cx, |result, _| result)) {
-                        Err(lost) => return Poll::Ready(Err(LockServiceError::Lock(lost))),
-                        Ok(ran) => State::Releasing {
-                            releasing: Releasing::new(ran.handle, *end),
-                            result: Some(ran.value),
-                        },
-                    }
+                StateProjection::Running { running } => {
+                    let (result, hold) = ready!(running.poll_then(cx, |result, _| result))?;
+                    State::Releasing { releasing: hold.release(result) }
                 }
-                StateProjection::Releasing { releasing, result } => {
-                    let released = ready!(releasing.poll(cx));
-                    let Some(result) = result.take() else { return Poll::Pending };
-                    let result = result.unwrap_or_else(|panic| resume_unwind(panic));
-                    return Poll::Ready(match released {
-                        Err(lost) => Err(LockServiceError::Lock(lost)),
-                        Ok(()) => result.map_err(LockServiceError::Inner),
-                    });
+                StateProjection::Releasing { releasing } => {
+                    let result = ready!(releasing.poll(cx))?;
+                    return Poll::Ready(result.map_err(LockServiceError::Inner));
                 }
             };
             state.set(next);
@@ -118,12 +96,6 @@ impl<S: Service<Req>, Req> Future for LockFuture<S, Req> {
 
 impl<S: Service<Req>, Req> fmt::Debug for LockFuture<S, Req> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.state {
-            State::PassThrough { .. } => "LockFuture(PassThrough)",
-            State::Failed { .. } => "LockFuture(Failed)",
-            State::Taking { .. } => "LockFuture(Taking)",
-            State::Running { .. } => "LockFuture(Running)",
-            State::Releasing { .. } => "LockFuture(Releasing)",
-        })
+        f.debug_struct("LockFuture").finish_non_exhaustive()
     }
 }

@@ -1,9 +1,10 @@
-//! [`HeldLock`]: the lock of the call, as what runs under it sees it.
+//! [`HeldLock`]: the lock of a call, as the handler sees it.
 //!
-//! The guard stays with the layer, which has to release it however the call ends. For the time of each
-//! poll, [`Grip::poll`] sets the thread's [`Current`] hold, and a [`HeldLock`] made of it has a slot by
-//! which handler and layer talk. A layer that holds no lock for the call sets [`Current::Hidden`], so
-//! that nothing in it takes an outer layer's hold for its own. A call that never asks costs nothing.
+//! The layer keeps the guard, because it has to release the lock however the call ends. During each poll of
+//! the call, [`HoldHandle::poll`] sets the thread's [`Current`] hold. A [`HeldLock`] that the handler takes
+//! from there shares a [`SharedHold`] with the layer, through which the handler asks for an early release. A
+//! layer that holds no lock for the call sets [`Current::Hidden`], so that the handler cannot take an outer
+//! layer's hold for its own. A handler that never asks for its lock causes no allocation.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -17,7 +18,7 @@ use std::time::Duration;
 
 use lock_runtime::guard::{LockWatch, Protected, Release};
 use lock_runtime::{FencingToken, LockError, LockGuard, LockKey};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 thread_local! {
     static CURRENT: RefCell<Current> = const { RefCell::new(Current::Outside) };
@@ -25,8 +26,8 @@ thread_local! {
 
 /// The lock that a layer holds around the running handler.
 ///
-/// Got from [`HeldLock::current`] or, with the feature `axum`, as an extractor. It does not keep the
-/// lock: that ends with the call, or earlier by [`release`](Self::release), wherever this is kept.
+/// Returned by [`HeldLock::current`] and, with the feature `axum`, by an extractor. It does not keep the lock
+/// held: the hold ends with the call, or earlier by [`release`](Self::release), even if this value lives on.
 ///
 /// # Examples
 ///
@@ -43,7 +44,7 @@ thread_local! {
 ///     let held = HeldLock::current().expect("there is a lock layer around this service");
 ///     let fence = held.token(); // for the write: … WHERE fence <= $1
 ///     held.release().await?;
-///     // What takes long and needs no lock.
+///     // Slow work that needs no lock.
 ///     Ok::<_, LockError>(fence)
 /// }));
 /// assert!(service.oneshot(7).await?.get() > 0);
@@ -51,31 +52,32 @@ thread_local! {
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
-pub struct HeldLock(Arc<Slot>);
+pub struct HeldLock(Arc<SharedHold>);
 
 impl HeldLock {
-    /// The lock of the innermost layer around the code that runs. An outer layer's lock never stands in
-    /// for it: `None` if the innermost layer lets the request through without a lock, because it needs none
-    /// or its policy is not enforced. `None` also without a layer, and in spawned tasks: get it before, and
-    /// take it along.
+    /// Returns the lock of the innermost layer around the running code.
     ///
-    /// A service that wants the token of one layer of several asks for its [`key`](Self::key).
+    /// It never returns an outer layer's lock instead: `None` if the innermost layer runs the request without
+    /// a lock, because the request needs none or the policy is not enforced. `None` also without a layer, and
+    /// in spawned tasks: call this before spawning, and move the value into the task.
+    ///
+    /// Below several layers, compare the [`key`](Self::key) to find out whose lock this is.
     #[must_use]
     pub fn current() -> Option<Self> {
         Self::current_or_else(|| None)
     }
 
-    /// As [`current`](Self::current); `elsewhere` is asked where no layer polls on this thread.
-    pub(crate) fn current_or_else(elsewhere: impl FnOnce() -> Option<Self>) -> Option<Self> {
+    /// As [`current`](Self::current), but calls `fallback` if no layer polls on this thread.
+    pub(crate) fn current_or_else(fallback: impl FnOnce() -> Option<Self>) -> Option<Self> {
         let current = CURRENT.with_borrow_mut(|current| match current {
             Current::Outside => None,
             Current::Hidden => Some(None),
             Current::Held(hold) => Some(Some(hold.handle())),
         });
-        current.unwrap_or_else(elsewhere)
+        current.unwrap_or_else(fallback)
     }
 
-    /// The name of the lock, as [`LockGuard::key`]. It tells the locks of nested layers apart.
+    /// Returns the key of the lock, as [`LockGuard::key`] does. It tells the locks of nested layers apart.
     ///
     /// # Examples
     ///
@@ -100,14 +102,14 @@ impl HeldLock {
         self.0.watch.key()
     }
 
-    /// The fencing token of the hold: as [`LockGuard::token`].
+    /// Returns the fencing token of the hold, as [`LockGuard::token`] does.
     #[must_use]
     pub fn token(&self) -> FencingToken {
         self.0.watch.token()
     }
 
-    /// What is left of the lease if nothing renews it, less the margin of
-    /// [`LockGuard::remaining`]; zero once lost or released.
+    /// Returns the rest of the lease, without the margin of [`LockGuard::remaining`] and without renewals to
+    /// come; zero once the hold is lost or released.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         match self.0.is_over() {
@@ -116,34 +118,35 @@ impl HeldLock {
         }
     }
 
-    /// True once the call's hold was lost.
+    /// True once the call's hold is lost.
     #[must_use]
     pub fn is_lost(&self) -> bool {
-        match &*self.0.stage() {
-            Stage::Over(result) => result.as_ref().is_err_and(LockError::is_lost),
+        match &*self.0.stage.lock() {
+            HoldStage::Over(result) => result.as_ref().is_err_and(LockError::is_lost),
             _ => self.0.watch.is_lost(),
         }
     }
 
-    /// Waits until the hold is lost, and says how. For ever, if it is given back before.
+    /// Waits until the hold is lost, and returns the loss. Waits for ever if the lock is released first.
     ///
-    /// The handler itself is dropped at that moment; this is for tasks that it has spawned.
+    /// For tasks that the handler has spawned: the handler itself is dropped when the hold is lost.
     ///
     /// # Cancel safety
     ///
     /// Cancel safe.
     pub async fn lost(&self) -> LockError {
         let lost = self.0.watch.lost().await;
-        match &*self.0.stage() {
-            Stage::Over(Ok(())) => {}
+        match &*self.0.stage.lock() {
+            HoldStage::Over(Ok(())) => {}
             _ => return lost,
         }
         std::future::pending().await
     }
 
-    /// Gives the lock back before the call is over, and waits for the store's word. What the handler
-    /// does from here on, nothing protects, and a lock that it takes under this name is no re-entry.
-    /// A second time, the first one's outcome.
+    /// Releases the lock before the call ends, and waits until the store confirms the release.
+    ///
+    /// The rest of the handler runs unprotected, and a lock that it acquires under this name is no re-entry.
+    /// A second call returns the outcome of the first.
     ///
     /// # Errors
     ///
@@ -151,7 +154,7 @@ impl HeldLock {
     ///
     /// # Cancel safety
     ///
-    /// Dropped half way, the layer goes on with the release.
+    /// If the future is dropped, the layer goes on with the release.
     pub async fn release(&self) -> Result<(), LockError> {
         poll_fn(|cx| self.0.poll_release(cx)).await
     }
@@ -167,42 +170,39 @@ impl fmt::Debug for HeldLock {
     }
 }
 
-/// Where a handler and its layer meet.
-struct Slot {
+/// The state of a hold that the handler shares with its layer.
+struct SharedHold {
     watch: LockWatch,
-    stage: Mutex<Stage>,
+    stage: Mutex<HoldStage>,
 }
 
-enum Stage {
-    /// Nobody wants it back. The layer's task, once it has looked.
+enum HoldStage {
+    /// Held, and no release was asked for. With the waker of the layer's task, once the layer has looked.
     Held(Option<Waker>),
-    /// Who asked waits for the answer.
-    Asked(Vec<Waker>),
+    /// The handler asked for the release. With the wakers of the tasks that wait for it.
+    ReleaseAsked(Vec<Waker>),
     Over(Result<(), LockError>),
 }
 
-impl Slot {
-    fn stage(&self) -> MutexGuard<'_, Stage> {
-        self.stage.lock()
-    }
-
+impl SharedHold {
     fn is_over(&self) -> bool {
-        matches!(*self.stage(), Stage::Over(_))
+        matches!(*self.stage.lock(), HoldStage::Over(_))
     }
 
+    /// The handler's side: asks for the release, and waits for it.
     fn poll_release(&self, cx: &Context<'_>) -> Poll<Result<(), LockError>> {
-        let mut stage = self.stage();
+        let mut stage = self.stage.lock();
         let layer = match &mut *stage {
-            Stage::Over(result) => return Poll::Ready(result.clone()),
-            Stage::Asked(wakers) => {
+            HoldStage::Over(result) => return Poll::Ready(result.clone()),
+            HoldStage::ReleaseAsked(wakers) => {
                 if !wakers.iter().any(|waker| waker.will_wake(cx.waker())) {
                     wakers.push(cx.waker().clone());
                 }
                 return Poll::Pending;
             }
-            Stage::Held(layer) => layer.take(),
+            HoldStage::Held(layer) => layer.take(),
         };
-        *stage = Stage::Asked(vec![cx.waker().clone()]);
+        *stage = HoldStage::ReleaseAsked(vec![cx.waker().clone()]);
         drop(stage);
         if let Some(layer) = layer {
             layer.wake();
@@ -210,32 +210,33 @@ impl Slot {
         Poll::Pending
     }
 
-    /// The layer's look: true if the lock is wanted back; else it is woken when it is.
-    fn is_asked(&self, cx: &Context<'_>) -> bool {
-        match &mut *self.stage() {
-            Stage::Held(layer) => {
+    /// The layer's side: true if the handler asked for the release; otherwise wakes the layer when it does.
+    fn is_release_asked(&self, cx: &Context<'_>) -> bool {
+        match &mut *self.stage.lock() {
+            HoldStage::Held(layer) => {
                 layer.get_or_insert_with(|| cx.waker().clone()).clone_from(cx.waker());
                 false
             }
-            Stage::Asked(_) => true,
-            Stage::Over(_) => false,
+            HoldStage::ReleaseAsked(_) => true,
+            HoldStage::Over(_) => false,
         }
     }
 
-    fn end(&self, result: Result<(), LockError>) {
-        let mut stage = self.stage();
-        if let Stage::Over(_) = *stage {
+    /// Stores the outcome and wakes the tasks that wait for it. A second outcome is ignored.
+    fn finish(&self, result: Result<(), LockError>) {
+        let mut stage = self.stage.lock();
+        if let HoldStage::Over(_) = *stage {
             return;
         }
-        let before = std::mem::replace(&mut *stage, Stage::Over(result));
+        let before = std::mem::replace(&mut *stage, HoldStage::Over(result));
         drop(stage);
-        if let Stage::Asked(wakers) = before {
+        if let HoldStage::ReleaseAsked(wakers) = before {
             wakers.into_iter().for_each(Waker::wake);
         }
     }
 }
 
-/// What the thread says of the lock of the code that it polls.
+/// The lock of the code that this thread polls.
 enum Current {
     /// No layer polls on this thread.
     Outside,
@@ -245,30 +246,37 @@ enum Current {
 }
 
 /// A hold as the code under it sees it.
-struct CurrentHold {
-    watch: LockWatch,
-    slot: Option<Arc<Slot>>,
+pub(crate) struct CurrentHold {
+    pub(crate) watch: LockWatch,
+    /// `None` until the handler asks for its [`HeldLock`].
+    shared: Option<Arc<SharedHold>>,
 }
 
 impl CurrentHold {
     fn handle(&mut self) -> HeldLock {
-        let slot = self.slot.get_or_insert_with(|| {
-            Arc::new(Slot { watch: self.watch.clone(), stage: Mutex::new(Stage::Held(None)) })
+        let shared = self.shared.get_or_insert_with(|| {
+            let stage = Mutex::new(HoldStage::Held(None));
+            Arc::new(SharedHold { watch: self.watch.clone(), stage })
         });
-        HeldLock(Arc::clone(slot))
+        HeldLock(Arc::clone(shared))
     }
-}
 
-impl Drop for CurrentHold {
-    /// A task that still waits for the release learns that the layer goes on with it.
-    fn drop(&mut self) {
-        if let Some(slot) = &self.slot {
-            slot.end(self.watch.check());
+    /// Reports the outcome of the release to the tasks that wait for it.
+    pub(crate) fn finish(&self, result: Result<(), LockError>) {
+        if let Some(shared) = &self.shared {
+            shared.finish(result);
         }
     }
 }
 
-/// Sets the thread's current hold; left, or dropped while unwinding, the one before is current again.
+impl Drop for CurrentHold {
+    /// Ends the wait of a task for a release that goes on in the background.
+    fn drop(&mut self) {
+        self.finish(self.watch.check());
+    }
+}
+
+/// Sets the thread's current hold; restores the previous one when it is left, or dropped by a panic.
 struct EnterGuard {
     outer: Current,
 }
@@ -278,61 +286,66 @@ impl EnterGuard {
         Self { outer: CURRENT.replace(current) }
     }
 
-    /// Gives back what was entered with.
+    /// Restores the previous hold and returns the one that was set.
     fn leave(mut self) -> Current {
-        let outer = std::mem::replace(&mut self.outer, Current::Outside);
-        let entered = CURRENT.replace(outer);
+        let entered = self.restore();
         std::mem::forget(self);
         entered
+    }
+
+    fn restore(&mut self) -> Current {
+        CURRENT.replace(std::mem::replace(&mut self.outer, Current::Outside))
     }
 }
 
 impl Drop for EnterGuard {
     fn drop(&mut self) {
-        let entered = CURRENT.replace(std::mem::replace(&mut self.outer, Current::Outside));
+        let entered = self.restore();
         // Not before `CURRENT` is free again: this may wake a task.
         drop(entered);
     }
 }
 
-/// Runs what a layer lets through without a lock: an outer layer's hold is not its own.
+/// Runs code for which the layer holds no lock, and hides an outer layer's hold from it.
 pub(crate) fn without_lock<T>(run: impl FnOnce() -> T) -> T {
     let _entered = EnterGuard::new(Current::Hidden);
     run()
 }
 
-/// What code panicked with.
+/// The payload of a panic.
 pub(crate) type Panic = Box<dyn Any + Send>;
 
-/// Why what ran under a guard has no result.
+/// Why the code under a guard has no result.
 pub(crate) enum Stopped {
     Lost(LockError),
-    /// To be resumed when the lock is released, so that the layer that makes an answer of it finds the lock free.
+    /// To be resumed after the release, so that an outer layer that turns the panic into an answer finds the
+    /// lock free.
     Panicked(Panic),
 }
 
-/// The guard of one call, in the hand of its layer.
+/// The layer's handle of the guard of one call.
 pub(crate) struct HoldHandle {
+    /// `None` once the lock is released early.
     guard: Option<LockGuard>,
-    early: Option<Release>,
-    // Dropped last: it says that the guard is gone.
+    early_release: Option<Release>,
+    // Dropped last: its drop reports that the guard is gone.
     current: Option<CurrentHold>,
     reports_loss: bool,
 }
 
 impl HoldHandle {
     pub(crate) fn new(guard: LockGuard, reports_loss: bool) -> Self {
-        let current = Some(CurrentHold { watch: guard.watch(), slot: None });
-        Self { guard: Some(guard), early: None, current, reports_loss }
+        let current = Some(CurrentHold { watch: guard.watch(), shared: None });
+        Self { guard: Some(guard), early_release: None, current, reports_loss }
     }
 
-    /// A handle that is not bound to the thread.
+    /// Returns the [`HeldLock`] of this hold.
     #[cfg(feature = "http")]
     pub(crate) fn held(&mut self) -> Option<HeldLock> {
         self.current.as_mut().map(CurrentHold::handle)
     }
 
-    /// Reports a loss that has not stopped what ran under the guard, because it was to finish.
+    /// Returns a loss that did not stop the call, because the call was to finish (`OnLost::Finish`).
     pub(crate) fn check(&self) -> Result<(), LockError> {
         match (&self.guard, &self.current) {
             (Some(_), Some(current)) if self.reports_loss => current.watch.check(),
@@ -340,7 +353,6 @@ impl HoldHandle {
         }
     }
 
-    /// Logs what became of the hold.
     #[cfg(feature = "http")]
     pub(crate) fn log_warn(&self, what: &str) {
         if let Some(guard) = &self.guard {
@@ -348,19 +360,19 @@ impl HoldHandle {
         }
     }
 
-    /// Gives the guard back in the background; what runs goes on without it.
+    /// Releases the lock in the background; the call goes on without it.
     #[cfg(feature = "http")]
-    pub(crate) fn give_back(&mut self) {
+    pub(crate) fn release_in_background(&mut self) {
         drop(self.guard.take());
     }
 
-    /// True once the guard was given back early: what goes on does so without it.
+    /// True once the lock is released early; the call goes on without it.
     #[cfg(feature = "http")]
-    pub(crate) fn is_given_back(&self) -> bool {
+    pub(crate) fn is_released(&self) -> bool {
         self.guard.is_none()
     }
 
-    /// Polls what runs under the guard; on its own where the guard was given back early.
+    /// Polls `run` under the guard, or without a guard after an early release.
     pub(crate) fn poll<B, T>(
         &mut self,
         mut run: Pin<&mut Protected<B>>,
@@ -370,7 +382,7 @@ impl HoldHandle {
         let current = self.current.take().map_or(Current::Hidden, Current::Held);
         let entered = EnterGuard::new(current);
         let guard = &self.guard;
-        // What has panicked is not polled again, so nothing sees what it left half done.
+        // Unwind safe: after a panic the body is not polled again.
         let caught = catch_unwind(AssertUnwindSafe(|| match guard {
             Some(guard) => run.poll_with(guard, cx, poll),
             None => match run.as_mut().get_pin_mut() {
@@ -387,56 +399,36 @@ impl HoldHandle {
             Err(panic) => Poll::Ready(Err(Stopped::Panicked(panic))),
         };
         if polled.is_pending() {
-            self.serve(cx);
+            self.poll_early_release(cx);
         }
         polled
     }
 
-    /// Does what the handler has asked for.
-    fn serve(&mut self, cx: &mut Context<'_>) {
-        let Some(slot) = self.current.as_ref().and_then(|current| current.slot.as_ref()) else {
+    /// Starts the early release when the handler asks for it, and reports its outcome.
+    fn poll_early_release(&mut self, cx: &mut Context<'_>) {
+        let Some(shared) = self.current.as_ref().and_then(|current| current.shared.as_ref()) else {
             return;
         };
-        if slot.is_asked(cx)
+        if shared.is_release_asked(cx)
             && let Some(guard) = self.guard.take()
         {
-            self.early = Some(guard.release());
+            self.early_release = Some(guard.release());
         }
-        if let Some(release) = &mut self.early
+        if let Some(release) = &mut self.early_release
             && let Poll::Ready(result) = Pin::new(release).poll(cx)
         {
-            self.early = None;
-            slot.end(result);
+            self.early_release = None;
+            shared.finish(result);
         }
     }
 
-    /// Lets go: what is left to release, and what to tell when it is done. `None` if nothing is.
-    pub(crate) fn let_go(mut self) -> Option<(Release, LetGo)> {
+    /// Starts the release, or returns the early one if it is still under way. `None` if there is nothing to
+    /// release.
+    pub(crate) fn release(mut self) -> Option<(Release, CurrentHold)> {
         let release = match self.guard.take() {
             Some(guard) => guard.release(),
-            None => self.early.take()?,
+            None => self.early_release.take()?,
         };
-        Some((release, LetGo(self.current.take()?)))
-    }
-}
-
-impl fmt::Debug for HoldHandle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HoldHandle").field("guard", &self.guard).finish_non_exhaustive()
-    }
-}
-
-/// What is left of a grip once its guard is being released.
-pub(crate) struct LetGo(CurrentHold);
-
-impl LetGo {
-    pub(crate) fn watch(&self) -> &LockWatch {
-        &self.0.watch
-    }
-
-    pub(crate) fn end(&self, result: Result<(), LockError>) {
-        if let Some(slot) = &self.0.slot {
-            slot.end(result);
-        }
+        Some((release, self.current.take()?))
     }
 }

@@ -7,18 +7,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_runtime::{LockClient, LockError, LockKey, LockKind, LockOptions};
-use tower_layer::Layer;
 
-use crate::locked::{RELEASE_TIMEOUT, Terms};
-use crate::service::LockService;
+use crate::locked::{LockSpec, RELEASE_TIMEOUT};
 
-/// Runs each call of a service under the lock that the request names.
+/// A layer that runs each call of a service under the lock whose key it derives from the request.
 ///
-/// For HTTP there is [`LockLayer::http`], whose services answer instead of failing. See the
-/// [crate documentation](crate) for where a layer belongs and what it promises.
+/// For HTTP services use [`LockLayer::http`], whose services answer instead of failing. The
+/// [crate documentation](crate) says where to put a layer and what it promises.
 ///
-/// A call waits for its lock until its future is dropped. This layer knows of no body to read meanwhile, so
-/// around an HTTP service it does not make the server notice that a client has left; [`LockLayer::http`] does.
+/// A call waits for its lock until its future is dropped. This layer does not read a request's body while the
+/// request waits, so around an HTTP service the server may not notice that a client has left;
+/// [`LockLayer::http`] reads it.
 ///
 /// # Examples
 ///
@@ -48,47 +47,33 @@ use crate::service::LockService;
 /// ```
 pub struct LockLayer<K = ()> {
     key: Arc<K>,
-    terms: Arc<CallTerms>,
+    settings: Arc<LayerSettings>,
 }
 
-/// On what terms calls are locked.
+/// What a layer is told about its locks.
 #[derive(Debug, Clone)]
-pub(crate) struct CallTerms {
+struct LayerSettings {
     client: LockClient,
     kind: LockKind,
-    /// `None` until set: the client's, as they are at each call.
+    /// `None`: the client's options at the time of each call.
     options: Option<LockOptions>,
     release_timeout: Duration,
     /// Where the layer was made.
     site: &'static Location<'static>,
 }
 
-impl CallTerms {
-    pub(crate) fn now(&self) -> Terms {
-        Terms {
-            client: self.client.clone(),
-            kind: self.kind,
-            options: self.options.unwrap_or_else(|| self.client.options()),
-            release_timeout: self.release_timeout,
-            enforced: true,
-            site: self.site,
-            #[cfg(feature = "http")]
-            policy: None,
-        }
-    }
-}
-
 impl<K> LockLayer<K> {
-    /// A layer that takes the lock which `key` derives from a request; `None` lets a request
-    /// through without a lock.
+    /// Returns a layer that locks the key that `key` derives from each request; with `None` the request runs
+    /// without a lock.
     ///
-    /// Locks are taken with the client's own options unless [`options`](Self::options) says
-    /// otherwise. An error of `key` is the call's error, and the inner service is not called.
+    /// Locks are acquired with the client's options unless [`options`](Self::options) sets others. If `key`
+    /// fails, the call fails with that error, and the inner service is not called.
     ///
-    /// This layer puts nothing into a request: a handler that a `tower::buffer` runs in another task does not
-    /// find its lock, and the extractor of `axum` finds that of an HTTP layer around it instead, if there is
-    /// one with `held_extension`. Nor does this layer hold a response's body: below an HTTP layer that holds it, what the body asks
-    /// while it is sent, such as [`HeldLock::current`](crate::HeldLock::current), is about the HTTP layer's hold.
+    /// This layer adds no extension to the request. If a `tower::buffer` runs the handler in another task, the
+    /// handler does not find its lock, and the extractor for axum returns the lock of an outer HTTP layer
+    /// instead, if that layer has `held_extension`. This layer does not hold the lock for a response's body
+    /// either: below an HTTP layer that does, [`HeldLock::current`](crate::HeldLock::current) in the body
+    /// returns the HTTP layer's lock.
     #[must_use = "a layer does nothing until it wraps a service"]
     #[track_caller]
     pub fn new<Req>(client: LockClient, key: K) -> Self
@@ -98,7 +83,7 @@ impl<K> LockLayer<K> {
         Self::with_key(client, key)
     }
 
-    /// As [`new`](Self::new), for a function with an error of its own, which is then
+    /// As [`new`](Self::new), for a function with an error type of its own. The call then fails with
     /// [`LockServiceError::Key`](crate::LockServiceError::Key).
     ///
     /// # Examples
@@ -120,58 +105,74 @@ impl<K> LockLayer<K> {
         K: Fn(&Req) -> Result<Option<LockKey>, E>,
         E: Into<Box<dyn Error + Send + Sync>>,
     {
-        let terms = CallTerms {
+        let settings = LayerSettings {
             client,
             kind: LockKind::default(),
             options: None,
             release_timeout: RELEASE_TIMEOUT,
             site: Location::caller(),
         };
-        Self { key: Arc::new(key), terms: Arc::new(terms) }
+        Self { key: Arc::new(key), settings: Arc::new(settings) }
     }
 
-    /// What kind of lock to take. Default: [`LockKind::Mutex`].
+    /// Calls the key function.
+    pub(crate) fn key_of<Req, E>(&self, request: &Req) -> Result<Option<LockKey>, E>
+    where
+        K: Fn(&Req) -> Result<Option<LockKey>, E>,
+    {
+        (self.key)(request)
+    }
+
+    /// Returns how the next call is locked.
+    pub(crate) fn spec(&self) -> LockSpec {
+        let LayerSettings { client, kind, options, release_timeout, site } = &*self.settings;
+        LockSpec {
+            client: client.clone(),
+            kind: *kind,
+            options: options.unwrap_or_else(|| client.options()),
+            release_timeout: *release_timeout,
+            enforced: true,
+            site,
+            #[cfg(feature = "http")]
+            policy: None,
+        }
+    }
+
+    /// Sets the kind of lock. Default: [`LockKind::Mutex`].
     #[must_use = "a layer does nothing until it wraps a service"]
     pub fn kind(mut self, kind: LockKind) -> Self {
-        Arc::make_mut(&mut self.terms).kind = kind;
+        Arc::make_mut(&mut self.settings).kind = kind;
         self
     }
 
-    /// How long to wait for the lock, how long to hold it, what to do when it is lost.
-    /// Default: as the client has it at the time of each call, so that a reload of its configuration has
-    /// effect with the next one.
+    /// Sets the options: how long to wait for the lock, how long its lease is, what to do when it is lost.
+    /// Default: the client's options at the time of each call, so that a reload of its configuration takes
+    /// effect with the next call.
     #[must_use = "a layer does nothing until it wraps a service"]
     pub fn options(mut self, options: LockOptions) -> Self {
-        Arc::make_mut(&mut self.terms).options = Some(options);
+        Arc::make_mut(&mut self.settings).options = Some(options);
         self
     }
 
-    /// How long a finished call waits for the store to confirm the release. Longer keeps a
-    /// sequential caller from finding its own lock busy when the store is slow; shorter gives its
-    /// result sooner then. The release goes on in the background either way. Default: 250 ms.
+    /// Sets how long a finished call waits for the store to confirm the release. Default: 250 ms.
+    ///
+    /// If the store is slow, a longer timeout keeps a sequential caller from finding its own lock busy, and a
+    /// shorter one returns the result sooner. The release goes on in the background in both cases.
     #[must_use = "a layer does nothing until it wraps a service"]
     pub fn release_timeout(mut self, release_timeout: Duration) -> Self {
-        Arc::make_mut(&mut self.terms).release_timeout = release_timeout;
+        Arc::make_mut(&mut self.settings).release_timeout = release_timeout;
         self
-    }
-}
-
-impl<K, S> Layer<S> for LockLayer<K> {
-    type Service = LockService<S, K>;
-
-    fn layer(&self, inner: S) -> Self::Service {
-        LockService::new(inner, Arc::clone(&self.key), Arc::clone(&self.terms))
     }
 }
 
 impl<K> Clone for LockLayer<K> {
     fn clone(&self) -> Self {
-        Self { key: Arc::clone(&self.key), terms: Arc::clone(&self.terms) }
+        Self { key: Arc::clone(&self.key), settings: Arc::clone(&self.settings) }
     }
 }
 
 impl<K> fmt::Debug for LockLayer<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LockLayer").field("terms", &self.terms).finish_non_exhaustive()
+        f.debug_struct("LockLayer").field("settings", &self.settings).finish_non_exhaustive()
     }
 }

@@ -1,18 +1,15 @@
-//! One call under one lock: take → run → release. Both layers are façades over this.
+//! One call under one lock: acquire, run, release. The generic layer and the HTTP layer both use this.
 //!
-//! What makes it right:
-//!
-//! 1. The inner service is called *inside* the run of the guard: its `call` may do more than make a
-//!    future, and a lock that it takes there is re-entry as well.
-//! 2. The call is dropped before the guard, at the deadline or with the whole future: nothing of it
-//!    runs unprotected. A dropped guard is given back in the background.
-//! 3. The release is over before the result is out, be it a panic, so that whoever acts on the result finds the
-//!    lock free. A store that does not answer holds the result up for no longer than
-//!    `release_timeout`; the releaser then goes on alone.
+//! 1. The inner service is called while the guard polls it: `call` may do more than return a future, and a
+//!    lock that it acquires there is re-entry as well.
+//! 2. The call is dropped before the guard, when the hold is lost or when the whole future is dropped, so no
+//!    part of the call runs unprotected. A dropped guard is released in the background.
+//! 3. The release ends before the result is returned, also if the result is a panic, so that a caller that acts
+//!    on the result finds the lock free. If the store does not answer, the result waits for
+//!    `release_timeout` at most, and the release goes on in the background.
 // S-6, S-13, S-20.
 
-use std::fmt;
-use std::panic::Location;
+use std::panic::{Location, resume_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -22,35 +19,35 @@ use lock_runtime::guard::{LockWatch, Protected, Release};
 use lock_runtime::options::{OnLost, OnReleaseLost};
 #[cfg(feature = "http")]
 use lock_runtime::policy::Policy;
-use lock_runtime::{LockClient, LockError, LockGuard, LockKey, LockKind, LockOptions};
+use lock_runtime::{LockClient, LockError, LockKey, LockKind, LockOptions};
 use pin_project_lite::pin_project;
 use tokio::time::{Instant, Sleep, sleep};
 use tower_service::Service;
 
-use crate::held::{HoldHandle, LetGo, Panic, Stopped};
+use crate::held::{CurrentHold, HoldHandle, Panic, Stopped};
 
-/// How long a result waits for the store to confirm the release, unless told otherwise.
+/// How long a result waits for the store to confirm the release, by default.
 pub(crate) const RELEASE_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// On what terms a layer takes locks.
+/// How a layer locks one call.
 #[derive(Debug, Clone)]
-pub(crate) struct Terms {
+pub(crate) struct LockSpec {
     pub(crate) client: LockClient,
     pub(crate) kind: LockKind,
     pub(crate) options: LockOptions,
     pub(crate) release_timeout: Duration,
-    /// False if the call runs in any case, and only what would have held it up is to be told.
+    /// False if the call runs anyway, and the log only records what would have blocked it.
     pub(crate) enforced: bool,
     /// Where the layer was made.
     pub(crate) site: &'static Location<'static>,
-    /// Under which metrics and spans have it.
+    /// The policy that metrics and spans name.
     #[cfg(feature = "http")]
     pub(crate) policy: Option<Policy>,
 }
 
-impl Terms {
-    /// Starts to take the lock.
-    pub(crate) fn take(&self, key: LockKey) -> Taking {
+impl LockSpec {
+    /// Returns the future that acquires the lock.
+    pub(crate) fn acquire(&self, key: LockKey) -> Acquire {
         let lock = self.client.any_lock(self.kind, [key]);
         #[cfg(feature = "http")]
         let lock = match &self.policy {
@@ -58,52 +55,27 @@ impl Terms {
             None => lock,
         };
         let lock = lock.asked_at(self.site).with(self.options);
-        let acquire = if self.enforced { lock.lock() } else { lock.shadow_lock() };
-        Taking { acquire, enforced: self.enforced }
+        if self.enforced { lock.lock() } else { lock.shadow_lock() }
     }
 
-    /// How to let go.
-    pub(crate) fn end(&self) -> End {
-        let reports_loss = self.enforced && self.options.on_lost() == OnLost::Finish;
-        let on_release_lost = match self.enforced {
-            true => self.options.on_release_lost(),
-            false => OnReleaseLost::Log,
-        };
-        End { timeout: self.release_timeout, reports_loss, on_release_lost }
-    }
-
-    /// For how long a body may be sent. What is not enforced cuts nothing off.
-    #[cfg(feature = "http")]
-    pub(crate) fn max_hold(&self) -> Option<Duration> {
-        self.options.max_hold().filter(|_| self.enforced)
+    pub(crate) fn release(&self) -> ReleaseSpec {
+        ReleaseSpec {
+            timeout: self.release_timeout,
+            reports_loss: self.enforced && self.options.on_lost() == OnLost::Finish,
+            reports_late_loss: self.enforced
+                && self.options.on_release_lost() == OnReleaseLost::Error,
+        }
     }
 }
 
-/// An acquisition under way.
-pub(crate) struct Taking {
-    acquire: Acquire,
-    enforced: bool,
-}
-
-/// What became of an acquisition.
-pub(crate) enum Taken {
-    Held(LockGuard),
-    /// It failed, and the call is to run all the same.
-    NotEnforced(LockError),
-    Failed(LockError),
-}
-
-impl Future for Taking {
-    type Output = Taken;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Taken> {
-        Poll::Ready(match ready!(Pin::new(&mut self.acquire).poll(cx)) {
-            Ok(guard) => Taken::Held(guard),
-            // The log has it already.
-            Err(error) if !self.enforced => Taken::NotEnforced(error),
-            Err(error) => Taken::Failed(error),
-        })
-    }
+/// How a layer releases a lock.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ReleaseSpec {
+    timeout: Duration,
+    /// True if a loss replaces the result of a call that ran on after it.
+    pub(crate) reports_loss: bool,
+    /// True if a loss that only the release finds replaces the result.
+    reports_late_loss: bool,
 }
 
 pin_project! {
@@ -112,42 +84,51 @@ pin_project! {
     where
         S: Service<Req>,
     {
-        // Before the grip: fields are dropped in this order, and the call goes first (S-13).
+        // Before the handle: fields are dropped in this order, and the call goes first (S-13).
         #[pin]
-        run: Protected<Call<S, Req>>,
+        call: Protected<Call<S, Req>>,
         handle: Option<HoldHandle>,
-        taken_at: Instant,
+        release: ReleaseSpec,
+        acquired_at: Instant,
     }
 }
 
-/// A call that is over, whose lock is still held.
-pub(crate) struct Ran<T> {
-    pub(crate) value: Result<T, Panic>,
+/// The hold of a call that is over.
+pub(crate) struct UnreleasedHold {
     pub(crate) handle: HoldHandle,
+    pub(crate) spec: ReleaseSpec,
     #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "for `Retry-After`"))]
-    pub(crate) taken_at: Instant,
+    pub(crate) acquired_at: Instant,
+}
+
+impl UnreleasedHold {
+    pub(crate) fn release<T>(self, value: Result<T, Panic>) -> Releasing<T> {
+        Releasing::new(self.handle, self.spec, value)
+    }
 }
 
 impl<S: Service<Req>, Req> Running<S, Req> {
-    pub(crate) fn new(handle: HoldHandle, call: Call<S, Req>) -> Self {
-        Self { run: Protected::new(call), handle: Some(handle), taken_at: Instant::now() }
+    pub(crate) fn new(handle: HoldHandle, release: ReleaseSpec, call: Call<S, Req>) -> Self {
+        let acquired_at = Instant::now();
+        Self { call: Protected::new(call), handle: Some(handle), release, acquired_at }
     }
 
-    /// Polls the call, and what `then` does with its result while the lock is held.
+    /// Polls the call, and runs `then` on its result while the lock is held. An error is a loss that replaces
+    /// the result.
     pub(crate) fn poll_then<T>(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         then: impl FnOnce(Result<S::Response, S::Error>, &mut Context<'_>) -> T,
-    ) -> Poll<Result<Ran<T>, LockError>> {
+    ) -> Poll<Result<(Result<T, Panic>, UnreleasedHold), LockError>> {
         let mut this = self.project();
-        // Polled after completion, which a future may answer as it likes short of a panic.
+        // Pending for ever if polled after completion.
         let Some(handle) = this.handle.as_mut() else { return Poll::Pending };
-        let polled = ready!(handle.poll(this.run.as_mut(), cx, |call, cx| {
+        let polled = ready!(handle.poll(this.call.as_mut(), cx, |call, cx| {
             call.poll(cx).map(|result| then(result, cx))
         }));
         match polled {
-            Err(Stopped::Panicked(_)) => this.run.cancel(),
-            _ => this.run.clear(),
+            Err(Stopped::Panicked(_)) => this.call.cancel(),
+            _ => this.call.clear(),
         }
         let Some(handle) = this.handle.take() else { return Poll::Pending };
         let value = match polled {
@@ -155,86 +136,74 @@ impl<S: Service<Req>, Req> Running<S, Req> {
             Err(Stopped::Lost(lost)) => Err(lost),
             Err(Stopped::Panicked(panic)) => Ok(Err(panic)),
         };
-        Poll::Ready(value.map(|value| Ran { value, handle, taken_at: *this.taken_at }))
-    }
-}
-
-/// How to let go of a lock.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct End {
-    pub(crate) timeout: Duration,
-    /// True if a loss that has not stopped the call takes the place of its result.
-    pub(crate) reports_loss: bool,
-    on_release_lost: OnReleaseLost,
-}
-
-pin_project! {
-    /// Lets go of a lock; over when the store has confirmed it, or has had its time.
-    pub(crate) struct Releasing {
-        #[pin]
-        under_way: Option<UnderWay>,
-        end: End,
+        let hold = UnreleasedHold { handle, spec: *this.release, acquired_at: *this.acquired_at };
+        Poll::Ready(value.map(|value| (value, hold)))
     }
 }
 
 pin_project! {
-    struct UnderWay {
-        release: Release,
-        let_go: LetGo,
+    /// Releases the lock of a call, then returns the call's value or resumes its panic.
+    ///
+    /// The output is an error if a loss replaces the value.
+    pub(crate) struct Releasing<T> {
+        release: Option<(Release, CurrentHold)>,
         #[pin]
-        limit: Sleep,
+        timeout: Sleep,
+        reports_late_loss: bool,
+        value: Option<Result<T, Panic>>,
     }
 }
 
-impl Releasing {
-    pub(crate) fn new(handle: HoldHandle, end: End) -> Self {
-        let under_way = handle.let_go().map(|(release, let_go)| UnderWay {
-            release,
-            let_go,
-            limit: sleep(end.timeout),
-        });
-        Self { under_way, end }
+impl<T> Releasing<T> {
+    pub(crate) fn new(handle: HoldHandle, spec: ReleaseSpec, value: Result<T, Panic>) -> Self {
+        Self {
+            release: handle.release(),
+            timeout: sleep(spec.timeout),
+            reports_late_loss: spec.reports_late_loss,
+            value: Some(value),
+        }
     }
 }
 
-impl Future for Releasing {
-    /// An error is to take the place of the result.
-    type Output = Result<(), LockError>;
+impl<T> Future for Releasing<T> {
+    type Output = Result<T, LockError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut this = self.project();
-        let Some(under_way) = this.under_way.as_mut().as_pin_mut() else {
-            return Poll::Ready(Ok(()));
+        let this = self.project();
+        let outcome = match this.release {
+            None => Ok(()),
+            Some((release, hold)) => match Pin::new(release).poll(cx) {
+                Poll::Ready(released) => {
+                    hold.finish(released.clone());
+                    loss_to_report(&hold.watch, released, *this.reports_late_loss)
+                }
+                Poll::Pending => {
+                    ready!(this.timeout.poll(cx));
+                    hold.watch.log_debug("release not confirmed in time");
+                    Ok(())
+                }
+            },
         };
-        let step = under_way.project();
-        let watch = step.let_go.watch();
-        let outcome = match Pin::new(step.release).poll(cx) {
-            Poll::Ready(released) => {
-                step.let_go.end(released.clone());
-                judge(watch, released, this.end.on_release_lost)
-            }
-            Poll::Pending => {
-                ready!(step.limit.poll(cx));
-                watch.log_debug("release not confirmed in time");
-                Ok(())
-            }
-        };
-        // Leaves an unconfirmed release to the releaser now, not with the future.
-        this.under_way.set(None);
-        Poll::Ready(outcome)
+        // Dropped now and not with this future, so that the releaser takes over an unconfirmed release.
+        *this.release = None;
+        match this.value.take() {
+            Some(Ok(value)) => Poll::Ready(outcome.map(|()| value)),
+            Some(Err(panic)) => resume_unwind(panic),
+            // Pending for ever if polled after completion.
+            None => Poll::Pending,
+        }
     }
 }
 
-/// A call that ended in time keeps its result, whatever its release finds, unless it is to
-/// hear of a loss.
+/// A call that ended in time keeps its result even if its release fails, unless losses are reported.
 // S-13.
-fn judge(
+fn loss_to_report(
     watch: &LockWatch,
     released: Result<(), LockError>,
-    on_lost: OnReleaseLost,
+    reports_loss: bool,
 ) -> Result<(), LockError> {
     match released {
-        Err(error @ LockError::Lost { .. }) if on_lost == OnReleaseLost::Error => Err(error),
+        Err(error @ LockError::Lost { .. }) if reports_loss => Err(error),
         Err(error) => {
             watch.log_warn(Some(&error), "the call ended, but its release failed");
             Ok(())
@@ -244,33 +213,37 @@ fn judge(
 }
 
 pin_project! {
-    /// A call that happens when it is first polled (rule 1).
+    /// A call of the inner service that starts on the first poll (rule 1).
     #[project = CallProjection]
     pub(crate) enum Call<S, Req>
     where
         S: Service<Req>,
     {
         Ready { inner: S, request: Option<Req> },
-        UnderWay { #[pin] future: S::Future },
+        Started { #[pin] future: S::Future },
     }
 }
 
 impl<S: Service<Req>, Req> Call<S, Req> {
-    /// `inner` must be ready.
-    pub(crate) fn new(inner: S, request: Req) -> Self {
-        Self::Ready { inner, request: Some(request) }
+    /// A call of `inner`, which must be ready. Leaves a clone in its place: the clone may not be ready.
+    pub(crate) fn new(inner: &mut S, request: Req) -> Self
+    where
+        S: Clone,
+    {
+        let clone = inner.clone();
+        Self::Ready { inner: std::mem::replace(inner, clone), request: Some(request) }
     }
 
-    /// The request, before it is sent.
+    /// Returns the request, until the call starts.
     #[cfg(feature = "http")]
     pub(crate) fn request_mut(&mut self) -> Option<&mut Req> {
         match self {
             Self::Ready { request, .. } => request.as_mut(),
-            Self::UnderWay { .. } => None,
+            Self::Started { .. } => None,
         }
     }
 
-    /// Another request in place of that one, before it is sent.
+    /// Replaces the request, unless the call has started.
     #[cfg(feature = "http")]
     pub(crate) fn map_request(&mut self, map: impl FnOnce(Req) -> Req) {
         if let Self::Ready { request, .. } = self {
@@ -285,19 +258,13 @@ impl<S: Service<Req>, Req> Future for Call<S, Req> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         loop {
             let future = match self.as_mut().project() {
-                CallProjection::UnderWay { future } => return future.poll(cx),
+                CallProjection::Started { future } => return future.poll(cx),
                 CallProjection::Ready { inner, request } => {
                     let Some(request) = request.take() else { return Poll::Pending };
                     inner.call(request)
                 }
             };
-            self.set(Self::UnderWay { future });
+            self.set(Self::Started { future });
         }
-    }
-}
-
-impl<S: Service<Req>, Req> fmt::Debug for Running<S, Req> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Running").field("handle", &self.handle).finish_non_exhaustive()
     }
 }

@@ -2,42 +2,44 @@
 
 use std::error::Error;
 use std::fmt;
-use std::mem;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use lock_runtime::LockKey;
+use tower_layer::Layer;
 use tower_service::Service;
 
 use crate::error::LockServiceError;
 use crate::future::LockFuture;
 use crate::held::without_lock;
-use crate::layer::CallTerms;
+use crate::layer::LockLayer;
 use crate::locked::Call;
 
-/// A service whose calls run under locks: see [`LockLayer`](crate::LockLayer).
+/// A service whose calls run under locks: see [`LockLayer`].
 pub struct LockService<S, K> {
     inner: S,
-    key: Arc<K>,
-    terms: Arc<CallTerms>,
+    layer: LockLayer<K>,
+}
+
+impl<S, K> Layer<S> for LockLayer<K> {
+    type Service = LockService<S, K>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        LockService { inner, layer: self.clone() }
+    }
 }
 
 impl<S, K> LockService<S, K> {
-    pub(crate) fn new(inner: S, key: Arc<K>, terms: Arc<CallTerms>) -> Self {
-        Self { inner, key, terms }
-    }
-
-    /// The inner service.
+    /// Returns the inner service.
     pub fn get_ref(&self) -> &S {
         &self.inner
     }
 
-    /// The inner service.
+    /// Returns the inner service.
     pub fn get_mut(&mut self) -> &mut S {
         &mut self.inner
     }
 
-    /// Takes the lock off.
+    /// Returns the inner service, without the lock.
     pub fn into_inner(self) -> S {
         self.inner
     }
@@ -53,27 +55,23 @@ where
     type Error = LockServiceError<S::Error>;
     type Future = LockFuture<S, Req>;
 
-    /// The inner service's readiness and nothing else: which lock to take is not known before there
-    /// is a request.
+    /// Polls only the inner service: the lock's key is not known before there is a request.
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         self.inner.poll_ready(cx).map_err(LockServiceError::Inner)
     }
 
     fn call(&mut self, request: Req) -> Self::Future {
-        match (self.key)(&request) {
+        match self.layer.key_of(&request) {
             Err(error) => {
-                // What the readiness took, such as a place in a limit, belongs to others now.
+                // Gives back what `poll_ready` reserved, such as a permit of a concurrency limit.
                 self.inner = self.inner.clone();
-                LockFuture::failed(LockServiceError::of_key(error.into()))
+                LockFuture::failed(LockServiceError::from_key_error(error.into()))
             }
-            Ok(None) => LockFuture::passing(without_lock(|| self.inner.call(request))),
+            Ok(None) => LockFuture::pass_through(without_lock(|| self.inner.call(request))),
             Ok(Some(key)) => {
-                // The one that was polled ready is the one to call; its clone may not be.
-                let clone = self.inner.clone();
-                let ready = mem::replace(&mut self.inner, clone);
-                let call = Call::new(ready, request);
-                let terms = self.terms.now();
-                LockFuture::taking(terms.take(key), call, terms.end())
+                let spec = self.layer.spec();
+                let call = Call::new(&mut self.inner, request);
+                LockFuture::acquiring(spec.acquire(key), call, spec.release())
             }
         }
     }
@@ -81,11 +79,7 @@ where
 
 impl<S: Clone, K> Clone for LockService<S, K> {
     fn clone(&self) -> Self {
-        Self {
-            inner: self.inner.clone(),
-            key: Arc::clone(&self.key),
-            terms: Arc::clone(&self.terms),
-        }
+        Self { inner: self.inner.clone(), layer: self.layer.clone() }
     }
 }
 
@@ -93,7 +87,7 @@ impl<S: fmt::Debug, K> fmt::Debug for LockService<S, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LockService")
             .field("inner", &self.inner)
-            .field("terms", &self.terms)
-            .finish_non_exhaustive()
+            .field("layer", &self.layer)
+            .finish()
     }
 }

@@ -56,6 +56,50 @@ const REDIS_LEVELS: [(&str, u8); 7] = [
     ("store::redis::cluster", 6),
 ];
 
+/// Level by module of `lock-tower`. Modules of one level must not know each other.
+const TOWER_LEVELS: [(&str, u8); 28] = [
+    ("error", 0),
+    ("held", 0),
+    ("http::error", 0),
+    ("http::frames", 0),
+    ("axum", 1),
+    ("locked", 1),
+    ("layer", 2),
+    ("future", 2),
+    ("service", 3),
+    ("http::request::route", 1),
+    ("http::request::template", 1),
+    ("http::request::read_ahead", 1),
+    ("http::request::key", 2),
+    ("http::answer::refusal", 3),
+    ("http::answer::grpc", 4),
+    ("http::answer::problem", 5),
+    ("http::answer::status", 5),
+    ("http::layer::plan", 6),
+    ("http::layer::cache", 6),
+    ("http::layer::routes", 6),
+    ("http::layer", 7),
+    ("http::layer::builder", 8),
+    ("http::call::reaper", 9),
+    ("http::call::body", 10),
+    ("http::call::serving", 11),
+    ("http::call::future", 12),
+    ("http::call::service", 13),
+    ("http", 14),
+];
+
+/// Level by module of `benches`. Modules of one level must not know each other.
+const BENCH_LEVELS: [(&str, u8); 8] = [
+    ("record", 0),
+    ("awake", 0),
+    ("contender", 0),
+    ("drive", 1),
+    ("bench", 2),
+    ("case", 3),
+    ("args", 4),
+    ("report", 5),
+];
+
 /// Level-2 modules that must not know each other.
 const STRANGERS: [&str; 5] = ["store::memory", "store::redis", "store::compose", "gate", "lease"];
 
@@ -76,24 +120,32 @@ fn files(under: &Path, extension: &str) -> Vec<PathBuf> {
     found
 }
 
-fn module_of(path: &str, levels: &'static [(&'static str, u8)]) -> Option<(&'static str, u8)> {
+type Levels = &'static [(&'static str, u8)];
+
+fn module_of(path: &str, levels: Levels) -> Option<(&'static str, u8)> {
     let belongs = |module: &str| path == module || path.starts_with(&format!("{module}::"));
     let found = levels.iter().filter(|(module, _)| belongs(module));
     found.max_by_key(|(module, _)| module.len()).copied()
 }
 
-/// The path of each module of `lock-runtime`, and its code without comments and test modules.
-fn modules() -> Vec<(String, String)> {
-    let src = root().join("lock-runtime/src");
+/// The path of each module below the folder, and its code without comments and test modules.
+fn modules(src: &str) -> Vec<(String, String)> {
+    let src = root().join(src);
     let module = |file: PathBuf| {
         let path = file.strip_prefix(&src).unwrap().with_extension("");
         let path = path.to_str().unwrap().trim_end_matches("/mod").replace('/', "::");
         let source = fs::read_to_string(&file).unwrap();
         let code = source.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
-        let code = code.lines().map(|line| line.split("//").next().unwrap_or_default());
+        // A folder that re-exports its own modules names them and does not use them.
+        let code = code.lines().filter(|line| !line.starts_with("pub use self::"));
+        let code = code.map(|line| line.split("//").next().unwrap_or_default());
         (path, code.collect::<Vec<_>>().join("\n"))
     };
-    files(&src, "rs").into_iter().map(module).filter(|(path, _)| path != "lib").collect()
+    files(&src, "rs")
+        .into_iter()
+        .map(module)
+        .filter(|(path, _)| path != "lib" && path != "main")
+        .collect()
 }
 
 /// The paths after `root`, each name of a group `{a, b::c}` by itself.
@@ -149,7 +201,7 @@ fn imports(module: &str, code: &str) -> BTreeSet<String> {
 #[test]
 fn no_module_imports_upward() {
     let mut seen = 0;
-    for (path, code) in modules() {
+    for (path, code) in modules("lock-runtime/src") {
         let of = |path: &str| module_of(path, &LEVELS);
         let (module, level) = of(&path).unwrap_or_else(|| panic!("{path} has no level"));
         for import in imports(&path, &code) {
@@ -166,7 +218,7 @@ fn no_module_imports_upward() {
 #[test]
 fn layers_of_the_redis_store_import_downward() {
     let mut seen = 0;
-    for (path, code) in modules() {
+    for (path, code) in modules("lock-runtime/src") {
         let of = |path: &str| module_of(path, &REDIS_LEVELS);
         if !path.starts_with("store::redis::") {
             continue;
@@ -184,6 +236,37 @@ fn layers_of_the_redis_store_import_downward() {
         }
     }
     assert!(seen > 40, "only {seen} imports found: the test does not see the code any more");
+}
+
+/// Checks that each module imports only modules of lower levels; `from_root` are the names that modules import
+/// from the root of the crate.
+fn check_strictly_downward(src: &str, levels: Levels, from_root: &[&str], at_least: usize) {
+    let mut seen = 0;
+    for (path, code) in modules(src) {
+        let (module, level) =
+            module_of(&path, levels).unwrap_or_else(|| panic!("{src}: {path} has no level"));
+        for import in imports(&path, &code) {
+            let Some((used, its)) = module_of(&import, levels) else {
+                let known = from_root.contains(&import.as_str());
+                assert!(known, "{src}: {path} imports {import:?} from the root");
+                continue;
+            };
+            seen += usize::from(used != module);
+            let downward = used == module || its < level;
+            assert!(downward, "{src}: {path} (level {level}) imports {import} (level {its})");
+        }
+    }
+    assert!(seen > at_least, "only {seen} imports found: the test does not see the code any more");
+}
+
+#[test]
+fn modules_of_lock_tower_import_downward() {
+    check_strictly_downward("lock-tower/src", &TOWER_LEVELS, &[], 60);
+}
+
+#[test]
+fn modules_of_benches_import_downward() {
+    check_strictly_downward("benches/src", &BENCH_LEVELS, &["Result"], 30);
 }
 
 #[test]

@@ -37,8 +37,8 @@ pub(super) async fn run(bench: &Bench) -> Result<Vec<Record>> {
     let client = LockClient::in_memory();
     client.install();
     let (mut outermost, mut nested) = (Vec::new(), Vec::new());
-    for _ in 0..bench.plan.rounds {
-        let (outside, inside) = tokio::spawn(both(client.clone(), bench.plan.turn)).await??;
+    for _ in 0..bench.timing.rounds {
+        let (outside, inside) = tokio::spawn(both(client.clone(), bench.timing.turn)).await??;
         outermost.push(outside);
         nested.push(inside);
     }

@@ -81,13 +81,13 @@ pub(super) async fn run(bench: &Bench) -> Result<Vec<Record>> {
     for tasks in CROWDS {
         let case = format!("hot-key, {tasks} tasks: all take the same lock and give it back");
         let mut ours = Figures::default();
-        for _ in 0..bench.plan.rounds {
-            ours.add(bench, bench.ours("hot"), tasks, bench.plan.turn * LONGER).await?;
+        for _ in 0..bench.timing.rounds {
+            ours.add(bench, bench.ours("hot"), tasks, bench.timing.turn * LONGER).await?;
         }
         let mut rows = ours.records::<Ours>(&case, true);
         if tasks <= LARGEST_FOR_PEER {
             let mut peer = Figures::default();
-            peer.add(bench, bench.peer("hot"), tasks, bench.plan.slow_turn).await?;
+            peer.add(bench, bench.peer("hot"), tasks, bench.timing.slow_turn).await?;
             rows.extend(peer.records::<Peer>(&case, false));
         }
         // The contenders of one figure next to each other; the sort keeps their order.
@@ -101,5 +101,5 @@ pub(super) async fn run(bench: &Bench) -> Result<Vec<Record>> {
 /// The median time of the floor's pair by one task now, in µs.
 async fn floor_pair(bench: &Bench) -> Result<f64> {
     let _awake = Awake::keep();
-    Ok(alone(bench.bare("pair"), bench.plan.turn / 5).await?.quantile(0.5))
+    Ok(alone(bench.bare("pair"), bench.timing.turn / 5).await?.quantile(0.5))
 }

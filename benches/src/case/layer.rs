@@ -89,8 +89,8 @@ where
 /// Measures the case.
 pub(super) async fn run(bench: &Bench) -> Result<Vec<Record>> {
     let mut rounds = Vec::new();
-    for _ in 0..bench.plan.rounds {
-        rounds.push(tokio::spawn(one(bench.plan.turn)).await??);
+    for _ in 0..bench.timing.rounds {
+        rounds.push(tokio::spawn(one(bench.timing.turn)).await??);
     }
     // Where the call by hand takes 3 µs, that is less than 2 µs beyond it.
     Ok(records(CASE, &rounds, Bound::Times(1.6)))

@@ -20,7 +20,7 @@ const ROUTES: usize = 1000;
 pub(super) async fn run(bench: &Bench) -> Result<Vec<Record>> {
     let text = text()?;
     let (mut parsing, mut planning) = (Vec::new(), Vec::new());
-    for _ in 0..bench.plan.rounds {
+    for _ in 0..bench.timing.rounds {
         let started = Instant::now();
         let file: LockFile = toml::from_str(&text)?;
         let parsed = Instant::now();

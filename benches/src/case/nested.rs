@@ -18,10 +18,10 @@ const BATCH: u32 = 1000;
 /// Measures the case.
 pub(super) async fn run(bench: &Bench) -> Result<Vec<Record>> {
     let (mut pairs, mut commands) = (Vec::new(), Vec::new());
-    for _ in 0..bench.plan.rounds {
+    for _ in 0..bench.timing.rounds {
         let before = bench.commands().await;
         let lock = bench.ours("nested");
-        let batches = tokio::spawn(batches(lock, bench.plan.turn)).await??;
+        let batches = tokio::spawn(batches(lock, bench.timing.turn)).await??;
         let calls = bench.commands().await.all_since(&before);
         commands.push(calls as f64 / (batches.len() as f64 * f64::from(BATCH)));
         pairs.push(median(&batches));

@@ -14,9 +14,9 @@ const TASKS: usize = 64;
 
 /// Measures the case.
 pub(super) async fn run(bench: &Bench) -> Result<Vec<Record>> {
-    let turn = bench.plan.turn;
+    let turn = bench.timing.turn;
     let mut rates = [(); 3].map(|()| Vec::new());
-    for round in 0..bench.plan.rounds {
+    for round in 0..bench.timing.rounds {
         for next in turns(round) {
             rates[next as usize].push(match next {
                 Turn::Floor => rate(|name| bench.bare(name), turn).await?,

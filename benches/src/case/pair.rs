@@ -32,11 +32,11 @@ impl Figures {
 
 /// Measures the case.
 pub(super) async fn run(bench: &Bench) -> Result<Vec<Record>> {
-    let turn = bench.plan.turn / FINER;
+    let turn = bench.timing.turn / FINER;
     let _awake = Awake::keep();
     let mut ping = Vec::new();
     let [mut floor, mut ours, mut peer] = [(); 3].map(|()| Figures::default());
-    for round in 0..bench.plan.rounds * FINER as usize {
+    for round in 0..bench.timing.rounds * FINER as usize {
         ping.push(alone(Ping(bench.bare("pair")), turn / 4).await?.quantile(0.50));
         for next in turns(round) {
             match next {

@@ -1,5 +1,5 @@
-//! gRPC over HTTP/2, as far as a lock has to speak it: its content type, its deadline, and answers
-//! that are trailers only.
+//! The parts of gRPC over HTTP/2 that the layer needs: the content type, the deadline, and trailers-only
+//! answers.
 
 use std::time::Duration;
 
@@ -7,18 +7,19 @@ use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Response};
 use lock_runtime::policy::BusyStatus;
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
 use crate::http::answer::refusal::{Refusal, RefusalKind};
 
-/// True if the client speaks gRPC.
-pub(crate) fn is_spoken(headers: &HeaderMap) -> bool {
+/// True if the request is a gRPC call.
+pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
     let Some(content_type) = headers.get(CONTENT_TYPE) else { return false };
     let rest = content_type.as_bytes().strip_prefix(b"application/grpc");
-    // Not `grpc-web`, whose answers are bodies.
+    // The answers of `grpc-web` have bodies, so it does not count.
     rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';')))
 }
 
-/// How long the client waits, by its `grpc-timeout`.
+/// Returns how long the client waits for the answer, from its `grpc-timeout`.
 pub(crate) fn timeout(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get("grpc-timeout")?.to_str().ok()?;
     let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
@@ -37,10 +38,10 @@ pub(crate) fn timeout(headers: &HeaderMap) -> Option<Duration> {
     })
 }
 
-/// In milliseconds, when the client may come back.
+/// The header with the milliseconds after which the client may retry.
 pub(crate) const PUSHBACK: &str = "grpc-retry-pushback-ms";
 
-/// Numbers of `google.rpc.Code`.
+/// Returns the refusal's `google.rpc.Code`.
 pub(crate) fn code(refusal: &Refusal) -> u8 {
     const CANCELLED: u8 = 1;
     const INVALID_ARGUMENT: u8 = 3;
@@ -64,18 +65,18 @@ pub(crate) fn code(refusal: &Refusal) -> u8 {
     }
 }
 
-/// What people are told.
+/// Returns the text of `grpc-message`.
 pub(crate) fn message(refusal: &Refusal) -> &str {
     refusal.detail().unwrap_or_else(|| refusal.kind().title())
 }
 
-/// When to come back, if that is of use.
+/// Returns the value of [`PUSHBACK`], if a retry can succeed.
 pub(crate) fn pushback_millis(refusal: &Refusal) -> Option<u64> {
     let retry_after = refusal.retry_after()?;
     Some(u64::try_from(retry_after.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// No body: the headers are the trailers.
+/// Returns an answer without a body, whose headers are the trailers.
 pub(crate) fn respond(refusal: &Refusal) -> Response<Bytes> {
     let mut response = Response::new(Bytes::new());
     let headers = response.headers_mut();
@@ -88,15 +89,11 @@ pub(crate) fn respond(refusal: &Refusal) -> Response<Bytes> {
     response
 }
 
-/// As gRPC wants messages: printable ASCII but `%`, all else in hex.
+/// Encodes a `grpc-message`: printable ASCII except `%` stays, everything else becomes hex.
 fn percent_encoded(text: &str) -> HeaderValue {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b' '..=b'~' if byte != b'%' => encoded.push(char::from(byte)),
-            _ => encoded.push_str(&format!("%{byte:02X}")),
-        }
-    }
+    const ESCAPED: &AsciiSet = &CONTROLS.add(b'%');
+
+    let encoded = utf8_percent_encode(text, ESCAPED).to_string();
     HeaderValue::try_from(encoded).unwrap_or(HeaderValue::from_static(""))
 }
 
@@ -117,7 +114,7 @@ mod tests {
             ("application/grpc-web", false),
             ("application/json", false),
         ] {
-            assert_eq!(is_spoken(&headers("content-type", value)), grpc, "{value}");
+            assert_eq!(is_grpc(&headers("content-type", value)), grpc, "{value}");
         }
     }
 

@@ -7,10 +7,10 @@ use http::{HeaderValue, Response};
 use crate::http::answer::grpc;
 use crate::http::answer::refusal::Refusal;
 
-/// Makes the answer to a request that the lock kept from running.
+/// Makes the answer to a request that the layer refuses.
 ///
-/// A closure is one. Take [`ProblemDetails`] for what you do not want to say in your own way. Answers
-/// of this kind are better not cached.
+/// Closures implement it. Call [`ProblemDetails`] for the refusals that you do not answer yourself. Mark
+/// the answers as not cacheable.
 ///
 /// # Examples
 ///
@@ -32,7 +32,7 @@ use crate::http::answer::refusal::Refusal;
 /// # Ok::<_, lock_tower::http::BuildError>(())
 /// ```
 pub trait RefusalResponder: Send + Sync + 'static {
-    /// The answer to a request that was refused so.
+    /// Returns the answer to a request that the layer refuses.
     fn respond(&self, refusal: &Refusal) -> Response<Bytes>;
 }
 
@@ -45,7 +45,7 @@ where
     }
 }
 
-/// Problem details (RFC 9457), and trailers-only answers for gRPC: the default.
+/// The default responder: problem details (RFC 9457), and trailers-only answers for gRPC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ProblemDetails;
 
@@ -56,13 +56,9 @@ impl RefusalResponder for ProblemDetails {
 }
 
 fn problem(refusal: &Refusal) -> Response<Bytes> {
-    let mut json = String::with_capacity(160);
-    json.push_str(r#"{"type":"/problems/"#);
-    json.push_str(refusal.kind().name());
-    json.push_str(r#"","title":""#);
-    json.push_str(refusal.kind().title());
-    json.push_str(r#"","status":"#);
-    json.push_str(refusal.status().as_str());
+    let (name, title) = (refusal.kind().name(), refusal.kind().title());
+    let status = refusal.status().as_u16();
+    let mut json = format!(r#"{{"type":"/problems/{name}","title":"{title}","status":{status}"#);
     if let Some(detail) = refusal.detail() {
         json.push_str(r#","detail":"#);
         push_json_string(&mut json, detail);

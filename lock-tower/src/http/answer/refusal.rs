@@ -1,9 +1,10 @@
-//! [`Refusal`]: that the lock kept a request from running, and what may be said of it.
+//! [`Refusal`]: why the layer does not run a request, and what the client may learn of it.
 //!
-//! Never the key, the owner or the token, which may be made of names, addresses and secrets; those
-//! are in the log, where the operator needs them.
+//! A refusal never contains the key, the owner id or the token: they may contain names, addresses and
+//! secrets. The operator finds them in the log.
 
 use std::panic::Location;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use http::StatusCode;
@@ -12,31 +13,30 @@ use lock_runtime::observe::NO_POLICY;
 use lock_runtime::policy::BusyStatus;
 use lock_runtime::{Lease, LockError};
 
-use crate::http::answer::retry::{HoldTimes, retry_after};
-use crate::http::request::key::KeyError;
+use crate::http::error::KeyError;
 
-/// What to expect of a store that fails: longer than a reconnect, shorter than a fail-over.
+/// How long a store outage is expected to last: longer than a reconnect, shorter than a failover.
 const STORE_OUTAGE: Duration = Duration::from_secs(2);
 
-/// Why a request was not run, or not to its end.
+/// Why the layer did not run a request, or cut it off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RefusalKind {
-    /// Somebody else has the lock, and the request was not to wait.
+    /// Another holder has the lock, and the layer does not wait.
     Busy,
-    /// It waited, and the lock is still held.
+    /// The request waited, and the lock is still held.
     Timeout,
-    /// The request's own deadline came before the lock.
+    /// The request's own deadline passed before it had the lock.
     Deadline,
-    /// Too many wait already.
+    /// Too many requests wait for the lock already.
     Overloaded,
     /// The store cannot be reached or fails, or the client is shut down.
     Unavailable,
-    /// The request lacks what its key is made of.
+    /// The request is missing a value that the lock key needs.
     KeyMissing,
-    /// What its key is made of is malformed, or the key too long.
+    /// A value that the lock key needs is malformed, or the key is too long.
     KeyInvalid,
-    /// The request's body ended before it was complete, while the request waited: its client has left.
+    /// The client left before its request's body was complete, while the request waited.
     BodyIncomplete,
     /// The hold was lost before the handler was done.
     Lost,
@@ -45,7 +45,7 @@ pub enum RefusalKind {
 }
 
 impl RefusalKind {
-    /// A name in small letters, as the last segment of a problem's `type`.
+    /// Returns the name in lower case, as in the last segment of a problem's `type`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -62,16 +62,16 @@ impl RefusalKind {
         }
     }
 
-    /// A sentence for people.
+    /// Returns one sentence for people.
     #[must_use]
     pub fn title(self) -> &'static str {
         match self {
             Self::Busy => "Another request holds this resource",
             Self::Timeout => "Other requests held this resource for too long",
-            Self::Deadline => "The request's time was over before this resource was free",
+            Self::Deadline => "The request's deadline passed before this resource was free",
             Self::Overloaded => "Too many requests wait for this resource",
             Self::Unavailable => "Locks are not available at the moment",
-            Self::KeyMissing => "The request lacks what it locks",
+            Self::KeyMissing => "The request is missing a value that the lock key needs",
             Self::KeyInvalid => "The request names no valid resource",
             Self::BodyIncomplete => "The request's body ended before it was complete",
             Self::Lost => "The request lost its hold on the resource before it was done",
@@ -81,21 +81,21 @@ impl RefusalKind {
 
     fn status(self, busy: BusyStatus) -> StatusCode {
         let busy_status = StatusCode::from_u16(busy.code()).unwrap_or(StatusCode::CONFLICT);
-        // Where the key is who asks, it is he who asks too often, also if he was let wait.
-        let principal = busy == BusyStatus::TooManyRequests;
+        // With 429 the key names the caller, so a caller whose wait ran out also asks too often.
+        let names_caller = busy == BusyStatus::TooManyRequests;
         match self {
             Self::Busy => busy_status,
-            Self::Timeout | Self::Overloaded if principal => busy_status,
+            Self::Timeout | Self::Overloaded if names_caller => busy_status,
             Self::Timeout | Self::Deadline | Self::Overloaded | Self::Unavailable => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
             Self::KeyMissing | Self::KeyInvalid | Self::BodyIncomplete => StatusCode::BAD_REQUEST,
-            // Proxies repeat a 503.
+            // Proxies retry a 503, and the handler may have run.
             Self::Lost | Self::Misconfigured => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
 
-    fn can_be_repeated(self) -> bool {
+    fn is_retryable(self) -> bool {
         matches!(
             self,
             Self::Busy | Self::Timeout | Self::Deadline | Self::Overloaded | Self::Unavailable
@@ -117,7 +117,7 @@ impl RefusalKind {
     }
 }
 
-/// What a client is to be told: input of a [`RefusalResponder`](crate::http::RefusalResponder).
+/// A request that the layer refuses: the input of a [`RefusalResponder`](crate::http::RefusalResponder).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     kind: RefusalKind,
@@ -128,33 +128,34 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// Why.
+    /// Returns why the request is refused.
     #[must_use]
     pub fn kind(&self) -> RefusalKind {
         self.kind
     }
 
-    /// The status that fits, the layer's [`busy`](crate::http::HttpLockLayerBuilder::busy) included.
+    /// Returns the status for the answer, with the layer's
+    /// [`busy`](crate::http::HttpLockLayerBuilder::busy) status for a busy lock.
     #[must_use]
     pub fn status(&self) -> StatusCode {
         self.status
     }
 
-    /// When to come back: whole seconds, at least one, spread at random. `None` where coming back with
-    /// the same request is no use.
+    /// Returns after how long the client may retry: whole seconds, at least one, with random jitter. `None`
+    /// if a retry of the same request cannot succeed.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.retry_after
     }
 
-    /// What is wrong with the request, where it is.
+    /// Returns what is wrong with the request, if the request is at fault.
     #[must_use]
     pub fn detail(&self) -> Option<&str> {
         self.detail.as_deref()
     }
 
-    /// True if the handler has not run, so that the request can be sent again as it is, whatever its
-    /// method. After a loss nobody knows how far it came.
+    /// True if the handler has not run, so that the client can send the same request again, whatever its
+    /// method. False after a loss: how far the handler came is unknown.
     #[must_use]
     pub fn is_unexecuted(&self) -> bool {
         self.kind != RefusalKind::Lost
@@ -167,121 +168,116 @@ impl Refusal {
     }
 }
 
-/// What a refusal depends on beside its reason.
+/// What a refusal depends on besides its reason.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Circumstances<'a> {
+pub(crate) struct RefusalContext<'a> {
     pub(crate) busy: BusyStatus,
     pub(crate) lease: Option<Lease>,
     pub(crate) times: &'a HoldTimes,
-    /// The wait was the request's own.
+    /// True if the request's own deadline bounds the wait.
     pub(crate) deadline: bool,
     pub(crate) grpc: bool,
-    pub(crate) about: About<'a>,
+    pub(crate) log: LogFields<'a>,
 }
 
-/// What to call the lock in the log.
+/// The fields of the lock in the log.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct About<'a> {
-    /// None as long as the request has no key.
+pub(crate) struct LogFields<'a> {
+    /// `None` while the request has no key.
     pub(crate) name: Option<&'a str>,
     pub(crate) policy: &'a str,
-    /// Where the layer was made; none where a handler locks by itself.
+    /// Where the layer was made; `None` if a handler locks by itself.
     pub(crate) site: Option<&'static Location<'static>>,
 }
 
-impl Default for About<'_> {
+impl Default for LogFields<'_> {
     fn default() -> Self {
         Self { name: None, policy: NO_POLICY, site: None }
     }
 }
 
-/// Logs what became of a request, with the fields that every such line has.
+/// Logs an event about a request, with the fields of its lock.
 macro_rules! log_request {
-    ($level:ident, $about:expr, $($rest:tt)+) => {
+    ($level:ident, $log:expr, $($rest:tt)+) => {
         tracing::$level!(
-            lock.name = ?$about.name.unwrap_or_default(),
-            lock.policy = ?$about.policy,
-            lock.site = $about.site.map(tracing::field::display),
+            lock.name = ?$log.name.unwrap_or_default(),
+            lock.policy = ?$log.policy,
+            lock.site = $log.site.map(tracing::field::display),
             $($rest)+
         )
     };
 }
 
-impl Circumstances<'_> {
-    /// A request whose lock was not taken, or was lost; told to the log as well.
-    pub(crate) fn of_lock(self, error: &LockError) -> Refusal {
+impl RefusalContext<'_> {
+    /// Logs and returns the refusal of a request whose lock was not acquired, or was lost.
+    pub(crate) fn lock_error(self, error: &LockError) -> Refusal {
         let kind = match RefusalKind::of(error) {
             RefusalKind::Timeout if self.deadline => RefusalKind::Deadline,
             kind => kind,
         };
-        log(kind, self.about, error);
+        log(kind, self.log, error);
         let expected = match (error, self.lease, error.holder_remaining()) {
             (LockError::Store(_) | LockError::NotReplicated { .. } | LockError::Closed, ..) => {
                 STORE_OUTAGE
             }
-            // With a watchdog that is always about the whole lease.
+            // With a watchdog the remaining lease is always almost the whole lease.
             (_, Some(Lease::Fixed(_)), Some(left)) => left,
             _ => self.times.mean(),
         };
         self.refusal(kind, None, expected)
     }
 
-    /// A request of which no key could be made.
-    pub(crate) fn of_key(self, error: &KeyError) -> Refusal {
+    /// Logs and returns the refusal of a request that has no key.
+    pub(crate) fn key_error(self, error: &KeyError) -> Refusal {
         let kind = match error {
-            KeyError::Invalid(error) => return self.of_lock(error),
+            KeyError::Invalid(error) => return self.lock_error(error),
             KeyError::Missing(_) => RefusalKind::KeyMissing,
             KeyError::Malformed { .. } => RefusalKind::KeyInvalid,
             KeyError::Misplaced(_) => {
                 let error = error as &dyn std::error::Error;
-                log_request!(error, self.about, error, "request turned away");
+                log_request!(error, self.log, error, "request refused");
                 return self.refusal(RefusalKind::Misconfigured, None, Duration::ZERO);
             }
         };
         let cause = error as &dyn std::error::Error;
-        log_request!(debug, self.about, error = cause, "request turned away");
+        log_request!(debug, self.log, error = cause, "request refused");
         self.refusal(kind, Some(error.to_string()), Duration::ZERO)
     }
 
-    /// A request that is given up because its body ended too early.
-    pub(crate) fn of_body(self, error: &(dyn std::error::Error + 'static)) -> Refusal {
-        let what = "request given up: its client left while it waited for its lock";
-        log_request!(debug, self.about, error, "{what}");
+    /// Logs and returns the refusal of a request whose client left before the body was complete.
+    pub(crate) fn body_error(self, error: &(dyn std::error::Error + 'static)) -> Refusal {
+        let what = "request dropped: its client left while the request waited for the lock";
+        log_request!(debug, self.log, error, "{what}");
         self.refusal(RefusalKind::BodyIncomplete, None, Duration::ZERO)
     }
 
     fn refusal(self, kind: RefusalKind, detail: Option<String>, expected: Duration) -> Refusal {
-        let retry_after =
-            kind.can_be_repeated().then(|| Duration::from_secs(retry_after(expected)));
+        let retry_after = kind.is_retryable().then(|| Duration::from_secs(retry_after(expected)));
         let (status, grpc) = (kind.status(self.busy), self.grpc);
         Refusal { kind, status, retry_after, detail, grpc }
     }
 }
 
-fn log(kind: RefusalKind, about: About<'_>, error: &LockError) {
-    // The error's name has the namespace.
-    let about = About { name: error.key().or(about.name), ..about };
+fn log(kind: RefusalKind, log: LogFields<'_>, error: &LockError) {
+    use RefusalKind as Kind;
+
+    // The error's key includes the namespace.
+    let log = LogFields { name: error.key().or(log.name), ..log };
     let cause = error as &dyn std::error::Error;
-    match (kind, needs_an_operator(error)) {
-        (
-            RefusalKind::Busy
-            | RefusalKind::Timeout
-            | RefusalKind::Deadline
-            | RefusalKind::KeyInvalid,
-            _,
-        ) => {
-            log_request!(debug, about, error = cause, "request turned away");
+    match kind {
+        Kind::Busy | Kind::Timeout | Kind::Deadline | Kind::KeyInvalid => {
+            log_request!(debug, log, error = cause, "request refused");
         }
-        (RefusalKind::Misconfigured, _) | (_, true) => {
-            let what = "request turned away: the lock cannot be taken";
-            log_request!(error, about, error = cause, "{what}");
+        _ if kind == Kind::Misconfigured || needs_an_operator(error) => {
+            let what = "request refused: the lock cannot be acquired";
+            log_request!(error, log, error = cause, "{what}");
         }
-        (RefusalKind::Lost, _) => log_request!(warn, about, error = cause, "request cut off"),
-        _ => log_request!(warn, about, error = cause, "request turned away"),
+        Kind::Lost => log_request!(warn, log, error = cause, "request cut off"),
+        _ => log_request!(warn, log, error = cause, "request refused"),
     }
 }
 
-/// True if waiting does not help.
+/// True if the store fails in a way that only an operator can mend.
 fn needs_an_operator(error: &LockError) -> bool {
     let LockError::Store(error) = error else { return false };
     matches!(
@@ -291,4 +287,68 @@ fn needs_an_operator(error: &LockError) -> bool {
             | StoreErrorKind::Config
             | StoreErrorKind::Protocol
     )
+}
+
+/// The longest `Retry-After`. A holder may release long before its lease ends.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
+
+/// A running mean of how long the requests of a layer hold their locks.
+#[derive(Debug, Default)]
+pub(crate) struct HoldTimes {
+    /// In nanoseconds; zero before the first hold.
+    mean: AtomicU64,
+}
+
+impl HoldTimes {
+    pub(crate) fn record(&self, held: Duration) {
+        let held = u64::try_from(held.as_nanos()).unwrap_or(u64::MAX).max(1);
+        let step = |mean: u64| match mean {
+            0 => held,
+            // An eighth of the way, so that one request changes the mean little.
+            _ => mean - mean / 8 + held / 8,
+        };
+        // Of two concurrent calls, one may be lost, which a mean tolerates.
+        self.mean.store(step(self.mean.load(Ordering::Relaxed)), Ordering::Relaxed);
+    }
+
+    /// Returns the mean; zero before the first hold.
+    pub(crate) fn mean(&self) -> Duration {
+        Duration::from_nanos(self.mean.load(Ordering::Relaxed))
+    }
+}
+
+/// Returns whole seconds, at least one, with up to a quarter of random jitter, so that refused clients do
+/// not retry at the same time.
+pub(crate) fn retry_after(expected: Duration) -> u64 {
+    let spread = expected.min(MAX_RETRY_AFTER).mul_f64(1.0 + 0.25 * fastrand::f64());
+    let rounded_up = spread.as_secs() + u64::from(spread.subsec_nanos() > 0);
+    rounded_up.max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mean_follows_slowly() {
+        let times = HoldTimes::default();
+        assert_eq!(times.mean(), Duration::ZERO);
+        times.record(Duration::from_secs(8));
+        assert_eq!(times.mean(), Duration::from_secs(8));
+        times.record(Duration::from_secs(16));
+        assert_eq!(times.mean(), Duration::from_secs(9));
+        (0..100).for_each(|_| times.record(Duration::from_millis(10)));
+        assert!(times.mean() < Duration::from_millis(11), "{:?}", times.mean());
+    }
+
+    #[test]
+    fn retry_after_is_whole_seconds_with_jitter() {
+        let advice = |expected| (0..200).map(move |_| retry_after(expected)).collect::<Vec<_>>();
+        assert!(advice(Duration::ZERO).iter().all(|secs| *secs == 1));
+        assert!(advice(Duration::from_millis(800)).iter().all(|secs| *secs == 1));
+        let spread = advice(Duration::from_secs(20));
+        assert!(spread.iter().all(|secs| (20..=25).contains(secs)), "{spread:?}");
+        assert!(spread.iter().any(|secs| *secs != spread[0]), "{spread:?}");
+        assert!(advice(Duration::MAX).iter().all(|secs| (60..=75).contains(secs)));
+    }
 }

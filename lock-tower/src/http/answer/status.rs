@@ -1,5 +1,4 @@
-//! What gRPC clients are told, as tonic's `Status`: for responders, and for handlers that lock by
-//! themselves.
+//! Refusals and lock errors as tonic's `Status`, for responders and for handlers that lock by themselves.
 
 use std::borrow::Borrow;
 
@@ -8,15 +7,14 @@ use lock_runtime::policy::BusyStatus;
 use tonic::{Code, Status};
 
 use crate::http::answer::grpc;
-use crate::http::answer::refusal::{About, Circumstances, Refusal};
-use crate::http::answer::retry::HoldTimes;
+use crate::http::answer::refusal::{HoldTimes, LogFields, Refusal, RefusalContext};
 
-/// The status with which the layer answers gRPC requests: its code, its message, and
-/// `grpc-retry-pushback-ms` in its metadata where the request may come back as it is.
+/// The status with which the layer answers gRPC requests: code, message and, if the client may send the
+/// same request again, `grpc-retry-pushback-ms` in the metadata.
 ///
 /// # Examples
 ///
-/// A responder that adds to it:
+/// A responder that adds metadata:
 ///
 /// ```
 /// use lock_tower::LockLayer;
@@ -47,12 +45,12 @@ impl From<&Refusal> for Status {
     }
 }
 
-/// What the layer would say of that error to a gRPC client, for handlers that lock by themselves.
+/// Returns the status that the layer would send for this error, for handlers that lock by themselves.
 ///
-/// The [codes](crate::http#answers) are the layer's. The message says no more than it would: the key, and
-/// whatever else the error knows, goes into the log. Where the call may come back as it is,
-/// `grpc-retry-pushback-ms` asks for one second, or for two if the store fails, and up to a quarter
-/// more at random.
+/// The [codes](crate::http#answers) are the layer's. The message reveals no more than the layer's: the key
+/// and the rest of the error go into the log. If the client may send the same call again,
+/// `grpc-retry-pushback-ms` asks for one second, or for two if the store fails, plus up to a quarter of
+/// random jitter.
 ///
 /// # Examples
 ///
@@ -90,22 +88,22 @@ impl From<&Refusal> for Status {
 /// ```
 #[must_use]
 pub fn status_of(error: impl Borrow<LockError>) -> Status {
-    let circumstances = Circumstances {
+    let context = RefusalContext {
         busy: BusyStatus::Conflict,
         lease: None,
         times: &HoldTimes::default(),
         deadline: false,
         grpc: true,
-        about: About::default(),
+        log: LogFields::default(),
     };
-    Status::from(&circumstances.of_lock(error.borrow()))
+    Status::from(&context.lock_error(error.borrow()))
 }
 
-/// A [`Status`] that a [`LockError`] can become, by [`status_of`]: what an annotated function returns
-/// as its error that has statuses of its own as well.
+/// A [`Status`] into which a [`LockError`] converts, by [`status_of`]: the error type of an annotated
+/// function that also returns statuses of its own.
 ///
-/// `Status` itself cannot, because neither it nor `LockError` is of this crate. `?` makes one of
-/// either, and a `Status` of one.
+/// `Status` itself cannot implement the conversion, because neither type belongs to this crate. `?` converts
+/// either one into a `LockStatus`, and a `LockStatus` into a `Status`.
 ///
 /// # Examples
 ///
@@ -144,7 +142,7 @@ pub fn status_of(error: impl Borrow<LockError>) -> Status {
 pub struct LockStatus(Status);
 
 impl LockStatus {
-    /// The status.
+    /// Returns the status.
     #[must_use]
     pub fn into_inner(self) -> Status {
         self.0

@@ -1,4 +1,4 @@
-//! What ends the hold of a body that is sent, whether or not the server polls it.
+//! Releases the lock of a body that the server does not poll.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -6,90 +6,86 @@ use std::sync::{Arc, Weak};
 use std::task::{Poll, Waker};
 
 use lock_runtime::LockClient;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until};
 
 use crate::held::HoldHandle;
-use crate::http::call::body::LockBodyError;
+use crate::http::error::LockBodyError;
 
-/// The hold of a body, which the reaper may take away.
-#[derive(Debug)]
-pub(crate) struct GripCell(Mutex<Hold>);
+/// The hold of a body, which the reaper may take away from it.
+pub(crate) struct HoldCell(Mutex<CellState>);
 
-#[derive(Debug)]
-struct Hold {
+struct CellState {
+    /// `None` once the body has ended or was cut off.
     handle: Option<HoldHandle>,
-    cut: Cut,
-    /// The task that sends the body.
+    /// Why the body was cut off, if it was.
+    reason: CutReason,
+    /// Wakes the task that sends the body.
     sender: Option<Waker>,
 }
 
-/// Why a hold was taken away from its body.
+/// Why a body is cut off.
 #[derive(Debug, Clone, Copy)]
-enum Cut {
+enum CutReason {
     TooLong,
     ShutDown,
 }
 
-impl Cut {
+impl CutReason {
     fn message(self) -> &'static str {
         match self {
             Self::TooLong => {
-                "a response is not sent within the time for which it may hold its lock (`max_body_hold` or \
-                 `max_hold`) and is cut off: its client reads slowly, or its handler writes slowly"
+                "a response is cut off: it was not sent within the time for which it may hold its lock \
+                 (`max_body_hold` or `max_hold`), because its client reads slowly or its handler writes slowly"
             }
             Self::ShutDown => {
-                "a response is cut off, because its lock client was shut down and the grace is over"
+                "a response is cut off: its lock client was shut down and the grace is over"
             }
         }
     }
 }
 
-impl GripCell {
+impl HoldCell {
     pub(crate) fn new(handle: HoldHandle) -> Arc<Self> {
-        let hold = Hold { handle: Some(handle), cut: Cut::TooLong, sender: None };
-        Arc::new(Self(Mutex::new(hold)))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Hold> {
-        self.0.lock()
+        let (handle, reason) = (Some(handle), CutReason::TooLong);
+        Arc::new(Self(Mutex::new(CellState { handle, reason, sender: None })))
     }
 
     /// Takes the hold out, to release it.
     pub(crate) fn take(&self) -> Option<HoldHandle> {
-        self.lock().handle.take()
+        self.0.lock().handle.take()
     }
 
-    /// Does something with the hold while the reaper cannot take it; an error if it has.
+    /// Runs `work` on the hold, which the reaper cannot take meanwhile; an error if the reaper has taken it.
     pub(crate) fn with<T, E>(
         &self,
         sender: &Waker,
         work: impl FnOnce(&mut HoldHandle) -> T,
     ) -> Result<T, LockBodyError<E>> {
-        let mut hold = self.lock();
-        let Hold { handle, cut, sender: known } = &mut *hold;
+        let mut state = self.0.lock();
+        let CellState { handle, reason, sender: known } = &mut *state;
         known.get_or_insert_with(|| sender.clone()).clone_from(sender);
-        match (handle, cut) {
+        match (handle, reason) {
             (Some(handle), _) => Ok(work(handle)),
-            (None, Cut::TooLong) => Err(LockBodyError::TooLong),
-            (None, Cut::ShutDown) => Err(LockBodyError::ShutDown),
+            (None, CutReason::TooLong) => Err(LockBodyError::TooLong),
+            (None, CutReason::ShutDown) => Err(LockBodyError::ShutDown),
         }
     }
 
-    /// Takes the hold from the body, or only its lock if it is not to be cut off. A poll that is under way ends first; from then on there is none without
-    /// the guard.
-    fn cut(&self, cut: Cut, cuts_off: bool) {
-        let mut hold = self.lock();
-        if !cuts_off {
-            return hold.handle.iter_mut().for_each(HoldHandle::give_back);
+    /// Takes the hold from the body and wakes its sender; if the lock is not `enforced`, only releases the
+    /// lock. Waits for a poll of the body that is under way; later polls find no hold.
+    fn cut(&self, reason: CutReason, enforced: bool) {
+        let mut state = self.0.lock();
+        if !enforced {
+            return state.handle.iter_mut().for_each(HoldHandle::release_in_background);
         }
-        let Some(handle) = hold.handle.take_if(|handle| !handle.is_given_back()) else { return };
-        hold.cut = cut;
-        let sender = hold.sender.take();
-        drop(hold);
-        handle.log_warn(cut.message());
-        // The release is under way before the client can see the end.
+        let Some(handle) = state.handle.take_if(|handle| !handle.is_released()) else { return };
+        state.reason = reason;
+        let sender = state.sender.take();
+        drop(state);
+        handle.log_warn(reason.message());
+        // The release starts before the client can see the end of the body.
         drop(handle);
         if let Some(sender) = sender {
             sender.wake();
@@ -97,30 +93,36 @@ impl GripCell {
     }
 }
 
-/// Gives the lock of a body back that the server does not poll, because its client does not read, and that of
-/// any body when the grace of a shutdown is over. Ends with the body.
-#[derive(Debug)]
+/// A task that cuts off a body when its time or the grace of a shutdown is over, even if the server does not
+/// poll the body because its client does not read. Dropping it ends the task.
 pub(crate) struct Reaper(AbortHandle);
 
 impl Reaper {
     pub(crate) fn start(
-        cell: &Arc<GripCell>,
+        cell: &Arc<HoldCell>,
         until: Option<Instant>,
         client: LockClient,
-        cuts_off: bool,
+        enforced: bool,
     ) -> Self {
-        let cell: Weak<GripCell> = Arc::downgrade(cell);
+        let cell: Weak<HoldCell> = Arc::downgrade(cell);
         let task = tokio::spawn(async move {
-            let cut = reason_to_cut(until, &client).await;
-            let Some(cell) = cell.upgrade() else { return };
-            cell.cut(cut, cuts_off);
+            let reason = reason_to_cut(until, &client).await;
+            if let Some(cell) = cell.upgrade() {
+                cell.cut(reason, enforced);
+            }
         });
         Self(task.abort_handle())
     }
 }
 
-/// Waits until a body has to end.
-async fn reason_to_cut(until: Option<Instant>, client: &LockClient) -> Cut {
+impl Drop for Reaper {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Waits until the body has to end.
+async fn reason_to_cut(until: Option<Instant>, client: &LockClient) -> CutReason {
     let mut shut_down = pin!(client.grace_over());
     let mut too_long = pin!(async {
         match until {
@@ -130,15 +132,9 @@ async fn reason_to_cut(until: Option<Instant>, client: &LockClient) -> Cut {
     });
     poll_fn(|cx| {
         if shut_down.as_mut().poll(cx).is_ready() {
-            return Poll::Ready(Cut::ShutDown);
+            return Poll::Ready(CutReason::ShutDown);
         }
-        too_long.as_mut().poll(cx).map(|()| Cut::TooLong)
+        too_long.as_mut().poll(cx).map(|()| CutReason::TooLong)
     })
     .await
-}
-
-impl Drop for Reaper {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
 }

@@ -1,33 +1,31 @@
-//! [`HttpLockService`].
+//! [`HttpLockService`]: decides how each request is locked.
 
 use std::fmt;
-use std::mem;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use http::request::Parts;
 use http::{Method, Request, Response};
 use http_body::Body;
-use lock_runtime::policy::{BusyStatus, OnDisconnect};
-use lock_runtime::{LockError, LockKey, Wait};
+use lock_runtime::policy::BusyStatus;
+use lock_runtime::{LockError, Wait};
 use tokio::time::Instant;
+use tower_layer::Layer;
 use tower_service::Service;
 
 use crate::held::{HeldLock, without_lock};
 use crate::http::answer::grpc;
-use crate::http::answer::refusal::{About, Circumstances, Refusal};
-use crate::http::answer::retry::HoldTimes;
+use crate::http::answer::refusal::{HoldTimes, LogFields, Refusal, RefusalContext};
 use crate::http::call::body::LockBody;
 use crate::http::call::future::HttpLockFuture;
-use crate::http::call::serving::ServingTerms;
+use crate::http::call::serving::RequestLock;
+use crate::http::error::KeyError;
 use crate::http::layer::plan::{Plan, Side};
-use crate::http::layer::{NoPlan, Shared};
-use crate::http::request::key::KeyError;
-use crate::locked::{Call, Terms};
+use crate::http::layer::{HttpLockLayer, NoPlan, Shared};
+use crate::locked::{Call, LockSpec};
 
-/// Until when an answer is of use: put into a request's extensions by a layer further out, it bounds the
-/// wait for the lock. gRPC's `grpc-timeout` counts as well.
+/// A request extension with the deadline of the answer: it bounds the wait for the lock. A layer further out
+/// sets it. gRPC's `grpc-timeout` counts as well.
 ///
 /// # Examples
 ///
@@ -44,44 +42,42 @@ use crate::locked::{Call, Terms};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestDeadline(pub Instant);
 
-/// An HTTP service whose requests run under locks: see [`HttpLockLayer`](crate::http::HttpLockLayer).
+/// An HTTP service whose requests run under locks: see [`HttpLockLayer`].
 #[derive(Clone)]
 pub struct HttpLockService<S> {
     inner: S,
     shared: Arc<Shared>,
 }
 
-impl<S> HttpLockService<S> {
-    pub(crate) fn new(inner: S, shared: Arc<Shared>) -> Self {
-        Self { inner, shared }
-    }
+impl<S> Layer<S> for HttpLockLayer {
+    type Service = HttpLockService<S>;
 
-    /// The inner service.
+    fn layer(&self, inner: S) -> Self::Service {
+        HttpLockService { inner, shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl<S> HttpLockService<S> {
+    /// Returns the inner service.
     pub fn get_ref(&self) -> &S {
         &self.inner
     }
 
-    /// The inner service.
+    /// Returns the inner service.
     pub fn get_mut(&mut self) -> &mut S {
         &mut self.inner
     }
 
-    /// Takes the lock off.
+    /// Returns the inner service, without the lock.
     pub fn into_inner(self) -> S {
         self.inner
     }
 }
 
-/// How a request is to be locked.
-struct Lock {
-    key: LockKey,
-    terms: Terms,
-    serving: ServingTerms,
-}
+/// The lock of a request; `None` if the request runs without one.
+type Decision = Result<Option<RequestLock>, Refusal>;
 
-/// What is to be done with a request; with `None` it passes.
-type Decision = Result<Option<Lock>, Refusal>;
-
+// `Send` and `'static` are for the future, which may spawn the handler.
 impl<S, ReqBody, B> Service<Request<ReqBody>> for HttpLockService<S>
 where
     S: Service<Request<ReqBody>, Response = Response<B>, Error: Send> + Clone + Send + 'static,
@@ -93,8 +89,7 @@ where
     type Error = S::Error;
     type Future = HttpLockFuture<S, ReqBody, B>;
 
-    /// The inner service's readiness and nothing else: which lock to take is not known before there
-    /// is a request.
+    /// Polls only the inner service: the lock's key is not known before there is a request.
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         self.inner.poll_ready(cx)
     }
@@ -106,113 +101,97 @@ where
             Ok(plan) => decide(&self.shared, &plan, &mut parts),
             Err(NoPlan::Pass) => Ok(None),
             Err(NoPlan::Failed(error)) => {
-                Err(of_nothing(&parts, &HoldTimes::default()).of_lock(&error))
+                Err(context_without_plan(&parts, &HoldTimes::default()).lock_error(&error))
             }
         };
-        // An outer layer's, which this one's takes the place of, or hides.
+        // An outer layer's lock, which this layer replaces or hides.
         parts.extensions.remove::<HeldLock>();
         let request = Request::from_parts(parts, body);
         match decision {
-            Ok(None) => HttpLockFuture::passing(without_lock(|| self.inner.call(request))),
+            Ok(None) => HttpLockFuture::pass_through(without_lock(|| self.inner.call(request))),
             Err(refusal) => {
-                // What the readiness took, such as a place in a limit, belongs to others now.
+                // Gives back what `poll_ready` reserved, such as a permit of a concurrency limit.
                 self.inner = self.inner.clone();
-                HttpLockFuture::refused(self.shared.answer(&refusal))
+                let answer = self.shared.responder.respond(&refusal);
+                HttpLockFuture::refused(LockBody::answer(answer))
             }
-            Ok(Some(Lock { key, terms, serving })) => {
-                // The one that was polled ready is the one to call; its clone may not be.
-                let clone = self.inner.clone();
-                let ready = mem::replace(&mut self.inner, clone);
-                HttpLockFuture::taking(terms.take(key), Call::new(ready, request), serving)
-            }
+            Ok(Some(lock)) => HttpLockFuture::waiting(Call::new(&mut self.inner, request), lock),
         }
     }
 }
 
-fn of_nothing<'a>(parts: &Parts, times: &'a HoldTimes) -> Circumstances<'a> {
-    Circumstances {
+fn context_without_plan<'a>(parts: &Parts, times: &'a HoldTimes) -> RefusalContext<'a> {
+    RefusalContext {
         busy: BusyStatus::Conflict,
         lease: None,
         times,
         deadline: false,
-        grpc: grpc::is_spoken(&parts.headers),
-        about: About::default(),
+        grpc: grpc::is_grpc(&parts.headers),
+        log: LogFields::default(),
     }
 }
 
 fn decide(shared: &Arc<Shared>, plan: &Arc<Plan>, parts: &mut Parts) -> Decision {
     let Some(side) = plan.side(&parts.method) else { return Ok(None) };
-    let (busy, about) = (plan.busy, plan.about(None));
-    let circumstances = Circumstances { busy, about, ..of_nothing(parts, &plan.times) };
-    let refuse = |error: &LockError| Err(circumstances.of_lock(error));
+    let context = RefusalContext {
+        busy: plan.busy,
+        log: plan.log_fields(None),
+        ..context_without_plan(parts, &plan.times)
+    };
     let method = plan.method_of_key(&parts.method);
     let key = plan.key.key(parts, &method, plan.on_missing);
-    if let Ok(None) = key {
-        return Ok(None);
-    }
-    let terms = shared.client().and_then(|client| plan.terms(client, side));
-    let mut terms = match terms {
-        Ok(terms) => terms,
-        Err(error) => return refuse(&error),
-    };
+    let Some(key) = key.transpose() else { return Ok(None) };
+    let spec = shared.client().and_then(|client| plan.spec(client, side));
+    let mut spec = spec.map_err(|error| context.lock_error(&error))?;
     let key = match key {
-        Ok(Some(key)) => key,
-        Ok(None) => return Ok(None),
-        Err(error) if !terms.enforced => return excuse(&terms, &error),
-        Err(error) => return Err(circumstances.of_key(&error)),
+        Ok(key) => key,
+        Err(error) if !spec.enforced => return run_without_key(&spec, &error),
+        Err(error) => return Err(context.key_error(&error)),
     };
-    let deadline = match bound_wait(&mut terms, parts) {
+    let deadline = match bound_wait(&mut spec, parts) {
         Ok(deadline) => deadline,
-        Err(_) if !terms.enforced => false,
-        Err(error) => {
-            return Err(Circumstances { deadline: true, ..circumstances }.of_lock(&error));
-        }
+        Err(_) if !spec.enforced => false,
+        Err(error) => return Err(RefusalContext { deadline: true, ..context }.lock_error(&error)),
     };
-    let serving = ServingTerms {
+    Ok(Some(RequestLock {
         shared: Arc::clone(shared),
         plan: Arc::clone(plan),
-        key: key.clone(),
-        end: terms.end(),
-        lease: terms.options.lease(),
-        max_hold: terms.max_hold(),
-        enforced: terms.enforced,
-        client: terms.client.clone(),
+        key,
+        spec,
         deadline,
-        grpc: circumstances.grpc,
+        grpc: context.grpc,
         has_body: parts.method != Method::HEAD,
-        finish: plan.on_disconnect == OnDisconnect::Finish,
         reads: side == Side::Shared,
-    };
-    Ok(Some(Lock { key, terms, serving }))
+    }))
 }
 
-/// A request that its policy lets through without the key that it lacks.
-fn excuse(terms: &Terms, error: &KeyError) -> Decision {
-    if let Some(policy) = &terms.policy {
-        policy.log_not_enforced(terms.site, error);
+/// Runs a request without a lock: it has no key, but its policy is not enforced.
+fn run_without_key(spec: &LockSpec, error: &KeyError) -> Decision {
+    if let Some(policy) = &spec.policy {
+        policy.log_not_enforced(spec.site, error);
     }
     Ok(None)
 }
 
-/// Waits no longer than the request is of use; true if that is less than the policy would.
-fn bound_wait(terms: &mut Terms, parts: &Parts) -> Result<bool, LockError> {
-    let said = parts.extensions.get::<RequestDeadline>();
-    let left = said.map(|deadline| deadline.0.saturating_duration_since(Instant::now()));
-    let grpc = grpc::is_spoken(&parts.headers).then(|| grpc::timeout(&parts.headers)).flatten();
+/// Shortens the wait to the request's own deadline; true if that is sooner than the layer's wait.
+fn bound_wait(spec: &mut LockSpec, parts: &Parts) -> Result<bool, LockError> {
+    let deadline = parts.extensions.get::<RequestDeadline>();
+    let left = deadline.map(|deadline| deadline.0.saturating_duration_since(Instant::now()));
+    let grpc = grpc::is_grpc(&parts.headers).then(|| grpc::timeout(&parts.headers)).flatten();
     let Some(left) = left.into_iter().chain(grpc).min() else { return Ok(false) };
-    let is_less = match terms.options.wait() {
+    let is_sooner = match spec.options.wait() {
         Wait::UpTo(wait) => left < wait,
         Wait::Forever => true,
-        _ => left == Duration::ZERO,
+        _ => left.is_zero(),
     };
-    if !is_less {
+    if !is_sooner {
         return Ok(false);
     }
-    if left == Duration::ZERO {
-        // Not even asked for: it could not be of use any more.
-        return Err(LockError::timed_out("of a request whose time was over", left));
+    if left.is_zero() {
+        // The store is not asked: the answer would come too late.
+        return Err(LockError::timed_out("of a request whose deadline has passed", left));
     }
-    terms.options = terms.options.to_builder().wait(left).build()?;
+    spec.options = spec.options.to_builder().wait(left).build()?;
     Ok(true)
 }
 

@@ -1,97 +1,109 @@
-//! A request that has its lock: run, and the lock let go of when its time has come.
+//! A request that holds its lock: runs the handler, then releases the lock when its time has come.
 
 use std::error::Error;
-use std::panic::resume_unwind;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use http::header::CONTENT_LENGTH;
 use http::{Request, Response, StatusCode};
 use http_body::Body;
 use lock_runtime::policy::HoldUntil;
-use lock_runtime::{Lease, LockClient, LockError, LockGuard, LockKey};
+use lock_runtime::{LockError, LockGuard, LockKey};
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
-use crate::held::{HoldHandle, Panic};
-use crate::http::answer::refusal::Circumstances;
-use crate::http::call::body::LockBody;
-use crate::http::call::held_body::{HeldBody, Holding};
-use crate::http::call::peek::Peeked;
+use crate::held::HoldHandle;
+use crate::http::answer::refusal::RefusalContext;
+use crate::http::call::body::{BodyHold, LockBody};
+use crate::http::frames::Peeked;
 use crate::http::layer::Shared;
 use crate::http::layer::plan::Plan;
-use crate::locked::{Call, End, Ran, Releasing, Running};
+use crate::locked::{Call, LockSpec, Releasing, Running, UnreleasedHold};
 
-/// What is known of a request before its lock is there.
-pub(crate) struct ServingTerms {
+/// The lock of one request, and what the answers to the request depend on.
+pub(crate) struct RequestLock {
     pub(crate) shared: Arc<Shared>,
     pub(crate) plan: Arc<Plan>,
     pub(crate) key: LockKey,
-    pub(crate) end: End,
-    pub(crate) lease: Lease,
-    pub(crate) max_hold: Option<Duration>,
-    /// False if nothing is cut off on the lock's account.
-    pub(crate) enforced: bool,
-    pub(crate) client: LockClient,
-    /// The wait is bounded by the request's own deadline.
+    pub(crate) spec: LockSpec,
+    /// True if the request's own deadline bounds the wait.
     pub(crate) deadline: bool,
     pub(crate) grpc: bool,
-    /// False if a body of the answer would not be sent.
+    /// False if the answer is sent without its body.
     pub(crate) has_body: bool,
-    /// The handler runs to its end, whoever is there to see it.
-    pub(crate) finish: bool,
-    /// It only reads: how long that takes says nothing of the others.
+    /// True if the request takes the read side: its time says nothing about how long writers hold the lock.
     pub(crate) reads: bool,
 }
 
-impl ServingTerms {
-    fn circumstances(&self) -> Circumstances<'_> {
-        Circumstances {
+impl RequestLock {
+    fn context(&self) -> RefusalContext<'_> {
+        RefusalContext {
             busy: self.plan.busy,
-            lease: Some(self.lease),
+            lease: Some(self.spec.options.lease()),
             times: &self.plan.times,
             deadline: self.deadline,
             grpc: self.grpc,
-            about: self.plan.about(Some(&self.key)),
+            log: self.plan.log_fields(Some(&self.key)),
         }
     }
 
     pub(crate) fn answer<B: Body>(&self, error: &LockError) -> Response<LockBody<B>> {
-        self.shared.answer(&self.circumstances().of_lock(error))
+        LockBody::answer(self.shared.responder.respond(&self.context().lock_error(error)))
     }
 
-    /// For a client that may still read, although it has stopped sending.
+    /// The answer to a client that left before its body was complete. It may still read.
     pub(crate) fn answer_departed<B: Body>(
         &self,
         error: &(dyn Error + 'static),
     ) -> Response<LockBody<B>> {
-        self.shared.answer(&self.circumstances().of_body(error))
+        LockBody::answer(self.shared.responder.respond(&self.context().body_error(error)))
     }
 
-    /// Takes the first of the body, where it matters; true if the lock has no more to do with it.
-    fn settle<B: Body + Unpin>(
+    /// True if the lock is held until the body has been sent.
+    fn is_held_for_body<B: Body + Unpin>(
         &self,
-        status: StatusCode,
-        peeked: &mut Peeked<B>,
+        response: &mut Response<Peeked<B>>,
         cx: &mut Context<'_>,
     ) -> bool {
+        let status = response.status();
         let bodiless = status.is_informational()
             || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
-        if bodiless || !self.has_body || peeked.is_end_stream() {
-            return true;
+        if bodiless || !self.has_body || response.body().is_end_stream() {
+            return false;
         }
         match self.plan.hold {
-            HoldUntil::Response => true,
-            HoldUntil::Body => false,
-            _ => peeked.look(cx),
+            HoldUntil::Response => false,
+            HoldUntil::Body => true,
+            _ => !response.body_mut().peek(cx),
         }
+    }
+
+    /// The response, whose body holds the lock while it is sent.
+    fn held_response<B: Body>(
+        &self,
+        response: Response<Peeked<B>>,
+        hold: UnreleasedHold,
+    ) -> Response<LockBody<B>> {
+        let max_hold = self.spec.options.max_hold();
+        let until = self.plan.body_limit(hold.acquired_at, max_hold);
+        let enforced = self.spec.enforced;
+        let announced = response.headers().get(CONTENT_LENGTH);
+        let hold = BodyHold {
+            hold,
+            until: until.filter(|_| enforced),
+            announced: announced.and_then(|length| length.to_str().ok()?.parse().ok()),
+            client: self.spec.client.clone(),
+            enforced,
+            in_pieces: self.plan.hold == HoldUntil::Body,
+            times: (!self.reads).then(|| Arc::clone(&self.plan.times)),
+        };
+        response.map(|peeked| LockBody::held(peeked, hold))
     }
 }
 
 pin_project! {
-    /// A request under its lock.
+    /// A request that holds its lock.
     pub(crate) struct Serving<S, ReqBody, B>
     where
         S: Service<Request<ReqBody>>,
@@ -99,7 +111,7 @@ pin_project! {
     {
         #[pin]
         state: State<S, ReqBody, B, S::Error>,
-        terms: ServingTerms,
+        lock: RequestLock,
     }
 }
 
@@ -111,30 +123,28 @@ pin_project! {
         B: Body,
     {
         Running { #[pin] running: Running<S, Request<ReqBody>> },
-        Releasing {
-            #[pin] releasing: Releasing,
-            result: Option<Result<Result<Response<LockBody<B>>, E>, Panic>>,
-        },
+        Releasing { #[pin] releasing: Releasing<Result<Response<LockBody<B>>, E>> },
     }
 }
 
 impl<S, ReqBody, B> Serving<S, ReqBody, B>
 where
-    S: Service<Request<ReqBody>, Response = Response<B>>,
+    S: Service<Request<ReqBody>>,
     B: Body,
 {
     pub(crate) fn new(
         guard: LockGuard,
         mut call: Call<S, Request<ReqBody>>,
-        terms: ServingTerms,
+        lock: RequestLock,
     ) -> Self {
-        let mut handle = HoldHandle::new(guard, terms.end.reports_loss);
-        if terms.shared.extension
+        let release = lock.spec.release();
+        let mut handle = HoldHandle::new(guard, release.reports_loss);
+        if lock.shared.extension
             && let (Some(request), Some(held)) = (call.request_mut(), handle.held())
         {
             request.extensions_mut().insert(held);
         }
-        Self { state: State::Running { running: Running::new(handle, call) }, terms }
+        Self { state: State::Running { running: Running::new(handle, release, call) }, lock }
     }
 }
 
@@ -147,79 +157,44 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
-        let terms = this.terms;
+        let lock = &*this.lock;
         loop {
             let next = match this.state.as_mut().project() {
                 StateProjection::Running { running } => {
-                    // While the lock is held: what the body does in here, it protects.
-                    let settle = |result: Result<Response<B>, S::Error>, cx: &mut Context<'_>| {
+                    // Under the guard, which protects what the body does when it is peeked at.
+                    let peek = |result: Result<Response<B>, S::Error>, cx: &mut Context<'_>| {
                         result.map(|response| {
                             let mut response = response.map(Peeked::new);
-                            let status = response.status();
-                            let settled = terms.settle(status, response.body_mut(), cx);
-                            (response, settled)
+                            let held = lock.is_held_for_body(&mut response, cx);
+                            (response, held)
                         })
                     };
-                    match ready!(running.poll_then(cx, settle)) {
-                        Err(lost) => return Poll::Ready(Ok(terms.answer(&lost))),
-                        Ok(Ran { value: Ok(Ok((response, false))), handle, taken_at })
-                            if !handle.is_given_back() =>
-                        {
-                            let holding = terms.holding(handle, taken_at, &response);
-                            let response = response
-                                .map(|peeked| LockBody::held(HeldBody::new(peeked, holding)));
-                            return Poll::Ready(Ok(response));
+                    let (value, hold) = match ready!(running.poll_then(cx, peek)) {
+                        Ok(finished) => finished,
+                        Err(lost) => return Poll::Ready(Ok(lock.answer(&lost))),
+                    };
+                    match value {
+                        Ok(Ok((response, true))) if !hold.handle.is_released() => {
+                            return Poll::Ready(Ok(lock.held_response(response, hold)));
                         }
-                        Ok(Ran { value, handle, taken_at }) => {
-                            if !terms.reads {
-                                terms.plan.times.record(taken_at.elapsed());
+                        value => {
+                            if !lock.reads {
+                                lock.plan.times.record(hold.acquired_at.elapsed());
                             }
                             let free = |(response, _): (Response<Peeked<B>>, bool)| {
                                 response.map(LockBody::free)
                             };
-                            let releasing = Releasing::new(handle, terms.end);
-                            let result = value.map(|value| value.map(free));
-                            State::Releasing { releasing, result: Some(result) }
+                            let value = value.map(|result| result.map(free));
+                            State::Releasing { releasing: hold.release(value) }
                         }
                     }
                 }
-                StateProjection::Releasing { releasing, result } => {
+                StateProjection::Releasing { releasing } => {
                     let released = ready!(releasing.poll(cx));
-                    // Polled after completion, which a future may answer as it likes short of a panic.
-                    let Some(result) = result.take() else { return Poll::Pending };
-                    let result = result.unwrap_or_else(|panic| resume_unwind(panic));
-                    return Poll::Ready(match released {
-                        Err(lost) => Ok(terms.answer(&lost)),
-                        Ok(()) => result,
-                    });
+                    return Poll::Ready(released.unwrap_or_else(|lost| Ok(lock.answer(&lost))));
                 }
             };
             this.state.set(next);
-        }
-    }
-}
-
-impl ServingTerms {
-    fn holding<B>(
-        &self,
-        handle: HoldHandle,
-        taken_at: tokio::time::Instant,
-        response: &Response<B>,
-    ) -> Holding {
-        let announced = response.headers().get(CONTENT_LENGTH);
-        Holding {
-            handle,
-            end: self.end,
-            taken_at,
-            until: match self.enforced {
-                true => self.plan.body_limit(taken_at, self.max_hold),
-                false => None,
-            },
-            client: self.client.clone(),
-            cuts_off: self.enforced,
-            in_pieces: self.plan.hold == HoldUntil::Body,
-            announced: announced.and_then(|length| length.to_str().ok()?.parse().ok()),
-            times: (!self.reads).then(|| Arc::clone(&self.plan.times)),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a layer has made of the configurations of the clients that it works for.
+//! Values that a layer computes from the configurations of its clients.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -10,122 +10,120 @@ use lock_runtime::client::LockClientId;
 use lock_runtime::policy::LockConfig;
 use parking_lot::RwLock;
 
-use crate::http::layer::builder::BuildError;
+use crate::http::error::BuildError;
 
-/// Clients come and go, and no layer is told of it.
-pub(crate) const MOST_CLIENTS: usize = 64;
+/// The most clients that a layer remembers: it cannot know when a client is no longer used.
+const MAX_CLIENTS: usize = 64;
 
-/// Something made, for each client, of the configuration that is in effect there; made anew when another
-/// one is.
+/// A value for each client, computed from the client's configuration and computed again when the configuration
+/// changes.
 ///
-/// Of more than [`MOST_CLIENTS`] clients, the one that has not been here for longest is forgotten.
+/// Above [`MAX_CLIENTS`] clients, it forgets the client that was used longest ago.
 pub(crate) struct Cache<T>(RwLock<Clients<T>>);
 
 struct Clients<T> {
-    of: HashMap<LockClientId, Known<T>>,
-    /// How many have been let in.
-    arrivals: u64,
+    by_id: HashMap<LockClientId, Known<T>>,
+    /// How many clients have been added.
+    added: u64,
 }
 
 struct Known<T> {
-    slot: Arc<Slot<T>>,
-    /// How many had been let in when it was here last. Only arrivals forget anybody, so that nothing
-    /// finer is needed, and a request seldom has anything to write.
-    seen: AtomicU64,
+    value: Arc<ClientValue<T>>,
+    /// The value of `added` when this client was last used. Clients are forgotten only when one is added, so
+    /// this is precise enough, and a request seldom writes it.
+    used_at: AtomicU64,
 }
 
-/// One client's. A lock of its own, so that whoever makes something holds up no other client.
-type Slot<T> = RwLock<Option<Made<T>>>;
+/// The value of one client. It has its own lock, so that computing it blocks no other client.
+type ClientValue<T> = RwLock<Option<Computed<T>>>;
 
-struct Made<T> {
-    of: Arc<LockConfig>,
-    /// A failure is kept as well: it would not come out otherwise with the next request.
-    made: Result<Arc<T>, BuildError>,
+struct Computed<T> {
+    config: Arc<LockConfig>,
+    /// Failures are kept too: the next request would fail in the same way.
+    result: Result<Arc<T>, BuildError>,
 }
 
 impl<T> Cache<T> {
     pub(crate) fn new() -> Self {
-        Self(RwLock::new(Clients { of: HashMap::new(), arrivals: 0 }))
+        Self(RwLock::new(Clients { by_id: HashMap::new(), added: 0 }))
     }
 
-    /// What is made of `config`, which is in effect in `client`. If it cannot be made, what was before
-    /// in that client stays in use, and the log says so once for each configuration.
+    /// Returns the value for `config`, which is the configuration of `client`. If `make` fails, the client's
+    /// previous value stays in use, and the failure is logged once for each configuration.
     pub(crate) fn get(
         &self,
         client: &LockClient,
         config: &Arc<LockConfig>,
         make: impl FnOnce() -> Result<T, BuildError>,
     ) -> Result<Arc<T>, BuildError> {
-        let slot = self.slot(client.id());
-        if let Some(made) = of(&slot.read(), config) {
-            return made;
+        let value = self.value_of(client.id());
+        if let Some(result) = result_for(&value.read(), config) {
+            return result;
         }
-        renew(&slot, config, make)
+        compute(&value, config, make)
     }
 
-    fn slot(&self, client: LockClientId) -> Arc<Slot<T>> {
+    fn value_of(&self, client: LockClientId) -> Arc<ClientValue<T>> {
         let clients = self.0.read();
-        if let Some(known) = clients.of.get(&client) {
-            // A write that changes nothing would still take the line from other processors.
-            if known.seen.load(Ordering::Relaxed) != clients.arrivals {
-                known.seen.store(clients.arrivals, Ordering::Relaxed);
+        if let Some(known) = clients.by_id.get(&client) {
+            // Even a write that changes nothing would take the cache line from other processors.
+            if known.used_at.load(Ordering::Relaxed) != clients.added {
+                known.used_at.store(clients.added, Ordering::Relaxed);
             }
-            return Arc::clone(&known.slot);
+            return Arc::clone(&known.value);
         }
         drop(clients);
-        let mut clients = self.0.write();
-        clients.let_in(client)
+        self.0.write().add(client)
     }
 }
 
 impl<T> Clients<T> {
-    fn let_in(&mut self, client: LockClientId) -> Arc<Slot<T>> {
-        if self.of.len() >= MOST_CLIENTS && !self.of.contains_key(&client) {
-            let seen = |known: &Known<T>| known.seen.load(Ordering::Relaxed);
-            let longest = self.of.iter().min_by_key(|(_, known)| seen(known));
-            if let Some(longest) = longest.map(|(client, _)| *client) {
-                self.of.remove(&longest);
+    fn add(&mut self, client: LockClientId) -> Arc<ClientValue<T>> {
+        if self.by_id.len() >= MAX_CLIENTS && !self.by_id.contains_key(&client) {
+            let used_at = |known: &Known<T>| known.used_at.load(Ordering::Relaxed);
+            let oldest = self.by_id.iter().min_by_key(|(_, known)| used_at(known));
+            if let Some(oldest) = oldest.map(|(client, _)| *client) {
+                self.by_id.remove(&oldest);
             }
         }
-        self.arrivals += 1;
-        let arrivals = self.arrivals.into();
-        let known = self.of.entry(client);
-        let known = known.or_insert_with(|| Known { slot: Arc::default(), seen: arrivals });
-        Arc::clone(&known.slot)
+        self.added += 1;
+        let used_at = self.added.into();
+        let known = self.by_id.entry(client);
+        Arc::clone(&known.or_insert_with(|| Known { value: Arc::default(), used_at }).value)
     }
 }
 
-/// Makes it, if no other request has done so while this one waited for its turn.
-fn renew<T>(
-    slot: &Slot<T>,
+/// Computes the value, unless another request has done so while this one waited for the write lock.
+fn compute<T>(
+    value: &ClientValue<T>,
     config: &Arc<LockConfig>,
     make: impl FnOnce() -> Result<T, BuildError>,
 ) -> Result<Arc<T>, BuildError> {
-    let mut current = slot.write();
-    if let Some(made) = of(&current, config) {
-        return made;
+    let mut current = value.write();
+    if let Some(result) = result_for(&current, config) {
+        return result;
     }
-    let made = match (make(), current.take()) {
+    let result = match (make(), current.take()) {
         (Ok(made), _) => Ok(Arc::new(made)),
-        (Err(error), Some(Made { made: Ok(before), .. })) => {
+        (Err(error), Some(Computed { result: Ok(previous), .. })) => {
             tracing::error!(
                 error = &error as &dyn std::error::Error,
-                "the new configuration does not go with a lock layer, which keeps to the old one"
+                "a lock layer cannot follow the new configuration and keeps the previous one"
             );
-            Ok(before)
+            Ok(previous)
         }
         (Err(error), _) => Err(error),
     };
-    *current = Some(Made { of: Arc::clone(config), made: made.clone() });
-    made
+    *current = Some(Computed { config: Arc::clone(config), result: result.clone() });
+    result
 }
 
-fn of<T>(
-    current: &Option<Made<T>>,
+fn result_for<T>(
+    current: &Option<Computed<T>>,
     config: &Arc<LockConfig>,
 ) -> Option<Result<Arc<T>, BuildError>> {
-    let made = current.as_ref().filter(|made| Arc::ptr_eq(&made.of, config))?;
-    Some(made.made.clone())
+    let computed = current.as_ref().filter(|computed| Arc::ptr_eq(&computed.config, config))?;
+    Some(computed.result.clone())
 }
 
 impl<T> fmt::Debug for Cache<T> {
@@ -199,9 +197,9 @@ mod tests {
     }
 
     #[test]
-    fn the_client_that_was_here_longest_ago_is_forgotten() {
+    fn the_client_that_was_used_longest_ago_is_forgotten() {
         let maker = Maker::new();
-        let clients: Vec<_> = (0..=MOST_CLIENTS).map(|_| configured()).collect();
+        let clients: Vec<_> = (0..=MAX_CLIENTS).map(|_| configured()).collect();
         let (last, first) = clients.split_last().unwrap();
         for client in first {
             maker.get(client, true).unwrap();
@@ -209,25 +207,29 @@ mod tests {
         assert_eq!(maker.get(&first[0], true), Ok(1));
         maker.get(last, true).unwrap();
         let made = maker.made.get();
-        assert_eq!(maker.get(&first[0], true), Ok(1), "it has just been here");
-        assert_eq!(maker.get(&first[1], true), Ok(made + 1), "it has been forgotten");
+        assert_eq!(maker.get(&first[0], true), Ok(1), "just used");
+        assert_eq!(maker.get(&first[1], true), Ok(made + 1), "forgotten");
         for _ in 0..1000 {
             maker.get(&configured(), true).unwrap();
         }
-        assert_eq!(maker.cache.0.read().of.len(), MOST_CLIENTS);
+        assert_eq!(maker.cache.0.read().by_id.len(), MAX_CLIENTS);
     }
 
     #[test]
-    fn of_requests_that_meet_one_makes_it() {
-        let (slot, config) = (Slot::default(), configured().config().unwrap());
+    fn one_of_two_concurrent_requests_computes_the_value() {
+        let (value, config) = (ClientValue::default(), configured().config().unwrap());
         for _ in 0..2 {
-            assert_eq!(renew(&slot, &config, || Ok(1)).map(|made| *made), Ok(1));
-            assert_eq!(renew(&slot, &config, || Ok(2)).map(|made| *made), Ok(1), "it came second");
+            assert_eq!(compute(&value, &config, || Ok(1)).map(|made| *made), Ok(1));
+            assert_eq!(
+                compute(&value, &config, || Ok(2)).map(|made| *made),
+                Ok(1),
+                "it came second"
+            );
         }
     }
 
     #[test]
-    fn a_client_whose_plans_are_made_holds_up_no_other() {
+    fn computing_the_value_of_a_client_blocks_no_other_client() {
         let (cache, slow, quick) = (Cache::new(), configured(), configured());
         let (begun, begins) = mpsc::channel();
         let (go_on, goes_on) = mpsc::channel();

@@ -1,106 +1,50 @@
-//! [`HttpLockLayer`].
+//! [`HttpLockLayer`]: which plan a request follows.
 
 pub(crate) mod builder;
 mod cache;
 pub(crate) mod plan;
 mod routes;
-mod seen_routes;
 
 use std::fmt;
 use std::sync::Arc;
 
-use bytes::Bytes;
-use http::{Extensions, Method, Response, Uri};
-use http_body::Body;
+use http::{Extensions, Method, Uri};
 use lock_runtime::policy::{LockConfig, Policy};
 use lock_runtime::{LockClient, LockError};
-use tower_layer::Layer;
 
 use crate::http::answer::problem::RefusalResponder;
-use crate::http::answer::refusal::Refusal;
-use crate::http::call::body::LockBody;
-use crate::http::call::service::HttpLockService;
-use crate::http::layer::builder::{BuildError, HttpLockLayerBuilder};
+use crate::http::error::BuildError;
 use crate::http::layer::cache::Cache;
 use crate::http::layer::plan::{Literals, Plan, Side};
-use crate::http::layer::routes::RouteIndex;
-use crate::http::layer::seen_routes::SeenRoutes;
-use crate::http::request::coverage::{WarnedRoutes, is_covered};
+use crate::http::layer::routes::{RouteIndex, SeenRoutes, WarnedRoutes};
 use crate::http::request::key::{full_path_of, matched_path};
-use crate::http::request::read_ahead::{ReadAheadPool, ReadsAhead, RequestBodies};
-use crate::layer::LockLayer;
+use crate::http::request::read_ahead::{ReadAheadPool, ReadableBody, RequestBodies};
 
-impl LockLayer {
-    /// Starts a layer for HTTP services. See the [module documentation](crate::http).
-    #[track_caller]
-    pub fn http() -> HttpLockLayerBuilder {
-        HttpLockLayerBuilder::new()
-    }
-
-    /// A layer for a whole router, by the `[[lock.routes]]` of the client's configuration: see
-    /// [`HttpLockLayerBuilder::routes`].
-    ///
-    /// # Errors
-    ///
-    /// As [`HttpLockLayerBuilder::build`].
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use axum::{Router, routing::post};
-    /// use lock_runtime::{LockClient, policy::LockConfig};
-    /// use lock_tower::LockLayer;
-    ///
-    /// let config = LockConfig::from_toml(
-    ///     r#"
-    ///     [lock.policies.checkout]
-    ///     key = "order:{path.id}"
-    ///     wait = "2s"
-    ///
-    ///     [[lock.routes]]
-    ///     methods = ["POST"]
-    ///     path = "/orders/{id}/pay"
-    ///     policy = "checkout"
-    ///     "#,
-    /// )?;
-    /// let client = LockClient::builder().config(config).in_memory()?;
-    /// let app: Router = Router::new()
-    ///     .route("/orders/{order}/pay", post(async || "paid"))
-    ///     .route("/health", post(async || "well"))
-    ///     .layer(LockLayer::routes(&client)?);
-    /// # Ok::<_, Box<dyn std::error::Error>>(())
-    /// ```
-    #[track_caller]
-    pub fn routes(client: &LockClient) -> Result<HttpLockLayer, BuildError> {
-        Self::http().client(client.clone()).routes().build()
-    }
-}
-
-/// Runs each HTTP request under the lock that it names, and answers where that cannot be had.
+/// A layer that runs each HTTP request under a lock, and answers the request if the lock is not acquired.
 ///
-/// Made by [`LockLayer::http`]; see the [module documentation](crate::http). Clones share what they
-/// know about how long locks are held.
+/// Built by [`LockLayer::http`](crate::LockLayer::http); see the [module documentation](crate::http). Clones
+/// share the measured hold times that `Retry-After` is computed from.
 #[derive(Debug, Clone)]
 pub struct HttpLockLayer {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
-/// What all services of a layer share.
+/// The state that all services of a layer share.
 pub(crate) struct Shared {
     pub(crate) client: Option<LockClient>,
     pub(crate) literals: Literals,
     pub(crate) source: Source,
     pub(crate) responder: Arc<dyn RefusalResponder>,
-    /// Whether handlers find a [`HeldLock`](crate::HeldLock) in the request's extensions.
+    /// True if the layer adds a [`HeldLock`](crate::HeldLock) to the request's extensions.
     pub(crate) extension: bool,
-    /// How much of a waiting request's body is read, in bytes.
+    /// How many bytes of a waiting request's body are read.
     pub(crate) read_ahead: usize,
-    /// What such requests read together beyond that.
+    /// How many more bytes all waiting requests may read together.
     pub(crate) pool: Arc<ReadAheadPool>,
     pub(crate) bodies: RequestBodies,
 }
 
-/// Where the plan for a request comes from.
+/// Where the plan of a request comes from.
 #[derive(Debug)]
 pub(crate) enum Source {
     Code(Arc<Plan>),
@@ -109,16 +53,12 @@ pub(crate) enum Source {
 }
 
 impl HttpLockLayer {
-    pub(crate) fn new(shared: Shared) -> Self {
-        Self { shared: Arc::new(shared) }
-    }
-
-    /// Refuses a configuration that this layer could not follow with that client: to be asked before
-    /// [`LockClient::reload`], which knows of no layers. Not asked, a layer keeps to what it followed
-    /// before, and says so in the log with the next request.
+    /// Checks whether this layer can follow a configuration with that client. Call it before
+    /// [`LockClient::reload`], which does not know the layers. Without the check, the layer keeps the previous
+    /// configuration if it cannot follow the new one, and logs an error with the next request.
     ///
-    /// Of a layer that follows one policy and asks axum's router for `{path.…}`, a new parameter must be one
-    /// of a route that the layer has had a request of: it knows no others.
+    /// If the layer follows one policy and takes `{path.…}` from axum's router, a new path parameter must be in
+    /// a route that the layer has had a request for: the layer knows no other routes.
     ///
     /// # Errors
     ///
@@ -158,18 +98,10 @@ impl HttpLockLayer {
     }
 }
 
-impl<S> Layer<S> for HttpLockLayer {
-    type Service = HttpLockService<S>;
-
-    fn layer(&self, inner: S) -> Self::Service {
-        HttpLockService::new(inner, Arc::clone(&self.shared))
-    }
-}
-
 /// Why there is no plan for a request.
 #[derive(Debug)]
 pub(crate) enum NoPlan {
-    /// It is none of the layer's business.
+    /// The request runs without a lock.
     Pass,
     Failed(LockError),
 }
@@ -187,19 +119,19 @@ impl From<BuildError> for NoPlan {
 }
 
 impl Shared {
-    /// The client for a request, which may depend on what is around it.
+    /// Returns the layer's client, or the current one.
     pub(crate) fn client(&self) -> Result<LockClient, LockError> {
         let client = self.client.clone().or_else(LockClient::current);
         client.ok_or_else(|| LockError::no_client("a `LockLayer::http()` without `client(…)`"))
     }
 
-    /// How that body is read while its request waits; `None` if there is nothing to read.
-    pub(crate) fn read_ahead_of<B: 'static>(&self, body: &B) -> Option<&dyn ReadsAhead<B>> {
+    /// Returns how the body is read while its request waits; `None` if there is nothing to read.
+    pub(crate) fn read_ahead_of<B: 'static>(&self, body: &B) -> Option<&ReadableBody<B>> {
         let bodies = self.bodies.of::<B>().filter(|_| self.read_ahead > 0)?;
         (!bodies.is_complete(body)).then_some(bodies)
     }
 
-    /// The plan for a request.
+    /// Returns the plan of a request.
     pub(crate) fn plan(
         &self,
         method: &Method,
@@ -211,7 +143,7 @@ impl Shared {
         }
         let client = match self.client() {
             Ok(client) => client,
-            // What never locks by itself is not to fail for want of a client.
+            // A request that needs no lock must not fail because there is no client.
             Err(_) if !self.literals.may_lock(method) => return Err(NoPlan::Pass),
             Err(error) => return Err(error.into()),
         };
@@ -238,11 +170,11 @@ impl Shared {
         }
     }
 
-    /// Finds out what can be found out before there is a request.
+    /// Checks what can be checked before the first request.
     pub(crate) fn check(&self, client: &LockClient) -> Result<(), BuildError> {
         let outcome = match &self.source {
             Source::Code(plan) => {
-                plan.terms(client.clone(), Side::Main).map(drop).map_err(NoPlan::from)
+                plan.spec(client.clone(), Side::Main).map(drop).map_err(NoPlan::from)
             }
             Source::Policy { .. } => self.policy_plan(client).map(drop),
             Source::Routes { .. } => self.route_plans(client).map(drop),
@@ -252,7 +184,7 @@ impl Shared {
             Err(NoPlan::Failed(LockError::InvalidOptions(problem))) => {
                 Err(BuildError::new(problem))
             }
-            Err(NoPlan::Failed(error)) => Err(BuildError::new(error.to_string())),
+            Err(NoPlan::Failed(error)) => Err(BuildError::from_display(error)),
         }
     }
 
@@ -270,16 +202,16 @@ impl Shared {
         client: &LockClient,
         config: &LockConfig,
     ) -> Result<Plan, BuildError> {
-        let policy = config.policy(policy).map_err(|error| BuildError::new(error.to_string()))?;
+        let policy = config.policy(policy).map_err(BuildError::from_display)?;
         Plan::new(&self.literals, Some(policy), None)?.checked(client)
     }
 
-    /// The plans of all routes.
+    /// Returns the plans of all routes.
     fn route_plans(&self, client: &LockClient) -> Result<Arc<RouteIndex<Arc<Plan>>>, NoPlan> {
         let Source::Routes { plans, .. } = &self.source else { return Err(NoPlan::Pass) };
         let config = client.config().ok_or_else(|| {
             NoPlan::from(BuildError::new(
-                "the client has no configuration, and so no routes; give it one with \
+                "the client has no configuration and so no routes; set one with \
                  `LockClientBuilder::config`",
             ))
         })?;
@@ -294,7 +226,7 @@ impl Shared {
         let mut index = RouteIndex::new();
         for (at, entry) in config.routes().iter().enumerate() {
             let policy = config.policy(&entry.policy);
-            let policy = policy.map_err(|error| BuildError::new(error.to_string()));
+            let policy = policy.map_err(BuildError::from_display);
             let plan = policy
                 .and_then(|policy| Plan::new(&self.literals, Some(policy), Some(entry)))
                 .and_then(|plan| plan.checked(client))
@@ -308,19 +240,14 @@ impl Shared {
         }
         Ok(index)
     }
-
-    /// The answer to a refused request.
-    pub(crate) fn answer<B: Body>(&self, refusal: &Refusal) -> Response<LockBody<B>> {
-        self.responder.respond(refusal).map(|bytes: Bytes| LockBody::answer(bytes))
-    }
 }
 
-/// The policy, if it lets this request through, whatever is wrong with its lock.
+/// Returns the policy if it is not enforced for this request, which then runs whatever is wrong with the lock.
 fn not_enforced_now(client: &LockClient, policy: &str) -> Option<Policy> {
     client.policy(policy).ok().filter(|policy| !policy.is_enforced_now())
 }
 
-/// The plan of the closest route that locks that method and is about the router's, which is `matched`.
+/// Returns the plan of the most specific route that locks the method and covers the router's pattern.
 fn choose(
     plans: &RouteIndex<Arc<Plan>>,
     warned: &WarnedRoutes,
@@ -332,12 +259,12 @@ fn choose(
     let found = plans.find(path, |plan| {
         let route = plan.route.as_ref().filter(|_| plan.side(method).is_some());
         let Some(route) = route else { return false };
-        let other = matched.filter(|pattern| !is_covered(route, pattern));
+        let other = matched.filter(|pattern| !route.covers(pattern));
         others = others.or(other.map(|pattern| (route, pattern)));
         other.is_none()
     });
     if let (None, Some((route, pattern))) = (found, others) {
-        warned.tell(route, pattern);
+        warned.warn(route, pattern);
     }
     found.map(Arc::clone).ok_or(NoPlan::Pass)
 }

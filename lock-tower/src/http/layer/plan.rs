@@ -1,5 +1,5 @@
-//! What a layer does with a request: what the code says and, where it names policies, what the
-//! configuration says now.
+//! How the requests of a layer or of a route are locked: the settings of the code and, if the layer follows
+//! policies, those of the configuration.
 
 use std::panic::Location;
 use std::sync::Arc;
@@ -15,28 +15,27 @@ use lock_runtime::policy::{
 use lock_runtime::{LockClient, LockError, LockKey, LockKind, LockOptions, Wait};
 use tokio::time::Instant;
 
-use crate::http::answer::refusal::About;
-use crate::http::answer::retry::HoldTimes;
-use crate::http::layer::builder::BuildError;
-use crate::http::request::key::{ExtensionParts, KeyExtractor, KeySource, RouteOf};
+use crate::http::answer::refusal::{HoldTimes, LogFields};
+use crate::http::error::BuildError;
+use crate::http::request::key::{ExtensionParts, KeyExtractor, KeySource, KnownRoute};
 use crate::http::request::route::Route;
 use crate::http::request::template::Template;
-use crate::locked::{RELEASE_TIMEOUT, Terms};
+use crate::locked::{LockSpec, RELEASE_TIMEOUT};
 
-/// How long a request waits unless told otherwise: less than clients and proxies do before they give up.
+/// How long a request waits, by default: less than clients and proxies wait for an answer.
 const WAIT: Wait = Wait::UpTo(Duration::from_secs(10));
 
-/// How many requests of a process line up for a lock unless told otherwise.
+/// How many requests of a process wait for a lock, by default.
 const MAX_WAITERS: usize = 1024;
 
-/// For how long a body holds the lock while it is sent, unless told otherwise.
+/// How long a body holds the lock while it is sent, by default.
 const MAX_BODY_HOLD: Duration = Duration::from_secs(5 * 60);
 
-/// What the code says of a layer, before any policy.
+/// The settings that the builder was given, before any policy.
 #[derive(Clone)]
 pub(crate) struct Literals {
     pub(crate) settings: LockSettings,
-    /// All that there is to say about the lock, in place of settings.
+    /// Complete options, which exclude settings.
     pub(crate) options: Option<LockOptions>,
     pub(crate) http: HttpPolicy,
     pub(crate) key: Option<Key>,
@@ -59,7 +58,7 @@ impl Literals {
         }
     }
 
-    /// True if a request of that method may need a lock, whatever a policy that is not known says.
+    /// True if a request with that method may need a lock, as far as the builder decides.
     pub(crate) fn may_lock(&self, method: &Method) -> bool {
         let reads = matches!(*method, Method::GET | Method::HEAD);
         let named = |methods: &Methods| methods.contains(method.as_str());
@@ -75,7 +74,7 @@ pub(crate) enum Key {
     Extractor(Arc<dyn KeyExtractor>),
 }
 
-/// How some requests are locked.
+/// How the requests of a layer or of a route are locked.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) route: Option<Arc<Route>>,
@@ -83,10 +82,12 @@ pub(crate) struct Plan {
     pub(crate) busy: BusyStatus,
     pub(crate) hold: HoldUntil,
     pub(crate) on_missing: OnMissingKey,
-    pub(crate) on_disconnect: OnDisconnect,
+    on_disconnect: OnDisconnect,
     pub(crate) times: Arc<HoldTimes>,
     methods: Methods,
-    safe_methods: SafeMethods,
+    /// True if GET and HEAD acquire the read side.
+    shares: bool,
+    kind: LockKind,
     release_timeout: Duration,
     max_body_hold: Option<Duration>,
     settings: LockSettings,
@@ -95,12 +96,12 @@ pub(crate) struct Plan {
     pub(crate) site: &'static Location<'static>,
 }
 
-/// Which side of a lock a request takes.
+/// Which side of a read/write lock a request takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
-    /// The only one, or the writers'.
+    /// The write side, or a lock that has no sides.
     Main,
-    /// The readers'.
+    /// The read side.
     Shared,
 }
 
@@ -120,75 +121,61 @@ impl Plan {
         let key = key.or_else(|| literals.key.clone()).or(policy_key.map(Key::Template));
         let path = entry.map(|entry| &entry.path).or(literals.route.as_ref());
         let route = path.map(|path| Route::parse(path)).transpose()?.map(Arc::new);
-        let warned = route.clone().map(|route| RouteOf { route, full: entry.is_some() });
+        let known = route.clone().map(|route| KnownRoute { route, full: entry.is_some() });
         let methods = entry.and_then(|entry| entry.methods.as_ref()).or(http.methods.as_ref());
-        let settings = match &policy {
-            Some(policy) => policy.resolve(literals.settings),
-            None => literals.settings,
-        };
-        let plan = Self {
-            key: key_source(key, warned, literals)?,
+        let methods = methods.cloned().unwrap_or_default();
+        let shares = http.safe_methods == Some(SafeMethods::Shared);
+        let key = key_source(key, known, literals)?;
+        if methods == Methods::These(Vec::new()) {
+            return Err(BuildError::new(
+                "the layer locks no method; name at least one, or remove the layer",
+            ));
+        }
+        let kind = lock_kind(policy.as_ref(), literals.settings, shares)?;
+        Ok(Self {
+            key,
             route,
             busy: http.busy.unwrap_or(BusyStatus::Conflict),
             hold: http.hold.unwrap_or_default(),
             on_missing: http.on_missing.unwrap_or_default(),
             on_disconnect: http.on_disconnect.unwrap_or_default(),
             times: Arc::default(),
-            methods: methods.cloned().unwrap_or_default(),
-            safe_methods: http.safe_methods.unwrap_or_default(),
+            methods,
+            shares,
+            kind,
             release_timeout: http.release_timeout.unwrap_or(RELEASE_TIMEOUT),
             max_body_hold: http.max_body_hold,
             settings: literals.settings,
             options: literals.options,
             policy,
             site: literals.site,
-        };
-        plan.check(settings.kind.unwrap_or_default())?;
-        Ok(plan)
+        })
     }
 
-    /// What to call a request's lock in the log.
-    pub(crate) fn about<'a>(&'a self, key: Option<&'a LockKey>) -> About<'a> {
+    /// Returns the log fields of a request's lock.
+    pub(crate) fn log_fields<'a>(&'a self, key: Option<&'a LockKey>) -> LogFields<'a> {
         let policy = self.policy.as_ref().map_or(NO_POLICY, Policy::name);
-        About { name: key.map(LockKey::as_str), policy, site: Some(self.site) }
+        LogFields { name: key.map(LockKey::as_str), policy, site: Some(self.site) }
     }
 
-    fn check(&self, kind: LockKind) -> Result<(), BuildError> {
-        if self.methods == Methods::These(Vec::new()) {
-            return Err(BuildError::new(
-                "the layer locks no method; name some, or leave the layer out",
-            ));
-        }
-        let has_sides = matches!(kind, LockKind::Mutex | LockKind::Write);
-        if self.safe_methods == SafeMethods::Shared && !has_sides {
-            return Err(BuildError::new(format!(
-                "`safe_methods` takes the read side of a read/write lock, and the kind is {kind}; \
-                 leave the kind out or make it `write`"
-            )));
-        }
-        Ok(())
-    }
-
-    /// Refuses what could not be taken with that client: the code and a policy may be sound each by
-    /// itself, and contradict each other.
+    /// Checks the plan with the client's options. The settings of the code and of a policy may each be valid and
+    /// still contradict each other.
     // S-10.
     pub(crate) fn checked(self, client: &LockClient) -> Result<Self, BuildError> {
-        match self.terms(client.clone(), Side::Main) {
-            Ok(_) => Ok(self),
-            Err(error) => Err(BuildError::new(error.to_string())),
-        }
+        self.spec(client.clone(), Side::Main).map_err(BuildError::from_display)?;
+        Ok(self)
     }
 
-    /// The side that a request of that method takes, if any.
+    /// Returns the side that a request with that method takes; `None` if it needs no lock.
     pub(crate) fn side(&self, method: &Method) -> Option<Side> {
         if self.methods.contains(method.as_str()) {
             return Some(Side::Main);
         }
         let reads = matches!(*method, Method::GET | Method::HEAD);
-        (self.safe_methods == SafeMethods::Shared && reads).then_some(Side::Shared)
+        (self.shares && reads).then_some(Side::Shared)
     }
 
-    /// The method as keys have it: GET for HEAD, which is about the same where both lock.
+    /// Returns the method for the key: GET for HEAD if both are locked, so that they share the lock.
     pub(crate) fn method_of_key(&self, method: &Method) -> Method {
         match *method {
             Method::HEAD if self.side(&Method::GET).is_some() => Method::GET,
@@ -196,61 +183,77 @@ impl Plan {
         }
     }
 
-    /// Until when a body may hold the lock that was taken then, if its sending starts now.
+    /// Returns when a body whose sending starts now is cut off.
     pub(crate) fn body_limit(
         &self,
-        taken_at: Instant,
+        acquired_at: Instant,
         max_hold: Option<Duration>,
     ) -> Option<Instant> {
-        // A limit that was set for the whole hold is the body's as well.
+        // If the whole hold has a limit, the body needs no default limit of its own.
         let default = max_hold.map_or(MAX_BODY_HOLD, |_| Duration::MAX);
         let body = Instant::now().checked_add(self.max_body_hold.unwrap_or(default));
-        let hold = max_hold.and_then(|max_hold| taken_at.checked_add(max_hold));
+        let hold = max_hold.and_then(|max_hold| acquired_at.checked_add(max_hold));
         body.into_iter().chain(hold).min()
     }
 
-    /// On what terms the lock is taken now.
-    pub(crate) fn terms(&self, client: LockClient, side: Side) -> Result<Terms, LockError> {
+    /// True if the handler runs to its end when the client has left.
+    pub(crate) fn finishes(&self) -> bool {
+        self.on_disconnect == OnDisconnect::Finish
+    }
+
+    /// Returns how the next request is locked.
+    pub(crate) fn spec(&self, client: LockClient, side: Side) -> Result<LockSpec, LockError> {
         let options = match (&self.policy, self.options) {
             (_, Some(options)) => options,
             (Some(policy), None) => client.options_of(policy, self.settings)?,
             (None, None) => self.settings.apply_to(client.options())?,
         };
         let options = options.with_fallbacks(WAIT, MAX_WAITERS);
-        let kind = match &self.policy {
-            Some(policy) => policy.resolve(self.settings).kind,
-            None => self.settings.kind,
-        };
-        let kind = match (side, self.safe_methods) {
-            (Side::Shared, _) => LockKind::Read,
-            // Readers and a mutex of one name would be in each other's way.
-            (Side::Main, SafeMethods::Shared) => LockKind::Write,
-            (Side::Main, _) => kind.unwrap_or_default(),
+        let kind = match side {
+            Side::Shared => LockKind::Read,
+            Side::Main => self.kind,
         };
         let enforced = self.policy.as_ref().is_none_or(Policy::is_enforced_now);
         let (release_timeout, policy) = (self.release_timeout, self.policy.clone());
-        Ok(Terms { client, kind, options, release_timeout, enforced, site: self.site, policy })
+        Ok(LockSpec { client, kind, options, release_timeout, enforced, site: self.site, policy })
+    }
+}
+
+/// Returns the kind of the lock, or of the write side if GET and HEAD acquire the read side.
+fn lock_kind(
+    policy: Option<&Policy>,
+    settings: LockSettings,
+    shares: bool,
+) -> Result<LockKind, BuildError> {
+    let settings = policy.map_or(settings, |policy| policy.resolve(settings));
+    match settings.kind.unwrap_or_default() {
+        kind if !shares => Ok(kind),
+        // A mutex of the same name is another kind of lock and would collide with the readers.
+        LockKind::Mutex | LockKind::Write => Ok(LockKind::Write),
+        kind => Err(BuildError::new(format!(
+            "`safe_methods` acquires the read side of a read/write lock, and the kind is {kind}; omit the \
+             kind, or set it to `write`"
+        ))),
     }
 }
 
 fn key_source(
     key: Option<Key>,
-    route: Option<RouteOf>,
+    route: Option<KnownRoute>,
     literals: &Literals,
 ) -> Result<KeySource, BuildError> {
     match key {
         None => Err(BuildError::new(
-            "the layer has no key; say what to lock with `key(\"order:{path.id}\")`, `key_fn`, or \
-             `key = …` in its policy",
+            "the layer has no key; set one with `key(\"order:{path.id}\")`, `key_fn`, or `key = …` in its \
+             policy",
         )),
         Some(Key::Extractor(_)) if route.is_some() => Err(BuildError::new(
-            "`route` is for the `{path.…}` of a key template, and the key is a closure; leave one of \
-             them out",
+            "`route` is for the `{path.…}` of a key template, and the key is a closure; omit one of them",
         )),
         Some(Key::Extractor(extractor)) => Ok(KeySource::Extractor(extractor)),
         Some(Key::Template(text)) => {
             let template = Template::parse(&text)?;
-            check_parameters(&template, route.as_ref().map(|warned| &*warned.route))?;
+            check_parameters(&template, route.as_ref().map(|known| &*known.route))?;
             literals.extensions.check(&template)?;
             Ok(KeySource::Template {
                 template,
@@ -261,7 +264,7 @@ fn key_source(
     }
 }
 
-/// Every `{path.…}` must have a route to come from.
+/// Checks that the route has every `{path.…}` of the template.
 fn check_parameters(template: &Template, route: Option<&Route>) -> Result<(), BuildError> {
     let Some(route) = route else {
         if cfg!(feature = "axum") {
@@ -269,12 +272,12 @@ fn check_parameters(template: &Template, route: Option<&Route>) -> Result<(), Bu
         }
         return match template.path_parameters().next() {
             Some(name) => Err(BuildError::new(format!(
-                "`{{path.{name}}}` needs a route; give it with `route(\"/…/{{{name}}}\")`, or \
-                 switch on the feature `axum` to have the router say it"
+                "`{{path.{name}}}` needs a route; set it with `route(\"/…/{{{name}}}\")`, or enable the \
+                 feature `axum` to take it from the router"
             ))),
             None if template.has_route() => Err(BuildError::new(
-                "`{route}` needs a route; give it with `route(…)`, or switch on the feature `axum` to \
-                 have the router say it",
+                "`{route}` needs a route; set it with `route(…)`, or enable the feature `axum` to take it \
+                 from the router",
             )),
             None => Ok(()),
         };

@@ -1,22 +1,30 @@
-//! [`RouteIndex`]: finds the routes of a path without a look at every one of them.
+//! The routes of a layer: [`RouteIndex`] finds the one of a path, [`WarnedRoutes`] and [`SeenRoutes`] remember
+//! the router's.
 
 use std::collections::HashMap;
+use std::collections::HashSet;
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hash};
 
+use parking_lot::RwLock;
+
+use crate::http::error::BuildError;
+use crate::http::request::key::KeySource;
 use crate::http::request::route::{Route, Segment, decode, split_first};
 
-/// Routes by their segments, each with a `T`.
+/// An index of routes by their segments, with a `T` for each route.
 ///
-/// The routers' `matchit` does not fit: it compares fixed text as it is written and not decoded, refuses
-/// routes that differ in a parameter's name only, and knows one answer to a path, where a route of
-/// another method has to let the next one have its turn.
+/// `matchit`, which routers use, does not fit: it compares fixed text encoded, refuses routes that differ
+/// only in the names of parameters, and finds one route for a path, while a route that locks other methods
+/// must not hide the next one.
 #[derive(Debug)]
 pub(crate) struct RouteIndex<T>(Node<T>);
 
 #[derive(Debug)]
 struct Node<T> {
-    /// Of the routes that end here, in the order in which they came.
+    /// The values of the routes that end here, in insertion order.
     ends: Vec<T>,
-    /// Of those that end here with `{*rest}`.
+    /// The values of the routes that end here with `{*rest}`, in insertion order.
     rests: Vec<T>,
     fixed: HashMap<Box<str>, Node<T>>,
     one: Option<Box<Node<T>>>,
@@ -35,15 +43,17 @@ impl<T> RouteIndex<T> {
                     node.fixed.entry(text.as_str().into()).or_insert_with(Node::new)
                 }
                 Segment::One(_) => node.one.get_or_insert_with(|| Box::new(Node::new())),
-                // Nothing comes behind it.
+                // `{*rest}` is always the last segment.
                 Segment::Rest(_) => return node.rests.push(value),
             };
         }
         node.ends.push(value);
     }
 
-    /// Of the routes that match `path`, the first one that is accepted. The closest are asked first:
-    /// from the left, fixed text before one segment before the rest, and then as they came.
+    /// Returns the value of the first route that matches `path` and that `accept` accepts.
+    ///
+    /// The most specific route comes first: segment by segment from the left, fixed text before `{id}` before
+    /// `{*rest}`; equal routes come in insertion order.
     pub(crate) fn find<'i>(
         &'i self,
         path: &str,
@@ -58,7 +68,7 @@ impl<T> Node<T> {
         Self { ends: Vec::new(), rests: Vec::new(), fixed: HashMap::new(), one: None }
     }
 
-    /// Goes no deeper than the longest route has segments, whatever the path.
+    // The recursion is as deep as the longest route has segments, whatever the path.
     fn find<'i>(
         &'i self,
         path: Option<&str>,
@@ -82,14 +92,98 @@ impl<T> Node<T> {
     }
 }
 
+/// The most routes that a layer remembers, in case a program has an unbounded number of patterns.
+const MAX_REMEMBERED: usize = 1024;
+
+/// Adds the item unless the set is full; true if it is new.
+fn remember<T>(set: &RwLock<HashSet<T::Owned>>, item: &T) -> bool
+where
+    T: ToOwned<Owned: Hash + Eq> + Hash + Eq + ?Sized,
+{
+    let known = set.read();
+    if known.len() >= MAX_REMEMBERED || known.contains(item) {
+        return false;
+    }
+    drop(known);
+    set.write().insert(item.to_owned())
+}
+
+/// The pairs of a configured route and a router's pattern that the layer has warned about.
+#[derive(Debug, Default)]
+pub(crate) struct WarnedRoutes {
+    pairs: RwLock<HashSet<u64>>,
+    hasher: RandomState,
+}
+
+impl WarnedRoutes {
+    /// Warns the operator, once for each pair, that a configured route matches a path and is not the router's
+    /// route.
+    pub(crate) fn warn(&self, route: &Route, pattern: &str) {
+        if self.is_new(route.text(), pattern) {
+            tracing::warn!(
+                configured = route.text(),
+                router = pattern,
+                "a request runs without a lock: a configured route matches its path, but the router has a \
+                 more specific route for it. To lock that route, list it in `[[lock.routes]]` as the router \
+                 writes it; if it needs no lock, ignore this"
+            );
+        }
+    }
+
+    fn is_new(&self, route: &str, pattern: &str) -> bool {
+        remember(&self.pairs, &self.hasher.hash_one((route, pattern)))
+    }
+}
+
+/// The router's patterns that the layer has had requests for: a router does not list its routes.
+#[derive(Debug, Default)]
+pub(crate) struct SeenRoutes(RwLock<HashSet<String>>);
+
+impl SeenRoutes {
+    /// Remembers the router's pattern for a request, if a router has matched one.
+    pub(crate) fn note(&self, pattern: Option<&str>) {
+        if let Some(pattern) = pattern {
+            remember(&self.0, pattern);
+        }
+    }
+
+    /// Refuses a `key` with a path parameter that is neither in `current`, the key in use, nor in a route that
+    /// the layer has had a request for.
+    ///
+    /// Before the first request it accepts every key, so that all instances of a service accept the same
+    /// configuration.
+    pub(crate) fn check(
+        &self,
+        key: &KeySource,
+        current: Option<&KeySource>,
+    ) -> Result<(), BuildError> {
+        let seen = self.0.read();
+        let used: Vec<_> = current.into_iter().flat_map(KeySource::router_parameters).collect();
+        if seen.is_empty() || seen.len() >= MAX_REMEMBERED {
+            return Ok(());
+        }
+        let is_known = |name: &str| {
+            let [one, rest] = [format!("{{{name}}}"), format!("{{*{name}}}")];
+            used.contains(&name) || seen.iter().any(|it| it.contains(&one) || it.contains(&rest))
+        };
+        match key.router_parameters().find(|name| !is_known(name)) {
+            None => Ok(()),
+            Some(name) => Err(BuildError::new(format!(
+                "`{{path.{name}}}` is in no route that the layer has had a request for, and requests for \
+                 the known routes would fail; write a parameter of the router's routes"
+            ))),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
 
-    /// Sorts before routes that fit less closely.
-    fn closeness(route: &Route) -> Vec<u8> {
+    /// Sorts the most specific route first.
+    fn specificity(route: &Route) -> Vec<u8> {
         let rank = |segment: &Segment| match segment {
             Segment::Fixed(_) => 0,
             Segment::One(_) => 1,
@@ -98,10 +192,10 @@ mod tests {
         route.segments().iter().map(rank).collect()
     }
 
-    /// The positions of those that match, the closest first, by a look at each.
+    /// The positions of the routes that match, the most specific first, found without an index.
     fn one_by_one(routes: &[Route], path: &str) -> Vec<usize> {
         let mut found: Vec<_> = (0..routes.len()).filter(|at| routes[*at].matches(path)).collect();
-        found.sort_by_key(|at| closeness(&routes[*at]));
+        found.sort_by_key(|at| specificity(&routes[*at]));
         found
     }
 
@@ -111,7 +205,7 @@ mod tests {
         index
     }
 
-    /// The positions of those that are asked for, in order.
+    /// The positions of the routes that `find` offers, in order.
     fn asked(index: &RouteIndex<usize>, path: &str) -> Vec<usize> {
         let mut asked = Vec::new();
         assert_eq!(
@@ -125,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn the_closest_is_asked_first() {
+    fn the_most_specific_route_comes_first() {
         let routes = [
             "/{*rest}",
             "/{a}/mine",
@@ -159,6 +253,16 @@ mod tests {
         }
     }
 
+    #[test]
+    fn each_pair_is_warned_about_once_and_the_memory_is_bounded() {
+        let warned = WarnedRoutes::default();
+        assert!(warned.is_new("/a/{b}", "/a/c") && warned.is_new("/a/{b}", "/a/d"));
+        assert!(!warned.is_new("/a/{b}", "/a/c") && warned.is_new("/a/{c}", "/a/c"));
+        let new = (0..2 * MAX_REMEMBERED).filter(|n| warned.is_new("/a/{b}", &format!("/a/{n}")));
+        assert_eq!(new.count(), MAX_REMEMBERED - 3);
+        assert_eq!(warned.pairs.read().len(), MAX_REMEMBERED);
+    }
+
     fn routes() -> impl Strategy<Value = Vec<Route>> {
         let fixed = prop::sample::select(vec!["a", "b", "", "a b", "é", "%", "%61", "*", "a+b"]);
         let segment = prop_oneof![3 => fixed.prop_map(str::to_owned), 2 => Just("{}".to_owned())];
@@ -190,7 +294,7 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2000) })]
 
         #[test]
-        fn it_finds_what_a_look_at_each_finds(
+        fn it_finds_what_matching_each_route_finds(
             routes in routes(),
             paths in prop::collection::vec(path(), 1..16),
             accepted in any::<u32>(),

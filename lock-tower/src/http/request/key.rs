@@ -1,4 +1,4 @@
-//! From a request to the name of its lock.
+//! Makes the lock key of a request.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,41 +8,14 @@ use http::request::Parts;
 use http::{Extensions, HeaderName, Method};
 use lock_runtime::key::LockKeyBuilder;
 use lock_runtime::policy::OnMissingKey;
-use lock_runtime::{KeyPart, LockError, LockKey};
+use lock_runtime::{KeyPart, LockKey};
 use percent_encoding::percent_decode_str;
 
-use crate::http::layer::builder::BuildError;
-use crate::http::request::route::{self, Route};
+use crate::http::error::{BuildError, KeyError};
+use crate::http::request::route::{Route, decode};
 use crate::http::request::template::{Piece, Template};
 
-/// Why no key could be made of a request.
-///
-/// What these carry is shown to the client; keep what the request says out of it.
-#[derive(Debug, Clone, thiserror::Error)]
-#[non_exhaustive]
-pub enum KeyError {
-    /// Something that the key is made of is not in the request: "header `x-tenant`". Answered with
-    /// 400, or passed without a lock under [`OnMissingKey::Skip`](crate::http::OnMissingKey::Skip).
-    #[error("the request has no {0}")]
-    Missing(String),
-    /// It is there and cannot be used. Answered with 400.
-    #[error("the request's {what} {problem}")]
-    Malformed {
-        /// What it is: "header `x-tenant`".
-        what: String,
-        /// What is wrong: "is empty".
-        problem: String,
-    },
-    /// The layer is in a place where it cannot know what it was told to use. Answered with 500, and
-    /// logged: no client can do anything about it.
-    #[error("the lock layer cannot work here: {0}")]
-    Misplaced(String),
-    /// No lock has such a name. Answered with 400, without what is wrong with it.
-    #[error("the request makes no valid lock key")]
-    Invalid(#[from] LockError),
-}
-
-/// Makes keys of requests, where a template cannot say it. Closures are ones.
+/// Makes the lock keys of requests, where a template cannot. Closures implement it.
 ///
 /// # Examples
 ///
@@ -71,11 +44,11 @@ pub enum KeyError {
 /// # Ok::<_, lock_tower::http::BuildError>(())
 /// ```
 pub trait KeyExtractor: Send + Sync + 'static {
-    /// The key of a request; `None` lets it through without a lock.
+    /// Returns the key of a request; with `None` the request runs without a lock.
     ///
     /// # Errors
     ///
-    /// [`KeyError`], which says what the client is told.
+    /// [`KeyError`], which decides the answer to the client.
     fn extract(&self, request: &Parts) -> Result<Option<LockKey>, KeyError>;
 }
 
@@ -88,32 +61,30 @@ where
     }
 }
 
-/// Where keys come from.
+/// Where the keys of a layer come from.
 #[derive(Clone)]
 pub(crate) enum KeySource {
-    Template { template: Template, route: Option<RouteOf>, extensions: Arc<ExtensionParts> },
+    Template { template: Template, route: Option<KnownRoute>, extensions: Arc<ExtensionParts> },
     Extractor(Arc<dyn KeyExtractor>),
 }
 
-/// A route that the layer was told, and which path it is about.
+/// A route that the builder or the configuration names.
 #[derive(Debug, Clone)]
-pub(crate) struct RouteOf {
+pub(crate) struct KnownRoute {
     pub(crate) route: Arc<Route>,
-    /// The path that the client asked for; else what the routers above have left of it.
+    /// True if it matches the path that the client sent; false if it matches the path without the prefixes of
+    /// nested routers.
     pub(crate) full: bool,
 }
 
-impl RouteOf {
+impl KnownRoute {
     fn path<'p>(&self, parts: &'p Parts) -> &'p str {
-        if self.full { full_path(parts) } else { parts.uri.path() }
+        let full = full_path_of(&parts.extensions).filter(|_| self.full);
+        full.unwrap_or_else(|| parts.uri.path())
     }
 }
 
-/// The path as the client sent it, where a router says so.
-pub(crate) fn full_path(parts: &Parts) -> &str {
-    full_path_of(&parts.extensions).unwrap_or_else(|| parts.uri.path())
-}
-
+/// Returns the path as the client sent it, which a nested router of axum has stored.
 #[cfg(feature = "axum")]
 pub(crate) fn full_path_of(extensions: &Extensions) -> Option<&str> {
     extensions.get::<axum::extract::OriginalUri>().map(|uri| uri.0.path())
@@ -124,11 +95,11 @@ pub(crate) fn full_path_of(_: &Extensions) -> Option<&str> {
     None
 }
 
-/// The pattern of the route that axum's router has chosen, nested ones included.
+/// Returns the pattern of the route that axum's router has matched, with the prefixes of nested routers.
 #[cfg(feature = "axum")]
 pub(crate) fn matched_path(extensions: &Extensions) -> Option<&str> {
     let matched = extensions.get::<axum::extract::MatchedPath>()?.as_str();
-    // A nested service, whose own router has not had its say.
+    // So axum marks a nested service whose own router has not matched yet.
     (!matched.contains("{*__private__")).then_some(matched)
 }
 
@@ -137,11 +108,11 @@ pub(crate) fn matched_path(_: &Extensions) -> Option<&str> {
     None
 }
 
-/// Adds a request extension to a key; gives the builder back unchanged if there is none.
+/// Adds a request extension to a key; returns the builder unchanged as an error if there is none.
 type ExtensionPart =
     dyn Fn(&Extensions, LockKeyBuilder) -> Result<LockKeyBuilder, LockKeyBuilder> + Send + Sync;
 
-/// The extensions that templates may name.
+/// The request extensions that templates may name.
 #[derive(Clone, Default)]
 pub(crate) struct ExtensionParts(Vec<(String, Arc<ExtensionPart>)>);
 
@@ -178,7 +149,7 @@ impl ExtensionParts {
 }
 
 impl KeySource {
-    /// The path parameters that a router has to know.
+    /// Returns the path parameters whose values come from axum's router.
     pub(crate) fn router_parameters(&self) -> impl Iterator<Item = &str> {
         let template = match self {
             Self::Template { template, route: None, .. } => Some(template),
@@ -217,13 +188,13 @@ impl fmt::Debug for KeySource {
 
 fn fill(
     template: &Template,
-    route: Option<&RouteOf>,
+    route: Option<&KnownRoute>,
     extensions: &ExtensionParts,
     method: &Method,
     parts: &mut Parts,
 ) -> Result<LockKey, KeyError> {
     let path = match route {
-        Some(route) => PathValues::Route(route),
+        Some(route) => PathValues::Known(route),
         None if template.path_parameters().next().is_some() => PathValues::of_router(parts)?,
         None => PathValues::None,
     };
@@ -245,10 +216,10 @@ fn fill(
     Ok(template.pieces().iter().try_fold(LockKey::builder(), add)?.build()?)
 }
 
-/// The route as it is written: one for all its requests.
-fn route_text<'a>(route: Option<&'a RouteOf>, parts: &'a Parts) -> Result<&'a str, KeyError> {
+/// Returns the pattern of the route, which is the same for all its requests.
+fn route_text<'a>(route: Option<&'a KnownRoute>, parts: &'a Parts) -> Result<&'a str, KeyError> {
     match route {
-        Some(warned) if warned.route.matches(warned.path(parts)) => Ok(warned.route.text()),
+        Some(known) if known.route.matches(known.path(parts)) => Ok(known.route.text()),
         Some(_) => Err(KeyError::Missing("path of the route".to_owned())),
         None => matched_path(&parts.extensions).ok_or_else(unrouted),
     }
@@ -256,7 +227,7 @@ fn route_text<'a>(route: Option<&'a RouteOf>, parts: &'a Parts) -> Result<&'a st
 
 fn unrouted() -> KeyError {
     KeyError::Misplaced(
-        "no router has matched a path yet; add it with `Router::route_layer`".to_owned(),
+        "no router has matched the path yet; add the layer with `Router::route_layer`".to_owned(),
     )
 }
 
@@ -264,7 +235,7 @@ fn malformed(what: String, problem: &str) -> KeyError {
     KeyError::Malformed { what, problem: problem.to_owned() }
 }
 
-/// The one value of a header: a handler may see another one of several than we do.
+/// Returns the only value of a header. Of several values, the handler might use another one.
 fn header<'a>(parts: &'a Parts, name: &HeaderName) -> Result<&'a str, KeyError> {
     let malformed = |problem| malformed(format!("header `{name}`"), problem);
     let mut values = parts.headers.get_all(name).iter();
@@ -281,7 +252,7 @@ fn header<'a>(parts: &'a Parts, name: &HeaderName) -> Result<&'a str, KeyError> 
     }
 }
 
-/// The one value of a query parameter, decoded as forms are.
+/// Returns the only value of a query parameter, decoded as in a form.
 fn query<'a>(parts: &'a Parts, name: &str) -> Result<Cow<'a, str>, KeyError> {
     let malformed = |problem| malformed(format!("query parameter `{name}`"), problem);
     let pairs = parts.uri.query().unwrap_or_default().split('&');
@@ -302,7 +273,7 @@ fn query<'a>(parts: &'a Parts, name: &str) -> Result<Cow<'a, str>, KeyError> {
     }
 }
 
-/// `+` is a blank there.
+/// Decodes form text, in which `+` is a space; `None` if the result is not UTF-8.
 fn form_decode(text: &str) -> Option<Cow<'_, str>> {
     if !text.contains('+') {
         return percent_decode_str(text).decode_utf8().ok();
@@ -311,19 +282,18 @@ fn form_decode(text: &str) -> Option<Cow<'_, str>> {
     Some(Cow::Owned(percent_decode_str(&text).decode_utf8().ok()?.into_owned()))
 }
 
-/// Where path parameters are looked up.
+/// Where the values of path parameters come from.
 enum PathValues<'a> {
     /// The template has none.
     None,
-    /// The layer was told the route.
-    Route(&'a RouteOf),
-    /// The router that called us took the path apart.
+    Known(&'a KnownRoute),
+    /// The values that axum's router has found.
     #[cfg(feature = "axum")]
     Router(axum::extract::RawPathParams),
 }
 
 impl PathValues<'_> {
-    /// Asks axum, which leaves what it found in the request for its extractors.
+    /// Reads the values that axum's router has stored in the request for its extractors.
     #[cfg(feature = "axum")]
     fn of_router(parts: &mut Parts) -> Result<Self, KeyError> {
         use std::future::Future as _;
@@ -332,7 +302,7 @@ impl PathValues<'_> {
         use axum::extract::rejection::RawPathParamsRejection;
         use axum::extract::{FromRequestParts as _, RawPathParams};
 
-        // An extractor is asynchronous by its signature; this one only reads an extension.
+        // The extractor's signature is asynchronous, but it only reads an extension and is ready at once.
         let extracted = std::pin::pin!(RawPathParams::from_request_parts(parts, &()))
             .poll(&mut Context::from_waker(Waker::noop()));
         match extracted {
@@ -346,7 +316,7 @@ impl PathValues<'_> {
 
     #[cfg(not(feature = "axum"))]
     fn of_router(_: &mut Parts) -> Result<Self, KeyError> {
-        // The builder has asked for a route.
+        // The builder refuses a template that needs a router.
         Ok(Self::None)
     }
 
@@ -357,17 +327,16 @@ impl PathValues<'_> {
         name: &str,
     ) -> Result<LockKeyBuilder, KeyError> {
         match self {
-            Self::Route(warned) => {
+            Self::Known(known) => {
                 let what = || format!("path parameter `{name}`");
-                let value = warned.route.find(warned.path(parts), name);
+                let value = known.route.find(known.path(parts), name);
                 let value = value.ok_or_else(|| KeyError::Missing(what()))?;
-                let value =
-                    route::decode(value).ok_or_else(|| malformed(what(), "is not UTF-8"))?;
+                let value = decode(value).ok_or_else(|| malformed(what(), "is not UTF-8"))?;
                 Ok(key.part(&*value))
             }
             #[cfg(feature = "axum")]
             Self::Router(values) => {
-                // Of nested routers that use one name twice, the innermost has the last word.
+                // If nested routers use a name twice, the innermost router's value counts.
                 let value = values.iter().filter(|(key, _)| *key == name).last();
                 let (_, value) = value.ok_or_else(|| no_such_parameter(parts, name))?;
                 Ok(key.part(value))
@@ -378,7 +347,7 @@ impl PathValues<'_> {
 }
 
 fn no_such_parameter(parts: &Parts, name: &str) -> KeyError {
-    // The router's pattern: it tells where to look, and nothing of the request.
+    // The router's pattern shows the operator where to look, and nothing of the request.
     let route = matched_path(&parts.extensions).unwrap_or("around the layer");
     KeyError::Misplaced(format!("the route {route} has no parameter `{name}`"))
 }

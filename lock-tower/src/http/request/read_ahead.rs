@@ -1,20 +1,19 @@
-//! Request bodies that are read while their requests wait for the lock.
+//! Reads the bodies of requests that wait for the lock.
 //!
-//! A server of HTTP/1.1 reads its socket only while the body of the request is polled, so only then does
-//! it notice that the client has left. While a request waits, the layer polls its body and keeps what
-//! arrives, up to a limit; the handler gets what was kept, and then the rest.
+//! An HTTP/1.1 server reads its socket only while the request's body is polled, so only then does it notice
+//! that the client has left. While a request waits, the layer polls its body and keeps what arrives, up to a
+//! limit. The handler gets what was kept, and then the rest.
 //!
-//! 1. The handler's request has the same body type as the layer's. How to make such a body of a
-//!    [`ReadAheadBody`] is registered for each type ([`RequestBodies`]), because only the type's owner
-//!    knows; a body of another type is not read.
-//! 2. What one request may read has a limit. One that has reached it reads on slowly, out of what all requests
-//!    of the layer share: a client that has left looks like one that is slow until all that it has sent is read.
-//! 3. A body of which nothing was read is handed on as it is. Nothing is allocated before that.
+//! 1. The handler's request has the same body type as the layer's request. [`RequestBodies`] knows for each
+//!    type how to make such a body from a [`ReadAheadBody`]. Bodies of other types are not read.
+//! 2. Each request has a limit. A request that has reached it reads on slowly, from a pool that all requests of
+//!    the layer share: until everything that the client has sent is read, a client that has left looks like
+//!    a slow one.
+//! 3. A body from which nothing was read is handed on as it is.
 
 use std::any::Any;
 use std::collections::VecDeque;
 use std::error::Error;
-use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,36 +21,36 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use std::{fmt, io, mem};
 
-use bytes::{Buf as _, Bytes};
+use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
-use crate::http::call::peek::plus;
+use crate::http::frames::{data_bytes, size_hint};
 
-/// How much of a body is read ahead, in bytes, unless told otherwise.
+/// How many bytes of a body are read ahead, by default.
 pub(crate) const READ_AHEAD: usize = 64 * 1024;
 
-/// Frames below this are kept in memory of their own.
+/// Frames with fewer bytes are copied out of the server's buffer.
 const SMALL: usize = 4 * 1024;
 
 pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
 
-/// A request's body, of which the layer has read the first part while the request waited for its lock.
+/// A request's body whose first part was read while the request waited for the lock.
 ///
-/// It yields what the body yields, in the same order: data, trailers and errors. For
-/// [`HttpLockLayerBuilder::request_body`](crate::http::HttpLockLayerBuilder::request_body), which makes the
-/// service's own body type of it.
+/// It yields what the body yields, in the same order: data, trailers and errors. The closure that you give to
+/// [`HttpLockLayerBuilder::request_body`](crate::http::HttpLockLayerBuilder::request_body) converts it into the
+/// service's own body type.
 pub struct ReadAheadBody<B: Body> {
     frames: VecDeque<Frame<B::Data>>,
-    /// What came after the frames.
+    /// The error that came after the frames.
     error: Option<BoxError>,
     rest: B,
     /// True if nothing comes after the frames.
     ended: bool,
-    /// What the frames have of the pool, until the last of them is handed on.
+    /// The frames' share of the pool, until the last frame is handed on.
     share: Option<PoolShare>,
 }
 
-/// Nothing in it is pinned where it is.
+/// No field is pinned in place.
 impl<B: Body + Unpin> Unpin for ReadAheadBody<B> {}
 
 impl<B> Body for ReadAheadBody<B>
@@ -88,14 +87,8 @@ where
     }
 
     fn size_hint(&self) -> SizeHint {
-        let kept = self.frames.iter().filter_map(Frame::data_ref);
-        let kept = kept.map(|data| data.remaining() as u64).sum();
-        match self.ended {
-            // A body that fails has no length.
-            _ if self.error.is_some() => plus(SizeHint::new(), kept),
-            true => SizeHint::with_exact(kept),
-            false => plus(self.rest.size_hint(), kept),
-        }
+        let kept = self.frames.iter().map(data_bytes).sum();
+        size_hint(kept, self.error.is_some(), (!self.ended).then(|| self.rest.size_hint()))
     }
 }
 
@@ -108,7 +101,7 @@ impl<B: Body> fmt::Debug for ReadAheadBody<B> {
     }
 }
 
-/// The error in a box, without the wrapper that axum's body would put around it once more.
+/// Boxes the error, without the wrapper of axum's body, which would otherwise wrap it twice.
 fn boxed(error: impl Into<BoxError>) -> BoxError {
     let error = error.into();
     #[cfg(feature = "axum")]
@@ -119,10 +112,10 @@ fn boxed(error: impl Into<BoxError>) -> BoxError {
     error
 }
 
-/// True if the client has left before its body was complete, by what the server says in the error's chain.
+/// True if the error's chain shows that the client left before its body was complete.
 ///
-/// `TimedOut` is not among them: layers that limit the time of a body use it as well, and such a client is
-/// still there.
+/// `TimedOut` does not show it: layers that limit the time of a body report it too, while the client is still
+/// there.
 fn is_departure(error: &BoxError) -> bool {
     use io::ErrorKind as Kind;
 
@@ -138,15 +131,14 @@ fn is_departure(error: &BoxError) -> bool {
         {
             return true;
         }
-        // Its `source` leaves out the error in it.
+        // The `source` of an `io::Error` skips the error inside it.
         next = error.get_ref().map(|inner| inner as _);
     }
     false
 }
 
-/// Copies a small frame out of the buffer that it is a part of, so that what is counted is what is kept: a
-/// server's frames are slices of what it read at once, and one byte would keep all of that. Data of another
-/// type counts as what it says.
+/// Copies a small frame out of the server's read buffer, of which it is a slice: otherwise one byte would keep
+/// the whole buffer in memory, which the limit does not count. Data of other types is left as it is.
 fn detach<D: 'static>(data: &mut D) {
     if let Some(data) = (data as &mut dyn Any).downcast_mut::<Bytes>()
         && data.len() < SMALL
@@ -155,18 +147,20 @@ fn detach<D: 'static>(data: &mut D) {
     }
 }
 
-/// How often a waiting request reads on when it has read what is its own, and how much then. An upload that
-/// goes on costs little, and what a departed client has sent is read soon: its end is behind all of it.
+/// How often a waiting request that has reached its limit reads on.
 pub(crate) const READ_ON_EVERY: Duration = Duration::from_millis(200);
+
+/// How many bytes it reads then. The end of a connection comes behind everything that the client has sent, so
+/// this must read a departed client's bytes soon, and cost little for an upload that goes on.
 const READ_ON: usize = 1024 * 1024;
 
-/// The most that one request reads beyond what is its own: more than is on its way when a client leaves.
-const MOST_READ_ON: usize = 16 * 1024 * 1024;
+/// How many bytes one request reads out of the pool at most: more than are in flight when a client leaves.
+const MAX_READ_ON: usize = 16 * 1024 * 1024;
 
-/// What the requests of a layer have read together beyond what is their own, unless told otherwise.
+/// How many bytes the requests of a layer read out of the pool together, by default.
 pub(crate) const READ_AHEAD_POOL: usize = 64 * 1024 * 1024;
 
-/// The bytes that the waiting requests of a layer may read beyond what is their own.
+/// The bytes that the waiting requests of a layer may read beyond their own limits.
 #[derive(Debug)]
 pub(crate) struct ReadAheadPool(AtomicUsize);
 
@@ -176,7 +170,7 @@ impl ReadAheadPool {
     }
 }
 
-/// What one request has of it, until its handler has read that.
+/// A request's share of the pool, given back when its handler has read those bytes.
 #[derive(Debug)]
 pub(crate) struct PoolShare {
     pool: Arc<ReadAheadPool>,
@@ -188,9 +182,9 @@ impl PoolShare {
         Self { pool: Arc::clone(pool), bytes: 0 }
     }
 
-    /// Takes some more, if there is any.
-    pub(crate) fn more(&mut self) -> usize {
-        let wanted = READ_ON.min(MOST_READ_ON - self.bytes);
+    /// Takes more bytes out of the pool and returns how many it got, possibly none.
+    pub(crate) fn take_more(&mut self) -> usize {
+        let wanted = READ_ON.min(MAX_READ_ON - self.bytes);
         let take = |left: usize| Some(left.saturating_sub(wanted));
         let left = self.pool.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
         let taken = left.map_or(0, |left| left.min(wanted));
@@ -207,67 +201,42 @@ impl Drop for PoolShare {
 
 /// Reads one body ahead.
 pub(crate) trait ReadAhead<B>: Send {
-    /// True if it has read all that it may, and the body goes on.
+    /// True if it has read as much as it may, and the body goes on.
     fn is_full(&self) -> bool;
 
-    /// Lets it read so many bytes more.
+    /// Raises the limit by so many bytes.
     fn allow(&mut self, bytes: usize);
 
-    /// Reads what is there; ready with the error that says that the client has left.
+    /// Reads what is there; ready with the error that shows that the client has left.
     fn poll_departure(&mut self, body: &mut B, cx: &mut Context<'_>) -> Poll<BoxError>;
 
-    /// The body as the client sent it, of what was read and of the rest.
+    /// Returns the body as the client sent it, made of what was read and of the rest.
     fn put_back(self: Box<Self>, rest: B, share: Option<PoolShare>) -> B;
 }
 
-/// How bodies of one type are read ahead.
-pub(crate) trait ReadsAhead<B>: Send + Sync {
-    /// True if there is nothing to read.
-    fn is_complete(&self, body: &B) -> bool;
+type Rebuild<B> = dyn Fn(ReadAheadBody<B>) -> B + Send + Sync;
 
-    /// Starts with a body; keeps so many bytes at most, and what exceeds them of the last frame.
-    fn start(&self, limit: usize) -> Box<dyn ReadAhead<B>>;
-}
-
-struct Rebuild<B, F> {
-    rebuild: Arc<F>,
-    body: PhantomData<fn(B) -> B>,
-}
-
-impl<B, F> ReadsAhead<B> for Rebuild<B, F>
-where
-    B: Body<Data: Send, Error: Into<BoxError>> + Unpin + Send + 'static,
-    F: Fn(ReadAheadBody<B>) -> B + Send + Sync + 'static,
-{
-    fn is_complete(&self, body: &B) -> bool {
-        body.is_end_stream()
-    }
-
-    fn start(&self, limit: usize) -> Box<dyn ReadAhead<B>> {
-        Box::new(Reader {
-            frames: VecDeque::new(),
-            error: None,
-            ended: false,
-            left: limit,
-            rebuild: Arc::clone(&self.rebuild),
-        })
-    }
-}
-
-struct Reader<B: Body, F> {
+struct Reader<B: Body> {
     frames: VecDeque<Frame<B::Data>>,
     error: Option<BoxError>,
     ended: bool,
-    /// How much more is read.
+    /// How many more bytes it may read.
     left: usize,
-    rebuild: Arc<F>,
+    rebuild: Arc<Rebuild<B>>,
 }
 
-impl<B, F> ReadAhead<B> for Reader<B, F>
+impl<B> ReadAhead<B> for Reader<B>
 where
-    B: Body<Data: Send, Error: Into<BoxError>> + Unpin + Send + 'static,
-    F: Fn(ReadAheadBody<B>) -> B + Send + Sync,
+    B: Body<Data: Send, Error: Into<BoxError>> + Unpin + 'static,
 {
+    fn is_full(&self) -> bool {
+        self.left == 0 && !self.ended && self.error.is_none()
+    }
+
+    fn allow(&mut self, bytes: usize) {
+        self.left += bytes;
+    }
+
     fn poll_departure(&mut self, body: &mut B, cx: &mut Context<'_>) -> Poll<BoxError> {
         while self.left > 0 && !self.ended && self.error.is_none() {
             match ready!(Pin::new(&mut *body).poll_frame(cx)) {
@@ -275,8 +244,8 @@ where
                     if let Some(data) = frame.data_mut() {
                         detach(data);
                     }
-                    let bytes = frame.data_ref().map_or(0, |data| data.remaining());
-                    // The frame itself counts: a body may come byte by byte.
+                    let bytes = usize::try_from(data_bytes(&frame)).unwrap_or(usize::MAX);
+                    // The frame itself counts as well: a body may come byte by byte.
                     let cost = bytes.saturating_add(mem::size_of::<Frame<B::Data>>());
                     self.left = self.left.saturating_sub(cost);
                     self.frames.push_back(frame);
@@ -294,14 +263,6 @@ where
         Poll::Pending
     }
 
-    fn is_full(&self) -> bool {
-        self.left == 0 && !self.ended && self.error.is_none()
-    }
-
-    fn allow(&mut self, bytes: usize) {
-        self.left += bytes;
-    }
-
     fn put_back(self: Box<Self>, rest: B, share: Option<PoolShare>) -> B {
         if self.frames.is_empty() && self.error.is_none() && !self.ended {
             return rest;
@@ -311,16 +272,32 @@ where
     }
 }
 
+/// A body type that the layer can read ahead.
+pub(crate) struct ReadableBody<B> {
+    is_complete: fn(&B) -> bool,
+    start: Box<dyn Fn(usize) -> Box<dyn ReadAhead<B>> + Send + Sync>,
+}
+
+impl<B> ReadableBody<B> {
+    /// True if there is nothing to read.
+    pub(crate) fn is_complete(&self, body: &B) -> bool {
+        (self.is_complete)(body)
+    }
+
+    /// Returns a reader for one body, which reads `limit` bytes at most, and the rest of the last frame.
+    pub(crate) fn start(&self, limit: usize) -> Box<dyn ReadAhead<B>> {
+        (self.start)(limit)
+    }
+}
+
 /// The body types that a layer can read ahead.
 #[derive(Clone)]
 pub(crate) struct RequestBodies(Vec<Arc<dyn Any + Send + Sync>>);
 
-struct Registered<B>(Box<dyn ReadsAhead<B>>);
-
 impl RequestBodies {
-    /// Those of which this crate knows.
+    /// The types that this crate knows.
     pub(crate) fn known() -> Self {
-        #[cfg_attr(not(feature = "axum"), expect(unused_mut, reason = "it knows of none"))]
+        #[cfg_attr(not(feature = "axum"), expect(unused_mut, reason = "it knows none"))]
         let mut bodies = Self(Vec::new());
         #[cfg(feature = "axum")]
         bodies.add(::axum::body::Body::new::<ReadAheadBody<::axum::body::Body>>);
@@ -329,15 +306,19 @@ impl RequestBodies {
 
     pub(crate) fn add<B>(&mut self, rebuild: impl Fn(ReadAheadBody<B>) -> B + Send + Sync + 'static)
     where
-        B: Body<Data: Send, Error: Into<BoxError>> + Unpin + Send + 'static,
+        B: Body<Data: Send, Error: Into<BoxError>> + Unpin + 'static,
     {
-        let rebuild = Rebuild { rebuild: Arc::new(rebuild), body: PhantomData };
-        self.0.push(Arc::new(Registered::<B>(Box::new(rebuild))));
+        let rebuild: Arc<Rebuild<B>> = Arc::new(rebuild);
+        let start = move |limit| -> Box<dyn ReadAhead<B>> {
+            let (frames, rebuild) = (VecDeque::new(), Arc::clone(&rebuild));
+            Box::new(Reader { frames, error: None, ended: false, left: limit, rebuild })
+        };
+        let body = ReadableBody { is_complete: B::is_end_stream, start: Box::new(start) };
+        self.0.push(Arc::new(body));
     }
 
-    /// How bodies of that type are read ahead, if it is known; the last word counts.
-    pub(crate) fn of<B: 'static>(&self) -> Option<&dyn ReadsAhead<B>> {
-        let found = self.0.iter().rev().find_map(|known| known.downcast_ref::<Registered<B>>());
-        found.map(|registered| &*registered.0)
+    /// Returns how to read bodies of type `B`, if it was added; the last addition counts.
+    pub(crate) fn of<B: 'static>(&self) -> Option<&ReadableBody<B>> {
+        self.0.iter().rev().find_map(|known| known.downcast_ref())
     }
 }

@@ -1,12 +1,12 @@
-//! Route patterns: which part of a path is which parameter, where no router says so.
+//! Route patterns: which part of a path is which parameter, and whether a router's pattern is the same route.
 
 use std::borrow::Cow;
 
 use percent_encoding::percent_decode_str;
 
-use crate::http::layer::builder::BuildError;
+use crate::http::error::BuildError;
 
-/// `/orders/{id}/pay`, taken apart.
+/// A parsed route pattern such as `/orders/{id}/pay`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Route {
     text: String,
@@ -19,7 +19,7 @@ pub(crate) enum Segment {
     Fixed(String),
     /// `{id}`: one segment that is not empty.
     One(String),
-    /// `{*rest}`: everything that is left, which is not nothing.
+    /// `{*rest}`: the rest of the path, which is not empty.
     Rest(String),
 }
 
@@ -41,7 +41,7 @@ impl Route {
         let route = Self { text: text.to_owned(), segments };
         let rest = route.segments.iter().position(|part| matches!(part, Segment::Rest(_)));
         if rest.is_some_and(|at| at + 1 < route.segments.len()) {
-            return wrong("goes on behind its `{*…}`");
+            return wrong("continues after its `{*…}`");
         }
         let names: Vec<_> = route.parameters().collect();
         if (1..names.len()).any(|at| names[..at].contains(&names[at])) {
@@ -50,7 +50,7 @@ impl Route {
         Ok(route)
     }
 
-    /// The names of its parameters.
+    /// Returns the names of the parameters.
     pub(crate) fn parameters(&self) -> impl Iterator<Item = &str> {
         self.segments.iter().filter_map(|segment| match segment {
             Segment::Fixed(_) => None,
@@ -58,7 +58,7 @@ impl Route {
         })
     }
 
-    /// What stands in `path` for the parameter, if the path is one of this route.
+    /// Returns the parameter's value in `path`, encoded as it is there, if the path matches.
     pub(crate) fn find<'p>(&self, path: &'p str, parameter: &str) -> Option<&'p str> {
         let mut found = None;
         let fits = self.walk(path, |name, value| {
@@ -69,11 +69,12 @@ impl Route {
         found.filter(|_| fits)
     }
 
-    /// True if the path is one of this route.
+    /// True if the path matches.
     pub(crate) fn matches(&self, path: &str) -> bool {
         self.walk(path, |_, _| {})
     }
 
+    /// Calls `parameter` with each parameter and its value; true if the path matches.
     fn walk<'p>(&self, path: &'p str, mut parameter: impl FnMut(&str, &'p str)) -> bool {
         let mut rest = path.strip_prefix('/');
         for segment in &self.segments {
@@ -96,8 +97,36 @@ impl Route {
             }
             parameter(name, value);
         }
-        // If something is left over, it is not this route.
         rest.is_none()
+    }
+
+    /// True if this route covers the route with the router's `pattern`, where both match one path: every path
+    /// of the pattern has a segment here that is as specific, or falls under `{*rest}`.
+    ///
+    /// Where the router has fixed text and this route has a parameter, the router has a more specific route,
+    /// which this one does not cover.
+    pub(crate) fn covers(&self, pattern: &str) -> bool {
+        // axum adds slashes at the mount point of a nested service. The caller has matched the path already,
+        // with or without a slash at its end.
+        let pattern = pattern.trim_end_matches('/');
+        let mut theirs = pattern.split('/').skip(1).map(RouterSegment::of);
+        for ours in &self.segments {
+            match (ours, theirs.next()) {
+                (Segment::Rest(_), _) | (_, Some(RouterSegment::Rest)) => return true,
+                (Segment::Fixed(_), Some(RouterSegment::RestWithin)) => return true,
+                (Segment::Fixed(_), Some(RouterSegment::One | RouterSegment::Within)) => {}
+                (Segment::Fixed(ours), Some(RouterSegment::Fixed(theirs))) => {
+                    if decode(&without_doubled_braces(theirs)).is_none_or(|theirs| theirs != *ours)
+                    {
+                        return false;
+                    }
+                }
+                (Segment::One(_), Some(RouterSegment::One)) => {}
+                (Segment::One(_), Some(_)) => return false,
+                (ours, None) => return *ours == Segment::Fixed(String::new()),
+            }
+        }
+        theirs.next().is_none()
     }
 
     pub(crate) fn segments(&self) -> &[Segment] {
@@ -130,7 +159,47 @@ fn segment(text: &str) -> Option<Segment> {
     Some(if rest { Segment::Rest(name.to_owned()) } else { Segment::One(name.to_owned()) })
 }
 
-/// The first segment of what is left of a path, and what is left then.
+/// A segment of a router's pattern, as axum writes it.
+enum RouterSegment<'p> {
+    Fixed(&'p str),
+    /// `{id}`
+    One,
+    /// `v{id}`
+    Within,
+    /// `{*rest}`
+    Rest,
+    /// `v{*rest}`
+    RestWithin,
+}
+
+impl<'p> RouterSegment<'p> {
+    fn of(segment: &'p str) -> Self {
+        let bytes = segment.as_bytes();
+        let mut at = 0;
+        while at < bytes.len() {
+            match (bytes[at], bytes.get(at + 1)) {
+                // A doubled brace is text.
+                (b'{', Some(b'{')) | (b'}', Some(b'}')) => at += 2,
+                (b'{', Some(b'*')) if at == 0 => return Self::Rest,
+                (b'{', Some(b'*')) => return Self::RestWithin,
+                (b'{', _) if at == 0 && segment.ends_with('}') => return Self::One,
+                (b'{', _) => return Self::Within,
+                _ => at += 1,
+            }
+        }
+        Self::Fixed(segment)
+    }
+}
+
+/// A segment of a router's pattern as it is in a path.
+fn without_doubled_braces(segment: &str) -> Cow<'_, str> {
+    if !segment.contains(['{', '}']) {
+        return Cow::Borrowed(segment);
+    }
+    Cow::Owned(segment.replace("{{", "{").replace("}}", "}"))
+}
+
+/// Splits the rest of a path into its first segment and what follows.
 pub(crate) fn split_first(path: &str) -> (&str, Option<&str>) {
     match path.split_once('/') {
         Some((first, others)) => (first, Some(others)),
@@ -138,7 +207,7 @@ pub(crate) fn split_first(path: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// Percent-decodes; `None` if the result is not UTF-8.
+/// Percent-decodes the text; `None` if the result is not UTF-8.
 pub(crate) fn decode(text: &str) -> Option<Cow<'_, str>> {
     percent_decode_str(text).decode_utf8().ok()
 }
@@ -184,11 +253,55 @@ mod tests {
             ("/orders/{}", "a segment with a brace"),
             ("/orders/v{id}", "a segment with a brace"),
             ("/{a}{b}", "a segment with a brace"),
-            ("/{*a}/b", "goes on behind"),
+            ("/{*a}/b", "continues after"),
             ("/{a}/{a}", "the same parameter twice"),
         ] {
             let message = Route::parse(route).unwrap_err().to_string();
             assert!(message.contains(reason), "{route}: {message}");
+        }
+    }
+
+    #[test]
+    fn a_route_covers_the_patterns_that_are_as_specific() {
+        for (route, pattern, expected) in [
+            ("/orders/{id}/pay", "/orders/{order}/pay", true),
+            ("/", "/", true),
+            ("/orders", "/orders", true),
+            ("/café/{id}", "/caf%C3%A9/{nr}", true),
+            ("/caf%C3%A9/{id}", "/caf%c3%a9/{nr}", true),
+            ("/orders/%7Bid%7D", "/orders/{{id}}", true),
+            // A part of the router's route.
+            ("/orders/mine", "/orders/{id}", true),
+            ("/orders/v2", "/orders/v{version}", true),
+            ("/{a}/mine", "/{a}/{b}", true),
+            // The router's `{*rest}` matches anything.
+            ("/files/a/{b}", "/files/{*path}", true),
+            ("/files/{a}", "/{*path}", true),
+            ("/files/v2/{a}", "/files/v{*path}", true),
+            ("/files/{*path}", "/files/{*rest}", true),
+            // So does the configuration's.
+            ("/admin/{*rest}", "/admin/users/{id}/keys", true),
+            ("/admin/{*rest}", "/admin/{page}", true),
+            ("/{*rest}", "/admin", true),
+            ("/{tenant}/{*rest}", "/{t}/bills", true),
+            // axum writes the mount point of a service so.
+            ("/v1/{t}", "/v1/{t}/", true),
+            ("/v1/{t}/", "/v1/{t}//", true),
+            ("/v1/{t}/", "/v1/{t}", true),
+            // Another route.
+            ("/orders/{id}", "/orders/special", false),
+            ("/orders/{id}", "/orders/{{id}}", false),
+            ("/orders/{id}", "/orders/v{version}", false),
+            ("/orders/{id}", "/orders/v{*rest}", false),
+            ("/{tenant}/{*rest}", "/admin/{page}", false),
+            ("/{a}/mine", "/orders/{id}", false),
+            ("/orders/mine", "/orders/yours", false),
+            ("/orders/mine", "/orders/mine/{id}", false),
+            ("/orders/mine/{id}", "/orders/mine", false),
+            ("/a", "/", false),
+        ] {
+            let covered = Route::parse(route).unwrap().covers(pattern);
+            assert_eq!(covered, expected, "{route} and the router's {pattern}");
         }
     }
 }

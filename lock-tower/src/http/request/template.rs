@@ -4,7 +4,7 @@ use http::HeaderName;
 use lock_runtime::{LockError, LockKey};
 use lock_syntax::template::{BraceProblem, Part, Segment, parse, unseparated};
 
-use crate::http::layer::builder::BuildError;
+use crate::http::error::BuildError;
 
 /// `order:{path.id}:{header.x-tenant}`, taken apart.
 #[derive(Debug, Clone, PartialEq, Eq)]

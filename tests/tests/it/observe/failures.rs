@@ -189,7 +189,7 @@ async fn refusals_of_a_layer() {
     let request = Request::post("/").header("x-order", "7").body(Body::empty()).unwrap();
     let answer = app.oneshot(request).await.unwrap();
     assert_eq!(answer.status(), 503);
-    assert_named(&log, "request turned away", "order:7", "checkout");
+    assert_named(&log, "request refused", "order:7", "checkout");
 }
 
 /// What other fields say beside them stays: why, and which lock it is in which policy.

@@ -58,7 +58,7 @@ async fn refusals_name_the_whole_lock() {
     let _held = client.mutex("order:7").lock().await.unwrap();
     let refusing = layer(&client, "checkout").wait(Wait::Never).build().unwrap();
     assert_eq!(send(&refusing, Some("7")).await, 409);
-    assert_named(&log, "request turned away", "shop:order:7", "checkout");
+    assert_named(&log, "request refused", "shop:order:7", "checkout");
 }
 
 /// Without a key there is no name, and the policy and the site are told all the same.
@@ -67,7 +67,7 @@ async fn requests_without_a_key() {
     let log = Log::start();
     let client = builder().in_memory().unwrap();
     assert_eq!(send(&layer(&client, "checkout").build().unwrap(), None).await, 400);
-    assert_named(&log, "request turned away", "", "checkout");
+    assert_named(&log, "request refused", "", "checkout");
     assert_eq!(send(&layer(&client, "trial").build().unwrap(), None).await, 200);
     assert_named(&log, NOT_ENFORCED, "", "trial");
 }

@@ -236,7 +236,7 @@ async fn a_missing_key_is_a_bad_request_unless_it_may_be_missing() {
 cache-control: no-store
 content-type: application/problem+json
 
-{"type":"/problems/lock-key-missing","title":"The request lacks what it locks","status":400,"detail":"the request has no header `x-tenant`","executed":false}"#
+{"type":"/problems/lock-key-missing","title":"The request is missing a value that the lock key needs","status":400,"detail":"the request has no header `x-tenant`","executed":false}"#
     );
     assert_eq!(calls.count(), 0);
     let service = tenant(OnMissingKey::Skip).layer(Inner::new(calls.service()));

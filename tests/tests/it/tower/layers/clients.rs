@@ -30,7 +30,7 @@ async fn each_client_has_its_own_policy() {
         assert_eq!((post(&layer, &a).await, post(&layer, &b).await), (423, 429));
     }
     let told = log.text();
-    assert_eq!(told.matches("which keeps to the old one").count(), 1, "{told}");
+    assert_eq!(told.matches("keeps the previous one").count(), 1, "{told}");
     // A client that never had a good one has nobody else's.
     let (c, _cart) = busy(&CHECKOUT.replace("header.", "hedder."), "cart:7").await;
     for _ in 0..3 {

@@ -180,7 +180,7 @@ fn a_body_limit_of_nothing_is_refused() {
     let layer = || LockLayer::http().client(locks.clone()).max_body_hold(Duration::ZERO);
     for layer in [layer().key("k"), layer().policy("p"), layer().routes()] {
         let error = layer.build().unwrap_err().to_string();
-        assert_eq!(error, "`max_body_hold` of zero sends no body; make it longer");
+        assert_eq!(error, "`max_body_hold` is zero, so no body could be sent; make it longer");
     }
     assert!(layer().key("k").max_body_hold(Duration::from_nanos(1)).build().is_ok());
 }

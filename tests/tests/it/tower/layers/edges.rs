@@ -96,7 +96,7 @@ async fn what_contradicts_the_code_is_found_when_the_layer_is_built() {
     for layer in &layers {
         assert_eq!(status(layer, Method::POST).await, 200);
     }
-    assert_eq!(log.text().matches("keeps to the old one").count(), 2, "{}", log.text());
+    assert_eq!(log.text().matches("keeps the previous one").count(), 2, "{}", log.text());
 }
 
 /// A layer that finds no client knows no policy, but it knows what it was told itself.

@@ -92,7 +92,7 @@ async fn a_reload_has_effect_at_once() {
         }
     }
     let log = log.text();
-    assert_eq!(log.matches("which keeps to the old one").count(), 2, "{log}");
+    assert_eq!(log.matches("keeps the previous one").count(), 2, "{log}");
     assert!(log.contains("hedder.x-cart") && log.contains("no lock policy"), "{log}");
 }
 

@@ -323,7 +323,7 @@ async fn a_layer_keeps_to_its_plan_and_says_so_once() {
         let (statuses, misfits) = come_and_go(&world, &PATIENT).await;
         assert!(statuses.keys().eq(&[200]), "{follows:?}: {statuses:?}");
         world.assert_all_is_well(statuses[&200]).await;
-        let said = log.text().matches("which keeps to the old one").count();
+        let said = log.text().matches("keeps the previous one").count();
         assert_eq!(said, misfits, "{follows:?}");
     }
 }

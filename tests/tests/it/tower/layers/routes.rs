@@ -173,7 +173,7 @@ async fn another_route_of_the_routers_is_told_of_once() {
     assert_eq!((special.len(), other.len(), told("").len()), (1, 1, 2), "{}", log.text());
     let line = &special[0];
     assert!(line.contains("WARN") && line.contains("configured=\"/orders/{id}\""), "{line}");
-    assert!(line.contains("list it in `[[lock.routes]]`, written as the router does"), "{line}");
+    assert!(line.contains("list it in `[[lock.routes]]` as the router writes it"), "{line}");
     // The same routes, read again, are the same news.
     client.reload((*client.config().unwrap()).clone()).unwrap();
     assert_eq!(send(&app, "POST", "/orders/special").await, 200);

@@ -92,7 +92,7 @@ async fn readers_share_and_writers_do_not() {
     for kind in [LockKind::Fair, LockKind::Read] {
         let layer = order_layer(&locks).safe_methods(SafeMethods::Shared).kind(kind);
         let message = layer.build().unwrap_err().to_string();
-        assert!(message.contains(&format!("the kind is {kind}; leave the kind out")), "{message}");
+        assert!(message.contains(&format!("the kind is {kind}; omit the kind")), "{message}");
     }
 }
 
@@ -242,12 +242,12 @@ fn contradictions_are_found_when_the_layer_is_built() {
     let zero = LockSettings { max_hold: Some(Duration::ZERO), ..LockSettings::default() };
     let terms = crate::tower::layers::world::options(Wait::Never);
     for (builder, reason) in [
-        (layer().options(terms).settings(never), "`options` and `settings` are about the same"),
-        (layer().options(terms).policy("a"), "leaves a policy nothing to say"),
+        (layer().options(terms).settings(never), "`options` and `settings` set the same values"),
+        (layer().options(terms).policy("a"), "would override the whole policy"),
         (layer().settings(zero), "max_hold is zero"),
-        (layer().routes().route("/a"), "leave `route` out"),
+        (layer().routes().route("/a"), "omit `route`"),
         (layer().client(LockClient::in_memory()).policy("a"), "the client has no configuration"),
-        (layer().client(LockClient::in_memory()).routes(), "no routes; give it one with"),
+        (layer().client(LockClient::in_memory()).routes(), "no routes; set one with"),
     ] {
         let message = builder.build().unwrap_err().to_string();
         assert!(message.contains(reason), "{message}");
