@@ -124,7 +124,7 @@ fn refusal(error: RedisError) -> StoreError {
     let is_unknown = error.detail().is_some_and(|detail| detail.contains("unknown command"));
     let refusal = if is_unknown {
         config_error(
-            "the server at this address is not a sentinel; give the address of one, whose port is 26379 by default",
+            "what answers there is no sentinel; give the address of one, whose port is 26379 by default",
         )
     } else if error.is_io_error() || error.is_timeout() {
         StoreError::new(StoreErrorKind::Unavailable, "a sentinel did not answer in time")
