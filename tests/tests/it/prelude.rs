@@ -40,6 +40,14 @@ pub(crate) use tokio::time::{Instant, sleep, timeout};
 /// More than anything that has to happen takes on a busy machine.
 pub(crate) const SOON: Duration = secs(10);
 
+/// Waits until the condition holds, for as long as `SOON` says where it is written.
+macro_rules! soon {
+    ($what:expr, $condition:expr) => {
+        lock_tests::eventually(SOON, $what, async || $condition).await
+    };
+}
+pub(crate) use soon;
+
 pub(crate) const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }

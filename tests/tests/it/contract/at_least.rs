@@ -177,7 +177,7 @@ async fn a_lost_reply_changes_nothing() {
             _ => assert!(poll!(Box::pin(guard.release())).is_pending()),
         }
         let what = "the reply is lost";
-        eventually(SOON, what, async || proxy.replies_dropped() == lost).await;
+        soon!(what, proxy.replies_dropped() == lost);
         let next = timeout(SOON, other.mutex(&name).lock()).await.unwrap().unwrap();
         let kept = start.elapsed();
         assert!(kept >= 2 * AT_LEAST && kept < 2 * AT_LEAST + LATE, "free after {kept:?}");
@@ -316,7 +316,7 @@ async fn an_acquire_that_was_dropped_is_not_kept() {
     proxy.delay_replies(ms(500));
     let acquiring = tokio::spawn(client.mutex("undone").with(long).lock());
     let raw = server.client();
-    eventually(SOON, "it is taken", async || raw.exists("undone").await).await;
+    soon!("it is taken", raw.exists("undone").await);
     acquiring.abort();
     assert!(acquiring.await.is_err_and(|ended| ended.is_cancelled()), "it was not in flight");
     let free = timeout(SOON, other.mutex("undone").lock()).await.expect("it is kept");

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::AtomicI64;
 
+use futures_util::future::try_join_all;
 use lock_runtime::store::HoldKind;
 
 use crate::prelude::*;
@@ -175,13 +176,13 @@ async fn a_fair_waiter_that_finds_a_mutex_leaves_the_line() {
     let guard = client.fair_mutex("f").lock().await.unwrap();
     let waiter = tokio::spawn(client.fair_mutex("f").with(options(SOON)).lock());
     let queue = "redisson_lock_queue:{f}";
-    eventually(SOON, "it is in line", async || raw.exists(queue).await).await;
+    soon!("it is in line", raw.exists(queue).await);
     // As if it had ended, and a mutex had come before those in line.
     let mutex = client.mutex("m").lock().await.unwrap();
     raw.cmd(&["RENAME", "m", "f"]).await;
     let error = timeout(SOON, waiter).await.expect("hangs").unwrap().unwrap_err();
     assert!(matches!(error, LockError::KeyCollision { .. }), "{error:?}");
-    eventually(SOON, "it has left", async || !raw.exists(queue).await).await;
+    soon!("it has left", !raw.exists(queue).await);
     drop((mutex, guard));
 }
 
@@ -237,49 +238,47 @@ async fn a_users_hash_is_left_alone() {
     }
 }
 
-/// All kinds that share a form compete for one name, in two processes' stead: readers together or
-/// one alone, at every moment.
+/// Two clients compete with all kinds that share a form for one name, until each kind has had its
+/// turns: at every moment there are readers only, or one holder of another kind.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_crowd_of_kinds_never_overlaps() {
+    const TURNS: u32 = 10;
     let server = RedisServer::start().await;
-    // Readers count one, whoever is alone counts a thousand.
-    let (inside, grants) = (Arc::new(AtomicI64::new(0)), Arc::new(AtomicU64::new(0)));
+    // A reader counts one, any other holder counts a thousand.
+    let inside = Arc::new(AtomicI64::new(0));
+    let turns = Arc::new(["mutex", "fair", "read", "write"].map(|kind| (kind, AtomicU32::new(0))));
+    let wanting = |turns: &[(&str, AtomicU32)]| {
+        turns.iter().any(|(_, turns)| turns.load(Ordering::SeqCst) < TURNS)
+    };
     let mut tasks = Vec::new();
     for _ in 0..2 {
         let client = connect(&server).await;
         for kind in ["mutex", "fair", "read", "read", "write", "mutex", "fair"] {
-            let (client, inside, grants) = (client.clone(), inside.clone(), grants.clone());
+            let (client, inside, turns) = (client.clone(), inside.clone(), turns.clone());
             tasks.push(tokio::spawn(async move {
-                let until = Instant::now() + secs(3);
                 let weight = if kind == "read" { 1 } else { 1000 };
-                let lease = Lease::Watchdog(secs(5));
-                let options = options(ms(50)).to_builder().lease(lease);
-                let options = options.build().unwrap();
-                while Instant::now() < until {
-                    match take(&client, kind, "one", options).await {
+                let of_kind = &turns.iter().find(|(of, _)| *of == kind).unwrap().1;
+                while wanting(&*turns) {
+                    match take(&client, kind, "one", options(SOON)).await {
                         Ok(guard) => {
                             let now = inside.fetch_add(weight, Ordering::SeqCst) + weight;
                             assert!(now <= 1000, "{kind}: {now} inside");
-                            grants.fetch_add(1, Ordering::SeqCst);
-                            tokio::time::sleep(ms(1)).await;
+                            of_kind.fetch_add(1, Ordering::SeqCst);
+                            sleep(ms(1)).await;
                             inside.fetch_sub(weight, Ordering::SeqCst);
                             guard.release().await.unwrap();
+                            // The waiters of a kind hand the lock on: a pause lets other kinds in.
+                            sleep(ms(fastrand::u64(0..30))).await;
                         }
-                        Err(LockError::KeyCollision { .. }) => {
-                            tokio::time::sleep(ms(2)).await;
-                        }
-                        Err(error) if error.is_busy() => {}
+                        Err(LockError::KeyCollision { .. }) => sleep(ms(2)).await,
                         Err(error) => panic!("{kind}: {error:?}"),
                     }
                 }
             }));
         }
     }
-    for task in tasks {
-        timeout(SOON, task).await.expect("hung").unwrap();
-    }
-    let grants = grants.load(Ordering::SeqCst);
-    assert!(grants > 50, "only {grants} grants: nobody competed");
+    let ended = timeout(3 * SOON, try_join_all(tasks)).await;
+    ended.unwrap_or_else(|_| panic!("a kind had fewer than {TURNS} turns: {turns:?}")).unwrap();
 }
 
 /// S-19, S-32: somebody's data at a key beside the lock is an error, and leaves no hold behind.

@@ -73,8 +73,7 @@ async fn holders_and_waiters_are_counted() {
     assert_eq!(client.inspect("rw").await.unwrap().holders.len(), 2);
     let writer = tokio::spawn(other.rw_lock("rw").write());
     let waits = async |name: &str| {
-        eventually(SOON, "it waits", async || client.inspect(name).await.unwrap().waiting == 1)
-            .await;
+        soon!("it waits", client.inspect(name).await.unwrap().waiting == 1);
     };
     waits("rw").await;
     writer.abort();
@@ -84,10 +83,7 @@ async fn holders_and_waiters_are_counted() {
     let brief = other.rw_lock("brief").with(brief.build().unwrap()).read().await.unwrap();
     let lasting = client.rw_lock("brief").read().await.unwrap();
     assert_eq!(client.inspect("brief").await.unwrap().holders.len(), 2);
-    eventually(SOON, "one is left", async || {
-        client.inspect("brief").await.unwrap().holders.len() == 1
-    })
-    .await;
+    soon!("one is left", client.inspect("brief").await.unwrap().holders.len() == 1);
     drop((brief, lasting));
 
     let fair = client.fair_mutex("queue").lock().await.unwrap();
@@ -344,7 +340,7 @@ async fn the_client_knows_what_it_holds() {
         guard.release().await.unwrap();
     }
     drop(guards);
-    eventually(SOON, "nothing is held", async || client.held().is_empty()).await;
+    soon!("nothing is held", client.held().is_empty());
 }
 
 /// S-9: bad once renewals have failed for half a lease and not before, and good again after that.

@@ -146,6 +146,6 @@ fn the_next_runtime_releases_what_the_last_one_did_not() {
     server.resume();
     second.block_on(async {
         client.mutex("other").lock().await.unwrap().release().await.unwrap();
-        eventually(SOON, "it is free", async || !server.client().exists("k").await).await;
+        soon!("it is free", !server.client().exists("k").await);
     });
 }

@@ -171,14 +171,13 @@ async fn each_call_has_its_permits() {
     let (two, one) = (with(2).try_lock().await.unwrap(), with(1).try_lock().await.unwrap());
     assert!(with(1).try_lock().await.unwrap().is_none(), "a fourth permit of three");
     drop(one);
-    eventually(SOON, "one permit is free", async || {
+    soon!("one permit is free", {
         let free = with(1).try_lock().await.unwrap();
         assert!(with(2).try_lock().await.unwrap().is_none(), "two permits of one");
         free.is_some()
-    })
-    .await;
+    });
     drop(two);
-    eventually(SOON, "all are free", async || with(3).try_lock().await.unwrap().is_some()).await;
+    soon!("all are free", with(3).try_lock().await.unwrap().is_some());
 }
 
 /// S-28: with another client each set of clients has one engine, and each client's end ends it.

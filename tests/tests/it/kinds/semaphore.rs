@@ -27,8 +27,7 @@ async fn waiter(server: &RedisServer, semaphore: &Semaphore, name: &str, permits
     let channel = format!("redisson_sc:{{{name}}}");
     let before = server.pubsub_numsub(&channel).await;
     let waiter = spawn(semaphore, permits);
-    eventually(SOON, "the waiter listens", async || server.pubsub_numsub(&channel).await > before)
-        .await;
+    soon!("the waiter listens", server.pubsub_numsub(&channel).await > before);
     waiter
 }
 
@@ -54,7 +53,7 @@ async fn there_are_as_many_permits_as_the_limit() {
     assert!(a.try_acquire_many(some(3)).await.unwrap().is_none());
     let back = a.try_acquire_many(some(2)).await.unwrap().expect("two are free");
     drop((one, back));
-    eventually(SOON, "given back", async || free(&server, "n").await == 3).await;
+    soon!("given back", free(&server, "n").await == 3);
     take(&b, 3).await.release().await.unwrap();
 }
 
