@@ -6,6 +6,7 @@ use lock_runtime::options::LockOptionsBuilder;
 
 use crate::prelude::*;
 use crate::support::kinds;
+use crate::support::workers::{Workers, told};
 
 const AT_LEAST: Duration = ms(600);
 
@@ -140,21 +141,13 @@ async fn a_quorum_keeps_it() {
 /// S-20: nobody has to be alive for it once the release was answered.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_process_killed_after_its_release_keeps_it() {
-    let server = RedisServer::start().await;
-    let history = tempfile::tempdir().unwrap();
-    let dir = history.path().to_str().unwrap();
-    let exe = env!("CARGO_BIN_EXE_lock_worker");
-    let mut worker = Worker::spawn(exe, &[&server.url(), dir], &[]);
-    let patience = secs(20);
-    assert_eq!(worker.next_line(patience).await, "ready");
-    let (client, _) = on_redis(&server).await;
+    let world = Workers::new().await;
+    let mut worker = world.worker().await;
     let start = Instant::now();
-    worker.send("lock-at-least job 1500");
-    assert!(worker.next_line(patience).await.starts_with("locked"));
-    worker.send("release");
-    assert_eq!(worker.next_line(patience).await, "released");
+    told(&mut worker, "lock-at-least job 1500", "locked").await;
+    told(&mut worker, "release", "released").await;
     worker.sigkill();
-    let guard = timeout(SOON, client.mutex("job").lock()).await.unwrap().unwrap();
+    let guard = timeout(SOON, world.client.mutex("job").lock()).await.unwrap().unwrap();
     let kept = start.elapsed();
     assert!(kept >= ms(1500), "free after {kept:?}");
     guard.release().await.unwrap();

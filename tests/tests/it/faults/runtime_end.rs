@@ -135,8 +135,7 @@ fn the_next_runtime_releases_what_the_last_one_did_not() {
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (first, second) = (runtime(), runtime());
     let (server, client) = first.block_on(async {
-        let server = RedisServer::start().await;
-        let client = connect(&server).await;
+        let (server, client) = world().await;
         (server, client)
     });
     let guard = first.block_on(client.mutex("k").lock()).unwrap();
