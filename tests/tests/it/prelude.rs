@@ -80,6 +80,14 @@ pub(crate) fn waits(wait: impl Into<Wait>) -> LockOptions {
     LockOptions::builder().wait(wait).build().unwrap()
 }
 
+/// What is left of an expiry.
+pub(crate) fn left(ttl: Ttl) -> Duration {
+    match ttl {
+        Ttl::Left(left) => left,
+        other => panic!("no expiry: {other:?}"),
+    }
+}
+
 /// What a client connects to: a server, or a proxy before it.
 pub(crate) trait Reachable {
     fn url(&self) -> String;

@@ -21,13 +21,8 @@ fn kept() -> LockOptions {
     at_least(AT_LEAST).build().unwrap()
 }
 
-fn wait(wait: Wait) -> LockOptions {
-    waits(wait)
-}
-
 async fn on_redis(server: &RedisServer) -> (LockClient, LockClient) {
-    let client = async || connect(server).await;
-    (client().await, client().await)
+    (connect(server).await, connect(server).await)
 }
 
 /// S-15, S-20: let go after a moment, the lock is nobody's before `AT_LEAST` has passed, and then at
@@ -57,7 +52,7 @@ async fn is_kept(
         guard.release().await.unwrap();
     }
     for client in [one, other] {
-        let refused = take(client, rivals, &case, wait(Wait::Never)).await;
+        let refused = take(client, rivals, &case, waits(Wait::Never)).await;
         assert!(matches!(refused, Err(LockError::Busy { .. })), "{case}: {refused:?}");
     }
     let waited = timeout(SOON, waiter).await;
@@ -215,7 +210,7 @@ async fn a_hold_that_is_old_enough_is_free_at_once() {
         sleep(AT_LEAST).await;
         guard.release().await.unwrap();
         let rivals = if kind == "read" { "write" } else { kind };
-        let next = take(&peer, rivals, kind, wait(Wait::Never)).await;
+        let next = take(&peer, rivals, kind, waits(Wait::Never)).await;
         next.unwrap_or_else(|error| panic!("{kind}: {error}")).release().await.unwrap();
     }
 }
@@ -270,7 +265,7 @@ async fn it_is_seen_and_freed_by_force() {
             let left = seen.remaining.unwrap();
             assert!(left <= most && left > most / 2, "{word}: {left:?}");
             assert!(other.force_release(word).await.unwrap());
-            let next = take(&other, word, word, wait(Wait::Never)).await.unwrap();
+            let next = take(&other, word, word, waits(Wait::Never)).await.unwrap();
             next.release().await.unwrap();
         }
     }

@@ -13,13 +13,6 @@ async fn world() -> (RedisServer, LockClient, RawClient) {
     (server, client, raw)
 }
 
-fn left(ttl: Ttl) -> Duration {
-    match ttl {
-        Ttl::Left(left) => left,
-        other => panic!("no expiry: {other:?}"),
-    }
-}
-
 async fn free(raw: &RawClient, name: &str) -> i64 {
     raw.get(&["GET", name]).await
 }

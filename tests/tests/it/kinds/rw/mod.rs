@@ -70,10 +70,3 @@ async fn holds(server: &RedisServer, name: &str) -> Vec<(String, String)> {
     let hash = server.client().hgetall(name).await;
     hash.into_iter().filter(|(field, _)| field != "mode").collect()
 }
-
-fn left(ttl: Ttl) -> Duration {
-    match ttl {
-        Ttl::Left(left) => left,
-        other => panic!("no expiry: {other:?}"),
-    }
-}
