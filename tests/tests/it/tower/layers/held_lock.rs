@@ -129,10 +129,10 @@ async fn another_task_may_release_it_and_learn_of_its_loss() {
     };
     let lost = run(order_layer(&locks).options(waits_and_holds(Wait::Never, lease)), handler).await;
     assert_eq!(lost.status(), StatusCode::INTERNAL_SERVER_ERROR);
-    lock_tests::eventually(SOON, "the task learns of it", async || {
+    soon!(
+        "the task learns of it",
         matches!(&*learned.lock().unwrap(), Some(LockError::Lost { .. }))
-    })
-    .await;
+    );
 
     let (kept, out) = (store.clone(), Arc::new(Mutex::new(None)));
     let handler = {
