@@ -40,19 +40,17 @@ impl<'a> Waiting<'a> {
     /// Starts where the last contender left off.
     pub(super) fn new(
         pending: &'a PendingAcquire,
-        gate_guard: Option<&GateGuard<OwnedHold>>,
+        gate_guard: &GateGuard<OwnedHold>,
         limit: Option<Instant>,
     ) -> Self {
-        let failing_since = gate_guard.and_then(GateGuard::failing_since);
-        let asked_at = Instant::now();
         Self {
             pending,
             limit,
             notices: None,
             turns_seen: 0,
-            asked_at,
+            asked_at: Instant::now(),
             is_cut_short: false,
-            failing_since,
+            failing_since: gate_guard.failing_since(),
         }
     }
 
@@ -61,28 +59,20 @@ impl<'a> Waiting<'a> {
     }
 
     /// Notes that the store has answered, and that its answer `grants` the lock.
-    pub(super) fn answered(&mut self, gate_guard: Option<&GateGuard<OwnedHold>>, grants: bool) {
+    pub(super) fn answered(&mut self, gate_guard: &GateGuard<OwnedHold>, grants: bool) {
         self.failing_since = None;
-        if let Some(gate_guard) = gate_guard {
-            gate_guard.answered(grants);
-        }
+        gate_guard.answered(grants);
     }
 
     /// Notes that the store has failed. True if that ends the wait.
     // S-33.
-    pub(super) fn failed(
-        &mut self,
-        error: &StoreError,
-        gate_guard: Option<&GateGuard<OwnedHold>>,
-    ) -> bool {
+    pub(super) fn failed(&mut self, error: &StoreError, gate_guard: &GateGuard<OwnedHold>) -> bool {
         let patience = self.timing().store_patience;
         let out_of_patience = self.failing_for() >= patience;
-        if let (true, Some(gate_guard)) = (error.kind().is_transient(), gate_guard) {
+        if error.kind().is_transient() {
             gate_guard.failed(error, self.asked_at, patience);
         }
-        if let Some(gate_guard) = gate_guard {
-            gate_guard.tell_failure(error);
-        }
+        gate_guard.tell_failure(error);
         !error.kind().is_transient()
             || out_of_patience
             || self.out_of_time()
@@ -155,7 +145,7 @@ impl<'a> Waiting<'a> {
     /// Sleeps until the first of: a notice, so long, our own limit, the client's end, or a caller
     /// that does not wait and wants the store asked.
     // S-15, S-33.
-    pub(super) async fn nap(&mut self, most: Duration, gate_guard: Option<&GateGuard<OwnedHold>>) {
+    pub(super) async fn nap(&mut self, most: Duration, gate_guard: &GateGuard<OwnedHold>) {
         self.pending.recorder.waits();
         let nap = tokio::time::sleep(self.time_left(most));
         let engine = &self.pending.engine;
@@ -173,7 +163,7 @@ impl<'a> Waiting<'a> {
             }
         };
         let asked_for = async {
-            match gate_guard.and_then(GateGuard::asked_for) {
+            match gate_guard.asked_for() {
                 Some(asked_for) => drop(asked_for.await),
                 None => std::future::pending().await,
             }
