@@ -159,7 +159,7 @@ pub enum LockError {
     NoRuntime,
     /// The store failed; see the source for how.
     #[error("the lock store {}", .0.kind().in_short())]
-    Store(#[source] StoreError),
+    Store(#[from] StoreError),
 }
 
 impl LockError {
@@ -398,11 +398,5 @@ impl fmt::Display for StoreError {
 impl StdError for StoreError {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         self.source.as_deref().map(|source| source as &(dyn StdError + 'static))
-    }
-}
-
-impl From<StoreError> for LockError {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
     }
 }

@@ -243,12 +243,9 @@ impl OwnedHold {
         let mut give_up = None;
         let mut repeated = false;
         loop {
-            let request = ReleaseRequest {
-                target: Arc::clone(&self.hold.target),
-                owner: self.hold.owner.clone(),
-                keep: keep(self.keep_until, self.leases.clock.now()),
-                timeout: timing.command_timeout,
-            };
+            let (target, owner) = (Arc::clone(&self.hold.target), self.hold.owner.clone());
+            let request = ReleaseRequest::new(target, owner, timing.command_timeout)
+                .with_keep(keep(self.keep_until, self.leases.clock.now()));
             match self.leases.store.release(request).await {
                 // Gone after a lost reply, and in time: it was we who released it.
                 Ok(ReleaseReply::NotOwner)

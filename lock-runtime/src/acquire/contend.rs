@@ -61,7 +61,7 @@ impl<'a> Contender<'a> {
         limit: Option<Instant>,
     ) -> Self {
         let attempt = Attempt::new(pending, gate_guard);
-        pending.engine.contenders.fetch_add(1, Ordering::SeqCst);
+        pending.engine.contenders.begin();
         let waiting = Waiting::new(pending, &attempt.gate_guard, limit);
         Self { pending, attempt, waiting, turn: AskPermit::default(), refusal: None, earlier: None }
     }
@@ -406,9 +406,7 @@ impl Drop for Contender<'_> {
     fn drop(&mut self) {
         self.attempt.clean_up();
         let engine = &self.pending.engine;
-        if engine.contenders.fetch_sub(1, Ordering::SeqCst) == 1 {
-            engine.no_contenders.notify_waiters();
-        }
+        engine.contenders.end();
         engine.drop_orphans();
     }
 }

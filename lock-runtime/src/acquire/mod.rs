@@ -31,7 +31,7 @@ mod waiting;
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -53,6 +53,7 @@ use self::share::Readers;
 use crate::error::{LockError, StoreError, check_runtime};
 use crate::gate::{Gates, GuardId, Turn};
 use crate::guard::LockGuard;
+use crate::lease::UnderWay;
 use crate::lease::manager::LeaseManager;
 use crate::lease::reentries::ReentryGuard;
 use crate::liveness::{self, SIGN_OF_LIFE};
@@ -76,9 +77,7 @@ pub(crate) struct Engine {
     /// Told when `closed` turns true.
     pub(crate) closing: Notify,
     /// Acquisitions that may have something under way in the store.
-    pub(crate) contenders: AtomicUsize,
-    /// Told when `contenders` falls to zero.
-    pub(crate) no_contenders: Notify,
+    pub(crate) contenders: UnderWay,
     pub(crate) readers: Readers,
     /// True once the grace of a shutdown is over: tasks that hold locks then give them back.
     pub(crate) grace_over: watch::Sender<bool>,
@@ -281,8 +280,7 @@ impl PendingAcquire {
         let LeaseManager { breaker, store, .. } = &*self.engine.leases;
         let probe = || {
             let owner = self.engine.next_owner(1);
-            let (target, keep) = (known_as(&self.target, &owner), Duration::ZERO);
-            ReleaseRequest { target, owner, keep, timeout: SHADOW_TIMEOUT }
+            ReleaseRequest::new(known_as(&self.target, &owner), owner, SHADOW_TIMEOUT)
         };
         let taken = breaker.ask(store, probe, self.take()).await;
         self.report(taken)
@@ -390,17 +388,11 @@ impl PendingAcquire {
         SIGN_OF_LIFE.min(self.options.lease().duration() / 3)
     }
 
-    /// Starts the client's tasks anew if the runtime that ran them has ended: they renew and release what this
-    /// process waits for.
-    fn restart_tasks(&self) {
-        self.engine.leases.ensure_running();
-    }
-
     /// Drives `contending`, which has that gate guard. `None` once it was passed over: it lines up again.
     // S-34.
     async fn drive<F: Future>(&self, guard: GuardId, contending: F) -> Option<F::Output> {
         let sign_of_life = |now| {
-            self.restart_tasks();
+            self.engine.leases.ensure_running();
             self.engine.gates.is_contending(&self.target, guard, now)
         };
         liveness::drive(self.look_every(), sign_of_life, contending).await

@@ -290,8 +290,7 @@ impl LockGuard {
         if crate::lease::deadline(sent_at, lease) <= hold.deadline() {
             return Ok(());
         }
-        let request =
-            RenewRequest { target: Arc::clone(&hold.target), owner: hold.owner.clone(), lease };
+        let request = RenewRequest::new(Arc::clone(&hold.target), hold.owner.clone(), lease);
         let timeout = self.owned.leases.timing.command_timeout;
         match self.owned.leases.store.renew(vec![request], timeout).await?.first() {
             Some(Ownership::Owner) => {
@@ -378,43 +377,38 @@ pub struct Release(ReleaseState);
 
 enum ReleaseState {
     Start(LockGuard),
-    UnderWay(Pin<Box<dyn Future<Output = Result<(), LockError>> + Send>>),
+    UnderWay(Releasing),
     Done,
 }
+
+type Releasing = Pin<Box<dyn Future<Output = Result<(), LockError>> + Send>>;
 
 impl Future for Release {
     type Output = Result<(), LockError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        if let ReleaseState::Start(_) = self.0 {
-            let ReleaseState::Start(guard) = std::mem::replace(&mut self.0, ReleaseState::Done)
-            else {
-                return Poll::Pending;
-            };
-            // The guard is then dropped, and given back by a task of its runtime.
-            check_runtime()?;
-            let is_shadow = guard.is_shadow;
-            match guard.into_last() {
-                Ok(owned) if is_shadow => {
-                    self.0 = ReleaseState::UnderWay(Box::pin(owned.shadow_release()));
-                }
-                Ok(owned) => self.0 = ReleaseState::UnderWay(Box::pin(owned.release())),
-                Err(hold) => {
-                    let still_held = hold.check().map(drop);
-                    return Poll::Ready(still_held.map_err(|cause| hold.lost_error(cause)));
+        let mut release: Releasing = match std::mem::replace(&mut self.0, ReleaseState::Done) {
+            ReleaseState::Start(guard) => {
+                // If this fails, a task of the guard's runtime releases the dropped guard.
+                check_runtime()?;
+                let is_shadow = guard.is_shadow;
+                match guard.into_last() {
+                    Ok(owned) if is_shadow => Box::pin(owned.shadow_release()),
+                    Ok(owned) => Box::pin(owned.release()),
+                    Err(hold) => {
+                        let still_held = hold.check().map(drop);
+                        return Poll::Ready(still_held.map_err(|cause| hold.lost_error(cause)));
+                    }
                 }
             }
+            ReleaseState::UnderWay(release) => release,
+            ReleaseState::Done => panic!("`Release` polled after completion"),
+        };
+        let polled = release.as_mut().poll(cx);
+        if polled.is_pending() {
+            self.0 = ReleaseState::UnderWay(release);
         }
-        match &mut self.0 {
-            ReleaseState::UnderWay(release) => {
-                let outcome = std::task::ready!(release.as_mut().poll(cx));
-                self.0 = ReleaseState::Done;
-                Poll::Ready(outcome)
-            }
-            ReleaseState::Start(_) | ReleaseState::Done => {
-                panic!("`Release` polled after completion")
-            }
-        }
+        polled
     }
 }
 

@@ -243,12 +243,10 @@ impl Watchdog {
         }
         // Until then an answer moves the deadline, if another renewal keeps the hold that long (S-9).
         let timeout = batch.lease;
-        let requests = batch.renewals.iter().map(|Renewal { hold, .. }| RenewRequest {
-            target: Arc::clone(&hold.target),
-            owner: hold.owner.clone(),
-            lease: batch.lease,
-        });
-        let requests = requests.collect();
+        let request = |Renewal { hold, .. }: &Renewal| {
+            RenewRequest::new(Arc::clone(&hold.target), hold.owner.clone(), batch.lease)
+        };
+        let requests = batch.renewals.iter().map(request).collect();
         let batch = Arc::new(batch);
         let on_renewed: OnRenewed = Arc::new({
             let (watchdog, batch) = (Arc::clone(&self), Arc::clone(&batch));

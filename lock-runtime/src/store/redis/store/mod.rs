@@ -27,8 +27,7 @@ use crate::fence::FencingToken;
 use crate::key::LockKey;
 use crate::store::{
     AcquireReply, AcquireRequest, CountRequest, HoldKind, Inspection, LatchRequest, OnRenewed,
-    Ownership, ReleaseReply, ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription,
-    Target, gather_renewals, no_hold,
+    ReleaseReply, ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription, Target, no_hold,
 };
 
 /// Keeps locks on one Redis server, version 7.0 or later.
@@ -132,14 +131,6 @@ impl Store for RedisStore {
             let tokens = request.tokens;
             acquired(&self.hold(HoldRequest::Acquire(request)).await?, tokens)
         })
-    }
-
-    fn renew(
-        &self,
-        requests: Vec<RenewRequest>,
-        timeout: Duration,
-    ) -> StoreFuture<'_, Vec<Ownership>> {
-        Box::pin(gather_renewals(self, requests, timeout))
     }
 
     fn renew_each(
