@@ -192,7 +192,7 @@ impl OwnedHold {
     pub(crate) async fn shadow_release(self) -> Result<(), LockError> {
         let breaker = Arc::clone(&self.leases.breaker);
         if !breaker.is_closed() {
-            return self.hold.check().map(drop).map_err(|cause| self.hold.lost_error(cause));
+            return self.hold.ensure_held().map(drop);
         }
         match breaker.within_shadow_timeout(self.release()).await {
             Err(LockError::Store(_)) => Ok(()),

@@ -58,6 +58,7 @@ use crate::lease::manager::LeaseManager;
 use crate::lease::reentries::ReentryGuard;
 use crate::liveness::{self, SIGN_OF_LIFE};
 use crate::observe::{AcquireOutcome, AcquireRecorder, Label, Meter};
+use crate::opaque::opaque_debug;
 use crate::options::{LockOptions, Wait};
 use crate::owned_hold::OwnedHold;
 use crate::shadow::SHADOW_TIMEOUT;
@@ -175,11 +176,7 @@ impl Future for Acquire {
     }
 }
 
-impl fmt::Debug for Acquire {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Acquire").finish_non_exhaustive()
-    }
-}
+opaque_debug!(Acquire);
 
 impl Acquire {
     /// Starts acquiring on the first poll.
@@ -374,12 +371,8 @@ impl PendingAcquire {
     /// True if this failure ends the acquisition.
     // S-33.
     fn gives_up_on(&self, error: &StoreError) -> bool {
-        !error.kind().is_transient() || self.is_out_of_patience()
-    }
-
-    /// True if the next failure of the store ends the wait.
-    fn is_out_of_patience(&self) -> bool {
-        self.options.wait() == Wait::Never
+        !error.kind().is_transient()
+            || self.options.wait() == Wait::Never
             || self.started.elapsed() >= self.engine.leases.timing.store_patience
     }
 

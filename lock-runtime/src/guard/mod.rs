@@ -22,6 +22,7 @@ use crate::key::LockKey;
 use crate::lease::Hold;
 use crate::lease::manager::LeaseManager;
 use crate::lease::reentries::ReentryGuard;
+use crate::opaque::opaque_debug;
 use crate::options::{OnLost, check_lease};
 use crate::owned_hold::OwnedHold;
 use crate::scope::Link;
@@ -286,7 +287,7 @@ impl LockGuard {
         check_lease(lease)?;
         check_runtime()?;
         let hold = self.hold();
-        let sent_at = hold.check().map_err(|cause| hold.lost_error(cause))?;
+        let sent_at = hold.ensure_held()?;
         if crate::lease::deadline(sent_at, lease) <= hold.deadline() {
             return Ok(());
         }
@@ -295,7 +296,7 @@ impl LockGuard {
         match self.owned.leases.store.renew(vec![request], timeout).await?.first() {
             Some(Ownership::Owner) => {
                 hold.confirm(sent_at, lease);
-                hold.check().map(drop).map_err(|cause| hold.lost_error(cause))
+                hold.ensure_held().map(drop)
             }
             Some(Ownership::NotOwner) => {
                 Err(hold.lost_error(self.owned.leases.watchdog.not_owner(hold)))
@@ -395,10 +396,7 @@ impl Future for Release {
                 match guard.into_last() {
                     Ok(owned) if is_shadow => Box::pin(owned.shadow_release()),
                     Ok(owned) => Box::pin(owned.release()),
-                    Err(hold) => {
-                        let still_held = hold.check().map(drop);
-                        return Poll::Ready(still_held.map_err(|cause| hold.lost_error(cause)));
-                    }
+                    Err(hold) => return Poll::Ready(hold.ensure_held().map(drop)),
                 }
             }
             ReleaseState::UnderWay(release) => release,
@@ -412,8 +410,4 @@ impl Future for Release {
     }
 }
 
-impl fmt::Debug for Release {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Release").finish_non_exhaustive()
-    }
-}
+opaque_debug!(Release);

@@ -211,6 +211,11 @@ impl Hold {
         }
     }
 
+    /// The same, with the error of a lost hold.
+    pub(crate) fn ensure_held(&self) -> Result<Tick, LockError> {
+        self.check().map_err(|cause| self.lost_error(cause))
+    }
+
     /// Declares the hold lost and wakes whoever waits to hear of it. The first cause stays.
     pub(crate) fn lose(&self, cause: LossCause) -> LossCause {
         let new = match cause {

@@ -7,7 +7,6 @@
 mod table;
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -23,6 +22,7 @@ use super::{
 use crate::clock::Clock;
 use crate::fence::FencingToken;
 use crate::key::LockKey;
+use crate::opaque::opaque_debug;
 
 /// Keeps locks in this process's memory.
 ///
@@ -158,11 +158,7 @@ impl Default for MemoryStore {
     }
 }
 
-impl fmt::Debug for MemoryStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemoryStore").finish_non_exhaustive()
-    }
-}
+opaque_debug!(MemoryStore);
 
 /// A live subscription's entry in the channel list.
 struct Listener {
