@@ -336,6 +336,11 @@ impl StoreErrorKind {
         matches!(self, Self::Unavailable | Self::OutcomeUnknown | Self::NotReady)
     }
 
+    /// True if the request may have run all the same.
+    pub(crate) fn may_have_run(self) -> bool {
+        matches!(self, Self::OutcomeUnknown | Self::Denied | Self::Protocol)
+    }
+
     /// What the store did, for programs that print an error without its source.
     fn in_short(self) -> &'static str {
         match self {

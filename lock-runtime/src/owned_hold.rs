@@ -177,10 +177,8 @@ impl OwnedHold {
     ///
     /// Dropping the future leaves the rest to the releaser.
     pub(crate) async fn release(self) -> Result<(), LockError> {
-        if let Err(cause) = self.hold.check() {
-            // The loss needs no network to be reported (S-12); the releaser cleans up.
-            return Err(self.hold.lost_error(cause));
-        }
+        // A loss is reported without the store (S-12); the releaser cleans up.
+        self.hold.ensure_held()?;
         if self.hand_off() {
             return Ok(());
         }

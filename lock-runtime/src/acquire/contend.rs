@@ -172,13 +172,7 @@ impl<'a> Contender<'a> {
             }
             Ok(AcquireReply::NotReplicated { acked }) => self.not_replicated(acked).await,
             Err(error) => {
-                // After these errors the request, or an earlier one, may have run.
-                self.attempt.unsettled |= matches!(
-                    error.kind(),
-                    StoreErrorKind::OutcomeUnknown
-                        | StoreErrorKind::Denied
-                        | StoreErrorKind::Protocol
-                );
+                self.attempt.unsettled |= error.kind().may_have_run();
                 self.turn.report(sent_at, Answer::Failed(error.clone()));
                 self.failed(error).await
             }

@@ -127,7 +127,6 @@ enum State {
     /// Not polled yet. Whether it is re-entry depends on where it is polled.
     // S-6.
     Start(AcquireSpec),
-    Failed(LockError),
     UnderWay(Acquiring),
     Done,
 }
@@ -163,16 +162,13 @@ impl Future for Acquire {
                 Err(acquiring) => State::UnderWay(acquiring),
             };
         }
-        if let State::UnderWay(acquiring) = &mut self.0 {
-            let result = ready!(acquiring.as_mut().poll(cx));
-            // Its span ends here, also if the caller keeps this future.
-            self.0 = State::Done;
-            return Poll::Ready(result);
-        }
-        match std::mem::replace(&mut self.0, State::Done) {
-            State::Failed(error) => Poll::Ready(Err(error)),
-            _ => panic!("`Acquire` polled after completion"),
-        }
+        let State::UnderWay(acquiring) = &mut self.0 else {
+            panic!("`Acquire` polled after completion");
+        };
+        let result = ready!(acquiring.as_mut().poll(cx));
+        // Its span ends here, also if the caller keeps this future.
+        self.0 = State::Done;
+        Poll::Ready(result)
     }
 }
 
@@ -189,7 +185,7 @@ impl Acquire {
 
     /// An acquisition that has failed already.
     pub(crate) fn failed(error: LockError) -> Self {
-        Self(State::Failed(error))
+        Self(State::UnderWay(Box::pin(std::future::ready(Err(error)))))
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use futures_util::future::OptionFuture;
 use tokio::time::{Instant, timeout_at};
 
 use super::PendingAcquire;
@@ -156,23 +157,13 @@ impl<'a> Waiting<'a> {
         if engine.closed.load(Ordering::SeqCst) {
             return;
         }
-        let noticed = async {
-            match &mut self.notices {
-                Some(notices) => notices.notified().await,
-                None => std::future::pending().await,
-            }
-        };
-        let asked_for = async {
-            match gate_guard.asked_for() {
-                Some(asked_for) => drop(asked_for.await),
-                None => std::future::pending().await,
-            }
-        };
+        let noticed = OptionFuture::from(self.notices.as_mut().map(Subscription::notified));
+        let asked_for = OptionFuture::from(gate_guard.asked_for());
         tokio::select! {
             () = nap => {}
             () = closing => {}
-            () = noticed => {}
-            () = asked_for => {}
+            Some(()) = noticed => {}
+            Some(_) = asked_for => {}
         }
     }
 
