@@ -159,7 +159,7 @@ pub enum LockError {
     NoRuntime,
     /// The store failed; see the source for how.
     #[error("the lock store {}", .0.kind().in_short())]
-    Store(#[source] StoreError),
+    Store(#[from] StoreError),
 }
 
 impl LockError {
@@ -336,6 +336,11 @@ impl StoreErrorKind {
         matches!(self, Self::Unavailable | Self::OutcomeUnknown | Self::NotReady)
     }
 
+    /// True if the request may have run all the same.
+    pub(crate) fn may_have_run(self) -> bool {
+        matches!(self, Self::OutcomeUnknown | Self::Denied | Self::Protocol)
+    }
+
     /// What the store did, for programs that print an error without its source.
     fn in_short(self) -> &'static str {
         match self {
@@ -398,11 +403,5 @@ impl fmt::Display for StoreError {
 impl StdError for StoreError {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         self.source.as_deref().map(|source| source as &(dyn StdError + 'static))
-    }
-}
-
-impl From<StoreError> for LockError {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
     }
 }

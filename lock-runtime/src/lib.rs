@@ -112,6 +112,7 @@ mod lease;
 mod liveness;
 mod multi_lock;
 mod mutex;
+mod opaque;
 mod owned_hold;
 mod quorum_lock;
 mod rw_lock;

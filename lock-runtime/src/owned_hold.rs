@@ -177,10 +177,8 @@ impl OwnedHold {
     ///
     /// Dropping the future leaves the rest to the releaser.
     pub(crate) async fn release(self) -> Result<(), LockError> {
-        if let Err(cause) = self.hold.check() {
-            // The loss needs no network to be reported (S-12); the releaser cleans up.
-            return Err(self.hold.lost_error(cause));
-        }
+        // A loss is reported without the store (S-12); the releaser cleans up.
+        self.hold.ensure_held()?;
         if self.hand_off() {
             return Ok(());
         }
@@ -192,7 +190,7 @@ impl OwnedHold {
     pub(crate) async fn shadow_release(self) -> Result<(), LockError> {
         let breaker = Arc::clone(&self.leases.breaker);
         if !breaker.is_closed() {
-            return self.hold.check().map(drop).map_err(|cause| self.hold.lost_error(cause));
+            return self.hold.ensure_held().map(drop);
         }
         match breaker.within_shadow_timeout(self.release()).await {
             Err(LockError::Store(_)) => Ok(()),
@@ -243,12 +241,9 @@ impl OwnedHold {
         let mut give_up = None;
         let mut repeated = false;
         loop {
-            let request = ReleaseRequest {
-                target: Arc::clone(&self.hold.target),
-                owner: self.hold.owner.clone(),
-                keep: keep(self.keep_until, self.leases.clock.now()),
-                timeout: timing.command_timeout,
-            };
+            let (target, owner) = (Arc::clone(&self.hold.target), self.hold.owner.clone());
+            let request = ReleaseRequest::new(target, owner, timing.command_timeout)
+                .with_keep(keep(self.keep_until, self.leases.clock.now()));
             match self.leases.store.release(request).await {
                 // Gone after a lost reply, and in time: it was we who released it.
                 Ok(ReleaseReply::NotOwner)

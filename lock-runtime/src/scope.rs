@@ -7,7 +7,6 @@
 
 use std::any::Any;
 use std::cell::RefCell;
-use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
@@ -16,6 +15,7 @@ use pin_project_lite::pin_project;
 
 use crate::lease::Hold;
 use crate::lease::reentries::ReentryGuard;
+use crate::opaque::opaque_debug;
 use crate::owned_hold::OwnedHold;
 use crate::store::Target;
 
@@ -240,8 +240,4 @@ impl<F: Future> Future for Inherit<F> {
     }
 }
 
-impl<F> fmt::Debug for Inherit<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Inherit").finish_non_exhaustive()
-    }
-}
+opaque_debug!(<F> Inherit<F>);

@@ -11,6 +11,7 @@ const LONGEST: usize = 450;
 /// Level by module of `lock-runtime`; the longest matching prefix counts.
 const LEVELS: [(&str, u8); 33] = [
     ("backoff", 0),
+    ("opaque", 0),
     ("error", 0),
     ("clock", 0),
     ("fence", 0),

@@ -28,7 +28,8 @@ pub(super) struct Attempt<'a> {
     /// The contention's target, as this owner knows it.
     pub(super) target: Arc<Target>,
     pub(super) owner: OwnerId,
-    pub(super) gate_guard: Option<GateGuard<OwnedHold>>,
+    /// Registered with no gate once it was taken out.
+    pub(super) gate_guard: GateGuard<OwnedHold>,
     pub(super) in_flight: bool,
     /// A request's outcome is unknown, and it may take effect late.
     pub(super) unsettled: bool,
@@ -39,10 +40,7 @@ pub(super) struct Attempt<'a> {
 }
 
 impl<'a> Attempt<'a> {
-    pub(super) fn new(
-        pending: &'a PendingAcquire,
-        gate_guard: Option<GateGuard<OwnedHold>>,
-    ) -> Self {
+    pub(super) fn new(pending: &'a PendingAcquire, gate_guard: GateGuard<OwnedHold>) -> Self {
         let PendingAcquire { engine, target, permits, .. } = pending;
         let owner = engine.next_owner(*permits);
         let owner = match pending.inside(|inside| inside.hold().owner.clone()) {
@@ -64,19 +62,20 @@ impl<'a> Attempt<'a> {
     /// Gives back what was taken for this owner and goes on as another.
     pub(super) fn start_over(&mut self) {
         self.leftover().give_back(self.unsettled, None);
-        let gate_guard = self.gate_guard.take();
-        *self = Self::new(self.pending, gate_guard);
+        *self = Self::new(self.pending, self.take_gate_guard());
     }
 
-    /// Has what may have taken effect undone, and lets go of the gate guard.
+    pub(super) fn take_gate_guard(&mut self) -> GateGuard<OwnedHold> {
+        std::mem::replace(&mut self.gate_guard, GateGuard::apart())
+    }
+
+    /// Has what may have taken effect undone, and drops the gate guard.
     pub(super) fn clean_up(&mut self) {
-        let gate_guard = self.gate_guard.take();
+        let gate_guard = self.take_gate_guard();
         if self.in_flight || self.unsettled || self.placed {
-            if let Some(gate_guard) = &gate_guard {
-                gate_guard.leaving();
-            }
+            gate_guard.leaving();
             // Contenders side by side have no next in line, which could run into the leftover.
-            let gate_guard = gate_guard.filter(|_| self.target.kind() != HoldKind::Fair);
+            let gate_guard = (self.target.kind() != HoldKind::Fair).then_some(gate_guard);
             self.leftover().give_back(self.in_flight || self.unsettled, gate_guard);
         }
     }
@@ -88,19 +87,17 @@ impl<'a> Attempt<'a> {
         if std::mem::replace(&mut self.placed, true) {
             return;
         }
-        if let Some(gate_guard) = self.gate_guard.as_ref().filter(|guard| guard.is_beside()) {
+        if self.gate_guard.is_beside() {
             let leftover = self.leftover();
             // A request of the sleeper may be under way.
-            gate_guard.keep_place(move || leftover.give_back(true, None));
+            self.gate_guard.keep_place(move || leftover.give_back(true, None));
         }
     }
 
     /// Records the owner id of the request that goes out. If the future is then not polled, the waiters that
     /// pass it over release what that owner was granted.
     pub(super) fn asks(&self) {
-        if let Some(gate_guard) = &self.gate_guard {
-            gate_guard.asks_as(&self.owner);
-        }
+        self.gate_guard.asks_as(&self.owner);
         self.pending.inside(|inside| {
             let leftover = self.leftover();
             inside.on_passed_over(move || leftover.give_back(true, None));
@@ -108,19 +105,7 @@ impl<'a> Attempt<'a> {
     }
 
     fn leftover(&self) -> Leftover {
-        let PendingAcquire { engine, options, recorder, .. } = self.pending;
-        let lease = options.stored_lease().duration();
-        Leftover {
-            leases: Arc::clone(&engine.leases),
-            target: Arc::clone(&self.target),
-            owner: self.owner.clone(),
-            label: recorder.label().clone(),
-            // A place may last longer than a hold.
-            lasts: match self.target.kind().has_places() {
-                true => lease.max(engine.leases.timing.waiter_lease),
-                false => lease,
-            },
-        }
+        self.pending.leftover(&self.target, self.owner.clone())
     }
 }
 
@@ -128,14 +113,19 @@ impl PendingAcquire {
     /// Gives back what a contender of the same lock may have been granted while it was not polled.
     // S-34.
     pub(super) fn give_back_of(&self, owner: OwnerId) {
-        let leftover = Leftover {
-            leases: Arc::clone(&self.engine.leases),
-            target: Arc::clone(&self.target),
-            owner,
-            label: self.recorder.label().clone(),
-            lasts: self.options.stored_lease().duration(),
+        self.leftover(&self.target, owner).give_back(true, None);
+    }
+
+    fn leftover(&self, target: &Arc<Target>, owner: OwnerId) -> Leftover {
+        let leases = Arc::clone(&self.engine.leases);
+        let lease = self.options.stored_lease().duration();
+        // A place may last longer than a hold.
+        let lasts = match target.kind().has_places() {
+            true => lease.max(leases.timing.waiter_lease),
+            false => lease,
         };
-        leftover.give_back(true, None);
+        let (target, label) = (Arc::clone(target), self.recorder.label().clone());
+        Leftover { leases, target, owner, label, lasts }
     }
 }
 

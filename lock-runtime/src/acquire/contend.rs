@@ -49,11 +49,9 @@ pub(super) enum Contended {
 
 /// What the contender does next.
 enum Next {
-    Return(Result<LockGuard, LockError>),
-    Join(JoinableHold),
+    End(Contended),
     TryAgain,
     Wait(Refusal),
-    LineUpAgain,
 }
 
 impl<'a> Contender<'a> {
@@ -62,9 +60,9 @@ impl<'a> Contender<'a> {
         gate_guard: GateGuard<OwnedHold>,
         limit: Option<Instant>,
     ) -> Self {
-        let attempt = Attempt::new(pending, Some(gate_guard));
-        pending.engine.contenders.fetch_add(1, Ordering::SeqCst);
-        let waiting = Waiting::new(pending, attempt.gate_guard.as_ref(), limit);
+        let attempt = Attempt::new(pending, gate_guard);
+        pending.engine.contenders.begin();
+        let waiting = Waiting::new(pending, &attempt.gate_guard, limit);
         Self { pending, attempt, waiting, turn: AskPermit::default(), refusal: None, earlier: None }
     }
 
@@ -85,7 +83,7 @@ impl<'a> Contender<'a> {
         }
         if is_enforced {
             self.let_others_go_first().await;
-        } else if self.head_start_end().is_some() {
+        } else if self.attempt.gate_guard.head_start_end().is_some() {
             // Another process was told of the last release, and goes first.
             return Err(self.pending.busy(BusyReason::Held, None));
         }
@@ -98,16 +96,14 @@ impl<'a> Contender<'a> {
             let next = match before {
                 Before::Ask(turn) => {
                     self.turn = turn;
-                    self.ask().await
+                    self.ask().await?
                 }
-                Before::Join(hold) => Next::Join(hold),
-                Before::Refused(refusal) => self.refused(refusal).await,
-                Before::Failed(error) => self.failed(error).await,
+                Before::Join(hold) => return Ok(Contended::JoinableHold(hold)),
+                Before::Refused(refusal) => self.refused(refusal).await?,
+                Before::Failed(error) => self.failed(error).await?,
             };
             match next {
-                Next::Return(result) => return result.map(Contended::Taken),
-                Next::Join(hold) => return Ok(Contended::JoinableHold(hold)),
-                Next::LineUpAgain => return Ok(Contended::PassedOver),
+                Next::End(contended) => return Ok(contended),
                 Next::TryAgain => {}
                 Next::Wait(refusal) => {
                     self.wait(refusal).await;
@@ -116,7 +112,7 @@ impl<'a> Contender<'a> {
                     }
                 }
             }
-            if self.attempt.gate_guard.as_ref().is_some_and(GateGuard::is_passed_over) {
+            if self.attempt.gate_guard.is_passed_over() {
                 return Ok(Contended::PassedOver);
             }
         }
@@ -127,7 +123,7 @@ impl<'a> Contender<'a> {
     /// a guess.
     // S-14.
     async fn let_others_go_first(&mut self) {
-        let Some(until) = self.head_start_end() else { return };
+        let Some(until) = self.attempt.gate_guard.head_start_end() else { return };
         if self.subscribe().await {
             self.leave_to_others(until).await;
         }
@@ -138,7 +134,7 @@ impl<'a> Contender<'a> {
     // S-14.
     async fn let_others_have_their_turn(&mut self) {
         let turns = self.waiting.turns_heard();
-        if turns > 0 && self.note_turns_of_others(turns) {
+        if turns > 0 && self.attempt.gate_guard.note_turns_of_others(turns) {
             self.leave_to_others(Instant::now() + head_start()).await;
         }
     }
@@ -149,7 +145,7 @@ impl<'a> Contender<'a> {
         while self.waiting.notified_until(until).await {
             let turns = self.waiting.turns_heard();
             // Several servers may notify of one release.
-            let all_had_theirs = turns > 0 && !self.note_turns_of_others(turns);
+            let all_had_theirs = turns > 0 && !self.attempt.gate_guard.note_turns_of_others(turns);
             if all_had_theirs || self.pending.options.wait() == Wait::Never {
                 return;
             }
@@ -159,21 +155,8 @@ impl<'a> Contender<'a> {
         }
     }
 
-    /// When the head start of other processes after the last release of this one ends.
-    fn head_start_end(&self) -> Option<Instant> {
-        self.attempt.gate_guard.as_ref().and_then(GateGuard::head_start_end)
-    }
-
-    /// Counts turns of other processes. True if some had none since the last hold of this process.
-    fn note_turns_of_others(&self, turns: u32) -> bool {
-        self.attempt
-            .gate_guard
-            .as_ref()
-            .is_some_and(|gate_guard| gate_guard.note_turns_of_others(turns))
-    }
-
     /// Asks the store and acts on the answer.
-    async fn ask(&mut self) -> Next {
+    async fn ask(&mut self) -> Result<Next, LockError> {
         let (reply, tokens, sent_at) = self.send().await;
         match reply {
             Ok(AcquireReply::Granted(token)) => self.granted(token, tokens, sent_at).await,
@@ -189,13 +172,7 @@ impl<'a> Contender<'a> {
             }
             Ok(AcquireReply::NotReplicated { acked }) => self.not_replicated(acked).await,
             Err(error) => {
-                // After these errors the request, or an earlier one, may have run.
-                self.attempt.unsettled |= matches!(
-                    error.kind(),
-                    StoreErrorKind::OutcomeUnknown
-                        | StoreErrorKind::Denied
-                        | StoreErrorKind::Protocol
-                );
+                self.attempt.unsettled |= error.kind().may_have_run();
                 self.turn.report(sent_at, Answer::Failed(error.clone()));
                 self.failed(error).await
             }
@@ -211,22 +188,16 @@ impl<'a> Contender<'a> {
             self.attempt.keep_place();
         }
         let target = &self.attempt.target;
-        let tokens = match (options.lease(), &self.attempt.gate_guard) {
+        let tokens = match options.lease() {
             // Only watchdog holds are handed on, so only they need tokens in stock.
-            (Lease::Watchdog(_), Some(gate_guard)) if target.is_handed_on() => {
-                gate_guard.tokens_wanted()
-            }
+            Lease::Watchdog(_) if target.is_handed_on() => self.attempt.gate_guard.tokens_wanted(),
             _ => 1,
         };
-        let request = AcquireRequest {
-            target: Arc::clone(target),
-            owner: self.attempt.owner.clone(),
-            lease: options.stored_lease().duration(),
-            tokens,
-            place: keeps_place.then_some(self.leases().timing.waiter_lease),
-            joins: false,
-            timeout: self.waiting.ask(),
-        };
+        let (target, owner) = (Arc::clone(target), self.attempt.owner.clone());
+        let lease = options.stored_lease().duration();
+        let request = AcquireRequest::new(target, owner, lease, self.waiting.ask())
+            .with_tokens(tokens)
+            .with_place(keeps_place.then_some(self.leases().timing.waiter_lease));
         self.attempt.asks();
         let sent_at = self.leases().clock.now();
         self.attempt.in_flight = true;
@@ -237,7 +208,12 @@ impl<'a> Contender<'a> {
 
     /// A granted lock becomes a guard, unless the answer came after its own deadline.
     // S-8.
-    async fn granted(&mut self, token: FencingToken, tokens: u32, sent_at: Tick) -> Next {
+    async fn granted(
+        &mut self,
+        token: FencingToken,
+        tokens: u32,
+        sent_at: Tick,
+    ) -> Result<Next, LockError> {
         let PendingAcquire { engine, options, .. } = self.pending;
         let lease = options.lease();
         // A holder has no place in the store's line.
@@ -245,7 +221,7 @@ impl<'a> Contender<'a> {
         if engine.closed.load(Ordering::SeqCst) {
             // The watchdog has ended; the attempt gives the hold back when it is dropped.
             self.attempt.unsettled = true;
-            return Next::Return(Err(LockError::Closed));
+            return Err(LockError::Closed);
         }
         if engine.leases.clock.now() >= deadline(sent_at, lease.duration()) {
             let key = self.attempt.target.key();
@@ -258,14 +234,12 @@ impl<'a> Contender<'a> {
             return self.failed(error).await;
         }
         self.answered(true);
-        if self.attempt.gate_guard.as_ref().is_some_and(|gate_guard| !gate_guard.secures_grant()) {
+        if !self.attempt.gate_guard.secures_grant() {
             // Not polled when it was granted, and given back since, or about to be (S-34).
             self.attempt.unsettled = true;
-            return Next::LineUpAgain;
+            return Ok(Next::End(Contended::PassedOver));
         }
-        let Some(gate_guard) = self.attempt.gate_guard.take() else {
-            return Next::Return(Err(LockError::Closed));
-        };
+        let gate_guard = self.attempt.take_gate_guard();
         let taken = Taken {
             target: Arc::clone(&self.attempt.target),
             owner: self.attempt.owner.clone(),
@@ -284,16 +258,14 @@ impl<'a> Contender<'a> {
             _ => (Some(gate_guard), None),
         };
         let owned = OwnedHold::new(Arc::clone(&engine.leases), hold, gate_guard, token, tokens);
-        let guard = self.pending.stand_on(owned);
-        // Only now can the next reader join the hold.
-        if let Some(guard) = &guard {
-            self.turn.report(sent_at, Answer::Granted(Arc::clone(&guard.owned)));
-        }
-        drop(left);
-        Next::Return(guard.ok_or_else(|| {
+        let guard = self.pending.stand_on(owned).ok_or_else(|| {
             let message = "the lease was over as soon as it was granted";
-            StoreError::new(StoreErrorKind::NotReady, message).into()
-        }))
+            StoreError::new(StoreErrorKind::NotReady, message)
+        })?;
+        // Only now can the next reader join the hold.
+        self.turn.report(sent_at, Answer::Granted(Arc::clone(&guard.owned)));
+        drop(left);
+        Ok(Next::End(Contended::Taken(guard)))
     }
 
     /// Goes on with a new owner id, whose notifications may come on another channel.
@@ -305,51 +277,54 @@ impl<'a> Contender<'a> {
 
     fn answered(&mut self, grants: bool) {
         self.earlier = None;
-        self.waiting.answered(self.attempt.gate_guard.as_ref(), grants);
+        self.waiting.answered(&self.attempt.gate_guard, grants);
     }
 
-    async fn refused_by_store(&mut self, sent_at: Tick, refusal: Refusal) -> Next {
+    async fn refused_by_store(
+        &mut self,
+        sent_at: Tick,
+        refusal: Refusal,
+    ) -> Result<Next, LockError> {
         self.turn.report(sent_at, Answer::Refused(refusal));
         self.refused(refusal).await
     }
 
-    async fn refused(&mut self, refusal: Refusal) -> Next {
+    async fn refused(&mut self, refusal: Refusal) -> Result<Next, LockError> {
         self.answered(false);
         let remaining = refusal.holder_remaining();
         self.pending.note_holder(remaining);
-        if let Some(gate_guard) = &self.attempt.gate_guard {
-            gate_guard.note_holder(remaining);
-        }
+        self.attempt.gate_guard.note_holder(remaining);
         self.refusal = Some(refusal);
+        self.check_wait(remaining)?;
+        if !self.waiting.listens() && self.subscribe().await {
+            return Ok(Next::TryAgain);
+        }
+        Ok(Next::Wait(refusal))
+    }
+
+    /// Fails if this acquisition does not wait for a busy lock, or not any longer.
+    fn check_wait(&self, holder_remaining: Option<Duration>) -> Result<(), LockError> {
         if self.pending.options.wait() == Wait::Never {
-            return Next::Return(Err(self.pending.busy(BusyReason::Held, remaining)));
+            return Err(self.pending.busy(BusyReason::Held, holder_remaining));
         }
         if self.waiting.out_of_time() {
-            return Next::Return(Err(self.pending.timed_out(remaining)));
+            return Err(self.pending.timed_out(holder_remaining));
         }
-        if !self.waiting.listens() && self.subscribe().await {
-            return Next::TryAgain;
-        }
-        Next::Wait(refusal)
+        Ok(())
     }
 
     /// No contender won a majority because several asked at once: waits for a random time to break the tie.
     // S-29.
-    async fn split(&mut self) -> Next {
+    async fn split(&mut self) -> Result<Next, LockError> {
         self.answered(false);
-        if self.pending.options.wait() == Wait::Never {
-            return Next::Return(Err(self.pending.busy(BusyReason::Held, None)));
-        }
-        if self.waiting.out_of_time() {
-            return Next::Return(Err(self.pending.timed_out(None)));
-        }
+        self.check_wait(None)?;
         self.waiting.pause(5..100).await;
-        Next::TryAgain
+        Ok(Next::TryAgain)
     }
 
     /// Too few replicas confirmed the hold: gives it back, and tries again while the wait lasts.
     // S-31.
-    async fn not_replicated(&mut self, acked: u32) -> Next {
+    async fn not_replicated(&mut self, acked: u32) -> Result<Next, LockError> {
         // The hold is given back before the next in line contends, however this one ends.
         self.attempt.placed = true;
         if self.pending.options.wait() == Wait::Never
@@ -357,41 +332,41 @@ impl<'a> Contender<'a> {
             || (self.pending.options.wait() == Wait::Forever
                 && self.waiting.failing_for() >= self.leases().timing.store_patience)
         {
-            return Next::Return(Err(self.pending.not_replicated(acked)));
+            return Err(self.pending.not_replicated(acked));
         }
         self.start_over();
         // Otherwise the next attempt would find it held by this process.
         let answered = self.leases().releaser.answered(self.attempt.target.key());
         self.waiting.at_most(self.leases().timing.command_timeout, answered).await;
         self.waiting.pause(10..50).await;
-        Next::TryAgain
+        Ok(Next::TryAgain)
     }
 
     /// Tries again after a transient error while the wait and the store's patience last; returns other errors.
     // S-33.
-    async fn failed(&mut self, error: StoreError) -> Next {
+    async fn failed(&mut self, error: StoreError) -> Result<Next, LockError> {
         if error.kind() == StoreErrorKind::WrongType {
-            return Next::Return(Err(error.about(self.pending.target.key())));
+            return Err(error.about(self.pending.target.key()));
         }
         if let (Some(refusal), true) = (self.refusal.take(), self.waiting.out_of_time()) {
             // The store works and the lock was held: the request only had too little time left of the wait.
-            return Next::Return(Err(self.pending.timed_out(refusal.holder_remaining())));
+            return Err(self.pending.timed_out(refusal.holder_remaining()));
         }
         if self.attempt.unsettled && self.attempt.target.kind() == HoldKind::Multi {
             // Some of the locks may be granted, and a multi lock waits for no lock while it holds another (S-28).
             self.start_over();
         }
-        let is_over = self.waiting.failed(&error, self.attempt.gate_guard.as_ref());
+        let is_over = self.waiting.failed(&error, &self.attempt.gate_guard);
         // A request that had too little time says nothing about the store.
         let earlier = self.earlier.take().filter(|_| self.waiting.was_cut_short());
         let error = earlier.unwrap_or(error);
         if is_over {
             // Never "busy" or "timed out": whether the lock was free is not known.
-            return Next::Return(Err(LockError::Store(error)));
+            return Err(LockError::Store(error));
         }
         self.earlier = Some(error);
         self.waiting.pause(10..50).await;
-        Next::TryAgain
+        Ok(Next::TryAgain)
     }
 
     async fn subscribe(&mut self) -> bool {
@@ -408,7 +383,7 @@ impl<'a> Contender<'a> {
         // A place in the store's line needs a sign of life; two of them may be lost.
         let nap =
             if self.attempt.placed { nap.min(self.leases().timing.waiter_lease / 3) } else { nap };
-        self.waiting.nap(nap, self.attempt.gate_guard.as_ref()).await;
+        self.waiting.nap(nap, &self.attempt.gate_guard).await;
         if self.attempt.target.kind() == HoldKind::Semaphore {
             // Perhaps this process released the permits: it learns in a moment whether other processes wait,
             // and otherwise would always go before them.
@@ -425,9 +400,7 @@ impl Drop for Contender<'_> {
     fn drop(&mut self) {
         self.attempt.clean_up();
         let engine = &self.pending.engine;
-        if engine.contenders.fetch_sub(1, Ordering::SeqCst) == 1 {
-            engine.no_contenders.notify_waiters();
-        }
+        engine.contenders.end();
         engine.drop_orphans();
     }
 }

@@ -81,9 +81,9 @@ pub(super) fn re_enter(
     options: &LockOptions,
 ) -> Started {
     let hold = &owned.hold;
-    let now = match hold.check() {
+    let now = match hold.ensure_held() {
         Ok(now) => now,
-        Err(cause) => return Ok(Err(hold.lost_error(cause))),
+        Err(lost) => return Ok(Err(lost)),
     };
     let (spec, renew_as) = match (hold.lease, options.lease()) {
         // The watchdog keeps the hold for as long as anybody stands on it.
@@ -178,10 +178,8 @@ impl PendingAcquire {
         let owned = Arc::downgrade(&around.owned);
         drop(around);
         if self.options.wait() == Wait::Never {
-            return Err(match hold.check() {
-                Ok(_) => self.busy(BusyReason::Held, None),
-                Err(cause) => hold.lost_error(cause),
-            });
+            hold.ensure_held()?;
+            return Err(self.busy(BusyReason::Held, None));
         }
         let claim = Claim::of(&self.target, self.engine.leases.id, &hold.target);
         let enclosing =

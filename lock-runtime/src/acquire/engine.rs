@@ -1,7 +1,7 @@
 //! The life of an [`Engine`]: made, counted, ended, alone or with those that depend on it.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
@@ -10,8 +10,8 @@ use tokio::sync::{Notify, watch};
 use super::{Engine, Readers};
 use crate::clock::Clock;
 use crate::gate::Gates;
+use crate::lease::UnderWay;
 use crate::lease::manager::{LeaseManager, Timing};
-use crate::lease::wait_until;
 use crate::owned_hold::OwnedHold;
 use crate::shadow::CircuitBreaker;
 use crate::store::compose::joint::JointStore;
@@ -49,8 +49,7 @@ impl Engine {
             holds: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             closing: Notify::new(),
-            contenders: AtomicUsize::new(0),
-            no_contenders: Notify::new(),
+            contenders: UnderWay::default(),
             readers: Readers::default(),
             grace_over: watch::Sender::new(false),
             members,
@@ -162,16 +161,15 @@ impl Engine {
     /// Waits until nothing is held, under way, or being given back.
     pub(crate) async fn settled(&self) {
         // In this order: what is under way may still become a hold, and a hold a release.
-        wait_until(&self.no_contenders, || self.contenders.load(Ordering::SeqCst) == 0).await;
+        self.contenders.ended().await;
         self.leases.watchdog.emptied().await;
-        self.leases.releaser.drained().await;
+        self.leases.releaser.unfinished.ended().await;
     }
 
     /// How many holds there are, and how much is under way or being given back.
     pub(crate) fn left_behind(&self) -> (usize, usize) {
         let Self { leases, contenders, .. } = self;
-        let under_way = leases.releaser.unfinished() + contenders.load(Ordering::SeqCst);
-        (leases.watchdog.holds(), under_way)
+        (leases.watchdog.holds(), leases.releaser.unfinished.count() + contenders.count())
     }
 
     pub(super) fn next_owner(&self, permits: u32) -> OwnerId {

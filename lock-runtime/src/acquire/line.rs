@@ -98,7 +98,8 @@ impl PendingAcquire {
             if limit.is_some_and(|limit| Instant::now() >= limit) {
                 return None;
             }
-            self.restart_tasks();
+            // They renew and release what this waiter waits for, and may have ended with their runtime.
+            self.engine.leases.ensure_running();
             if let Some(owner) = ticket.look() {
                 self.give_back_of(owner);
             }

@@ -31,7 +31,7 @@ mod waiting;
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -53,10 +53,12 @@ use self::share::Readers;
 use crate::error::{LockError, StoreError, check_runtime};
 use crate::gate::{Gates, GuardId, Turn};
 use crate::guard::LockGuard;
+use crate::lease::UnderWay;
 use crate::lease::manager::LeaseManager;
 use crate::lease::reentries::ReentryGuard;
 use crate::liveness::{self, SIGN_OF_LIFE};
 use crate::observe::{AcquireOutcome, AcquireRecorder, Label, Meter};
+use crate::opaque::opaque_debug;
 use crate::options::{LockOptions, Wait};
 use crate::owned_hold::OwnedHold;
 use crate::shadow::SHADOW_TIMEOUT;
@@ -76,9 +78,7 @@ pub(crate) struct Engine {
     /// Told when `closed` turns true.
     pub(crate) closing: Notify,
     /// Acquisitions that may have something under way in the store.
-    pub(crate) contenders: AtomicUsize,
-    /// Told when `contenders` falls to zero.
-    pub(crate) no_contenders: Notify,
+    pub(crate) contenders: UnderWay,
     pub(crate) readers: Readers,
     /// True once the grace of a shutdown is over: tasks that hold locks then give them back.
     pub(crate) grace_over: watch::Sender<bool>,
@@ -127,7 +127,6 @@ enum State {
     /// Not polled yet. Whether it is re-entry depends on where it is polled.
     // S-6.
     Start(AcquireSpec),
-    Failed(LockError),
     UnderWay(Acquiring),
     Done,
 }
@@ -163,24 +162,17 @@ impl Future for Acquire {
                 Err(acquiring) => State::UnderWay(acquiring),
             };
         }
-        if let State::UnderWay(acquiring) = &mut self.0 {
-            let result = ready!(acquiring.as_mut().poll(cx));
-            // Its span ends here, also if the caller keeps this future.
-            self.0 = State::Done;
-            return Poll::Ready(result);
-        }
-        match std::mem::replace(&mut self.0, State::Done) {
-            State::Failed(error) => Poll::Ready(Err(error)),
-            _ => panic!("`Acquire` polled after completion"),
-        }
+        let State::UnderWay(acquiring) = &mut self.0 else {
+            panic!("`Acquire` polled after completion");
+        };
+        let result = ready!(acquiring.as_mut().poll(cx));
+        // Its span ends here, also if the caller keeps this future.
+        self.0 = State::Done;
+        Poll::Ready(result)
     }
 }
 
-impl fmt::Debug for Acquire {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Acquire").finish_non_exhaustive()
-    }
-}
+opaque_debug!(Acquire);
 
 impl Acquire {
     /// Starts acquiring on the first poll.
@@ -193,7 +185,7 @@ impl Acquire {
 
     /// An acquisition that has failed already.
     pub(crate) fn failed(error: LockError) -> Self {
-        Self(State::Failed(error))
+        Self(State::UnderWay(Box::pin(std::future::ready(Err(error)))))
     }
 }
 
@@ -281,8 +273,7 @@ impl PendingAcquire {
         let LeaseManager { breaker, store, .. } = &*self.engine.leases;
         let probe = || {
             let owner = self.engine.next_owner(1);
-            let (target, keep) = (known_as(&self.target, &owner), Duration::ZERO);
-            ReleaseRequest { target, owner, keep, timeout: SHADOW_TIMEOUT }
+            ReleaseRequest::new(known_as(&self.target, &owner), owner, SHADOW_TIMEOUT)
         };
         let taken = breaker.ask(store, probe, self.take()).await;
         self.report(taken)
@@ -376,12 +367,8 @@ impl PendingAcquire {
     /// True if this failure ends the acquisition.
     // S-33.
     fn gives_up_on(&self, error: &StoreError) -> bool {
-        !error.kind().is_transient() || self.is_out_of_patience()
-    }
-
-    /// True if the next failure of the store ends the wait.
-    fn is_out_of_patience(&self) -> bool {
-        self.options.wait() == Wait::Never
+        !error.kind().is_transient()
+            || self.options.wait() == Wait::Never
             || self.started.elapsed() >= self.engine.leases.timing.store_patience
     }
 
@@ -390,17 +377,11 @@ impl PendingAcquire {
         SIGN_OF_LIFE.min(self.options.lease().duration() / 3)
     }
 
-    /// Starts the client's tasks anew if the runtime that ran them has ended: they renew and release what this
-    /// process waits for.
-    fn restart_tasks(&self) {
-        self.engine.leases.ensure_running();
-    }
-
     /// Drives `contending`, which has that gate guard. `None` once it was passed over: it lines up again.
     // S-34.
     async fn drive<F: Future>(&self, guard: GuardId, contending: F) -> Option<F::Output> {
         let sign_of_life = |now| {
-            self.restart_tasks();
+            self.engine.leases.ensure_running();
             self.engine.gates.is_contending(&self.target, guard, now)
         };
         liveness::drive(self.look_every(), sign_of_life, contending).await

@@ -28,7 +28,8 @@ impl Handle {
         let options = self.options().with_wait(Wait::Forever);
         let recorder = AcquireRecorder::nothing(target);
         let pending = PendingAcquire::new(engine, target, options, 1, recorder);
-        let mut waiting = Waiting::new(&pending, None, None);
+        let apart = GateGuard::apart();
+        let mut waiting = Waiting::new(&pending, &apart, None);
         loop {
             let error = match pending.ask_latch(request, waiting.ask()).await? {
                 Ok(answer) => return Ok(answer),
@@ -36,7 +37,7 @@ impl Handle {
             };
             let repeatable =
                 request == LatchRequest::Count || error.kind() != StoreErrorKind::OutcomeUnknown;
-            if !repeatable || waiting.failed(&error, None) {
+            if !repeatable || waiting.failed(&error, &apart) {
                 return Err(error.about(pending.target.key()));
             }
             waiting.pause(10..50).await;
@@ -96,7 +97,7 @@ impl PendingAcquire {
         gate_guard: GateGuard<OwnedHold>,
         limit: Option<Instant>,
     ) -> Result<(), LockError> {
-        let mut waiting = Waiting::new(self, Some(&gate_guard), limit);
+        let mut waiting = Waiting::new(self, &gate_guard, limit);
         let mut known = None;
         loop {
             waiting.forget_past();
@@ -107,7 +108,7 @@ impl PendingAcquire {
                 Err(_) if known.is_some() && waiting.out_of_time() => {
                     return Err(self.latch_closed(known));
                 }
-                Err(error) if waiting.failed(&error, Some(&gate_guard)) => {
+                Err(error) if waiting.failed(&error, &gate_guard) => {
                     return Err(error.about(self.target.key()));
                 }
                 Err(_) => {
@@ -116,7 +117,7 @@ impl PendingAcquire {
                     continue;
                 }
             };
-            waiting.answered(Some(&gate_guard), false);
+            waiting.answered(&gate_guard, false);
             known = Some(count);
             if count == 0 {
                 gate_guard.share_before(asked_at);
@@ -128,7 +129,7 @@ impl PendingAcquire {
             // Register, then check, then wait (S-15).
             let checked = waiting.listens() || !waiting.subscribe(&self.target).await;
             if checked && !waiting.out_of_time() {
-                waiting.nap(waiting.poll_cap(), Some(&gate_guard)).await;
+                waiting.nap(waiting.poll_cap(), &gate_guard).await;
             }
             if waiting.out_of_time() {
                 return Err(self.latch_closed(known));

@@ -314,18 +314,12 @@ impl PendingAcquire {
         if waited || (fresh && last.answer.is_ok()) {
             return last.answer.clone();
         }
-        let request = AcquireRequest {
-            target: Arc::clone(&hold.target),
-            owner: hold.owner.clone(),
-            lease: hold.lease.duration(),
-            tokens: 1,
-            place: None,
-            joins: true,
-            timeout: timing.command_timeout,
-        };
-        let answer = match self.engine.leases.store.acquire(request).await {
+        let (target, owner, lease) =
+            (Arc::clone(&hold.target), hold.owner.clone(), hold.lease.duration());
+        let request = AcquireRequest::new(target, owner, lease, timing.command_timeout);
+        let answer = match self.engine.leases.store.acquire(request.with_joins(true)).await {
             Ok(AcquireReply::Granted(_)) => {
-                hold.confirm(asked_at, hold.lease.duration());
+                hold.confirm(asked_at, lease);
                 Ok(true)
             }
             Ok(_) => Ok(false),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use futures_util::future::OptionFuture;
 use tokio::time::{Instant, timeout_at};
 
 use super::PendingAcquire;
@@ -40,19 +41,17 @@ impl<'a> Waiting<'a> {
     /// Starts where the last contender left off.
     pub(super) fn new(
         pending: &'a PendingAcquire,
-        gate_guard: Option<&GateGuard<OwnedHold>>,
+        gate_guard: &GateGuard<OwnedHold>,
         limit: Option<Instant>,
     ) -> Self {
-        let failing_since = gate_guard.and_then(GateGuard::failing_since);
-        let asked_at = Instant::now();
         Self {
             pending,
             limit,
             notices: None,
             turns_seen: 0,
-            asked_at,
+            asked_at: Instant::now(),
             is_cut_short: false,
-            failing_since,
+            failing_since: gate_guard.failing_since(),
         }
     }
 
@@ -61,28 +60,20 @@ impl<'a> Waiting<'a> {
     }
 
     /// Notes that the store has answered, and that its answer `grants` the lock.
-    pub(super) fn answered(&mut self, gate_guard: Option<&GateGuard<OwnedHold>>, grants: bool) {
+    pub(super) fn answered(&mut self, gate_guard: &GateGuard<OwnedHold>, grants: bool) {
         self.failing_since = None;
-        if let Some(gate_guard) = gate_guard {
-            gate_guard.answered(grants);
-        }
+        gate_guard.answered(grants);
     }
 
     /// Notes that the store has failed. True if that ends the wait.
     // S-33.
-    pub(super) fn failed(
-        &mut self,
-        error: &StoreError,
-        gate_guard: Option<&GateGuard<OwnedHold>>,
-    ) -> bool {
+    pub(super) fn failed(&mut self, error: &StoreError, gate_guard: &GateGuard<OwnedHold>) -> bool {
         let patience = self.timing().store_patience;
         let out_of_patience = self.failing_for() >= patience;
-        if let (true, Some(gate_guard)) = (error.kind().is_transient(), gate_guard) {
+        if error.kind().is_transient() {
             gate_guard.failed(error, self.asked_at, patience);
         }
-        if let Some(gate_guard) = gate_guard {
-            gate_guard.tell_failure(error);
-        }
+        gate_guard.tell_failure(error);
         !error.kind().is_transient()
             || out_of_patience
             || self.out_of_time()
@@ -155,7 +146,7 @@ impl<'a> Waiting<'a> {
     /// Sleeps until the first of: a notice, so long, our own limit, the client's end, or a caller
     /// that does not wait and wants the store asked.
     // S-15, S-33.
-    pub(super) async fn nap(&mut self, most: Duration, gate_guard: Option<&GateGuard<OwnedHold>>) {
+    pub(super) async fn nap(&mut self, most: Duration, gate_guard: &GateGuard<OwnedHold>) {
         self.pending.recorder.waits();
         let nap = tokio::time::sleep(self.time_left(most));
         let engine = &self.pending.engine;
@@ -166,23 +157,13 @@ impl<'a> Waiting<'a> {
         if engine.closed.load(Ordering::SeqCst) {
             return;
         }
-        let noticed = async {
-            match &mut self.notices {
-                Some(notices) => notices.notified().await,
-                None => std::future::pending().await,
-            }
-        };
-        let asked_for = async {
-            match gate_guard.and_then(GateGuard::asked_for) {
-                Some(asked_for) => drop(asked_for.await),
-                None => std::future::pending().await,
-            }
-        };
+        let noticed = OptionFuture::from(self.notices.as_mut().map(Subscription::notified));
+        let asked_for = OptionFuture::from(gate_guard.asked_for());
         tokio::select! {
             () = nap => {}
             () = closing => {}
-            () = noticed => {}
-            () = asked_for => {}
+            Some(()) = noticed => {}
+            Some(_) = asked_for => {}
         }
     }
 

@@ -22,6 +22,7 @@ use crate::key::LockKey;
 use crate::lease::Hold;
 use crate::lease::manager::LeaseManager;
 use crate::lease::reentries::ReentryGuard;
+use crate::opaque::opaque_debug;
 use crate::options::{OnLost, check_lease};
 use crate::owned_hold::OwnedHold;
 use crate::scope::Link;
@@ -286,17 +287,16 @@ impl LockGuard {
         check_lease(lease)?;
         check_runtime()?;
         let hold = self.hold();
-        let sent_at = hold.check().map_err(|cause| hold.lost_error(cause))?;
+        let sent_at = hold.ensure_held()?;
         if crate::lease::deadline(sent_at, lease) <= hold.deadline() {
             return Ok(());
         }
-        let request =
-            RenewRequest { target: Arc::clone(&hold.target), owner: hold.owner.clone(), lease };
+        let request = RenewRequest::new(Arc::clone(&hold.target), hold.owner.clone(), lease);
         let timeout = self.owned.leases.timing.command_timeout;
         match self.owned.leases.store.renew(vec![request], timeout).await?.first() {
             Some(Ownership::Owner) => {
                 hold.confirm(sent_at, lease);
-                hold.check().map(drop).map_err(|cause| hold.lost_error(cause))
+                hold.ensure_held().map(drop)
             }
             Some(Ownership::NotOwner) => {
                 Err(hold.lost_error(self.owned.leases.watchdog.not_owner(hold)))
@@ -378,48 +378,36 @@ pub struct Release(ReleaseState);
 
 enum ReleaseState {
     Start(LockGuard),
-    UnderWay(Pin<Box<dyn Future<Output = Result<(), LockError>> + Send>>),
+    UnderWay(Releasing),
     Done,
 }
+
+type Releasing = Pin<Box<dyn Future<Output = Result<(), LockError>> + Send>>;
 
 impl Future for Release {
     type Output = Result<(), LockError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        if let ReleaseState::Start(_) = self.0 {
-            let ReleaseState::Start(guard) = std::mem::replace(&mut self.0, ReleaseState::Done)
-            else {
-                return Poll::Pending;
-            };
-            // The guard is then dropped, and given back by a task of its runtime.
-            check_runtime()?;
-            let is_shadow = guard.is_shadow;
-            match guard.into_last() {
-                Ok(owned) if is_shadow => {
-                    self.0 = ReleaseState::UnderWay(Box::pin(owned.shadow_release()));
-                }
-                Ok(owned) => self.0 = ReleaseState::UnderWay(Box::pin(owned.release())),
-                Err(hold) => {
-                    let still_held = hold.check().map(drop);
-                    return Poll::Ready(still_held.map_err(|cause| hold.lost_error(cause)));
+        let mut release: Releasing = match std::mem::replace(&mut self.0, ReleaseState::Done) {
+            ReleaseState::Start(guard) => {
+                // If this fails, a task of the guard's runtime releases the dropped guard.
+                check_runtime()?;
+                let is_shadow = guard.is_shadow;
+                match guard.into_last() {
+                    Ok(owned) if is_shadow => Box::pin(owned.shadow_release()),
+                    Ok(owned) => Box::pin(owned.release()),
+                    Err(hold) => return Poll::Ready(hold.ensure_held().map(drop)),
                 }
             }
+            ReleaseState::UnderWay(release) => release,
+            ReleaseState::Done => panic!("`Release` polled after completion"),
+        };
+        let polled = release.as_mut().poll(cx);
+        if polled.is_pending() {
+            self.0 = ReleaseState::UnderWay(release);
         }
-        match &mut self.0 {
-            ReleaseState::UnderWay(release) => {
-                let outcome = std::task::ready!(release.as_mut().poll(cx));
-                self.0 = ReleaseState::Done;
-                Poll::Ready(outcome)
-            }
-            ReleaseState::Start(_) | ReleaseState::Done => {
-                panic!("`Release` polled after completion")
-            }
-        }
+        polled
     }
 }
 
-impl fmt::Debug for Release {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Release").finish_non_exhaustive()
-    }
-}
+opaque_debug!(Release);

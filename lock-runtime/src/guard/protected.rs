@@ -1,6 +1,5 @@
 //! [`Protected`]: what is polled only while a hold is valid, for those who keep their guard apart.
 
-use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -10,6 +9,7 @@ use super::LockGuard;
 use super::run::{Started, Watch};
 use crate::error::LockError;
 use crate::observe::RunOutcome;
+use crate::opaque::opaque_debug;
 
 pin_project! {
     /// Something that is polled only while a hold is valid, and dropped when it is lost: what
@@ -176,8 +176,4 @@ where
     }
 }
 
-impl<B> fmt::Debug for Protected<B> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Protected").finish_non_exhaustive()
-    }
-}
+opaque_debug!(<B> Protected<B>);

@@ -14,6 +14,7 @@ use super::{LockGuard, Protected};
 use crate::error::{LockError, LossCause, check_runtime};
 use crate::lease::Hold;
 use crate::observe::{HoldSpan, RunOutcome};
+use crate::opaque::opaque_debug;
 use crate::options::OnLost;
 use crate::scope::{self, Link};
 
@@ -262,8 +263,4 @@ impl<G: AsRef<LockGuard>, F: Future> Future for RunOwned<G, F> {
     }
 }
 
-impl<G, F: Future> fmt::Debug for RunOwned<G, F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RunOwned").finish_non_exhaustive()
-    }
-}
+opaque_debug!(<G, F: Future> RunOwned<G, F>);

@@ -73,7 +73,7 @@ impl LockWatch {
     ///
     /// [`LockError::Lost`] from then on.
     pub fn check(&self) -> Result<(), LockError> {
-        self.hold.check().map(drop).map_err(|cause| self.hold.lost_error(cause))
+        self.hold.ensure_held().map(drop)
     }
 
     /// As [`LockGuard::lost`].

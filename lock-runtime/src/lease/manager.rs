@@ -76,13 +76,9 @@ impl LeaseManager {
     }
 
     /// Sees to it that the tasks run: a client may be made before there is a runtime, and may
-    /// outlive the one that it was first used on. Does nothing outside of a runtime.
-    pub(crate) fn ensure_running(&self) {
-        self.start_tasks();
-    }
-
-    /// The same; false if no task releases.
-    fn start_tasks(&self) -> bool {
+    /// outlive the one that it was first used on. Starts nothing outside of a runtime. False if no task
+    /// releases.
+    pub(crate) fn ensure_running(&self) -> bool {
         let mut tasks = self.tasks.lock();
         let gone =
             |task: &Option<JoinHandle<()>>| task.as_ref().is_none_or(JoinHandle::is_finished);
@@ -103,7 +99,7 @@ impl LeaseManager {
     pub(crate) fn give(&self, job: ReleaseJob) {
         self.releaser.give(job);
         // The runtime that ran the task may be gone, and one that is ending drops a new task at once.
-        if !self.start_tasks() {
+        if !self.ensure_running() {
             self.releaser.report_pending();
         }
     }

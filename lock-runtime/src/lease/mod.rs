@@ -20,7 +20,7 @@ pub(crate) mod releaser;
 mod watchdog;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -43,7 +43,7 @@ pub(crate) fn deadline(sent_at: Tick, lease: Duration) -> Tick {
 }
 
 /// Waits until `done`, looking again whenever `told` tells.
-pub(crate) async fn wait_until(told: &Notify, done: impl Fn() -> bool) {
+async fn wait_until(told: &Notify, done: impl Fn() -> bool) {
     loop {
         let next = told.notified();
         tokio::pin!(next);
@@ -53,6 +53,34 @@ pub(crate) async fn wait_until(told: &Notify, done: impl Fn() -> bool) {
             return;
         }
         next.await;
+    }
+}
+
+/// Counts work under way, and wakes the tasks that wait for its end.
+#[derive(Debug, Default)]
+pub(crate) struct UnderWay {
+    count: AtomicUsize,
+    none_left: Notify,
+}
+
+impl UnderWay {
+    pub(crate) fn begin(&self) {
+        self.count.fetch_add(1, Ordering::SeqCst);
+    }
+
+    pub(crate) fn end(&self) {
+        if self.count.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.none_left.notify_waiters();
+        }
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.count.load(Ordering::SeqCst)
+    }
+
+    /// Waits until nothing is under way.
+    pub(crate) async fn ended(&self) {
+        wait_until(&self.none_left, || self.count() == 0).await;
     }
 }
 
@@ -181,6 +209,11 @@ impl Hold {
                 if now < self.deadline() { Ok(now) } else { Err(self.lose(LossCause::Deadline)) }
             }
         }
+    }
+
+    /// The same, with the error of a lost hold.
+    pub(crate) fn ensure_held(&self) -> Result<Tick, LockError> {
+        self.check().map_err(|cause| self.lost_error(cause))
     }
 
     /// Declares the hold lost and wakes whoever waits to hear of it. The first cause stays.

@@ -15,6 +15,7 @@ use futures_util::{FutureExt, StreamExt};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use super::UnderWay;
 use crate::backoff::Backoff;
 use crate::clock::{Clock, Tick};
 use crate::key::LockKey;
@@ -56,10 +57,8 @@ pub(crate) struct Releaser {
     timeout: Duration,
     queue: Mutex<Queue>,
     wake: Notify,
-    /// Jobs queued or under way, and releases that somebody waits for.
-    unfinished: AtomicUsize,
-    /// Told whenever `unfinished` falls to zero.
-    idle: Notify,
+    /// Jobs queued or under way, and releases whose callers wait for the answer.
+    pub(crate) unfinished: UnderWay,
     /// Told whenever a job has had its first answer.
     answered: Notify,
     /// How many pending releases the log knows of since a task last ran.
@@ -82,8 +81,7 @@ impl Releaser {
             timeout,
             queue: Mutex::default(),
             wake: Notify::new(),
-            unfinished: AtomicUsize::new(0),
-            idle: Notify::new(),
+            unfinished: UnderWay::default(),
             answered: Notify::new(),
             reported: AtomicUsize::new(0),
         })
@@ -91,7 +89,7 @@ impl Releaser {
 
     /// Takes over a hold. Never blocks, whatever the store does.
     pub(crate) fn give(self: &Arc<Self>, mut job: ReleaseJob) {
-        self.unfinished.fetch_add(1, Ordering::AcqRel);
+        self.unfinished.begin();
         {
             let mut queue = self.queue.lock();
             let number = queue.next_number;
@@ -126,25 +124,8 @@ impl Releaser {
 
     /// Counts a release that its caller sees to, until what this returns is dropped.
     pub(crate) fn elsewhere(self: &Arc<Self>) -> Elsewhere {
-        self.unfinished.fetch_add(1, Ordering::AcqRel);
+        self.unfinished.begin();
         Elsewhere(Arc::clone(self))
-    }
-
-    /// One release less.
-    fn finished(&self) {
-        if self.unfinished.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.idle.notify_waiters();
-        }
-    }
-
-    /// How many holds are not given back yet.
-    pub(crate) fn unfinished(&self) -> usize {
-        self.unfinished.load(Ordering::Acquire)
-    }
-
-    /// Waits until nothing is left to give back.
-    pub(crate) async fn drained(&self) {
-        super::wait_until(&self.idle, || self.unfinished() == 0).await;
     }
 
     /// Makes the task end once nothing is left to give back.
@@ -207,12 +188,9 @@ impl Releaser {
         let mut work = Work { releaser: &self, job: Some(job) };
         let mut backoff = Backoff::between(FIRST_PAUSE, LONGEST_PAUSE);
         while let Some(job) = &mut work.job {
-            let request = ReleaseRequest {
-                target: Arc::clone(&job.target),
-                owner: job.owner.clone(),
-                keep: keep(job.keep_until, self.clock.now()),
-                timeout: self.timeout,
-            };
+            let (target, owner) = (Arc::clone(&job.target), job.owner.clone());
+            let request = ReleaseRequest::new(target, owner, self.timeout)
+                .with_keep(keep(job.keep_until, self.clock.now()));
             let reply = store.release(request).await;
             if let Some(after) = job.after.take() {
                 after(reply.as_ref().ok().copied());
@@ -262,7 +240,7 @@ pub(crate) struct Elsewhere(Arc<Releaser>);
 
 impl Drop for Elsewhere {
     fn drop(&mut self) {
-        self.0.finished();
+        self.0.unfinished.end();
     }
 }
 
@@ -306,7 +284,7 @@ struct Work<'a> {
 impl Work<'_> {
     fn done(&mut self) {
         self.job = None;
-        self.releaser.finished();
+        self.releaser.unfinished.end();
     }
 }
 

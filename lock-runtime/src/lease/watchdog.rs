@@ -15,11 +15,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use futures_util::future::OptionFuture;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
 use super::Hold;
 use super::batch::{Batch, MAX_BATCH, Renewal, batches};
@@ -176,15 +177,9 @@ impl Watchdog {
             for counts in work.counts.chunks(MAX_BATCH) {
                 in_flight.push(show_counts(Arc::clone(&store), counts.to_vec()).boxed());
             }
-            let sleep = async {
-                tokio::time::sleep(GATHER).await;
-                match work.wake_at {
-                    Some(at) => tokio::time::sleep_until(at).await,
-                    None => std::future::pending().await,
-                }
-            };
+            let wake_at = work.wake_at.map(|at| at.max(Instant::now() + GATHER));
             tokio::select! {
-                () = sleep => {}
+                Some(()) = OptionFuture::from(wake_at.map(sleep_until)) => {}
                 () = self.wake.notified() => {}
                 Some(()) = in_flight.next() => {}
             }
@@ -243,12 +238,10 @@ impl Watchdog {
         }
         // Until then an answer moves the deadline, if another renewal keeps the hold that long (S-9).
         let timeout = batch.lease;
-        let requests = batch.renewals.iter().map(|Renewal { hold, .. }| RenewRequest {
-            target: Arc::clone(&hold.target),
-            owner: hold.owner.clone(),
-            lease: batch.lease,
-        });
-        let requests = requests.collect();
+        let request = |Renewal { hold, .. }: &Renewal| {
+            RenewRequest::new(Arc::clone(&hold.target), hold.owner.clone(), batch.lease)
+        };
+        let requests = batch.renewals.iter().map(request).collect();
         let batch = Arc::new(batch);
         let on_renewed: OnRenewed = Arc::new({
             let (watchdog, batch) = (Arc::clone(&self), Arc::clone(&batch));

@@ -137,14 +137,21 @@ impl HoldRecorder {
         }
     }
 
-    /// Whoever had it has it no more.
-    pub(crate) fn end(&self, now: Tick) {
-        self.close(now);
+    /// Counts the end of the hold, unless that was counted. Returns the meter of the last holder.
+    pub(crate) fn end(&self, now: Tick) -> Option<Meter> {
+        let (meter, since) = {
+            let mut whose = self.0.lock();
+            (whose.meter.clone(), whose.since.take())
+        };
+        if let (Some(meter), Some(since)) = (&meter, since) {
+            meter.held_for(now.since(since));
+        }
+        meter
     }
 
     /// It is lost.
     pub(crate) fn lost(&self, cause: LossCause, now: Tick) {
-        if let Some(meter) = self.close(now) {
+        if let Some(meter) = self.end(now) {
             meter.lost(cause);
         }
     }
@@ -166,16 +173,5 @@ impl HoldRecorder {
     /// The policy of who has it.
     pub(crate) fn label(&self) -> Label {
         self.0.lock().meter.as_ref().map_or_else(Label::default, |meter| meter.label.clone())
-    }
-
-    fn close(&self, now: Tick) -> Option<Meter> {
-        let (meter, since) = {
-            let mut whose = self.0.lock();
-            (whose.meter.clone(), whose.since.take())
-        };
-        if let (Some(meter), Some(since)) = (&meter, since) {
-            meter.held_for(now.since(since));
-        }
-        meter
     }
 }

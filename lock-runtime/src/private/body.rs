@@ -1,6 +1,5 @@
 //! Function bodies, in the forms in which expansions hand them over.
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,6 +8,7 @@ use std::task::{Context, Poll, ready};
 use pin_project_lite::pin_project;
 
 use crate::guard::LockGuard;
+use crate::opaque::opaque_debug;
 use crate::options::Wait;
 
 /// What a body is started on.
@@ -190,11 +190,7 @@ impl<V, C: Make<V>> Seeing<V, C> {
     }
 }
 
-impl<V, C: Make<V>> fmt::Debug for Seeing<V, C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Seeing").finish_non_exhaustive()
-    }
-}
+opaque_debug!(<V, C: Make<V>> Seeing<V, C>);
 
 /// Wraps a body with `guard = name`, which gets its guard.
 pub fn with_guard<C, F>(make: C) -> Seeing<Arc<LockGuard>, C>

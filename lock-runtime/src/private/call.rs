@@ -3,7 +3,6 @@
 //! A program may have hundreds of these: what needs no type of the function is in [`CallState`], which is
 //! compiled once. For each function there is only what touches its body.
 
-use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -15,6 +14,7 @@ use super::spec::CallSpec;
 use super::state::{CallState, CanSay, Start};
 use crate::error::LockError;
 use crate::guard::Started;
+use crate::opaque::opaque_debug;
 use crate::options::Wait;
 
 /// Runs `body` under the lock; any failure of the lock is returned as an error, unless the body has
@@ -128,8 +128,4 @@ impl<B: Body> Future for Locked<B> {
     }
 }
 
-impl<B: Body> fmt::Debug for Locked<B> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Locked").finish_non_exhaustive()
-    }
-}
+opaque_debug!(<B: Body> Locked<B>);

@@ -53,27 +53,6 @@ pub(crate) fn unsupported<T: Send + 'static>(what: &str) -> StoreFuture<'static,
     Box::pin(std::future::ready(Err(StoreError::new(StoreErrorKind::Config, message))))
 }
 
-/// [`Store::renew`] of a store whose answers come one by one.
-pub(crate) async fn gather_renewals(
-    store: &dyn Store,
-    requests: Vec<RenewRequest>,
-    timeout: Duration,
-) -> Result<Vec<Ownership>, StoreError> {
-    let answers = Arc::new(Mutex::new(vec![Ownership::Unknown; requests.len()]));
-    let on_renewed: OnRenewed = Arc::new({
-        let answers = Arc::clone(&answers);
-        move |place, answer| {
-            let mut answers = answers.lock();
-            if let Some(known) = answers.get_mut(place) {
-                *known = answer;
-            }
-        }
-    });
-    store.renew_each(requests, timeout, on_renewed).await?;
-    let answers = answers.lock();
-    Ok(answers.clone())
-}
-
 /// Tells the answers of one part of a renewal, whose requests have these places in the whole.
 #[cfg(feature = "redis")]
 pub(crate) fn tell_part(
@@ -131,11 +110,24 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     fn acquire(&self, request: AcquireRequest) -> StoreFuture<'_, AcquireReply>;
 
     /// Moves the ends of leases, all in one go; one answer per request, in order.
+    ///
+    /// A store has this method or [`renew_each`](Self::renew_each), and inherits the other.
     fn renew(
         &self,
         requests: Vec<RenewRequest>,
         timeout: Duration,
-    ) -> StoreFuture<'_, Vec<Ownership>>;
+    ) -> StoreFuture<'_, Vec<Ownership>> {
+        Box::pin(async move {
+            let answers = Arc::new(Mutex::new(vec![Ownership::Unknown; requests.len()]));
+            let known = Arc::clone(&answers);
+            let on_renewed = move |place: usize, answer| {
+                known.lock().get_mut(place).into_iter().for_each(|known| *known = answer);
+            };
+            self.renew_each(requests, timeout, Arc::new(on_renewed)).await?;
+            let answers = answers.lock();
+            Ok(answers.clone())
+        })
+    }
 
     /// As [`renew`](Self::renew), and calls `on_renewed` with each answer as soon as it is known, by
     /// the request's place: a store that asks several servers must not keep the answer of one back

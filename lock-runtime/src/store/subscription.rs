@@ -1,9 +1,9 @@
 //! Hearing of releases.
 
-use std::fmt;
-
 use futures_util::future::select_all;
 use tokio::sync::watch;
+
+use crate::opaque::opaque_debug;
 
 /// Hears of releases of one lock until dropped. A notice is a hint, never a grant.
 // S-15.
@@ -67,8 +67,4 @@ impl Source {
     }
 }
 
-impl fmt::Debug for Subscription {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Subscription").finish_non_exhaustive()
-    }
-}
+opaque_debug!(Subscription);

@@ -22,7 +22,7 @@ use crate::fence::FencingToken;
 use crate::store::{
     AcquireReply, AcquireRequest, CountRequest, HoldKind, JointPart, OnRenewed, OwnerId, Ownership,
     ReleaseReply, ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription, Target,
-    gather_renewals, renewed_in_parts,
+    renewed_in_parts,
 };
 
 /// How long to wait for a fair lock at a time: a release notifies only its queue, which a joint lock does not enter.
@@ -297,14 +297,6 @@ impl Store for JointStore {
 
     fn acquire(&self, request: AcquireRequest) -> StoreFuture<'_, AcquireReply> {
         Box::pin(self.acquire_all(request))
-    }
-
-    fn renew(
-        &self,
-        requests: Vec<RenewRequest>,
-        timeout: Duration,
-    ) -> StoreFuture<'_, Vec<Ownership>> {
-        Box::pin(gather_renewals(self, requests, timeout))
     }
 
     fn renew_each(

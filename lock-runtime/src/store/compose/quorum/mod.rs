@@ -34,8 +34,7 @@ use crate::error::{StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
 use crate::store::{
     AcquireReply, AcquireRequest, CountRequest, HoldKind, OnRenewed, Ownership, ReleaseReply,
-    ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription, Target, gather_renewals,
-    unsupported,
+    ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription, Target, unsupported,
 };
 
 /// How long requests under way may delay the closing of the store.
@@ -331,14 +330,6 @@ impl Store for QuorumStore {
             return unsupported(&format!("a {} on a quorum of servers", request.target.kind()));
         }
         Box::pin(self.acquire_majority(request))
-    }
-
-    fn renew(
-        &self,
-        requests: Vec<RenewRequest>,
-        timeout: Duration,
-    ) -> StoreFuture<'_, Vec<Ownership>> {
-        Box::pin(gather_renewals(self, requests, timeout))
     }
 
     fn renew_each(

@@ -180,12 +180,8 @@ impl Server {
                 (Vote::Failed(error), Effect::Taken)
             }
             Err(error) => {
-                let effect = match error.kind() {
-                    StoreErrorKind::OutcomeUnknown
-                    | StoreErrorKind::Denied
-                    | StoreErrorKind::Protocol => Effect::Unknown,
-                    _ => Effect::None,
-                };
+                let may_have_run = error.kind().may_have_run();
+                let effect = if may_have_run { Effect::Unknown } else { Effect::None };
                 (Vote::Failed(error), effect)
             }
         }

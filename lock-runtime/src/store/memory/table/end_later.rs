@@ -1,6 +1,6 @@
 //! Leaving a hold to end by itself, in place of freeing it.
 
-use super::{Mode, Name, Tell, side_of};
+use super::{Change, Mode, Name, side_of};
 use crate::clock::Tick;
 use crate::store::{HoldKind, OwnerId, Target};
 
@@ -12,17 +12,16 @@ impl Name {
         lock: &Target,
         owner: &OwnerId,
         until: Tick,
-        now: Tick,
-        tell: &mut Tell,
+        change: &mut Change,
     ) -> bool {
         let held = match lock.kind() {
-            HoldKind::Semaphore => self.end_permits_later(owner, until, now),
+            HoldKind::Semaphore => self.end_permits_later(owner, until, change.now),
             kind => self.end_field_later(kind, owner, until),
         };
         match lock.kind() {
             _ if !held => {}
-            HoldKind::Fair => self.tell_first(lock, tell),
-            _ => tell.push(lock.channel().to_owned()),
+            HoldKind::Fair => self.notify_first(lock, change),
+            _ => change.notify(lock.channel()),
         }
         held
     }

@@ -1,7 +1,7 @@
 //! Mutexes, one or several at once.
 // S-25, S-28.
 
-use super::{Mode, Name, Reply, Side, Table, Tell, another_kind, counter_expiry, held};
+use super::{Change, Mode, Name, Reply, Side, Table, another_kind, counter_expiry, held};
 use crate::clock::Tick;
 use crate::error::StoreError;
 use crate::fence::FencingToken;
@@ -26,13 +26,13 @@ impl Name {
         &mut self,
         lock: &Target,
         owner: &OwnerId,
-        tell: &mut Tell,
+        change: &mut Change,
     ) -> bool {
         if !self.has_field(owner) {
             return false;
         }
         self.value = None;
-        tell.push(lock.channel().to_owned());
+        change.notify(lock.channel());
         true
     }
 

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use super::{Field, Hash, Mode, Name, Number, Side, Table, Tell, Value};
+use super::{Change, Field, Hash, Mode, Name, Number, Side, Table, Value};
 use crate::clock::Tick;
 use crate::fence::FencingToken;
 use crate::key::LockKey;
@@ -15,13 +15,9 @@ impl Table {
     }
 
     /// True if the name was held, as whatever lock. A latch is none.
-    pub(in super::super) fn force_release(
-        &mut self,
-        key: &LockKey,
-        now: Tick,
-        tell: &mut Tell,
-    ) -> bool {
-        self.existing(key.as_str(), now).is_some_and(|name| name.force_release(key, now, tell))
+    pub(in super::super) fn force_release(&mut self, key: &LockKey, change: &mut Change) -> bool {
+        let name = self.existing(key.as_str(), change.now);
+        name.is_some_and(|name| name.force_release(key, change))
     }
 
     /// Hold counts by owner, as the store shows them, and what is left of the lease.
@@ -60,13 +56,13 @@ impl Name {
         }
     }
 
-    fn force_release(&mut self, key: &LockKey, now: Tick, tell: &mut Tell) -> bool {
+    fn force_release(&mut self, key: &LockKey, change: &mut Change) -> bool {
         let longest = self.longest_reader();
         let hash = match self.value.take() {
             Some(Value::Hash(hash)) => hash,
             other => {
                 self.value = other;
-                return self.free_permits(key, now, tell);
+                return self.free_permits(key, change);
             }
         };
         let held = hash.mode != Mode::Read || longest.is_some();
@@ -78,28 +74,28 @@ impl Name {
                         Side::Write => self.kept_writes.remove(&field.owner),
                     };
                 }
-                tell.push(Target::write(key.clone()).channel().to_owned());
+                change.notify(Target::write(key.clone()).channel());
             }
             // Plain waiters and those of a fair mutex may wait for the same name.
             Mode::Plain | Mode::Fair => {
                 let fair = Target::fair(key.clone());
-                tell.push(fair.channel().to_owned());
-                self.sweep_queue(None, now);
-                self.tell_head(&fair, tell);
+                change.notify(fair.channel());
+                self.sweep_queue(None, change.now);
+                self.notify_head(&fair, change);
             }
         }
         held
     }
 
-    fn free_permits(&mut self, key: &LockKey, now: Tick, tell: &mut Tell) -> bool {
-        if self.permits.iter().all(|permit| permit.until <= now) {
+    fn free_permits(&mut self, key: &LockKey, change: &mut Change) -> bool {
+        if self.permits.iter().all(|permit| permit.until <= change.now) {
             return false;
         }
         if let Some(Value::Number(number)) = &mut self.value {
             number.count += i64::try_from(self.permits.len()).unwrap_or(0);
         }
         self.permits.clear();
-        tell.push(Target::semaphore(key.clone(), NonZeroU32::MIN).channel().to_owned());
+        change.notify(Target::semaphore(key.clone(), NonZeroU32::MIN).channel());
         true
     }
 

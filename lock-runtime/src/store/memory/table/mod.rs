@@ -129,32 +129,36 @@ struct Counter {
 
 type Reply = Result<AcquireReply, StoreError>;
 
-/// The channels that are to be told of a change, once it can be seen.
-#[derive(Default)]
-pub(super) struct Tell {
-    /// Of each, the first that anybody hears.
-    pub(super) first_of: Vec<Vec<String>>,
+/// A change of the table: its time, and the channels to notify once the change can be seen.
+pub(super) struct Change {
+    pub(super) now: Tick,
+    /// Of each list, the first channel that has listeners.
+    pub(super) notify: Vec<Vec<String>>,
 }
 
-impl Tell {
-    fn push(&mut self, channel: String) {
-        self.first_of.push(vec![channel]);
+impl Change {
+    pub(super) fn at(now: Tick) -> Self {
+        Self { now, notify: Vec::new() }
+    }
+
+    fn notify(&mut self, channel: &str) {
+        self.notify.push(vec![channel.to_owned()]);
     }
 }
 
 impl Table {
-    pub(super) fn acquire(&mut self, ask: &AcquireRequest, now: Tick, tell: &mut Tell) -> Reply {
-        let target = &ask.target;
+    pub(super) fn acquire(&mut self, ask: &AcquireRequest, change: &mut Change) -> Reply {
+        let (target, now) = (&ask.target, change.now);
         match target.kind() {
             HoldKind::Multi => self.acquire_multi(ask, now),
             HoldKind::Latch => Err(no_hold()),
             kind => {
                 let name = self.name(target.key().as_str(), now);
                 match kind {
-                    HoldKind::Fair => name.acquire_fair(ask, now, tell),
+                    HoldKind::Fair => name.acquire_fair(ask, change),
                     HoldKind::Read => name.acquire_read(ask, now),
                     HoldKind::Write => name.acquire_write(ask, now),
-                    HoldKind::Semaphore => name.acquire_permits(ask, now, tell),
+                    HoldKind::Semaphore => name.acquire_permits(ask, change),
                     _ => name.acquire_mutex(ask, now),
                 }
             }
@@ -165,10 +169,9 @@ impl Table {
     pub(super) fn release(
         &mut self,
         ask: &ReleaseRequest,
-        now: Tick,
-        tell: &mut Tell,
+        change: &mut Change,
     ) -> Result<Ownership, StoreError> {
-        let (target, mut all) = (&ask.target, true);
+        let (target, now, mut all) = (&ask.target, change.now, true);
         if target.kind() == HoldKind::Latch {
             return Err(no_hold());
         }
@@ -179,16 +182,16 @@ impl Table {
             };
             let owner = &ask.owner;
             if !ask.keep.is_zero() {
-                all &= name.end_later(lock, owner, now.after(ask.keep), now, tell);
+                all &= name.end_later(lock, owner, now.after(ask.keep), change);
                 continue;
             }
             all &= match target.kind() {
-                HoldKind::Fair => name.release_fair(lock, owner, now, tell),
-                HoldKind::Read => name.release_read(lock, owner, tell),
-                HoldKind::Write => name.release_write(lock, owner, now, tell),
-                HoldKind::Semaphore => name.release_permits(lock, owner, now, tell),
+                HoldKind::Fair => name.release_fair(lock, owner, change),
+                HoldKind::Read => name.release_read(lock, owner, change),
+                HoldKind::Write => name.release_write(lock, owner, change),
+                HoldKind::Semaphore => name.release_permits(lock, owner, change),
                 HoldKind::Mutex | HoldKind::Multi | HoldKind::Latch => {
-                    name.release_mutex(lock, owner, tell)
+                    name.release_mutex(lock, owner, change)
                 }
             };
         }
@@ -222,10 +225,9 @@ impl Table {
         &mut self,
         target: &Target,
         request: LatchRequest,
-        now: Tick,
-        tell: &mut Tell,
+        change: &mut Change,
     ) -> Result<u64, StoreError> {
-        self.name(target.key().as_str(), now).latch(target, request, tell)
+        self.name(target.key().as_str(), change.now).latch(target, request, change)
     }
 
     /// A token that another store handed out.

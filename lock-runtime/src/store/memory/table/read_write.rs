@@ -4,7 +4,7 @@
 // S-27.
 
 use super::{
-    Field, Hash, Mode, Name, Place, Reply, SOON, Side, Tell, Value, WaitingReader, another_kind,
+    Change, Field, Hash, Mode, Name, Place, Reply, SOON, Side, Value, WaitingReader, another_kind,
     held, keep_place, leave_place,
 };
 use crate::clock::Tick;
@@ -103,13 +103,18 @@ impl Name {
 
     /// Frees the lock with its last reader. Readers that died are swept on the way, and so is a writer
     /// around them that has let go and is kept for a while: then they are readers like others.
-    pub(super) fn release_read(&mut self, lock: &Target, owner: &OwnerId, tell: &mut Tell) -> bool {
+    pub(super) fn release_read(
+        &mut self,
+        lock: &Target,
+        owner: &OwnerId,
+        change: &mut Change,
+    ) -> bool {
         let Ok(hash) = self.hash() else { return false };
         let write = hash.as_ref().is_some_and(|hash| hash.mode == Mode::Write);
         let Some(hash) = hash.filter(|hash| hash.has(owner.as_field(), Side::Only)) else {
             if self.leave_readers(owner) && !write {
                 // A writer may have waited for this reader, and need not any more.
-                tell.push(lock.channel().to_owned());
+                change.notify(lock.channel());
             }
             return false;
         };
@@ -126,7 +131,7 @@ impl Name {
             hash.mode = Mode::Read;
         }
         if kept || longest.is_none() {
-            tell.push(lock.channel().to_owned());
+            change.notify(lock.channel());
         }
         alive
     }
@@ -142,16 +147,15 @@ impl Name {
         &mut self,
         lock: &Target,
         owner: &OwnerId,
-        now: Tick,
-        tell: &mut Tell,
+        change: &mut Change,
     ) -> bool {
         let withdrawn = leave_place(&mut self.writers, owner);
-        let last_left = withdrawn && self.last_writer(now).is_none();
+        let last_left = withdrawn && self.last_writer(change.now).is_none();
         let Ok(hash) = self.hash() else { return false };
         let Some(hash) = hash.filter(|hash| hash.has(owner.as_field(), Side::Write)) else {
             if last_left {
                 // Readers that let it go first need not any more.
-                tell.push(lock.channel().to_owned());
+                change.notify(lock.channel());
             }
             return false;
         };
@@ -160,7 +164,7 @@ impl Name {
         if let Some(Value::Hash(hash)) = &mut self.value {
             hash.mode = Mode::Read;
         }
-        tell.push(lock.channel().to_owned());
+        change.notify(lock.channel());
         true
     }
 

@@ -14,7 +14,6 @@ mod store;
 mod subscriptions;
 mod topology;
 
-use std::fmt;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -30,6 +29,7 @@ use self::topology::Topology;
 #[cfg(feature = "tls-rustls")]
 use super::server::TlsOptions;
 use crate::error::{StoreError, StoreErrorKind};
+use crate::opaque::opaque_debug;
 
 /// How often the nodes are asked for the slots: normally, and while a slot has no node that answers.
 const SCAN: Duration = Duration::from_secs(5);
@@ -260,9 +260,5 @@ impl Drop for ClusterStore {
     }
 }
 
-impl fmt::Debug for ClusterStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // No addresses: they come from URLs that may carry passwords.
-        f.debug_struct("ClusterStore").finish_non_exhaustive()
-    }
-}
+// No addresses: they come from URLs that may carry passwords.
+opaque_debug!(ClusterStore);

@@ -3,7 +3,6 @@
 mod connect;
 mod notices;
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -25,10 +24,10 @@ use crate::clock::Clock;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
 use crate::key::LockKey;
+use crate::opaque::opaque_debug;
 use crate::store::{
     AcquireReply, AcquireRequest, CountRequest, HoldKind, Inspection, LatchRequest, OnRenewed,
-    Ownership, ReleaseReply, ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription,
-    Target, gather_renewals, no_hold,
+    ReleaseReply, ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription, Target, no_hold,
 };
 
 /// Keeps locks on one Redis server, version 7.0 or later.
@@ -132,14 +131,6 @@ impl Store for RedisStore {
             let tokens = request.tokens;
             acquired(&self.hold(HoldRequest::Acquire(request)).await?, tokens)
         })
-    }
-
-    fn renew(
-        &self,
-        requests: Vec<RenewRequest>,
-        timeout: Duration,
-    ) -> StoreFuture<'_, Vec<Ownership>> {
-        Box::pin(gather_renewals(self, requests, timeout))
     }
 
     fn renew_each(
@@ -261,9 +252,5 @@ impl Drop for RedisStore {
     }
 }
 
-impl fmt::Debug for RedisStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Neither address nor user: both come from a URL that may contain a password.
-        f.debug_struct("RedisStore").finish_non_exhaustive()
-    }
-}
+// Neither address nor user: both come from a URL that may contain a password.
+opaque_debug!(RedisStore);
