@@ -71,7 +71,7 @@ struct LastAnswer<A> {
 /// Locked by the reader that asks the store for a hold; afterwards it has the answer for the readers that waited.
 type Turn = tokio::sync::Mutex<Option<LastAnswer<Answer>>>;
 
-/// The right to ask the store for a hold. Empty if this reader shares nothing, or has waited too long for its
+/// The right to ask the store for a hold. Empty if this reader shares no hold, or has waited too long for its
 /// turn.
 #[derive(Default)]
 pub(super) struct AskPermit(Option<OwnedMutexGuard<Option<LastAnswer<Answer>>>>);
@@ -204,7 +204,7 @@ impl PendingAcquire {
         }
     }
 
-    /// True if readers share what this acquisition takes.
+    /// True if readers share what this acquire gets.
     pub(super) fn shares(&self) -> bool {
         self.terms().is_some()
     }
@@ -220,7 +220,7 @@ impl PendingAcquire {
         let Some(terms) = self.terms() else { return Before::Ask(AskPermit::default()) };
         let Engine { readers, leases, .. } = &*self.engine;
         let came_at = leases.clock.now();
-        // As long as two answers take (invariant 3), and never less than a moment.
+        // As long as two answers take (invariant 3), and at least `A_MOMENT`.
         let enough = Instant::now() + leases.timing.command_timeout * 2;
         let enough = self.limit().map_or(enough, |limit| limit.min(enough)) + A_MOMENT;
         // A reader that has waited for a reader that is not polled does not wait a second time.
@@ -275,7 +275,8 @@ impl PendingAcquire {
         let Some(shared) = readers.find(&terms) else { return Joined::No };
         // Keeps the hold from ending while the store is asked.
         let Some(owned) = shared.owned.upgrade() else { return Joined::No };
-        // Every request gets a moment, or a short wait over a slow network could never succeed.
+        // Every request gets at least `A_MOMENT`; otherwise a short wait over a slow network could never
+        // succeed.
         let answer_by = limit.map(|limit| limit.max(Instant::now() + A_MOMENT));
         let answer = match until(answer_by, self.may_join(&shared, &owned)).await {
             // Whether a writer waits is not known (S-33).
@@ -303,13 +304,13 @@ impl PendingAcquire {
     async fn may_join(&self, shared: &Shared, owned: &OwnedHold) -> Result<bool, StoreError> {
         let OwnedHold { hold, .. } = owned;
         let timing = self.engine.leases.timing;
-        // A reader that asks and is not polled is not waited for (invariant 3, S-34).
+        // This reader does not wait for a reader that asks and is not polled (invariant 3, S-34).
         let enough = (timing.command_timeout * 2 + A_MOMENT).min(ASLEEP_AFTER);
         let Ok(mut last) = timeout(enough, shared.may_join.lock()).await else { return Ok(false) };
         let Ok(asked_at) = hold.check() else { return Ok(false) };
         let fresh = asked_at.since(last.asked_at) < timing.handoff_window;
-        // An answer to a request that went out after this reader came is this reader's answer as well, also a
-        // refusal or a failure (invariant 3).
+        // The answer to a request that was sent after this reader came also counts for this reader, even if it
+        // is a refusal or a failure (invariant 3).
         let waited = asked_at.since(last.asked_at) <= self.started.elapsed();
         if waited || (fresh && last.answer.is_ok()) {
             return last.answer.clone();
