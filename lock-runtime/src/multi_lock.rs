@@ -83,8 +83,8 @@ impl MultiLock {
     /// first.
     ///
     /// Fencing tokens grow for each of the locks. Shutting down one of the clients ends the multi lock.
-    /// Creating one costs a few allocations. Tasks of this process that acquire the same locks queue, in
-    /// whatever order they name them, and all multi locks over the same clients share two background tasks.
+    /// Creating one costs a few allocations. Tasks of this process that acquire the same locks queue, even
+    /// if they name a lock several times, and all multi locks over the same clients share two background tasks.
     ///
     /// Two clients of one server are two clients: do not name the same lock through both.
     ///
