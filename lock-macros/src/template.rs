@@ -243,7 +243,7 @@ pub(crate) fn borrow_of(value: &impl ToTokens) -> TokenStream {
     quote_spanned!(open=> & #group)
 }
 
-/// Where the tokens begin and end; one span over all of them cannot be had on stable.
+/// Where the tokens begin and end; stable Rust has no span over all of them.
 pub(crate) fn ends(tokens: &impl ToTokens) -> (Span, Span) {
     let mut spans = tokens.to_token_stream().into_iter().map(|token| token.span());
     let open = spans.next().unwrap_or_else(Span::call_site);

@@ -127,7 +127,7 @@ impl HeldLock {
         }
     }
 
-    /// Waits until the hold is lost, and returns the loss. Waits for ever if the lock is released first.
+    /// Waits until the hold is lost, and returns the loss. Waits forever if the lock is released first.
     ///
     /// For tasks that the handler has spawned: the handler itself is dropped when the hold is lost.
     ///

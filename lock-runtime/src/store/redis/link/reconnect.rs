@@ -25,7 +25,7 @@ const LASTING: Duration = Duration::from_secs(2);
 /// How often a failure to connect is logged as a warning.
 const WARN_EVERY: Duration = Duration::from_secs(60);
 
-/// See the module.
+/// The pauses of one link.
 #[derive(Debug)]
 pub(super) struct ReconnectPause {
     unreached: Backoff,

@@ -21,7 +21,7 @@ use crate::store::{OnRenewed, Ownership, RenewRequest, renewed_in_parts, tell_pa
 const LEAST_DOUBT: Duration = Duration::from_millis(20);
 const MOST_DOUBT: Duration = Duration::from_secs(3);
 
-/// Requests, each with its place among all that came together.
+/// Requests, each with its place among all requests of the call.
 type Placed<'a> = [(usize, &'a RenewRequest)];
 
 /// Renews each hold over the connection that acquired it, so that the same server answers.

@@ -23,7 +23,7 @@ if mode == 'read' then
       for n = 1, math.min(math.max(count, 1), 256) do
         local own = redis.call('PTTL', ARGV[6] .. ':' .. fields[i] .. ':rwlock_timeout:' .. n)
         left = math.max(left, own)
-        -- Redisson has one time-out key for each entry of a reader, this client has one for all.
+        -- Redisson has one timeout key for each entry of a reader, this client has one for all.
         if own > 0 and count > 16 then
           break
         end
