@@ -77,7 +77,7 @@ impl HeldLock {
         current.unwrap_or_else(fallback)
     }
 
-    /// Returns the key of the lock, as [`LockGuard::key`] does. It tells the locks of nested layers apart.
+    /// Returns the key of the lock, as [`LockGuard::key`] does. It distinguishes the locks of nested layers.
     ///
     /// # Examples
     ///

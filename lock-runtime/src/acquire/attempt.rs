@@ -61,14 +61,14 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Releases whatever was granted to this owner and continues with a new owner id.
+    /// Releases everything that was granted to this owner and continues with a new owner id.
     pub(super) fn start_over(&mut self) {
         self.leftover().give_back(self.unsettled, None);
         let gate_guard = self.gate_guard.take();
         *self = Self::new(self.pending, gate_guard);
     }
 
-    /// Has the releaser undo whatever may have taken effect, and drops the gate guard.
+    /// Has the releaser undo the requests that may have taken effect, and drops the gate guard.
     pub(super) fn clean_up(&mut self) {
         let gate_guard = self.gate_guard.take();
         if self.in_flight || self.unsettled || self.placed {

@@ -390,13 +390,13 @@ impl PendingAcquire {
         SIGN_OF_LIFE.min(self.options.lease().duration() / 3)
     }
 
-    /// Starts the client's tasks anew if the runtime that ran them has ended: they renew and release what this
-    /// process waits for.
+    /// Restarts the client's tasks if the runtime that ran them has ended: this process may wait for their
+    /// renewals and releases.
     fn restart_tasks(&self) {
         self.engine.leases.ensure_running();
     }
 
-    /// Drives `contending`, which has that gate guard. `None` once it was passed over: it lines up again.
+    /// Drives `contending`, which has that gate guard. `None` once it was passed over: it queues again.
     // S-34.
     async fn drive<F: Future>(&self, guard: GuardId, contending: F) -> Option<F::Output> {
         let sign_of_life = |now| {
@@ -415,20 +415,20 @@ impl PendingAcquire {
         }
     }
 
-    /// A guard on the owned hold, which may be lost by now.
+    /// Returns a guard on the owned hold, which may be lost by now.
     fn stand_on(&self, mut owned: OwnedHold) -> Option<LockGuard> {
         let now = owned.hold.check().ok()?;
         if owned.hold.arrives()
             && owned.hold.deadline().since(now) < owned.hold.lease.duration() / 2
         {
-            // It was on its way for long, and nobody renewed it.
+            // It may have waited for its new holder for long, and was not renewed meanwhile.
             owned.leases.watchdog.reconsider(&owned.hold);
         }
         owned.keep_until = self.options.at_least().map(|at_least| now.after(at_least));
         owned.hold.begin(Meter::new(self.recorder.label().clone(), self.target.kind()), now);
         let until = self.options.max_hold().map(|max_hold| now.after(max_hold));
         if owned.hold.set_renew_until(until) {
-            // The holder before us had a limit, and the watchdog may have given the hold up for it.
+            // The previous holder had a limit, and the watchdog may have stopped renewing because of it.
             owned.leases.watchdog.reconsider(&owned.hold);
         }
         if self.shares() {
@@ -440,7 +440,7 @@ impl PendingAcquire {
     }
 }
 
-/// The output of `future` if it comes before `limit`.
+/// Returns the output of `future` if it comes before `limit`.
 async fn until<F: Future>(limit: Option<Instant>, future: F) -> Option<F::Output> {
     match limit {
         None => Some(future.await),

@@ -93,8 +93,8 @@ impl LockGuard {
         Self { nested: None, owned: Arc::new(owned), on_lost, is_shadow: false }
     }
 
-    /// The first of several guards that share a hold concurrently. All are counted alike, in whatever order
-    /// they are dropped.
+    /// The first of several guards that share a hold concurrently. All are counted alike; they may be dropped
+    /// in any order.
     pub(crate) fn first_of_many(owned: OwnedHold, on_lost: OnLost) -> Self {
         let reentry = ReentryGuard::shared(&owned.hold);
         let nested = Some(Nested { leases: Arc::clone(&owned.leases), reentry, renewal: None });

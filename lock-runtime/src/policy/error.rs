@@ -212,7 +212,7 @@ pub(super) fn without_secrets(said: &str, of_address: bool) -> String {
     if may_be_secret(before) {
         return format!("it cannot be read{expected}");
     }
-    // An unknown name beside the address is no value, and "missing" and "duplicate" are about fields.
+    // An unknown name next to the address is no value, and "missing" and "duplicate" are about fields.
     let is_value = before.contains("invalid");
     match value.chars().next() {
         None if of_address && is_value => {

@@ -1,4 +1,4 @@
-//! Names with `*`, each of which stands for any text.
+//! Names with `*`, each of which matches any text.
 
 /// True if `pattern` matches all of `name`.
 pub(super) fn matches(pattern: &str, name: &str) -> bool {

@@ -170,7 +170,7 @@ impl ReadAheadPool {
     }
 }
 
-/// A request's share of the pool, given back when its handler has read those bytes.
+/// A request's share of the pool, returned when its handler has read those bytes.
 #[derive(Debug)]
 pub(crate) struct PoolShare {
     pool: Arc<ReadAheadPool>,

@@ -3,8 +3,8 @@
 //!
 //! # Numbers
 //!
-//! A connection answers in the order of the requests, and nothing else ties an answer to its request. If one answer
-//! gets lost on the way, each later one would be taken for that of the request before: a grant of another lock, the
+//! A connection answers in the order of the requests, and nothing else ties an answer to its request. If one
+//! answer gets lost on the way, each later one would count for the request before: a grant of another lock, the
 //! release of another hold. So each call has a number, which the server sends back.
 
 use std::fmt::Write;
