@@ -26,7 +26,7 @@ const MOST_AT_ONCE: u32 = 1024;
 /// queue and acquire free permits, even ahead of tasks that wait for more.
 ///
 /// Redisson's `getPermitExpirableSemaphore` of the same name is the same semaphore. If Redisson created it, the
-/// limit must be its number of permits; anything else is a [`KeyCollision`](LockError::KeyCollision), because
+/// limit must be its number of permits; another limit is a [`KeyCollision`](LockError::KeyCollision), because
 /// the number of permits of such a semaphore looks like the count of its latch. The count of a
 /// [`CountDownLatch`](crate::CountDownLatch) always is a collision. One case cannot be detected: a Java
 /// client's latch whose count equals the limit looks like that client's semaphore with no permit in use. If a
