@@ -113,7 +113,7 @@ pub enum LockError {
     KeyCollision {
         /// The lock's full name.
         key: String,
-        /// The data in the key, in the store's words.
+        /// The data in the key, as the store describes it.
         found: String,
     },
     /// The lock was granted but not acknowledged by enough replicas, and was released. For clients that ask for

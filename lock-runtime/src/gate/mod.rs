@@ -132,7 +132,7 @@ enum GateState<H> {
     Contending {
         polled_at: Instant,
     },
-    /// The holder has it, so callers need not ask the store who holds the lock.
+    /// The holder has it, so callers need not ask the store for the holder.
     Holding,
     /// The hold, or what the contender may have been granted, is being released: the store's answer comes in
     /// one round trip.
@@ -380,7 +380,7 @@ impl<H> Gate<H> {
         Some(waiter)
     }
 
-    /// As [`pop`](Self::pop) with a hold, if the first waiter wants this lease and at most so many replicas.
+    /// As [`pop`](Self::pop) with a hold, if the first waiter wants this lease and at most `replicas` replicas.
     fn pop_if(&mut self, lease: Lease, replicas: u32) -> Option<Arc<Waiter<H>>> {
         let (_, InLine { waiter, .. }) = self.line.first_key_value()?;
         let will_do = waiter.lease == lease && waiter.replicas <= replicas;

@@ -65,8 +65,8 @@ fn by_keys<'a, 'r>(requests: &'a Placed<'r>) -> Vec<&'a Placed<'r>> {
     parts
 }
 
-/// Renews with one script; if the server denies that, request by request. A user who lost the right to one key keeps
-/// the others.
+/// Renews with one script; if the server denies that, request by request. A user without permission for one key
+/// keeps the others.
 async fn renew_part(
     link: &Link,
     requests: &[&RenewRequest],

@@ -23,7 +23,7 @@ use crate::store::redis::server::errors::{Cause, config_error, server_error};
 /// The events that sentinels publish on a failover: first the sentinel that promotes a server, and then all.
 const EVENTS: [&str; 2] = ["+promoted-slave", "+switch-master"];
 
-/// After so many questions without an answer, the connection is replaced.
+/// After this many requests without an answer, the connection is replaced.
 const MISSES: u32 = 3;
 
 /// One sentinel, and the connection to it.
