@@ -1,4 +1,4 @@
-//! What one request, or several of one owner, may have left in the store.
+//! The state that one request, or several of one owner, may have left in the store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::observe::Label;
 use crate::owned_hold::OwnedHold;
 use crate::store::{HoldKind, OwnerId, Target};
 
-/// The target as this owner knows it.
+/// Returns the target as this owner knows it.
 pub(super) fn known_as(target: &Arc<Target>, owner: &OwnerId) -> Arc<Target> {
     match target.kind() {
         HoldKind::Fair => Arc::new(target.for_waiter(owner)),
@@ -19,9 +19,9 @@ pub(super) fn known_as(target: &Arc<Target>, owner: &OwnerId) -> Arc<Target> {
     }
 }
 
-/// What was sent on behalf of one owner and what is known of its effect. Cleaned up unsettled, it has
-/// the releaser undo whatever took effect, and keeps the gate guard until that was sent: the next
-/// in line must not run into our own leftover.
+/// The requests sent for one owner, and what is known of their effect. If it is cleaned up unsettled, the
+/// releaser undoes whatever took effect, and the gate guard is kept until the undoing request was sent: the
+/// next waiter must not find leftovers of this process.
 // S-21.
 pub(super) struct Attempt<'a> {
     pending: &'a PendingAcquire,
@@ -33,8 +33,8 @@ pub(super) struct Attempt<'a> {
     pub(super) in_flight: bool,
     /// A request's outcome is unknown, and it may take effect late.
     pub(super) unsettled: bool,
-    /// The owner has something in the store that has to be given up: a place, or a lock that
-    /// too few replicas know of.
+    /// The owner has something in the store that must be given up: a place, or a lock that too few replicas
+    /// know of.
     // S-17, S-31.
     pub(super) placed: bool,
 }
@@ -59,7 +59,7 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Gives back what was taken for this owner and goes on as another.
+    /// Releases everything that was granted to this owner and continues with a new owner id.
     pub(super) fn start_over(&mut self) {
         self.leftover().give_back(self.unsettled, None);
         *self = Self::new(self.pending, self.take_gate_guard());
@@ -74,14 +74,14 @@ impl<'a> Attempt<'a> {
         let gate_guard = self.take_gate_guard();
         if self.in_flight || self.unsettled || self.placed {
             gate_guard.leaving();
-            // Contenders side by side have no next in line, which could run into the leftover.
+            // Unqueued contenders have no successor that could find the leftover.
             let gate_guard = (self.target.kind() != HoldKind::Fair).then_some(gate_guard);
             self.leftover().give_back(self.in_flight || self.unsettled, gate_guard);
         }
     }
 
-    /// The owner has a place in the store from the next request on. If its future is then not polled, the
-    /// contenders beside it give that up.
+    /// From the next request on, the owner has a place in the store. If its future is then not polled, the
+    /// other unqueued contenders give that place up.
     // S-34.
     pub(super) fn keep_place(&mut self) {
         if std::mem::replace(&mut self.placed, true) {
@@ -89,13 +89,13 @@ impl<'a> Attempt<'a> {
         }
         if self.gate_guard.is_beside() {
             let leftover = self.leftover();
-            // A request of the sleeper may be under way.
+            // A request of the contender that is not polled may be under way.
             self.gate_guard.keep_place(move || leftover.give_back(true, None));
         }
     }
 
-    /// Records the owner id of the request that goes out. If the future is then not polled, the waiters that
-    /// pass it over release what that owner was granted.
+    /// Records the owner id of the next request. If the future is then not polled, the waiters that pass it
+    /// over release what that owner was granted.
     pub(super) fn asks(&self) {
         self.gate_guard.asks_as(&self.owner);
         self.pending.inside(|inside| {
@@ -110,7 +110,7 @@ impl<'a> Attempt<'a> {
 }
 
 impl PendingAcquire {
-    /// Gives back what a contender of the same lock may have been granted while it was not polled.
+    /// Releases what a contender of the same lock may have been granted while it was not polled.
     // S-34.
     pub(super) fn give_back_of(&self, owner: OwnerId) {
         self.leftover(&self.target, owner).give_back(true, None);
@@ -129,7 +129,7 @@ impl PendingAcquire {
     }
 }
 
-/// What an owner without a guard may have in the store.
+/// What an owner without a guard may still have in the store.
 struct Leftover {
     leases: Arc<LeaseManager>,
     target: Arc<Target>,
@@ -140,13 +140,13 @@ struct Leftover {
 }
 
 impl Leftover {
-    /// Has the releaser undo it, and then drop the gate guard.
+    /// Has the releaser undo it, and then drops the gate guard.
     fn give_back(self, unsettled: bool, gate_guard: Option<GateGuard<OwnedHold>>) {
         let Self { leases, target, owner, label, lasts } = self;
         leases.give(ReleaseJob {
             target,
             owner,
-            // No task had it.
+            // No task held it.
             keep_until: None,
             until: leases.clock.now().after(lasts),
             unsettled,

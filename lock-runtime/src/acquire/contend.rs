@@ -27,7 +27,7 @@ pub(super) struct Contender<'a> {
     pending: &'a PendingAcquire,
     attempt: Attempt<'a>,
     waiting: Waiting<'a>,
-    /// The turn of a reader, until its request is answered or its hold can be joined.
+    /// The reader's permit to ask, until its request is answered or its hold can be joined.
     // S-27.
     turn: AskPermit,
     /// The store's last refusal, if it has not failed since.
@@ -42,7 +42,7 @@ pub(super) enum Contended {
     /// Another reader of this process has a hold to join.
     // S-27.
     JoinableHold(JoinableHold),
-    /// It was not polled and was passed over: it lines up again.
+    /// It was not polled and was passed over: it queues again.
     // S-34.
     PassedOver,
 }
@@ -76,15 +76,15 @@ impl<'a> Contender<'a> {
             && self.attempt.target.kind() != HoldKind::Mutex
             && is_enforced
         {
-            // This process may be releasing the lock, perhaps its other side: that answer is worth the wait, as
-            // at the gate of a mutex that is being released.
+            // This process may be releasing the lock, perhaps its other side: waiting for the answer is worth
+            // it, as at the gate of a mutex that is being released.
             let answered = self.leases().releaser.answered(self.attempt.target.key());
             let _ = timeout(self.leases().timing.command_timeout, answered).await;
         }
         if is_enforced {
             self.let_others_go_first().await;
         } else if self.attempt.gate_guard.head_start_end().is_some() {
-            // Another process was told of the last release, and goes first.
+            // Another process was notified of the last release, and goes first.
             return Err(self.pending.busy(BusyReason::Held, None));
         }
         loop {
@@ -118,8 +118,8 @@ impl<'a> Contender<'a> {
         }
     }
 
-    /// After a release that other processes heard of, one of them may go first. A caller that does not wait
-    /// spends these milliseconds as well: the processes that listen may not wait any more, so "busy" would be
+    /// After a release of which other processes were notified, one of them may go first. A caller that does not
+    /// wait spends these milliseconds too: the notified processes may have stopped waiting, so "busy" would be
     /// a guess.
     // S-14.
     async fn let_others_go_first(&mut self) {
@@ -129,8 +129,8 @@ impl<'a> Contender<'a> {
         }
     }
 
-    /// After a notification, a process that had the lock lately gives a head start to processes that did not.
-    /// Otherwise the quickest processes would take turns and leave none to slower ones.
+    /// After a notification, a process that held the lock recently gives a head start to processes that did
+    /// not. Otherwise the quickest processes would take turns and leave none to slower ones.
     // S-14.
     async fn let_others_have_their_turn(&mut self) {
         let turns = self.waiting.turns_heard();
@@ -144,7 +144,7 @@ impl<'a> Contender<'a> {
     async fn leave_to_others(&mut self, mut until: Instant) {
         while self.waiting.notified_until(until).await {
             let turns = self.waiting.turns_heard();
-            // Several servers may notify of one release.
+            // Several servers may send a notification for one release.
             let all_had_theirs = turns > 0 && !self.attempt.gate_guard.note_turns_of_others(turns);
             if all_had_theirs || self.pending.options.wait() == Wait::Never {
                 return;
@@ -179,7 +179,7 @@ impl<'a> Contender<'a> {
         }
     }
 
-    /// One request. `sent_at` is read before anything is written.
+    /// Sends one request. `sent_at` is read before anything is written.
     // S-8.
     async fn send(&mut self) -> (Result<AcquireReply, StoreError>, u32, Tick) {
         let options = &self.pending.options;
@@ -216,10 +216,10 @@ impl<'a> Contender<'a> {
     ) -> Result<Next, LockError> {
         let PendingAcquire { engine, options, .. } = self.pending;
         let lease = options.lease();
-        // A holder has no place in the store's line.
+        // A holder has no place in the store's queue.
         self.attempt.placed = false;
         if engine.closed.load(Ordering::SeqCst) {
-            // The watchdog has ended; the attempt gives the hold back when it is dropped.
+            // The watchdog has ended; the attempt releases the hold when it is dropped.
             self.attempt.unsettled = true;
             return Err(LockError::Closed);
         }
@@ -235,7 +235,8 @@ impl<'a> Contender<'a> {
         }
         self.answered(true);
         if !self.attempt.gate_guard.secures_grant() {
-            // Not polled when it was granted, and given back since, or about to be (S-34).
+            // It was not polled when it was granted, and the grant was released since, or is about to be
+            // (S-34).
             self.attempt.unsettled = true;
             return Ok(Next::End(Contended::PassedOver));
         }
@@ -251,7 +252,7 @@ impl<'a> Contender<'a> {
         };
         let hold = Arc::new(Hold::new(taken, engine.leases.clock.clone()));
         engine.leases.watchdog.add(&hold);
-        // The next in line does not wait for this hold if others can hold too, or if the line is in the store.
+        // The next waiter does not wait for this hold if others can hold too, or if the queue is in the store.
         let (gate_guard, left) = match hold.target.kind() {
             _ if hold.target.is_shared() => (Some(gate_guard.step_out()), None),
             HoldKind::Fair | HoldKind::Read => (None, Some(gate_guard)),
@@ -268,7 +269,7 @@ impl<'a> Contender<'a> {
         Ok(Next::End(Contended::Taken(guard)))
     }
 
-    /// Goes on with a new owner id, whose notifications may come on another channel.
+    /// Continues with a new owner id, whose notifications may arrive on another channel.
     // S-26.
     fn start_over(&mut self) {
         self.attempt.start_over();
@@ -322,10 +323,10 @@ impl<'a> Contender<'a> {
         Ok(Next::TryAgain)
     }
 
-    /// Too few replicas confirmed the hold: gives it back, and tries again while the wait lasts.
+    /// Too few replicas confirmed the hold: releases it, and tries again while the wait lasts.
     // S-31.
     async fn not_replicated(&mut self, acked: u32) -> Result<Next, LockError> {
-        // The hold is given back before the next in line contends, however this one ends.
+        // The hold is released before the next waiter contends, however this acquire ends.
         self.attempt.placed = true;
         if self.pending.options.wait() == Wait::Never
             || self.waiting.out_of_time()
@@ -349,7 +350,7 @@ impl<'a> Contender<'a> {
             return Err(error.about(self.pending.target.key()));
         }
         if let (Some(refusal), true) = (self.refusal.take(), self.waiting.out_of_time()) {
-            // The store works and the lock was held: the request only had too little time left of the wait.
+            // The store works and the lock was held: the wait only left the request too little time.
             return Err(self.pending.timed_out(refusal.holder_remaining()));
         }
         if self.attempt.unsettled && self.attempt.target.kind() == HoldKind::Multi {
@@ -380,13 +381,13 @@ impl<'a> Contender<'a> {
         // A few milliseconds late on purpose: when the lease ends, the key may still be there.
         let jitter = Duration::from_millis(fastrand::u64(1..5));
         let nap = refusal.changes_in.map_or(cap, |left| cap.min(left.saturating_add(jitter)));
-        // A place in the store's line needs a sign of life; two of them may be lost.
+        // A place in the store's queue needs a sign of life; two of them may be lost.
         let nap =
             if self.attempt.placed { nap.min(self.leases().timing.waiter_lease / 3) } else { nap };
         self.waiting.nap(nap, &self.attempt.gate_guard).await;
         if self.attempt.target.kind() == HoldKind::Semaphore {
-            // Perhaps this process released the permits: it learns in a moment whether other processes wait,
-            // and otherwise would always go before them.
+            // Perhaps this process released the permits: in a moment it learns whether other processes wait.
+            // Without this pause it would always go before them.
             self.waiting.pause(1..2).await;
             self.let_others_go_first().await;
         }

@@ -1,7 +1,7 @@
-//! Working a count-down latch, and waiting for it to open.
+//! Operating a count-down latch, and waiting for it to open.
 //!
-//! Nothing is held, so nothing has to be undone. Waiting tasks line up at the gate as for a lock;
-//! the first asks for all of them, and whoever was in line before it asked may believe its answer.
+//! A waiter holds no lock, so it has nothing to undo. Waiting tasks queue at the gate as for a lock; the first
+//! asks the store for all of them, and its answer counts for each task that queued before it asked.
 // S-30.
 
 use std::sync::atomic::Ordering;
@@ -20,10 +20,10 @@ use crate::site::CallSite;
 use crate::store::LatchRequest;
 
 impl Handle {
-    /// Works the latch of this name. Only what cannot have run is sent again.
+    /// Operates the latch of this name. Repeats only requests that cannot have run.
     pub(crate) async fn work_latch(&self, request: LatchRequest) -> Result<u64, LockError> {
         check_runtime()?;
-        // This is no wait: how long it may take is the store's matter alone.
+        // Not a wait: only the store's timeout limits it.
         let (engine, target) = self.lock_of()?;
         let options = self.options().with_wait(Wait::Forever);
         let recorder = AcquireRecorder::nothing(target);
@@ -44,7 +44,7 @@ impl Handle {
         }
     }
 
-    /// Waits until nothing is left to count down.
+    /// Waits until the count is zero.
     #[track_caller]
     pub(crate) fn until_open(&self) -> impl Future<Output = Result<(), LockError>> + Send {
         self.until_open_for(CallSite::caller())
@@ -86,7 +86,7 @@ impl PendingAcquire {
                 Turn::Shared => return Ok(()),
                 Turn::Closed => return Err(LockError::Closed),
                 Turn::Failed(error) => return Err(error.about(self.target.key())),
-                // Nobody holds a latch, so nobody hands one over.
+                // A latch has no holder, so no task hands it over.
                 Turn::Handed(_) => {}
             }
         }
@@ -104,7 +104,7 @@ impl PendingAcquire {
             let asked_at = Instant::now();
             let count = match self.ask_latch(LatchRequest::Count, waiting.ask()).await? {
                 Ok(count) => count,
-                // The store is well and the latch was shut; it was our own limit that cut this short.
+                // The store answers and the latch was closed; only this wait's limit cut the request short.
                 Err(_) if known.is_some() && waiting.out_of_time() => {
                     return Err(self.latch_closed(known));
                 }
@@ -149,7 +149,7 @@ impl PendingAcquire {
         Ok(store.latch(&self.target, request, timeout).await)
     }
 
-    /// Of a wait that is over, with what the store last said is left to count down.
+    /// The error of a wait that has ended, with the count that the store last reported.
     fn latch_closed(&self, count: Option<u64>) -> LockError {
         let waited = match self.options.wait() {
             Wait::Never => Duration::ZERO,

@@ -1,4 +1,4 @@
-//! Acquire, run and release in one future, and what a release after a body means.
+//! Acquire, run and release in one future, and the result of a release after a body.
 // S-13.
 
 use std::pin::Pin;
@@ -93,8 +93,8 @@ impl<F: Future> Future for RunLocked<F> {
 
 opaque_debug!(<F: Future> RunLocked<F>);
 
-/// What a failed release means for a body that ended in time: a log line, unless the caller asked to get a
-/// loss as an error.
+/// Handles a failed release after a body that ended in time: a log line, unless the options report a loss as an
+/// error.
 pub(crate) fn after_body(
     released: Result<(), LockError>,
     on_release_lost: OnReleaseLost,

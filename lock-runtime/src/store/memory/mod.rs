@@ -1,8 +1,8 @@
 //! A store in this process's memory: for tests, examples and single-process programs.
 //!
-//! Same requests, same answers as Redis, on tokio's clock, so that tests can pause it.
-//! `table` has the rules, without a runtime; this file adds the mutex around it, the clock, and the notices, which are
-//! sent once the mutex is free again.
+//! Same requests and answers as Redis, on tokio's clock, so that tests can pause it. `table` has the rules,
+//! without a runtime; this file adds the mutex around it, the clock, and the notifications, which are sent
+//! after the mutex is unlocked.
 
 mod table;
 
@@ -24,10 +24,10 @@ use crate::fence::FencingToken;
 use crate::key::LockKey;
 use crate::opaque::opaque_debug;
 
-/// Keeps locks in this process's memory.
+/// A store that keeps locks in this process's memory.
 ///
-/// Clones are the same locks. [`peer`](Self::peer) says that a clone stands for another process, so
-/// that a test can have several clients compete.
+/// Clones share their locks. [`peer`](Self::peer) makes a clone act as another process, so that a test can have
+/// several clients compete.
 ///
 /// # Examples
 ///
@@ -64,7 +64,7 @@ struct Channel {
 }
 
 impl MemoryStore {
-    /// An empty store.
+    /// Creates an empty store.
     #[must_use]
     pub fn new() -> Self {
         let shared = Shared {
@@ -76,15 +76,14 @@ impl MemoryStore {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Another process's view of the same locks.
+    /// Returns another process's view of the same locks.
     #[must_use]
     pub fn peer(&self) -> Self {
         self.clone()
     }
 
-    /// Pretends that so many replicas acknowledge each hold, to test what happens when too few do.
-    /// A store in memory has no replicas and nothing to fail over to: without this, any
-    /// number counts as reached.
+    /// Simulates that this many replicas acknowledge each hold, to test holds that too few acknowledge. A store
+    /// in memory has no replicas and no failover: without this, any number counts as reached.
     ///
     /// # Examples
     ///
@@ -108,9 +107,8 @@ impl MemoryStore {
         self.shared.replicas.store(replicas, Ordering::Relaxed);
     }
 
-    /// The lock as `HGETALL` and `PTTL` would show it: hold counts by owner, and what is left of
-    /// the lease. Of a semaphore, permits by owner and the longest lease. Empty and zero when nobody
-    /// holds it.
+    /// Returns the lock as `HGETALL` and `PTTL` would show it: hold counts by owner, and the time left of the
+    /// lease. For a semaphore, permits by owner and the longest lease. Empty and zero if it is not held.
     #[must_use]
     pub fn holders(&self, key: &str) -> (Vec<(String, u32)>, Duration) {
         self.shared.table.lock().holders(key, self.shared.clock.now())

@@ -1,4 +1,4 @@
-//! One lock on several independent servers: the owner that a majority of them grants it to holds it.
+//! One lock on several independent servers: its holder is the owner to which a majority of them granted it.
 //!
 //! All servers are asked at once, each in a task of its own, and the caller goes on as soon as a majority has decided.
 //! If that is a refusal, the task of each server that granted the lock, however late, releases it ([`server`]).
@@ -48,7 +48,7 @@ pub(crate) struct QuorumStore {
 }
 
 impl QuorumStore {
-    /// A quorum of these stores, which must be independent of each other. `None` if there are none.
+    /// Creates a quorum of these stores, which must be independent of each other. `None` if there are none.
     pub(crate) fn new(
         stores: Vec<Arc<dyn Store>>,
         timeout: Duration,
@@ -182,7 +182,7 @@ impl QuorumStore {
                 Ok(subscription) => heard.push(subscription),
                 Err(error) => failed = failed.or(Some(error)),
             }
-            // A majority hears of every release, since each hold is on a majority.
+            // A majority receives every release, because each hold is on a majority.
             if heard.len() >= majority(all) && answers.is_empty() {
                 break;
             }
@@ -210,7 +210,7 @@ impl QuorumStore {
     }
 }
 
-/// One acquire, while its votes come in.
+/// One acquire, while its votes arrive.
 struct Election<'a> {
     servers: &'a [Arc<Server>],
     answers: mpsc::UnboundedReceiver<Answer>,
@@ -293,7 +293,7 @@ async fn raise(
     }
 }
 
-/// A random time, in which another contender can ask all servers.
+/// Returns a random time, in which another contender can ask all servers.
 fn pause(asking_took: Duration) -> Duration {
     (asking_took * 2 + Duration::from_millis(10)).mul_f64(fastrand::f64())
 }
@@ -318,7 +318,7 @@ impl Store for QuorumStore {
         })
     }
 
-    /// The id of all servers, if they have the same.
+    /// Returns the id of all servers, if they share one.
     fn claim_id(&self) -> Option<Uuid> {
         let mut ids = self.servers.iter().map(|server| server.store.claim_id());
         let first = ids.next()??;

@@ -6,7 +6,7 @@ use crate::clock::Tick;
 use crate::store::target::waiter_channel;
 use crate::store::{AcquireReply, AcquireRequest, OwnerId, Target};
 
-/// How many of the queue are tried for one who hears.
+/// How many waiters of the queue are tried to find one that is subscribed.
 const TOLD_AT_MOST: usize = 32;
 
 impl Name {
@@ -44,7 +44,7 @@ impl Name {
         }
     }
 
-    /// Frees the lock, or gives up the owner's place; whoever is next is told.
+    /// Frees the lock, or gives up the owner's place, and notifies the next waiter.
     pub(super) fn release_fair(
         &mut self,
         lock: &Target,
@@ -63,14 +63,14 @@ impl Name {
         held
     }
 
-    /// A head that does not hear may be dead. Then the first who hears asks, and learns how long to
-    /// wait for that one.
+    /// A first waiter that is not subscribed may be dead. Then the first subscribed one asks, and learns how
+    /// long to wait for the first.
     pub(super) fn notify_first(&self, lock: &Target, change: &mut Change) {
         let channel = |place: &super::Place| waiter_channel(lock.companions(), &place.owner);
         change.notify.push(self.queue.iter().take(TOLD_AT_MOST).map(channel).collect());
     }
 
-    /// Whoever is at the head and dead leaves; `asking` is not, however late. True if any did.
+    /// Removes dead waiters from the front; `asking` is not dead, however late. True if any was removed.
     pub(super) fn sweep_queue(&mut self, asking: Option<&OwnerId>, now: Tick) -> bool {
         let before = self.queue.len();
         while let Some(head) = self.queue.front()

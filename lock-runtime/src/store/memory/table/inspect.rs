@@ -1,4 +1,4 @@
-//! Looking at a name, and freeing it whoever holds it.
+//! Inspecting a name, and freeing it from any holder.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -14,13 +14,13 @@ impl Table {
         self.names.get(key.as_str()).map_or_else(Inspection::nothing, |name| name.inspect(now))
     }
 
-    /// True if the name was held, as whatever lock. A latch is none.
+    /// True if the name was held, as any kind of lock. A latch does not count.
     pub(in super::super) fn force_release(&mut self, key: &LockKey, change: &mut Change) -> bool {
         let name = self.existing(key.as_str(), change.now);
         name.is_some_and(|name| name.force_release(key, change))
     }
 
-    /// Hold counts by owner, as the store shows them, and what is left of the lease.
+    /// Returns hold counts by owner, as the store shows them, and the time left of the lease.
     pub(in super::super) fn holders(&self, key: &str, now: Tick) -> (Vec<(String, u32)>, Duration) {
         let Some(name) = self.names.get(key) else { return (Vec::new(), Duration::ZERO) };
         if let Some(hash) = name.live_hash(now) {
@@ -106,7 +106,7 @@ impl Name {
         }
     }
 
-    /// Owner, count and end of each hold that goes on.
+    /// Returns owner, count and end of each live hold.
     fn live_holders(&self, hash: &Hash, now: Tick) -> Vec<(String, u32, Tick)> {
         let end = |field: &Field| match (hash.mode, field.side) {
             (Mode::Read, _) | (Mode::Write, Side::Only) => {
@@ -114,7 +114,7 @@ impl Name {
             }
             _ => Some(hash.until),
         };
-        // None is a writer that has let go and is kept for a while.
+        // `None` is a writer that has released and is kept for a while.
         let alive = |field: &Field| Some((field.shown(), field.count.max(1), end(field)?));
         hash.fields.iter().filter_map(alive).collect()
     }
@@ -135,7 +135,7 @@ impl Name {
 }
 
 impl Field {
-    /// As Redis has it.
+    /// Returns the field in Redis's form.
     fn shown(&self) -> String {
         match self.side {
             Side::Only => self.owner.to_string(),

@@ -1,4 +1,4 @@
-//! Semaphores: permits that come back when their leases end.
+//! Semaphores: permits that become free when their leases end.
 // S-30.
 
 use super::{Change, Name, Number, Permit, Reply, SOON, Value, counter_expiry};
@@ -6,7 +6,7 @@ use crate::clock::Tick;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::store::{AcquireReply, AcquireRequest, OwnerId, Target};
 
-/// As the script says it.
+/// The same text as in the script.
 const LATCH: &str = "the key holds a count-down latch";
 
 impl Name {
@@ -20,7 +20,7 @@ impl Name {
         ends.sort_unstable();
         let over = (ends.len() + wanted as usize).saturating_sub(limit as usize);
         if over > 0 && !self.has_permit(&ask.owner, now) {
-            // So many have to end, the first to end first.
+            // This many must end, starting with the first to end.
             let last = ends.get(over - 1);
             return Ok(AcquireReply::Held(last.map(|last| last.since(now).max(SOON))));
         }
@@ -53,7 +53,7 @@ impl Name {
         if freed == 0 {
             return false;
         }
-        // Whatever is there by now, the permits are free and the waiters are told.
+        // Whatever the name holds by now, the permits are free and the waiters are notified.
         if let Ok(Some(number)) = self.number() {
             number.count = number.count.saturating_add(i64::try_from(freed).unwrap_or(i64::MAX));
         }
@@ -70,14 +70,14 @@ impl Name {
         for permit in self.permits.iter_mut().filter(|permit| permit.is_of(owner)) {
             permit.until = permit.until.max(until);
         }
-        // The name is a semaphore's for as long.
+        // The name belongs to a semaphore for as long.
         if let Some(Value::Number(Number { until: Some(end), .. })) = &mut self.value {
             *end = until.max(*end);
         }
         true
     }
 
-    /// Has the owner's permits end then, sooner or later than they would.
+    /// Makes the owner's permits end at that time, sooner or later than they would.
     pub(super) fn end_permits_later(&mut self, owner: &OwnerId, until: Tick, now: Tick) -> bool {
         if !self.has_permit(owner, now) {
             return false;
@@ -95,7 +95,7 @@ impl Name {
         })
     }
 
-    /// Enters a permit. One that is there already is never made shorter.
+    /// Enters a permit. An existing one is never shortened.
     // S-22.
     fn keep_permit(&mut self, owner: &OwnerId, number: u32, until: Tick) {
         let ours =

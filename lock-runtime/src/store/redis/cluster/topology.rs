@@ -103,7 +103,7 @@ impl Map {
     }
 }
 
-/// See the module.
+/// The map of slots, and the nodes that are asked to refresh it.
 pub(super) struct Topology {
     origins: Origins,
     /// Part of the name that all connections have on the nodes.

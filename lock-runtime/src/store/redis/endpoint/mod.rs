@@ -15,7 +15,7 @@ use self::sentinel::{Master, Sentinels};
 use crate::error::StoreError;
 use crate::store::redis::server;
 
-/// See the module.
+/// The server that a link connects to: a fixed one, or the master that the sentinels report.
 #[derive(Clone)]
 pub(crate) struct Endpoint {
     discovery: Discovery,
@@ -84,7 +84,7 @@ impl Endpoint {
         self.sentinels()?.master()
     }
 
-    /// Asks the sentinels for ever and calls `changed` when they name another master.
+    /// Asks the sentinels forever and calls `changed` when they name another master.
     pub(crate) async fn follow(&self, changed: impl Fn()) {
         match self.sentinels() {
             None => std::future::pending().await,

@@ -30,15 +30,15 @@ use crate::store::{
     ReleaseReply, ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription, Target, no_hold,
 };
 
-/// Keeps locks on one Redis server, version 7.0 or later.
+/// A store that keeps locks on one Redis server, version 7.0 or later.
 ///
-/// One connection carries everything, notices included (RESP3), and is made again whenever it
-/// breaks. Usually made by [`LockClient::connect`](crate::LockClient::connect).
+/// One connection carries all requests and notifications (RESP3), and is replaced whenever it breaks. Usually
+/// created by [`LockClient::connect`](crate::LockClient::connect).
 ///
 /// # Permissions
 ///
-/// A user of its own needs, for keys and channels under any prefix, these commands, which the
-/// scripts call as well:
+/// A dedicated user needs, for keys and channels under any prefix, these commands, which the scripts call as
+/// well:
 ///
 /// ```text
 /// ACL SETUSER locks on >SECRET ~* resetchannels &* -@all
@@ -60,11 +60,11 @@ use crate::store::{
 ///
 /// # Servers for locks
 ///
-/// Use `maxmemory-policy noeviction`: an evicted lock is a lost one. Each name leaves one small
-/// counter behind that expires a day after its last use; it keeps fencing tokens growing.
+/// Use `maxmemory-policy noeviction`: an evicted lock is a lost one. Each name leaves one small counter, which
+/// expires a day after its last use; it keeps fencing tokens growing.
 pub struct RedisStore {
     pub(super) link: Arc<Link>,
-    /// The link that receives notices: the same one, but in a cluster one of its own.
+    /// The link that receives notifications: the same one, but in a cluster a separate one.
     pub(super) subscriptions: Arc<Link>,
     combiner: Arc<Combiner>,
     age: Age,
