@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const LONGEST: usize = 450;
 
 /// Level by module of `lock-runtime`; the longest matching prefix counts.
-const LEVELS: [(&str, u8); 33] = [
+const LEVELS: [(&str, u8); 34] = [
     ("backoff", 0),
     ("opaque", 0),
     ("error", 0),
