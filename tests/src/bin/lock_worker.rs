@@ -4,7 +4,7 @@
 //!
 //! - `hold <name> <lease ms>`: takes the lock with a watchdog lease, answers `held <token>`, and
 //!   records an effect every few milliseconds under it; answers `lost` when that ends.
-//! - `hammer <name> <tasks> <ms>`: that many tasks take and release the lock for that long; answers
+//! - `hammer <name> <tasks> <ms>`: that many tasks hold the lock in turn, for 0 or 1 ms, for that long; answers
 //!   `hammered <grants> <fewest> <most>` by task.
 //! - `lock <name>`: takes the lock, answers `locked <token>`, and keeps it.
 //! - `lock <kind> <name>`: the same for `mutex`, `fair`, `read`, `write` or `semaphore` (one permit).
@@ -175,6 +175,10 @@ impl Worker {
                     worker.recorder.record(task, &name, Op::AcquireInvoked);
                     let guard = mutex.lock().await?;
                     worker.acquired(task, &name, &guard, None);
+                    // Work for two overlapping holders to be seen at.
+                    worker.recorder.record(task, &name, Op::Effect);
+                    sleep(Duration::from_millis(fastrand::u64(0..2))).await;
+                    worker.recorder.record(task, &name, Op::Effect);
                     grants += 1;
                     worker.recorder.record(task, &name, Op::ReleaseInvoked);
                     guard.release().await?;

@@ -40,6 +40,14 @@ pub(crate) use tokio::time::{Instant, sleep, timeout};
 /// More than anything that has to happen takes on a busy machine.
 pub(crate) const SOON: Duration = secs(10);
 
+/// Waits until the condition holds, for as long as `SOON` says where it is written.
+macro_rules! soon {
+    ($what:expr, $condition:expr) => {
+        lock_tests::eventually(SOON, $what, async || $condition).await
+    };
+}
+pub(crate) use soon;
+
 pub(crate) const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
@@ -70,6 +78,14 @@ pub(crate) fn leased(lease: Lease) -> LockOptions {
 /// Options that wait so long for a busy lock.
 pub(crate) fn waits(wait: impl Into<Wait>) -> LockOptions {
     LockOptions::builder().wait(wait).build().unwrap()
+}
+
+/// What is left of an expiry.
+pub(crate) fn left(ttl: Ttl) -> Duration {
+    match ttl {
+        Ttl::Left(left) => left,
+        other => panic!("no expiry: {other:?}"),
+    }
 }
 
 /// What a client connects to: a server, or a proxy before it.

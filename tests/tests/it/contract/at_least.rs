@@ -6,6 +6,7 @@ use lock_runtime::options::LockOptionsBuilder;
 
 use crate::prelude::*;
 use crate::support::kinds;
+use crate::support::workers::{Workers, told};
 
 const AT_LEAST: Duration = ms(600);
 
@@ -20,13 +21,8 @@ fn kept() -> LockOptions {
     at_least(AT_LEAST).build().unwrap()
 }
 
-fn wait(wait: Wait) -> LockOptions {
-    waits(wait)
-}
-
 async fn on_redis(server: &RedisServer) -> (LockClient, LockClient) {
-    let client = async || connect(server).await;
-    (client().await, client().await)
+    (connect(server).await, connect(server).await)
 }
 
 /// S-15, S-20: let go after a moment, the lock is nobody's before `AT_LEAST` has passed, and then at
@@ -56,7 +52,7 @@ async fn is_kept(
         guard.release().await.unwrap();
     }
     for client in [one, other] {
-        let refused = take(client, rivals, &case, wait(Wait::Never)).await;
+        let refused = take(client, rivals, &case, waits(Wait::Never)).await;
         assert!(matches!(refused, Err(LockError::Busy { .. })), "{case}: {refused:?}");
     }
     let waited = timeout(SOON, waiter).await;
@@ -140,21 +136,13 @@ async fn a_quorum_keeps_it() {
 /// S-20: nobody has to be alive for it once the release was answered.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_process_killed_after_its_release_keeps_it() {
-    let server = RedisServer::start().await;
-    let history = tempfile::tempdir().unwrap();
-    let dir = history.path().to_str().unwrap();
-    let exe = env!("CARGO_BIN_EXE_lock_worker");
-    let mut worker = Worker::spawn(exe, &[&server.url(), dir], &[]);
-    let patience = secs(20);
-    assert_eq!(worker.next_line(patience).await, "ready");
-    let (client, _) = on_redis(&server).await;
+    let world = Workers::new().await;
+    let mut worker = world.worker().await;
     let start = Instant::now();
-    worker.send("lock-at-least job 1500");
-    assert!(worker.next_line(patience).await.starts_with("locked"));
-    worker.send("release");
-    assert_eq!(worker.next_line(patience).await, "released");
+    told(&mut worker, "lock-at-least job 1500", "locked").await;
+    told(&mut worker, "release", "released").await;
     worker.sigkill();
-    let guard = timeout(SOON, client.mutex("job").lock()).await.unwrap().unwrap();
+    let guard = timeout(SOON, world.client.mutex("job").lock()).await.unwrap().unwrap();
     let kept = start.elapsed();
     assert!(kept >= ms(1500), "free after {kept:?}");
     guard.release().await.unwrap();
@@ -177,7 +165,7 @@ async fn a_lost_reply_changes_nothing() {
             _ => assert!(poll!(Box::pin(guard.release())).is_pending()),
         }
         let what = "the reply is lost";
-        eventually(SOON, what, async || proxy.replies_dropped() == lost).await;
+        soon!(what, proxy.replies_dropped() == lost);
         let next = timeout(SOON, other.mutex(&name).lock()).await.unwrap().unwrap();
         let kept = start.elapsed();
         assert!(kept >= 2 * AT_LEAST && kept < 2 * AT_LEAST + LATE, "free after {kept:?}");
@@ -222,7 +210,7 @@ async fn a_hold_that_is_old_enough_is_free_at_once() {
         sleep(AT_LEAST).await;
         guard.release().await.unwrap();
         let rivals = if kind == "read" { "write" } else { kind };
-        let next = take(&peer, rivals, kind, wait(Wait::Never)).await;
+        let next = take(&peer, rivals, kind, waits(Wait::Never)).await;
         next.unwrap_or_else(|error| panic!("{kind}: {error}")).release().await.unwrap();
     }
 }
@@ -277,7 +265,7 @@ async fn it_is_seen_and_freed_by_force() {
             let left = seen.remaining.unwrap();
             assert!(left <= most && left > most / 2, "{word}: {left:?}");
             assert!(other.force_release(word).await.unwrap());
-            let next = take(&other, word, word, wait(Wait::Never)).await.unwrap();
+            let next = take(&other, word, word, waits(Wait::Never)).await.unwrap();
             next.release().await.unwrap();
         }
     }
@@ -316,7 +304,7 @@ async fn an_acquire_that_was_dropped_is_not_kept() {
     proxy.delay_replies(ms(500));
     let acquiring = tokio::spawn(client.mutex("undone").with(long).lock());
     let raw = server.client();
-    eventually(SOON, "it is taken", async || raw.exists("undone").await).await;
+    soon!("it is taken", raw.exists("undone").await);
     acquiring.abort();
     assert!(acquiring.await.is_err_and(|ended| ended.is_cancelled()), "it was not in flight");
     let free = timeout(SOON, other.mutex("undone").lock()).await.expect("it is kept");

@@ -6,9 +6,11 @@ use crate::contract::world::*;
 pub(crate) async fn an_acquire_dropped_anywhere_leaves_nothing(world: &impl World) {
     let client = world.client().await;
     let other = world.client().await;
+    let mut asked = 0;
     let (polls, guard) = drop_at_every_await(
         || client.mutex("a").lock(),
-        async |_| {
+        async |polls| {
+            asked += usize::from(polls > 0);
             world.free_soon("a").await;
             // Not only free in the store: another process can have it at once.
             other.mutex("a").lock().await.unwrap().release().await.unwrap();
@@ -16,6 +18,8 @@ pub(crate) async fn an_acquire_dropped_anywhere_leaves_nothing(world: &impl Worl
     )
     .await;
     assert!(polls >= 1);
+    // A store that answers at once leaves no await to drop it at.
+    assert!(asked >= world.awaits_of_an_acquire(), "{asked} drops while it was under way");
     guard.unwrap().release().await.unwrap();
 }
 

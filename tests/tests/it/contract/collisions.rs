@@ -2,6 +2,7 @@
 
 use std::sync::atomic::AtomicI64;
 
+use futures_util::future::try_join_all;
 use lock_runtime::store::HoldKind;
 
 use crate::prelude::*;
@@ -31,10 +32,6 @@ fn expected(held: &str, asked: &str) -> Answer {
     }
 }
 
-fn options(wait: impl Into<Wait>) -> LockOptions {
-    waits(wait)
-}
-
 /// Each ordered pair, asked by another client and by the holder's own, at once and with a wait.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_pair_is_told_apart() {
@@ -44,12 +41,12 @@ async fn every_pair_is_told_apart() {
     for (held, _) in KINDS {
         for (asked, _) in KINDS {
             let name = format!("{held}:{asked}");
-            let guard = take(&client, held, &name, options(SOON)).await.unwrap();
+            let guard = take(&client, held, &name, waits(SOON)).await.unwrap();
             for (who, asker) in [("another", &other), ("the same", &client)] {
                 for (wait, how) in [(Wait::Never, "at once"), (wait.into(), "with a wait")] {
                     let what = format!("{held}, then {asked} by {who} client {how}");
                     let start = Instant::now();
-                    let outcome = take(asker, asked, &name, options(wait)).await;
+                    let outcome = take(asker, asked, &name, waits(wait)).await;
                     let answer = match outcome {
                         Ok(second) => {
                             second.release().await.unwrap();
@@ -68,7 +65,7 @@ async fn every_pair_is_told_apart() {
             guard.extend(secs(40)).await.unwrap();
             guard.release().await.unwrap_or_else(|error| panic!("{name}: {error:?}"));
             if held != "semaphore" {
-                let next = take(&other, asked, &name, options(SOON)).await;
+                let next = take(&other, asked, &name, waits(SOON)).await;
                 next.unwrap_or_else(|error| panic!("{name}: {error:?}")).release().await.unwrap();
             }
         }
@@ -79,9 +76,9 @@ async fn every_pair_is_told_apart() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_semaphore_keeps_its_name() {
     let (_server, client) = world().await;
-    take(&client, "semaphore", "s", options(SOON)).await.unwrap().release().await.unwrap();
+    take(&client, "semaphore", "s", waits(SOON)).await.unwrap().release().await.unwrap();
     for (kind, _) in KINDS {
-        let outcome = take(&client, kind, "s", options(Wait::Never)).await;
+        let outcome = take(&client, kind, "s", waits(Wait::Never)).await;
         let refused = matches!(outcome, Err(LockError::KeyCollision { .. }));
         assert_eq!(refused, kind != "semaphore", "{kind}: {outcome:?}");
     }
@@ -97,7 +94,7 @@ async fn a_latch_is_no_lock() {
         for count in [1, 3] {
             let ours = format!("{kind}:{count}");
             client.latch(&ours).try_set_count(count).await.unwrap();
-            let error = take(&client, kind, &ours, options(SOON)).await.unwrap_err();
+            let error = take(&client, kind, &ours, waits(SOON)).await.unwrap_err();
             assert!(matches!(error, LockError::KeyCollision { .. }), "{ours}: {error:?}");
             assert_eq!(client.latch(&ours).count().await.unwrap(), u64::from(count));
             assert_eq!(client.inspect(&ours).await.unwrap().kind, Some(HoldKind::Latch), "{ours}");
@@ -106,11 +103,11 @@ async fn a_latch_is_no_lock() {
         // Redisson's has no end. The only permit is what `take` wants of a semaphore.
         let theirs = format!("{kind}:java");
         raw.cmd(&["SET", &theirs, "3"]).await;
-        let error = take(&client, kind, &theirs, options(SOON)).await.unwrap_err();
+        let error = take(&client, kind, &theirs, waits(SOON)).await.unwrap_err();
         assert!(matches!(error, LockError::KeyCollision { .. }), "{theirs}: {error:?}");
         assert_eq!(client.latch(&theirs).count_down().await.unwrap(), 2);
 
-        let guard = take(&client, kind, kind, options(SOON)).await.unwrap();
+        let guard = take(&client, kind, kind, waits(SOON)).await.unwrap();
         is_no_latch(&client, kind).await;
         guard.release().await.unwrap();
     }
@@ -140,7 +137,7 @@ async fn is_no_latch(client: &LockClient, name: &str) {
 async fn far_ends_are_told_apart() {
     let (server, client) = world().await;
     let raw = server.client();
-    take(&client, "semaphore", "left", options(SOON)).await.unwrap().release().await.unwrap();
+    take(&client, "semaphore", "left", waits(SOON)).await.unwrap().release().await.unwrap();
     assert!(raw.del("left").await, "no free permits were left");
     assert!(client.latch("left").try_set_count(1).await.unwrap());
     assert_eq!(client.latch("left").count_down().await.unwrap(), 0);
@@ -173,15 +170,15 @@ async fn a_fair_waiter_that_finds_a_mutex_leaves_the_line() {
     let (server, client) = world().await;
     let raw = server.client();
     let guard = client.fair_mutex("f").lock().await.unwrap();
-    let waiter = tokio::spawn(client.fair_mutex("f").with(options(SOON)).lock());
+    let waiter = tokio::spawn(client.fair_mutex("f").with(waits(SOON)).lock());
     let queue = "redisson_lock_queue:{f}";
-    eventually(SOON, "it is in line", async || raw.exists(queue).await).await;
+    soon!("it is in line", raw.exists(queue).await);
     // As if it had ended, and a mutex had come before those in line.
     let mutex = client.mutex("m").lock().await.unwrap();
     raw.cmd(&["RENAME", "m", "f"]).await;
     let error = timeout(SOON, waiter).await.expect("hangs").unwrap().unwrap_err();
     assert!(matches!(error, LockError::KeyCollision { .. }), "{error:?}");
-    eventually(SOON, "it has left", async || !raw.exists(queue).await).await;
+    soon!("it has left", !raw.exists(queue).await);
     drop((mutex, guard));
 }
 
@@ -191,7 +188,7 @@ async fn one_of_several_mutexes_is_a_mutex() {
     let (_server, client) = world().await;
     let both = client.multi_lock(["a", "b"]).lock().await.unwrap();
     for (kind, _) in KINDS {
-        let outcome = take(&client, kind, "b", options(Wait::Never)).await;
+        let outcome = take(&client, kind, "b", waits(Wait::Never)).await;
         let expected = if kind == "mutex" { Busy } else { Collision };
         let answer = match outcome {
             Err(LockError::Busy { .. }) => Busy,
@@ -222,7 +219,7 @@ async fn a_users_hash_is_left_alone() {
                 }
                 let before: Vec<u8> = raw.get(&["DUMP", &name]).await;
                 let end: i64 = raw.get(&["PEXPIRETIME", &name]).await;
-                let outcome = take(&client, kind, &name, options(Wait::Never)).await;
+                let outcome = take(&client, kind, &name, waits(Wait::Never)).await;
                 // A hash that says `write` or `fair` is not told from a lock while it lasts.
                 let refused = match outcome {
                     Err(LockError::KeyCollision { .. }) => true,
@@ -237,49 +234,47 @@ async fn a_users_hash_is_left_alone() {
     }
 }
 
-/// All kinds that share a form compete for one name, in two processes' stead: readers together or
-/// one alone, at every moment.
+/// Two clients compete with all kinds that share a form for one name, until each kind has had its
+/// turns: at every moment there are readers only, or one holder of another kind.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_crowd_of_kinds_never_overlaps() {
+    const TURNS: u32 = 10;
     let server = RedisServer::start().await;
-    // Readers count one, whoever is alone counts a thousand.
-    let (inside, grants) = (Arc::new(AtomicI64::new(0)), Arc::new(AtomicU64::new(0)));
+    // A reader counts one, any other holder counts a thousand.
+    let inside = Arc::new(AtomicI64::new(0));
+    let turns = Arc::new(["mutex", "fair", "read", "write"].map(|kind| (kind, AtomicU32::new(0))));
+    let wanting = |turns: &[(&str, AtomicU32)]| {
+        turns.iter().any(|(_, turns)| turns.load(Ordering::SeqCst) < TURNS)
+    };
     let mut tasks = Vec::new();
     for _ in 0..2 {
         let client = connect(&server).await;
         for kind in ["mutex", "fair", "read", "read", "write", "mutex", "fair"] {
-            let (client, inside, grants) = (client.clone(), inside.clone(), grants.clone());
+            let (client, inside, turns) = (client.clone(), inside.clone(), turns.clone());
             tasks.push(tokio::spawn(async move {
-                let until = Instant::now() + secs(3);
                 let weight = if kind == "read" { 1 } else { 1000 };
-                let lease = Lease::Watchdog(secs(5));
-                let options = options(ms(50)).to_builder().lease(lease);
-                let options = options.build().unwrap();
-                while Instant::now() < until {
-                    match take(&client, kind, "one", options).await {
+                let of_kind = &turns.iter().find(|(of, _)| *of == kind).unwrap().1;
+                while wanting(&*turns) {
+                    match take(&client, kind, "one", waits(SOON)).await {
                         Ok(guard) => {
                             let now = inside.fetch_add(weight, Ordering::SeqCst) + weight;
                             assert!(now <= 1000, "{kind}: {now} inside");
-                            grants.fetch_add(1, Ordering::SeqCst);
-                            tokio::time::sleep(ms(1)).await;
+                            of_kind.fetch_add(1, Ordering::SeqCst);
+                            sleep(ms(1)).await;
                             inside.fetch_sub(weight, Ordering::SeqCst);
                             guard.release().await.unwrap();
+                            // The waiters of a kind hand the lock on: a pause lets other kinds in.
+                            sleep(ms(fastrand::u64(0..30))).await;
                         }
-                        Err(LockError::KeyCollision { .. }) => {
-                            tokio::time::sleep(ms(2)).await;
-                        }
-                        Err(error) if error.is_busy() => {}
+                        Err(LockError::KeyCollision { .. }) => sleep(ms(2)).await,
                         Err(error) => panic!("{kind}: {error:?}"),
                     }
                 }
             }));
         }
     }
-    for task in tasks {
-        timeout(SOON, task).await.expect("hung").unwrap();
-    }
-    let grants = grants.load(Ordering::SeqCst);
-    assert!(grants > 50, "only {grants} grants: nobody competed");
+    let ended = timeout(3 * SOON, try_join_all(tasks)).await;
+    ended.unwrap_or_else(|_| panic!("a kind had fewer than {TURNS} turns: {turns:?}")).unwrap();
 }
 
 /// S-19, S-32: somebody's data at a key beside the lock is an error, and leaves no hold behind.

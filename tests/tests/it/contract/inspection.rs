@@ -4,56 +4,36 @@ use lock_runtime::store::HoldKind;
 
 use crate::prelude::*;
 use crate::support::kinds::{KINDS, take, take_named};
+use crate::support::workers::{Workers, told};
 
 const SOON: Duration = secs(20);
 
 /// An owner as Redisson names its own.
 const OWNER: &str = "3b241101-e2bb-4255-8caf-4136c566a962:57";
 
-struct World {
-    server: RedisServer,
-    client: LockClient,
-    worker: Worker,
-    _history: tempfile::TempDir,
-}
-
-impl World {
-    async fn new() -> Self {
-        let (server, history) = (RedisServer::start().await, tempfile::tempdir().unwrap());
-        let client = connect(&server).await;
-        let exe = env!("CARGO_BIN_EXE_lock_worker");
-        let args = [&server.url(), history.path().to_str().unwrap()];
-        let mut worker = Worker::spawn(exe, &args, &[]);
-        assert_eq!(worker.next_line(SOON).await, "ready");
-        Self { server, client, worker, _history: history }
-    }
-
-    async fn locked(&mut self) -> FencingToken {
-        let line = self.worker.next_line(SOON).await;
-        let token = line.strip_prefix("locked ").unwrap_or_else(|| panic!("{line}"));
-        FencingToken::new(token.parse().unwrap())
-    }
+/// Has the worker take a lock.
+async fn locked(worker: &mut Worker, lock: &str) -> FencingToken {
+    FencingToken::new(told(worker, &format!("lock {lock}"), "locked ").await.parse().unwrap())
 }
 
 /// A name as each kind, held by another process; before, meanwhile and after.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_kind_is_recognised() {
-    let mut world = World::new().await;
+    let world = Workers::new().await;
+    let mut worker = world.worker().await;
     for (kind, is) in KINDS {
         assert_eq!(
             world.client.inspect(kind).await.unwrap(),
             lock_runtime::store::Inspection::nothing()
         );
-        world.worker.send(&format!("lock {kind} {kind}"));
-        let token = world.locked().await;
+        let token = locked(&mut worker, &format!("{kind} {kind}")).await;
         let found = world.client.inspect(kind).await.unwrap();
         assert_eq!((found.kind, found.last_token, found.waiting), (Some(is), Some(token), 0));
         let left = found.remaining.expect("it has an end");
         assert!(left <= secs(30) && left > secs(20), "{left:?}");
         let [holder] = &found.holders[..] else { panic!("{found:?}") };
         assert_eq!((holder.client.len(), holder.count), (36, 1), "{found:?}");
-        world.worker.send("release");
-        assert_eq!(world.worker.next_line(SOON).await, "released");
+        told(&mut worker, "release", "released").await;
         let found = world.client.inspect(kind).await.unwrap();
         assert_eq!((found.kind, found.remaining, found.last_token), (None, None, Some(token)));
         assert!(found.holders.is_empty(), "{found:?}");
@@ -63,18 +43,17 @@ async fn each_kind_is_recognised() {
 /// S-26, S-27, S-30: several holders, permits, waiters with a place.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn holders_and_waiters_are_counted() {
-    let mut world = World::new().await;
+    let world = Workers::new().await;
+    let mut worker = world.worker().await;
     let client = world.client.clone();
     let other = LockClient::connect(&world.server.url()).await.unwrap();
 
-    world.worker.send("lock read rw");
-    world.locked().await;
+    locked(&mut worker, "read rw").await;
     let reader = client.rw_lock("rw").read().await.unwrap();
     assert_eq!(client.inspect("rw").await.unwrap().holders.len(), 2);
     let writer = tokio::spawn(other.rw_lock("rw").write());
     let waits = async |name: &str| {
-        eventually(SOON, "it waits", async || client.inspect(name).await.unwrap().waiting == 1)
-            .await;
+        soon!("it waits", client.inspect(name).await.unwrap().waiting == 1);
     };
     waits("rw").await;
     writer.abort();
@@ -84,10 +63,7 @@ async fn holders_and_waiters_are_counted() {
     let brief = other.rw_lock("brief").with(brief.build().unwrap()).read().await.unwrap();
     let lasting = client.rw_lock("brief").read().await.unwrap();
     assert_eq!(client.inspect("brief").await.unwrap().holders.len(), 2);
-    eventually(SOON, "one is left", async || {
-        client.inspect("brief").await.unwrap().holders.len() == 1
-    })
-    .await;
+    soon!("one is left", client.inspect("brief").await.unwrap().holders.len() == 1);
     drop((brief, lasting));
 
     let fair = client.fair_mutex("queue").lock().await.unwrap();
@@ -253,18 +229,21 @@ async fn a_huge_count_is_answered_at_once() {
 /// does its successor no harm, whatever it then does (S-12, S-19, S-23).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_forced_release_passes_the_lock_on() {
-    let mut world = World::new().await;
+    let world = Workers::new().await;
+    let mut worker = world.worker().await;
     let lease = ms(2_400);
     for (kind, is) in KINDS {
         assert!(!world.client.force_release(kind).await.unwrap(), "{kind}: nobody held it");
         let guard = take_named(&world.client, kind, watched(lease)).await.unwrap();
         // A reader is in the way of a writer only.
         let wanted = if kind == "read" { "write" } else { kind };
-        world.worker.send(&format!("lock {wanted} {kind}"));
-        assert_eq!(world.worker.try_next_line(ms(150)).await, None);
+        worker.send(&format!("lock {wanted} {kind}"));
+        assert_eq!(worker.try_next_line(ms(150)).await, None);
         let start = Instant::now();
         assert!(world.client.force_release(kind).await.unwrap());
-        let token = world.locked().await;
+        let line = worker.next_line(SOON).await;
+        let token = line.strip_prefix("locked ").unwrap_or_else(|| panic!("{line}"));
+        let token = FencingToken::new(token.parse().unwrap());
         // Its own timers would take seconds.
         assert!(start.elapsed() < ms(800), "{kind}: {:?}", start.elapsed());
         assert!(token > guard.token(), "{kind}");
@@ -279,8 +258,7 @@ async fn a_forced_release_passes_the_lock_on() {
         let again = waits(Wait::Never);
         let outcome = take_named(&world.client, kind, again).await;
         assert!(matches!(outcome, Err(LockError::Busy { .. })), "{kind}: {outcome:?}");
-        world.worker.send("release");
-        assert_eq!(world.worker.next_line(SOON).await, "released", "{kind}");
+        told(&mut worker, "release", "released").await;
         take_named(&world.client, kind, again).await.unwrap().release().await.unwrap();
     }
 }
@@ -288,7 +266,7 @@ async fn a_forced_release_passes_the_lock_on() {
 /// S-30: the permits come back, in the number that Redisson's clients go by too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn forced_permits_are_free_again() {
-    let world = World::new().await;
+    let world = Workers::new().await;
     let log = world.server.subscribe_log("redisson_sc:{five}").await;
     let semaphore = world.client.semaphore("five", NonZeroU32::new(5).unwrap());
     let four = NonZeroU32::new(4).unwrap();
@@ -305,7 +283,7 @@ async fn forced_permits_are_free_again() {
 /// S-6, S-14: what is held, one entry for each hold, with the token of its guard of now.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_client_knows_what_it_holds() {
-    let world = World::new().await;
+    let world = Workers::new().await;
     let client =
         LockClient::builder().namespace("shop").connect(&world.server.url()).await.unwrap();
     assert_eq!(client.held(), []);
@@ -344,7 +322,7 @@ async fn the_client_knows_what_it_holds() {
         guard.release().await.unwrap();
     }
     drop(guards);
-    eventually(SOON, "nothing is held", async || client.held().is_empty()).await;
+    soon!("nothing is held", client.held().is_empty());
 }
 
 /// S-9: bad once renewals have failed for half a lease and not before, and good again after that.

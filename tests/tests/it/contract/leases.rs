@@ -195,10 +195,10 @@ pub(crate) async fn an_expired_hold_does_not_touch_its_successor(world: &impl Wo
     assert!(matches!(late.extend(SHORT).await, Err(LockError::Lost { .. })));
     assert!(matches!(late.release().await, Err(LockError::Lost { .. })));
     // The late one's clean-up has run once the line there is free again.
-    lock_tests::eventually(SOON, "the late client asks again", async || {
+    soon!(
+        "the late client asks again",
         a.mutex("x").try_lock().await.is_ok_and(|guard| guard.is_none())
-    })
-    .await;
+    );
     assert!(!next.is_lost());
     assert_eq!(world.holders("x").await.len(), 1);
     next.release().await.unwrap();

@@ -139,9 +139,9 @@ pub(crate) async fn the_hold_count_is_shown_for_long_nesting(world: &impl World)
         .run(async {
             assert_eq!(count().await, Some(1));
             let nested = client.mutex("c").lock().await.unwrap();
-            lock_tests::eventually(SOON, "the count is 2", async || count().await == Some(2)).await;
+            soon!("the count is 2", count().await == Some(2));
             nested.release().await.unwrap();
-            lock_tests::eventually(SOON, "the count is 1", async || count().await == Some(1)).await;
+            soon!("the count is 1", count().await == Some(1));
         })
         .await
         .unwrap();

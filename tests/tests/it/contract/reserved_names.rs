@@ -119,13 +119,13 @@ async fn every_key_beside_a_lock_is_reserved() {
     // A lock and its counter each; queues and their time-outs, announced writers, time-outs of readers, permits.
     let expected = 1 + 10 + 10 + 2 * (2 + 2 + 1 + 1);
     let keys = async || raw.keys().await;
-    eventually(SOON, "all are there", async || keys().await.len() == expected).await;
+    soon!("all are there", keys().await.len() == expected);
     for key in keys().await {
         let is_name = names.contains(&key);
         assert_eq!(LockKey::new(&key).is_ok(), is_name, "{key}");
     }
     let channels = async || raw.get::<Vec<String>>(&["PUBSUB", "CHANNELS"]).await;
-    eventually(SOON, "all waiters listen", async || channels().await.len() >= 10).await;
+    soon!("all waiters listen", channels().await.len() >= 10);
     for channel in channels().await {
         assert!(LockKey::new(&channel).is_err(), "{channel}");
     }

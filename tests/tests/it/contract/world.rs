@@ -35,6 +35,11 @@ pub(crate) trait World {
         eventually(secs(20), "a waiter listens", async || self.is_subscribed(name).await).await;
     }
 
+    /// At how many awaits an acquire of a free lock waits for the store, at least.
+    fn awaits_of_an_acquire(&self) -> usize {
+        1
+    }
+
     /// A client as another process would have it.
     async fn client(&self) -> Peer {
         self.client_with(LockClient::builder()).await
@@ -42,10 +47,7 @@ pub(crate) trait World {
 
     /// Waits until nobody holds the lock, no longer than a few round trips take.
     async fn free_soon(&self, name: &str) {
-        lock_tests::eventually(SOON, "the lock is free", async || {
-            self.holders(name).await.is_empty()
-        })
-        .await;
+        soon!("the lock is free", self.holders(name).await.is_empty());
     }
 }
 
@@ -155,6 +157,10 @@ impl World for Memory {
 
     async fn holders(&self, name: &str) -> Vec<(String, u32)> {
         self.0.holders(name).0
+    }
+
+    fn awaits_of_an_acquire(&self) -> usize {
+        0
     }
 
     /// Nothing here takes time but what waits.

@@ -78,7 +78,7 @@ fn a_runtime_that_ends_takes_nobody_along() {
         let waiter = tokio::spawn(client.fair_mutex("line").lock());
         let raw = server.client();
         let queue = "redisson_lock_queue:{line}";
-        eventually(SOON, "it waits", async || raw.exists(queue).await).await;
+        soon!("it waits", raw.exists(queue).await);
         first.shutdown_background();
         waiter.abort();
         eventually(ms(1_500), "its place is given up", async || !raw.exists(queue).await).await;
@@ -119,5 +119,5 @@ async fn replicas_are_waited_for_as_long_as_was_said() {
     let error = client.mutex("alone").with(options).lock().await.unwrap_err();
     assert!(matches!(error, LockError::NotReplicated { acked: 0, wanted: 1, .. }), "{error:?}");
     assert!(start.elapsed() >= ms(1_200), "gave up after {:?}", start.elapsed());
-    eventually(SOON, "it is undone", async || !server.client().exists("alone").await).await;
+    soon!("it is undone", !server.client().exists("alone").await);
 }

@@ -102,12 +102,12 @@ async fn a_hold_without_an_answer_is_undone_after_a_collision() {
     proxy.drop_next_reply_to(COUNTER);
     let mutex = client.mutex("c");
     let acquire = tokio::spawn(async move { mutex.lock().await.map(drop) });
-    eventually(SOON, "it was granted", async || raw.exists("c").await).await;
+    soon!("it was granted", raw.exists("c").await);
     raw.cmd(&["SET", COUNTER, "words"]).await;
     let outcome = timeout(SOON, acquire).await.expect("hung").unwrap();
     assert!(matches!(outcome, Err(LockError::KeyCollision { .. })), "{outcome:?}");
     assert_eq!(proxy.replies_dropped(), 1);
-    eventually(SOON, "the unheard grant is undone", async || !raw.exists("c").await).await;
+    soon!("the unheard grant is undone", !raw.exists("c").await);
     assert_eq!(raw.get::<String>(&["GET", COUNTER]).await, "words");
 }
 

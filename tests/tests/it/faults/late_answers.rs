@@ -112,7 +112,7 @@ async fn after_readonly() {
     eventually(SOON, "it has refused", errors).await;
     old.cmd(&["REPLICAOF", "NO", "ONE"]).await;
     let late = tokio::spawn(client.mutex("late").with(options()).lock());
-    eventually(SOON, "it has granted", async || old.exists("late").await).await;
+    soon!("it has granted", old.exists("late").await);
     assert!(!refused.is_finished() && !late.is_finished(), "nothing was on its way");
     for (name, taken) in [("refused", refused), ("late", late)] {
         let guard = timeout(SOON, taken).await.expect("hung").unwrap().unwrap();

@@ -48,15 +48,15 @@ async fn several_names_keep_nothing_after_a_lost_reply() {
     proxy.drop_next_reply_to("redisson_lock_token:{m1}");
     proxy.refuse();
     let waiter = tokio::spawn(async move { names.lock().await });
-    eventually(SOON, "taken, unknown to us", async || {
+    soon!(
+        "taken, unknown to us",
         proxy.replies_dropped() == 1 && raw.exists("m1").await && raw.exists("m2").await
-    })
-    .await;
+    );
     raw.del("m2").await;
     raw.cmd(&["HSET", "m2", "somebody:1", "1"]).await;
     raw.cmd(&["PEXPIRE", "m2", "60000"]).await;
     proxy.pass();
-    eventually(SOON, "the other is given back", async || !raw.exists("m1").await).await;
+    soon!("the other is given back", !raw.exists("m1").await);
     assert!(!waiter.is_finished());
     raw.del("m2").await;
     raw.cmd(&["PUBLISH", "redisson_lock__channel:{m2}", "0"]).await;
@@ -78,17 +78,14 @@ async fn two_servers_keep_nothing_after_a_lost_reply() {
     proxy.drop_next_reply_to("redisson_lock_token:{a}");
     proxy.refuse();
     held.release().await.unwrap();
-    eventually(SOON, "`a` is taken, unknown to us", async || {
-        proxy.replies_dropped() == 1 && world.held().await[0]
-    })
-    .await;
+    soon!("`a` is taken, unknown to us", proxy.replies_dropped() == 1 && world.held().await[0]);
     let other = LockClient::connect(&world.servers[1].url()).await.unwrap();
     let held = timeout(SOON, other.mutex("b").lock()).await.expect("kept").unwrap();
     world.servers[1].reset_stats().await;
     let refused = async || world.servers[1].command_calls().await.contains_key("evalsha");
     eventually(SOON, "what failed is over, and `b` is asked for again", refused).await;
     proxy.pass();
-    eventually(SOON, "`a` is given back", async || !world.held().await[0]).await;
+    soon!("`a` is given back", !world.held().await[0]);
     assert!(!waiter.is_finished());
     held.release().await.unwrap();
     let guard = timeout(SOON, waiter).await.expect("never had").unwrap().unwrap();
@@ -167,8 +164,7 @@ async fn a_part_that_cannot_be_released_is_not_renewed() {
         sticky.sticks.store(false, Ordering::SeqCst);
         let guard = both.clone().with(watched(lease)).lock().await.unwrap();
         let before = sticky.renewals.load(Ordering::SeqCst);
-        eventually(SOON, "renewed", async || sticky.renewals.load(Ordering::SeqCst) > before + 1)
-            .await;
+        soon!("renewed", sticky.renewals.load(Ordering::SeqCst) > before + 1);
         sticky.sticks.store(true, Ordering::SeqCst);
         let (start, renewals) = (Instant::now(), sticky.renewals.load(Ordering::SeqCst));
         let release = async move {
@@ -179,7 +175,7 @@ async fn a_part_that_cannot_be_released_is_not_renewed() {
         };
         let release = tokio::spawn(release);
         eventually(ms(20), "the other is free", async || good.holders("a").0.is_empty()).await;
-        eventually(SOON, "it ends", async || sticky.inner.holders("b").0.is_empty()).await;
+        soon!("it ends", sticky.inner.holders("b").0.is_empty());
         assert!(start.elapsed() <= lease + ms(20), "drops: {drops}: {:?}", start.elapsed());
         assert_eq!(sticky.renewals.load(Ordering::SeqCst), renewals, "drops: {drops}");
         release.await.unwrap();

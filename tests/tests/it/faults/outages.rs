@@ -65,7 +65,7 @@ async fn a_late_acquire_is_undone_after_a_drop() {
     let owner = server.client().hgetall("tardy").await.into_keys().next().expect("held");
     drop(guard);
     let raw = server.client();
-    eventually(SOON, "it is free", async || !raw.exists("tardy").await).await;
+    soon!("it is free", !raw.exists("tardy").await);
     raw.cmd(&["HSET", "tardy", &owner, "1"]).await;
     raw.cmd(&["PEXPIRE", "tardy", "30000"]).await;
     eventually(ms(2_000), "the late one is undone", async || !raw.exists("tardy").await).await;
@@ -106,15 +106,26 @@ async fn a_changed_password_is_a_clear_error() {
     raw.cmd(&["ACL", "SETUSER", "app", "resetpass", ">new"]).await;
     raw.cmd(&["CLIENT", "KILL", "USER", "app"]).await;
     let denied = |error: &LockError| matches!(error, LockError::Store(error) if error.kind() == StoreErrorKind::Denied);
-    eventually(SOON, "the refusal is told", async || {
+    soon!(
+        "the refusal is told",
         client.mutex("pw").try_lock().await.is_err_and(|error| denied(&error))
-    })
-    .await;
+    );
     let start = Instant::now();
     assert!(denied(&client.mutex("pw").lock().await.unwrap_err()));
     assert!(start.elapsed() < ms(1_500), "told after {:?}", start.elapsed());
     raw.cmd(&["ACL", "SETUSER", "app", "resetpass", ">old"]).await;
-    eventually(SOON, "it works again", async || client.mutex("pw").try_lock().await.is_ok()).await;
+    soon!("it works again", client.mutex("pw").try_lock().await.is_ok());
+}
+
+/// How many scripts the server has run.
+async fn evals(server: &RedisServer) -> u64 {
+    server
+        .command_calls()
+        .await
+        .iter()
+        .filter(|(name, _)| name.starts_with("eval"))
+        .map(|(_, n)| n)
+        .sum()
 }
 
 /// S-15: whoever waits is woken once after a reconnect, because a notice may have been missed.
@@ -128,14 +139,15 @@ async fn a_reconnect_wakes_whoever_waits() {
     let options = watched(ms(60_000));
     let guard = holder.mutex("gap").with(options).lock().await.unwrap();
     let mutex = client.mutex("gap");
+    let before = evals(&server).await;
     let waiter = tokio::spawn(async move { mutex.lock().await });
     let channel = "redisson_lock__channel:{gap}";
-    eventually(SOON, "it listens", async || server.pubsub_numsub(channel).await > 0).await;
-    // Past the second try, which follows the subscription.
-    sleep(ms(100)).await;
+    soon!("it listens", server.pubsub_numsub(channel).await > 0);
+    // The second try follows the subscription.
+    soon!("it has tried again", evals(&server).await >= before + 2);
     proxy.refuse();
     proxy.reset_all();
-    eventually(SOON, "it is deaf", async || server.pubsub_numsub(channel).await == 0).await;
+    soon!("it is deaf", server.pubsub_numsub(channel).await == 0);
     guard.release().await.unwrap();
     proxy.pass();
     timeout(SOON, waiter).await.expect("not woken").unwrap().unwrap().release().await.unwrap();
@@ -174,7 +186,7 @@ async fn shutdown_waits_for_what_is_under_way() {
     let mutex = client.mutex("under-way");
     let acquire = tokio::spawn(async move { mutex.lock().await.map(drop) });
     let raw = server.client();
-    eventually(SOON, "it was granted", async || raw.exists("under-way").await).await;
+    soon!("it was granted", raw.exists("under-way").await);
     assert!(client.shutdown(SOON).await.is_clean());
     assert!(!raw.exists("under-way").await, "called clean, and left a lock");
     assert!(matches!(acquire.await.unwrap(), Err(LockError::Closed)));
@@ -199,7 +211,7 @@ fn a_client_outlives_its_first_runtime() {
         guard.run(body).await.expect("not renewed on the new runtime");
         guard.release().await.unwrap();
         let raw = server.client();
-        eventually(SOON, "it is free", async || !raw.exists("dropped").await).await;
+        soon!("it is free", !raw.exists("dropped").await);
         client.mutex("new").lock().await.unwrap().release().await.unwrap();
     });
 }

@@ -72,10 +72,10 @@ async fn three_of_five_dead_fail_cleanly() {
         eventually(LONG, "nothing is left", async || on(&servers[..2], "gone").await == 0).await;
     }
     servers[2].restart().await;
-    eventually(SOON, "a majority is enough", async || {
+    soon!(
+        "a majority is enough",
         quorum.lock("gone").try_lock().await.is_ok_and(|guard| guard.is_some())
-    })
-    .await;
+    );
 }
 
 /// S-29: a server that hangs slows nobody down, and is given back what it grants when it wakes up.
@@ -105,7 +105,7 @@ async fn a_hanging_server_slows_nobody_down() {
     timeout(SOON, waiter).await.expect("not told").unwrap().release().await.unwrap();
     assert!(start.elapsed() < LONG * 3 / 4, "{:?}", start.elapsed());
     servers[0].resume();
-    eventually(SOON, "nothing is left", async || on(&servers, "r").await == 0).await;
+    soon!("nothing is left", on(&servers, "r").await == 0);
 }
 
 /// S-21, S-29: what is granted after its server's time, or after the vote was lost, is given back.
@@ -123,10 +123,7 @@ async fn late_grants_are_given_back() {
     assert!(matches!(error, LockError::Store(_)), "{error:?}");
     assert!(!has_granted(&servers[0], "slow").await);
     for server in &servers[1..] {
-        eventually(SOON, "the late grant", async || {
-            has_granted(server, "redisson_lock_token:{slow}").await
-        })
-        .await;
+        soon!("the late grant", has_granted(server, "redisson_lock_token:{slow}").await);
     }
     eventually(LONG, "it is given back", async || on(&servers, "slow").await == 0).await;
     proxies.iter().for_each(Proxy::pass);
@@ -180,7 +177,7 @@ async fn a_release_never_overtakes_its_acquire() {
     let guard = quorum.lock("other").lock().await.unwrap();
     join_all(servers.iter().map(async |s| s.client().cmd(&["SCRIPT", "FLUSH"]).await)).await;
     guard.release().await.unwrap();
-    eventually(SOON, "all know how to release", async || on(&servers, "other").await == 0).await;
+    soon!("all know how to release", on(&servers, "other").await == 0);
     proxies.iter().for_each(|proxy| proxy.delay_requests(ms(100)));
     drop(timeout(ms(50), quorum.lock("dropped").lock()).await);
     let counted = async || on(&servers, "redisson_lock_token:{dropped}").await == 3;
@@ -219,7 +216,7 @@ async fn a_majority_that_forgot_is_a_loss() {
     let quorum = connect(Quorum::builder().without_restart_guard(), &servers).await;
     let lease = ms(1_500);
     let guard = quorum.lock("f").with(watched(lease)).lock().await.unwrap();
-    eventually(SOON, "it is on all", async || on(&servers, "f").await == 3).await;
+    soon!("it is on all", on(&servers, "f").await == 3);
     servers[0].client().del("f").await;
     sleep(2 * lease).await;
     assert!(!guard.is_lost());
@@ -262,7 +259,7 @@ async fn a_restarted_server_is_left_out() {
     assert!(format!("{error:?}").contains("counts only after 3s"), "{error:?}");
     eventually(LONG, "nothing is left", async || on(&servers, "g").await == 0).await;
     let held = async || quorum.lock("g").try_lock().await.ok().flatten();
-    eventually(SOON, "they are old enough", async || held().await.is_some()).await;
+    soon!("they are old enough", held().await.is_some());
     // Held by two of three while the third is away; one of the two forgets, and the third comes back.
     servers[2].kill();
     let guard = quorum.lock("g").with(fixed(SOON)).lock().await.unwrap();
@@ -286,7 +283,7 @@ async fn a_release_reaches_every_server_in_the_end() {
     let servers = servers(3).await;
     let quorum = connect(impatient(LONG), &servers).await;
     let guard = quorum.lock("e").lock().await.unwrap();
-    eventually(SOON, "it is on all", async || on(&servers, "e").await == 3).await;
+    soon!("it is on all", on(&servers, "e").await == 3);
     servers[2].pause();
     let start = Instant::now();
     guard.release().await.unwrap();

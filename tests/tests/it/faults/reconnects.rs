@@ -43,7 +43,7 @@ async fn a_replica_is_connected_to_once_a_second_at_most() {
     let proxy = Proxy::start(server.port()).await;
     let asking = keeps_asking(proxy.url()).await;
     server.client().cmd(&["REPLICAOF", "127.0.0.1", "1"]).await;
-    eventually(SOON, "ten connections have failed", async || proxy.accepted() > 10).await;
+    soon!("ten connections have failed", proxy.accepted() > 10);
     let connections: usize = accepted_by_tenths(&proxy, 50).await.into_iter().sum();
     assert!(connections <= 6, "{connections} connections in 5 s");
     server.client().cmd(&["REPLICAOF", "NO", "ONE"]).await;
@@ -65,7 +65,7 @@ async fn a_closing_proxy_is_connected_to_once_a_second_at_most() {
         }
     };
     let counting = async {
-        eventually(SOON, "ten connections have failed", async || proxy.accepted() > 10).await;
+        soon!("ten connections have failed", proxy.accepted() > 10);
         accepted_by_tenths(&proxy, 50).await.into_iter().sum::<usize>()
     };
     let connections = tokio::select! {

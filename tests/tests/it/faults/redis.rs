@@ -13,7 +13,7 @@ async fn waiter(
     let mutex = client.mutex(name);
     let waiter = tokio::spawn(async move { mutex.lock().await });
     let channel = format!("redisson_lock__channel:{{{name}}}");
-    eventually(SOON, "the waiter listens", async || server.pubsub_numsub(&channel).await > 0).await;
+    soon!("the waiter listens", server.pubsub_numsub(&channel).await > 0);
     waiter
 }
 
@@ -78,8 +78,7 @@ async fn a_black_hole_cuts_the_body_off_at_the_deadline() {
         drop(guard);
         proxy.pass();
         let client = client.clone();
-        eventually(SOON, "works again", async || client.mutex("again").try_lock().await.is_ok())
-            .await;
+        soon!("works again", client.mutex("again").try_lock().await.is_ok());
     }
 }
 
@@ -272,11 +271,11 @@ async fn a_duplicated_acquire_counts_once() {
     client.mutex("warm").lock().await.unwrap().release().await.unwrap();
     proxy.duplicate_next_request_with("twice");
     let guard = client.mutex("twice").lock().await.unwrap();
-    eventually(SOON, "sent twice", async || proxy.requests_duplicated() == 1).await;
+    soon!("sent twice", proxy.requests_duplicated() == 1);
     let hash = server.client().hgetall("twice").await;
     assert!(hash.values().eq(["1"]), "{hash:?}");
     drop(guard);
-    eventually(SOON, "it is free", async || !server.client().exists("twice").await).await;
+    soon!("it is free", !server.client().exists("twice").await);
 }
 
 /// S-8: an answer that comes after its own deadline is no grant.
@@ -294,7 +293,7 @@ async fn a_grant_that_comes_too_late_is_given_back() {
     assert!(error.is_timeout() || store_kind(&error).is_some(), "{error:?}");
     assert!(granted().await > before, "the server granted nothing: there was no late answer");
     proxy.pass();
-    eventually(SOON, "it is free", async || !server.client().exists("late").await).await;
+    soon!("it is free", !server.client().exists("late").await);
 }
 
 /// S-33: an unreachable store ends even an endless wait, and is never taken for a busy lock.
@@ -312,7 +311,7 @@ async fn patience_ends_an_endless_wait() {
     let error = client.mutex("x").try_lock().await.unwrap_err();
     assert!(store_kind(&error).is_some(), "{error:?}");
     server.restart().await;
-    eventually(SOON, "it works again", async || client.mutex("x").try_lock().await.is_ok()).await;
+    soon!("it works again", client.mutex("x").try_lock().await.is_ok());
 }
 
 /// A server that is stopped answers nothing: calls end by themselves and go on when it wakes.
@@ -327,7 +326,7 @@ async fn a_frozen_server_is_waited_out() {
     assert!(start.elapsed() < secs(3), "{:?}", start.elapsed());
     assert!(matches!(error, LockError::Store(_)), "{error:?}");
     server.resume();
-    eventually(SOON, "it works again", async || client.mutex("j").try_lock().await.is_ok()).await;
+    soon!("it works again", client.mutex("j").try_lock().await.is_ok());
     timeout(SOON, guard.release()).await.expect("hung").unwrap();
 }
 

@@ -48,6 +48,16 @@ async fn end(mut worker: Worker) -> String {
     log
 }
 
+/// The log of a worker that lets go and ends while the server answers no release.
+async fn unanswered(server: &RedisServer, runtime: &str, what: &str, way: &str) -> String {
+    let worker = holding(server, runtime, what, way).await;
+    server.pause();
+    let log = end(worker).await;
+    server.resume();
+    server.client().cmd(&["FLUSHALL"]).await;
+    log
+}
+
 async fn leftovers(server: &RedisServer) -> Vec<String> {
     let mut keys = server.client().keys().await;
     keys.retain(|key| !key.starts_with("redisson_lock_token:"));
@@ -78,20 +88,15 @@ async fn a_shutdown_releases_what_was_dropped_just_before() {
     }
 }
 
-/// The server is stopped meanwhile, so that no release can be answered.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_runtime_that_ends_says_what_was_pending() {
     let server = RedisServer::start().await;
     for runtime in RUNTIMES {
         for what in EVERYTHING {
-            let worker = holding(&server, runtime, what, "plain").await;
-            server.pause();
-            let log = end(worker).await;
+            let log = unanswered(&server, runtime, what, "plain").await;
             let expected = if what == "three" { 3 } else { 1 };
             assert_eq!(pending(&log), [expected], "{what} on {runtime}: {log}");
             assert!(log.contains("WARN"), "{what} on {runtime}: {log}");
-            server.resume();
-            server.client().cmd(&["FLUSHALL"]).await;
         }
     }
 }
@@ -102,14 +107,10 @@ async fn guards_that_go_with_the_runtime_or_after_it_are_counted() {
     let server = RedisServer::start().await;
     for runtime in RUNTIMES {
         for way in ["tasks", "outside"] {
-            let worker = holding(&server, runtime, "three", way).await;
-            server.pause();
-            let log = end(worker).await;
+            let log = unanswered(&server, runtime, "three", way).await;
             let said = pending(&log);
             // More lines only as the number doubles.
             assert!(matches!(said[..], [3] | [1, 2] | [2]), "{way} on {runtime}: {said:?} {log}");
-            server.resume();
-            server.client().cmd(&["FLUSHALL"]).await;
         }
     }
 }
@@ -119,13 +120,9 @@ async fn guards_that_go_with_the_runtime_or_after_it_are_counted() {
 async fn a_shutdown_that_was_too_short_says_so() {
     let server = RedisServer::start().await;
     for runtime in RUNTIMES {
-        let worker = holding(&server, runtime, "three", "short").await;
-        server.pause();
-        let log = end(worker).await;
+        let log = unanswered(&server, runtime, "three", "short").await;
         let said = log.lines().find(|line| line.contains("not_given_back=3"));
         assert!(said.is_some_and(|line| line.contains("WARN")), "{runtime}: {log}");
-        server.resume();
-        server.client().cmd(&["FLUSHALL"]).await;
     }
 }
 
@@ -135,8 +132,7 @@ fn the_next_runtime_releases_what_the_last_one_did_not() {
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (first, second) = (runtime(), runtime());
     let (server, client) = first.block_on(async {
-        let server = RedisServer::start().await;
-        let client = connect(&server).await;
+        let (server, client) = world().await;
         (server, client)
     });
     let guard = first.block_on(client.mutex("k").lock()).unwrap();
@@ -146,6 +142,6 @@ fn the_next_runtime_releases_what_the_last_one_did_not() {
     server.resume();
     second.block_on(async {
         client.mutex("other").lock().await.unwrap().release().await.unwrap();
-        eventually(SOON, "it is free", async || !server.client().exists("k").await).await;
+        soon!("it is free", !server.client().exists("k").await);
     });
 }

@@ -98,11 +98,10 @@ async fn a_replica_is_ridden_out() {
 async fn a_server_that_cannot_save_is_ridden_out() {
     async fn save(raw: &RawClient, outcome: &str) {
         let outcome = format!("rdb_last_bgsave_status:{outcome}");
-        eventually(SOON, &outcome, async || {
+        soon!(&outcome, {
             let _ = raw.try_cmd(&["BGSAVE"]).await;
             raw.get::<String>(&["INFO", "persistence"]).await.contains(&outcome)
-        })
-        .await;
+        });
     }
     async fn snapshot(raw: &RawClient) -> PathBuf {
         let (_, dir): (String, String) = raw.get(&["CONFIG", "GET", "dir"]).await;
@@ -139,10 +138,10 @@ async fn a_server_that_loads_is_ridden_out() {
         raw.cmd(&["CONFIG", "SET", "key-load-delay", "10000"]).await;
         let load = async move { side_channel.try_cmd(&["DEBUG", "RELOAD"]).await };
         reload.set(Some(tokio::spawn(load)));
-        eventually(SOON, "it loads", async || {
+        soon!(
+            "it loads",
             raw.get::<String>(&["INFO", "persistence"]).await.contains("\r\nloading:1")
-        })
-        .await;
+        );
     };
     let leave = async |server: &RedisServer| {
         server.client().cmd(&["CONFIG", "SET", "key-load-delay", "0"]).await;
@@ -164,10 +163,10 @@ async fn a_busy_server_is_ridden_out() {
         let endless =
             async move { side_channel.try_cmd(&["EVAL", "while true do end", "0"]).await };
         script.set(Some(tokio::spawn(endless)));
-        eventually(SOON, "it is busy", async || {
+        soon!(
+            "it is busy",
             raw.try_cmd(&["PING"]).await.is_err_and(|error| error.code() == Some("BUSY"))
-        })
-        .await;
+        );
     };
     let leave = async |server: &RedisServer| {
         server.client().cmd(&["SCRIPT", "KILL"]).await;

@@ -79,7 +79,7 @@ async fn a_dead_server_is_warned_of_once() {
     let _client = connect(&server).await;
     server.kill();
     let attempts = || log.lines_with("cannot connect to the lock store yet");
-    eventually(SOON, "it tries", async || attempts().len() > 8).await;
+    soon!("it tries", attempts().len() > 8);
     let warnings = attempts().into_iter().filter(|line| line.contains("WARN")).count();
     assert_eq!(warnings, 1, "of {}", attempts().len());
 }

@@ -39,14 +39,13 @@ impl World {
     }
 
     async fn works_again(&self) {
-        eventually(SOON, "a new connection works", async || {
+        soon!("a new connection works", {
             let target = mutex("again");
             let owner = owner();
             let taken = self.store.acquire(acquire(&target, &owner)).await;
             matches!(taken, Ok(AcquireReply::Granted(_)))
                 && self.store.release(release(&target, &owner)).await.is_ok()
-        })
-        .await;
+        });
     }
 }
 

@@ -4,13 +4,6 @@ use crate::prelude::*;
 
 const SOON: Duration = secs(5);
 
-fn left(ttl: Ttl) -> Duration {
-    match ttl {
-        Ttl::Left(left) => left,
-        other => panic!("no expiry: {other:?}"),
-    }
-}
-
 /// Redisson's hash while held, nothing but the fencing counter afterwards, and its message.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hold_has_redissons_layout() {
@@ -36,10 +29,7 @@ async fn a_hold_has_redissons_layout() {
     guard
         .run(async {
             let nested = client.mutex("wire:1").lock().await.unwrap();
-            eventually(SOON, "the count is 2", async || {
-                raw.hgetall("wire:1").await.values().eq(["2"])
-            })
-            .await;
+            soon!("the count is 2", raw.hgetall("wire:1").await.values().eq(["2"]));
             nested.release().await.unwrap();
         })
         .await
@@ -180,10 +170,10 @@ async fn a_renewal_never_shortens() {
     let guard = client.mutex("long").with(options).lock().await.unwrap();
     guard.extend(secs(60)).await.unwrap();
     server.reset_stats().await;
-    eventually(SOON, "three renewals", async || {
+    soon!(
+        "three renewals",
         server.command_calls().await.get("evalsha").copied().unwrap_or_default() >= 3
-    })
-    .await;
+    );
     assert!(left(server.client().pttl("long").await) > secs(50));
     guard.release().await.unwrap();
 }
@@ -204,9 +194,8 @@ async fn a_silent_connection_is_kept_alive() {
         let ticks = timer.strip_prefix("02:").filter(|_| established)?;
         u64::from_str_radix(ticks, 16).ok().map(|ticks| ms(ticks * 10))
     };
-    eventually(SOON, "a probe is planned", async || {
+    soon!("a probe is planned", {
         let planned = rows().lines().find_map(probe_in);
         planned.is_some_and(|after| after <= secs(30))
-    })
-    .await;
+    });
 }

@@ -20,7 +20,7 @@ async fn line(world: &World) -> Vec<String> {
 
 /// Waits until so many are in line and the last of them listens.
 async fn lines_up(world: &World, length: usize) {
-    eventually(SOON, "in line", async || line(world).await.len() == length).await;
+    soon!("in line", line(world).await.len() == length);
     let last = line(world).await.pop().unwrap_or_default();
     world.server.wait_for_subscribers(&format!("{}:{last}", lock_channel("f")), 1).await;
 }
@@ -136,7 +136,7 @@ async fn who_gives_up_leaves() {
     lines_up(&world, 1).await;
     let behind = java_waits(&mut world, "t", 2).await;
     assert!(matches!(gives_up.await.unwrap(), Err(LockError::Timeout { .. })));
-    eventually(SOON, "it has left", async || line(&world).await.len() == 1).await;
+    soon!("it has left", line(&world).await.len() == 1);
     guard.release().await.unwrap();
     world.java.end(behind, AT_ONCE).await;
     world.java.ask("t", "unlock fair f").await;
@@ -176,13 +176,12 @@ async fn a_dead_rust_waiter_is_stepped_over() {
     let behind = java_waits(&mut world, "behind", 2).await;
     worker.sigkill();
     let dead = line(&world).await.swap_remove(0);
-    eventually(SOON, "its place has ended", async || {
+    soon!("its place has ended", {
         let raw = world.server.client();
         let ends: Option<f64> = raw.get(&["ZSCORE", "redisson_lock_timeout:{f}", &dead]).await;
         let now = ms(raw.time_millis().await);
         ends.is_none_or(|ends| Duration::from_secs_f64(ends / 1000.0) < now)
-    })
-    .await;
+    });
     world.java.ask("t", "unlock fair f").await;
     world.java.end(behind, AT_ONCE).await;
     world.java.ask("behind", "unlock fair f").await;

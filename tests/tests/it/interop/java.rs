@@ -123,10 +123,7 @@ impl Java {
     /// that has gone, Redisson wakes those who have gone to sleep. Whoever is about to misses it, and
     /// sleeps for as long as the lease was.
     pub(crate) async fn is_parked(&mut self, thread: &str) {
-        eventually(SOON, "the thread is parked", async || {
-            self.ask(thread, "parked").await == "true"
-        })
-        .await;
+        soon!("the thread is parked", self.ask(thread, "parked").await == "true");
     }
 
     /// Ends the process as a crash does.

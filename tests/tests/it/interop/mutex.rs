@@ -60,10 +60,10 @@ async fn our_re_entry_keeps_java_out_to_the_end() {
     let mutex = world.client.mutex("m");
     let outer = mutex.lock().await.unwrap();
     let inner = outer.run(mutex.lock()).await.unwrap().unwrap();
-    eventually(SOON, "the count is written", async || {
+    soon!(
+        "the count is written",
         world.seen("m").await.holders.first().is_some_and(|holder| holder.count == 2)
-    })
-    .await;
+    );
     inner.release().await.unwrap();
     world.java_is_refused("mutex", "m").await;
     outer.release().await.unwrap();
@@ -187,7 +187,7 @@ async fn a_namespace_is_a_name_mapper() {
     let waits = shop.fair_mutex("f").lock();
     world.java.ask("t", "lock fair f").await;
     let waiting = tokio::spawn(waits);
-    eventually(SOON, "in line", async || shop.inspect("f").await.unwrap().waiting == 1).await;
+    soon!("in line", shop.inspect("f").await.unwrap().waiting == 1);
     world.java.ask("t", "unlock fair f").await;
     got(waiting).await.release().await.unwrap();
     let reader = shop.rw_lock("rw").read().await.unwrap();

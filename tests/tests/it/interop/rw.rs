@@ -188,7 +188,7 @@ async fn java_readers_pass_our_waiting_writer() {
     let lock = world.client.rw_lock("rw");
     world.java.ask("one", "lock read rw").await;
     let writer = world.waits(lock.write(), &rw_channel("rw")).await;
-    eventually(SOON, "announced", async || world.seen("rw").await.waiting == 1).await;
+    soon!("announced", world.seen("rw").await.waiting == 1);
     let other = LockClient::connect(&world.server.url()).await.unwrap();
     assert!(reads(&other.rw_lock("rw")).await.is_none());
     assert_eq!(world.java.ask("two", "try read rw").await, "true");

@@ -96,7 +96,7 @@ impl World {
 
     /// Waits until nothing of the lock is left but its fencing counter.
     pub(crate) async fn nothing_left(&self, name: &str) {
-        eventually(SOON, "nothing is left", async || {
+        soon!("nothing is left", {
             let keys = self.server.client().keys().await;
             let counters =
                 keys.iter().filter(|key| key.starts_with("redisson_lock_token:")).count();
@@ -108,8 +108,7 @@ impl World {
                             // Redisson's memory of an unlock, which it deletes a little later.
                             && !key.starts_with("redisson_unlock_latch:")
                 })
-        })
-        .await;
+        });
     }
 }
 

@@ -17,7 +17,7 @@ fn name(client: &LockClient) -> String {
 async fn has_connection(server: &RedisServer, client: &LockClient) {
     let name = name(client);
     let what = format!("a connection is called {name}");
-    eventually(SOON, &what, async || names(server).await.contains(&name)).await;
+    soon!(&what, names(server).await.contains(&name));
 }
 
 /// The id is what the holder of a lock has in the store, and what its connections are called.
@@ -100,7 +100,7 @@ async fn ping_asks_the_server() {
     // Nothing is held, so nothing is in danger: health speaks of something else.
     assert!(client.health().is_healthy());
     server.resume();
-    eventually(SOON, "it is ready again", async || client.ready().await.is_ok()).await;
+    soon!("it is ready again", client.ready().await.is_ok());
     server.kill();
     client.ready().await.unwrap_err();
     client.shutdown(Duration::ZERO).await;
@@ -119,7 +119,7 @@ async fn a_lazy_client_starts_without_redis() {
     let error = client.mutex("a").try_lock().await.unwrap_err();
     assert!(error.is_retryable(), "{error:?}");
     server.restart().await;
-    eventually(SOON, "it is ready", async || client.ready().await.is_ok()).await;
+    soon!("it is ready", client.ready().await.is_ok());
     client.mutex("a").lock().await.unwrap().release().await.unwrap();
     has_connection(&server, &client).await;
     // An address that cannot be used is wrong at once.

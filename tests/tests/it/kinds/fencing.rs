@@ -78,15 +78,14 @@ async fn hand_offs_keep_the_order() {
 /// Takes it once the client has found the server again.
 async fn retake(client: &LockClient, kind: &str) -> LockGuard {
     let mut taken = None;
-    eventually(SOON, "the client is back", async || {
+    soon!("the client is back", {
         taken = match take_named(client, kind, LockOptions::default()).await {
             Ok(guard) => Some(guard),
             Err(LockError::Store(error)) if error.kind().is_transient() => None,
             Err(error) => panic!("{error:?}"),
         };
         taken.is_some()
-    })
-    .await;
+    });
     taken.unwrap()
 }
 

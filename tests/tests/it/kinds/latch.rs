@@ -32,10 +32,7 @@ fn spawn(latch: &CountDownLatch) -> Waiter {
 async fn waiter(server: &RedisServer, client: &LockClient, name: &str) -> Waiter {
     let before = server.pubsub_numsub(&channel(name)).await;
     let waiter = spawn(&client.latch(name));
-    eventually(SOON, "the waiter listens", async || {
-        server.pubsub_numsub(&channel(name)).await > before
-    })
-    .await;
+    soon!("the waiter listens", server.pubsub_numsub(&channel(name)).await > before);
     waiter
 }
 
@@ -198,7 +195,7 @@ async fn a_wait_ends_as_the_options_say() {
     waiter.abort();
     let few = LockOptions::builder().max_waiters(1).build().unwrap();
     let crowd: Vec<_> = (0..3).map(|_| spawn(&latch.clone().with(few))).collect();
-    eventually(SOON, "one is too many", async || crowd.iter().any(JoinHandle::is_finished)).await;
+    soon!("one is too many", crowd.iter().any(JoinHandle::is_finished));
     latch.count_down().await.unwrap();
     let outcomes = join_all(crowd).await.into_iter().map(Result::unwrap);
     let errors: Vec<_> = outcomes.filter_map(Result::err).collect();
@@ -257,11 +254,10 @@ async fn a_count_outlasts_a_missing_connection() {
     let latch = client.latch("later");
     latch.try_set_count(2).await.unwrap();
     server.kill();
-    eventually(SOON, "the connection is gone", async || {
+    soon!("the connection is gone", {
         let brief = client.latch("later").with(waits(Wait::Never)).wait().await;
         store_kind(brief) == Some(StoreErrorKind::Unavailable)
-    })
-    .await;
+    });
     let counting = tokio::spawn(async move { latch.count_down().await });
     // Longer than one attempt takes.
     tokio::time::sleep(ms(600)).await;
@@ -300,10 +296,7 @@ async fn a_newcomer_does_not_get_an_old_answer() {
     server.reset_stats().await;
     proxy.delay_replies(ms(500));
     let first = spawn(&latch);
-    eventually(SOON, "the question has come", async || {
-        server.command_calls().await.contains_key("evalsha")
-    })
-    .await;
+    soon!("the question has come", server.command_calls().await.contains_key("evalsha"));
     other.try_set_count(1).await.unwrap();
     let second = spawn(&latch);
     timeout(SOON, first).await.expect("hangs").unwrap().unwrap();

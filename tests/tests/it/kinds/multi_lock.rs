@@ -207,7 +207,7 @@ async fn losing_one_name_is_losing_the_lock() {
     let lease = ms(900);
     let guard = client.multi_lock(["k", "l"]).with(watched(lease)).lock().await.unwrap();
     server.reset_stats().await;
-    eventually(SOON, "it is renewed", async || scripts(&server).await >= 3).await;
+    soon!("it is renewed", scripts(&server).await >= 3);
     assert!(raw.exists("k").await && raw.exists("l").await && !guard.is_lost());
     raw.del("l").await;
     let lost = timeout(SOON, guard.lost()).await.expect("the loss went unnoticed");

@@ -6,6 +6,7 @@ use lock_runtime::AnyLock;
 use tokio::runtime::Handle;
 
 use crate::prelude::*;
+use crate::support::kinds::two_in_memory;
 
 const SOON: Duration = secs(30);
 const CALLS: usize = 1000;
@@ -16,13 +17,6 @@ const KINDS: [LockKind; 4] =
 
 fn alive_tasks() -> usize {
     Handle::current().metrics().num_alive_tasks()
-}
-
-/// Two clients of one store, as two processes would have them.
-fn in_memory() -> [LockClient; 2] {
-    let store = MemoryStore::new();
-    let client = || LockClient::builder().store(store.peer()).unwrap();
-    [client(), client()]
 }
 
 fn both(client: &LockClient, kind: LockKind) -> AnyLock {
@@ -38,7 +32,7 @@ fn rival(kind: LockKind) -> LockKind {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_calls_make_no_tasks() {
     for kind in KINDS {
-        let [client, other] = in_memory();
+        let (client, other) = two_in_memory();
         let held = both(&other, rival(kind)).lock().await.unwrap();
         drop(both(&client, kind).try_lock().await);
         let before = alive_tasks();
@@ -99,7 +93,7 @@ async fn annotated_calls_make_no_tasks() {
 #[tokio::test(start_paused = true)]
 async fn a_crowd_is_bounded() {
     for kind in KINDS {
-        let [client, other] = in_memory();
+        let (client, other) = two_in_memory();
         let held = both(&other, rival(kind)).lock().await.unwrap();
         let options =
             LockOptions::builder().max_waiters(10).wait(Wait::UpTo(SOON)).build().unwrap();
@@ -142,7 +136,7 @@ async fn a_crowd_counts_for_its_client() {
 /// S-32: the same names as another kind are another lock, here as in the store.
 #[tokio::test(start_paused = true)]
 async fn kinds_are_not_mixed_up() {
-    let [client, _] = in_memory();
+    let (client, _) = two_in_memory();
     let reads = [both(&client, LockKind::Read), both(&client, LockKind::Read)];
     let [one, two] = [reads[0].try_lock().await, reads[1].try_lock().await];
     let (one, two) = (one.unwrap().expect("readers share"), two.unwrap().expect("readers share"));
@@ -161,7 +155,7 @@ async fn kinds_are_not_mixed_up() {
 /// S-30: each call has as many permits as it asks for.
 #[tokio::test(start_paused = true)]
 async fn each_call_has_its_permits() {
-    let [client, _] = in_memory();
+    let (client, _) = two_in_memory();
     let number = |n| NonZeroU32::new(n).unwrap();
     let semaphore = client.semaphore("s", number(3));
     let with = |permits| {
@@ -171,14 +165,13 @@ async fn each_call_has_its_permits() {
     let (two, one) = (with(2).try_lock().await.unwrap(), with(1).try_lock().await.unwrap());
     assert!(with(1).try_lock().await.unwrap().is_none(), "a fourth permit of three");
     drop(one);
-    eventually(SOON, "one permit is free", async || {
+    soon!("one permit is free", {
         let free = with(1).try_lock().await.unwrap();
         assert!(with(2).try_lock().await.unwrap().is_none(), "two permits of one");
         free.is_some()
-    })
-    .await;
+    });
     drop(two);
-    eventually(SOON, "all are free", async || with(3).try_lock().await.unwrap().is_some()).await;
+    soon!("all are free", with(3).try_lock().await.unwrap().is_some());
 }
 
 /// S-28: with another client each set of clients has one engine, and each client's end ends it.

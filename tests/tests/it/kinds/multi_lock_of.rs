@@ -60,12 +60,11 @@ async fn all_or_none_over_two_servers() {
     let [a, b] = held;
     a.release().await.unwrap();
     // While b is held, a is free for others all the time but for the first look.
-    eventually(SOON, "a can be had", async || one.mutex("a").try_lock().await.unwrap().is_some())
-        .await;
+    soon!("a can be had", one.mutex("a").try_lock().await.unwrap().is_some());
     b.release().await.unwrap();
     let guard = timeout(SOON, waiter).await.expect("not told").unwrap();
     drop(guard);
-    eventually(SOON, "both are free", async || world.held().await == [false, false]).await;
+    soon!("both are free", world.held().await == [false, false]);
 }
 
 /// S-28: opposite orders of two processes neither deadlock nor hinder each other for ever.
@@ -175,13 +174,13 @@ async fn one_failing_release_does_not_keep_the_others() {
     eventually(PATIENCE, "the other is free", async || !raw.exists("a").await).await;
     assert!(matches!(release.await.unwrap(), Err(LockError::Store(_))));
     world.servers[1].resume();
-    eventually(SOON, "this one as well", async || world.held().await == [false, false]).await;
+    soon!("this one as well", world.held().await == [false, false]);
     let guard = world.both().lock().await.unwrap();
     world.servers[1].pause();
     drop(guard);
     eventually(PATIENCE, "the other is free", async || !raw.exists("a").await).await;
     world.servers[1].resume();
-    eventually(SOON, "this one as well", async || world.held().await == [false, false]).await;
+    soon!("this one as well", world.held().await == [false, false]);
 }
 
 /// S-12: a member that is lost is the loss of all, and they go with the guard.
@@ -296,15 +295,14 @@ async fn a_dropped_client_ends_its_joint_locks() {
         let (first, second) = if is_first { ("a", "b") } else { ("b", "a") };
         let both = MultiLock::of([goes.mutex(first).into(), stays.fair_mutex(second).into()]);
         let guard = both.lock().await.unwrap();
-        eventually(SOON, "it is connected", async || connections(&name).await > 0).await;
+        soon!("it is connected", connections(&name).await > 0);
         // What is held is renewed and given back as before.
         drop((both, goes));
         guard.release().await.unwrap();
-        eventually(SOON, "its connections close", async || {
+        soon!("its connections close", {
             // The other goes on as usual, which is what notices.
             stays.mutex("c").lock().await.unwrap().release().await.unwrap();
             connections(&name).await == 0
-        })
-        .await;
+        });
     }
 }

@@ -22,9 +22,9 @@ async fn it_is_on_all_servers_and_then_on_none() {
         }));
         let known = counters.await.into_iter().filter(|last| *last >= guard.token().get());
         assert!(known.count() >= 3, "a majority does not know of it");
-        eventually(SOON, "it is on all", async || on(&servers, "q").await == 5).await;
+        soon!("it is on all", on(&servers, "q").await == 5);
         guard.release().await.unwrap();
-        eventually(SOON, "it is on none", async || on(&servers, "q").await == 0).await;
+        soon!("it is on none", on(&servers, "q").await == 0);
     }
 }
 
@@ -47,7 +47,7 @@ async fn tokens_grow_from_majority_to_majority() {
         last = token;
         drop(guard);
         out.resume();
-        eventually(SOON, "it is on none", async || on(&servers, "t").await == 0).await;
+        soon!("it is on none", on(&servers, "t").await == 0);
     }
 }
 

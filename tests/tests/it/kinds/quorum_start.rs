@@ -60,9 +60,9 @@ async fn a_minority_that_refuses_later_is_logged() {
         .unwrap();
     let round = async |quorum: &Quorum| {
         let guard = quorum.lock("n").lock().await.unwrap();
-        eventually(SOON, "a majority", async || on(&servers, "n").await >= 2).await;
+        soon!("a majority", on(&servers, "n").await >= 2);
         guard.release().await.unwrap();
-        eventually(SOON, "nothing is left", async || on(&servers, "n").await == 0).await;
+        soon!("nothing is left", on(&servers, "n").await == 0);
     };
     round(&quorum).await;
     let says = "server 3 of the quorum refuses locks";
@@ -72,13 +72,12 @@ async fn a_minority_that_refuses_later_is_logged() {
         for _ in 0..3 {
             round(&quorum).await;
         }
-        eventually(SOON, "it is logged", async || count(says) == times).await;
+        soon!("it is logged", count(says) == times);
         servers[2].client().cmd(&["ACL", "SETUSER", "default", "+evalsha"]).await;
-        eventually(SOON, "it counts again", async || {
+        soon!("it counts again", {
             round(&quorum).await;
             servers[2].client().get::<u64>(&["DEL", "redisson_lock_token:{n}"]).await == 1
-        })
-        .await;
+        });
     }
     let locked = RedisServer::builder().password("right-one").start().await;
     let proxy = Proxy::start(locked.port()).await;
@@ -87,7 +86,7 @@ async fn a_minority_that_refuses_later_is_logged() {
     let builder = Quorum::builder().without_restart_guard().server_timeout(ms(50));
     let quorum = builder.connect(urls).await.unwrap();
     let says = "the server wants a password";
-    eventually(SOON, "it is logged", async || count(says) > 0).await;
+    soon!("it is logged", count(says) > 0);
     round(&quorum).await;
 }
 
@@ -103,18 +102,17 @@ async fn a_quorum_of_tls_servers_needs_their_authority() {
     };
     let quorum = with(authority.trusted()).connect(&urls).await.unwrap();
     let guard = quorum.lock("t").lock().await.unwrap();
-    eventually(SOON, "it is on all", async || on(&servers, "t").await == 3).await;
+    soon!("it is on all", on(&servers, "t").await == 3);
     guard.release().await.unwrap();
-    eventually(SOON, "nothing is left", async || on(&servers, "t").await == 0).await;
+    soon!("nothing is left", on(&servers, "t").await == 0);
     // After a restart, with the same authority.
     servers[0].restart().await;
-    eventually(SOON, "it is on all again", async || {
+    soon!("it is on all again", {
         let guard = quorum.lock("t").lock().await.unwrap();
         let counter = servers[0].client().exists("redisson_lock_token:{t}").await;
         guard.release().await.unwrap();
         counter
-    })
-    .await;
+    });
 
     let plain = RedisServer::start().await;
     let mixed = [urls[0].clone(), urls[1].clone(), plain.url()];

@@ -5,7 +5,7 @@ use crate::prelude::*;
 use crate::support::quorum::*;
 
 async fn gone(servers: &[RedisServer], key: &str) {
-    eventually(SOON, "nothing is left", async || on(servers, key).await == 0).await;
+    soon!("nothing is left", on(servers, key).await == 0);
 }
 
 /// A hold that every server has granted, and not only a majority: one may still be reconnecting.
@@ -57,7 +57,7 @@ async fn lost_answers_to_a_release_are_no_votes() {
             other => panic!("{case}: {other:?}"),
         }
         gone(&servers, "e").await;
-        eventually(SOON, &case, async || dropped() == before + lost.len()).await;
+        soon!(&case, dropped() == before + lost.len());
     }
 }
 

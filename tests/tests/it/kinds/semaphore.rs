@@ -27,8 +27,7 @@ async fn waiter(server: &RedisServer, semaphore: &Semaphore, name: &str, permits
     let channel = format!("redisson_sc:{{{name}}}");
     let before = server.pubsub_numsub(&channel).await;
     let waiter = spawn(semaphore, permits);
-    eventually(SOON, "the waiter listens", async || server.pubsub_numsub(&channel).await > before)
-        .await;
+    soon!("the waiter listens", server.pubsub_numsub(&channel).await > before);
     waiter
 }
 
@@ -40,12 +39,18 @@ async fn free(server: &RedisServer, name: &str) -> i64 {
     server.client().get(&["GET", name]).await
 }
 
+/// A semaphore of two clients of one server.
+async fn of_two_clients(name: &str, limit: u32) -> (RedisServer, [Semaphore; 2]) {
+    let (server, client) = world().await;
+    let other = connect(&server).await;
+    let both = [client, other].map(|client| client.semaphore(name, some(limit)));
+    (server, both)
+}
+
 /// So many, across clients, and no more; a permit given back is free at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn there_are_as_many_permits_as_the_limit() {
-    let server = RedisServer::start().await;
-    let (a, b) = (connect(&server).await, connect(&server).await);
-    let (a, b) = (a.semaphore("n", some(3)), b.semaphore("n", some(3)));
+    let (server, [a, b]) = of_two_clients("n", 3).await;
     let (one, two) = (take(&a, 1).await, take(&b, 2).await);
     assert_eq!((one.permits(), two.permits(), a.limit()), (some(1), some(2), some(3)));
     assert!(a.try_acquire().await.unwrap().is_none());
@@ -54,15 +59,14 @@ async fn there_are_as_many_permits_as_the_limit() {
     assert!(a.try_acquire_many(some(3)).await.unwrap().is_none());
     let back = a.try_acquire_many(some(2)).await.unwrap().expect("two are free");
     drop((one, back));
-    eventually(SOON, "given back", async || free(&server, "n").await == 3).await;
+    soon!("given back", free(&server, "n").await == 3);
     take(&b, 3).await.release().await.unwrap();
 }
 
 /// Nothing is sent for what can never be had.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn too_many_permits_are_refused() {
-    let server = RedisServer::start().await;
-    let client = connect(&server).await;
+    let (server, client) = world().await;
     for (limit, permits, says) in [(3, 4, "that has 3"), (5000, 1025, "at most 1024")] {
         let semaphore = client.semaphore("over", some(limit));
         let outcomes = [
@@ -81,8 +85,7 @@ async fn too_many_permits_are_refused() {
 /// those who have them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tries_at_once_get_all_there_is() {
-    let server = RedisServer::start().await;
-    let client = connect(&server).await;
+    let (server, client) = world().await;
     let semaphore = client.semaphore("tries", some(20));
     let tries = join_all((0..30).map(|_| semaphore.try_acquire())).await;
     let got: Vec<_> = tries.into_iter().filter_map(Result::unwrap).collect();
@@ -101,9 +104,7 @@ async fn tries_at_once_get_all_there_is() {
 /// its own process lines up, while other processes take what is free.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_line_is_strict_here_and_open_elsewhere() {
-    let server = RedisServer::start().await;
-    let (a, b) = (connect(&server).await, connect(&server).await);
-    let (a, b) = (a.semaphore("line", some(3)), b.semaphore("line", some(3)));
+    let (server, [a, b]) = of_two_clients("line", 3).await;
     let mut held = vec![take(&b, 1).await, take(&b, 1).await, take(&b, 1).await];
     let big = waiter(&server, &a, "line", 3).await;
     let small = [spawn(&a, 1), spawn(&a, 1)];
@@ -125,8 +126,7 @@ async fn the_line_is_strict_here_and_open_elsewhere() {
 /// S-17: whoever holds up the line and gives up lets the next in at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_big_waiter_that_leaves_frees_the_line() {
-    let server = RedisServer::start().await;
-    let semaphore = connect(&server).await.semaphore("big", some(3));
+    let (server, [semaphore, _]) = of_two_clients("big", 3).await;
     let held = take(&semaphore, 2).await;
     let big = waiter(&server, &semaphore, "big", 3).await;
     let small = spawn(&semaphore, 1);
@@ -139,9 +139,7 @@ async fn a_big_waiter_that_leaves_frees_the_line() {
 /// S-15: several permits that come free with one message serve as many in the line of one process.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn permits_freed_at_once_serve_the_whole_line() {
-    let server = RedisServer::start().await;
-    let (a, b) = (connect(&server).await, connect(&server).await);
-    let (a, b) = (a.semaphore("many", some(8)), b.semaphore("many", some(8)));
+    let (server, [a, b]) = of_two_clients("many", 8).await;
     let all = take(&a, 8).await;
     let first = waiter(&server, &b, "many", 1).await;
     let rest: Vec<_> = (0..7).map(|_| spawn(&b, 1)).collect();
@@ -156,8 +154,7 @@ async fn permits_freed_at_once_serve_the_whole_line() {
 /// S-30: after the limit was lowered, nothing is granted until fewer are in use.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lowered_limit_grants_nothing_until_below() {
-    let server = RedisServer::start().await;
-    let client = connect(&server).await;
+    let (_server, client) = world().await;
     let (five, two) = (client.semaphore("low", some(5)), client.semaphore("low", some(2)));
     let mut held: Vec<_> = join_all((0..4).map(|_| take(&five, 1))).await;
     for _ in 0..3 {
@@ -207,8 +204,7 @@ async fn ended_leases_free_their_permits() {
 /// S-10, S-30: watched permits outlive their lease.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn watched_permits_are_renewed() {
-    let server = RedisServer::start().await;
-    let client = connect(&server).await;
+    let (_server, client) = world().await;
     let lease = Lease::Watchdog(ms(500));
     let options = leased(lease);
     let permit = take(&client.semaphore("watch", some(3)).with(options), 3).await;
@@ -226,8 +222,7 @@ async fn watched_permits_are_renewed() {
 /// S-12, S-13: permits that were taken away are lost, the body stops, and the next is not harmed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lost_permits_are_reported() {
-    let server = RedisServer::start().await;
-    let client = connect(&server).await;
+    let (server, client) = world().await;
     let lease = Lease::Watchdog(ms(900));
     let options = leased(lease);
     let permit = take(&client.semaphore("lost", some(2)).with(options), 2).await;
@@ -245,8 +240,7 @@ async fn lost_permits_are_reported() {
 /// S-6, S-30: no re-entry. Each acquire takes a permit of its own, also inside a body.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_semaphore_is_not_reentrant() {
-    let server = RedisServer::start().await;
-    let semaphore = connect(&server).await.semaphore("inner", some(2));
+    let (_server, [semaphore, _]) = of_two_clients("inner", 2).await;
     let outer = take(&semaphore, 1).await;
     let inside = async {
         let inner = take(&semaphore, 1).await;
@@ -284,9 +278,7 @@ async fn a_lone_loop_lets_others_in() {
 /// S-17, S-20, S-21: dropped at any await point, an acquire leaves no permit behind.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_acquire_dropped_anywhere_leaves_nothing() {
-    let server = RedisServer::start().await;
-    let (a, b) = (connect(&server).await, connect(&server).await);
-    let (a, b) = (a.semaphore("drop", some(3)), b.semaphore("drop", some(3)));
+    let (_server, [a, b]) = of_two_clients("drop", 3).await;
     let all_free = async |_| take(&b, 3).await.release().await.unwrap();
     all_free(0).await;
     let (_, permit) = drop_at_every_await(|| a.acquire_many(some(2)), all_free).await;
@@ -306,8 +298,7 @@ async fn an_acquire_dropped_anywhere_leaves_nothing() {
 /// S-32: a wait that runs out, and one that is not to be.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wait_ends_as_the_options_say() {
-    let server = RedisServer::start().await;
-    let semaphore = connect(&server).await.semaphore("wait", some(1));
+    let (_server, [semaphore, _]) = of_two_clients("wait", 1).await;
     let held = take(&semaphore, 1).await;
     let waits = |wait: Wait| waits(wait);
     let never = semaphore.clone().with(waits(Wait::Never)).acquire().await;

@@ -13,13 +13,6 @@ async fn world() -> (RedisServer, LockClient, RawClient) {
     (server, client, raw)
 }
 
-fn left(ttl: Ttl) -> Duration {
-    match ttl {
-        Ttl::Left(left) => left,
-        other => panic!("no expiry: {other:?}"),
-    }
-}
-
 async fn free(raw: &RawClient, name: &str) -> i64 {
     raw.get(&["GET", name]).await
 }
@@ -166,12 +159,12 @@ async fn requests_may_arrive_twice() {
     semaphore.acquire().await.unwrap().release().await.unwrap();
     proxy.duplicate_next_request_with("twice");
     let permit = semaphore.acquire_many(some(2)).await.unwrap();
-    eventually(SOON, "sent twice", async || proxy.requests_duplicated() == 1).await;
+    soon!("sent twice", proxy.requests_duplicated() == 1);
     assert_eq!((used(&raw, "twice").await.len(), free(&raw, "twice").await), (2, 3));
     proxy.duplicate_next_request_with("twice");
     // Whichever comes second finds nothing to give back.
     let _ = permit.release().await;
-    eventually(SOON, "sent twice", async || proxy.requests_duplicated() == 2).await;
+    soon!("sent twice", proxy.requests_duplicated() == 2);
     assert_eq!((used(&raw, "twice").await.len(), free(&raw, "twice").await), (0, 5));
 }
 
@@ -219,10 +212,10 @@ async fn a_refused_renewal_is_no_loss() {
     // More replicas than there are: every write is refused.
     raw.cmd(&["CONFIG", "SET", "min-replicas-to-write", "1"]).await;
     server.reset_stats().await;
-    eventually(SOON, "a renewal was tried", async || {
+    soon!(
+        "a renewal was tried",
         server.command_calls().await.get("evalsha").is_some_and(|calls| *calls > 1)
-    })
-    .await;
+    );
     assert!(!permit.guard().is_lost() && !mutex.is_lost(), "refused is not lost");
     raw.cmd(&["CONFIG", "SET", "min-replicas-to-write", "0"]).await;
     tokio::time::sleep(secs(3)).await;

@@ -217,7 +217,7 @@ async fn a_renewal_that_fails_in_part() {
     let both = MultiLock::of([one.mutex("a").into(), two.mutex("b").into()]);
     let guard = both.with(options.unwrap()).lock().await.unwrap();
     servers[1].client().cmd(&["ACL", "SETUSER", "default", "-evalsha"]).await;
-    eventually(SOON, "it is lost", async || guard.is_lost()).await;
+    soon!("it is lost", guard.is_lost());
     servers[1].client().cmd(&["ACL", "SETUSER", "default", "+evalsha"]).await;
     let lines = log.lines_with("renewal failed");
     let lines: Vec<_> = lines.iter().filter(|line| line.contains("WARN")).collect();

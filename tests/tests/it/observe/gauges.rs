@@ -4,7 +4,7 @@ use crate::observe::recorder::Kept;
 use crate::observe::scenario::*;
 
 async fn idle(seen: &Kept) {
-    eventually(SOON, "all gauges are zero", async || seen.is_idle()).await;
+    soon!("all gauges are zero", seen.is_idle());
     seen.assert_idle();
 }
 
@@ -32,10 +32,10 @@ async fn drops_and_cancellations() {
             tokio::spawn(async move { mutex.lock().await.map(drop) })
         })
         .collect();
-    eventually(SOON, "all wait", async || seen.is("lock_waiting", &[], 5)).await;
+    soon!("all wait", seen.is("lock_waiting", &[], 5));
     tasks[1].abort();
     tasks[4].abort();
-    eventually(SOON, "two are gone", async || seen.is("lock_waiting", &[], 3)).await;
+    soon!("two are gone", seen.is("lock_waiting", &[], 3));
     drop((guard, readers));
     shows(&seen, "lock_held", 2);
     drop((nested, more));
@@ -77,9 +77,9 @@ async fn hand_offs_change_the_policy() {
     let held = client.mutex("a").lock().await.unwrap();
     let (first, second) = (client.mutex("a"), client.policy_lock("checkout", ["a"]));
     let first = tokio::spawn(async move { first.lock().await });
-    eventually(SOON, "one waits", async || seen.is("lock_waiting", &[], 1)).await;
+    soon!("one waits", seen.is("lock_waiting", &[], 1));
     let second = tokio::spawn(async move { second.lock().await });
-    eventually(SOON, "two wait", async || seen.is("lock_waiting", &[], 2)).await;
+    soon!("two wait", seen.is("lock_waiting", &[], 2));
     held.release().await.unwrap();
     first.await.unwrap().unwrap().release().await.unwrap();
     let second = second.await.unwrap().unwrap();
@@ -101,7 +101,7 @@ async fn releases_without_an_answer_are_no_losses() {
     let dropped = client.mutex("dropped").lock().await.unwrap();
     proxy.drop_next_reply_to("dropped");
     drop(dropped);
-    eventually(SOON, "it is given back", async || seen.is("lock_release_total", &[], 1)).await;
+    soon!("it is given back", seen.is("lock_release_total", &[], 1));
     let cut_short = client.mutex("cut short").lock().await.unwrap();
     proxy.delay_replies(ms(100));
     let mut release = Box::pin(cut_short.release());
@@ -111,7 +111,7 @@ async fn releases_without_an_answer_are_no_losses() {
         () = eventually(SOON, "it is free", free) => {}
     }
     drop(release);
-    eventually(SOON, "it is given back", async || seen.is("lock_release_total", &[], 2)).await;
+    soon!("it is given back", seen.is("lock_release_total", &[], 2));
     proxy.delay_replies(Duration::ZERO);
     // Given up on by the caller, and done later: that is one release.
     let given_up = client.mutex("given up").lock().await.unwrap();
@@ -138,7 +138,7 @@ async fn shutdown_and_a_killed_server() {
     let guard = client.mutex("a").with(short).lock().await.unwrap();
     let waiter = client.mutex("a");
     let waiter = tokio::spawn(async move { waiter.lock().await.map(drop) });
-    eventually(SOON, "one waits", async || seen.is("lock_waiting", &[], 1)).await;
+    soon!("one waits", seen.is("lock_waiting", &[], 1));
     let report = client.shutdown(ms(20)).await;
     assert_eq!(report.still_held, 1);
     waiter.await.unwrap().unwrap_err();
@@ -151,7 +151,7 @@ async fn shutdown_and_a_killed_server() {
     let waiter = client.fair_mutex("c");
     let other = client.fair_mutex("c").with(short).lock().await.unwrap();
     let waiter = tokio::spawn(async move { waiter.lock().await.map(drop) });
-    eventually(SOON, "one waits", async || seen.is("lock_waiting", &[], 1)).await;
+    soon!("one waits", seen.is("lock_waiting", &[], 1));
     server.kill();
     waiter.await.unwrap().unwrap_err();
     idle(&seen).await;

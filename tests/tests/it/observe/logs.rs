@@ -97,7 +97,7 @@ async fn nothing_secret_is_seen() {
     server.resume();
     drop(kept);
     known.extend(owners(&server).await);
-    eventually(SOON, "all is given back", async || owners(&server).await.is_empty()).await;
+    soon!("all is given back", owners(&server).await.is_empty());
     pair.client.shutdown(SOON).await;
 
     let (text, metrics) = (log.text(), seen.text());

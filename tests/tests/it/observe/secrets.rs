@@ -124,7 +124,7 @@ async fn neither_owners_nor_passwords_show() {
     drop((guards, permits, several, majority));
     shown.add_error(late.release().await);
     server.resume();
-    eventually(SOON, "all is given back", async || owners(&server).await.is_empty()).await;
+    soon!("all is given back", owners(&server).await.is_empty());
     shown.add((client.shutdown(SOON).await, &client));
     shown.add_error(client.mutex("closed").lock().await);
     shown.check(&log, &known);

@@ -35,7 +35,7 @@ async fn a_look_that_is_dropped_leaves_nothing_wherever_it_stood() {
     for (lock, theirs) in locks(&client).into_iter().zip(locks(&other)) {
         let look = || async { lock.shadow_lock().await?.release().await };
         let free = async |_| {
-            eventually(SOON, "it is free", async || is_free(&client, [&lock, &theirs]).await).await;
+            soon!("it is free", is_free(&client, [&lock, &theirs]).await);
         };
         let (polls, outcome) = drop_at_every_await(look, free).await;
         outcome.unwrap();
@@ -61,7 +61,7 @@ async fn a_look_whose_answer_is_lost_leaves_nothing() {
         let start = Instant::now();
         assert!(lock.shadow_lock().await.is_err());
         assert!(start.elapsed() < A_LOOK * 4, "{:?}", start.elapsed());
-        eventually(SOON, "it is free", async || is_free(&client, [&lock, &theirs]).await).await;
+        soon!("it is free", is_free(&client, [&lock, &theirs]).await);
     }
 }
 

@@ -82,7 +82,7 @@ async fn a_store_that_hangs() {
     server.resume();
     until_held(&app).await;
     assert_eq!(send(&app, "/insists").await.0, 200);
-    eventually(SOON, "nothing is left", async || seen.is_idle()).await;
+    soon!("nothing is left", seen.is_idle());
     assert!(client.shutdown(SOON).await.is_clean());
 }
 

@@ -3,41 +3,11 @@
 use lock_tests::history::Op;
 
 use crate::prelude::*;
-
-/// How long a worker may take to start and to answer, on a busy machine.
-const ANSWER: Duration = secs(20);
-
-struct World {
-    server: RedisServer,
-    history: tempfile::TempDir,
-}
-
-impl World {
-    async fn new() -> Self {
-        Self { server: RedisServer::start().await, history: tempfile::tempdir().unwrap() }
-    }
-
-    async fn worker(&self) -> Worker {
-        let dir = self.history.path().to_str().unwrap().to_owned();
-        let exe = env!("CARGO_BIN_EXE_lock_worker");
-        let mut worker = Worker::spawn(exe, &[&self.server.url(), &dir], &[]);
-        assert_eq!(worker.next_line(ANSWER).await, "ready");
-        worker
-    }
-
-    async fn client(&self) -> LockClient {
-        LockClient::connect(&self.server.url()).await.unwrap()
-    }
-
-    fn history(&self) -> History {
-        History::load(self.history.path()).unwrap()
-    }
-}
+use crate::support::workers::{ANSWER, Workers as World, numbers, told};
 
 async fn holding(worker: &mut Worker, name: &str, lease: Duration) -> u64 {
-    worker.send(&format!("hold {name} {}", lease.as_millis()));
-    let line = worker.next_line(ANSWER).await;
-    line.strip_prefix("held ").unwrap_or_else(|| panic!("not held: {line}")).parse().unwrap()
+    let hold = format!("hold {name} {}", lease.as_millis());
+    told(worker, &hold, "held ").await.parse().unwrap()
 }
 
 /// S-10: kept for five leases; killed, free within one.
@@ -47,7 +17,7 @@ async fn a_killed_holder_frees_the_lock_within_its_lease() {
     let lease = secs(1);
     let mut worker = world.worker().await;
     holding(&mut worker, "k", lease).await;
-    let client = world.client().await;
+    let client = &world.client;
     let until = Instant::now() + secs(5);
     while Instant::now() < until {
         assert!(client.mutex("k").try_lock().await.unwrap().is_none(), "it was free");
@@ -76,7 +46,7 @@ async fn a_stopped_holder_wakes_up_without_its_lock() {
     };
     eventually(ANSWER, "the body runs", async || effects() > 0).await;
     worker.sigstop();
-    let client = world.client().await;
+    let client = &world.client;
     let successor = timeout(ANSWER, client.mutex("s").lock()).await.expect("never free").unwrap();
     assert!(successor.token().get() > token);
     let before = effects();
@@ -85,8 +55,7 @@ async fn a_stopped_holder_wakes_up_without_its_lock() {
     assert!(line.starts_with("lost "), "{line}");
     assert_eq!(effects(), before, "the body was polled after its lease");
     // Its clean-up has reached the server by the time a command sent later has been answered.
-    worker.send("lock other");
-    assert!(worker.next_line(ANSWER).await.starts_with("locked "));
+    told(&mut worker, "lock other", "locked ").await;
     assert!(!successor.is_lost());
     successor.extend(secs(40)).await.unwrap();
     successor.release().await.unwrap();
@@ -96,20 +65,15 @@ async fn a_stopped_holder_wakes_up_without_its_lock() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_processes_share_a_hot_key() {
     let world = World::new().await;
-    let mut workers = [world.worker().await, world.worker().await];
+    let mut workers = world.workers::<2>().await;
     for worker in &mut workers {
         worker.send("hammer hot 16 3000");
     }
     let mut grants = Vec::new();
     for worker in &mut workers {
-        let line = worker.next_line(ANSWER).await;
-        let numbers: Vec<u64> = line
-            .split(' ')
-            .skip(1)
-            .map(|n| n.parse().unwrap_or_else(|_| panic!("{line}")))
-            .collect();
-        assert!(numbers[1] > 0, "a task starved: {line}");
-        grants.push(numbers[0]);
+        let [sum, fewest, most] = numbers(worker).await;
+        assert!(fewest > 0, "a task starved: {sum} grants, at most {most} to a task");
+        grants.push(sum);
     }
     let (fewest, all) = (*grants.iter().min().unwrap(), grants.iter().sum::<u64>());
     assert!(fewest * 3 >= all, "grants by process: {grants:?}");
@@ -123,11 +87,10 @@ async fn two_processes_share_a_hot_key() {
 async fn a_release_wakes_a_waiter_in_another_process() {
     let world = World::new().await;
     let mut worker = world.worker().await;
-    let client = world.client().await;
+    let client = &world.client;
     let mut latencies = Vec::new();
     for _ in 0..20 {
-        worker.send("lock wake");
-        assert!(worker.next_line(ANSWER).await.starts_with("locked "));
+        told(&mut worker, "lock wake", "locked ").await;
         let mutex = client.mutex("wake");
         let waiter = tokio::spawn(async move {
             let guard = mutex.lock().await.unwrap();
@@ -137,8 +100,7 @@ async fn a_release_wakes_a_waiter_in_another_process() {
             world.server.pubsub_numsub("redisson_lock__channel:{wake}").await > 0
         })
         .await;
-        worker.send("release");
-        assert_eq!(worker.next_line(ANSWER).await, "released");
+        told(&mut worker, "release", "released").await;
         let told = Instant::now();
         let (woken, guard) = timeout(ANSWER, waiter).await.expect("not woken").unwrap();
         latencies.push(woken.saturating_duration_since(told));
@@ -157,7 +119,7 @@ async fn a_lone_loop_does_not_shut_others_out() {
     let world = World::new().await;
     let mut worker = world.worker().await;
     worker.send("hammer lone 1 2500");
-    let client = world.client().await;
+    let client = &world.client;
     let limit = waits(secs(1));
     let mut turns = 0;
     let until = Instant::now() + secs(2);

@@ -3,59 +3,22 @@
 use lock_tests::history::{Claim, Recorder};
 
 use crate::prelude::*;
+use crate::support::workers::{ANSWER, Workers as World, numbers};
 
-/// How long a worker may take to start and to answer, on a busy machine.
-const ANSWER: Duration = secs(30);
-
-struct World {
-    server: RedisServer,
-    history: tempfile::TempDir,
-}
-
-impl World {
-    async fn new() -> Self {
-        Self { server: RedisServer::start().await, history: tempfile::tempdir().unwrap() }
+/// The most permits that were in use at once, by what their holders knew.
+fn most_at_once(world: &World, name: &str) -> usize {
+    let claims: Vec<Claim> = world.history().claims();
+    let its = claims.iter().filter(|claim| claim.object == name);
+    // At one and the same time an end comes first.
+    let mut changes: Vec<_> =
+        its.flat_map(|claim| [(claim.end, false), (claim.start, true)]).collect();
+    changes.sort();
+    let (mut now, mut most) = (0, 0);
+    for (_, starts) in changes {
+        now = if starts { now + 1 } else { now - 1 };
+        most = most.max(now);
     }
-
-    async fn workers(&self, count: usize) -> Vec<Worker> {
-        let dir = self.history.path().to_str().unwrap().to_owned();
-        let exe = env!("CARGO_BIN_EXE_lock_worker");
-        let args = [&self.server.url(), &dir];
-        let mut workers: Vec<_> =
-            (0..count).map(|_| Worker::spawn(exe, &args.map(String::as_str), &[])).collect();
-        for worker in &mut workers {
-            assert_eq!(worker.next_line(ANSWER).await, "ready");
-        }
-        workers
-    }
-
-    /// The most permits that were in use at once, by what their holders knew.
-    fn most_at_once(&self, name: &str) -> usize {
-        let history = History::load(self.history.path()).unwrap();
-        let claims: Vec<Claim> = history.claims();
-        let its = claims.iter().filter(|claim| claim.object == name);
-        // At one and the same time an end comes first.
-        let mut changes: Vec<_> =
-            its.flat_map(|claim| [(claim.end, false), (claim.start, true)]).collect();
-        changes.sort();
-        let (mut now, mut most) = (0, 0);
-        for (_, starts) in changes {
-            now = if starts { now + 1 } else { now - 1 };
-            most = most.max(now);
-        }
-        most
-    }
-}
-
-/// The grants of a worker, and how many of them were of several permits.
-async fn grants(worker: &mut Worker) -> (u64, u64) {
-    let line = worker.next_line(ANSWER).await;
-    let numbers: Vec<u64> = line
-        .split(' ')
-        .skip(1)
-        .map(|number| number.parse().unwrap_or_else(|_| panic!("{line}")))
-        .collect();
-    (numbers[0], numbers[1])
+    most
 }
 
 /// S-30: eight processes, three tasks each, never more than four permits; everybody is served, also
@@ -63,20 +26,20 @@ async fn grants(worker: &mut Worker) -> (u64, u64) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn eight_processes_stay_within_the_limit() {
     let world = World::new().await;
-    let mut workers = world.workers(8).await;
+    let mut workers = world.workers::<8>().await;
     for worker in &mut workers {
         worker.send("permits hot 4 3 4000 10000");
     }
     let mut by_worker = Vec::new();
     for worker in &mut workers {
-        by_worker.push(grants(worker).await);
+        by_worker.push(numbers::<2>(worker).await);
     }
     println!("grants and grants of several permits by process: {by_worker:?}");
-    let all: u64 = by_worker.iter().map(|(grants, _)| grants).sum();
-    for (grants, of_several) in &by_worker {
+    let all: u64 = by_worker.iter().map(|[grants, _]| grants).sum();
+    for [grants, of_several] in &by_worker {
         assert!(grants * 40 >= all && *of_several > 0, "one process starved: {by_worker:?}");
     }
-    let most = world.most_at_once("hot");
+    let most = most_at_once(&world, "hot");
     assert!(most <= 4, "{most} permits at once");
     assert!(most >= 3, "only {most} permits at once");
     let raw = world.server.client();
@@ -89,7 +52,7 @@ async fn eight_processes_stay_within_the_limit() {
 async fn kills_cost_no_permits() {
     let world = World::new().await;
     let lease = secs(1);
-    let mut workers = world.workers(8).await;
+    let mut workers = Vec::from(world.workers::<8>().await);
     for worker in &mut workers {
         worker.send("permits kill 4 3 4000 1000");
     }
@@ -100,13 +63,13 @@ async fn kills_cost_no_permits() {
         recorder.record_kill(worker.id());
     }
     for worker in &mut workers {
-        assert!(grants(worker).await.0 > 0);
+        assert!(numbers::<2>(worker).await[0] > 0);
     }
-    let all = LockClient::connect(&world.server.url()).await.unwrap();
+    let all = connect(&world.server).await;
     let all = all.semaphore("kill", NonZeroU32::new(4).unwrap());
     let all = timeout(lease * 2, all.acquire_many(all.limit())).await.expect("lost").unwrap();
     all.release().await.unwrap();
-    let most = world.most_at_once("kill");
+    let most = most_at_once(&world, "kill");
     assert!(most <= 4, "{most} permits at once");
 }
 
@@ -115,12 +78,12 @@ async fn kills_cost_no_permits() {
 async fn a_killed_holders_permits_come_back() {
     let world = World::new().await;
     let lease = secs(1);
-    let mut workers = world.workers(2).await;
-    for worker in &mut workers {
+    let [mut dying, mut living] = world.workers().await;
+    for worker in [&mut dying, &mut living] {
         worker.send("take dead 4 2 1000");
         assert_eq!(worker.next_line(ANSWER).await, "took");
     }
-    let client = LockClient::connect(&world.server.url()).await.unwrap();
+    let client = connect(&world.server).await;
     let semaphore = client.semaphore("dead", NonZeroU32::new(4).unwrap());
     let until = Instant::now() + 3 * lease;
     while Instant::now() < until {
@@ -130,7 +93,7 @@ async fn a_killed_holders_permits_come_back() {
     let two = NonZeroU32::new(2).unwrap();
     let waiter = semaphore.clone();
     let waiter = tokio::spawn(async move { waiter.acquire_many(two).await });
-    workers.pop().unwrap().sigkill();
+    dying.sigkill();
     let killed = Instant::now();
     let permit = timeout(ANSWER, waiter).await.expect("never free").unwrap().unwrap();
     let waited = killed.elapsed();

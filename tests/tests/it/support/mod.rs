@@ -6,4 +6,5 @@ pub(crate) mod kinds;
 pub(crate) mod quorum;
 pub(crate) mod rivals;
 pub(crate) mod takers;
+pub(crate) mod workers;
 pub(crate) mod writers;

@@ -69,12 +69,11 @@ async fn they_are_enough_for_every_kind() {
         let held = kinds::take(&admin, other, kind, options).await.unwrap();
         let (waiter, name) = (client.clone(), kind.to_owned());
         let waiter = tokio::spawn(async move { take_named(&waiter, &name, options).await });
-        eventually(SOON, "it may listen", async || {
+        soon!("it may listen", {
             let channels: Vec<String> =
                 server.client().get(&["PUBSUB", "CHANNELS", &format!("*{kind}*")]).await;
             !channels.is_empty()
-        })
-        .await;
+        });
         held.release().await.unwrap();
         let guard = waiter.await.unwrap().unwrap_or_else(|error| panic!("{kind}: {error:?}"));
         guard.extend(secs(60)).await.unwrap();
@@ -82,10 +81,10 @@ async fn they_are_enough_for_every_kind() {
             guard
                 .run(async {
                     let _nested = take_named(&client, kind, options).await.unwrap();
-                    eventually(SOON, "it may show counts", async || {
+                    soon!(
+                        "it may show counts",
                         server.client().hgetall(kind).await.values().any(|count| count == "2")
-                    })
-                    .await;
+                    );
                 })
                 .await
                 .unwrap();
@@ -137,7 +136,7 @@ async fn fewer_are_enough_for_mutexes() {
     let mutex = client.mutex("acl");
     let waiter = tokio::spawn(async move { mutex.lock().await.unwrap() });
     let channel = "redisson_lock__channel:{acl}";
-    eventually(SOON, "it may listen", async || server.pubsub_numsub(channel).await > 0).await;
+    soon!("it may listen", server.pubsub_numsub(channel).await > 0);
     held.release().await.unwrap();
     let guard = waiter.await.unwrap();
     guard.extend(secs(60)).await.unwrap();

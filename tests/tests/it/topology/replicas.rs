@@ -119,7 +119,7 @@ async fn a_fair_waiter_hears_of_its_second_turn() {
     let waiting = async |n| {
         let raw = world.master.client();
         let length = async || raw.get::<usize>(&["LLEN", "redisson_lock_queue:{fair}"]).await;
-        eventually(SOON, "it is in line", async || length().await == n).await;
+        soon!("it is in line", length().await == n);
     };
     let first = world.client.fair_mutex("fair").lock().await.unwrap();
     let waiter = client.clone();
@@ -240,7 +240,7 @@ async fn a_dropped_wait_is_undone() {
         let client = world.client.clone();
         let waiter = tokio::spawn(async move { take_named(&client, kind, options).await });
         let raw = world.master.client();
-        eventually(SOON, "it is taken", async || raw.exists(kind).await).await;
+        soon!("it is taken", raw.exists(kind).await);
         waiter.abort();
         let free = waits(secs(2));
         take_named(&world.client, kind, free).await.expect("left behind").release().await.unwrap();
@@ -259,7 +259,7 @@ async fn wait_needs_a_permission() {
     let error = take_named(&client, "mutex", replicated(1, SOON)).await.unwrap_err();
     let denied = |error: &LockError| matches!(error, LockError::Store(error) if error.kind() == StoreErrorKind::Denied);
     assert!(denied(&error), "{error:?}");
-    eventually(SOON, "it is free", async || !raw.exists("mutex").await).await;
+    soon!("it is free", !raw.exists("mutex").await);
 }
 
 /// The master dies and the replica takes its place behind the same address.

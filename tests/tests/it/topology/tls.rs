@@ -46,7 +46,7 @@ async fn waiter(
     let mutex = client.mutex(name);
     let waiter = tokio::spawn(async move { mutex.lock().await });
     let channel = format!("redisson_lock__channel:{{{name}}}");
-    eventually(SOON, "the waiter listens", async || server.pubsub_numsub(&channel).await > 0).await;
+    soon!("the waiter listens", server.pubsub_numsub(&channel).await > 0);
     waiter
 }
 
@@ -68,7 +68,7 @@ async fn locks_work_with_a_private_authority() {
     let lease = LockOptions::builder().lease(Lease::Watchdog(ms(600)));
     let guard = holder.mutex("t").with(lease.build().unwrap()).lock().await.unwrap();
     let first_deadline = Instant::now() + guard.remaining();
-    eventually(SOON, "it is renewed", async || Instant::now() > first_deadline).await;
+    soon!("it is renewed", Instant::now() > first_deadline);
     assert!(!guard.is_lost());
     guard.release().await.unwrap();
     assert!(!server.client().exists("t").await);
@@ -156,19 +156,18 @@ async fn a_certificate_that_goes_bad_is_reported_until_it_is_good() {
     let bad = Authority::new("other").issue_for("127.0.0.1");
     server.replace_certificate(&bad.certificate, &bad.key);
     server.restart().await;
-    eventually(SOON, "the refusal is reported", async || {
+    soon!("the refusal is reported", {
         let error = client.mutex("x").try_lock().await.unwrap_err();
         let (kind, sentence) = kind_and_sentence(error);
         kind == StoreErrorKind::Config && sentence.contains("is not trusted")
-    })
-    .await;
+    });
     let start = Instant::now();
     client.mutex("x").lock().await.unwrap_err();
     assert!(start.elapsed() < secs(1), "{:?}", start.elapsed());
     let good = authority.issue_for("127.0.0.1");
     server.replace_certificate(&good.certificate, &good.key);
     server.restart().await;
-    eventually(SOON, "it works again", async || client.mutex("x").try_lock().await.is_ok()).await;
+    soon!("it works again", client.mutex("x").try_lock().await.is_ok());
 }
 
 /// Mutual TLS, in both versions, which refuse at different points.

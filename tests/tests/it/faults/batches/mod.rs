@@ -56,7 +56,7 @@ async fn held(raw: &RawClient) -> Vec<String> {
 }
 
 async fn nothing_is_held(raw: &RawClient) {
-    eventually(SOON, "all is free", async || held(raw).await.is_empty()).await;
+    soon!("all is free", held(raw).await.is_empty());
 }
 
 /// Asserts that the requests since the last call shared scripts.
@@ -73,7 +73,7 @@ const PLACES: usize = 2;
 async fn all_places_are_free(server: &RedisServer, client: &LockClient) {
     let raw = server.client();
     raw.cmd(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]).await;
-    eventually(SOON, "they go out alone", async || {
+    soon!("they go out alone", {
         raw.cmd(&["SLOWLOG", "RESET"]).await;
         let guards = lock_all(client, PLACES).await;
         let log: Vec<SlowLogEntry> = raw.get(&["SLOWLOG", "GET", "128"]).await;
@@ -83,8 +83,7 @@ async fn all_places_are_free(server: &RedisServer, client: &LockClient) {
         let alone =
             log.iter().filter(|(_, _, _, words, ..)| words[0] == "EVALSHA" && words.len() == 10);
         alone.count() == PLACES
-    })
-    .await;
+    });
 }
 
 /// S-5, S-23: exclusive, held in the store, freed, and with growing tokens, in fewer scripts.
@@ -137,12 +136,11 @@ async fn a_free_place_is_used_at_once() {
     };
     let (mut alone, mut five) = (Duration::MAX, Duration::MAX);
     // Four round trips instead of two; a delay of a millisecond each way would come on top.
-    eventually(SOON, "a round without delay", async || {
+    soon!("a round without delay", {
         alone = alone.min(best_of(1).await);
         five = five.min(best_of(5).await);
         five < alone * 3 + ms(1)
-    })
-    .await;
+    });
 }
 
 /// S-32: what is wrong with one key is told to the one who asked for it, taking and freeing.

@@ -40,7 +40,7 @@ async fn a_batch_without_an_answer_is_no_busy_lock() {
     });
     let cut = async {
         // The last one's batch has run, and its answer is on its way.
-        eventually(SOON, "all are taken", async || held(&raw).await.len() == SEVERAL).await;
+        soon!("all are taken", held(&raw).await.len() == SEVERAL);
         proxy.pass();
         proxy.reset_all();
     };
@@ -191,11 +191,10 @@ async fn who_has_longer_waits_for_the_connection() {
     let client = builder.connect(&proxy.url()).await.unwrap();
     proxy.refuse();
     proxy.reset_all();
-    eventually(SOON, "the reset is noticed", async || {
+    soon!("the reset is noticed", {
         let mutex = client.mutex("probe").with(waits(ms(1)));
         mutex.lock().await.is_err_and(|e| store_kind(&e) == Some(StoreErrorKind::Unavailable))
-    })
-    .await;
+    });
     let brief = |number: usize, after| {
         let mutex = client.mutex(name(number)).with(waits(ms(150)));
         async move {

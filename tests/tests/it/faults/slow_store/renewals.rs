@@ -17,6 +17,12 @@ async fn stay(guards: &[(String, LockGuard)], lease: Duration, leases: u32, prox
     }
 }
 
+async fn released(guards: impl IntoIterator<Item = (String, LockGuard)>) {
+    for (name, guard) in guards {
+        assert!(guard.release().await.is_ok(), "{name}");
+    }
+}
+
 /// One hold of each kind, and one of several names.
 async fn one_of_each(client: &LockClient, lease: Duration) -> Vec<(String, LockGuard)> {
     let mut guards = Vec::new();
@@ -39,9 +45,7 @@ async fn every_kind_stays(percent: u32) {
     proxy.delay(delay(percent));
     stay(&guards, LEASE, 20, |_| {}).await;
     proxy.pass();
-    for (name, guard) in guards {
-        assert!(guard.release().await.is_ok(), "{name}");
-    }
+    released(guards).await;
 }
 
 /// S-9: round trips of 40 % and of 90 % of a third of the lease cost no hold, of whatever kind.
@@ -70,9 +74,7 @@ async fn compositions_stay(percent: u32) {
     proxies[2].stall();
     stay(&guards, LEASE, 10, |_| {}).await;
     proxies.iter().for_each(Proxy::pass);
-    for (name, guard) in guards {
-        assert!(guard.release().await.is_ok(), "{name}");
-    }
+    released(guards).await;
 }
 
 /// S-9, S-28, S-29: the same for locks on several servers, one of which hangs.
@@ -117,9 +119,7 @@ async fn holds_survive_lost_answers_between_slow_ones() {
     .await;
     assert!(proxy.replies_dropped() >= 3, "{} answers were lost", proxy.replies_dropped());
     proxy.pass();
-    for (name, guard) in guards {
-        assert!(guard.release().await.is_ok(), "{name}");
-    }
+    released(guards).await;
 }
 
 /// S-9: a connection that goes silent under a renewal, which may take long, is replaced in time.

@@ -30,7 +30,7 @@ async fn a_grant_that_nobody_waits_for_any_more_is_undone() {
     proxy.delay_replies(ms(300));
     let mut acquire = Box::pin(client.fair_mutex("g").lock());
     let taken = async {
-        eventually(SOON, "it is taken", async || world.holder("g").await.is_some()).await;
+        soon!("it is taken", world.holder("g").await.is_some());
     };
     tokio::select! {
         _ = &mut acquire => panic!("the answer came early"),
@@ -54,7 +54,7 @@ async fn a_waiter_dropped_anywhere_leaves_the_line() {
         assert!(!matches!(dropped, Ok(Polled::Completed(_))), "took a lock that was held");
         // Behind the release of the place on the same connection.
         assert!(client.fair_mutex("w").try_lock().await.unwrap().is_none());
-        eventually(SOON, "it has left", async || world.queue("w").await.is_empty()).await;
+        soon!("it has left", world.queue("w").await.is_empty());
     }
     guard.release().await.unwrap();
     world.nothing_left("w").await;
@@ -89,11 +89,11 @@ async fn a_waiter_out_of_time_leaves_the_line() {
     let short = waits(limit);
     let start = Instant::now();
     let timed = tokio::spawn(client.fair_mutex("t").with(short).lock());
-    eventually(SOON, "it is in line", async || world.queue("t").await.len() == 1).await;
+    soon!("it is in line", world.queue("t").await.len() == 1);
     let (waiting, behind) = world.waiter(&client, "t").await;
     let error = timeout(SOON, timed).await.expect("waits on").unwrap().unwrap_err();
     assert!(error.is_timeout() && start.elapsed() >= limit, "{error:?}");
-    eventually(SOON, "it has left", async || world.queue("t").await.iter().eq([&behind])).await;
+    soon!("it has left", world.queue("t").await.iter().eq([&behind]));
     guard.release().await.unwrap();
     granted(waiting).await.release().await.unwrap();
     world.nothing_left("t").await;
@@ -183,14 +183,14 @@ async fn a_waiter_that_gave_up_while_cut_off_leaves_the_line() {
     let short = fixed(lease);
     let waiting = tokio::spawn(client.fair_mutex("o").with(short).lock());
     let length = async || world.queue("o").await.len();
-    eventually(SOON, "it is in line", async || length().await == 1).await;
+    soon!("it is in line", length().await == 1);
     proxy.black_hole();
     waiting.abort();
     // By then a release that counts the lease only is given up: with the next attempt, whenever that comes.
     tokio::time::sleep(lease * 4 / 3).await;
     assert_eq!(length().await, 1, "it was not cut off");
     proxy.pass();
-    eventually(SOON, "it has left", async || length().await == 0).await;
+    soon!("it has left", length().await == 0);
     guard.release().await.unwrap();
     world.nothing_left("o").await;
 }

@@ -40,14 +40,14 @@ async fn a_request_that_arrives_twice_counts_once() {
     let guard = holder.fair_mutex("d").lock().await.unwrap();
     proxy.duplicate_next_request_with(PLACES);
     let (waiting, owner) = world.waiter(&client, "d").await;
-    eventually(SOON, "it has arrived twice", async || proxy.requests_duplicated() == 1).await;
+    soon!("it has arrived twice", proxy.requests_duplicated() == 1);
     assert_eq!(world.queue("d").await, std::slice::from_ref(&owner));
     // One of three was the other's double.
-    eventually(SOON, "it has asked again", async || world.asked().await == 3).await;
+    soon!("it has asked again", world.asked().await == 3);
     proxy.duplicate_next_request_with(PLACES);
     guard.release().await.unwrap();
     let guard = granted(waiting).await;
-    eventually(SOON, "it has arrived twice", async || proxy.requests_duplicated() == 2).await;
+    soon!("it has arrived twice", proxy.requests_duplicated() == 2);
     let hash = world.server.client().hgetall("d").await;
     assert_eq!(hash.get(&owner).map(String::as_str), Some("1"), "{hash:?}");
     guard.release().await.unwrap();
@@ -68,11 +68,10 @@ async fn after_a_late_grant_it_hears_of_its_new_place() {
     let guard = holder.fair_mutex("l").lock().await.unwrap();
     let waiting = tokio::spawn(client.fair_mutex("l").with(short).lock());
     let mut owner = String::new();
-    eventually(SOON, "it is in line", async || {
+    soon!("it is in line", {
         owner = world.queue("l").await.pop().unwrap_or_default();
         !owner.is_empty()
-    })
-    .await;
+    });
     world.server.wait_for_subscribers(&channel("l", &owner), 1).await;
     let (next, _) = world.waiter(&holder, "l").await;
     proxy.delay_replies(ms(400));
@@ -81,11 +80,10 @@ async fn after_a_late_grant_it_hears_of_its_new_place() {
     let guard = granted(next).await;
     proxy.pass();
     let mut anew = String::new();
-    eventually(SOON, "it is in line anew", async || {
+    soon!("it is in line anew", {
         anew = world.queue("l").await.pop().unwrap_or_default();
         !anew.is_empty() && anew != owner
-    })
-    .await;
+    });
     world.server.wait_for_subscribers(&channel("l", &anew), 1).await;
     assert_eq!(world.queue("l").await, [anew]);
     guard.release().await.unwrap();
@@ -122,7 +120,7 @@ async fn without_memory_a_lock_and_a_place_are_given_up() {
     let (cancelled, _) = world.waiter(&client, "m").await;
     raw.cmd(&["CONFIG", "SET", "maxmemory", "1"]).await;
     cancelled.abort();
-    eventually(SOON, "it has left", async || world.queue("m").await.len() == 1).await;
+    soon!("it has left", world.queue("m").await.len() == 1);
     guard.release().await.unwrap();
     let error = timeout(SOON, head).await.expect("not told").unwrap().unwrap_err();
     let LockError::Store(error) = error else { panic!("{error:?}") };
@@ -228,8 +226,7 @@ async fn who_lost_its_place_lines_up_anew() {
     let (second, two) = world.waiter(&client, "s").await;
     raw.cmd(&["LREM", "redisson_lock_queue:{s}", "0", &one]).await;
     raw.cmd(&["ZREM", "redisson_lock_timeout:{s}", &one]).await;
-    eventually(SOON, "it is in line anew", async || world.queue("s").await.iter().eq([&two, &one]))
-        .await;
+    soon!("it is in line anew", world.queue("s").await.iter().eq([&two, &one]));
     assert!(world.score("s", &one).await.is_some());
     guard.release().await.unwrap();
     granted(second).await.release().await.unwrap();

@@ -10,14 +10,13 @@ fn too_many(outcome: &Result<LockGuard, LockError>) -> bool {
 async fn successor(world: &World, client: &LockClient, name: &str) -> Waiting {
     let before = world.queue(name).await.len();
     let mut waiting = tokio::spawn(client.fair_mutex(name).lock());
-    eventually(SOON, "there is room", async || {
+    soon!("there is room", {
         if waiting.is_finished() {
             assert!(too_many(&(&mut waiting).await.unwrap()));
             waiting = tokio::spawn(client.fair_mutex(name).lock());
         }
         world.queue(name).await.len() > before
-    })
-    .await;
+    });
     waiting
 }
 
@@ -33,7 +32,7 @@ async fn waiters_of_a_key_are_bounded() {
     let mut waiting = Vec::new();
     for number in 1..=3 {
         waiting.push(tokio::spawn(mutex().lock()));
-        eventually(SOON, "in line", async || world.queue("k").await.len() == number).await;
+        soon!("in line", world.queue("k").await.len() == number);
     }
     assert!(too_many(&mutex().lock().await));
     assert_eq!(world.queue("k").await.len(), 3, "the refused one is in line");
@@ -41,7 +40,7 @@ async fn waiters_of_a_key_are_bounded() {
     client.fair_mutex("other").with(two).lock().await.unwrap().release().await.unwrap();
     let (elsewhere, _) = world.waiter(&holder, "k").await;
     waiting.remove(0).abort();
-    eventually(SOON, "it has left", async || world.queue("k").await.len() == 3).await;
+    soon!("it has left", world.queue("k").await.len() == 3);
     let last = successor(&world, &client, "k").await;
     assert!(too_many(&mutex().lock().await));
     guard.release().await.unwrap();
@@ -68,7 +67,7 @@ async fn waiters_of_a_client_are_bounded() {
     let (alone, _) = world.waiter(&client, "2").await;
     assert!(too_many(&client.fair_mutex("2").lock().await));
     second.abort();
-    eventually(SOON, "it has left", async || world.queue("1").await.len() == 1).await;
+    soon!("it has left", world.queue("1").await.len() == 1);
     let behind = successor(&world, &client, "2").await;
     for (guard, waiting) in [(one, first), (two, alone)] {
         guard.release().await.unwrap();

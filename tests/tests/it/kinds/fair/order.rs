@@ -19,10 +19,7 @@ async fn waiters_come_in_the_order_of_the_queue() {
             grants.lock().unwrap().push((number, guard.token()));
             guard.release().await.unwrap();
         }));
-        eventually(SOON, "one more is in line", async || {
-            world.queue("o").await.len() == number + 1
-        })
-        .await;
+        soon!("one more is in line", world.queue("o").await.len() == number + 1);
     }
     let queue = world.queue("o").await;
     let uuid = |owner: &String| owner.split(':').next().unwrap().to_owned();
@@ -74,8 +71,7 @@ async fn a_place_is_refreshed() {
     }
     world.server.reset_stats().await;
     let start = Instant::now();
-    eventually(SOON, "it outlived its first lease", async || world.now().await > first + 200.0)
-        .await;
+    soon!("it outlived its first lease", world.now().await > first + 200.0);
     assert!(world.score("p", &owner).await.unwrap() > world.now().await, "not refreshed");
     assert_eq!(world.queue("p").await, [owner]);
     // Every third, and none beyond that.
@@ -116,10 +112,7 @@ async fn only_the_head_is_told() {
     // Whatever had been published before comes before.
     granted(second).await.release().await.unwrap();
     world.server.client().cmd(&["PUBLISH", &channel("n", &owner), "end"]).await;
-    eventually(SOON, "all was heard", async || {
-        heard.payloads().last().is_some_and(|last| last == "end")
-    })
-    .await;
+    soon!("all was heard", heard.payloads().last().is_some_and(|last| last == "end"));
     assert_eq!(heard.payloads(), ["0", "end"]);
 }
 
@@ -163,10 +156,7 @@ async fn trying_goes_behind_the_line_and_not_into_it() {
     raw.cmd(&["ZADD", "redisson_lock_timeout:{t}", &ends, "other:1"]).await;
     assert!(client.fair_mutex("t").try_lock().await.unwrap().is_none(), "overtook");
     assert_eq!(world.queue("t").await, ["other:1"]);
-    eventually(SOON, "the place has ended", async || {
-        client.fair_mutex("t").try_lock().await.unwrap().is_some()
-    })
-    .await;
+    soon!("the place has ended", client.fair_mutex("t").try_lock().await.unwrap().is_some());
     world.nothing_left("t").await;
 }
 
@@ -198,7 +188,7 @@ async fn another_kind_at_the_name_is_a_collision() {
     world.server.client().cmd(&["SET", "c", "a string"]).await;
     world.server.client().cmd(&["PUBLISH", &channel("c", &owner), "0"]).await;
     collides(timeout(SOON, waiting).await.expect("not told").unwrap());
-    eventually(SOON, "it has left", async || world.queue("c").await.is_empty()).await;
+    soon!("it has left", world.queue("c").await.is_empty());
     drop(fair);
     assert!(world.server.client().del("c").await);
     world.nothing_left("c").await;

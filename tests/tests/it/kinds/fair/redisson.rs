@@ -163,11 +163,10 @@ async fn a_shifted_place_is_put_right() {
     java.line_up().await;
     let (waiting, owner) = world.waiter(&client, "f").await;
     assert!(java.take().await, "not next");
-    eventually(SOON, "the place is put right", async || {
+    soon!("the place is put right", {
         let now = world.now().await;
         world.score("f", &owner).await.is_some_and(|score| score > now)
-    })
-    .await;
+    });
     assert_eq!(world.queue("f").await, [owner]);
     java.unlock().await;
     granted(waiting).await.release().await.unwrap();
@@ -306,8 +305,7 @@ async fn a_place_that_redisson_swept_is_taken_anew() {
     let swept = ["EVAL", late, "2", &one.queue(), &one.ends(), &owner];
     assert_eq!(world.server.client().get::<String>(&swept).await, owner);
     one.unlock().await;
-    eventually(SOON, "it is in line anew", async || world.queue("x").await == ["java:2", &owner])
-        .await;
+    soon!("it is in line anew", world.queue("x").await == ["java:2", &owner]);
     assert!(two.take().await);
     two.unlock().await;
     granted(waiting).await.release().await.unwrap();
@@ -350,7 +348,7 @@ async fn killed_behind(world: &World, name: &str, lease: Duration, peers: &[usiz
         let mut worker = Worker::spawn(env!("CARGO_BIN_EXE_fair_worker"), &args, &[]);
         assert_eq!(worker.next_line(4 * SOON).await, "ready");
         worker.send(&format!("queue {name} 1"));
-        eventually(SOON, "in line", async || world.queue(name).await.len() > before).await;
+        soon!("in line", world.queue(name).await.len() > before);
         workers.push(worker);
     }
     let (live, _) = world.waiter(&world.client_with_places(PLACE).await, name).await;

@@ -70,14 +70,13 @@ impl World {
         let (before, asked) = (self.queue(name).await, self.asked().await);
         let waiting = tokio::spawn(client.fair_mutex(name).lock());
         let mut owner = String::new();
-        eventually(SOON, "the waiter is in line", async || {
+        soon!("the waiter is in line", {
             let new = self.queue(name).await.into_iter().find(|owner| !before.contains(owner));
             owner = new.unwrap_or_default();
             !owner.is_empty()
-        })
-        .await;
+        });
         self.server.wait_for_subscribers(&channel(name, &owner), 1).await;
-        eventually(SOON, "it has asked again", async || self.asked().await >= asked + 2).await;
+        soon!("it has asked again", self.asked().await >= asked + 2);
         (waiting, owner)
     }
 

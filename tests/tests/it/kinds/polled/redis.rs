@@ -105,10 +105,7 @@ async fn an_unread_grant_lasts_one_lease() {
     let client = builder.connect(&proxy.url()).await.unwrap();
     proxy.delay_replies(ms(100));
     let mut sleeper = polled_once(lock(&client, "mutex", "k")).await;
-    lock_tests::eventually(SOON, "it is granted", async || {
-        !server.client().hgetall("k").await.is_empty()
-    })
-    .await;
+    soon!("it is granted", !server.client().hgetall("k").await.is_empty());
     let start = Instant::now();
     let theirs = timeout(LEASE * 3, other.mutex("k").lock()).await.expect("renewed for ever");
     let waited = start.elapsed();

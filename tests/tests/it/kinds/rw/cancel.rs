@@ -17,7 +17,7 @@ async fn an_acquire_dropped_anywhere_leaves_nothing() {
             lock.read().await.unwrap().release().await.unwrap();
         })
         .await;
-        assert!(polls >= 1);
+        assert!(polls >= 2, "no drop came while the server was asked");
         guard.unwrap().release().await.unwrap();
         nothing_left(&server, "a").await;
     }
@@ -60,6 +60,7 @@ async fn a_waiter_dropped_anywhere_leaves_nothing() {
 async fn a_joiner_dropped_anywhere_takes_nobody_along() {
     let (server, client) = world().await;
     let lock = client.rw_lock("j");
+    let (mut asking, mut joined) = (0, 0);
     for polls in 0..6 {
         let holder = lock.read().await.unwrap();
         sleep(ms(10)).await;
@@ -67,12 +68,19 @@ async fn a_joiner_dropped_anywhere_takes_nobody_along() {
         let (dropped, others) = tokio::join!(joiner, async {
             [got(reading(&client, "j"), SOON).await, got(reading(&client, "j"), SOON).await]
         });
+        match &dropped {
+            Ok(Polled::Completed(_)) => joined += 1,
+            Ok(Polled::Dropped) if polls > 0 => asking += 1,
+            _ => {}
+        }
         drop((dropped, others));
         let last = reading(&client, "j");
         holder.release().await.unwrap();
         drop(got(last, SOON).await);
         nothing_left(&server, "j").await;
     }
+    assert!(asking >= 1, "no drop came while it asked");
+    assert!(joined >= 1, "none of them got as far as to join");
 }
 
 /// S-17: of a line of readers behind a writer, those at its head are dropped; the rest get in.

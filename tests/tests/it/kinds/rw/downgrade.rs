@@ -110,8 +110,7 @@ async fn a_read_inside_a_writer_that_is_dropped_leaves_its_sibling() {
         assert_eq!(holds(&server, "half").await.len(), 1, "after {polls} polls");
         assert!(other.rw_lock("half").try_write().await.unwrap().is_none());
         reader.release().await.unwrap();
-        crate::kinds::rw::eventually(SOON, "free", async || !server.client().exists("half").await)
-            .await;
+        soon!("free", !server.client().exists("half").await);
     }
 }
 

@@ -2,6 +2,7 @@
 //! has what they share with other kinds.
 
 use crate::kinds::rw::*;
+use crate::support::kinds::two_in_memory;
 
 const AT_LEAST: Duration = ms(600);
 
@@ -11,10 +12,7 @@ fn kept() -> LockOptions {
 
 /// Two clients of each store, as two processes would have them.
 async fn pairs(server: &RedisServer) -> [(LockClient, LockClient); 2] {
-    let store = MemoryStore::new();
-    let in_memory = |store| LockClient::builder().store(store).unwrap();
-    let on_redis = async || connect(server).await;
-    [(in_memory(store.peer()), in_memory(store)), (on_redis().await, on_redis().await)]
+    [two_in_memory(), (connect(server).await, connect(server).await)]
 }
 
 /// S-27: readers who are to be kept stand alone, and one that ends early shortens no other's lease.

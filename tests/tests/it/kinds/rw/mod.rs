@@ -45,10 +45,10 @@ async fn got(waiter: Waiter, bound: Duration) -> LockGuard {
 /// Waits until so many writers have announced themselves.
 async fn announced(server: &RedisServer, name: &str, writers: u64) {
     let set = format!("redisson_rwlock_writers:{{{name}}}");
-    eventually(SOON, &format!("{writers} writers wait for {name}"), async || {
+    soon!(
+        &format!("{writers} writers wait for {name}"),
         server.client().get::<u64>(&["ZCARD", &set]).await == writers
-    })
-    .await;
+    );
 }
 
 /// Waits until so many connections listen for the lock.
@@ -59,22 +59,14 @@ async fn listening(server: &RedisServer, name: &str, count: u64) {
 /// Waits until the server has nothing but the fencing counter.
 async fn nothing_left(server: &RedisServer, name: &str) {
     let counter = format!("redisson_lock_token:{{{name}}}");
-    eventually(SOON, "nothing is left", async || {
+    soon!("nothing is left", {
         let keys = server.client().keys().await;
         keys.iter().all(|key| *key == counter || key.ends_with(":{warm}"))
-    })
-    .await;
+    });
 }
 
 /// The holds that the lock's hash shows, without its mode.
 async fn holds(server: &RedisServer, name: &str) -> Vec<(String, String)> {
     let hash = server.client().hgetall(name).await;
     hash.into_iter().filter(|(field, _)| field != "mode").collect()
-}
-
-fn left(ttl: Ttl) -> Duration {
-    match ttl {
-        Ttl::Left(left) => left,
-        other => panic!("no expiry: {other:?}"),
-    }
 }

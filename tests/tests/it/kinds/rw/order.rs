@@ -171,7 +171,7 @@ async fn readers_who_waited_for_a_writer_go_before_the_next() {
     let late = [reading(&client, "q"), reading(&other, "q")];
     listening(&server, "q", 3).await;
     reader.release().await.unwrap();
-    eventually(SOON, "a writer has it", async || writers.iter().any(JoinHandle::is_finished)).await;
+    soon!("a writer has it", writers.iter().any(JoinHandle::is_finished));
     let first = writers.iter().position(JoinHandle::is_finished).unwrap();
     let guard = got(writers.remove(first), SOON).await;
     let first = guard.token();

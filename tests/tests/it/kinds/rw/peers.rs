@@ -75,7 +75,7 @@ async fn a_java_reader_with_two_holds_keeps_writers_out() {
     peer.read("60000").await;
     let reader = client.rw_lock("two").try_read().await.unwrap().expect("readers share");
     // Its first hold lapses; the second keeps it a reader through our release.
-    eventually(SOON, "lapsed", async || !peer.raw.exists(&peer.hold_end(1)).await).await;
+    soon!("lapsed", !peer.raw.exists(&peer.hold_end(1)).await);
     assert!(client.rw_lock("two").try_write().await.unwrap().is_none());
     reader.release().await.unwrap();
     assert!(client.rw_lock("two").try_write().await.unwrap().is_none());
@@ -97,10 +97,7 @@ async fn a_java_readers_unlock_leaves_our_readers() {
     peer.read("30000").await;
     let lock = client.rw_lock("ours");
     let (one, two) = (lock.read().await.unwrap(), lock.read().await.unwrap());
-    eventually(SOON, "the count is 2", async || {
-        peer.raw.hgetall("ours").await.values().any(|count| count == "2")
-    })
-    .await;
+    soon!("the count is 2", peer.raw.hgetall("ours").await.values().any(|count| count == "2"));
     peer.unlock_read().await;
     assert!(left(peer.raw.pttl("ours").await) > secs(20));
     assert!(other.rw_lock("ours").try_write().await.unwrap().is_none());
@@ -167,7 +164,7 @@ async fn a_dead_java_reader_expires_alone() {
     let peer = Peer { raw: server.client(), name: "dead" };
     peer.read("400").await;
     let reader = client.rw_lock("dead").read().await.unwrap();
-    eventually(SOON, "lapsed", async || !peer.raw.exists(&peer.hold_end(1)).await).await;
+    soon!("lapsed", !peer.raw.exists(&peer.hold_end(1)).await);
     reader.release().await.unwrap();
     assert!(!peer.raw.exists("dead").await, "kept for the dead");
     let writer = client.rw_lock("dead").try_write().await.unwrap().expect("nobody is alive");

@@ -56,7 +56,7 @@ async fn a_dead_waiting_reader_keeps_writers_for_its_place_only() {
     let place = "redisson_rwlock_due_readers:{g}";
     let reader = connect(&server).await;
     let waiting = reading(&reader, "g");
-    eventually(SOON, "the reader waits in the store", async || raw.exists(place).await).await;
+    soon!("the reader waits in the store", raw.exists(place).await);
     let silent = (raw.time_millis().await + 3_000).to_string();
     raw.cmd(&["ZADD", place, &silent, "silent:1"]).await;
     raw.cmd(&["PEXPIRE", place, "5000"]).await;
@@ -107,12 +107,11 @@ async fn a_due_reader_that_gives_up_wakes_the_writer() {
     let (reader, other) = (connect(&server).await, connect(&server).await);
     let lock = reader.rw_lock("u");
     let mut waiting = Box::pin(lock.read());
-    eventually(SOON, "the reader waits in the store", async || {
+    soon!("the reader waits in the store", {
         // Polled only here: it does not hear that the writer is done.
         assert!(futures_util::poll!(&mut waiting).is_pending());
         raw.exists("redisson_rwlock_due_readers:{u}").await
-    })
-    .await;
+    });
     let next = writing(&other, "u");
     announced(&server, "u", 1).await;
     server.reset_stats().await;

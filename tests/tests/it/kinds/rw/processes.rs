@@ -1,42 +1,13 @@
 //! Readers and writers in processes of their own, killed in the middle of what they do.
 
 use crate::kinds::rw::*;
-
-/// How long a worker may take to start and to answer, on a busy machine.
-const ANSWER: Duration = secs(20);
-
-struct World {
-    server: RedisServer,
-    client: LockClient,
-    history: tempfile::TempDir,
-}
-
-impl World {
-    async fn new() -> Self {
-        let (server, client) = world().await;
-        Self { server, client, history: tempfile::tempdir().unwrap() }
-    }
-
-    async fn worker(&self) -> Worker {
-        let dir = self.history.path().to_str().unwrap().to_owned();
-        let exe = env!("CARGO_BIN_EXE_lock_worker");
-        let mut worker = Worker::spawn(exe, &[&self.server.url(), &dir], &[]);
-        assert_eq!(worker.next_line(ANSWER).await, "ready");
-        worker
-    }
-}
-
-async fn told(worker: &mut Worker, command: &str, answer: &str) {
-    worker.send(command);
-    let line = worker.next_line(ANSWER).await;
-    assert!(line.starts_with(answer), "{line}");
-}
+use crate::support::workers::{ANSWER, Workers as World, numbers, told};
 
 /// S-27: killed among live ones, a reader expires alone: within its lease, and nobody else with it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_reader_expires_alone() {
     let world = World::new().await;
-    let mut workers = [world.worker().await, world.worker().await];
+    let mut workers = world.workers::<2>().await;
     for worker in &mut workers {
         told(worker, "rw-read k 1000", "reading").await;
     }
@@ -127,7 +98,7 @@ async fn a_killed_writer_frees_the_lock_within_its_lease() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn processes_read_and_write() {
     let world = World::new().await;
-    let mut workers = [world.worker().await, world.worker().await, world.worker().await];
+    let mut workers = world.workers::<3>().await;
     for worker in &mut workers {
         worker.send("rw-hammer h 6 2 3000");
     }
@@ -136,18 +107,12 @@ async fn processes_read_and_write() {
     dead.sigkill();
     lock_tests::history::Recorder::create(world.history.path()).unwrap().record_kill(dead.id());
     for worker in alive {
-        let line = worker.next_line(ANSWER).await;
-        let numbers: Vec<u64> = line
-            .split(' ')
-            .skip(1)
-            .map(|n| n.parse().unwrap_or_else(|_| panic!("{line}")))
-            .collect();
-        let [reads, writes] = numbers[..] else { panic!("{line}") };
+        let [reads, writes] = numbers(worker).await;
         // A busy machine makes fewer of both.
         let (fewer, more) = (reads.min(writes), reads.max(writes));
-        assert!(fewer > 3 && fewer * 60 > more, "one side starved: {line}");
+        assert!(fewer > 3 && fewer * 60 > more, "one side starved: {reads} reads, {writes} writes");
     }
-    let history = History::load(world.history.path()).unwrap();
+    let history = world.history();
     assert_eq!(history.sides("h#read", "h#write"), []);
     let writers = history.only("h#write");
     assert_eq!(writers.exclusion(), []);

@@ -15,10 +15,10 @@ async fn fifty_readers_share_one_hold() {
         let hash = server.client().hgetall("r").await;
         assert_eq!((hash.len(), hash["mode"].as_str()), (2, "read"), "round {round}: {hash:?}");
         let shows = async |count: &str| {
-            eventually(SOON, &format!("the count is {count}"), async || {
+            soon!(
+                &format!("the count is {count}"),
                 holds(&server, "r").await.iter().map(|(_, shown)| shown.as_str()).eq([count])
-            })
-            .await;
+            );
         };
         if round == 0 {
             shows("50").await;

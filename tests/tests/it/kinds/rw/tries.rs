@@ -176,11 +176,10 @@ async fn a_waiting_writer_goes_first() {
     let writer = writing(&other, "t");
     announced(&server, "t", 1).await;
     // Joining is free for as long as the last answer is fresh.
-    eventually(SOON, "all are refused", async || {
+    soon!("all are refused", {
         let tried = join_all((0..20).map(|_| lock.try_read())).await;
         tried.into_iter().all(|tried| tried.unwrap().is_none())
-    })
-    .await;
+    });
     reader.release().await.unwrap();
     got(writer, AT_ONCE).await.release().await.unwrap();
     nothing_left(&server, "t").await;
@@ -194,10 +193,7 @@ async fn an_old_refusal_is_not_shared() {
     proxy.delay_replies(ms(300));
     server.reset_stats().await;
     let early = trying(&client, "t");
-    eventually(SOON, "the server has refused", async || {
-        server.command_calls().await.contains_key("evalsha")
-    })
-    .await;
+    soon!("the server has refused", server.command_calls().await.contains_key("evalsha"));
     writer.release().await.unwrap();
     let late = trying(&client, "t").await.unwrap().unwrap();
     assert!(early.await.unwrap().unwrap().is_none(), "not refused, not what this is about");

@@ -14,8 +14,7 @@ fn try_read(lock: &RwLock) -> Trying {
 async fn asking(server: &RedisServer, lock: &RwLock) -> Trying {
     let mut asking = try_read(lock);
     assert!(poll!(&mut asking).is_pending());
-    eventually(SOON, "the server has granted it", async || !holds(server, "t").await.is_empty())
-        .await;
+    soon!("the server has granted it", !holds(server, "t").await.is_empty());
     asking
 }
 
@@ -69,8 +68,7 @@ async fn a_dropped_asker_is_replaced() {
         let guards: Vec<_> = tried.into_iter().map(|tried| tried.unwrap().unwrap()).collect();
         same_token(&guards);
         proxy.pass();
-        eventually(SOON, "the first is undone", async || holds(&server, "t").await.len() == 1)
-            .await;
+        soon!("the first is undone", holds(&server, "t").await.len() == 1);
         drop(guards);
         nothing_left(&server, "t").await;
     }
@@ -132,10 +130,7 @@ async fn silence_is_no_refusal() {
     }
     assert!(asked.elapsed() < ms(1200), "took {:?}", asked.elapsed());
     proxy.pass();
-    eventually(SOON, "the store answers", async || {
-        lock.try_read().await.is_ok_and(|guard| guard.is_some())
-    })
-    .await;
+    soon!("the store answers", lock.try_read().await.is_ok_and(|guard| guard.is_some()));
     nothing_left(&server, "t").await;
 }
 

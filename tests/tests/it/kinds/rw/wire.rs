@@ -73,10 +73,10 @@ async fn a_nested_write_is_counted() {
     writer
         .run(async {
             let _nested = lock.write().await.unwrap();
-            eventually(SOON, "the count is 2", async || {
+            soon!(
+                "the count is 2",
                 holds(&server, "n").await.iter().all(|(_, count)| count == "2")
-            })
-            .await;
+            );
         })
         .await
         .unwrap();
@@ -169,7 +169,7 @@ async fn other_kinds_at_the_name_are_collisions() {
 }
 
 async fn nothing_left_but(raw: &RawClient, keys: &[&str]) {
-    eventually(SOON, "nothing is left", async || raw.keys().await == keys).await;
+    soon!("nothing is left", raw.keys().await == keys);
 }
 
 /// S-19: keeping, giving back, giving up and downgrading need no memory.

@@ -142,6 +142,6 @@ async fn lose_answers(cluster: &RedisCluster, proxy: &Proxy, client: &LockClient
         };
         proxy.drop_next_reply_to(name);
         guard.release().await.unwrap();
-        eventually(SOON, "it is free", async || !cluster.node(0).client().exists(name).await).await;
+        soon!("it is free", !cluster.node(0).client().exists(name).await);
     }
 }

@@ -115,11 +115,10 @@ async fn latches_open() {
 /// Waits until somebody listens for that name.
 pub(crate) async fn until_heard(cluster: &lock_tests::RedisCluster, name: &str) {
     let node = cluster.owner_of(name).await.client();
-    eventually(SOON, "somebody listens", async || {
+    soon!("somebody listens", {
         let channels: Vec<String> = node.get(&["PUBSUB", "SHARDCHANNELS"]).await;
         channels.iter().any(|channel| channel.contains(name))
-    })
-    .await;
+    });
 }
 
 /// Within the poll cap, which is long here: so by the notice, at each of the nodes.
@@ -214,10 +213,9 @@ async fn a_client_that_is_shut_down_leaves_nothing() {
     holder.shutdown(SOON).await;
     for at in 0..3 {
         let node = cluster.node(at).client();
-        eventually(SOON, "no client is left", async || {
+        soon!("no client is left", {
             let info: String = node.get(&["INFO", "clients"]).await;
             info.lines().any(|line| line == "connected_clients:1")
-        })
-        .await;
+        });
     }
 }

@@ -34,10 +34,7 @@ async fn a_stale_map_costs_nothing() {
         move_on(&cluster, "{stale}", &[], async {}).await;
         assert!(b.mutex("{stale}").try_lock().await.unwrap().is_none(), "round {round}");
         let before = End::of(&guard);
-        lock_tests::eventually(SOON, "it is renewed at its new place", async || {
-            before.has_moved(&guard) && !guard.is_lost()
-        })
-        .await;
+        soon!("it is renewed at its new place", before.has_moved(&guard) && !guard.is_lost());
         guard.release().await.unwrap();
         b.mutex("{stale}").try_lock().await.unwrap().unwrap().release().await.unwrap();
     }
@@ -117,16 +114,15 @@ async fn a_release_that_nobody_heard_is_found_out() {
     target.cmd(&["ACL", "SETUSER", "default", "-ssubscribe"]).await;
     move_on(&cluster, name, &[], async {}).await;
     // Twice, so that whatever the move itself has it ask is over.
-    lock_tests::eventually(SOON, "it tries to listen", async || {
+    soon!("it tries to listen", {
         let stats: String = target.get(&["INFO", "commandstats"]).await;
         let line = stats.lines().find(|line| line.starts_with("cmdstat_ssubscribe:"));
         let refused = line.and_then(|line| line.split_once("rejected_calls=")).map(|(_, n)| n);
         let refused = refused.and_then(|n| n.split(',').next()).map(|n| n.parse::<u32>().unwrap());
         refused.is_some_and(|refused| refused >= 3)
-    })
-    .await;
+    });
     guard.release().await.unwrap();
-    lock_tests::eventually(SOON, "it is free", async || !target.exists(name).await).await;
+    soon!("it is free", !target.exists(name).await);
     assert!(!waiting.is_finished(), "it has heard");
     target.cmd(&["ACL", "SETUSER", "default", "+ssubscribe"]).await;
     timeout(SOON, waiting).await.expect("not told").unwrap().unwrap().release().await.unwrap();
@@ -145,10 +141,7 @@ async fn holds_of_a_half_moved_slot_are_renewed() {
     let first: Vec<_> = names.iter().step_by(2).map(String::as_str).collect();
     let half_way = async {
         let ends: Vec<_> = held.iter().map(End::of).collect();
-        lock_tests::eventually(SOON, "all are renewed", async || {
-            held.iter().zip(&ends).all(|(guard, end)| end.has_moved(guard))
-        })
-        .await;
+        soon!("all are renewed", held.iter().zip(&ends).all(|(guard, end)| end.has_moved(guard)));
     };
     move_on(&cluster, "{half}", &first, half_way).await;
     for guard in held {
@@ -172,12 +165,11 @@ async fn a_reader_on_its_way_keeps_writers_out() {
     let source = cluster.node(cluster.owner(slot).await).client();
     let first = ["{rw}", "redisson_lock_token:{rw}", "redisson_rwlock_writers:{rw}"];
     let half_way = async {
-        lock_tests::eventually(SOON, "the writer is sent on", async || {
+        soon!("the writer is sent on", {
             let errors: String = source.get(&["INFO", "errorstats"]).await;
             let asks = errors.lines().find_map(|line| line.strip_prefix("errorstat_ASK:count="));
             writer.is_finished() || asks.is_some_and(|asks| asks.parse::<u32>().unwrap() >= 4)
-        })
-        .await;
+        });
         assert!(!writer.is_finished(), "a writer beside a reader: {:?}", (&mut writer).await);
     };
     cluster.move_slot(slot, (cluster.owner(slot).await + 1) % 3, &first, half_way).await;

@@ -57,8 +57,7 @@ async fn they_are_enough() {
         // What is there already is renewed there, by ASKING.
         let half_way = async {
             let end = End::of(&held);
-            eventually(SOON, "it is renewed", async || end.has_moved(&held) || kind != "mutex")
-                .await;
+            soon!("it is renewed", end.has_moved(&held) || kind != "mutex");
         };
         cluster.move_slot(slot, to, &[&name], half_way).await;
         until_heard(&cluster, &name).await;

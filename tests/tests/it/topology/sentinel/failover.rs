@@ -18,7 +18,7 @@ async fn the_master_dies() {
     let waiter = tokio::spawn(other.mutex("held").with(long()).lock());
     world.master().wait_for_subscribers("redisson_lock__channel:{held}", 1).await;
     let replica = &world.servers[1];
-    eventually(SOON, "the replica knows", async || replica.client().exists("held").await).await;
+    soon!("the replica knows", replica.client().exists("held").await);
 
     world.master().kill();
     let free = tokio::spawn(client.mutex("free").lock());
@@ -33,8 +33,8 @@ async fn the_master_dies() {
         other => panic!("{other:?}, {waiter:?}"),
     };
     let renewed = lease - lease / 6;
-    eventually(SOON, "it runs down", async || left().await < renewed).await;
-    eventually(SOON, "it is renewed", async || left().await > renewed).await;
+    soon!("it runs down", left().await < renewed);
+    soon!("it is renewed", left().await > renewed);
     assert!(!guard.is_lost() && guard.token() == token);
     assert!(!waiter.is_finished(), "two have it");
     replica.wait_for_subscribers("redisson_lock__channel:{held}", 1).await;

@@ -75,9 +75,6 @@ async fn served(promoted: &RedisServer) {
     for kind in EXCLUSIVE {
         let counter = format!("redisson_lock_token:{{{kind}}}");
         let before = promoted.client().cmd(&["GET", &counter]).await;
-        lock_tests::eventually(SOON, "the successor grants", async || {
-            promoted.client().cmd(&["GET", &counter]).await != before
-        })
-        .await;
+        soon!("the successor grants", promoted.client().cmd(&["GET", &counter]).await != before);
     }
 }

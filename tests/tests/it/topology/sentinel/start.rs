@@ -62,11 +62,11 @@ async fn one_connection_to_each_sentinel() {
     client.mutex("a").with(options.build().unwrap()).lock().await.unwrap_err();
     takes(&client, "a", world.master()).await;
     for node in 0..3 {
-        eventually(SOON, "it listens", async || clients(node).await == 1).await;
+        soon!("it listens", clients(node).await == 1);
     }
     client.shutdown(SOON).await;
     for node in 0..3 {
-        eventually(SOON, "it has left", async || clients(node).await == 0).await;
+        soon!("it has left", clients(node).await == 0);
     }
 }
 

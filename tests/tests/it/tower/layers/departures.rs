@@ -81,7 +81,7 @@ impl Server {
     }
 
     async fn waiting(&self, requests: usize) {
-        eventually(SOON, "they wait", async || self.requests() == requests).await;
+        soon!("they wait", self.requests() == requests);
     }
 
     /// Requires that nobody waits any more, and that no handler runs when the lock is free.

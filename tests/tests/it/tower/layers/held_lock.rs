@@ -51,7 +51,7 @@ async fn a_handler_gets_its_lock() {
     for (app, method) in [(&app, "GET"), (&routes, "POST")] {
         let refused = send(app, method, "/orders/42/a").await;
         assert!(refused.starts_with("500 "), "{refused}");
-        assert!(refused.contains("put a `LockLayer` around the route"), "{refused}");
+        assert!(refused.contains("wrap the route in a `LockLayer`"), "{refused}");
     }
 }
 
@@ -129,10 +129,10 @@ async fn another_task_may_release_it_and_learn_of_its_loss() {
     };
     let lost = run(order_layer(&locks).options(waits_and_holds(Wait::Never, lease)), handler).await;
     assert_eq!(lost.status(), StatusCode::INTERNAL_SERVER_ERROR);
-    lock_tests::eventually(SOON, "the task learns of it", async || {
+    soon!(
+        "the task learns of it",
         matches!(&*learned.lock().unwrap(), Some(LockError::Lost { .. }))
-    })
-    .await;
+    );
 
     let (kept, out) = (store.clone(), Arc::new(Mutex::new(None)));
     let handler = {

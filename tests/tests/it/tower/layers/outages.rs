@@ -31,10 +31,7 @@ async fn killed_before_a_request_it_is_unavailable() {
     assert!(answer.starts_with("503 ") && answer.contains("lock-unavailable"), "{answer}");
     assert_eq!(calls.count(), 1, "nothing runs without its lock");
     server.restart().await;
-    lock_tests::eventually(SOON, "it goes on", async || {
-        service.clone().oneshot(pay()).await.unwrap().status() == StatusCode::OK
-    })
-    .await;
+    soon!("it goes on", service.clone().oneshot(pay()).await.unwrap().status() == StatusCode::OK);
 }
 
 /// Killed while the handler runs, it ends with the lease if that is over first, and gets through if not.

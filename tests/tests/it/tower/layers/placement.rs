@@ -124,11 +124,13 @@ async fn time_outs_of_handlers_belong_inside() {
         assert!(error.is::<tower::timeout::error::Elapsed>(), "{error}");
         assert!(next.try_lock().await.unwrap().is_none(), "the documentation is wrong");
         proxy.delay_requests(Duration::ZERO);
-        eventually(SOON, "it is given back", async || match next.try_lock().await.unwrap() {
-            Some(guard) => guard.release().await.is_ok(),
-            None => false,
-        })
-        .await;
+        soon!(
+            "it is given back",
+            match next.try_lock().await.unwrap() {
+                Some(guard) => guard.release().await.is_ok(),
+                None => false,
+            }
+        );
     }
     // The next request of the same process follows the release on its connection.
     proxy.delay_requests(ms(5));

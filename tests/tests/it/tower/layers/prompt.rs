@@ -167,7 +167,7 @@ async fn ends_promptly(ending: Ending, version: u8) {
     if let (Ending::Timeout, Act::Over(at)) = (ending, *over.expect(&what).unwrap()) {
         ended = at;
     }
-    eventually(SOON, &what, async || !redis.exists(ORDER).await).await;
+    soon!(&what, !redis.exists(ORDER).await);
     let took = ended.elapsed();
     assert!((LATENCY..BOUND).contains(&took), "{what}: the key was gone after {took:?}");
     sent_one_script(&server, &locks, &what).await;

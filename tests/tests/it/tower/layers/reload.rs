@@ -171,10 +171,10 @@ impl World {
             assert!(tokens.is_sorted_by(|a, b| a < b), "{tokens:?}");
         }
         let redis = self.redis.client();
-        eventually(SOON, "all is free", async || {
+        soon!(
+            "all is free",
             redis.keys().await.iter().all(|key| key.starts_with("redisson_lock_token:"))
-        })
-        .await;
+        );
     }
 }
 

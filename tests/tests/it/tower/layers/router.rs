@@ -146,7 +146,7 @@ async fn connection(locks: &LockClient, handler: Duration) -> (std::net::SocketA
 async fn a_client_that_hangs_up_frees_the_lock() {
     let (locks, _, store) = two_clients();
     let (_, stream) = connection(&locks, secs(3600)).await;
-    lock_tests::eventually(SOON, "it is held", async || held(&store, "order:42") == 1).await;
+    soon!("it is held", held(&store, "order:42") == 1);
     drop(stream);
     free_soon(&store, "order:42").await;
 }

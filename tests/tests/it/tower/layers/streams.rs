@@ -87,7 +87,7 @@ fn layer(locks: &LockClient) -> HttpLockLayerBuilder {
 const PAY: &str = "/orders/42/pay";
 
 async fn is_held(store: &MemoryStore) {
-    lock_tests::eventually(SOON, "it is held", async || held(store, ORDER) == 1).await;
+    soon!("it is held", held(store, ORDER) == 1);
 }
 
 #[tokio::test]

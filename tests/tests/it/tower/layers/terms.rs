@@ -214,11 +214,10 @@ async fn a_handler_may_outlive_its_client() {
 }
 
 async fn free_to_go<T>(go: &Notify, task: &tokio::task::JoinHandle<T>) {
-    lock_tests::eventually(SOON, "the handler ends", async || {
+    soon!("the handler ends", {
         go.notify_waiters();
         task.is_finished()
-    })
-    .await;
+    });
 }
 
 #[tokio::test(start_paused = true)]

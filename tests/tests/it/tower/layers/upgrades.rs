@@ -116,6 +116,6 @@ async fn the_lock_is_let_go_of_with_the_101() {
         said_back(&mut connections[0], "still here").await;
         other.release().await.unwrap();
         drop(connections);
-        eventually(SOON, "all have hung up", async || *open.borrow() == 0).await;
+        soon!("all have hung up", *open.borrow() == 0);
     }
 }

@@ -77,7 +77,7 @@ where
 
 /// Waits until nobody holds the lock.
 pub(crate) async fn free_soon(store: &MemoryStore, key: &str) {
-    lock_tests::eventually(SOON, "the lock is free", async || held(store, key) == 0).await;
+    soon!("the lock is free", held(store, key) == 0);
 }
 
 /// How many hold the lock.

@@ -67,7 +67,7 @@ async fn a_client_that_drops_the_stream_frees_the_lock() {
         assert!(server.client().exists(ORDER).await);
         // The stream is reset; the connection stays.
         drop(stream);
-        eventually(SOON, "it is free", async || !server.client().exists(ORDER).await).await;
+        soon!("it is free", !server.client().exists(ORDER).await);
         assert!(sender.is_closed(), "{host:?}: the handler's stream is gone before (S-13)");
         client.check(about("")).await.unwrap();
     }

@@ -1,0 +1,107 @@
+//! The floor: only the scripts that acquire and release a mutex.
+//!
+//! No lock with two requests can be faster: there is no gate, no lease, no timeout and no owner id for each
+//! hold, and the commands are built once, before the measurement.
+
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Client, Cmd, IntoConnectionInfo, ProtocolVersion, Value};
+
+use super::Contender;
+use crate::Result;
+
+const ACQUIRE: &str = concat!(
+    include_str!("../../../../lock-runtime/src/store/redis/scripts/mint.lua"),
+    include_str!("../../../../lock-runtime/src/store/redis/scripts/set_end.lua"),
+    include_str!("../../../../lock-runtime/src/store/redis/scripts/mutex_acquire.lua")
+);
+const RELEASE: &str =
+    include_str!("../../../../lock-runtime/src/store/redis/scripts/mutex_release.lua");
+
+/// As long as an owner id of `lock-runtime`.
+const OWNER: &str = "6f9d1c52-3c0e-4f6a-9d0b-2f6f1f0c7a11:1234567";
+
+const LEASE_MS: u64 = 30_000;
+const COUNTER_EXPIRY_MS: u64 = 24 * 60 * 60 * 1000;
+
+/// Two commands for one key, on the connection that all of them share.
+#[derive(Clone)]
+pub(crate) struct Bare {
+    connection: MultiplexedConnection,
+    acquire_sha: String,
+    release_sha: String,
+    acquire: Cmd,
+    release: Cmd,
+}
+
+impl Bare {
+    /// Connects with the settings of `lock-runtime`, and loads the scripts.
+    pub(crate) async fn connect(url: &str) -> Result<Self> {
+        let info = url.into_connection_info()?;
+        let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
+        let tcp = info.tcp_settings().clone().set_nodelay(true);
+        let client = Client::open(info.set_redis_settings(settings).set_tcp_settings(tcp))?;
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(Duration::from_secs(2)))
+            .set_response_timeout(None)
+            .set_pipeline_buffer_size(1024)
+            .set_push_sender(|_| Ok::<_, redis::aio::SendError>(()));
+        let mut connection = client.get_multiplexed_async_connection_with_config(&config).await?;
+        let mut load = async |source: &str| -> Result<String> {
+            Ok(redis::cmd("SCRIPT").arg("LOAD").arg(source).query_async(&mut connection).await?)
+        };
+        let (acquire_sha, release_sha) = (load(ACQUIRE).await?, load(RELEASE).await?);
+        let (acquire, release) = (redis::cmd("PING"), redis::cmd("PING"));
+        Ok(Self { connection, acquire_sha, release_sha, acquire, release })
+    }
+
+    /// The commands for this key.
+    pub(crate) fn on(&self, key: &str) -> Self {
+        let mut acquire = redis::cmd("EVALSHA");
+        acquire.arg(&self.acquire_sha).arg(2);
+        acquire.arg(key).arg(format!("redisson_lock_token:{{{key}}}"));
+        acquire.arg(OWNER).arg(LEASE_MS).arg(1).arg(COUNTER_EXPIRY_MS);
+        let mut release = redis::cmd("EVALSHA");
+        release.arg(&self.release_sha).arg(1).arg(key);
+        release.arg(OWNER).arg(format!("redisson_lock__channel:{{{key}}}"));
+        Self { acquire, release, ..self.clone() }
+    }
+}
+
+impl Contender for Bare {
+    const NAME: &'static str = "floor";
+    type Hold = ();
+
+    async fn take(&mut self) -> Result<()> {
+        match self.connection.send_packed_command(&self.acquire).await?.extract_error()? {
+            Value::BulkString(_) => Ok(()),
+            other => Err(format!("the bare acquire script answered {other:?}").into()),
+        }
+    }
+
+    async fn give(&mut self, (): ()) -> Result<()> {
+        match self.connection.send_packed_command(&self.release).await?.extract_error()? {
+            Value::Int(0..) => Ok(()),
+            other => Err(format!("the bare release script answered {other:?}").into()),
+        }
+    }
+}
+
+/// A single `PING` on the same connection: the bare round trip.
+#[derive(Clone)]
+pub(crate) struct Ping(pub(crate) Bare);
+
+impl Contender for Ping {
+    const NAME: &'static str = "PING";
+    type Hold = ();
+
+    async fn take(&mut self) -> Result<()> {
+        self.0.connection.send_packed_command(&redis::cmd("PING")).await?.extract_error()?;
+        Ok(())
+    }
+
+    async fn give(&mut self, (): ()) -> Result<()> {
+        Ok(())
+    }
+}

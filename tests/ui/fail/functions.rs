@@ -1,0 +1,48 @@
+use lock_runtime::{LockError, distributed_lock};
+use std::pin::Pin;
+
+#[distributed_lock(key = "nightly")]
+extern "C" fn extern_function() {}
+
+#[distributed_lock(key = "order:{id}")]
+struct Order {
+    id: u64,
+}
+
+#[distributed_lock(key = "order:{id}")]
+impl Order {
+    async fn pay(&self) {}
+}
+
+#[distributed_lock(key = "nightly")]
+fn plain() -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = "nightly")]
+fn nothing() {}
+
+#[distributed_lock(key = "nightly")]
+const fn constant() -> u64 {
+    1
+}
+
+type Boxed = Pin<Box<dyn Future<Output = Result<(), LockError>> + Send>>;
+
+#[distributed_lock(key = "nightly")]
+fn a_future_or_not() -> Result<Boxed, LockError> {
+    Ok(Box::pin(async { Ok(()) }))
+}
+
+#[distributed_lock(key = "nightly")]
+fn not_pinned() -> Box<dyn Future<Output = Result<(), LockError>> + Unpin> {
+    Box::new(std::future::ready(Ok(())))
+}
+
+#[allow(async_fn_in_trait)]
+trait Till {
+    #[distributed_lock(key = "order:{id}")]
+    async fn pay(&self, id: u64) -> Result<(), LockError>;
+}
+
+fn main() {}
