@@ -1,13 +1,16 @@
-//! The life of an [`Engine`]: made, counted, ended, alone or with those that depend on it.
+//! [`Engine`]: what acquiring needs of a client. It is made, counted and ended here, alone or with the engines that
+//! depend on it.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
+use uuid::Uuid;
 
-use super::{Engine, Readers};
+use super::share::Readers;
 use crate::clock::Clock;
 use crate::gate::Gates;
 use crate::lease::manager::{LeaseManager, Timing};
@@ -17,8 +20,44 @@ use crate::shadow::CircuitBreaker;
 use crate::store::compose::joint::JointStore;
 use crate::store::{OwnerId, Store, new_id};
 
+/// What acquiring needs of a client.
+pub(crate) struct Engine {
+    pub(crate) leases: Arc<LeaseManager>,
+    pub(crate) gates: Arc<Gates<OwnedHold>>,
+    /// The client's uuid.
+    // S-4.
+    pub(crate) id: Uuid,
+    /// The same as text.
+    pub(crate) uuid: Arc<str>,
+    pub(crate) holds: AtomicU64,
+    pub(crate) closed: AtomicBool,
+    /// Told when `closed` turns true.
+    pub(crate) closing: Notify,
+    /// Acquisitions that may have something under way in the store.
+    pub(crate) contenders: AtomicUsize,
+    /// Told when `contenders` falls to zero.
+    pub(crate) no_contenders: Notify,
+    pub(crate) readers: Readers,
+    /// True once the grace of a shutdown is over: tasks that hold locks then give them back.
+    pub(crate) grace_over: watch::Sender<bool>,
+    /// For an engine of several locks, the engines of its clients. They own it, so these are weak.
+    members: Vec<Weak<Self>>,
+    /// Engines of several locks of this client, and of others, which end with it.
+    dependents: Mutex<Vec<Dependent>>,
+    /// Locked while an engine of several locks is made.
+    making: Mutex<()>,
+    /// True if one of `dependents` was in use when another of its clients was dropped.
+    has_orphans: AtomicBool,
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine").field("leases", &self.leases).finish_non_exhaustive()
+    }
+}
+
 /// An engine of several locks.
-pub(super) struct Dependent {
+struct Dependent {
     /// The ids of the lease managers of its clients, the one whose settings it has first.
     clients: Vec<u64>,
     engine: Arc<Engine>,
