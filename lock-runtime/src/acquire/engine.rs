@@ -1,13 +1,16 @@
-//! The life cycle of an [`Engine`]: created, counted, ended, alone or with the engines that depend on it.
+//! [`Engine`]: the parts of a client that an acquire uses. It is created, counted and ended here, alone or with the
+//! engines that depend on it.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
+use uuid::Uuid;
 
-use super::{Engine, Readers};
+use super::share::Readers;
 use crate::clock::Clock;
 use crate::gate::Gates;
 use crate::lease::UnderWay;
@@ -17,8 +20,42 @@ use crate::shadow::CircuitBreaker;
 use crate::store::compose::joint::JointStore;
 use crate::store::{OwnerId, Store, new_id};
 
+/// The parts of a client that an acquire uses.
+pub(crate) struct Engine {
+    pub(crate) leases: Arc<LeaseManager>,
+    pub(crate) gates: Arc<Gates<OwnedHold>>,
+    /// The client's uuid.
+    // S-4.
+    pub(crate) id: Uuid,
+    /// The same as text.
+    pub(crate) uuid: Arc<str>,
+    pub(crate) holds: AtomicU64,
+    pub(crate) closed: AtomicBool,
+    /// Notified when `closed` turns true.
+    pub(crate) closing: Notify,
+    /// Acquisitions that may have something under way in the store.
+    pub(crate) contenders: UnderWay,
+    pub(crate) readers: Readers,
+    /// True once the grace of a shutdown is over: tasks that hold locks then release them.
+    pub(crate) grace_over: watch::Sender<bool>,
+    /// For a multi-lock engine, the engines of its clients. They own it, so these are weak.
+    members: Vec<Weak<Self>>,
+    /// Multi-lock engines of this client and others, which end with it.
+    dependents: Mutex<Vec<Dependent>>,
+    /// Locked while a multi-lock engine is created.
+    making: Mutex<()>,
+    /// True if one of `dependents` was in use when another of its clients was dropped.
+    has_orphans: AtomicBool,
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine").field("leases", &self.leases).finish_non_exhaustive()
+    }
+}
+
 /// An engine of several locks.
-pub(super) struct Dependent {
+struct Dependent {
     /// The ids of its clients' lease managers, first the one whose settings it uses.
     clients: Vec<u64>,
     engine: Arc<Engine>,

@@ -28,31 +28,26 @@ mod run;
 mod share;
 mod waiting;
 
-use std::fmt;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, timeout_at};
-use uuid::Uuid;
 
 use self::attempt::known_as;
 use self::contend::{Contended, Contender};
 use self::enclosing::{Enclosing, Within, enclosing, enter, re_enter};
-use self::engine::Dependent;
+pub(crate) use self::engine::Engine;
 pub(crate) use self::handle::{Handle, lock_settings};
 pub use self::run::RunLocked;
 pub(crate) use self::run::after_body;
 use self::share::Joined;
-use self::share::Readers;
 use crate::error::{LockError, StoreError, check_runtime};
-use crate::gate::{Gates, GuardId, Turn};
+use crate::gate::{GuardId, Turn};
 use crate::guard::LockGuard;
-use crate::lease::UnderWay;
 use crate::lease::manager::LeaseManager;
 use crate::lease::reentries::ReentryGuard;
 use crate::liveness::{self, SIGN_OF_LIFE};
@@ -62,40 +57,6 @@ use crate::options::{LockOptions, Wait};
 use crate::owned_hold::OwnedHold;
 use crate::shadow::SHADOW_TIMEOUT;
 use crate::store::{ReleaseRequest, Target};
-
-/// The parts of a client that an acquire uses.
-pub(crate) struct Engine {
-    pub(crate) leases: Arc<LeaseManager>,
-    pub(crate) gates: Arc<Gates<OwnedHold>>,
-    /// The client's uuid.
-    // S-4.
-    pub(crate) id: Uuid,
-    /// The same as text.
-    pub(crate) uuid: Arc<str>,
-    pub(crate) holds: AtomicU64,
-    pub(crate) closed: AtomicBool,
-    /// Notified when `closed` turns true.
-    pub(crate) closing: Notify,
-    /// Acquisitions that may have something under way in the store.
-    pub(crate) contenders: UnderWay,
-    pub(crate) readers: Readers,
-    /// True once the grace of a shutdown is over: tasks that hold locks then release them.
-    pub(crate) grace_over: watch::Sender<bool>,
-    /// For a multi-lock engine, the engines of its clients. They own it, so these are weak.
-    members: Vec<Weak<Self>>,
-    /// Multi-lock engines of this client and others, which end with it.
-    dependents: Mutex<Vec<Dependent>>,
-    /// Locked while a multi-lock engine is created.
-    making: Mutex<()>,
-    /// True if one of `dependents` was in use when another of its clients was dropped.
-    has_orphans: AtomicBool,
-}
-
-impl fmt::Debug for Engine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Engine").field("leases", &self.leases).finish_non_exhaustive()
-    }
-}
 
 /// An acquire under way.
 ///

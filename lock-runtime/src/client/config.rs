@@ -196,7 +196,7 @@ impl LockClient {
     ///
     /// let config = LockConfig::from_toml("[lock.policies.checkout]\nmax_waiters = 10")?;
     /// let client = LockClient::builder().config(config).in_memory()?;
-    /// let literals = LockSettings { wait: Some(Wait::Never), ..LockSettings::default() };
+    /// let literals = LockSettings::default().wait(Wait::Never);
     /// let options = client.options_of(&client.policy("checkout")?, literals)?;
     /// assert_eq!((options.wait(), options.max_waiters()), (Wait::Never, 10));
     /// # Ok::<_, Box<dyn std::error::Error>>(())

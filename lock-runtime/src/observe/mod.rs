@@ -53,13 +53,13 @@ pub const SPAN_HOLD: &str = "lock.hold";
 /// The fields of [`SPAN_ACQUIRE`]: the lock's full name, escaped; [its kind](kind_label); its policy or
 /// [`NO_POLICY`]; the [outcome](AcquireOutcome); the fencing token, if it was acquired; how long the acquire
 /// took, in the format of [`Duration`](std::time::Duration) (`1.5ms`).
-pub const ACQUIRE_FIELDS: [&str; 6] =
-    ["lock.name", "lock.kind", "lock.policy", "lock.outcome", "lock.token", "lock.waited"];
+pub const ACQUIRE_FIELDS: &[&str] =
+    &["lock.name", "lock.kind", "lock.policy", "lock.outcome", "lock.token", "lock.waited"];
 
 /// The fields of [`SPAN_HOLD`]: as [`ACQUIRE_FIELDS`], but the outcome is a [`RunOutcome`], and the duration is
 /// that of the body. The policy is that of the task that acquired the hold, even for a re-entry.
-pub const HOLD_FIELDS: [&str; 6] =
-    ["lock.name", "lock.kind", "lock.policy", "lock.outcome", "lock.token", "lock.held"];
+pub const HOLD_FIELDS: &[&str] =
+    &["lock.name", "lock.kind", "lock.policy", "lock.outcome", "lock.token", "lock.held"];
 
 /// The value of the policy label for a lock without a policy.
 pub const NO_POLICY: &str = "none";
@@ -123,9 +123,9 @@ const fn metric(
 }
 
 /// Every metric.
-pub const METRICS: [Metric; 9] = {
+pub const METRICS: &[Metric] = {
     use MetricKind::{Counter, Gauge, Histogram};
-    [
+    &[
         metric(ACQUIRE_TOTAL, Counter, BY_OUTCOME, "Acquires that came to an end, by outcome."),
         metric(
             WAIT_SECONDS,

@@ -37,7 +37,8 @@ macro_rules! lock_settings {
     ($($(#[$doc:meta])* $name:ident: $type:ty, $reader:tt;)*) => {
         /// The settings that one place has for a lock: an attribute, a layer, a policy of a configuration.
         ///
-        /// A field that is `None` leaves the setting to the next place.
+        /// A field that is `None` leaves the setting to the next place. Start from the default, in which every field
+        /// is `None`, and set fields with the methods of the same names.
         ///
         /// # Examples
         ///
@@ -46,18 +47,15 @@ macro_rules! lock_settings {
         /// use lock_runtime::{LockOptions, Wait};
         /// use std::time::Duration;
         ///
-        /// let call = LockSettings { wait: Some(Wait::Never), ..LockSettings::default() };
-        /// let policy = LockSettings {
-        ///     wait: Some(Wait::Forever),
-        ///     max_hold: Some(Duration::from_secs(60)),
-        ///     ..LockSettings::default()
-        /// };
+        /// let call = LockSettings::default().wait(Wait::Never);
+        /// let policy = LockSettings::default().wait(Wait::Forever).max_hold(Duration::from_secs(60));
         /// let options = call.or(policy).apply_to(LockOptions::default())?;
         /// assert_eq!(options.wait(), Wait::Never);
         /// assert_eq!(options.max_hold(), Some(Duration::from_secs(60)));
         /// # Ok::<_, lock_runtime::LockError>(())
         /// ```
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+        #[non_exhaustive]
         pub struct LockSettings {
             $($(#[$doc])* pub $name: Option<$type>,)*
         }
@@ -71,6 +69,14 @@ macro_rules! lock_settings {
             pub fn or(self, lower: Self) -> Self {
                 Self { $($name: self.$name.or(lower.$name),)* }
             }
+
+            $(
+                #[doc = concat!("Sets the field `", stringify!($name), "`.")]
+                #[must_use]
+                pub const fn $name(self, $name: $type) -> Self {
+                    Self { $name: Some($name), ..self }
+                }
+            )*
         }
     };
 }

@@ -170,7 +170,7 @@ table!(LockRoute, "a table with a path and a policy");
 ///
 /// let text = "[lock]\noverride = 'config'\n[lock.policies.checkout]\nwait = 'none'";
 /// let config = LockConfig::from_toml(text)?;
-/// let literals = LockSettings { wait: Some(Wait::Forever), ..LockSettings::default() };
+/// let literals = LockSettings::default().wait(Wait::Forever);
 /// assert_eq!(config.policy("checkout")?.resolve(literals).wait, Some(Wait::Never));
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```

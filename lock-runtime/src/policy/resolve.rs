@@ -37,7 +37,7 @@ use crate::site::CallSite;
 /// assert_eq!(policy.name(), "tenant-*");
 /// assert_eq!(policy.settings().wait, Some(Wait::UpTo(Duration::from_secs(3))));
 /// // A literal in the code has the last word.
-/// let literals = LockSettings { wait: Some(Wait::Never), ..LockSettings::default() };
+/// let literals = LockSettings::default().wait(Wait::Never);
 /// assert_eq!(policy.resolve(literals).wait, Some(Wait::Never));
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```

@@ -38,7 +38,7 @@ fn seconds(seconds: u64) -> Wait {
 }
 
 fn waiting(wait: Wait) -> LockSettings {
-    LockSettings { wait: Some(wait), ..LockSettings::default() }
+    LockSettings::default().wait(wait)
 }
 
 fn client_with(config: LockConfig) -> LockClient {
@@ -117,17 +117,16 @@ fn every_field_is_inherited() {
         base = "b"
         "#;
     let inherited = policy(all);
-    let expected = LockSettings {
-        kind: Some(LockKind::Semaphore(NonZeroU32::new(3).unwrap())),
-        wait: Some(Wait::Forever),
-        lease: Some(Lease::Watchdog(Duration::from_secs(40))),
-        on_lost: Some(OnLost::Finish),
-        on_release_lost: Some(OnReleaseLost::Error),
-        at_least: Some(Duration::from_secs(1)),
-        max_hold: Some(Duration::from_secs(300)),
-        max_waiters: Some(100),
-        replicas: Some(Replicas::new(1, Duration::from_millis(200))),
-    };
+    let expected = LockSettings::default()
+        .kind(LockKind::Semaphore(NonZeroU32::new(3).unwrap()))
+        .wait(Wait::Forever)
+        .lease(Lease::Watchdog(Duration::from_secs(40)))
+        .on_lost(OnLost::Finish)
+        .on_release_lost(OnReleaseLost::Error)
+        .at_least(Duration::from_secs(1))
+        .max_hold(Duration::from_secs(300))
+        .max_waiters(100)
+        .replicas(Replicas::new(1, Duration::from_millis(200)));
     assert_eq!(inherited.settings(), expected);
     assert_eq!((inherited.key(), inherited.enforce()), (Some("cart:{path.id}"), 30));
     assert_eq!(inherited.http().busy, Some(BusyStatus::Locked));
@@ -135,8 +134,7 @@ fn every_field_is_inherited() {
     let own = policy(&format!(
         "{all}\nkey = 'k'\nkind = 'read'\nenforce = 0\nhttp = {{ busy = 409, methods = ['PUT'] }}"
     ));
-    let kind = Some(LockKind::Read);
-    assert_eq!(own.settings(), LockSettings { kind, ..expected });
+    assert_eq!(own.settings(), expected.kind(LockKind::Read));
     assert_eq!((own.key(), own.enforce()), (Some("k"), 0));
     let http = own.http();
     assert_eq!((http.busy, http.hold), (Some(BusyStatus::Conflict), Some(HoldUntil::Body)));

@@ -14,9 +14,12 @@ const fn site(line: u32) -> LockSite {
 }
 
 /// A site that follows `policy`, if it is not empty, and says what `say` sets.
-fn saying(line: u32, policy: &'static str, say: impl FnOnce(&mut LockSettings)) -> LockSite {
-    let mut settings = LockSettings::default();
-    say(&mut settings);
+fn saying(
+    line: u32,
+    policy: &'static str,
+    say: impl FnOnce(LockSettings) -> LockSettings,
+) -> LockSite {
+    let settings = say(LockSettings::default());
     site(line).with(Some(policy).filter(|policy| !policy.is_empty()), settings)
 }
 
@@ -30,9 +33,9 @@ fn what_fits_is_silent() {
     let config = "[lock.policies.'tenant-*']\nmax_hold = '5m'";
     let sites = [
         site(1),
-        saying(2, "tenant-7", |it| it.wait = Some(Wait::Never)),
-        saying(3, "tenant-8", |it| it.lease = Some(Lease::Watchdog(SECOND))),
-        saying(4, "", |it| it.lease = Some(Lease::Fixed(SECOND))),
+        saying(2, "tenant-7", |it| it.wait(Wait::Never)),
+        saying(3, "tenant-8", |it| it.lease(Lease::Watchdog(SECOND))),
+        saying(4, "", |it| it.lease(Lease::Fixed(SECOND))),
     ];
     assert_eq!(problems(config, &sites), [""; 0]);
 }
@@ -41,14 +44,11 @@ fn what_fits_is_silent() {
 fn unknown_policies_and_contradictions_are_reported_by_place() {
     let config = "[lock.policies.checkout]\nmax_hold = '5m'\n[lock.policies.refund]\nlease = '2s'";
     let sites = [
-        saying(1, "chekout", |_| {}),
-        saying(2, "checkout", |it| it.lease = Some(Lease::Fixed(SECOND))),
-        saying(3, "refund", |it| it.at_least = Some(3 * SECOND)),
-        saying(4, "refund", |it| it.max_hold = Some(SECOND)),
-        saying(5, "refund", |it| {
-            it.lease = Some(Lease::Watchdog(SECOND));
-            it.max_hold = Some(SECOND);
-        }),
+        saying(1, "chekout", |it| it),
+        saying(2, "checkout", |it| it.lease(Lease::Fixed(SECOND))),
+        saying(3, "refund", |it| it.at_least(3 * SECOND)),
+        saying(4, "refund", |it| it.max_hold(SECOND)),
+        saying(5, "refund", |it| it.lease(Lease::Watchdog(SECOND)).max_hold(SECOND)),
     ];
     assert_eq!(
         problems(config, &sites),
@@ -71,10 +71,8 @@ fn unknown_policies_and_contradictions_are_reported_by_place() {
 /// Without a policy, the literals meet the defaults.
 #[test]
 fn defaults_can_be_contradicted_too() {
-    let sites = [
-        saying(7, "", |it| it.max_hold = Some(SECOND)),
-        saying(8, "", |it| it.kind = Some(LockKind::Fair)),
-    ];
+    let sites =
+        [saying(7, "", |it| it.max_hold(SECOND)), saying(8, "", |it| it.kind(LockKind::Fair))];
     assert_eq!(
         problems("[lock.defaults]\nlease = '2s'", &sites),
         [

@@ -161,7 +161,8 @@ fn the_page_lists_what_there_is() {
         assert!(page.contains(&format!("`{word}`")), "{word} is not in docs/metrics.md");
     }
     for fields in [ACQUIRE_FIELDS, HOLD_FIELDS] {
-        let row = fields.map(|field| format!("`{field}`")).join(", ");
+        let names: Vec<_> = fields.iter().map(|field| format!("`{field}`")).collect();
+        let row = names.join(", ");
         assert!(page.contains(&format!("| {row} |")), "{row} is not in docs/metrics.md");
     }
     for field in ["name", "policy", "site", "holder", "holds", "unlogged"] {

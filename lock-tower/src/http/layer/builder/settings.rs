@@ -39,10 +39,9 @@ impl HttpLockLayerBuilder {
     /// use lock_runtime::options::LockSettings;
     /// use lock_tower::LockLayer;
     ///
-    /// let brief = Some(Duration::from_secs(30));
     /// let layer = LockLayer::http()
     ///     .key("upload:{header.x-account}")
-    ///     .settings(LockSettings { max_hold: brief, ..LockSettings::default() })
+    ///     .settings(LockSettings::default().max_hold(Duration::from_secs(30)))
     ///     .build()?;
     /// # let _ = layer;
     /// # Ok::<_, lock_tower::http::BuildError>(())

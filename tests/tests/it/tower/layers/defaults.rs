@@ -26,7 +26,7 @@ async fn a_request_waits_ten_seconds() {
     assert_eq!(waited, 10);
     assert!(answer.starts_with("503 ") && answer.contains("lock-timeout"), "{answer}");
     // Other settings leave that alone.
-    let minute = LockSettings { max_hold: Some(MINUTE), ..LockSettings::default() };
+    let minute = LockSettings::default().max_hold(MINUTE);
     let lease = LockOptions::builder().max_hold(MINUTE).build().unwrap();
     let layers = [order_layer(&locks).settings(minute), order_layer(&locks).options(lease)];
     for layer in layers.map(|layer| layer.build().unwrap()) {

@@ -74,8 +74,7 @@ async fn status(layer: &HttpLockLayer, method: Method) -> u16 {
 async fn what_contradicts_the_code_is_found_when_the_layer_is_built() {
     const SOUND: &str = "[lock.policies.p]\nkey = 'k'\n[[lock.routes]]\npath = '/'\npolicy = 'p'";
     let unsound = &SOUND.replace("key", "max_hold = '1m'\nkey");
-    let brief = Some(Lease::Fixed(secs(9)));
-    let settings = LockSettings { lease: brief, ..LockSettings::default() };
+    let settings = LockSettings::default().lease(Lease::Fixed(secs(9)));
     let client = |text: &str| LockClient::builder().config(config(text)).in_memory().unwrap();
     let layers = |locks: &LockClient| {
         let builder = || LockLayer::http().client(locks.clone()).settings(settings);

@@ -62,7 +62,7 @@ async fn literals_come_first_unless_the_configuration_says_so() {
             .key("order:{header.x-cart}")
             .methods([Method::POST])
             .busy(BusyStatus::Conflict)
-            .settings(LockSettings { wait: Some(Wait::UpTo(secs(1))), ..LockSettings::default() })
+            .settings(LockSettings::default().wait(Wait::UpTo(secs(1))))
             .build()
             .unwrap();
         let (_other, start) = (peer.mutex("order:7").lock().await.unwrap(), Instant::now());

@@ -237,8 +237,8 @@ async fn a_panic_in_a_task_of_its_own_is_the_callers() {
 #[test]
 fn contradictions_are_found_when_the_layer_is_built() {
     let layer = || LockLayer::http().key("nightly");
-    let never = LockSettings { wait: Some(Wait::Never), ..LockSettings::default() };
-    let zero = LockSettings { max_hold: Some(Duration::ZERO), ..LockSettings::default() };
+    let never = LockSettings::default().wait(Wait::Never);
+    let zero = LockSettings::default().max_hold(Duration::ZERO);
     let terms = crate::tower::layers::world::options(Wait::Never);
     for (builder, reason) in [
         (layer().options(terms).settings(never), "`options` and `settings` set the same values"),
