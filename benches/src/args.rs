@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use lexopt::prelude::*;
 
-use crate::bench::Timing;
 use crate::case::Case;
+use crate::timing::Timing;
 
 /// The answer to `--help`.
 pub(crate) const HELP: &str = "\
@@ -76,8 +76,9 @@ where
 }
 
 fn case(text: &str) -> Result<Case, String> {
-    Case::ALL.into_iter().find(|case| case.name() == text).ok_or_else(|| {
-        let names = Case::ALL.map(Case::name).join(", ");
+    Case::ALL.iter().copied().find(|case| case.name() == text).ok_or_else(|| {
+        let names: Vec<_> = Case::ALL.iter().map(|case| case.name()).collect();
+        let names = names.join(", ");
         format!("there is no such case; expected one of: {names}")
     })
 }
@@ -118,7 +119,10 @@ mod tests {
         let args = args(&["--quick", "--only", "pair", "--rounds=3", "--seconds", "2", "--strict"]);
         let turn = Duration::from_secs(2);
         assert_eq!(args.timing, Timing { rounds: 3, turn, slow_turn: turn });
-        assert_eq!((args.name.as_str(), args.cases.as_slice()), ("quick-pair", &[Case::Pair][..]));
+        assert_eq!(
+            (args.name.as_str(), args.cases.as_slice()),
+            ("quick-pair", &[Case::ALL[0]][..])
+        );
         assert!(args.strict);
     }
 

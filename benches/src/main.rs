@@ -2,20 +2,21 @@
 //! libraries: everything in one run, on one temporary server. See `README.md` for how to read it.
 
 mod args;
-mod awake;
-mod bench;
 mod case;
-mod contender;
-mod drive;
 mod record;
 mod report;
+#[cfg(feature = "server")]
+mod server;
+mod timing;
 
 use std::error::Error;
 use std::process::ExitCode;
 
 use crate::args::{Args, Command};
-use crate::bench::Bench;
+use crate::case::Case;
 use crate::report::Report;
+#[cfg(feature = "server")]
+use crate::server::bench::Bench;
 
 /// An error of any kind ends the run with a message; no code here inspects it.
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
@@ -57,12 +58,29 @@ fn run(args: &Args) -> Result<Report> {
 }
 
 async fn measure(args: &Args) -> Result<Report> {
-    let bench = Bench::start(args.timing).await?;
-    let mut report = Report::new(args, bench.server_version().await);
+    let mut report = Report::new(args);
+    #[cfg(feature = "server")]
+    let mut bench = None;
     for case in &args.cases {
         eprintln!("measuring {} …", case.name());
-        report.add(case.run(&bench).await?);
+        let records = match case {
+            Case::InProcess(case) => case.run(args.timing).await?,
+            #[cfg(feature = "server")]
+            Case::Server(case) => {
+                if bench.is_none() {
+                    let started = Bench::start(args.timing).await?;
+                    report.server_version = Some(started.server_version().await);
+                    bench = Some(started);
+                }
+                let Some(bench) = &bench else { continue };
+                case.run(bench).await?
+            }
+        };
+        report.add(records);
     }
-    bench.end().await;
+    #[cfg(feature = "server")]
+    if let Some(bench) = bench {
+        bench.end().await;
+    }
     Ok(report)
 }

@@ -14,7 +14,8 @@ use crate::record::{Record, Unit};
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     run: String,
-    server_version: String,
+    /// `None` if no case needs a server.
+    pub(crate) server_version: Option<String>,
     cores: usize,
     rounds: usize,
     turn_seconds: f64,
@@ -22,10 +23,10 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    pub(crate) fn new(args: &Args, server_version: String) -> Self {
+    pub(crate) fn new(args: &Args) -> Self {
         Self {
             run: args.name.clone(),
-            server_version,
+            server_version: None,
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             rounds: args.timing.rounds,
             turn_seconds: args.timing.turn.as_secs_f64(),
@@ -50,9 +51,12 @@ impl Report {
     /// The table.
     pub(crate) fn table(&self) -> String {
         let mut table = format!(
-            "Redis {}, {} cores, {} rounds of {} s; ratios are medians over the rounds (lowest to \
+            "{}, {} cores, {} rounds of {} s; ratios are medians over the rounds (lowest to \
              highest)\n",
-            self.server_version, self.cores, self.rounds, self.turn_seconds
+            self.server_version.as_ref().map_or("no server".into(), |it| format!("Redis {it}")),
+            self.cores,
+            self.rounds,
+            self.turn_seconds
         );
         let mut before: Option<&Record> = None;
         for record in &self.records {

@@ -1,4 +1,4 @@
-//! Several errors in one compilation: everything wrong with an attribute is said at once.
+//! Several errors in one compilation: all problems of an attribute are reported at once.
 
 pub(crate) use lock_syntax::nearest;
 use proc_macro2::{Span, TokenStream};
@@ -19,17 +19,17 @@ impl Errors {
         self.push(syn::Error::new(span, message));
     }
 
-    /// Keeps the value, or the error for later.
+    /// Returns the value, or keeps the error for later.
     pub(crate) fn keep<T>(&mut self, result: syn::Result<T>) -> Option<T> {
         result.map_err(|error| self.push(error)).ok()
     }
 
-    /// All of them as one, if there was one.
+    /// Returns all of them as one, if there was one.
     pub(crate) fn into_result(self) -> syn::Result<()> {
         self.0.map_or(Ok(()), Err)
     }
 
-    /// The `compile_error!` calls, if there was an error.
+    /// Returns the `compile_error!` calls, if there was an error.
     pub(crate) fn into_compile_error(self) -> Option<TokenStream> {
         self.0.map(syn::Error::into_compile_error)
     }

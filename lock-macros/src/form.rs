@@ -1,10 +1,10 @@
-//! How a function says that it is asynchronous.
+//! The forms of asynchronous functions.
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens as _;
 use syn::{ReturnType, Signature, Stmt, Type, TypeParamBound};
 
-/// How the function says that it is asynchronous, if it does.
+/// The form of an asynchronous function, or `None` for other functions.
 pub(crate) enum Form {
     /// `async fn`
     Async,
@@ -12,8 +12,8 @@ pub(crate) enum Form {
     Future {
         boxed: bool,
     },
-    /// What `#[async_trait]` makes of an `async fn`: the arguments are bound once more inside a boxed
-    /// future. The prologue does that; the body is what comes behind.
+    /// The result of `#[async_trait]` on an `async fn`: the arguments are bound again inside a boxed future.
+    /// The prologue does that; the body follows it.
     AsyncTrait {
         prologue: Vec<Stmt>,
     },
@@ -34,7 +34,7 @@ impl Form {
     }
 }
 
-/// Whether the type says so in words: by the name of a trait or an alias, or in a `Pin<…>`.
+/// True if the type names a future: by the name of a trait or an alias, or in a `Pin<…>`.
 fn is_future(ty: &Type) -> bool {
     let named = |path: &syn::Path| path.segments.last().is_some_and(names_future);
     match bare(ty) {

@@ -1,5 +1,5 @@
-//! The annotated function. Its body is not parsed, except for what `#[async_trait]` adds to it, so it may contain
-//! whatever the compiler accepts.
+//! The annotated function. Its body is not parsed, except for what `#[async_trait]` adds to it, so it may
+//! contain any code that the compiler accepts.
 
 use proc_macro2::{Delimiter, Group, Ident, Spacing, TokenStream, TokenTree};
 use quote::{ToTokens as _, quote};
@@ -66,7 +66,8 @@ impl Function {
         self.attrs.extract_if(.., is_lock).collect()
     }
 
-    /// Takes apart what `#[async_trait]` makes of a method. It is on the `impl`, so it expands before this attribute.
+    /// Takes apart a method that `#[async_trait]` has expanded. That attribute is on the `impl`, so it expands
+    /// before this one.
     fn unwrap_async_trait(&mut self) {
         let marks = |lifetime: &syn::LifetimeParam| lifetime.lifetime.ident == "async_trait";
         if !self.sig.generics.lifetimes().any(marks) {
@@ -217,7 +218,7 @@ impl Body {
     }
 }
 
-/// Returns true if the item is some kind of function, also one with errors in its signature.
+/// Returns true if the item is a function of any kind, even with errors in its signature.
 fn names_fn(item: TokenStream) -> bool {
     item.into_iter()
         .take_while(

@@ -1,5 +1,5 @@
-//! `#[derive(KeyPart)]`: a newtype hands on to its field, and of an enum without values the variant's
-//! name is the part.
+//! `#[derive(KeyPart)]`: a newtype delegates to its field, and an enum without values writes the variant's
+//! name.
 
 use std::collections::HashMap;
 
@@ -15,8 +15,8 @@ mod settings;
 
 use self::settings::{Place, Settings};
 
-/// Expands the derive. What cannot be derived still gets an impl behind the errors, so that nothing
-/// else breaks with it.
+/// Expands the derive. A type that cannot be derived still gets an impl after the errors, so that it causes no
+/// further errors.
 pub(crate) fn expand(input: TokenStream) -> TokenStream {
     let input = match syn::parse2::<DeriveInput>(input) {
         Ok(input) => input,
@@ -46,7 +46,7 @@ pub(crate) fn expand(input: TokenStream) -> TokenStream {
 
 struct Derive<'a> {
     input: &'a DeriveInput,
-    /// The trait and its writer, where the type finds the runtime.
+    /// The trait and its writer, at the type's path of the runtime.
     trait_path: TokenStream,
     writer: TokenStream,
 }
@@ -67,12 +67,12 @@ impl<'a> Derive<'a> {
     }
 }
 
-/// What the impl is made of.
+/// The parts of the impl.
 #[derive(Default)]
 struct Part {
-    /// Predicates beside those of the type.
+    /// Predicates in addition to those of the type.
     bounds: Vec<TokenStream>,
-    /// The statement that writes the part to `__lock_out`, which no constant is called.
+    /// The statement that writes the part to `__lock_out`, a name that no constant has.
     write: TokenStream,
 }
 
@@ -111,7 +111,7 @@ impl Derive<'_> {
         }
     }
 
-    /// The type is repeated in the user's tokens, so that an error about it shows the field.
+    /// The type is repeated with the user's tokens, so that an error about it shows the field.
     fn hand_on(&self, member: Member, ty: &Type) -> Part {
         let trait_path = &self.trait_path;
         let bounds = bounds::of(ty, &self.input.generics)
@@ -194,15 +194,15 @@ impl Derive<'_> {
     }
 }
 
-/// The name as if the derive had written it, where the user did: lints, such as that of a deprecated
-/// name, then let it pass.
+/// The name as if the derive had written it, at the user's place: lints, such as that of a deprecated name,
+/// then allow it.
 fn ours(name: &Ident) -> Ident {
     let mut name = name.clone();
     name.set_span(name.span().resolved_at(Span::mixed_site()));
     name
 }
 
-/// `PhantomData` is in a type for the compiler only.
+/// `PhantomData` is in a type only for the compiler.
 fn has_value(field: &Field) -> bool {
     let mut ty = &field.ty;
     loop {
@@ -242,7 +242,7 @@ fn refuse_values(variant: &Variant, errors: &mut Errors) {
     }
 }
 
-/// The given name, else the variant's own in kebab-case. Empty only if that was refused.
+/// Returns the given name, else the variant's own in kebab-case. Empty only if that was refused.
 fn variant_name(variant: &Variant, given: Option<&LitStr>, errors: &mut Errors) -> String {
     let name = given.map_or_else(|| kebab(&variant.ident.unraw().to_string()), LitStr::value);
     if name.is_empty() {

@@ -1,10 +1,9 @@
 //! The `#[distributed_lock]` attribute of `lock_runtime`, which re-exports it: depend on that crate,
 //! not on this one.
 //!
-//! The manual is at [`macro@distributed_lock`]. The code reads in the order of the work: `args` parses
-//! the argument list and `item` the function, `template` takes keys apart, `validate` knows what must
-//! fit together, and `expand` writes the one call of the runtime that remains. `key_part` is
-//! [`macro@KeyPart`].
+//! The manual is at [`macro@distributed_lock`]. The code reads in the order of the work: `args` parses the
+//! argument list and `item` the function, `template` parses keys, `validate` checks combinations, and `expand`
+//! writes the one call of the runtime. `key_part` is [`macro@KeyPart`].
 
 mod args;
 mod errors;

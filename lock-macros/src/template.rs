@@ -1,8 +1,8 @@
-//! Key templates: literal text with `{placeholders}`, taken apart and checked when compiled.
+//! Key templates: literal text with `{placeholders}`, parsed and checked at compile time.
 //!
-//! What is checked here are the rules of keys as far as they can be known without the values:
-//! the text has no control characters, is not too long, its braces form one hash tag, and no two
-//! different lists of values can make the same key.
+//! This module checks the rules of keys as far as possible without the values: the text has no control
+//! characters, is not too long, its braces form one hash tag, and no two different lists of values can make the
+//! same key.
 // S-1, S-2, S-3.
 
 use lock_syntax::name::{self, MAX_KEY_BYTES, NameProblem, Reserved, braces_form_hash_tag};
@@ -25,14 +25,14 @@ pub(crate) enum Piece {
     },
 }
 
-/// A key, checked.
+/// A checked key.
 pub(crate) enum Key {
     Pieces(Vec<Piece>),
     /// An expression that is the key itself.
     Expression(TokenStream),
 }
 
-/// Checks a key as it was written.
+/// Checks a key as written.
 pub(crate) fn key(form: &KeyForm, scope: &Scope) -> syn::Result<Key> {
     match form {
         KeyForm::Template(text) => named(text, scope).map(Key::Pieces),
@@ -87,7 +87,7 @@ fn filled(literal: &LitStr, values: &[Expr], scope: &Scope) -> syn::Result<Vec<P
     }
 }
 
-/// A template taken apart.
+/// A parsed template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Segment {
     Text(String),
@@ -116,7 +116,7 @@ fn placeholder(hole: &str) -> Result<Segment, String> {
     let (path, raw) = match hole.split_once(':') {
         None => (hole, false),
         Some((path, "raw")) => (path, true),
-        // `Self::NAME` is no format, but no argument either.
+        // `Self::NAME` is not a format, but not an argument either.
         Some((_, rest)) if rest.starts_with(':') => (hole, false),
         Some((path, _)) => {
             return Err(format!(
@@ -128,7 +128,7 @@ fn placeholder(hole: &str) -> Result<Segment, String> {
     Ok(Segment::Hole { path: path.trim().to_owned(), raw })
 }
 
-/// Checks what holds for every value that could be filled in.
+/// Checks the rules for every possible value.
 fn check(segments: &[Segment]) -> Result<(), String> {
     let has_raw = segments.iter().any(|segment| matches!(segment, Segment::Hole { raw: true, .. }));
     let parts = || {
@@ -156,7 +156,7 @@ fn check(segments: &[Segment]) -> Result<(), String> {
             )
         }
     })?;
-    // Raw values may bring braces of their own.
+    // Raw values may contain braces.
     if !has_raw && !braces_form_hash_tag(&shape) {
         return Err("the braces in this key form no hash tag; write `{{tag}}`, or leave them out"
             .to_owned());
@@ -202,7 +202,7 @@ fn borrow(path: &str, scope: &Scope, literal: Span) -> Result<TokenStream, Strin
     let mut start = argument.clone();
     start.set_span(argument.span().located_at(literal));
     let mut tokens = quote_spanned!(literal=> &#start);
-    // Code of ours, else the compiler would offer to write a field's name over the whole literal.
+    // Generated code; otherwise the compiler would offer to write a field's name over the whole literal.
     let behind = Span::mixed_site().located_at(literal);
     for step in steps {
         let step = self::step(step, behind).ok_or_else(|| not_a_path(path))?;
@@ -243,7 +243,7 @@ pub(crate) fn borrow_of(value: &impl ToTokens) -> TokenStream {
     quote_spanned!(open=> & #group)
 }
 
-/// Where the tokens begin and end; one span over all of them cannot be had on stable.
+/// Where the tokens begin and end; stable Rust has no span over all of them.
 pub(crate) fn ends(tokens: &impl ToTokens) -> (Span, Span) {
     let mut spans = tokens.to_token_stream().into_iter().map(|token| token.span());
     let open = spans.next().unwrap_or_else(Span::call_site);

@@ -1,4 +1,4 @@
-//! What the function and the arguments must be to each other.
+//! Checks that the function and the arguments fit together.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::args::{Args, LeaseArg, OnBusy, Time, WaitArg, word};
 use crate::errors::{Errors, nearest};
 use crate::item::{Form, Function, Scope};
 
-/// Checks what needs no look into the key, for one of the attributes on the function.
+/// Checks one of the attributes on the function, apart from its key.
 pub(crate) fn check(function: &Function, args: &Args, scope: &Scope, errors: &mut Errors) {
     check_key(function, args, scope, errors);
     check_names(function, args, scope, errors);
@@ -57,7 +57,7 @@ fn check_names(function: &Function, args: &Args, scope: &Scope, errors: &mut Err
     }
 }
 
-/// Stacked attributes whose guards would hide each other.
+/// Refuses stacked attributes whose guards would hide each other.
 pub(crate) fn check_guards(all: &[Args], errors: &mut Errors) {
     let guards = || all.iter().filter_map(|args| args.guard.as_ref());
     for (nesting, guard) in guards().enumerate() {
@@ -70,7 +70,7 @@ pub(crate) fn check_guards(all: &[Args], errors: &mut Errors) {
     }
 }
 
-/// Durations that do not go together, where all of them are known.
+/// Refuses durations that contradict each other, if all of them are known.
 fn check_times(args: &Args, errors: &mut Errors) {
     let at_least = args.at_least.as_ref().and_then(Time::literal);
     let max_hold = args.max_hold.as_ref().and_then(Time::literal);
@@ -117,7 +117,7 @@ fn check_contradictions(args: &Args, errors: &mut Errors) {
     }
 }
 
-/// A misspelt word would else be reported as a variable that does not exist.
+/// Otherwise a misspelt word would be reported as a variable that does not exist.
 fn check_word(
     argument: &str,
     value: &Expr,

@@ -1,4 +1,4 @@
-//! [`AnyLock`]: a lock whose kind is a value, for what is declared rather than written.
+//! [`AnyLock`]: a lock whose kind is a value, for declared locks.
 
 use std::panic::Location;
 
@@ -11,10 +11,10 @@ use crate::observe::Label;
 use crate::policy::Policy;
 use crate::site::CallSite;
 
-/// A lock of a kind that is known when the program runs: what attributes, layers and policies take.
+/// A lock of a kind that is known at run time, as attributes, layers and policies declare it.
 ///
-/// Made by [`LockClient::any_lock`](crate::LockClient::any_lock). It is the same lock as the one of
-/// the kind's own type.
+/// Made by [`LockClient::any_lock`](crate::LockClient::any_lock). It is the same lock as that of the kind's own
+/// type.
 ///
 /// # Examples
 ///
@@ -40,7 +40,7 @@ impl AnyLock {
         Self(handle)
     }
 
-    /// A lock that cannot be taken.
+    /// A lock whose every acquire fails with `error`.
     pub(crate) fn invalid(error: LockError) -> Self {
         Self(Handle::invalid(error))
     }
@@ -49,9 +49,9 @@ impl AnyLock {
         Self(change(self.0))
     }
 
-    /// The same lock, seen in metrics and spans as one of that policy. What
-    /// [`policy_lock`](crate::LockClient::policy_lock) makes is so already; this is for those who resolve
-    /// the options by themselves.
+    /// Returns the same lock, which metrics and spans report as one of that policy.
+    /// [`policy_lock`](crate::LockClient::policy_lock) does this already; use it when you resolve the options
+    /// yourself.
     ///
     /// # Examples
     ///
@@ -70,8 +70,8 @@ impl AnyLock {
         self.labelled(policy.label())
     }
 
-    /// The same lock, which the log says was asked for there, and not where [`lock`](Self::lock) is
-    /// called: for code that takes locks for others.
+    /// Returns the same lock, for which the log reports `site` and not the place that calls
+    /// [`lock`](Self::lock): for code that acquires locks on behalf of other code.
     ///
     /// # Examples
     ///
@@ -94,12 +94,12 @@ impl AnyLock {
         Self(self.0.labelled(label))
     }
 
-    /// The lock's full name, if it is valid.
+    /// Returns the lock's full name, if it is valid.
     pub(crate) fn name(&self) -> Option<&LockKey> {
         self.0.lock_of().ok().map(|(_, target)| target.key())
     }
 
-    /// Takes the lock, waiting as long as the options allow; by default, as long as it takes.
+    /// Acquires the lock, and waits as long as the options allow; by default, forever.
     ///
     /// # Errors
     ///
@@ -107,28 +107,28 @@ impl AnyLock {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future gives up the place in line. A hold that was granted meanwhile is given
-    /// back in the background.
+    /// Dropping the future gives up the place in the queue. A hold that was granted meanwhile is released in
+    /// the background.
     #[track_caller]
     pub fn lock(&self) -> Acquire {
         self.0.lock()
     }
 
-    /// Takes the lock if it is free, for a call that runs in any case: one that its policy does not
-    /// enforce, and that is only to find out what would have held it up.
+    /// Acquires the lock if it is free, for a call that always runs: its policy is not enforced, and the
+    /// acquire only finds out what would have blocked the call.
     ///
-    /// It waits for nobody, and 50 ms at most for the store. Where an answer took longer, this client looks
-    /// no more, and this fails at once, until the store has answered a probe in the background. A failure
-    /// is counted as [`NotEnforced`](crate::observe::AcquireOutcome::NotEnforced) or, if it is the store's,
-    /// as [`Unanswered`](crate::observe::AcquireOutcome::Unanswered).
+    /// It never waits for the lock, and at most 50 ms for the store. After a slower answer, this client stops
+    /// asking, and this fails at once, until the store has answered a probe in the background. A failure is
+    /// counted as [`NotEnforced`](crate::observe::AcquireOutcome::NotEnforced) or, if it is the store's, as
+    /// [`Unanswered`](crate::observe::AcquireOutcome::Unanswered).
     ///
-    /// Of the options, the wait and the replicas are not looked at, and [`OnLost::Finish`](crate::options::OnLost::Finish) holds. The
-    /// guard's [`release`](LockGuard::release) does not wait longer for the store either: it then leaves
-    /// the rest to the background and succeeds.
+    /// The options `wait` and `replicas` are ignored, and [`OnLost::Finish`](crate::options::OnLost::Finish)
+    /// applies. The guard's [`release`](LockGuard::release) does not wait longer for the store either: it then
+    /// leaves the rest to the background and succeeds.
     ///
     /// # Errors
     ///
-    /// As [`lock`](Self::lock); [`LockError::Busy`] if somebody else has it.
+    /// As [`lock`](Self::lock); [`LockError::Busy`] if another holder has it.
     ///
     /// # Cancel safety
     ///
@@ -153,7 +153,7 @@ impl AnyLock {
         self.0.shadow_lock()
     }
 
-    /// Takes the lock if it is free. `Ok(None)` if not.
+    /// Acquires the lock if it is free. Returns `Ok(None)` if not.
     ///
     /// # Errors
     ///
@@ -169,7 +169,7 @@ impl AnyLock {
         self.0.try_lock()
     }
 
-    /// Takes the lock, runs `body` under it and releases it: [`lock`](Self::lock), [`LockGuard::run`] and
+    /// Acquires the lock, runs `body` under it and releases it: [`lock`](Self::lock), [`LockGuard::run`] and
     /// [`LockGuard::release`] in one call.
     ///
     /// # Errors

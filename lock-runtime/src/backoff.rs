@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 
-/// Pauses that double, at random so that a fleet does not retry in step. Each is between two thirds and four
+/// Pauses that double, with jitter so that a fleet does not retry in step. Each is between two thirds and four
 /// thirds of its nominal length, which starts at `first` and stays at `longest`.
 #[derive(Debug)]
 pub(crate) struct Backoff {
@@ -23,7 +23,7 @@ impl Backoff {
         Self { pauses: delays.build(), longest }
     }
 
-    /// The length of the next pause.
+    /// Returns the length of the next pause.
     pub(crate) fn pause(&mut self) -> Duration {
         self.pauses.next().unwrap_or(self.longest)
     }

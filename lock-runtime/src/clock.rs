@@ -1,9 +1,9 @@
-//! The [`Clock`] that lease deadlines are measured on, and its [`Tick`]s. Programs need it only to test.
+//! The [`Clock`] that measures lease deadlines, and its [`Tick`]s. Programs need it only to test.
 //!
-//! A lease is measured on a clock that keeps counting while the machine sleeps, because the
-//! server's does. `std::time::Instant` is `CLOCK_MONOTONIC` on Linux and stops in suspend, so
-//! deadlines use `CLOCK_BOOTTIME` there. Timers still come from tokio, whose clock stops; therefore
-//! a timer only ever *suggests* to look, and this clock decides.
+//! A lease is measured on a clock that keeps counting while the machine sleeps, because the server's does.
+//! `std::time::Instant` is `CLOCK_MONOTONIC` on Linux and stops in suspend, so deadlines use `CLOCK_BOOTTIME`
+//! there. Timers still come from tokio, whose clock stops; therefore a timer only *suggests* a check, and this
+//! clock decides.
 // S-11.
 
 use std::sync::Arc;
@@ -27,25 +27,25 @@ impl Tick {
         self.0
     }
 
-    /// This point moved later, stopping at the end of time.
+    /// Returns this point moved later, at most to the end of time.
     #[must_use]
     pub fn after(self, by: Duration) -> Self {
         Self(self.0.saturating_add(nanos(by)))
     }
 
-    /// How far this point lies after `earlier`; zero if it does not.
+    /// Returns how far this point lies after `earlier`; zero if it does not.
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 }
 
-/// A duration in nanoseconds, stopping at 584 years.
+/// Returns a duration in nanoseconds, at most 584 years.
 pub(crate) fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The clock that deadlines are measured on; a cheap handle, clones are the same clock.
+/// The clock that measures deadlines. A cheap handle: clones are the same clock.
 ///
 /// # Examples
 ///
@@ -81,16 +81,16 @@ enum Source {
 }
 
 impl Clock {
-    /// The machine's clock, time asleep included. What stores outside this process need.
+    /// Returns the machine's clock, time asleep included. Stores outside this process need it.
     ///
-    /// Where the operating system offers no such clock to safe code (anything but Linux), time
-    /// asleep is not counted and fencing tokens are the protection.
+    /// On operating systems without such a clock for safe code (all but Linux), time asleep is not counted, and
+    /// fencing tokens are the protection.
     #[must_use]
     pub fn boot_time() -> Self {
         Self { source: Source::BootTime, skipped: Arc::default() }
     }
 
-    /// Tokio's clock. Right for a store that lives in this process and expires by the same clock.
+    /// Returns tokio's clock. Right for a store that lives in this process and expires by the same clock.
     #[must_use]
     pub fn tokio() -> Self {
         Self { source: Source::Tokio(Instant::now()), skipped: Arc::default() }
@@ -101,7 +101,7 @@ impl Clock {
         self.skipped.fetch_add(nanos(by), Ordering::SeqCst);
     }
 
-    /// Reads the clock.
+    /// Returns the time now.
     #[must_use]
     pub fn now(&self) -> Tick {
         let read = match self.source {
@@ -111,7 +111,7 @@ impl Clock {
         Tick(read.saturating_add(self.skipped.load(Ordering::Relaxed)))
     }
 
-    /// When a timer should look again to see `at` on this clock: right unless time is skipped.
+    /// Returns when a timer should check again to see `at` on this clock: exact unless time is skipped.
     pub(crate) fn timer_for(&self, at: Tick) -> Instant {
         let far = Duration::from_secs(60 * 60 * 24 * 30);
         Instant::now() + at.since(self.now()).min(far)

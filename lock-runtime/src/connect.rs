@@ -1,11 +1,11 @@
-//! Clients that connect to what a configuration says.
+//! Clients that connect to the address of a configuration.
 
 use crate::client::{LockClient, LockClientBuilder};
 use crate::error::LockError;
 use crate::policy::{LockAddress, LockConfig};
 
 impl LockClient {
-    /// Connects to what the configuration says, and follows it.
+    /// Connects to the address of the configuration, and follows the configuration.
     ///
     /// # Errors
     ///
@@ -13,7 +13,7 @@ impl LockClient {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future closes what was opened.
+    /// Dropping the future closes the connections that it opened.
     ///
     /// # Examples
     ///
@@ -41,19 +41,19 @@ impl LockClient {
 }
 
 impl LockClientBuilder {
-    /// Connects to what the configuration says, and follows it, as [`config`](Self::config) has it.
+    /// Connects to the address of the configuration, and follows it, as [`config`](Self::config) does.
     ///
     /// # Errors
     ///
-    /// - [`LockError::InvalidOptions`] if it names no address, or one of a kind that this release or
-    ///   this build does not know.
-    /// - As [`LockClient::connect`], of sentinels [`LockClient::connect_sentinel`], in a cluster
-    ///   [`connect_cluster`](Self::connect_cluster) or, of a quorum,
+    /// - [`LockError::InvalidOptions`] if it has no address, or one of a kind that this release or this build
+    ///   does not support.
+    /// - As [`LockClient::connect`]; for sentinels [`LockClient::connect_sentinel`], for a cluster
+    ///   [`connect_cluster`](Self::connect_cluster), and for a quorum
     ///   [`QuorumBuilder::connect`](crate::quorum::QuorumBuilder::connect).
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future closes what was opened.
+    /// Dropping the future closes the connections that it opened.
     ///
     /// # Examples
     ///

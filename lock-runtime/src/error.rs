@@ -1,4 +1,4 @@
-//! What can go wrong: one [`LockError`] for callers to match, one opaque [`StoreError`] beneath it.
+//! Errors: one [`LockError`] for callers to match, and one opaque [`StoreError`] as its source.
 //!
 //! One type serves every operation because the bodies of annotated functions need a single
 //! `From<LockError>`. Messages are lower-case fragments that never repeat their `source()`.
@@ -10,10 +10,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Why a lock could not be taken, kept or given back.
+/// Why a lock could not be acquired, kept or released.
 ///
-/// Being busy is an error only where the caller asked to have the lock: `try_lock` answers
-/// `Ok(None)` instead.
+/// Being busy is an error only where the caller required the lock: `try_lock` returns `Ok(None)` instead.
 ///
 /// # Examples
 ///
@@ -44,10 +43,10 @@ pub enum LockError {
         /// How long this call waited.
         waited: Duration,
         /// What was left of the holder's lease when the store was last asked. `None` if it has no end, or if no
-        /// holder was in the way but a waiter that goes first.
+        /// holder blocked the call but a waiter that goes first.
         holder_remaining: Option<Duration>,
     },
-    /// The lock is held and the call was not to wait, or too many are waiting already.
+    /// The lock is held and the call does not wait, or too many tasks already wait.
     // S-18.
     #[error("lock {key:?} is busy: {reason}")]
     #[non_exhaustive]
@@ -56,8 +55,8 @@ pub enum LockError {
         key: String,
         /// Which of the two it was.
         reason: BusyReason,
-        /// What is left of the holder's lease, if the store was asked, a holder is in the way, and the lease has an
-        /// end.
+        /// What is left of the holder's lease, if the store was asked, a holder blocks the call, and the lease
+        /// has an end.
         holder_remaining: Option<Duration>,
     },
     /// A wait for a count-down latch ended before the latch was open.
@@ -69,13 +68,13 @@ pub enum LockError {
     LatchClosed {
         /// The latch's full name.
         key: String,
-        /// How long this call waited; nothing where it was not to wait.
+        /// How long this call waited; zero if it does not wait.
         waited: Duration,
-        /// What was left to count down when the store was last asked.
+        /// The remaining count when the store was last asked.
         count: Option<u64>,
     },
-    /// The hold is gone: its lease passed, or the store says that another holder owns the key.
-    /// What the body did after its last check may be unprotected; fencing tells.
+    /// The hold is lost: its lease ended, or the store reports that another holder owns the key. The body's
+    /// actions after its last check may be unprotected; fencing detects that.
     // S-12.
     #[error("the hold on lock {key:?} was lost: {cause}")]
     #[non_exhaustive]
@@ -85,16 +84,16 @@ pub enum LockError {
         /// How the loss was noticed.
         cause: LossCause,
     },
-    /// Waiting would wait for oneself. For kinds of locks that readers share; a mutex re-enters.
+    /// The call would wait for itself. For kinds of locks that readers share; a mutex re-enters.
     #[error("taking lock {key:?} here would wait for ourselves: {detail}")]
     #[non_exhaustive]
     WouldDeadlock {
         /// The lock's full name.
         key: String,
-        /// Which holds are in each other's way.
+        /// Which holds exclude each other.
         detail: &'static str,
     },
-    /// The name is no valid lock name; nothing was sent.
+    /// The name is not a valid lock name; nothing was sent.
     // S-1, S-2, S-3.
     #[error("invalid lock key {key:?}: {problem}")]
     #[non_exhaustive]
@@ -108,17 +107,17 @@ pub enum LockError {
     // S-10.
     #[error("invalid lock options: {0}")]
     InvalidOptions(String),
-    /// The key holds something that is not a lock of this kind; nothing was changed.
+    /// The key holds other data than a lock of this kind; nothing was changed.
     #[error("key {key:?} already holds something else: {found}; use another name or a namespace")]
     #[non_exhaustive]
     KeyCollision {
         /// The lock's full name.
         key: String,
-        /// What is there, in the store's words.
+        /// The data in the key, as the store describes it.
         found: String,
     },
-    /// The lock was taken but not acknowledged by enough replicas, and has been given back. For
-    /// clients that ask for replicas.
+    /// The lock was granted but not acknowledged by enough replicas, and was released. For clients that ask for
+    /// replicas.
     #[error("lock {key:?} reached {acked} of {wanted} replicas")]
     #[non_exhaustive]
     NotReplicated {
@@ -139,41 +138,42 @@ pub enum LockError {
         /// The annotated function.
         site: String,
     },
-    /// There is no policy of that name.
+    /// There is no policy with that name.
     #[error("no lock policy {policy:?}: {detail}")]
     #[non_exhaustive]
     UnknownPolicy {
-        /// The name that was asked for.
+        /// The requested name.
         policy: String,
-        /// The names that there are, or that there is no configuration.
+        /// The names that exist, or that there is no configuration.
         detail: String,
     },
     /// The client was shut down.
     #[error("the lock client is shut down")]
     Closed,
-    /// The call was polled where no Tokio runtime is, as on a thread of one's own.
+    /// The call was polled outside a Tokio runtime, as on a thread of the program's own.
     #[error(
         "no Tokio runtime on this thread, which locks need for their timers and connections: call this \
          from a task, or enter a runtime first, with `Handle::enter` or `Handle::block_on`"
     )]
     NoRuntime,
-    /// The store failed; see the source for how.
+    /// The store failed; see the source for the cause.
     #[error("the lock store {}", .0.kind().in_short())]
-    Store(#[source] StoreError),
+    Store(#[from] StoreError),
 }
 
 impl LockError {
-    /// A [`NoClient`](Self::NoClient) for code that looks up a client by itself; `site` says where.
+    /// Returns a [`NoClient`](Self::NoClient) error for code that looks up a client by itself; `site` names the
+    /// place.
     pub fn no_client(site: impl Into<String>) -> Self {
         Self::NoClient { site: site.into() }
     }
 
-    /// A [`Timeout`](Self::Timeout) for code whose own deadline for a lock has passed.
+    /// Returns a [`Timeout`](Self::Timeout) error for code whose own deadline for a lock has passed.
     pub fn timed_out(key: impl Into<String>, waited: Duration) -> Self {
         Self::Timeout { key: key.into(), waited, holder_remaining: None }
     }
 
-    /// True if the wait ran out.
+    /// Returns true if the wait ended.
     #[must_use]
     pub fn is_timeout(&self) -> bool {
         match self {
@@ -183,22 +183,22 @@ impl LockError {
         }
     }
 
-    /// True if another holder has the lock: [`Timeout`](Self::Timeout) or [`Busy`](Self::Busy); of a
+    /// Returns true if another holder has the lock: [`Timeout`](Self::Timeout) or [`Busy`](Self::Busy); for a
     /// count-down latch, if it is closed.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         matches!(self, Self::Timeout { .. } | Self::Busy { .. } | Self::LatchClosed { .. })
     }
 
-    /// True if a hold was lost.
+    /// Returns true if a hold was lost.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         matches!(self, Self::Lost { .. })
     }
 
-    /// True if the same call may succeed later without anything being fixed.
+    /// Returns true if the same call may succeed later without a change.
     ///
-    /// A lost hold is not retryable by this measure: the body may have run in part.
+    /// A lost hold does not count as retryable: the body may have run in part.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
@@ -211,7 +211,7 @@ impl LockError {
         }
     }
 
-    /// What was left of the holder's lease when the store was last asked, where it was.
+    /// Returns what was left of the holder's lease when the store was last asked, if it was.
     #[must_use]
     pub fn holder_remaining(&self) -> Option<Duration> {
         match self {
@@ -222,7 +222,7 @@ impl LockError {
         }
     }
 
-    /// The lock's name, where the error is about one lock.
+    /// Returns the lock's name, if the error is about one lock.
     #[must_use]
     pub fn key(&self) -> Option<&str> {
         match self {
@@ -239,7 +239,7 @@ impl LockError {
     }
 }
 
-/// Refuses to go on where there is no runtime, in which timers and connections would panic.
+/// Fails outside of a runtime, where timers and connections would panic.
 pub(crate) fn check_runtime() -> Result<(), LockError> {
     tokio::runtime::Handle::try_current().map(drop).map_err(|_| LockError::NoRuntime)
 }
@@ -254,9 +254,9 @@ impl From<Infallible> for LockError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BusyReason {
-    /// Another holder has it, or another waiter goes first, and the call was not to wait.
+    /// Another holder has it, or another waiter goes first, and the call does not wait.
     Held,
-    /// `max_waiters` tasks wait for it already.
+    /// `max_waiters` tasks already wait for it.
     // S-18.
     TooManyWaiters,
 }
@@ -274,7 +274,7 @@ impl fmt::Display for BusyReason {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LossCause {
-    /// The lease passed by this process's own clock, before any renewal was confirmed.
+    /// The lease ended by this process's own clock, before any renewal was confirmed.
     Deadline,
     /// The store answered that this hold does not own the key.
     NotOwner,
@@ -289,12 +289,12 @@ impl fmt::Display for LossCause {
     }
 }
 
-/// What is known of a value, in brackets behind a message; nothing if there is none.
+/// Formats a known value in brackets for the end of a message; empty if the value is unknown.
 fn aside<T>(value: Option<T>, known: impl FnOnce(T) -> String) -> String {
     value.map(|value| format!(" ({})", known(value))).unwrap_or_default()
 }
 
-/// A failure of the store, classified by what a caller can do about it.
+/// A failure of the store, classified by how a caller can react.
 ///
 /// Opaque on purpose: the Redis client library is not part of this crate's API. The cause is in
 /// [`source`](StdError::source).
@@ -312,11 +312,11 @@ pub struct StoreError {
 pub enum StoreErrorKind {
     /// There was no connection; nothing was sent.
     Unavailable,
-    /// The command was handed over and its reply never came: it may or may not have run.
+    /// The command was sent and its reply never came: it may or may not have run.
     OutcomeUnknown,
-    /// The server answered that it cannot serve this now (BUSY, LOADING, READONLY, …).
+    /// The server answered that it cannot serve the request now (BUSY, LOADING, READONLY, …).
     NotReady,
-    /// The server is out of memory and refuses to take locks; renewal and release still work.
+    /// The server is out of memory and refuses to grant locks; renewal and release still work.
     OutOfMemory,
     /// Wrong password, no authentication, missing permission, or no client certificate that the
     /// server trusts.
@@ -325,18 +325,23 @@ pub enum StoreErrorKind {
     WrongType,
     /// The address or a setting is wrong, or the server's certificate is not trusted.
     Config,
-    /// The server answered something this version does not understand.
+    /// The server sent an answer that this version does not understand.
     Protocol,
 }
 
 impl StoreErrorKind {
-    /// True if waiting and asking again can help.
+    /// Returns true if waiting and asking again can help.
     #[must_use]
     pub fn is_transient(self) -> bool {
         matches!(self, Self::Unavailable | Self::OutcomeUnknown | Self::NotReady)
     }
 
-    /// What the store did, for programs that print an error without its source.
+    /// True if the request may have run all the same.
+    pub(crate) fn may_have_run(self) -> bool {
+        matches!(self, Self::OutcomeUnknown | Self::Denied | Self::Protocol)
+    }
+
+    /// Describes the failure, for programs that print an error without its source.
     fn in_short(self) -> &'static str {
         match self {
             Self::Unavailable => "cannot be reached",
@@ -352,8 +357,8 @@ impl StoreErrorKind {
 }
 
 impl StoreError {
-    /// Makes an error for a [`Store`](crate::store::Store) implementation: a classification and one clear
-    /// sentence fragment.
+    /// Creates an error for a [`Store`](crate::store::Store) implementation from a kind and a message, one
+    /// clear sentence fragment.
     #[must_use]
     pub fn new(kind: StoreErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: Arc::from(message.into()), source: None }
@@ -366,7 +371,7 @@ impl StoreError {
         self
     }
 
-    /// The failure of a request about the lock `key`.
+    /// Returns the error of a request about the lock `key`.
     pub(crate) fn about(self, key: &impl ToString) -> LockError {
         match self.kind {
             StoreErrorKind::WrongType => {
@@ -376,13 +381,13 @@ impl StoreError {
         }
     }
 
-    /// The same failure as one of another kind.
+    /// Returns the same failure with another kind.
     #[cfg(feature = "redis")]
     pub(crate) fn of_kind(self, kind: StoreErrorKind) -> Self {
         Self { kind, ..self }
     }
 
-    /// What the failure means for the caller.
+    /// Returns the kind of the failure.
     #[must_use]
     pub fn kind(&self) -> StoreErrorKind {
         self.kind
@@ -398,11 +403,5 @@ impl fmt::Display for StoreError {
 impl StdError for StoreError {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         self.source.as_deref().map(|source| source as &(dyn StdError + 'static))
-    }
-}
-
-impl From<StoreError> for LockError {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
     }
 }

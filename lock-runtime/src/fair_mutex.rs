@@ -1,27 +1,26 @@
-//! [`FairMutex`]: a mutex with one line for all processes.
+//! [`FairMutex`]: a mutex with one queue for all processes.
 // S-26.
 
 use crate::acquire::{Acquire, Handle, RunLocked, lock_settings};
 use crate::error::LockError;
 use crate::guard::LockGuard;
 
-/// A distributed mutex that waiters of all processes get in the order in which they came.
+/// A distributed mutex that serves waiters of all processes in the order in which they arrived.
 ///
-/// The line is kept in the store, so each waiting task costs a place there, a subscription, and a
-/// sign of life every third of
-/// [`waiter_lease`](crate::LockClientBuilder::waiter_lease); nothing is handed over inside a
-/// process. Use it where order matters and [`Mutex`](crate::Mutex) where speed does. Waiters that
-/// died hold up the line for one waiter lease in all.
+/// The queue is kept in the store, so each waiting task costs a place there, a subscription, and a sign of life
+/// every third of [`waiter_lease`](crate::LockClientBuilder::waiter_lease); holds are never handed on inside a
+/// process. Use it where order matters and [`Mutex`](crate::Mutex) where speed does. Waiters that died delay
+/// the queue for one waiter lease in all.
 ///
-/// Redisson's `getFairLock` of the same name is the same lock. Its clients move the time-outs of
-/// everybody in line by their own waiting time (five minutes by default) whenever they take the lock
-/// or give up. Ours allow for it and keep their turn, unless a Java client ahead of them has waited for
-/// minutes already; then they may have to line up anew. A Java client whose clock is ahead of the
-/// server's by more than the waiter lease sweeps ours at once.
+/// Redisson's `getFairLock` of the same name is the same lock. When a Java client acquires the lock or stops
+/// waiting, it shifts the timeouts of all waiters in the queue by its own waiting time (five minutes by
+/// default). This crate's waiters allow for that and keep their place, unless a Java client ahead of them has
+/// already waited for minutes; then they may have to queue anew. A Java client whose clock is ahead of the
+/// server's by more than the waiter lease removes this crate's waiters at once.
 ///
-/// A name that is held as something else of ours, by a [`Mutex`](crate::Mutex) too, is a
-/// [`KeyCollision`](LockError::KeyCollision). Redisson's plain lock looks like its fair one, so the
-/// hold of a Java client is waited for, whichever it is.
+/// If a client of this crate holds the name as another kind of lock, a [`Mutex`](crate::Mutex) included, the
+/// acquire fails with [`KeyCollision`](LockError::KeyCollision). Redisson's plain lock looks like its fair one,
+/// so an acquire waits for a Java client's hold of either kind.
 ///
 /// # Examples
 ///
@@ -50,7 +49,8 @@ impl FairMutex {
         Self(change(self.0))
     }
 
-    /// Takes the lock once everybody ahead in line has had it, waiting as long as the options allow.
+    /// Acquires the lock once every waiter ahead in the queue has had it, and waits as long as the options
+    /// allow.
     ///
     /// # Errors
     ///
@@ -58,14 +58,14 @@ impl FairMutex {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future gives up the place in line at once. A lock that was granted meanwhile is
-    /// given back in the background.
+    /// Dropping the future gives up the place in the queue at once. A lock that was granted meanwhile is
+    /// released in the background.
     #[track_caller]
     pub fn lock(&self) -> Acquire {
         self.0.lock()
     }
 
-    /// Takes the lock if it is free and nobody waits for it. `Ok(None)` if not.
+    /// Acquires the lock if it is free and has no waiters. Returns `Ok(None)` if not.
     ///
     /// # Errors
     ///
@@ -81,7 +81,7 @@ impl FairMutex {
         self.0.try_lock()
     }
 
-    /// Takes the lock, runs `body` under it and releases it: [`lock`](Self::lock), [`LockGuard::run`] and
+    /// Acquires the lock, runs `body` under it and releases it: [`lock`](Self::lock), [`LockGuard::run`] and
     /// [`LockGuard::release`] in one call.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Fencing: the order of holds ([`FencingToken`]), and a [`FenceGate`] by which a resource refuses the late
+//! Fencing: the order of holds ([`FencingToken`]), and a [`FenceGate`] with which a resource refuses the late
 //! write of an earlier holder as a [`StaleToken`].
 // S-23, S-24.
 
@@ -7,21 +7,20 @@ use std::num::ParseIntError;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A number that grows with every outermost hold of one name, of all clients and processes.
+/// A number that grows with every outermost hold of one name, across all clients and processes.
 ///
-/// It is minted in the script that takes the lock, as `max(previous + 1, server time in µs)`, so it
-/// keeps growing when the store lost its data. Hand it to the resource with every write; the
-/// resource refuses anything below the highest it has seen ([`FenceGate`], or in SQL
-/// `UPDATE … SET fence = $1 WHERE id = $2 AND fence <= $1`). That, and not the lease, is what stops
-/// the late write of a process that was paused past its lease (Kleppmann, *How to do distributed
-/// locking*, 2016).
+/// The script that acquires the lock mints it as `max(previous + 1, server time in µs)`, so it keeps growing
+/// after the store lost its data. Send it to the resource with every write; the resource refuses tokens below
+/// the highest it has seen ([`FenceGate`], or in SQL `UPDATE … SET fence = $1 WHERE id = $2 AND fence <= $1`).
+/// That check, and not the lease, stops the late write of a process that was paused past its lease (Kleppmann,
+/// *How to do distributed locking*, 2016).
 ///
 /// # Beside Redisson
 ///
-/// Redisson's `RFencedLock` counts with the same counter, by one from where that is. After the first hold
-/// of a Rust client Java's `lockAndGetToken` therefore goes on at about 1.8 × 10^15, the time in µs, and not at
-/// 5 after 4: still in order, but in no 32-bit number. Columns, fields and message formats for tokens need 64
-/// bits (`BIGINT`, `long`, `i64`), and JavaScript reads them exactly up to 2^53, about 9 × 10^15.
+/// Redisson's `RFencedLock` uses the same counter, and adds one to its value. After the first hold of a Rust
+/// client Java's `lockAndGetToken` therefore continues at about 1.8 × 10^15, the time in µs, and not at 5 after
+/// 4: still in order, but too large for 32 bits. Columns, fields and message formats for tokens need 64 bits
+/// (`BIGINT`, `long`, `i64`), and JavaScript reads them exactly up to 2^53, about 9 × 10^15.
 ///
 /// With the feature `serde` it is serialized as its number.
 ///
@@ -43,13 +42,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct FencingToken(u64);
 
 impl FencingToken {
-    /// Wraps a number that came over a wire or out of a database.
+    /// Wraps a number that came over a wire or from a database.
     #[must_use]
     pub const fn new(value: u64) -> Self {
         Self(value)
     }
 
-    /// The number.
+    /// Returns the number.
     #[must_use]
     pub const fn get(self) -> u64 {
         self.0
@@ -70,10 +69,10 @@ impl FromStr for FencingToken {
     }
 }
 
-/// The resource's side of fencing: lets a token pass unless a higher one has passed before.
+/// The resource's side of fencing: it admits a token unless it has admitted a higher one before.
 ///
-/// Equal tokens pass: they are the same hold. This gate lives in memory; a resource that outlives
-/// its process keeps the highest token beside its data (see [`FencingToken`]).
+/// Equal tokens are admitted: they belong to the same hold. This gate lives in memory; a resource that outlives
+/// its process stores the highest token with its data (see [`FencingToken`]).
 ///
 /// # Examples
 ///
@@ -93,20 +92,20 @@ pub struct FenceGate {
 }
 
 impl FenceGate {
-    /// A gate that has seen no token.
+    /// Creates a gate that has seen no token.
     #[must_use]
     pub const fn new() -> Self {
         Self { highest: AtomicU64::new(0) }
     }
 
-    /// Lets `token` pass, and remembers it.
+    /// Admits `token`, and remembers it.
     ///
     /// The check and the write it protects must be one step for the resource: hold the resource's
     /// own mutex around both, or do both in one statement.
     ///
     /// # Errors
     ///
-    /// [`StaleToken`] if a higher token has passed before; nothing is remembered then.
+    /// [`StaleToken`] if a higher token was admitted before; the gate then remembers nothing.
     pub fn admit(&self, token: FencingToken) -> Result<(), StaleToken> {
         let highest = self.highest.fetch_max(token.0, Ordering::AcqRel);
         if token.0 < highest {
@@ -116,7 +115,7 @@ impl FenceGate {
     }
 }
 
-/// A token was refused because a higher one has passed before.
+/// The error for a token that was refused because a higher one was admitted before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("fencing token {token} is stale: {highest} has passed already")]
 pub struct StaleToken {
@@ -125,13 +124,13 @@ pub struct StaleToken {
 }
 
 impl StaleToken {
-    /// The refused token.
+    /// Returns the refused token.
     #[must_use]
     pub fn token(&self) -> FencingToken {
         self.token
     }
 
-    /// The highest token seen by the gate.
+    /// Returns the highest token that the gate has seen.
     #[must_use]
     pub fn highest(&self) -> FencingToken {
         self.highest

@@ -8,16 +8,16 @@ use crate::store::LatchRequest;
 
 /// A distributed count-down latch: tasks of any process wait until others have counted it down.
 ///
-/// A latch is open while it has no count, so also before one was set: set it before anybody waits.
-/// Counted down to zero it is gone, and a new count may be set. A latch that is used again and again
-/// can be shut anew before a waiter has looked; that one waits for the next round.
+/// A latch is open while it has no count, including before one was set: set it before any task waits. Counted
+/// down to zero it is removed, and a new count may be set. A latch that is used repeatedly can be closed again
+/// before a waiter has checked it; that waiter waits for the next round.
 ///
-/// Nothing is leased: the count stays until it is counted down or [removed](Self::remove), whoever
-/// dies. A waiter that misses the message looks again after the client's
+/// A latch has no lease: the count stays until it is counted down or [removed](Self::remove), even if processes
+/// die. A waiter that misses the notification checks again after the client's
 /// [`poll_cap`](crate::LockClientBuilder::poll_cap) at the latest.
 ///
-/// Redisson's `getCountDownLatch` of the same name is the same latch. One that was set here ends by
-/// itself after a hundred years, which tells it from a Java client's semaphore.
+/// Redisson's `getCountDownLatch` of the same name is the same latch. A latch set by this crate expires after a
+/// hundred years, which distinguishes it from a Java client's semaphore.
 ///
 /// # Examples
 ///
@@ -43,27 +43,27 @@ impl CountDownLatch {
         Self { handle }
     }
 
-    /// The same latch with other options. Only [`LockOptions::wait`] and
-    /// [`LockOptions::max_waiters`] concern a latch.
+    /// Returns the same latch with other options. Only [`LockOptions::wait`] and [`LockOptions::max_waiters`]
+    /// affect a latch.
     pub fn with(self, options: LockOptions) -> Self {
         Self { handle: self.handle.with(options) }
     }
 
-    /// Sets the count if there is none. False if there is one; it then stays as it is.
+    /// Sets the count if there is none. Returns false if there is one, which then stays unchanged.
     ///
     /// # Errors
     ///
     /// - [`LockError::InvalidOptions`] if `count` is zero; [`remove`](Self::remove) opens a latch.
     /// - [`LockError::InvalidKey`] if the name is not valid.
-    /// - [`LockError::KeyCollision`] if the name holds something that is no latch.
+    /// - [`LockError::KeyCollision`] if the name holds data other than a latch.
     /// - [`LockError::Store`] if the store could not be reached. With
     ///   [`StoreErrorKind::OutcomeUnknown`](crate::error::StoreErrorKind::OutcomeUnknown) the count may have
-    ///   been set: [`count`](Self::count) tells.
+    ///   been set; check with [`count`](Self::count).
     /// - [`LockError::Closed`] after the client was shut down.
     ///
     /// # Cancel safety
     ///
-    /// Dropped half way, the count may or may not have been set.
+    /// If the future is dropped before it resolves, the count may or may not have been set.
     pub async fn try_set_count(&self, count: u32) -> Result<bool, LockError> {
         if count == 0 {
             return Err(LockError::InvalidOptions(
@@ -73,27 +73,27 @@ impl CountDownLatch {
         Ok(self.handle.work_latch(LatchRequest::SetCount(count)).await? == 1)
     }
 
-    /// Counts down by one, and opens the latch with the last one. Answers what is left; zero also
-    /// for a latch that was open already.
+    /// Counts down by one; the last one opens the latch. Returns the remaining count, which is also zero for a
+    /// latch that was already open.
     ///
     /// # Errors
     ///
-    /// As [`try_set_count`](Self::try_set_count), but for the count of zero. With
+    /// As [`try_set_count`](Self::try_set_count), except for the count of zero. With
     /// [`StoreErrorKind::OutcomeUnknown`](crate::error::StoreErrorKind::OutcomeUnknown) this call may have
     /// counted or not; it is not repeated, because that would count twice.
     ///
     /// # Cancel safety
     ///
-    /// Dropped half way, it may or may not have counted.
+    /// If the future is dropped before it resolves, it may or may not have counted.
     pub async fn count_down(&self) -> Result<u64, LockError> {
         self.handle.work_latch(LatchRequest::CountDown).await
     }
 
-    /// What is left to count down; zero if the latch is open.
+    /// Returns the remaining count; zero if the latch is open.
     ///
     /// # Errors
     ///
-    /// As [`try_set_count`](Self::try_set_count), but for the count of zero.
+    /// As [`try_set_count`](Self::try_set_count), except for the count of zero.
     ///
     /// # Cancel safety
     ///
@@ -106,8 +106,8 @@ impl CountDownLatch {
     ///
     /// # Errors
     ///
-    /// - [`LockError::LatchClosed`] if it was still shut when the wait ran out or, with
-    ///   [`Wait::Never`](crate::Wait::Never), at once; [`LockError::Busy`] if too many wait already.
+    /// - [`LockError::LatchClosed`] if it was still closed when the wait ended or, with
+    ///   [`Wait::Never`](crate::Wait::Never), at once; [`LockError::Busy`] if too many tasks already wait.
     /// - [`LockError::Store`] if the store could not be reached for longer than
     ///   [`store_patience`](crate::LockClientBuilder::store_patience).
     /// - [`LockError::InvalidKey`], [`LockError::KeyCollision`], [`LockError::Closed`] as for
@@ -121,15 +121,15 @@ impl CountDownLatch {
         self.handle.until_open()
     }
 
-    /// Removes the latch and lets its waiters go on. False if it was open already.
+    /// Removes the latch, which ends its waiters' wait. Returns false if it was already open.
     ///
     /// # Errors
     ///
-    /// As [`try_set_count`](Self::try_set_count), but for the count of zero.
+    /// As [`try_set_count`](Self::try_set_count), except for the count of zero.
     ///
     /// # Cancel safety
     ///
-    /// Dropped half way, it may or may not have been removed.
+    /// If the future is dropped before it resolves, the latch may or may not have been removed.
     pub async fn remove(&self) -> Result<bool, LockError> {
         Ok(self.handle.work_latch(LatchRequest::Remove).await? == 1)
     }

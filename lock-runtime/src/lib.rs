@@ -1,7 +1,7 @@
 //! Distributed locks for async Rust, on Redisson's keys.
 //!
-//! A lock that is held in Redis (or in memory, for tests) runs a piece of code in one place at a time
-//! across every process that shares the store:
+//! A lock in Redis (or in memory, for tests) runs a piece of code in one place at a time across every process
+//! that shares the store:
 //!
 //! ```
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
@@ -24,7 +24,7 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The attribute is short for what can be written by hand:
+//! The attribute is short for this code:
 //!
 //! ```
 //! # async fn example(client: lock_runtime::LockClient) -> Result<(), lock_runtime::LockError> {
@@ -33,55 +33,55 @@
 //! # }
 //! ```
 //!
-//! A guard that is dropped, also that of an annotated call, releases its lock in the background. A runtime
-//! that ends first leaves the lock in the store until its lease ends, and logs how many releases were
+//! A dropped guard, including that of an annotated call, releases its lock in the background. A runtime that
+//! ends first leaves the lock in the store until its lease ends, and the log reports how many releases were
 //! pending; [`LockClient::shutdown`] at the end of `main` waits for them.
 //!
 //! # What is promised
 //!
-//! - **The body never runs past its lease.** [`LockGuard::run`] checks the deadline before every
-//!   poll and drops the body when it has passed, without help from Redis or a renewal. The deadline
-//!   is counted from before the request was sent, on a clock that goes on while the machine sleeps.
-//! - **Nothing leaks on cancellation.** Dropping any future or guard, anywhere, leaves no lock in the
-//!   store longer than a round trip; if the store cannot be reached, one lease. Each name leaves a
-//!   small counter that expires a day after its last use.
+//! - **The body never runs past its lease.** [`LockGuard::run`] checks the deadline before every poll and drops
+//!   the body when it has passed, without help from Redis or a renewal. The deadline is counted from before the
+//!   request was sent, on a clock that keeps counting while the machine sleeps.
+//! - **Nothing leaks on cancellation.** Dropping any future or guard, anywhere, leaves no lock in the store for
+//!   longer than a round trip or, if the store cannot be reached, one lease. Each name leaves a small counter
+//!   that expires a day after its last use.
 //! - **Re-entry and hand-off inside a process cost no round trip.** One contender per key and process
 //!   goes to Redis, however many tasks wait; they are served first in, first out.
-//! - **Every hold has a fencing token** that keeps growing when Redis loses its data.
+//! - **Every hold has a fencing token** that keeps growing even if Redis loses its data.
 //!
 //! # What is not
 //!
-//! A lease is not mutual exclusion in an asynchronous network: a process that is paused between the
-//! check of its deadline and a write, a failover to a replica that has not heard of the lock, or a
-//! step of the server's clock can let two holders overlap. Where that must not cost money, hand
-//! [`LockGuard::token`] to the resource and let it refuse older ones ([`FencingToken`],
-//! [`fence::FenceGate`]). Whoever can write the keys can break any lock: locks are advisory.
+//! A lease is not mutual exclusion in an asynchronous network: a process that is paused between the check of
+//! its deadline and a write, a failover to a replica that does not have the lock yet, or a step of the server's
+//! clock can let two holders overlap. Where overlap must not do damage, send [`LockGuard::token`] to the
+//! resource and let it refuse older ones ([`FencingToken`], [`fence::FenceGate`]). Locks are advisory: any
+//! client that can write the keys can break them.
 //!
 //! # Reading order
 //!
-//! [`LockClient`] makes a [`Mutex`]; locking it as its [`LockOptions`] say gives a [`LockGuard`] or a
-//! [`LockError`]. What these need more rarely is in the module of each: [`client`], [`options`], [`guard`],
-//! [`error`], [`key`], [`fence`]. [`scope`] is how re-entry finds what encloses it. [`store`] is what keeps a lock
-//! outside the process; `ARCHITECTURE.md` tells how the parts in between work.
+//! [`LockClient`] creates a [`Mutex`]; locking it with its [`LockOptions`] returns a [`LockGuard`] or a
+//! [`LockError`]. Less common types are in modules: [`client`], [`options`], [`guard`], [`error`], [`key`],
+//! [`fence`]. Through [`scope`], re-entry finds the holds that enclose it. [`store`] keeps locks outside the
+//! process; `ARCHITECTURE.md` explains the parts in between.
 //!
 //! # Features
 //!
-//! - `figment`: `LockConfig::from_figment`, for files under variables of the environment.
+//! - `figment`: `LockConfig::from_figment`, for files that environment variables override.
 //! - `macros` (default): the [`distributed_lock`] attribute and `#[derive(KeyPart)]`.
-//! - `metrics`: what [`observe::METRICS`] lists, for the recorder of the crate `metrics`.
-//! - `policy` (default): locks configured by a file, in the module `policy`.
+//! - `metrics`: the metrics in [`observe::METRICS`], for the recorder of the crate `metrics`.
+//! - `policy` (default): locks that a file configures, in the module `policy`.
 //! - `redis` (default): [`store::RedisStore`] and [`LockClient::connect`]. Without it, locks live in memory.
 //! - `serde`: [`FencingToken`] implements `Serialize` and `Deserialize`; `policy` turns it on.
-//! - `sites`: a list of all annotated functions, and [`LockClient::check_sites`] for the start of a
-//!   program.
+//! - `sites`: a list of all annotated functions, and [`LockClient::check_sites`] which a program calls when it
+//!   starts.
 //! - `tls-rustls`: `rediss://` addresses, verified against Mozilla's root certificates or, with
 //!   `TlsOptions`, against your own; client certificates.
 //! - `toml` (default): `LockConfig::from_toml` and `from_toml_file`.
 //! - `tracing` (default): the spans of [`observe`]. Events are there without it.
 //!
-//! The client's background work (renewal, release, reconnecting) runs as tasks of the tokio runtime
-//! that first uses it; the runtime needs its time driver, and its I/O driver for Redis. A client that
-//! outlives a runtime starts them anew on the next one that uses it.
+//! The client's background work (renewal, release, reconnecting) runs as tasks of the tokio runtime that first
+//! uses it; the runtime needs its time driver, and its I/O driver for Redis. A client that outlives a runtime
+//! restarts them on the next one that uses it.
 
 pub mod acquire;
 pub mod client;
@@ -112,6 +112,7 @@ mod lease;
 mod liveness;
 mod multi_lock;
 mod mutex;
+mod opaque;
 mod owned_hold;
 mod quorum_lock;
 mod rw_lock;
@@ -135,7 +136,7 @@ pub use quorum_lock::QuorumLock;
 pub use rw_lock::RwLock;
 pub use semaphore::{Semaphore, SemaphorePermit};
 
-/// What users name in structs and move between tasks is `Send` where it has to be.
+/// The types that users name in structs and move between tasks are `Send` where they must be.
 const _: () = {
     const fn send_and_static<T: Send + 'static>() {}
     const fn sync<T: Sync>() {}

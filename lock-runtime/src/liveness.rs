@@ -1,4 +1,4 @@
-//! Signs of life: how a future that is not polled is told from one that waits.
+//! Signs of life: how to distinguish a future that is not polled from one that waits.
 //!
 //! A future in a queue proves every [`SIGN_OF_LIFE`] that it is polled, by a timer of its own. After
 //! [`ASLEEP_AFTER`] without a sign, the futures that wait for it pass it over, and it queues again when it is

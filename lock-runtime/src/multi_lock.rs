@@ -15,26 +15,26 @@ use crate::rw_lock::RwLock;
 use crate::semaphore::Semaphore;
 use crate::store::{HoldKind, JointPart, Target};
 
-/// Several locks as one: taken all together or not at all, released all together.
+/// Several locks as one: acquired all together or not at all, and released all together.
 ///
-/// Made of names by [`LockClient::multi_lock`](crate::LockClient::multi_lock): the mutexes of those
-/// names, taken and released by one command each, so that nobody ever sees half of them taken. Or of
-/// any locks, also of several clients, by [`MultiLock::of`].
+/// Create it from names with [`LockClient::multi_lock`](crate::LockClient::multi_lock): it then locks the
+/// mutexes of those names, with one command for the acquire and one for the release, so that no other client
+/// ever sees half of them locked. Or create it from any locks, even of several clients, with [`MultiLock::of`].
 ///
-/// Nobody holds one lock while waiting for another, so two that name the same locks in opposite
-/// orders cannot deadlock. The price is that it goes through when all are free at once: beside a
-/// steady stream of holders of single locks it may wait long.
+/// It never holds one lock while it waits for another, so two that name the same locks in opposite orders
+/// cannot deadlock. The price: it succeeds only when all locks are free at once, and may wait long next to a
+/// steady stream of holders of single locks.
 ///
-/// Inside [`run`](LockGuard::run) of a multi lock, each of its locks is had at once, as re-entry; but
-/// permits are counted, and more of them are taken or waited for. Two re-entries side by side wait for
-/// each other if they name the same lock. A call that takes its locks one inside the other needs the same
-/// order as the calls beside it, or they wait for each other for as long as their `wait` allows.
+/// Inside [`run`](LockGuard::run) of a multi lock, each of its locks is re-entered at once; but permits are
+/// counted, and more of them are acquired or waited for. Two concurrent re-entries wait for each other if they
+/// name the same lock. Nested calls that acquire its locks one inside the other must use the same order as
+/// concurrent calls, or they wait for each other for as long as their `wait` allows.
 ///
-/// It has at most [`MAX_MULTI_NAMES`] locks: one command takes, renews or releases all of them, and every other
-/// client waits while the server runs it.
+/// It has at most [`MAX_MULTI_NAMES`] locks: one command acquires, renews or releases all of them, and every
+/// other client waits while the server runs it.
 ///
-/// The other way round, wanting more than what is held around the caller would wait for itself, and
-/// is [`LockError::WouldDeadlock`].
+/// The reverse, acquiring more locks than the enclosing hold has, would wait for itself and fails with
+/// [`LockError::WouldDeadlock`].
 ///
 /// # Examples
 ///
@@ -54,7 +54,7 @@ pub struct MultiLock(Handle);
 lock_settings!(MultiLock);
 
 impl MultiLock {
-    /// The mutexes of these names in one client.
+    /// A lock of the mutexes of these names in one client.
     pub(crate) fn of_names(
         engine: &Arc<Engine>,
         names: Result<Vec<LockKey>, LockError>,
@@ -67,7 +67,7 @@ impl MultiLock {
             let mut mutexes: Vec<_> = names.into_iter().map(Target::mutex).collect();
             match mutexes.len() {
                 0 => Err(no_locks()),
-                // So that it is the same lock as the mutex, here as well.
+                // A mutex, so that it is the same lock as the mutex in this process too.
                 1 => Ok(mutexes.swap_remove(0)),
                 _ => Ok(Target::multi(mutexes)),
             }
@@ -75,17 +75,18 @@ impl MultiLock {
         Self(Handle::new(engine, target, options))
     }
 
-    /// Locks of any kind and client as one, with the options of the first.
+    /// Combines locks of any kind and client, with the options of the first.
     ///
-    /// Mutexes of one client go in one command; the rest are asked one after the other, and whatever
-    /// was taken is given back when one is refused. A lock that is named twice counts once. Nobody
-    /// stands in line for it at a fair mutex or announces it as a writer: those who do go first.
+    /// The mutexes of one client are acquired with one command; the other locks are asked one after the other,
+    /// and if one is refused, those granted before are released. A lock that is named twice counts once. A
+    /// multi lock does not queue at a fair mutex and does not announce itself as a writer: waiters that do go
+    /// first.
     ///
-    /// Fencing tokens grow for each of the locks. Shutting one of the clients down ends the multi
-    /// lock. Making one costs a few allocations. Tasks of this process that want the same locks line up, however many
-    /// times they are named, and all locks over the same clients share two background tasks.
+    /// Fencing tokens grow for each of the locks. Shutting down one of the clients ends the multi lock.
+    /// Creating one costs a few allocations. Tasks of this process that acquire the same locks queue, even
+    /// if they name a lock several times, and all multi locks over the same clients share two background tasks.
     ///
-    /// Two clients of one server are two clients: do not name the same lock of both.
+    /// Two clients of one server are two clients: do not name the same lock through both.
     ///
     /// # Examples
     ///
@@ -116,26 +117,26 @@ impl MultiLock {
         Self(change(self.0))
     }
 
-    /// Takes all of them, waiting as long as the options allow; by default, as long as it takes.
+    /// Acquires all of them, and waits as long as the options allow; by default, forever.
     ///
     /// # Errors
     ///
     /// As [`Mutex::lock`](crate::Mutex::lock), and
     ///
-    /// - [`LockError::InvalidOptions`] if it is made of no locks, of more than [`MAX_MULTI_NAMES`], of two kinds of the same name, or of
-    ///   differing permits of one semaphore.
+    /// - [`LockError::InvalidOptions`] if it has no locks, more than [`MAX_MULTI_NAMES`], two kinds of the same
+    ///   name, or different numbers of permits of one semaphore.
     /// - [`LockError::WouldDeadlock`] inside [`run`](LockGuard::run) of only some of its locks.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future gives up the place in line. Locks that were granted meanwhile are given
-    /// back in the background.
+    /// Dropping the future gives up the place in the queue. Locks that were granted meanwhile are released in
+    /// the background.
     #[track_caller]
     pub fn lock(&self) -> Acquire {
         self.0.lock()
     }
 
-    /// Takes all of them if all are free. `Ok(None)` if not; then none is taken.
+    /// Acquires all of them if all are free. Returns `Ok(None)` if not; then it has acquired none.
     ///
     /// # Errors
     ///
@@ -151,8 +152,8 @@ impl MultiLock {
         self.0.try_lock()
     }
 
-    /// Takes all of them, runs `body` under them and releases them: [`lock`](Self::lock), [`LockGuard::run`] and
-    /// [`LockGuard::release`] in one call.
+    /// Acquires all of them, runs `body` under them and releases them: [`lock`](Self::lock), [`LockGuard::run`]
+    /// and [`LockGuard::release`] in one call.
     ///
     /// # Errors
     ///
@@ -167,24 +168,24 @@ impl MultiLock {
     }
 }
 
-/// One of the locks of a [`MultiLock`]: made of a [`Mutex`], a [`FairMutex`] or a [`Semaphore`] (one
-/// permit) by `into`, of the others by name.
+/// One of the locks of a [`MultiLock`]: created with `into` from a [`Mutex`], a [`FairMutex`] or a
+/// [`Semaphore`] (one permit), and by a constructor from the others.
 #[derive(Debug, Clone)]
 #[must_use = "it is for `MultiLock::of`"]
 pub struct MultiMember(Handle);
 
 impl MultiMember {
-    /// The read side of a read/write lock.
+    /// Returns the read side of a read/write lock.
     pub fn read(lock: &RwLock) -> Self {
         Self(lock.sides().0.clone())
     }
 
-    /// The write side of a read/write lock.
+    /// Returns the write side of a read/write lock.
     pub fn write(lock: &RwLock) -> Self {
         Self(lock.sides().1.clone())
     }
 
-    /// So many permits of a semaphore. More than it has are reported when the multi lock is taken.
+    /// Returns that many permits of a semaphore. If they exceed its limit, the acquire reports it.
     pub fn permits(semaphore: &Semaphore, permits: NonZeroU32) -> Self {
         Self(semaphore.of(permits))
     }
@@ -214,7 +215,7 @@ impl From<Semaphore> for MultiMember {
     }
 }
 
-/// A member that is valid.
+/// A valid member.
 struct Member {
     handle: Handle,
     engine: Arc<Engine>,
@@ -231,7 +232,7 @@ impl Member {
     }
 }
 
-/// The members in order, each once.
+/// Returns the members in order, each once.
 fn checked(members: impl IntoIterator<Item = MultiMember>) -> Result<Vec<Member>, LockError> {
     let member = |MultiMember(handle)| {
         let (engine, target) = handle.lock_of()?;
@@ -241,7 +242,7 @@ fn checked(members: impl IntoIterator<Item = MultiMember>) -> Result<Vec<Member>
     let mut members = members.into_iter().map(member).collect::<Result<Vec<_>, LockError>>()?;
     let Some(first) = members.first() else { return Err(no_locks()) };
     let options = first.handle.options();
-    // By name first: the number of a client is another one in each process.
+    // By name first: a client's number differs in each process.
     members.sort_by(|a, b| (a.target.key(), a.home()).cmp(&(b.target.key(), b.home())));
     let permits = |member: &Member| (member.handle.wanted_permits(), member.target.limit());
     members
@@ -275,7 +276,7 @@ fn named_twice(a: &Member, b: &Member) -> LockError {
     LockError::InvalidOptions(format!("a multi lock has {key:?} as {a} and as {b}; name it once"))
 }
 
-/// One lock of all members, of which there is at least one.
+/// Returns one lock of all members, of which there is at least one.
 fn joined(members: Vec<Member>) -> Handle {
     let Member { handle, engine, .. } = &members[0];
     if members.len() == 1 {
@@ -292,7 +293,7 @@ fn joined(members: Vec<Member>) -> Handle {
     Handle::new(&engine.joint(&clients), Ok(target), options)
 }
 
-/// What is asked one by one: the mutexes of one client are one part.
+/// Returns the parts that are asked one by one: the mutexes of one client are one part.
 fn parts(members: &[Member]) -> Vec<JointPart> {
     let mut parts = Vec::new();
     for (number, member) in members.iter().enumerate() {
@@ -311,7 +312,7 @@ fn parts(members: &[Member]) -> Vec<JointPart> {
     parts
 }
 
-/// Refuses more locks than one script may have.
+/// Refuses more locks than one script allows.
 fn check_count(count: usize) -> Result<(), LockError> {
     if count <= MAX_MULTI_NAMES {
         return Ok(());

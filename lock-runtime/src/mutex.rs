@@ -1,4 +1,4 @@
-//! [`Mutex`]: exclusive, re-entrant by call path, kept alive by the watchdog.
+//! [`Mutex`]: exclusive, re-entrant by call path, renewed by the watchdog.
 // S-25.
 
 use crate::acquire::{Acquire, Handle, RunLocked, lock_settings};
@@ -40,41 +40,42 @@ impl Mutex {
         Self(change(self.0))
     }
 
-    /// Takes the lock, waiting as long as the options allow; by default, as long as it takes.
+    /// Acquires the lock, and waits as long as the options allow; by default, forever.
     ///
-    /// Inside [`LockGuard::run`] of the same lock this is re-entry: no round trip, the same token,
-    /// and a release that only steps back. Beside another re-entry it waits for that one first.
+    /// Inside [`LockGuard::run`] of the same lock this is re-entry: no round trip, the same token, and a
+    /// release that only undoes the re-entry. If another re-entry is inside, it waits for that one first.
     ///
     /// # Errors
     ///
-    /// - [`LockError::Timeout`] if the wait ran out, [`LockError::Busy`] if there was to be none or
-    ///   too many wait already.
+    /// - [`LockError::Timeout`] if the wait ended, [`LockError::Busy`] if the options allow no wait or too many
+    ///   tasks already wait.
     /// - [`LockError::InvalidKey`] if the name was invalid; nothing was sent.
-    /// - [`LockError::KeyCollision`] if the key holds something else.
+    /// - [`LockError::KeyCollision`] if the key holds other data.
     /// - [`LockError::Lost`] on re-entry into a hold that is lost.
-    /// - [`LockError::Store`] if the store failed. Should it have granted the lock, that is undone in
-    ///   the background.
+    /// - [`LockError::Store`] if the store failed. If the store did grant the lock, that is undone in the
+    ///   background.
     /// - [`LockError::Closed`] after the client was shut down.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future gives up the place in line. A lock that was granted meanwhile is given
-    /// back in the background, at the latest when its lease ends.
+    /// Dropping the future gives up the place in the queue. A lock that was granted meanwhile is released in
+    /// the background, at the latest when its lease ends.
     // S-6.
     #[track_caller]
     pub fn lock(&self) -> Acquire {
         self.0.lock()
     }
 
-    /// Takes the lock if it is free, with one round trip, or none if this process can tell. Right after
-    /// a release that other processes heard of, they get a head start of a millisecond or two.
+    /// Acquires the lock if it is free, with one round trip, or none if this process knows that it is held.
+    /// Right after a release of which other processes were notified, they get a head start of a millisecond or
+    /// two.
     ///
-    /// `Ok(None)` means that somebody else holds it or is ahead in line.
+    /// `Ok(None)` means that another holder has it or a waiter goes first.
     ///
     /// # Errors
     ///
-    /// As [`lock`](Self::lock), except that being busy is not an error. A store that cannot answer
-    /// is never taken for a busy lock.
+    /// As [`lock`](Self::lock), except that being busy is not an error. A store that cannot answer is an error,
+    /// never a busy lock.
     ///
     /// # Cancel safety
     ///
@@ -86,7 +87,7 @@ impl Mutex {
         self.0.try_lock()
     }
 
-    /// Takes the lock, runs `body` under it and releases it: [`lock`](Self::lock), [`LockGuard::run`] and
+    /// Acquires the lock, runs `body` under it and releases it: [`lock`](Self::lock), [`LockGuard::run`] and
     /// [`LockGuard::release`] in one call.
     ///
     /// The body starts once the lock is held, and is dropped at the moment that the hold is lost. The lock is
@@ -94,7 +95,7 @@ impl Mutex {
     ///
     /// # Errors
     ///
-    /// - As [`lock`](Self::lock); the body was not started then.
+    /// - As [`lock`](Self::lock); the body was then not started.
     /// - [`LockError::Lost`] if the hold was lost while the body ran, unless the options say
     ///   [`OnLost::Finish`](crate::options::OnLost::Finish).
     /// - [`LockError::Lost`] if the body ended in time, but the release found the hold gone and the options say
@@ -103,8 +104,8 @@ impl Mutex {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the body and then releases the lock in the background, or gives up the place in
-    /// line if the body was not started.
+    /// Dropping the future drops the body and then releases the lock in the background, or gives up the place
+    /// in the queue if the body was not started.
     ///
     /// # Examples
     ///

@@ -1,8 +1,8 @@
 //! [`OwnedHold`]: the ownership of a hold, with its fencing token and its place at the gate.
 //!
-//! Nested guards share one owned hold, and the last guard ends it. Ending it hands the hold to the next
-//! waiter of this process where the rules allow, and otherwise releases it to the store, which frees the lock
-//! at once or, by itself, when `at_least` has passed. Dropping an owned hold does either without waiting;
+//! Nested guards share one owned hold, and the last guard ends it. Ending it hands the hold to the next waiter
+//! of this process where the rules allow, and otherwise releases it to the store, which frees the lock at once
+//! or, by itself, when `at_least` has passed. Dropping an owned hold does the same without waiting;
 //! [`OwnedHold::release`] waits for the store's answer.
 // S-14, S-20.
 
@@ -24,24 +24,24 @@ use crate::observe::ReleaseOutcome;
 use crate::options::Lease;
 use crate::store::{ReleaseReply, ReleaseRequest};
 
-/// What an owned hold still has to give back. Each step is one change of this state:
+/// The parts of an owned hold that are not released yet. Each step is one change of this state:
 ///
 /// | step | from | to |
 /// |---|---|---|
-/// | the hold is lost | `HoldAndPlace` | `Hold`; the next in line is admitted, because this holder may hang |
-/// | the next in line takes the hold over | `HoldAndPlace` | `Nothing` |
-/// | the store confirms the release | any | `Nothing`; the next in line is admitted |
-/// | the owned hold is dropped | any but `Nothing` | `Nothing`; the releaser has the rest, place included |
+/// | the hold is lost | `HoldAndPlace` | `Hold`; the next waiter is admitted, because this holder may hang |
+/// | the next waiter takes over the hold | `HoldAndPlace` | `Nothing` |
+/// | the store confirms the release | any | `Nothing`; the next waiter is admitted |
+/// | the owned hold is dropped | any but `Nothing` | `Nothing`; the releaser does the rest, place included |
 enum Owned {
-    /// The hold, and the place at the gate that keeps the next in line waiting.
+    /// The hold, and the place at the gate that keeps the next waiter waiting.
     HoldAndPlace(GateGuard<OwnedHold>),
-    /// The hold alone. The next in line was admitted at the loss of the hold, or did not have to wait.
+    /// The hold alone. The next waiter was admitted at the loss of the hold, or did not have to wait.
     Hold,
-    /// Nothing: the next in line owns the hold, or the store has freed it.
+    /// Nothing: the next waiter owns the hold, or the store has freed it.
     Nothing,
 }
 
-/// Shared with the hold, whose loss takes the place.
+/// Shared with the hold, which takes the place when it is lost.
 // S-12.
 #[derive(Clone)]
 struct Owns(Arc<Mutex<Owned>>);
@@ -57,7 +57,7 @@ impl Owns {
         owns
     }
 
-    /// Takes the place and leaves the hold. The caller drops the place: not under the mutex.
+    /// Takes the place and leaves the hold. The caller drops the place after the unlock.
     fn take_place(&self) -> Option<GateGuard<OwnedHold>> {
         let mut owned = self.0.lock();
         match std::mem::replace(&mut *owned, Owned::Hold) {
@@ -73,7 +73,7 @@ impl Owns {
         *self.0.lock() = Owned::HoldAndPlace(place);
     }
 
-    /// Takes all there is: `None` if that is nothing, else the place, if there is one.
+    /// Takes everything that is left: `None` if nothing is, else the place, if there is one.
     fn take_all(&self) -> Option<Option<GateGuard<OwnedHold>>> {
         match std::mem::replace(&mut *self.0.lock(), Owned::Nothing) {
             Owned::HoldAndPlace(place) => Some(Some(place)),
@@ -86,7 +86,7 @@ impl Owns {
         matches!(*self.0.lock(), Owned::Nothing)
     }
 
-    /// Tells newcomers at the gate that the hold is being given back.
+    /// Announces the release to newcomers at the gate.
     fn announce_release(&self) {
         if let Owned::HoldAndPlace(place) = &*self.0.lock() {
             place.leaving();
@@ -102,10 +102,10 @@ pub(crate) struct OwnedHold {
     /// The last token reserved with the hold.
     last_token: FencingToken,
     handoffs: u32,
-    /// The store keeps the hold until then at least, however soon the owned hold ends (`at_least`). Each
-    /// guard that has the hold sets it for itself.
+    /// The store keeps the hold at least until then, however soon the owned hold ends (`at_least`). Each guard
+    /// sets it for its own time.
     pub(crate) keep_until: Option<Tick>,
-    /// Keeps writers of the enclosing write hold out, for a read hold inside of one.
+    /// For a read hold inside of a write hold: excludes other writers inside that write hold.
     // S-27.
     pub(crate) inside: Option<ReentryGuard>,
     owns: Owns,
@@ -124,17 +124,17 @@ impl OwnedHold {
         Self { leases, hold, token, last_token, handoffs: 0, keep_until: None, inside: None, owns }
     }
 
-    /// Passes the hold to the next in the local line, if the rules allow it and somebody is there.
+    /// Passes the hold to the next local waiter, if the rules allow it and there is one.
     // S-14.
     fn hand_off(&self) -> bool {
-        // Without a token to spare nobody was in line when the hold was taken: the usual case, told
-        // without a look at the clock. And a hold that is being released is nobody's to pass on.
+        // Without a spare token the queue was empty when the hold was acquired: the usual case, found without
+        // reading the clock. And a hold that is being released cannot be passed on.
         if self.token >= self.last_token || self.hold.is_released() {
             return false;
         }
         let Ok(now) = self.hold.check() else { return false };
         let Lease::Watchdog(lease) = self.hold.lease else { return false };
-        // A task of the last holder may still wait inside the hold; the next would find it there (S-6).
+        // A task of the last holder may still wait inside the hold; the next holder would find it there (S-6).
         let allowed = !self.hold.has_reentries()
             && self.keep_until.is_none_or(|until| until <= now)
             && now.since(self.hold.taken_at) < self.leases.timing.handoff_window
@@ -173,14 +173,12 @@ impl OwnedHold {
         false
     }
 
-    /// Ends the owned hold and waits for the store's word.
+    /// Ends the owned hold and waits for the store's answer.
     ///
     /// Dropping the future leaves the rest to the releaser.
     pub(crate) async fn release(self) -> Result<(), LockError> {
-        if let Err(cause) = self.hold.check() {
-            // The loss needs no network to be reported (S-12); the releaser cleans up.
-            return Err(self.hold.lost_error(cause));
-        }
+        // A loss is reported without the store (S-12); the releaser cleans up.
+        self.hold.ensure_held()?;
         if self.hand_off() {
             return Ok(());
         }
@@ -192,7 +190,7 @@ impl OwnedHold {
     pub(crate) async fn shadow_release(self) -> Result<(), LockError> {
         let breaker = Arc::clone(&self.leases.breaker);
         if !breaker.is_closed() {
-            return self.hold.check().map(drop).map_err(|cause| self.hold.lost_error(cause));
+            return self.hold.ensure_held().map(drop);
         }
         match breaker.within_shadow_timeout(self.release()).await {
             Err(LockError::Store(_)) => Ok(()),
@@ -201,7 +199,7 @@ impl OwnedHold {
     }
 
     async fn give_back(self) -> Result<(), LockError> {
-        // A shutdown has to wait for it too. Outlives the owned hold, which may leave the rest to the
+        // A shutdown must wait for it too. The counter outlives the owned hold, which may leave the rest to the
         // releaser.
         let _counted = self.leases.releaser.elsewhere();
         let owned = self;
@@ -216,12 +214,12 @@ impl OwnedHold {
         };
         if let Some(meter) = owned.hold.release_meter() {
             match &reply {
-                // Whether it was a repetition that found it gone is in the reply already.
+                // The reply already tells whether an earlier request freed it.
                 Ok(reply) => meter.answered(*reply, false),
                 Err(_) => meter.released(ReleaseOutcome::Failed),
             }
         }
-        // A request that takes this hold may still be under way: then the releaser asks again.
+        // A request that acquires this hold may still be under way: then the releaser asks again.
         if let Ok(reply) = reply
             && !owned.hold.unsettled
         {
@@ -230,27 +228,24 @@ impl OwnedHold {
         outcome
     }
 
-    /// When to leave an unanswered release to the releaser.
+    /// Returns when to leave an unanswered release to the releaser.
     fn give_up_at(&self) -> Instant {
         let left = self.hold.deadline().since(self.leases.clock.now());
         Instant::now() + self.leases.timing.store_patience.min(left)
     }
 
-    /// Asks until there is an answer, for as long as the lease and the patience last.
+    /// Asks until the store answers, for as long as the lease and the patience last.
     // S-19.
     async fn ask_release(&self) -> Result<ReleaseReply, StoreError> {
         let timing = self.leases.timing;
         let mut give_up = None;
         let mut repeated = false;
         loop {
-            let request = ReleaseRequest {
-                target: Arc::clone(&self.hold.target),
-                owner: self.hold.owner.clone(),
-                keep: keep(self.keep_until, self.leases.clock.now()),
-                timeout: timing.command_timeout,
-            };
+            let (target, owner) = (Arc::clone(&self.hold.target), self.hold.owner.clone());
+            let request = ReleaseRequest::new(target, owner, timing.command_timeout)
+                .with_keep(keep(self.keep_until, self.leases.clock.now()));
             match self.leases.store.release(request).await {
-                // Gone after a lost reply, and in time: it was we who released it.
+                // Gone in time, after a lost reply: an earlier request of this process released it.
                 Ok(ReleaseReply::NotOwner)
                     if repeated && self.leases.clock.now() < self.hold.deadline() =>
                 {
@@ -260,7 +255,7 @@ impl OwnedHold {
                     if error.kind().is_transient()
                         && Instant::now() < *give_up.get_or_insert_with(|| self.give_up_at()) =>
                 {
-                    // Only what may have run can be the reason for a later "not the owner".
+                    // Only a request that may have run can cause a later "not the owner".
                     repeated |= error.kind() == StoreErrorKind::OutcomeUnknown;
                     let pause = Duration::from_millis(fastrand::u64(5..25));
                     tokio::time::sleep(pause).await;

@@ -1,4 +1,5 @@
-//! [`Quorum`]: independent Redis servers, a majority of which keeps each lock. It makes
+//! [`Quorum`]: independent Redis servers, a majority of which keeps each lock. It creates
+//! [`QuorumLock`](crate::QuorumLock)s.
 //! [`QuorumLock`](crate::QuorumLock)s.
 
 use std::sync::Arc;
@@ -17,27 +18,24 @@ use crate::store::compose::quorum::QuorumStore;
 ///
 /// # What it adds
 ///
-/// A lock survives the loss of a minority of the servers, with what they know: two of five, one of
-/// three, and none of two. A server that is down or hangs slows nothing down, since an answer is had
-/// as soon as a majority has given it. A hold is counted from before the servers are asked, with a
-/// margin for clocks that run at different speeds, and is lost by its deadline unless a majority
-/// renews it. Fencing tokens grow across the servers, whatever their clocks say;
-/// after servers lost their data, as long as their clocks differ by less than the restart took.
+/// A lock survives the loss of a minority of the servers and their data: two of five, one of three, and none of
+/// two. A server that is down or hangs delays nothing, because the answers of a majority suffice. A hold is
+/// counted from before the servers are asked, with a margin for clocks that run at different speeds, and is
+/// lost at its deadline unless a majority renews it. Fencing tokens grow across the servers, whatever their
+/// clocks say; after servers lost their data, they grow if their clocks differ by less than the restart took.
 ///
 /// # What it does not
 ///
-/// It makes a lease no surer than one server does: a process that is paused past its deadline still
-/// needs [fencing](crate::FencingToken). Servers must be independent, never replicas of each other. And
-/// a server that restarts without what it had granted can make a second majority: keep them on disk
-/// with `appendonly yes` and `appendfsync always`, or set a
-/// [`restart_guard`](QuorumBuilder::restart_guard). The builder asks which of the two it is.
+/// A lease is no safer than with one server: a process that is paused past its deadline still needs
+/// [fencing](crate::FencingToken). Servers must be independent, never replicas of each other. A server that
+/// restarts without its grants can make a second majority: persist them with `appendonly yes` and `appendfsync
+/// always`, or set a [`restart_guard`](QuorumBuilder::restart_guard). The builder requires one of the two.
 ///
-/// Each acquire costs two round trips to all servers, the second for the fencing token, and each
-/// release one; clients that ask for the same lock at once sometimes refuse each other, and try again. Only
-/// mutexes are kept so, without Redisson peers: Redisson has withdrawn its own lock of this kind in
-/// favour of one server whose replicas acknowledge each hold, which is
-/// [`LockOptionsBuilder::replicas`](crate::options::LockOptionsBuilder::replicas) here, and usually the better
-/// choice.
+/// Each acquire costs two round trips to all servers, the second for the fencing token, and each release one;
+/// clients that ask for the same lock at once sometimes refuse each other, and try again. A quorum supports
+/// only mutexes, and no Redisson peers: Redisson has withdrawn its own lock of this kind in favour of one
+/// server whose replicas acknowledge each hold. Here that is
+/// [`LockOptionsBuilder::replicas`](crate::options::LockOptionsBuilder::replicas), usually the better choice.
 ///
 /// # Examples
 ///
@@ -63,26 +61,26 @@ pub struct Quorum {
 }
 
 impl Quorum {
-    /// Starts a quorum. It asks for a choice: [`restart_guard`](QuorumBuilder::restart_guard) or
+    /// Starts a quorum. It requires a choice: [`restart_guard`](QuorumBuilder::restart_guard) or
     /// [`without_restart_guard`](QuorumBuilder::without_restart_guard).
     pub fn builder() -> QuorumBuilder {
         QuorumBuilder::default()
     }
 
-    /// The lock of that name. Cheap; an invalid name is reported when it is locked.
+    /// Returns the lock of that name. Cheap; locking it fails if the name is invalid.
     pub fn lock(&self, name: impl IntoLockKey) -> QuorumLock {
         QuorumLock::new(self.client.mutex(name).handle().clone())
     }
 
-    /// A client whose mutexes are these locks, for annotated functions and tower layers, and to
-    /// [shut down](LockClient::shutdown). It knows no other kinds.
+    /// Returns a client whose mutexes are these locks, for annotated functions and tower layers, and for
+    /// [shutdown](LockClient::shutdown). It supports no other kinds.
     #[must_use]
     pub fn client(&self) -> &LockClient {
         &self.client
     }
 }
 
-/// How long one server may take unless told otherwise.
+/// Default time that one server may take to answer.
 const SERVER_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// Builds a [`Quorum`].
@@ -101,64 +99,65 @@ impl Default for QuorumBuilder {
 }
 
 impl QuorumBuilder {
-    /// How long one server may take to answer before it counts as down. It is what an acquire costs
-    /// when so many are down that the rest is no majority; keep it small beside the lease.
-    /// Default: 250 ms.
+    /// Sets how long one server may take to answer before it counts as down. An acquire takes this long when so
+    /// many servers are down that the rest is no majority; keep it small compared to the lease. Default: 250
+    /// ms.
     pub fn server_timeout(mut self, timeout: Duration) -> Self {
         self.server_timeout = timeout;
         self
     }
 
-    /// Leaves servers out of grants that started less than this ago: give the longest lease or `at_least` in use,
-    /// and what a server forgot in a restart has ended before it counts again. Nothing can be locked
-    /// for so long after a majority has restarted, nor after it was started for the first time.
+    /// Excludes servers from grants that started less than this ago. Set the longest lease or `at_least` in
+    /// use: then the holds that a server forgot in a restart have ended before it counts again. No lock can be
+    /// acquired for this long after a majority has restarted or was started for the first time.
     pub fn restart_guard(mut self, guard: Duration) -> Self {
         self.restart_guard = Some(RestartGuard::For(guard));
         self
     }
 
-    /// Has a server that restarted count at once. Two clients can then hold one lock if a server forgets what it has
-    /// granted: choose this only where no restart loses a write, as with `appendonly yes` and `appendfsync always`
-    /// on every server.
+    /// Counts a restarted server at once. Two clients can then hold one lock if a server forgets its grants:
+    /// choose this only where no restart loses a write, as with `appendonly yes` and `appendfsync always` on
+    /// every server.
     pub fn without_restart_guard(mut self) -> Self {
         self.restart_guard = Some(RestartGuard::Off);
         self
     }
 
-    /// The choice of a configuration.
+    /// Applies the choice of a configuration.
     #[cfg(all(feature = "policy", feature = "redis"))]
     pub(crate) fn configured(mut self, guard: Option<RestartGuard>) -> Self {
         self.restart_guard = guard;
         self
     }
 
-    /// Namespace, patience and default options, as of a client. Its TLS options are those of every connection.
+    /// Sets namespace, patience and default options, as for a client. Its TLS options apply to every
+    /// connection.
     pub fn client(mut self, settings: LockClientBuilder) -> Self {
         self.client = settings;
         self
     }
 
-    /// The options of this quorum's locks unless told otherwise.
+    /// Sets the default options of this quorum's locks.
     pub fn options(mut self, options: LockOptions) -> Self {
         self.client = self.client.options(options);
         self
     }
 
-    /// Connects to all servers, and is content with a majority: the others are connected to in the
+    /// Connects to all servers and returns once a majority is connected: it connects to the others in the
     /// background.
     ///
     /// # Errors
     ///
-    /// - [`LockError::InvalidOptions`] if a setting is wrong, an address is given twice, or neither
+    /// - [`LockError::InvalidOptions`] if a setting is invalid, an address is given twice, or neither
     ///   [`restart_guard`](Self::restart_guard) nor [`without_restart_guard`](Self::without_restart_guard) was
     ///   chosen.
-    /// - [`LockError::Store`] at once if an address cannot be used, a server refuses the password, or
-    ///   so many cannot be reached that the rest is no majority. A server that takes longer to refuse
-    ///   than a majority and the [`server_timeout`](Self::server_timeout) is logged instead.
+    /// - [`LockError::Store`] at once if an address is invalid, a server refuses the password, or so many
+    ///   cannot be reached that the rest is no majority. A server that takes longer to refuse than a majority
+    ///   to connect plus the [`server_timeout`](Self::server_timeout) is logged instead.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future closes what was opened.
+    /// Dropping the future closes the connections that it opened.
     #[cfg(feature = "redis")]
     pub async fn connect<U: AsRef<str>>(
         self,
@@ -173,7 +172,7 @@ impl QuorumBuilder {
             return Err(LockError::InvalidOptions(message.to_owned()));
         }
         self.check(urls.len())?;
-        // One for all servers, so that the client has it, too.
+        // One id for all servers, so that the client has it, too.
         let id = crate::store::new_id();
         let stores = urls.iter().map(|url| self.client.prepare(url.as_ref(), id).map(Arc::new));
         let stores = stores.collect::<Result<Vec<_>, _>>()?;
@@ -181,11 +180,11 @@ impl QuorumBuilder {
         self.stores(stores.into_iter().map(|store| store as Arc<dyn Store>))
     }
 
-    /// A quorum of these stores, one for each server.
+    /// Builds a quorum of these stores, one for each server.
     ///
     /// # Errors
     ///
-    /// [`LockError::InvalidOptions`] if a setting is wrong, there are no stores, or neither
+    /// [`LockError::InvalidOptions`] if a setting is invalid, there are no stores, or neither
     /// [`restart_guard`](Self::restart_guard) nor [`without_restart_guard`](Self::without_restart_guard) was
     /// chosen.
     ///
@@ -243,8 +242,8 @@ fn no_servers() -> LockError {
     LockError::InvalidOptions("a quorum of no servers; name three or five".to_owned())
 }
 
-/// Connects to all; returns once a majority is there, or cannot be. The others then have `patience` to
-/// say that they refuse us, which no waiting mends.
+/// Connects to all; returns once a majority is connected, or cannot be. The others then have `patience` to
+/// refuse this client, which waiting does not fix.
 // S-33.
 #[cfg(feature = "redis")]
 async fn connect_to_majority(
@@ -261,7 +260,7 @@ async fn connect_to_majority(
     let (all, wanted) = (stores.len(), majority(stores.len()));
     let connect = |store: &Arc<crate::store::redis::RedisStore>| {
         let store = Arc::clone(store);
-        // In a task each: a slow server goes on connecting when a majority is there.
+        // A task for each: a slow server goes on connecting after a majority is connected.
         tokio::spawn(async move { store.connect_now().await })
     };
     let mut connecting: FuturesUnordered<_> = stores.iter().map(connect).collect();
@@ -286,7 +285,7 @@ async fn connect_to_majority(
                 }
             }
             Some(Ok(Err(error))) => return Err(error.into()),
-            // The runtime is going down.
+            // The runtime is shutting down.
             Some(Err(_)) => failed += 1,
         }
         if connected >= wanted {

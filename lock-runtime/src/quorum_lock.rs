@@ -5,9 +5,10 @@ use crate::acquire::{Acquire, Handle, RunLocked, lock_settings};
 use crate::error::LockError;
 use crate::guard::LockGuard;
 
-/// A mutex that a majority of independent servers has to grant: the Redlock algorithm.
+/// A mutex that a majority of independent servers must grant: the Redlock algorithm.
 ///
-/// Made by [`Quorum::lock`](crate::quorum::Quorum::lock), which says what it is good for and what not.
+/// Made by [`Quorum::lock`](crate::quorum::Quorum::lock); see [`Quorum`](crate::quorum::Quorum) for what it
+/// protects against and what not.
 ///
 /// # Examples
 ///
@@ -41,7 +42,7 @@ impl QuorumLock {
         Self(change(self.0))
     }
 
-    /// Takes the lock once a majority grants it, waiting as long as the options allow.
+    /// Acquires the lock once a majority grants it, and waits as long as the options allow.
     ///
     /// # Errors
     ///
@@ -51,15 +52,15 @@ impl QuorumLock {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future gives up the place in line. What servers granted meanwhile or grant late is
-    /// given back in the background.
+    /// Dropping the future gives up the place in the queue. Grants that servers made meanwhile or make late are
+    /// released in the background.
     #[track_caller]
     pub fn lock(&self) -> Acquire {
         self.0.lock()
     }
 
-    /// Takes the lock if a majority grants it at once. `Ok(None)` if somebody else has it, and also if
-    /// several asked at the same time and none got a majority.
+    /// Acquires the lock if a majority grants it at once. Returns `Ok(None)` if another holder has it, and also
+    /// if several clients asked at the same time and none got a majority.
     ///
     /// # Errors
     ///
@@ -75,7 +76,7 @@ impl QuorumLock {
         self.0.try_lock()
     }
 
-    /// Takes the lock, runs `body` under it and releases it: [`lock`](Self::lock), [`LockGuard::run`] and
+    /// Acquires the lock, runs `body` under it and releases it: [`lock`](Self::lock), [`LockGuard::run`] and
     /// [`LockGuard::release`] in one call.
     ///
     /// # Errors

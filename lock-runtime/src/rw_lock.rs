@@ -7,23 +7,23 @@ use crate::guard::LockGuard;
 
 /// A distributed read/write lock: readers share it, a writer has it alone.
 ///
-/// Readers and writers take turns. A waiting writer goes first: readers that come after it wait until it is
-/// done or gives up. After a write, the readers that waited for it go before the next writer, so steady
-/// writers do not starve readers and steady readers do not starve writers.
+/// Readers and writers take turns. A waiting writer goes first: readers that arrive after it wait until it is
+/// done or gives up. After a write, the readers that waited for it go before the next writer, so steady writers
+/// do not starve readers and steady readers do not starve writers.
 ///
-/// Readers of one client share one hold in the store, and its token and its loss, where they have
-/// a watchdog lease of the same length and neither `max_hold`, `at_least` nor `replicas`; others have one each.
-/// This goes for those who [try](Self::try_read) as well, also at the same moment.
+/// Readers of one client share one hold in the store, with its token and its loss, if they have a watchdog
+/// lease of the same length and neither `max_hold`, `at_least` nor `replicas`; other readers have one hold
+/// each. This also applies to [`try_read`](Self::try_read), even to concurrent calls.
 ///
-/// Inside [`run`](LockGuard::run) of the write side, the read side is had at once and stays when the
-/// write side is released; this is how a writer becomes a reader without letting anybody in between.
-/// Give it no longer a lease than the writer has: until such a read ends, others wait also for a writer
-/// that was lost. Reads inside one writer share; a write beside them waits for them, and they for it.
-/// Inside `run` of the read side, asking for the write side is [`LockError::WouldDeadlock`], unless the
-/// write side is held around it and no other read is inside.
+/// Inside [`run`](LockGuard::run) of the write side, the read side is granted at once and stays when the write
+/// side is released; this is how a writer becomes a reader without admitting another writer in between. Its
+/// lease must not exceed the writer's: until such a read ends, other processes wait even if the writer was
+/// lost. Reads inside one writer share; a concurrent write there waits for them, and they for it. Inside `run`
+/// of the read side, an acquire of the write side fails with [`LockError::WouldDeadlock`], unless the write
+/// side is held around it and no other read is inside.
 ///
-/// Redisson's `getReadWriteLock` of the same name is the same lock; its readers do not let our
-/// writers go first, and its writers do not wait for our waiting readers.
+/// Redisson's `getReadWriteLock` of the same name is the same lock; Redisson's readers do not give way to
+/// waiting writers of this crate, and its writers do not wait for this crate's waiting readers.
 ///
 /// # Examples
 ///
@@ -57,7 +57,7 @@ impl RwLock {
         Self { read, write }
     }
 
-    /// The read side and the write side.
+    /// Returns the read side and the write side.
     pub(crate) fn sides(&self) -> (&Handle, &Handle) {
         (&self.read, &self.write)
     }
@@ -66,7 +66,7 @@ impl RwLock {
         Self { read: change(self.read), write: change(self.write) }
     }
 
-    /// Takes the read side once no writer holds the lock or goes first.
+    /// Acquires the read side once no writer holds the lock or goes first.
     ///
     /// # Errors
     ///
@@ -74,14 +74,14 @@ impl RwLock {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future gives up the place in line. A hold that was granted meanwhile is given
-    /// back in the background.
+    /// Dropping the future gives up the place in the queue. A hold that was granted meanwhile is released in
+    /// the background.
     #[track_caller]
     pub fn read(&self) -> Acquire {
         self.read.lock()
     }
 
-    /// Takes the read side if nobody writes or waits to write. `Ok(None)` if not.
+    /// Acquires the read side if no writer holds the lock or waits for it. Returns `Ok(None)` if not.
     ///
     /// # Errors
     ///
@@ -97,7 +97,7 @@ impl RwLock {
         self.read.try_lock()
     }
 
-    /// Takes the write side once nobody reads or writes; new readers wait for it meanwhile.
+    /// Acquires the write side once no task reads or writes; new readers wait for it meanwhile.
     ///
     /// # Errors
     ///
@@ -106,14 +106,14 @@ impl RwLock {
     ///
     /// # Cancel safety
     ///
-    /// As [`read`](Self::read); readers need not wait for it any more.
+    /// As [`read`](Self::read); readers then no longer wait for it.
     #[track_caller]
     pub fn write(&self) -> Acquire {
         self.write.lock()
     }
 
-    /// Takes the write side if nobody reads or writes, and no reader that waited through a write is to go first.
-    /// `Ok(None)` if not.
+    /// Acquires the write side if no task reads or writes, and no reader that waited through a write goes
+    /// first. Returns `Ok(None)` if not.
     ///
     /// # Errors
     ///
@@ -129,8 +129,8 @@ impl RwLock {
         self.write.try_lock()
     }
 
-    /// Takes the read side, runs `body` under it and releases it: [`read`](Self::read), [`LockGuard::run`] and
-    /// [`LockGuard::release`] in one call.
+    /// Acquires the read side, runs `body` under it and releases it: [`read`](Self::read), [`LockGuard::run`]
+    /// and [`LockGuard::release`] in one call.
     ///
     /// # Errors
     ///
@@ -144,8 +144,8 @@ impl RwLock {
         self.read.run(body)
     }
 
-    /// Takes the write side, runs `body` under it and releases it: [`write`](Self::write), [`LockGuard::run`] and
-    /// [`LockGuard::release`] in one call.
+    /// Acquires the write side, runs `body` under it and releases it: [`write`](Self::write),
+    /// [`LockGuard::run`] and [`LockGuard::release`] in one call.
     ///
     /// # Errors
     ///

@@ -1,13 +1,12 @@
 //! The chain of holds and clients that enclose the running code.
 //!
-//! The chain follows the call path, not the task: a future that is run inside a hold puts a link on
-//! the thread for the time of each poll, so whatever it calls sees it, and a sibling future does
-//! not. A spawned task sees nothing unless wrapped by [`inherit`].
+//! The chain follows the call path, not the task: a future that is run inside a hold puts a link on the thread
+//! for the time of each poll, so the code that it calls sees the link, and a sibling future does not. A spawned
+//! task sees no links unless it is wrapped by [`inherit`].
 // S-6.
 
 use std::any::Any;
 use std::cell::RefCell;
-use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
@@ -16,6 +15,7 @@ use pin_project_lite::pin_project;
 
 use crate::lease::Hold;
 use crate::lease::reentries::ReentryGuard;
+use crate::opaque::opaque_debug;
 use crate::owned_hold::OwnedHold;
 use crate::store::Target;
 
@@ -43,12 +43,12 @@ enum Enclosing {
         /// True if the call is not enforced: it goes on without the lock when the hold is lost.
         is_shadow: bool,
     },
-    /// A client, whose type this module does not know.
+    /// A client, as `dyn Any`, because this module does not know its type.
     Client(Arc<dyn Any + Send + Sync>),
 }
 
 impl Link {
-    /// A hold, inside of whatever encloses the caller now.
+    /// A hold, inside of the caller's current chain.
     pub(crate) fn hold(owned: &Arc<OwnedHold>, reentry: u64, is_shadow: bool) -> Arc<Self> {
         let of_writer = |inside: &ReentryGuard| (Arc::clone(inside.hold()), inside.id());
         Arc::new(Self {
@@ -64,7 +64,7 @@ impl Link {
         })
     }
 
-    /// A client, inside of whatever encloses the caller now.
+    /// A client, inside of the caller's current chain.
     pub(crate) fn client(client: Arc<dyn Any + Send + Sync>) -> Arc<Self> {
         Arc::new(Self { what: Enclosing::Client(client), outer: inheritable() })
     }
@@ -75,7 +75,7 @@ fn innermost() -> Option<Arc<Link>> {
 }
 
 impl Enclosing {
-    /// True if what runs in a chain with `inner` links inside of this one can still tell it from nothing.
+    /// True if code whose chain has the links `inner` inside of this one can see any effect of this one.
     fn matters(&self, inner: &[&Arc<Link>]) -> bool {
         match self {
             Self::Client(_) => !inner.iter().any(|link| matches!(link.what, Enclosing::Client(_))),
@@ -92,8 +92,8 @@ impl Enclosing {
     }
 }
 
-/// The caller's chain, for what may outlive the caller. Links that have ended, or that an inner one
-/// hides, are left out: else a task that starts its successor would hand on one more each time.
+/// Returns the caller's chain, for a task that may outlive the caller. Links that have ended, or that an inner
+/// one hides, are left out: otherwise a task that starts its successor would hand on one more each time.
 fn inheritable() -> Option<Arc<Link>> {
     let innermost = innermost();
     let (mut kept, mut links) = (Vec::new(), 0);
@@ -121,8 +121,8 @@ pub(crate) struct Around {
     pub(crate) is_shadow: bool,
 }
 
-/// The innermost enclosing hold whose lease manager's id and lock are `wanted`, if its guards still live. A
-/// lost one counts too, where what runs under it is to hear of the loss.
+/// Returns the innermost enclosing hold whose lease manager's id and lock are `wanted`, if its guards are
+/// alive. A lost hold counts too where the code under it should learn of the loss.
 pub(crate) fn enclosing_stand(wanted: impl Fn(u64, &Target) -> bool) -> Option<Around> {
     find(|what| match what {
         Enclosing::Hold { owned, leases, hold, is_shadow, .. } if wanted(*leases, &hold.target) => {
@@ -133,8 +133,8 @@ pub(crate) fn enclosing_stand(wanted: impl Fn(u64, &Target) -> bool) -> Option<A
     })
 }
 
-/// Calls `visit` with the re-entries of `hold` that enclose the caller, from the innermost on, until it
-/// returns true.
+/// Calls `visit` with the re-entries of `hold` that enclose the caller, the innermost first, until it returns
+/// true.
 pub(crate) fn enclosing_reentries(hold: &Arc<Hold>, visit: &mut dyn FnMut(u64) -> bool) {
     find(|what| {
         let Enclosing::Hold { hold: own, reentry, writer, .. } = what else { return None };
@@ -147,7 +147,7 @@ pub(crate) fn enclosing_reentries(hold: &Arc<Hold>, visit: &mut dyn FnMut(u64) -
     });
 }
 
-/// The innermost enclosing client of type `T`.
+/// Returns the innermost enclosing client of type `T`.
 pub(crate) fn enclosing_client<T: Any + Send + Sync>() -> Option<Arc<T>> {
     find(|what| match what {
         Enclosing::Client(client) => Arc::clone(client).downcast().ok(),
@@ -173,7 +173,7 @@ pub(crate) fn enter(link: Option<Arc<Link>>) -> Entered {
     Entered { outer: INNERMOST.replace(link) }
 }
 
-/// Restores the chain when dropped, also while unwinding.
+/// Restores the chain when dropped, even while unwinding.
 pub(crate) struct Entered {
     outer: Option<Arc<Link>>,
 }
@@ -186,9 +186,9 @@ impl Drop for Entered {
 
 /// Carries the caller's chain of holds and its client into another task.
 ///
-/// A spawned task inherits nothing by itself, because it may outlive what encloses its parent.
-/// Wrapped, it re-enters the holds that its parent has, for as long as the parent's guards live. Tasks of
-/// one parent exclude each other there as calls side by side do: see [`LockGuard::run`](crate::LockGuard::run).
+/// A spawned task inherits nothing by itself, because it may outlive the holds that enclose its parent.
+/// Wrapped, it re-enters its parent's holds for as long as the parent's guards live. Tasks of one parent
+/// exclude each other there as concurrent calls do: see [`LockGuard::run`](crate::LockGuard::run).
 ///
 /// # Cancel safety
 ///
@@ -240,8 +240,4 @@ impl<F: Future> Future for Inherit<F> {
     }
 }
 
-impl<F> fmt::Debug for Inherit<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Inherit").finish_non_exhaustive()
-    }
-}
+opaque_debug!(<F> Inherit<F>);

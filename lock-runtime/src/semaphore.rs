@@ -7,30 +7,30 @@ use crate::acquire::{Handle, RunLocked, lock_settings};
 use crate::error::LockError;
 use crate::guard::LockGuard;
 
-/// Most permits of one acquire: each is an entry of its own in the store, for Redisson's sake.
+/// Most permits of one acquire: each is an entry of its own in the store, as Redisson has it.
 const MOST_AT_ONCE: u32 = 1024;
 
-/// A distributed semaphore: so many holders at a time across every process that shares the store.
+/// A distributed semaphore: at most `limit` permits are in use at a time across every process that shares the
+/// store.
 ///
-/// Permits are leased and renewed like any lock, so those of a process that died come back. The
-/// limit is the caller's: an acquire succeeds if, with it, no more than *its* limit are in use. After
-/// a limit was lowered, nothing is granted until fewer are in use.
+/// Permits are leased and renewed like any lock, so those of a process that died become free. The limit is the
+/// caller's: an acquire succeeds if, with it, no more than *its* limit are in use. After a limit was lowered,
+/// no permit is granted until fewer are in use.
 ///
-/// A semaphore is not re-entrant: each acquire takes permits of its own, so a task that waits for
-/// more while it has the last waits for itself.
+/// A semaphore is not re-entrant: each acquire needs permits of its own, so a task that holds the last permit
+/// and waits for another waits for itself.
 ///
-/// Waiting tasks of one process are served strictly first in, first out: one that wants three
-/// permits holds up those behind it that want one, or it might never be served. Among processes there
-/// is no order, so one that wants many waits until so many are free at once. The `try_` forms line up
-/// nowhere and take what is free, also past those who wait for more.
+/// Waiting tasks of one process are served strictly first in, first out: one that needs three permits blocks
+/// those behind it that need one, because it might never be served otherwise. Among processes there is no
+/// order, so an acquire of several permits waits until that many are free at once. The `try_` forms do not
+/// queue and acquire free permits, even ahead of tasks that wait for more.
 ///
-/// Redisson's `getPermitExpirableSemaphore` of the same name is the same semaphore. Where Redisson
-/// made it, the limit has to be its number of permits; anything else is a
-/// [`KeyCollision`](LockError::KeyCollision), because the number of permits of such a semaphore looks
-/// like the count of its latch. The count of a [`CountDownLatch`](crate::CountDownLatch) is one in any
-/// case; a latch that a Java client made, with a count that is just the limit, is the one thing that
-/// nothing tells from a semaphore of that client's of which no permit is in use. Where one of us made
-/// the semaphore, Redisson's clients see the limit of whoever acquired last.
+/// Redisson's `getPermitExpirableSemaphore` of the same name is the same semaphore. If Redisson created it, the
+/// limit must be its number of permits; another limit is a [`KeyCollision`](LockError::KeyCollision), because
+/// the number of permits of such a semaphore looks like the count of its latch. The count of a
+/// [`CountDownLatch`](crate::CountDownLatch) always is a collision. One case cannot be detected: a Java
+/// client's latch whose count equals the limit looks like that client's semaphore with no permit in use. If a
+/// client of this crate created the semaphore, Redisson's clients see the limit of its last acquire.
 ///
 /// # Examples
 ///
@@ -67,13 +67,13 @@ impl Semaphore {
         Self { handle: change(self.handle), ..self }
     }
 
-    /// How many permits there are.
+    /// Returns how many permits there are.
     #[must_use]
     pub fn limit(&self) -> NonZeroU32 {
         self.limit
     }
 
-    /// Takes one permit once one is free.
+    /// Acquires one permit once one is free.
     ///
     /// # Errors
     ///
@@ -81,8 +81,8 @@ impl Semaphore {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future gives up the place in line. Permits that were granted meanwhile are given
-    /// back in the background.
+    /// Dropping the future gives up the place in the queue. Permits that were granted meanwhile are released in
+    /// the background.
     #[track_caller]
     pub fn acquire(
         &self,
@@ -90,12 +90,11 @@ impl Semaphore {
         self.acquire_many(NonZeroU32::MIN)
     }
 
-    /// Takes `permits` permits once so many are free at once. They end and are given back together.
+    /// Acquires `permits` permits once that many are free at once. They end and are released together.
     ///
     /// # Errors
     ///
-    /// As [`acquire`](Self::acquire), and [`LockError::InvalidOptions`] if there are not so many or
-    /// more than 1024 are wanted.
+    /// As [`acquire`](Self::acquire), and [`LockError::InvalidOptions`] if `permits` exceeds the limit or 1024.
     ///
     /// # Cancel safety
     ///
@@ -109,7 +108,7 @@ impl Semaphore {
         async move { Ok(SemaphorePermit { guard: acquire.await?, permits }) }
     }
 
-    /// Takes one permit if one is free. `Ok(None)` if not.
+    /// Acquires one permit if one is free. Returns `Ok(None)` if not.
     ///
     /// # Errors
     ///
@@ -125,7 +124,7 @@ impl Semaphore {
         self.try_acquire_many(NonZeroU32::MIN)
     }
 
-    /// Takes `permits` permits if so many are free. `Ok(None)` if not.
+    /// Acquires `permits` permits if that many are free. Returns `Ok(None)` if not.
     ///
     /// # Errors
     ///
@@ -143,8 +142,8 @@ impl Semaphore {
         async move { Ok(acquire.await?.map(|guard| SemaphorePermit { guard, permits })) }
     }
 
-    /// Takes one permit, runs `body` under it and releases it: [`acquire`](Self::acquire), [`LockGuard::run`] and
-    /// [`LockGuard::release`] in one call.
+    /// Acquires one permit, runs `body` under it and releases it: [`acquire`](Self::acquire),
+    /// [`LockGuard::run`] and [`LockGuard::release`] in one call.
     ///
     /// # Errors
     ///
@@ -158,7 +157,7 @@ impl Semaphore {
         self.handle.run(body)
     }
 
-    /// The lock that takes so many permits.
+    /// Returns the lock that acquires that many permits.
     pub(crate) fn of(&self, permits: NonZeroU32) -> Handle {
         let detail = if permits > self.limit {
             format!(
@@ -179,8 +178,8 @@ impl Semaphore {
 
 /// One or more permits of a [`Semaphore`], until released, dropped, or lost.
 ///
-/// A [`LockGuard`] underneath ([`guard`](Self::guard)): it is renewed, it can be lost, and it can run
-/// a body for as long as it holds.
+/// It wraps a [`LockGuard`] ([`guard`](Self::guard)): it is renewed, it can be lost, and it can run a body
+/// while it holds.
 #[derive(Debug)]
 #[must_use = "the permits are given back as soon as this is dropped"]
 #[clippy::has_significant_drop]
@@ -190,19 +189,19 @@ pub struct SemaphorePermit {
 }
 
 impl SemaphorePermit {
-    /// How many permits these are.
+    /// Returns how many permits these are.
     #[must_use]
     pub fn permits(&self) -> NonZeroU32 {
         self.permits
     }
 
-    /// The hold: to run a body under it, to hear of its loss, to extend it. Its fencing token grows
-    /// with each acquire but orders nothing where several hold at once.
+    /// Returns the guard: to run a body under it, to wait for its loss, to extend it. Its fencing token grows
+    /// with each acquire but orders nothing while several tasks hold permits.
     pub fn guard(&self) -> &LockGuard {
         &self.guard
     }
 
-    /// Gives the permits back and waits for the store's word.
+    /// Releases the permits and waits for the store's answer.
     ///
     /// # Errors
     ///
@@ -210,7 +209,7 @@ impl SemaphorePermit {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future leaves the rest to the releaser.
+    /// If the future is dropped, the releaser does the rest.
     pub async fn release(self) -> Result<(), LockError> {
         self.guard.release().await
     }
@@ -223,7 +222,7 @@ impl AsRef<LockGuard> for SemaphorePermit {
 }
 
 impl From<SemaphorePermit> for LockGuard {
-    /// The hold alone; releasing it gives all permits back.
+    /// Returns the guard alone; releasing it releases all permits.
     fn from(permit: SemaphorePermit) -> Self {
         permit.guard
     }

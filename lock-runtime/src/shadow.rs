@@ -1,11 +1,11 @@
 //! Shadow mode: calls whose policy does not enforce the lock (`enforce`).
 //!
-//! Such a call takes the lock if it is free, and runs in any case. It waits neither for another holder nor,
-//! for longer than [`SHADOW_TIMEOUT`], for the store; what would have blocked it is only recorded. The call's
-//! [`Label`](crate::observe::Label) says which calls these are, and every other module asks the label.
+//! Such a call acquires the lock if it is free, and always runs. It never waits for another holder, and at most
+//! [`SHADOW_TIMEOUT`] for the store; what would have blocked it is only recorded. The call's
+//! [`Label`](crate::observe::Label) marks it, and every other module asks the label.
 //!
-//! Here is what only such calls need: a circuit breaker between them and a store that is slow or away, and
-//! the limit of their lines in the log.
+//! This module has the parts that only such calls need: a circuit breaker for a store that is slow or down, and
+//! the limit of their log lines.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -25,7 +25,7 @@ pub(crate) const SHADOW_TIMEOUT: Duration = Duration::from_millis(50);
 /// The pause between two probes.
 const PROBE_PAUSE: Duration = Duration::from_millis(200);
 
-/// How long a policy that is not enforced is silent after a line of the log.
+/// The pause between two log lines of a policy that is not enforced.
 const LOG_PAUSE: Duration = Duration::from_secs(1);
 
 const CLOSED: u8 = 0;
@@ -40,7 +40,7 @@ const HALF_OPEN: u8 = 2;
 pub(crate) struct CircuitBreaker(AtomicU8);
 
 impl CircuitBreaker {
-    /// Drives `asking`, which asks the store, unless the breaker is open: then `probe` makes the request of
+    /// Drives `asking`, which asks the store, unless the breaker is open: then `probe` returns the request for
     /// the next probe, which must change nothing.
     ///
     /// # Errors
@@ -105,13 +105,13 @@ fn unanswered(when: &str) -> StoreError {
 struct Probe(Arc<CircuitBreaker>);
 
 impl Probe {
-    /// Sends `request`, a release of an owner that the store does not know: it takes the same way as an
-    /// acquire, and needs no permission that a lock does not need.
+    /// Sends `request`, a release of an owner that the store does not know: it takes the same path as an
+    /// acquire, and needs no permission beyond those of a lock.
     async fn run(self, store: Arc<dyn Store>, request: ReleaseRequest) {
         // Longer than the store's own limit, so that the store notices that its connection is silent.
         let answer = timeout(SHADOW_TIMEOUT * 2, store.release(request)).await;
         drop(store);
-        // A server that refuses has answered as well.
+        // A server that refuses has answered too.
         let alive = answer.is_ok_and(|reply| !reply.is_err_and(|e| e.kind().is_transient()));
         if !alive {
             return sleep(PROBE_PAUSE).await;
@@ -135,12 +135,12 @@ pub(crate) struct LogLimit(Mutex<Logged>);
 #[derive(Default)]
 struct Logged {
     last_line: Option<Instant>,
-    /// How many lines were left out since.
+    /// How many lines were omitted since.
     unlogged: u64,
 }
 
 impl LogLimit {
-    /// How many lines the next one stands for beside itself; `None` if it is left out too.
+    /// Returns how many omitted lines the next one also counts; `None` if it is omitted too.
     pub(crate) fn next_line(&self) -> Option<u64> {
         let now = Instant::now();
         let mut logged = self.0.lock();

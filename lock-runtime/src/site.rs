@@ -1,11 +1,12 @@
-//! [`LockSite`]: where a `#[distributed_lock]` stands in the source, and what it says. With the feature `sites`,
+//! [`LockSite`]: the place and the settings of a `#[distributed_lock]`. With the feature `sites`, `sites` lists
+//! every annotated function of the program.
 //! `sites` lists every annotated function of the program.
 
 use crate::options::{LockKind, LockSettings};
 use std::fmt;
 use std::panic::Location;
 
-/// Where a `#[distributed_lock]` stands and what it says, as far as the compiler knows it.
+/// The place and the settings of a `#[distributed_lock]`, as far as the compiler knows them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LockSite {
     name: &'static str,
@@ -17,43 +18,43 @@ pub struct LockSite {
 }
 
 impl LockSite {
-    /// Module path and name of the function.
+    /// Returns the module path and name of the function.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         self.name
     }
 
-    /// The key as it was written; several are separated by a comma.
+    /// Returns the key as it was written; several are separated by a comma.
     #[must_use]
     pub const fn key(&self) -> &'static str {
         self.key
     }
 
-    /// The source file.
+    /// Returns the source file.
     #[must_use]
     pub const fn file(&self) -> &'static str {
         self.file
     }
 
-    /// The line of the attribute; of those that stand on one function, that of the first.
+    /// Returns the line of the attribute; if one function has several, the line of the first.
     #[must_use]
     pub const fn line(&self) -> u32 {
         self.line
     }
 
-    /// The name of the policy.
+    /// Returns the name of the policy.
     #[must_use]
     pub const fn policy(&self) -> Option<&'static str> {
         self.policy
     }
 
-    /// The kind of lock, where the attribute names it.
+    /// Returns the kind of lock, if the attribute names it.
     #[must_use]
     pub const fn kind(&self) -> Option<LockKind> {
         self.settings.kind
     }
 
-    /// What the attribute says in words and literals. What it says in expressions is known only when
+    /// Returns the settings that the attribute has as words and literals. Its expressions are known only when
     /// the function is called.
     #[must_use]
     pub const fn settings(&self) -> LockSettings {
@@ -67,7 +68,7 @@ impl fmt::Display for LockSite {
     }
 }
 
-/// Where a lock is asked for: an annotated function, or the line of a call.
+/// The site of a lock: an annotated function, or the line of a call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum CallSite {
     Attribute(&'static LockSite),
@@ -75,7 +76,7 @@ pub(crate) enum CallSite {
 }
 
 impl CallSite {
-    /// The line that calls the function that calls this, and so on as `#[track_caller]` has it.
+    /// Returns the line that calls the function that calls this, and so on as `#[track_caller]` defines it.
     #[track_caller]
     pub(crate) fn caller() -> Self {
         Self::Call(Location::caller())
@@ -91,7 +92,7 @@ impl fmt::Display for CallSite {
     }
 }
 
-/// How expansions describe an attribute, in one constant expression.
+/// Describes an attribute for expansions, in one constant expression.
 #[doc(hidden)]
 impl LockSite {
     #[must_use]
@@ -114,11 +115,11 @@ pub struct Registered(pub &'static LockSite);
 #[cfg(feature = "sites")]
 inventory::collect!(Registered);
 
-/// Every `#[distributed_lock]` that is linked into the program, called or not, in the order of file
-/// and line.
+/// Returns every `#[distributed_lock]` that is linked into the program, called or not, ordered by file and
+/// line.
 ///
-/// A generic function counts once. A crate of which the program uses nothing is not linked in, and its
-/// functions are not listed.
+/// A generic function counts once. A crate that the program does not use is not linked, and its functions are
+/// not listed.
 ///
 /// # Examples
 ///

@@ -1,8 +1,8 @@
-//! Rules that the attribute of `lock-macros` checks when a program is compiled and `lock-runtime` checks when it
-//! runs: lock names, key templates, limits, and suggestions for misspelt words.
+//! Rules that `lock-macros` checks at compile time and `lock-runtime` at run time: lock names, key templates,
+//! limits, and suggestions for misspelt words.
 //!
-//! Depend on `lock-runtime`, which re-exports what users need, and not on this crate. Messages are the callers': each
-//! knows its reader.
+//! Depend on `lock-runtime`, which re-exports what users need, and not on this crate. The callers write the
+//! messages: each knows its readers.
 
 pub mod name;
 pub mod template;
@@ -17,8 +17,8 @@ pub const MIN_LEASE: Duration = Duration::from_millis(100);
 // S-23.
 pub const MAX_LEASE: Duration = Duration::from_secs(60 * 60 * 24);
 
-/// Most locks of one multi lock: one command takes, renews or releases all of them, and every other client waits
-/// while the server runs it.
+/// Most locks of one multi lock: one command acquires, renews or releases all of them, and every other client
+/// waits while the server runs it.
 pub const MAX_MULTI_NAMES: usize = 128;
 
 /// Returns the known word that `word` could be a slip of.

@@ -43,11 +43,11 @@ pub fn braces_form_hash_tag(name: &str) -> bool {
     }
 }
 
-/// First part of a lock's fencing counter: `{prefix}:{name}`, as of the other prefixes.
+/// First part of a lock's fencing counter: `{prefix}:{name}`, like the other prefixes.
 pub const FENCE_COUNTER: &str = "redisson_lock_token";
 /// First part of a fair lock's queue.
 pub const FAIR_QUEUE: &str = "redisson_lock_queue";
-/// First part of the time-outs of that queue.
+/// First part of the timeouts of that queue.
 pub const FAIR_TIMEOUTS: &str = "redisson_lock_timeout";
 /// First part of a mutex's channel.
 pub const MUTEX_CHANNEL: &str = "redisson_lock__channel";
@@ -83,19 +83,19 @@ const PREFIXES: [&str; 11] = [
 /// Last part of the permits of a semaphore, which begin with the name's hash tag.
 pub const PERMITS: &str = ":timeout";
 
-/// Last part of the time-out of a reader, likewise; its number follows.
+/// Last part of the timeout of a reader, likewise; its number follows.
 const READER: &str = ":rwlock_timeout:";
 
 /// The part of a name by which it may be the key of another lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reserved {
-    /// What the name begins with.
+    /// The reserved text at the beginning of the name.
     Beginning(String),
-    /// What the name ends with behind a hash tag.
+    /// The reserved text at the end of the name, after a hash tag.
     Ending(&'static str),
 }
 
-/// Returns the part of a name that is reserved for the keys of other locks: two locks would work on one key.
+/// Returns the part of a name that is reserved for the keys of other locks: two locks would use one key.
 ///
 /// # Examples
 ///

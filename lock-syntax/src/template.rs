@@ -1,15 +1,15 @@
-//! Key templates: text with `{placeholders}`, in which `{{` and `}}` stand for braces.
+//! Key templates: text with `{placeholders}`, in which `{{` and `}}` are braces.
 
 /// A part of a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Segment<'a> {
     /// Text between placeholders, its braces no longer doubled.
     Text(String),
-    /// What stands between the braces of a placeholder.
+    /// The text between the braces of a placeholder.
     Placeholder(&'a str),
 }
 
-/// A brace that belongs to no placeholder and is not doubled.
+/// An error in the braces: one that belongs to no placeholder and is not doubled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BraceProblem {
     /// A `{` is never closed.
@@ -18,7 +18,7 @@ pub enum BraceProblem {
     Unopened,
 }
 
-/// Takes a template apart.
+/// Parses a template.
 ///
 /// # Errors
 ///
@@ -71,12 +71,12 @@ pub enum Part<'a, V> {
     Text(&'a str),
     /// A value that is escaped.
     Escaped(V),
-    /// A value as it is: whether it can run together with its neighbours is for the author to know.
+    /// An unescaped value: the author must know whether it can run together with its neighbours.
     Raw,
 }
 
-/// Returns the first two neighbouring values that could run together: between them has to be text that an escaped
-/// value never contains, else `("ab", "c")` and `("a", "bc")` would be one key.
+/// Returns the first two neighbouring values that could run together: they need text between them that an
+/// escaped value never contains; otherwise `("ab", "c")` and `("a", "bc")` would be one key.
 ///
 /// # Examples
 ///

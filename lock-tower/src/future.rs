@@ -70,7 +70,7 @@ impl<S: Service<Req>, Req> Future for LockFuture<S, Req> {
                 StateProjection::PassThrough { future } => {
                     return without_lock(|| future.poll(cx)).map_err(LockServiceError::Inner);
                 }
-                // Here and below: pending for ever if polled after completion.
+                // Here and below: pending forever if polled after completion.
                 StateProjection::Failed { error } => {
                     return error.take().map_or(Poll::Pending, |error| Poll::Ready(Err(error)));
                 }

@@ -77,7 +77,7 @@ impl HeldLock {
         current.unwrap_or_else(fallback)
     }
 
-    /// Returns the key of the lock, as [`LockGuard::key`] does. It tells the locks of nested layers apart.
+    /// Returns the key of the lock, as [`LockGuard::key`] does. It distinguishes the locks of nested layers.
     ///
     /// # Examples
     ///
@@ -127,7 +127,7 @@ impl HeldLock {
         }
     }
 
-    /// Waits until the hold is lost, and returns the loss. Waits for ever if the lock is released first.
+    /// Waits until the hold is lost, and returns the loss. Waits forever if the lock is released first.
     ///
     /// For tasks that the handler has spawned: the handler itself is dropped when the hold is lost.
     ///

@@ -50,7 +50,7 @@ pub struct LockLayer<K = ()> {
     settings: Arc<LayerSettings>,
 }
 
-/// What a layer is told about its locks.
+/// The settings of a layer's locks.
 #[derive(Debug, Clone)]
 struct LayerSettings {
     client: LockClient,

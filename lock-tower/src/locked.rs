@@ -121,7 +121,7 @@ impl<S: Service<Req>, Req> Running<S, Req> {
         then: impl FnOnce(Result<S::Response, S::Error>, &mut Context<'_>) -> T,
     ) -> Poll<Result<(Result<T, Panic>, UnreleasedHold), LockError>> {
         let mut this = self.project();
-        // Pending for ever if polled after completion.
+        // Pending forever if polled after completion.
         let Some(handle) = this.handle.as_mut() else { return Poll::Pending };
         let polled = ready!(handle.poll(this.call.as_mut(), cx, |call, cx| {
             call.poll(cx).map(|result| then(result, cx))
@@ -189,7 +189,7 @@ impl<T> Future for Releasing<T> {
         match this.value.take() {
             Some(Ok(value)) => Poll::Ready(outcome.map(|()| value)),
             Some(Err(panic)) => resume_unwind(panic),
-            // Pending for ever if polled after completion.
+            // Pending forever if polled after completion.
             None => Poll::Pending,
         }
     }

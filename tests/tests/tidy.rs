@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 const LONGEST: usize = 450;
 
 /// Level by module of `lock-runtime`; the longest matching prefix counts.
-const LEVELS: [(&str, u8); 33] = [
+const LEVELS: [(&str, u8); 34] = [
     ("backoff", 0),
+    ("opaque", 0),
     ("error", 0),
     ("clock", 0),
     ("fence", 0),
@@ -89,15 +90,22 @@ const TOWER_LEVELS: [(&str, u8); 28] = [
 ];
 
 /// Level by module of `benches`. Modules of one level must not know each other.
-const BENCH_LEVELS: [(&str, u8); 8] = [
+const BENCH_LEVELS: [(&str, u8); 15] = [
     ("record", 0),
-    ("awake", 0),
-    ("contender", 0),
-    ("drive", 1),
-    ("bench", 2),
-    ("case", 3),
-    ("args", 4),
-    ("report", 5),
+    ("timing", 0),
+    ("server::awake", 0),
+    ("server::contender", 0),
+    ("server::drive", 1),
+    ("server::turns", 1),
+    ("server::bench", 2),
+    ("server::hot_key", 3),
+    ("server::nested", 3),
+    ("server::own_keys", 3),
+    ("server::pair", 3),
+    ("server", 4),
+    ("case", 5),
+    ("args", 6),
+    ("report", 7),
 ];
 
 /// Level-2 modules that must not know each other.

@@ -3,7 +3,7 @@
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, ExitStatus, Stdio};
+use std::process::{Command, ExitCode, ExitStatus, Output, Stdio};
 use std::time::Duration;
 
 use crate::Failure;
@@ -14,6 +14,8 @@ pub(crate) struct Step {
     command: Command,
     /// As one would type it.
     shown: String,
+    /// True if the output is shown only when the step fails.
+    is_quiet: bool,
 }
 
 impl Step {
@@ -21,7 +23,7 @@ impl Step {
     pub(crate) fn new(subcommand: &str) -> Self {
         let mut command = Command::new(cargo());
         command.current_dir(workspace_root());
-        Self { command, shown: "cargo".to_owned() }.arg(subcommand)
+        Self { command, shown: "cargo".to_owned(), is_quiet: false }.arg(subcommand)
     }
 
     pub(crate) fn arg(mut self, arg: &str) -> Self {
@@ -42,6 +44,20 @@ impl Step {
         self
     }
 
+    /// Leaves processor time to others, builds in a folder of its own, and shows its output only if it fails.
+    pub(crate) fn in_background(mut self) -> Self {
+        if cfg!(unix) {
+            let mut nice = Command::new("nice");
+            nice.args(["-n", "19"]).arg(self.command.get_program()).args(self.command.get_args());
+            nice.envs(self.command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+            nice.current_dir(workspace_root());
+            self.command = nice;
+        }
+        self.command.env("CARGO_TARGET_DIR", checks_folder());
+        self.is_quiet = true;
+        self
+    }
+
     /// Runs it, and says what runs and how long that took.
     ///
     /// # Errors
@@ -50,10 +66,22 @@ impl Step {
     pub(crate) fn run(mut self) -> Result<(), Failure> {
         eprintln!("==> {}", self.shown);
         let clock = Stopwatch::start();
-        let status = self.command.status();
+        let done = match self.is_quiet {
+            true => self.command.output(),
+            false => self.command.status().map(|status| Output {
+                status,
+                stdout: Vec::new(),
+                stderr: Vec::new(),
+            }),
+        };
         let shown = self.shown;
-        let status =
-            status.map_err(|error| Failure::message(format!("cannot run `{shown}`: {error}")))?;
+        let Output { status, stdout, stderr } =
+            done.map_err(|error| Failure::message(format!("cannot run `{shown}`: {error}")))?;
+        if !status.success() {
+            for text in [stdout, stderr] {
+                eprint!("{}", String::from_utf8_lossy(&text));
+            }
+        }
         eprintln!("==> {:.0?} for {shown}", clock.elapsed());
         if status.success() {
             return Ok(());
@@ -102,6 +130,11 @@ pub(crate) fn workspace_root() -> OsString {
 pub(crate) fn build_folder() -> PathBuf {
     let root = PathBuf::from(workspace_root());
     root.join(env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
+}
+
+/// Where cargo builds what runs beside the tests.
+pub(crate) fn checks_folder() -> PathBuf {
+    build_folder().join("checks")
 }
 
 fn code_of(status: ExitStatus) -> ExitCode {

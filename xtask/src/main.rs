@@ -98,20 +98,39 @@ fn bench(args: &[String]) -> Result<(), Failure> {
     step.env("REDIS_SERVER", redis).run()
 }
 
+/// Builds the tests, runs them with the other checks beside them, and then what must not be disturbed.
 fn ci() -> Result<(), Failure> {
     cargo::ensure_components(&["rustfmt", "clippy"])?;
-    test(&[])?;
     Step::new("fmt").args(&["--all", "--check"]).run()?;
+    test(&["--no-run".to_owned()])?;
+    // Tests mostly wait. What compiles beside them gets the processor time that they leave, and has a target
+    // folder of its own, because cargo locks the folder while it builds.
+    let checks = std::thread::spawn(checks);
+    let tests = test(&[]);
+    let checks = checks.join().map_err(|_| Failure::message("a check panicked"))?;
+    tests.and(checks)?;
+    // Their bounds hold on a busy machine as well: they compare within a process, without a server.
+    let costs = ["--quick", "--strict", "--only", "attribute", "--only", "layer", "--only", "load"];
+    in_process_costs("run").arg("--").args(&costs).run()
+}
+
+/// Clippy, the documentation, and the build of the benchmarks, at the lowest priority.
+fn checks() -> Result<(), Failure> {
+    let check = |subcommand: &str| Step::new(subcommand).in_background();
     let deny = &["--", "-D", "warnings"];
     let everything = &["--workspace", "--all-targets", "--all-features"];
-    Step::new("clippy").args(everything).args(deny).run()?;
-    for package in ["lock-runtime", "lock-tower", "lock-macros"] {
+    check("clippy").args(everything).args(deny).run()?;
+    for package in ["lock-runtime", "lock-tower", "lock-macros", "lock-benches"] {
         let bare = &["--package", package, "--no-default-features"];
-        Step::new("clippy").args(bare).args(deny).run()?;
+        check("clippy").args(bare).args(deny).run()?;
     }
-    let docs = Step::new("doc").args(&["--workspace", "--no-deps", "--all-features"]);
+    let docs = check("doc").args(&["--workspace", "--no-deps", "--all-features"]);
     docs.env("RUSTDOCFLAGS", "-D warnings").run()?;
-    // Those whose bounds hold on a busy machine as well: they compare within a process, without a server.
-    let costs = ["--quick", "--strict", "--only", "attribute", "--only", "layer", "--only", "load"];
-    bench(&costs.map(str::to_owned))
+    in_process_costs("build").in_background().run()
+}
+
+/// The benchmarks without a server, which are built from half as many crates.
+fn in_process_costs(subcommand: &str) -> Step {
+    let package = &["--release", "--package", "lock-benches", "--no-default-features"];
+    Step::new(subcommand).args(package).env("CARGO_TARGET_DIR", cargo::checks_folder())
 }

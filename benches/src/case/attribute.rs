@@ -7,8 +7,8 @@ use lock_runtime::{LockClient, LockKey, distributed_lock};
 
 use super::overhead::{Bound, Form, Round, records, round};
 use crate::Result;
-use crate::bench::Bench;
 use crate::record::Record;
+use crate::timing::Timing;
 
 const OUTERMOST: &str = "attribute: an annotated function, in-memory store";
 const NESTED: &str = "attribute: an annotated function inside of the same lock";
@@ -33,12 +33,12 @@ async fn by_hand(client: &LockClient, id: u64) -> Result<()> {
 }
 
 /// Measures the case.
-pub(super) async fn run(bench: &Bench) -> Result<Vec<Record>> {
+pub(super) async fn run(timing: Timing) -> Result<Vec<Record>> {
     let client = LockClient::in_memory();
     client.install();
     let (mut outermost, mut nested) = (Vec::new(), Vec::new());
-    for _ in 0..bench.timing.rounds {
-        let (outside, inside) = tokio::spawn(both(client.clone(), bench.timing.turn)).await??;
+    for _ in 0..timing.rounds {
+        let (outside, inside) = tokio::spawn(both(client.clone(), timing.turn)).await??;
         outermost.push(outside);
         nested.push(inside);
     }

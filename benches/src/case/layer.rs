@@ -14,8 +14,8 @@ use tower_service::Service;
 
 use super::overhead::{Bound, Form, Round, records, round};
 use crate::Result;
-use crate::bench::Bench;
 use crate::record::Record;
+use crate::timing::Timing;
 
 const CASE: &str = "layer: a request under a lock, in-memory store";
 
@@ -87,10 +87,10 @@ where
 }
 
 /// Measures the case.
-pub(super) async fn run(bench: &Bench) -> Result<Vec<Record>> {
+pub(super) async fn run(timing: Timing) -> Result<Vec<Record>> {
     let mut rounds = Vec::new();
-    for _ in 0..bench.timing.rounds {
-        rounds.push(tokio::spawn(one(bench.timing.turn)).await??);
+    for _ in 0..timing.rounds {
+        rounds.push(tokio::spawn(one(timing.turn)).await??);
     }
     // Where the call by hand takes 3 µs, that is less than 2 µs beyond it.
     Ok(records(CASE, &rounds, Bound::Times(1.6)))

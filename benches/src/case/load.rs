@@ -8,8 +8,8 @@ use lock_tower::LockLayer;
 use tokio::time::Instant;
 
 use crate::Result;
-use crate::bench::Bench;
 use crate::record::{Record, Target, Unit};
+use crate::timing::Timing;
 
 const CASE: &str = "load: a configuration of 200 policies and 1000 routes";
 
@@ -17,10 +17,10 @@ const POLICIES: usize = 200;
 const ROUTES: usize = 1000;
 
 /// Measures the case. No round keeps anything for the next.
-pub(super) async fn run(bench: &Bench) -> Result<Vec<Record>> {
+pub(super) async fn run(timing: Timing) -> Result<Vec<Record>> {
     let text = text()?;
     let (mut parsing, mut planning) = (Vec::new(), Vec::new());
-    for _ in 0..bench.timing.rounds {
+    for _ in 0..timing.rounds {
         let started = Instant::now();
         let file: LockFile = toml::from_str(&text)?;
         let parsed = Instant::now();

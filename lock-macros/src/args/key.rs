@@ -1,4 +1,4 @@
-//! `key` and `keys`: what is locked.
+//! `key` and `keys`: the names of the locks.
 
 use lock_syntax::MAX_MULTI_NAMES;
 use proc_macro2::Span;
@@ -9,7 +9,7 @@ use syn::{Expr, ExprLit, Lit, LitStr, Token};
 use super::{ungrouped, word};
 use crate::errors::Errors;
 
-/// What `key` or `keys` says.
+/// The value of `key` or `keys`.
 pub(crate) enum KeyArg {
     One(KeyForm),
     /// `keys = […]`
@@ -82,7 +82,7 @@ pub(super) fn all(value: Expr) -> syn::Result<KeyArg> {
     errors.into_result().map(|()| KeyArg::All(forms))
 }
 
-/// In a list, `key("…{}", value)` stands for a text with values.
+/// In a list, `key("…{}", value)` is a text with values.
 fn element_form(element: Expr) -> syn::Result<KeyForm> {
     match element {
         Expr::Call(call) if word(&call.func).is_some_and(|name| name == "key") => {

@@ -15,7 +15,7 @@ pub(crate) use self::time::{LeaseArg, Time, WaitArg};
 pub(crate) use self::words::{KindArg, Limit, OnBusy};
 use crate::errors::{Errors, list, nearest};
 
-/// What other libraries call our arguments.
+/// Names that other libraries use for these arguments.
 const OTHER_NAMES: [(&str, &str); 16] = [
     ("name", "key"),
     ("id", "key"),
@@ -35,11 +35,11 @@ const OTHER_NAMES: [(&str, &str); 16] = [
     ("config", "policy"),
 ];
 
-/// Makes the names of the arguments, the type that holds their values, and the function that reads each value from
-/// one list: `"name" => field: Type = reader`.
+/// Generates the names of the arguments, the type that holds their values, and the function that reads each
+/// value from one list: `"name" => field: Type = reader`.
 macro_rules! arguments {
     ($($name:literal => $field:ident: $type:ty = $read:path;)*) => {
-        /// Every argument there is.
+        /// All arguments.
         pub(crate) const ARGUMENTS: [&str; 2 + [$($name),*].len()] = ["key", "keys", $($name),*];
 
         /// The arguments of one attribute.
@@ -47,11 +47,11 @@ macro_rules! arguments {
         pub(crate) struct Args {
             pub(crate) key: Option<KeyArg>,
             $(pub(crate) $field: Option<$type>,)*
-            /// Where the attribute is, if it is not the one that is being expanded.
+            /// The place of the attribute, if it is not the one that is being expanded.
             pub(crate) below: Option<Span>,
-            /// The names of the arguments seen, right or wrong, and where.
+            /// The names of the arguments seen, valid or not, and their places.
             seen: Vec<Ident>,
-            /// Whether parsing gave up half way.
+            /// True if parsing stopped half way.
             broken: bool,
         }
 
@@ -85,7 +85,7 @@ arguments! {
     "crate" => root: syn::Path = root;
 }
 
-/// What stands behind an argument's name.
+/// The token after an argument's name.
 enum Given {
     Value(Expr),
     List(Span, Punctuated<Expr, Token![,]>),
@@ -113,7 +113,7 @@ impl Args {
         self.seen.iter().find(|seen| *seen == name).map(Ident::span)
     }
 
-    /// Whether the argument is not there at all, as far as one can know.
+    /// True if the argument is not there, as far as can be known.
     pub(crate) fn is_missing(&self, name: &str) -> bool {
         !self.broken && self.place(name).is_none()
     }
@@ -203,7 +203,7 @@ fn without_value(name: &Ident) -> syn::Error {
     syn::Error::new(name.span(), format!("`{name}` has no value; write `{name} = …`"))
 }
 
-/// What we call what others call so.
+/// The name of this crate's argument for another library's name.
 fn other_name(text: &str) -> Option<&'static str> {
     OTHER_NAMES.iter().find(|(other, _)| *other == text).map(|(_, ours)| *ours)
 }
@@ -245,7 +245,7 @@ fn policy(value: Expr) -> syn::Result<LitStr> {
 }
 
 fn guard(value: Expr) -> syn::Result<Ident> {
-    // A capital would be taken for a constant, and words of the language are no names.
+    // A capital would look like a constant, and keywords are no names.
     let is_name = |word: &&Ident| {
         let text = word.to_string();
         !text.starts_with(char::is_uppercase) && !["self", "super", "crate"].contains(&&*text)
@@ -277,7 +277,7 @@ pub(crate) fn word(value: &Expr) -> Option<&Ident> {
     }
 }
 
-/// Takes off the invisible brackets that a `macro_rules!` variable comes in.
+/// Removes the invisible brackets around a `macro_rules!` variable.
 pub(crate) fn ungrouped(mut value: Expr) -> Expr {
     while let Expr::Group(group) = value {
         value = *group.expr;

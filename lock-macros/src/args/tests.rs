@@ -70,7 +70,7 @@ fn values_are_understood() {
     assert!(matches!(args.max_hold, Some(Time::Expression(_))));
 }
 
-/// What newcomers write is met with what they meant.
+/// Errors for the usual mistakes of newcomers name the correct argument.
 #[test]
 fn near_misses_are_understood() {
     for (given, said) in [

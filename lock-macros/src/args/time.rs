@@ -1,4 +1,4 @@
-//! Durations, and the arguments that are made of one.
+//! Durations, and the arguments with a duration.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub(crate) enum WaitArg {
 
 pub(crate) enum LeaseArg {
     Fixed(Time),
-    /// `None`: as long as the runtime thinks right.
+    /// `None`: the runtime's default.
     Watchdog(Option<Time>),
 }
 
@@ -26,7 +26,7 @@ pub(crate) enum Time {
 }
 
 impl Time {
-    /// The duration, if it is known already.
+    /// Returns the duration, if it is already known.
     pub(crate) fn literal(&self) -> Option<Duration> {
         match self {
             Self::Literal(duration) => Some(*duration),
@@ -81,7 +81,7 @@ fn check_lease(lease: Duration) -> Result<(), String> {
     }
 }
 
-/// A duration as the attribute takes it: a checked literal, or an expression for the run time.
+/// A duration in the attribute: a checked literal, or an expression for run time.
 fn time(
     argument: &str,
     value: Expr,
@@ -116,7 +116,7 @@ pub(super) fn literal_time(argument: &str, literal: &Lit) -> Result<Duration, St
         ("wait", "none" | "forever") | ("lease", "watchdog") => {
             return Err(format!("write `{argument} = {text}`, without quotes"));
         }
-        // As configurations have it.
+        // As in configurations.
         ("lease", watchdog) if watchdog.starts_with("watchdog ") => {
             let lease = watchdog.trim_start_matches("watchdog").trim();
             return Err(format!(

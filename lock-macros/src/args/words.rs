@@ -1,11 +1,11 @@
-//! The arguments that take one of a few words.
+//! The arguments whose value is one of a few words.
 
 use syn::{Expr, ExprCall, ExprLit, ExprPath, Lit, Member};
 
 use super::{ungrouped, word};
 use crate::errors::{list, nearest};
 
-/// The kinds that are one word, and the variants of `LockKind` that they stand for.
+/// The kinds that are one word, and their variants of `LockKind`.
 const KINDS: [(&str, &str); 4] =
     [("mutex", "Mutex"), ("fair", "Fair"), ("read", "Read"), ("write", "Write")];
 
@@ -15,7 +15,7 @@ pub(crate) enum KindArg {
     Semaphore(Limit),
 }
 
-/// How many permits a semaphore has.
+/// The number of permits of a semaphore.
 pub(crate) enum Limit {
     Literal(u32),
     Expression(Expr),
@@ -99,7 +99,7 @@ pub(super) fn on_busy(value: Expr) -> syn::Result<OnBusy> {
     }
 }
 
-/// What to say of the value's quotes, if it has any.
+/// Returns the advice about the value's quotes, if it has any.
 fn quotes(value: &Expr) -> &'static str {
     match value {
         Expr::Lit(ExprLit { lit: Lit::Str(_), .. }) => ", without quotes",
@@ -132,12 +132,12 @@ fn method(value: &Expr) -> Option<String> {
     }
 }
 
-/// The variant of `OnLost` that the word stands for.
+/// Returns the variant of `OnLost` for the word.
 pub(super) fn on_lost(value: Expr) -> syn::Result<&'static str> {
     choose("on_lost", &value, [("cancel", "Cancel"), ("finish", "Finish")])
 }
 
-/// The variant of `OnReleaseLost` that the word stands for.
+/// Returns the variant of `OnReleaseLost` for the word.
 pub(super) fn on_release_lost(value: Expr) -> syn::Result<&'static str> {
     choose("on_release_lost", &value, [("log", "Log"), ("error", "Error")])
 }

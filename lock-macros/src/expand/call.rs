@@ -11,7 +11,7 @@ use crate::args::{Args, OnBusy};
 use crate::item::{Form, Function, Scope};
 use crate::template::{Key, Piece, borrow_of, ends};
 
-/// One attribute, as all parts of its expansion need it.
+/// One attribute, in the form that all parts of its expansion need.
 pub(super) struct Lock<'a> {
     function: &'a Function,
     scope: &'a Scope,
@@ -99,7 +99,7 @@ impl<'a> Lock<'a> {
         quote_spanned!(self.here=> #root::LockKey::builder() #(#pieces)* .build())
     }
 
-    /// Returns the method calls for what only the call knows: the values of expressions.
+    /// Returns the method calls for the values that only the call knows: those of expressions.
     fn settings(&self, settings: &Settings<'_>) -> TokenStream {
         let mut calls = TokenStream::new();
         let mut set = |name: &str, value: TokenStream| {

@@ -1,7 +1,7 @@
-//! The expansion: *one* call of the runtime gets a constant description of the place, what only the
-//! call can know, and the body as a future.
+//! The expansion: *one* call of the runtime gets a constant description of the site, the values that only the
+//! call knows, and the body as a future.
 //!
-//! No policy is generated. A default is what the runtime makes of a setting that is not there.
+//! The expansion contains no policy. The runtime applies the defaults of omitted settings.
 
 mod call;
 mod site;
@@ -19,8 +19,8 @@ use crate::item::{Body, Form, Function, Scope};
 use crate::template::{self, Key};
 use crate::validate;
 
-/// Expands the attribute, and those that are stacked below it. An item that cannot be locked is
-/// emitted as it was, behind the errors, so that nothing else breaks with it.
+/// Expands the attribute, and those that are stacked below it. An item that cannot be locked is emitted
+/// unchanged, after the errors, so that it causes no further errors.
 pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
     let args = Args::parse(args, &mut errors);
@@ -53,7 +53,7 @@ pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
     }
 }
 
-/// What an attribute below ours was told.
+/// The arguments of an attribute below this one.
 fn argument_list(attribute: &Attribute) -> TokenStream {
     match &attribute.meta {
         Meta::List(list) => list.tokens.clone(),
@@ -61,7 +61,7 @@ fn argument_list(attribute: &Attribute) -> TokenStream {
     }
 }
 
-/// The item without those attributes, which would report the same errors once more.
+/// Returns the item without those attributes, which would report the same errors again.
 fn without(item: TokenStream, stacked: &[Attribute]) -> TokenStream {
     if stacked.is_empty() {
         return item;
@@ -101,7 +101,7 @@ fn keys<'a>(args: &'a Args, scope: &Scope, errors: &mut Errors) -> Option<Keys<'
     }
 }
 
-/// The locked function. Each lock is the body of the one before it, so that they are taken in the
+/// Returns the locked function. Each lock is the body of the one before it, so that they are acquired in the
 /// order in which they are written.
 fn generate(
     function: &Function,
@@ -123,7 +123,7 @@ fn generate(
     }
     let statements = match &function.form {
         Form::Async | Form::Sync => statements,
-        // In a call, or it would be found fault with for not being an `async fn`.
+        // In a call, because a lint would otherwise demand an `async fn`.
         Form::Future { boxed: false } => {
             quote_spanned!(here=> #root::private::v1::future(move || async move { #statements }))
         }
@@ -141,22 +141,22 @@ fn generate(
     quote!(#(#attrs)* #vis #sig #block)
 }
 
-/// Where the compiler reports what the return type has to fulfil.
+/// Returns where the compiler reports the bounds of the return type.
 fn place_of_return(function: &Function) -> Span {
     let name = function.sig.ident.span();
     let ReturnType::Type(_, ty) = &function.sig.output else { return name };
     let start = |ty: &Type| template::ends(ty).0;
     match (&function.form, types::output(ty)) {
-        // What stands around it is not the user's, and neither is the `()` of no return type.
+        // The tokens around it are not the user's, and neither is the `()` of no return type.
         (Form::AsyncTrait { .. }, Some(Type::Tuple(unit))) if unit.elems.is_empty() => name,
         (Form::Future { .. } | Form::AsyncTrait { .. }, Some(output)) => start(&output),
         _ => start(ty),
     }
 }
 
-/// Tells the compiler two things before it reads the body. The type, so that a wrong tail expression
-/// is reported where it stands; without a return type to copy, the body has to say it. And what the
-/// body takes with it: whole arguments and not the fields that it speaks of, whose copies it would
+/// Gives the compiler two facts before it reads the body. First the type, so that a wrong tail expression is
+/// reported at its place; without a return type to copy, the body's own type is used. Second the captured
+/// values: whole arguments and not the fields that the body mentions, because captured copies of fields would
 /// change, and in the order in which a function drops them.
 fn anchor(function: &Function, scope: &Scope, innermost: bool, root: &TokenStream) -> TokenStream {
     let ty = match (&function.form, &function.sig.output) {
@@ -168,7 +168,7 @@ fn anchor(function: &Function, scope: &Scope, innermost: bool, root: &TokenStrea
         (Form::Future { .. } | Form::AsyncTrait { .. }, _) => None,
     };
     let here = Span::mixed_site();
-    // If the body makes a future, `Lock::future` mentions the arguments inside it.
+    // If the body creates a future, `Lock::future` mentions the arguments inside it.
     let whole = match innermost && !matches!(function.form, Form::Future { .. }) {
         true => whole(function, scope, root),
         false => TokenStream::new(),
@@ -180,7 +180,7 @@ fn anchor(function: &Function, scope: &Scope, innermost: bool, root: &TokenStrea
     quote_spanned!(here=> if false { #whole #never })
 }
 
-/// Mentions the arguments that the body speaks of.
+/// Mentions the arguments that the body uses.
 fn whole(function: &Function, scope: &Scope, root: &TokenStream) -> TokenStream {
     let arguments = function.mentioned(scope);
     if arguments.is_empty() {

@@ -1,5 +1,5 @@
-//! The settings of an attribute: those in words and literals go into the constant description of its place, and
-//! expressions are evaluated by the call.
+//! The settings of an attribute: words and literals become part of the constant description of its site, and
+//! the call evaluates expressions.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens as _, quote_spanned};
@@ -8,7 +8,7 @@ use syn::ext::IdentExt as _;
 
 use crate::args::{Args, KeyArg, KeyForm, KindArg, LeaseArg, Limit, Time, WaitArg};
 
-/// `site!("pay", "order:{id}", None, wait = …, …)`, silent about what the attribute leaves out.
+/// `site!("pay", "order:{id}", None, wait = …, …)`, without the settings that the attribute omits.
 pub(super) fn site(
     args: &Args,
     function: &Ident,
@@ -29,12 +29,12 @@ pub(super) fn site(
     quote_spanned!(here=> #root::private::v1::site!(#name, #key, #policy #(#settings)*))
 }
 
-/// The settings that an attribute gives, by name.
+/// The settings of an attribute, by name.
 #[derive(Default)]
 pub(super) struct Settings<'a> {
-    /// Those that a constant can hold.
+    /// The settings that a constant can hold.
     pub(super) constants: Vec<(&'static str, TokenStream)>,
-    /// Those that only the call knows: an expression, and the variant that its value goes into.
+    /// The settings that only the call knows: an expression, and the variant that its value goes into.
     pub(super) expressions: Vec<(&'static str, &'a Expr, Option<TokenStream>)>,
 }
 
@@ -63,7 +63,7 @@ impl<'a> Settings<'a> {
             None => {}
             Some(WaitArg::Never) => settings.constant("wait", variant("Wait", "Never")),
             Some(WaitArg::Forever) => settings.constant("wait", variant("Wait", "Forever")),
-            // What is no duration may be a `Wait`.
+            // A value that is not a duration may be a `Wait`.
             Some(WaitArg::UpTo(Time::Expression(wait))) => {
                 settings.expressions.push(("wait", wait, None));
             }

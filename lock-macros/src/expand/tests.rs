@@ -8,7 +8,7 @@ fn squeezed(tokens: TokenStream) -> String {
     tokens.to_string().replace(char::is_whitespace, "")
 }
 
-/// As a formatter would show it.
+/// As a formatter would print it.
 fn shown(args: TokenStream, item: TokenStream) -> String {
     prettyplease::unparse(&syn::parse2(expand(args, item)).unwrap())
 }
@@ -68,7 +68,7 @@ fn other_settings_are_other_arguments() {
     assert!(!found.contains("lock_runtime"), "{found}");
 }
 
-/// Attributes are taken in the order in which they are written: each is in the body of the one before.
+/// Attributes apply in the order in which they are written: each is in the body of the one before.
 #[test]
 fn stacked_attributes_are_nested() {
     let found = squeezed(expand(
@@ -87,7 +87,7 @@ fn stacked_attributes_are_nested() {
     assert!(order.map(place).is_sorted(), "{found}");
 }
 
-/// What is wrong in one of several attributes is said once, and none of them is left to say it again.
+/// An error in one of several attributes is reported once, and no attribute is left to report it again.
 #[test]
 fn a_broken_stacked_attribute_is_reported_once() {
     let found = squeezed(expand(
@@ -101,7 +101,7 @@ fn a_broken_stacked_attribute_is_reported_once() {
     assert!(!found.contains("distributed_lock("), "{found}");
 }
 
-/// A function that returns a future runs nothing of its body before it has the lock.
+/// A function that returns a future runs no part of its body before it has the lock.
 #[test]
 fn functions_that_return_futures_are_called_inside() {
     let found = squeezed(expand(
@@ -133,7 +133,7 @@ fn functions_that_return_futures_are_called_inside() {
     assert!(boxed.contains("future(move||->BoxFuture<'static,Result<u8,E>>{"), "{boxed}");
 }
 
-/// In whatever order the two are expanded: `#[async_trait]` finds an `async fn` after us, too.
+/// Either order of expansion works: `#[async_trait]` finds an `async fn` after this attribute, too.
 #[test]
 fn async_functions_stay_async() {
     let expanded = expand(
@@ -147,7 +147,7 @@ fn async_functions_stay_async() {
     assert!(method.attrs.is_empty() && method.sig.inputs.len() == 3);
 }
 
-/// What `#[async_trait]` leaves of a method is locked where its arguments have names again.
+/// After `#[async_trait]`, the lock is put where the arguments have names again.
 #[test]
 fn methods_under_async_trait_are_locked_inside() {
     let item = quote! {
@@ -251,8 +251,7 @@ fn impl_trait_is_erased_from_the_anchor() {
     }
 }
 
-/// What a body speaks of goes into it whole, what it does not speak of stays outside and is reported
-/// as unused.
+/// Arguments that a body mentions are captured whole; the others stay outside and are reported as unused.
 #[test]
 fn bodies_take_whole_arguments() {
     let found = squeezed(expand(
@@ -286,7 +285,7 @@ fn bodies_take_whole_arguments() {
     assert!(found.contains("private::v1::whole((&b,&a,));return"), "{found}");
 }
 
-/// Only what names a future is taken for one.
+/// Only a type that names a future counts as one.
 #[test]
 fn futures_are_known_by_name() {
     let form = |ty: TokenStream| Function::parse(quote!(fn f() -> #ty {})).unwrap().form;

@@ -1,11 +1,11 @@
-//! Return types, written down once more inside the function.
+//! Return types, repeated inside the function.
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::{ToTokens as _, quote};
 use syn::parse::{ParseStream, Parser as _};
 use syn::{GenericArgument, PathArguments, Type};
 
-/// The `T` of `Future<Output = T>`, wherever it is in the type.
+/// Returns the `T` of `Future<Output = T>`, wherever it is in the type.
 pub(super) fn output(ty: &Type) -> Option<Type> {
     output_in(ty.to_token_stream())
 }
@@ -34,7 +34,7 @@ fn output_in(tokens: TokenStream) -> Option<Type> {
     None
 }
 
-/// The type with `_` for every `impl Trait`, which cannot be written inside a function.
+/// Returns the type with `_` for every `impl Trait`, which cannot be written inside a function.
 pub(super) fn without_impl(ty: &Type) -> TokenStream {
     let mut ty = ty.clone();
     erase(&mut ty);
@@ -63,7 +63,7 @@ fn erase(ty: &mut Type) {
                     }
                 }
             }
-            // Hidden somewhere less usual, as in `Box<dyn Iterator<Item = impl Debug>>`.
+            // Nested in a less usual place, as in `Box<dyn Iterator<Item = impl Debug>>`.
             if mentions_impl(path.to_token_stream()) {
                 *ty = hidden();
             }

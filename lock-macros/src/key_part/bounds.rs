@@ -1,4 +1,4 @@
-//! What has to be a `KeyPart` so that a field of a generic type is one.
+//! The `KeyPart` bounds of a generic field.
 
 use proc_macro2::{Ident, TokenStream};
 use quote::ToTokens;
@@ -6,10 +6,10 @@ use syn::{
     GenericArgument, Generics, PathArguments, Type, TypeParamBound, TypePath, WherePredicate,
 };
 
-/// The type parameters that the field's type is made of, and the associated types of parameters:
-/// `T` for `Box<T>`, `T::Id` for `T::Id`, nothing for `u64`.
+/// Returns the type parameters in the field's type, and associated types of parameters: `T` for `Box<T>`,
+/// `T::Id` for `T::Id`, none for `u64`.
 ///
-/// The field's type itself would ask for less, but it would let `Option<T>` pass until it is used, and
+/// A bound on the field's type itself would require less, but it would accept `Option<T>` until it is used, and
 /// name private types in public bounds.
 pub(super) fn of(ty: &Type, generics: &Generics) -> Vec<TokenStream> {
     let parameters: Vec<&Ident> =
@@ -28,7 +28,7 @@ pub(super) fn of(ty: &Type, generics: &Generics) -> Vec<TokenStream> {
     found
 }
 
-/// What is a `KeyPart` by the type's own bounds; saying it again would be a lint.
+/// The types that are `KeyPart` by the type's own bounds; a second bound would be a lint.
 fn given(generics: &Generics) -> Vec<String> {
     let mut given: Vec<String> = generics
         .type_params()
@@ -68,7 +68,7 @@ fn collect(ty: &Type, parameters: &[&Ident], found: &mut Vec<TokenStream>) {
             }
         }
         Type::Path(path) => collect_path(path, parameters, found),
-        // Of nothing else is there a `KeyPart`, whatever the parameters are.
+        // No other type is a `KeyPart`, whatever its parameters are.
         _ => {}
     }
 }

@@ -7,7 +7,7 @@ use syn::{Attribute, Expr, ExprLit, Lit, LitStr, Meta, Path, Token};
 use crate::args::{root, ungrouped};
 use crate::errors::{Errors, nearest};
 
-/// What the attribute stands on.
+/// The item with the attribute.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     Type,
@@ -15,12 +15,12 @@ pub(super) enum Place {
     Field,
 }
 
-/// What the attributes of one place say.
+/// The settings of the attributes of one place.
 #[derive(Default)]
 pub(super) struct Settings {
     pub(super) root: Option<Path>,
     pub(super) name: Option<LitStr>,
-    /// Something was said and not understood.
+    /// True if a setting was not understood.
     pub(super) refused: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What one request, or several of one owner, may have left in the store.
+//! The state that one request, or several of one owner, may have left in the store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::observe::Label;
 use crate::owned_hold::OwnedHold;
 use crate::store::{HoldKind, OwnerId, Target};
 
-/// The target as this owner knows it.
+/// Returns the target as this owner knows it.
 pub(super) fn known_as(target: &Arc<Target>, owner: &OwnerId) -> Arc<Target> {
     match target.kind() {
         HoldKind::Fair => Arc::new(target.for_waiter(owner)),
@@ -19,30 +19,28 @@ pub(super) fn known_as(target: &Arc<Target>, owner: &OwnerId) -> Arc<Target> {
     }
 }
 
-/// What was sent on behalf of one owner and what is known of its effect. Cleaned up unsettled, it has
-/// the releaser undo whatever took effect, and keeps the gate guard until that was sent: the next
-/// in line must not run into our own leftover.
+/// The requests sent for one owner, and what is known of their effect. If it is cleaned up unsettled, the
+/// releaser undoes whatever took effect, and the gate guard is kept until the undoing request was sent: the
+/// next waiter must not find leftovers of this process.
 // S-21.
 pub(super) struct Attempt<'a> {
     pending: &'a PendingAcquire,
     /// The contention's target, as this owner knows it.
     pub(super) target: Arc<Target>,
     pub(super) owner: OwnerId,
-    pub(super) gate_guard: Option<GateGuard<OwnedHold>>,
+    /// Registered with no gate once it was taken out.
+    pub(super) gate_guard: GateGuard<OwnedHold>,
     pub(super) in_flight: bool,
     /// A request's outcome is unknown, and it may take effect late.
     pub(super) unsettled: bool,
-    /// The owner has something in the store that has to be given up: a place, or a lock that
-    /// too few replicas know of.
+    /// The owner has something in the store that must be given up: a place, or a lock that too few replicas
+    /// know of.
     // S-17, S-31.
     pub(super) placed: bool,
 }
 
 impl<'a> Attempt<'a> {
-    pub(super) fn new(
-        pending: &'a PendingAcquire,
-        gate_guard: Option<GateGuard<OwnedHold>>,
-    ) -> Self {
+    pub(super) fn new(pending: &'a PendingAcquire, gate_guard: GateGuard<OwnedHold>) -> Self {
         let PendingAcquire { engine, target, permits, .. } = pending;
         let owner = engine.next_owner(*permits);
         let owner = match pending.inside(|inside| inside.hold().owner.clone()) {
@@ -61,46 +59,45 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Gives back what was taken for this owner and goes on as another.
+    /// Releases everything that was granted to this owner and continues with a new owner id.
     pub(super) fn start_over(&mut self) {
         self.leftover().give_back(self.unsettled, None);
-        let gate_guard = self.gate_guard.take();
-        *self = Self::new(self.pending, gate_guard);
+        *self = Self::new(self.pending, self.take_gate_guard());
     }
 
-    /// Has what may have taken effect undone, and lets go of the gate guard.
+    pub(super) fn take_gate_guard(&mut self) -> GateGuard<OwnedHold> {
+        std::mem::replace(&mut self.gate_guard, GateGuard::apart())
+    }
+
+    /// Has what may have taken effect undone, and drops the gate guard.
     pub(super) fn clean_up(&mut self) {
-        let gate_guard = self.gate_guard.take();
+        let gate_guard = self.take_gate_guard();
         if self.in_flight || self.unsettled || self.placed {
-            if let Some(gate_guard) = &gate_guard {
-                gate_guard.leaving();
-            }
-            // Contenders side by side have no next in line, which could run into the leftover.
-            let gate_guard = gate_guard.filter(|_| self.target.kind() != HoldKind::Fair);
+            gate_guard.leaving();
+            // Unqueued contenders have no successor that could find the leftover.
+            let gate_guard = (self.target.kind() != HoldKind::Fair).then_some(gate_guard);
             self.leftover().give_back(self.in_flight || self.unsettled, gate_guard);
         }
     }
 
-    /// The owner has a place in the store from the next request on. If its future is then not polled, the
-    /// contenders beside it give that up.
+    /// From the next request on, the owner has a place in the store. If its future is then not polled, the
+    /// other unqueued contenders give that place up.
     // S-34.
     pub(super) fn keep_place(&mut self) {
         if std::mem::replace(&mut self.placed, true) {
             return;
         }
-        if let Some(gate_guard) = self.gate_guard.as_ref().filter(|guard| guard.is_beside()) {
+        if self.gate_guard.is_beside() {
             let leftover = self.leftover();
-            // A request of the sleeper may be under way.
-            gate_guard.keep_place(move || leftover.give_back(true, None));
+            // A request of the contender that is not polled may be under way.
+            self.gate_guard.keep_place(move || leftover.give_back(true, None));
         }
     }
 
-    /// Records the owner id of the request that goes out. If the future is then not polled, the waiters that
-    /// pass it over release what that owner was granted.
+    /// Records the owner id of the next request. If the future is then not polled, the waiters that pass it
+    /// over release what that owner was granted.
     pub(super) fn asks(&self) {
-        if let Some(gate_guard) = &self.gate_guard {
-            gate_guard.asks_as(&self.owner);
-        }
+        self.gate_guard.asks_as(&self.owner);
         self.pending.inside(|inside| {
             let leftover = self.leftover();
             inside.on_passed_over(move || leftover.give_back(true, None));
@@ -108,38 +105,31 @@ impl<'a> Attempt<'a> {
     }
 
     fn leftover(&self) -> Leftover {
-        let PendingAcquire { engine, options, recorder, .. } = self.pending;
-        let lease = options.stored_lease().duration();
-        Leftover {
-            leases: Arc::clone(&engine.leases),
-            target: Arc::clone(&self.target),
-            owner: self.owner.clone(),
-            label: recorder.label().clone(),
-            // A place may last longer than a hold.
-            lasts: match self.target.kind().has_places() {
-                true => lease.max(engine.leases.timing.waiter_lease),
-                false => lease,
-            },
-        }
+        self.pending.leftover(&self.target, self.owner.clone())
     }
 }
 
 impl PendingAcquire {
-    /// Gives back what a contender of the same lock may have been granted while it was not polled.
+    /// Releases what a contender of the same lock may have been granted while it was not polled.
     // S-34.
     pub(super) fn give_back_of(&self, owner: OwnerId) {
-        let leftover = Leftover {
-            leases: Arc::clone(&self.engine.leases),
-            target: Arc::clone(&self.target),
-            owner,
-            label: self.recorder.label().clone(),
-            lasts: self.options.stored_lease().duration(),
+        self.leftover(&self.target, owner).give_back(true, None);
+    }
+
+    fn leftover(&self, target: &Arc<Target>, owner: OwnerId) -> Leftover {
+        let leases = Arc::clone(&self.engine.leases);
+        let lease = self.options.stored_lease().duration();
+        // A place may last longer than a hold.
+        let lasts = match target.kind().has_places() {
+            true => lease.max(leases.timing.waiter_lease),
+            false => lease,
         };
-        leftover.give_back(true, None);
+        let (target, label) = (Arc::clone(target), self.recorder.label().clone());
+        Leftover { leases, target, owner, label, lasts }
     }
 }
 
-/// What an owner without a guard may have in the store.
+/// What an owner without a guard may still have in the store.
 struct Leftover {
     leases: Arc<LeaseManager>,
     target: Arc<Target>,
@@ -150,13 +140,13 @@ struct Leftover {
 }
 
 impl Leftover {
-    /// Has the releaser undo it, and then drop the gate guard.
+    /// Has the releaser undo it, and then drops the gate guard.
     fn give_back(self, unsettled: bool, gate_guard: Option<GateGuard<OwnedHold>>) {
         let Self { leases, target, owner, label, lasts } = self;
         leases.give(ReleaseJob {
             target,
             owner,
-            // No task had it.
+            // No task held it.
             keep_until: None,
             until: leases.clock.now().after(lasts),
             unsettled,

@@ -27,7 +27,7 @@ pub(super) struct Contender<'a> {
     pending: &'a PendingAcquire,
     attempt: Attempt<'a>,
     waiting: Waiting<'a>,
-    /// The turn of a reader, until its request is answered or its hold can be joined.
+    /// The reader's permit to ask, until its request is answered or its hold can be joined.
     // S-27.
     turn: AskPermit,
     /// The store's last refusal, if it has not failed since.
@@ -42,18 +42,16 @@ pub(super) enum Contended {
     /// Another reader of this process has a hold to join.
     // S-27.
     JoinableHold(JoinableHold),
-    /// It was not polled and was passed over: it lines up again.
+    /// It was not polled and was passed over: it queues again.
     // S-34.
     PassedOver,
 }
 
 /// What the contender does next.
 enum Next {
-    Return(Result<LockGuard, LockError>),
-    Join(JoinableHold),
+    End(Contended),
     TryAgain,
     Wait(Refusal),
-    LineUpAgain,
 }
 
 impl<'a> Contender<'a> {
@@ -62,9 +60,9 @@ impl<'a> Contender<'a> {
         gate_guard: GateGuard<OwnedHold>,
         limit: Option<Instant>,
     ) -> Self {
-        let attempt = Attempt::new(pending, Some(gate_guard));
-        pending.engine.contenders.fetch_add(1, Ordering::SeqCst);
-        let waiting = Waiting::new(pending, attempt.gate_guard.as_ref(), limit);
+        let attempt = Attempt::new(pending, gate_guard);
+        pending.engine.contenders.begin();
+        let waiting = Waiting::new(pending, &attempt.gate_guard, limit);
         Self { pending, attempt, waiting, turn: AskPermit::default(), refusal: None, earlier: None }
     }
 
@@ -78,15 +76,15 @@ impl<'a> Contender<'a> {
             && self.attempt.target.kind() != HoldKind::Mutex
             && is_enforced
         {
-            // This process may be releasing the lock, perhaps its other side: that answer is worth the wait, as
-            // at the gate of a mutex that is being released.
+            // This process may be releasing the lock, perhaps its other side: waiting for the answer is worth
+            // it, as at the gate of a mutex that is being released.
             let answered = self.leases().releaser.answered(self.attempt.target.key());
             let _ = timeout(self.leases().timing.command_timeout, answered).await;
         }
         if is_enforced {
             self.let_others_go_first().await;
-        } else if self.head_start_end().is_some() {
-            // Another process was told of the last release, and goes first.
+        } else if self.attempt.gate_guard.head_start_end().is_some() {
+            // Another process was notified of the last release, and goes first.
             return Err(self.pending.busy(BusyReason::Held, None));
         }
         loop {
@@ -98,16 +96,14 @@ impl<'a> Contender<'a> {
             let next = match before {
                 Before::Ask(turn) => {
                     self.turn = turn;
-                    self.ask().await
+                    self.ask().await?
                 }
-                Before::Join(hold) => Next::Join(hold),
-                Before::Refused(refusal) => self.refused(refusal).await,
-                Before::Failed(error) => self.failed(error).await,
+                Before::Join(hold) => return Ok(Contended::JoinableHold(hold)),
+                Before::Refused(refusal) => self.refused(refusal).await?,
+                Before::Failed(error) => self.failed(error).await?,
             };
             match next {
-                Next::Return(result) => return result.map(Contended::Taken),
-                Next::Join(hold) => return Ok(Contended::JoinableHold(hold)),
-                Next::LineUpAgain => return Ok(Contended::PassedOver),
+                Next::End(contended) => return Ok(contended),
                 Next::TryAgain => {}
                 Next::Wait(refusal) => {
                     self.wait(refusal).await;
@@ -116,29 +112,29 @@ impl<'a> Contender<'a> {
                     }
                 }
             }
-            if self.attempt.gate_guard.as_ref().is_some_and(GateGuard::is_passed_over) {
+            if self.attempt.gate_guard.is_passed_over() {
                 return Ok(Contended::PassedOver);
             }
         }
     }
 
-    /// After a release that other processes heard of, one of them may go first. A caller that does not wait
-    /// spends these milliseconds as well: the processes that listen may not wait any more, so "busy" would be
+    /// After a release of which other processes were notified, one of them may go first. A caller that does not
+    /// wait spends these milliseconds too: the notified processes may have stopped waiting, so "busy" would be
     /// a guess.
     // S-14.
     async fn let_others_go_first(&mut self) {
-        let Some(until) = self.head_start_end() else { return };
+        let Some(until) = self.attempt.gate_guard.head_start_end() else { return };
         if self.subscribe().await {
             self.leave_to_others(until).await;
         }
     }
 
-    /// After a notification, a process that had the lock lately gives a head start to processes that did not.
-    /// Otherwise the quickest processes would take turns and leave none to slower ones.
+    /// After a notification, a process that held the lock recently gives a head start to processes that did
+    /// not. Otherwise the quickest processes would take turns and leave none to slower ones.
     // S-14.
     async fn let_others_have_their_turn(&mut self) {
         let turns = self.waiting.turns_heard();
-        if turns > 0 && self.note_turns_of_others(turns) {
+        if turns > 0 && self.attempt.gate_guard.note_turns_of_others(turns) {
             self.leave_to_others(Instant::now() + head_start()).await;
         }
     }
@@ -148,8 +144,8 @@ impl<'a> Contender<'a> {
     async fn leave_to_others(&mut self, mut until: Instant) {
         while self.waiting.notified_until(until).await {
             let turns = self.waiting.turns_heard();
-            // Several servers may notify of one release.
-            let all_had_theirs = turns > 0 && !self.note_turns_of_others(turns);
+            // Several servers may send a notification for one release.
+            let all_had_theirs = turns > 0 && !self.attempt.gate_guard.note_turns_of_others(turns);
             if all_had_theirs || self.pending.options.wait() == Wait::Never {
                 return;
             }
@@ -159,21 +155,8 @@ impl<'a> Contender<'a> {
         }
     }
 
-    /// When the head start of other processes after the last release of this one ends.
-    fn head_start_end(&self) -> Option<Instant> {
-        self.attempt.gate_guard.as_ref().and_then(GateGuard::head_start_end)
-    }
-
-    /// Counts turns of other processes. True if some had none since the last hold of this process.
-    fn note_turns_of_others(&self, turns: u32) -> bool {
-        self.attempt
-            .gate_guard
-            .as_ref()
-            .is_some_and(|gate_guard| gate_guard.note_turns_of_others(turns))
-    }
-
     /// Asks the store and acts on the answer.
-    async fn ask(&mut self) -> Next {
+    async fn ask(&mut self) -> Result<Next, LockError> {
         let (reply, tokens, sent_at) = self.send().await;
         match reply {
             Ok(AcquireReply::Granted(token)) => self.granted(token, tokens, sent_at).await,
@@ -189,20 +172,14 @@ impl<'a> Contender<'a> {
             }
             Ok(AcquireReply::NotReplicated { acked }) => self.not_replicated(acked).await,
             Err(error) => {
-                // After these errors the request, or an earlier one, may have run.
-                self.attempt.unsettled |= matches!(
-                    error.kind(),
-                    StoreErrorKind::OutcomeUnknown
-                        | StoreErrorKind::Denied
-                        | StoreErrorKind::Protocol
-                );
+                self.attempt.unsettled |= error.kind().may_have_run();
                 self.turn.report(sent_at, Answer::Failed(error.clone()));
                 self.failed(error).await
             }
         }
     }
 
-    /// One request. `sent_at` is read before anything is written.
+    /// Sends one request. `sent_at` is read before anything is written.
     // S-8.
     async fn send(&mut self) -> (Result<AcquireReply, StoreError>, u32, Tick) {
         let options = &self.pending.options;
@@ -211,22 +188,16 @@ impl<'a> Contender<'a> {
             self.attempt.keep_place();
         }
         let target = &self.attempt.target;
-        let tokens = match (options.lease(), &self.attempt.gate_guard) {
+        let tokens = match options.lease() {
             // Only watchdog holds are handed on, so only they need tokens in stock.
-            (Lease::Watchdog(_), Some(gate_guard)) if target.is_handed_on() => {
-                gate_guard.tokens_wanted()
-            }
+            Lease::Watchdog(_) if target.is_handed_on() => self.attempt.gate_guard.tokens_wanted(),
             _ => 1,
         };
-        let request = AcquireRequest {
-            target: Arc::clone(target),
-            owner: self.attempt.owner.clone(),
-            lease: options.stored_lease().duration(),
-            tokens,
-            place: keeps_place.then_some(self.leases().timing.waiter_lease),
-            joins: false,
-            timeout: self.waiting.ask(),
-        };
+        let (target, owner) = (Arc::clone(target), self.attempt.owner.clone());
+        let lease = options.stored_lease().duration();
+        let request = AcquireRequest::new(target, owner, lease, self.waiting.ask())
+            .with_tokens(tokens)
+            .with_place(keeps_place.then_some(self.leases().timing.waiter_lease));
         self.attempt.asks();
         let sent_at = self.leases().clock.now();
         self.attempt.in_flight = true;
@@ -237,15 +208,20 @@ impl<'a> Contender<'a> {
 
     /// A granted lock becomes a guard, unless the answer came after its own deadline.
     // S-8.
-    async fn granted(&mut self, token: FencingToken, tokens: u32, sent_at: Tick) -> Next {
+    async fn granted(
+        &mut self,
+        token: FencingToken,
+        tokens: u32,
+        sent_at: Tick,
+    ) -> Result<Next, LockError> {
         let PendingAcquire { engine, options, .. } = self.pending;
         let lease = options.lease();
-        // A holder has no place in the store's line.
+        // A holder has no place in the store's queue.
         self.attempt.placed = false;
         if engine.closed.load(Ordering::SeqCst) {
-            // The watchdog has ended; the attempt gives the hold back when it is dropped.
+            // The watchdog has ended; the attempt releases the hold when it is dropped.
             self.attempt.unsettled = true;
-            return Next::Return(Err(LockError::Closed));
+            return Err(LockError::Closed);
         }
         if engine.leases.clock.now() >= deadline(sent_at, lease.duration()) {
             let key = self.attempt.target.key();
@@ -258,14 +234,13 @@ impl<'a> Contender<'a> {
             return self.failed(error).await;
         }
         self.answered(true);
-        if self.attempt.gate_guard.as_ref().is_some_and(|gate_guard| !gate_guard.secures_grant()) {
-            // Not polled when it was granted, and given back since, or about to be (S-34).
+        if !self.attempt.gate_guard.secures_grant() {
+            // It was not polled when it was granted, and the grant was released since, or is about to be
+            // (S-34).
             self.attempt.unsettled = true;
-            return Next::LineUpAgain;
+            return Ok(Next::End(Contended::PassedOver));
         }
-        let Some(gate_guard) = self.attempt.gate_guard.take() else {
-            return Next::Return(Err(LockError::Closed));
-        };
+        let gate_guard = self.attempt.take_gate_guard();
         let taken = Taken {
             target: Arc::clone(&self.attempt.target),
             owner: self.attempt.owner.clone(),
@@ -277,26 +252,24 @@ impl<'a> Contender<'a> {
         };
         let hold = Arc::new(Hold::new(taken, engine.leases.clock.clone()));
         engine.leases.watchdog.add(&hold);
-        // The next in line does not wait for this hold if others can hold too, or if the line is in the store.
+        // The next waiter does not wait for this hold if others can hold too, or if the queue is in the store.
         let (gate_guard, left) = match hold.target.kind() {
             _ if hold.target.is_shared() => (Some(gate_guard.step_out()), None),
             HoldKind::Fair | HoldKind::Read => (None, Some(gate_guard)),
             _ => (Some(gate_guard), None),
         };
         let owned = OwnedHold::new(Arc::clone(&engine.leases), hold, gate_guard, token, tokens);
-        let guard = self.pending.stand_on(owned);
-        // Only now can the next reader join the hold.
-        if let Some(guard) = &guard {
-            self.turn.report(sent_at, Answer::Granted(Arc::clone(&guard.owned)));
-        }
-        drop(left);
-        Next::Return(guard.ok_or_else(|| {
+        let guard = self.pending.stand_on(owned).ok_or_else(|| {
             let message = "the lease was over as soon as it was granted";
-            StoreError::new(StoreErrorKind::NotReady, message).into()
-        }))
+            StoreError::new(StoreErrorKind::NotReady, message)
+        })?;
+        // Only now can the next reader join the hold.
+        self.turn.report(sent_at, Answer::Granted(Arc::clone(&guard.owned)));
+        drop(left);
+        Ok(Next::End(Contended::Taken(guard)))
     }
 
-    /// Goes on with a new owner id, whose notifications may come on another channel.
+    /// Continues with a new owner id, whose notifications may arrive on another channel.
     // S-26.
     fn start_over(&mut self) {
         self.attempt.start_over();
@@ -305,93 +278,96 @@ impl<'a> Contender<'a> {
 
     fn answered(&mut self, grants: bool) {
         self.earlier = None;
-        self.waiting.answered(self.attempt.gate_guard.as_ref(), grants);
+        self.waiting.answered(&self.attempt.gate_guard, grants);
     }
 
-    async fn refused_by_store(&mut self, sent_at: Tick, refusal: Refusal) -> Next {
+    async fn refused_by_store(
+        &mut self,
+        sent_at: Tick,
+        refusal: Refusal,
+    ) -> Result<Next, LockError> {
         self.turn.report(sent_at, Answer::Refused(refusal));
         self.refused(refusal).await
     }
 
-    async fn refused(&mut self, refusal: Refusal) -> Next {
+    async fn refused(&mut self, refusal: Refusal) -> Result<Next, LockError> {
         self.answered(false);
         let remaining = refusal.holder_remaining();
         self.pending.note_holder(remaining);
-        if let Some(gate_guard) = &self.attempt.gate_guard {
-            gate_guard.note_holder(remaining);
-        }
+        self.attempt.gate_guard.note_holder(remaining);
         self.refusal = Some(refusal);
+        self.check_wait(remaining)?;
+        if !self.waiting.listens() && self.subscribe().await {
+            return Ok(Next::TryAgain);
+        }
+        Ok(Next::Wait(refusal))
+    }
+
+    /// Fails if this acquisition does not wait for a busy lock, or not any longer.
+    fn check_wait(&self, holder_remaining: Option<Duration>) -> Result<(), LockError> {
         if self.pending.options.wait() == Wait::Never {
-            return Next::Return(Err(self.pending.busy(BusyReason::Held, remaining)));
+            return Err(self.pending.busy(BusyReason::Held, holder_remaining));
         }
         if self.waiting.out_of_time() {
-            return Next::Return(Err(self.pending.timed_out(remaining)));
+            return Err(self.pending.timed_out(holder_remaining));
         }
-        if !self.waiting.listens() && self.subscribe().await {
-            return Next::TryAgain;
-        }
-        Next::Wait(refusal)
+        Ok(())
     }
 
     /// No contender won a majority because several asked at once: waits for a random time to break the tie.
     // S-29.
-    async fn split(&mut self) -> Next {
+    async fn split(&mut self) -> Result<Next, LockError> {
         self.answered(false);
-        if self.pending.options.wait() == Wait::Never {
-            return Next::Return(Err(self.pending.busy(BusyReason::Held, None)));
-        }
-        if self.waiting.out_of_time() {
-            return Next::Return(Err(self.pending.timed_out(None)));
-        }
+        self.check_wait(None)?;
         self.waiting.pause(5..100).await;
-        Next::TryAgain
+        Ok(Next::TryAgain)
     }
 
-    /// Too few replicas confirmed the hold: gives it back, and tries again while the wait lasts.
+    /// Too few replicas confirmed the hold: releases it, and tries again while the wait lasts.
     // S-31.
-    async fn not_replicated(&mut self, acked: u32) -> Next {
-        // The hold is given back before the next in line contends, however this one ends.
+    async fn not_replicated(&mut self, acked: u32) -> Result<Next, LockError> {
+        // The hold is released before the next waiter contends, however this acquire ends.
         self.attempt.placed = true;
         if self.pending.options.wait() == Wait::Never
             || self.waiting.out_of_time()
             || (self.pending.options.wait() == Wait::Forever
                 && self.waiting.failing_for() >= self.leases().timing.store_patience)
         {
-            return Next::Return(Err(self.pending.not_replicated(acked)));
+            return Err(self.pending.not_replicated(acked));
         }
         self.start_over();
         // Otherwise the next attempt would find it held by this process.
         let answered = self.leases().releaser.answered(self.attempt.target.key());
         self.waiting.at_most(self.leases().timing.command_timeout, answered).await;
         self.waiting.pause(10..50).await;
-        Next::TryAgain
+        Ok(Next::TryAgain)
     }
 
     /// Tries again after a transient error while the wait and the store's patience last; returns other errors.
     // S-33.
-    async fn failed(&mut self, error: StoreError) -> Next {
+    async fn failed(&mut self, error: StoreError) -> Result<Next, LockError> {
         if error.kind() == StoreErrorKind::WrongType {
-            return Next::Return(Err(error.about(self.pending.target.key())));
+            return Err(error.about(self.pending.target.key()));
         }
         if let (Some(refusal), true) = (self.refusal.take(), self.waiting.out_of_time()) {
-            // The store works and the lock was held: the request only had too little time left of the wait.
-            return Next::Return(Err(self.pending.timed_out(refusal.holder_remaining())));
+            // The store works and the lock was held: the wait only left the request too little time.
+            return Err(self.pending.timed_out(refusal.holder_remaining()));
         }
         if self.attempt.unsettled && self.attempt.target.kind() == HoldKind::Multi {
             // Some of the locks may be granted, and a multi lock waits for no lock while it holds another (S-28).
             self.start_over();
         }
-        let is_over = self.waiting.failed(&error, self.attempt.gate_guard.as_ref());
+        let is_over = self.waiting.failed(&error, &self.attempt.gate_guard);
         // A request that had too little time says nothing about the store.
         let earlier = self.earlier.take().filter(|_| self.waiting.was_cut_short());
         let error = earlier.unwrap_or(error);
         if is_over {
             // Never "busy" or "timed out": whether the lock was free is not known.
-            return Next::Return(Err(LockError::Store(error)));
+            return Err(LockError::Store(error));
         }
         self.earlier = Some(error);
         self.waiting.pause(10..50).await;
-        Next::TryAgain
+        Ok(Next::TryAgain)
     }
 
     async fn subscribe(&mut self) -> bool {
@@ -405,13 +381,13 @@ impl<'a> Contender<'a> {
         // A few milliseconds late on purpose: when the lease ends, the key may still be there.
         let jitter = Duration::from_millis(fastrand::u64(1..5));
         let nap = refusal.changes_in.map_or(cap, |left| cap.min(left.saturating_add(jitter)));
-        // A place in the store's line needs a sign of life; two of them may be lost.
+        // A place in the store's queue needs a sign of life; two of them may be lost.
         let nap =
             if self.attempt.placed { nap.min(self.leases().timing.waiter_lease / 3) } else { nap };
-        self.waiting.nap(nap, self.attempt.gate_guard.as_ref()).await;
+        self.waiting.nap(nap, &self.attempt.gate_guard).await;
         if self.attempt.target.kind() == HoldKind::Semaphore {
-            // Perhaps this process released the permits: it learns in a moment whether other processes wait,
-            // and otherwise would always go before them.
+            // Perhaps this process released the permits: in a moment it learns whether other processes wait.
+            // Without this pause it would always go before them.
             self.waiting.pause(1..2).await;
             self.let_others_go_first().await;
         }
@@ -425,9 +401,7 @@ impl Drop for Contender<'_> {
     fn drop(&mut self) {
         self.attempt.clean_up();
         let engine = &self.pending.engine;
-        if engine.contenders.fetch_sub(1, Ordering::SeqCst) == 1 {
-            engine.no_contenders.notify_waiters();
-        }
+        engine.contenders.end();
         engine.drop_orphans();
     }
 }

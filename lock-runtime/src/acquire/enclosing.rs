@@ -1,4 +1,4 @@
-//! Re-entry: what encloses the caller, and what that means for the lock that it wants.
+//! Re-entry: finds the holds that enclose the caller, and what they mean for the lock that it acquires.
 // S-6, S-27.
 
 use std::pin::pin;
@@ -18,16 +18,16 @@ use crate::owned_hold::OwnedHold;
 use crate::scope::{self, Around};
 use crate::store::{HoldKind, Target};
 
-/// What around the caller concerns a lock that it wants.
+/// How the holds around the caller affect the lock that it acquires.
 // S-6.
 pub(super) enum Enclosing {
     Nothing,
-    /// A hold that covers it.
+    /// A hold that covers the lock.
     Same(Around),
-    /// The write side, where the read side is wanted.
+    /// The write side of the lock, whose read side the caller acquires.
     // S-27.
     Writer(Around),
-    /// A hold that it would wait for.
+    /// A hold that blocks this acquire.
     InTheWay(&'static str),
 }
 
@@ -39,14 +39,14 @@ pub(super) fn enclosing(engine: &Engine, target: &Arc<Target>) -> Enclosing {
     let whole = |whose, around: &Target| {
         target.locks_at_home(mine).all(|spec| {
             let held = around.locks_at_home(whose).any(|held| held == spec);
-            // Permits are counted: more of them are not had by having some.
+            // Permits are counted: holding some grants no more of them.
             held && spec.1.kind().is_reentrant()
         })
     };
     if let Some(around) = scope::enclosing_stand(whole) {
         return Enclosing::Same(around);
     }
-    // What is held around the caller under the name of one of the wanted locks, as that kind.
+    // A hold around the caller of that kind, under the name of one of the locks to acquire.
     let held_as = |is: &dyn Fn(HoldKind) -> bool| {
         scope::enclosing_stand(|whose, around| {
             around.locks_at_home(whose).any(|(of, held)| {
@@ -72,8 +72,8 @@ pub(super) fn enclosing(engine: &Engine, target: &Arc<Target>) -> Enclosing {
     }
 }
 
-/// A count in memory and no round trip, unless a fixed lease has to be made longer first. Looks at
-/// the clock once: that is a fifth of its time.
+/// A count in memory and no round trip, unless a fixed lease must be extended first. Reads the clock once: that
+/// is a fifth of its time.
 // S-6.
 pub(super) fn re_enter(
     owned: Arc<OwnedHold>,
@@ -81,17 +81,17 @@ pub(super) fn re_enter(
     options: &LockOptions,
 ) -> Started {
     let hold = &owned.hold;
-    let now = match hold.check() {
+    let now = match hold.ensure_held() {
         Ok(now) => now,
-        Err(cause) => return Ok(Err(hold.lost_error(cause))),
+        Err(lost) => return Ok(Err(lost)),
     };
     let (spec, renew_as) = match (hold.lease, options.lease()) {
-        // The watchdog keeps the hold for as long as anybody stands on it.
+        // The watchdog keeps the hold for as long as a guard uses it.
         (Lease::Watchdog(_), _) => (Duration::ZERO, None),
         (Lease::Fixed(_), Lease::Fixed(lease)) => (lease, None),
         (Lease::Fixed(_), Lease::Watchdog(lease)) => (lease, Some(lease)),
     };
-    // The margin of S-8 is not asked for again, or every equal lease would cost a round trip.
+    // The margin of S-8 is not required again, or every equal lease would cost a round trip.
     let is_enough = spec <= hold.deadline().since(now) + spec / 20;
     if is_enough {
         return Ok(Ok(LockGuard::nested(owned, reentry, options.on_lost(), renew_as)));
@@ -99,13 +99,13 @@ pub(super) fn re_enter(
     let mut guard = LockGuard::nested(owned, reentry, options.on_lost(), None);
     Err(Box::pin(async move {
         guard.extend(spec).await?;
-        // Not before: a future that is not polled any more must not have the hold renewed (S-34).
+        // Not earlier: a future that is not polled any more must not have the hold renewed (S-34).
         guard.renew_as(renew_as);
         Ok(guard)
     }))
 }
 
-/// Goes inside of the hold around the caller, if that is free for `wanted`.
+/// Enters the hold around the caller, if no other re-entry excludes `wanted` there.
 // S-6.
 pub(super) fn enter(
     around: &Around,
@@ -117,17 +117,17 @@ pub(super) fn enter(
     ReentryGuard::enter(hold, claim, &|visit| scope::enclosing_reentries(hold, visit))
 }
 
-/// What the holds around the caller come to for an acquisition that takes time.
+/// What the holds around the caller mean for an acquire that takes time.
 pub(super) enum Within {
-    /// It has the lock, as re-entry.
+    /// It has the lock, as a re-entry.
     Reentered(LockGuard),
-    /// It takes the read side inside of this write hold.
+    /// It acquires the read side inside of this write hold.
     Writer(ReentryGuard),
     Nothing,
 }
 
 impl PendingAcquire {
-    /// Waits for its turn inside of the hold around the caller, if one concerns it.
+    /// Waits for its turn inside of the hold around the caller, if one affects this acquire.
     pub(super) async fn enter_within(&self, limit: Option<Instant>) -> Result<Within, LockError> {
         loop {
             let (around, reads) = match enclosing(&self.engine, &self.target) {
@@ -155,18 +155,18 @@ impl PendingAcquire {
                         Ok(result) => Some(result),
                         Err(extending) => drive(hold, id, extending).await,
                     };
-                    // Passed over, it lines up again (S-34).
+                    // If it was passed over, it queues again (S-34).
                     if let Some(reentered) = reentered {
                         return reentered.map(Within::Reentered);
                     }
                 }
-                // The hold has ended, or what runs under it goes on without: look again.
+                // The hold has ended, or the code under it runs on without it: look again.
                 (None, _) | (_, None) => {}
             }
         }
     }
 
-    /// Waits beside others inside of the hold. `None` if that has no guards any more.
+    /// Waits with other re-entries inside of the hold. Returns `None` if the hold has no guards any more.
     async fn line_up_within(
         &self,
         around: Around,
@@ -178,10 +178,8 @@ impl PendingAcquire {
         let owned = Arc::downgrade(&around.owned);
         drop(around);
         if self.options.wait() == Wait::Never {
-            return Err(match hold.check() {
-                Ok(_) => self.busy(BusyReason::Held, None),
-                Err(cause) => hold.lost_error(cause),
-            });
+            hold.ensure_held()?;
+            return Err(self.busy(BusyReason::Held, None));
         }
         let claim = Claim::of(&self.target, self.engine.leases.id, &hold.target);
         let enclosing =

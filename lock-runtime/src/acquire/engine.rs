@@ -1,7 +1,7 @@
-//! The life of an [`Engine`]: made, counted, ended, alone or with those that depend on it.
+//! The life cycle of an [`Engine`]: created, counted, ended, alone or with the engines that depend on it.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
@@ -10,8 +10,8 @@ use tokio::sync::{Notify, watch};
 use super::{Engine, Readers};
 use crate::clock::Clock;
 use crate::gate::Gates;
+use crate::lease::UnderWay;
 use crate::lease::manager::{LeaseManager, Timing};
-use crate::lease::wait_until;
 use crate::owned_hold::OwnedHold;
 use crate::shadow::CircuitBreaker;
 use crate::store::compose::joint::JointStore;
@@ -19,7 +19,7 @@ use crate::store::{OwnerId, Store, new_id};
 
 /// An engine of several locks.
 pub(super) struct Dependent {
-    /// The ids of the lease managers of its clients, the one whose settings it has first.
+    /// The ids of its clients' lease managers, first the one whose settings it uses.
     clients: Vec<u64>,
     engine: Arc<Engine>,
 }
@@ -49,8 +49,7 @@ impl Engine {
             holds: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             closing: Notify::new(),
-            contenders: AtomicUsize::new(0),
-            no_contenders: Notify::new(),
+            contenders: UnderWay::default(),
             readers: Readers::default(),
             grace_over: watch::Sender::new(false),
             members,
@@ -60,13 +59,13 @@ impl Engine {
         }
     }
 
-    /// The engine of several locks of these clients, of which this is one: made once, with this one's
+    /// The engine of the multi locks of these clients, of which this is one. Created once, with this client's
     /// settings. It ends with any of them.
     pub(crate) fn joint(self: &Arc<Self>, clients: &BTreeMap<u64, &Arc<Self>>) -> Arc<Self> {
         let ids: Vec<_> = [self.leases.id].into_iter().chain(clients.keys().copied()).collect();
         self.drop_ended();
-        // No caller finds an engine that is not in the lists of all its clients: a shutdown of one of them would
-        // not wait for what the caller takes.
+        // No caller finds an engine that is not in the lists of all its clients: a shutdown of one of them
+        // would not wait for the locks that the caller acquires.
         let _making = self.making.lock();
         if let Some(known) = self.dependents.lock().iter().find(|one| one.clients == ids) {
             return Arc::clone(&known.engine);
@@ -82,15 +81,15 @@ impl Engine {
             other.dependents.lock().push(dependent);
         }
         self.dependents.lock().push(Dependent { clients: ids, engine: Arc::clone(&joint) });
-        // A shutdown that began before the lists had it has not closed it.
+        // A shutdown that began before the engine was in the lists has not closed it.
         if clients.values().any(|engine| engine.closed.load(Ordering::SeqCst)) {
             joint.close();
         }
         joint
     }
 
-    /// Drops the engines of several locks that have ended: at the next look, if one was in use when its client was
-    /// dropped.
+    /// Drops the multi-lock engines that have ended. One that was in use when its client was dropped goes at a
+    /// later call.
     fn drop_ended(&self) {
         let mut ended = Vec::new();
         let mut dependents = self.dependents.lock();
@@ -110,7 +109,7 @@ impl Engine {
         drop(dependents);
     }
 
-    /// Drops what has ended of the engines that were in use when one of their clients was dropped.
+    /// Drops the ended engines that were in use when one of their clients was dropped.
     pub(super) fn drop_orphans(&self) {
         if self.has_orphans.load(Ordering::Relaxed) {
             self.drop_ended();
@@ -121,7 +120,7 @@ impl Engine {
         self.members.iter().filter(|member| member.strong_count() > 0).count()
     }
 
-    /// True if this is an engine of several locks, one of whose clients was dropped.
+    /// True if this is a multi-lock engine one of whose clients was dropped.
     fn is_orphan(&self) -> bool {
         self.members_alive() < self.members.len()
     }
@@ -134,7 +133,7 @@ impl Engine {
             && self.left_behind() == (0, 0)
     }
 
-    /// This engine and those that end with it.
+    /// Returns this engine and those that end with it.
     pub(crate) fn family(self: &Arc<Self>) -> Vec<Arc<Self>> {
         self.drop_ended();
         let mut family = vec![Arc::clone(self)];
@@ -142,7 +141,7 @@ impl Engine {
         family
     }
 
-    /// The engines that may have a lock which this one takes: its family, and those of its members.
+    /// Returns the engines that may hold a lock which this one acquires: its family, and those of its members.
     pub(super) fn relatives(self: &Arc<Self>) -> Vec<Arc<Self>> {
         let mut relatives = self.family();
         for member in self.members.iter().filter_map(Weak::upgrade) {
@@ -151,7 +150,7 @@ impl Engine {
         relatives
     }
 
-    /// Lets nobody acquire any more, and sends away whoever waits.
+    /// Refuses new acquires and ends all waits.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
         self.gates.close();
@@ -159,19 +158,18 @@ impl Engine {
         self.leases.ensure_running();
     }
 
-    /// Waits until nothing is held, under way, or being given back.
+    /// Waits until no lock is held and no acquire or release is under way.
     pub(crate) async fn settled(&self) {
-        // In this order: what is under way may still become a hold, and a hold a release.
-        wait_until(&self.no_contenders, || self.contenders.load(Ordering::SeqCst) == 0).await;
+        // In this order: an acquire under way may still become a hold, and a hold a release.
+        self.contenders.ended().await;
         self.leases.watchdog.emptied().await;
-        self.leases.releaser.drained().await;
+        self.leases.releaser.unfinished.ended().await;
     }
 
-    /// How many holds there are, and how much is under way or being given back.
+    /// Returns the number of holds, and the number of acquires and releases under way.
     pub(crate) fn left_behind(&self) -> (usize, usize) {
         let Self { leases, contenders, .. } = self;
-        let under_way = leases.releaser.unfinished() + contenders.load(Ordering::SeqCst);
-        (leases.watchdog.holds(), under_way)
+        (leases.watchdog.holds(), leases.releaser.unfinished.count() + contenders.count())
     }
 
     pub(super) fn next_owner(&self, permits: u32) -> OwnerId {
@@ -180,13 +178,13 @@ impl Engine {
 }
 
 impl Drop for Engine {
-    /// Engines of several locks that this client has a part in end with it.
+    /// Multi-lock engines that use this client end with it.
     fn drop(&mut self) {
         let dependents = self.dependents.get_mut();
         let dependents = std::mem::take(dependents);
         let members = dependents.iter().flat_map(|one| one.engine.members.clone());
         let others: Vec<_> = members.filter_map(|member| member.upgrade()).collect();
-        // First: what is in this list counts as used.
+        // First: an engine in this list counts as used.
         drop(dependents);
         others.iter().for_each(|other| other.drop_ended());
     }

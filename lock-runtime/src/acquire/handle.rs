@@ -1,4 +1,4 @@
-//! [`Handle`]: what all kinds of locks have in common.
+//! [`Handle`]: the part that all kinds of locks share.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use crate::options::{Lease, LockOptions, LockOptionsBuilder, Wait};
 use crate::site::CallSite;
 use crate::store::Target;
 
-/// A way to take one lock, behind each of the kinds.
+/// A handle of one lock, behind each of the kinds.
 #[derive(Debug, Clone)]
 pub(crate) struct Handle {
-    /// The client and its lock; an invalid lock, or option of it, is reported by the first use.
+    /// The client and its lock, or the error of an invalid lock or option, which the first use reports.
     lock: Result<(Arc<Engine>, Arc<Target>), LockError>,
     options: LockOptions,
     permits: u32,
@@ -31,7 +31,7 @@ impl Handle {
         Self { lock, options, permits: 1, label: Label::default() }
     }
 
-    /// A lock that cannot be taken.
+    /// A lock whose every acquire fails with `error`.
     pub(crate) fn invalid(error: LockError) -> Self {
         let options = LockOptions::default();
         Self { lock: Err(error), options, permits: 1, label: Label::default() }
@@ -57,27 +57,27 @@ impl Handle {
         self
     }
 
-    /// The same, seen as a lock of that policy.
+    /// Returns the same handle, labelled as a lock of that policy.
     pub(crate) fn labelled(self, label: Label) -> Self {
         Self { label, ..self }
     }
 
-    /// The same, asked for at `site`.
+    /// Returns the same handle for a call at `site`.
     pub(crate) fn at(self, site: CallSite) -> Self {
         Self { label: self.label.at(site), ..self }
     }
 
-    /// The same for several permits of a semaphore.
+    /// Returns the same handle for several permits of a semaphore.
     pub(crate) fn permits(&self, permits: u32) -> Self {
         Self { permits, ..self.clone() }
     }
 
-    /// How many permits it takes; 1 if it is no semaphore.
+    /// Returns how many permits it acquires; 1 if it is no semaphore.
     pub(crate) fn wanted_permits(&self) -> u32 {
         self.permits
     }
 
-    /// The client and its lock.
+    /// Returns the client and its lock.
     ///
     /// # Errors
     ///
@@ -106,7 +106,7 @@ impl Handle {
         RunLocked::new(self.lock(), self.options.on_release_lost(), body)
     }
 
-    /// For a call that is not enforced.
+    /// Acquires for a call that is not enforced.
     #[track_caller]
     pub(crate) fn shadow_lock(&self) -> Acquire {
         self.acquire(self.options.for_a_shadow_lock(), false)
@@ -149,25 +149,26 @@ impl Handle {
 macro_rules! lock_settings {
     ($Kind:ident) => {
         impl $Kind {
-            /// The same lock with other options, all of them.
+            /// Returns the same lock with `options` in place of all its options.
             pub fn with(self, options: $crate::LockOptions) -> Self {
                 self.map(|handle| handle.with(options))
             }
 
-            /// The same lock with another [`wait`](crate::options::LockOptionsBuilder::wait).
+            /// Returns the same lock with another [`wait`](crate::options::LockOptionsBuilder::wait).
             ///
-            /// A wait of zero is invalid; [`Wait::Never`](crate::Wait::Never) says that. Every acquire of a lock with
-            /// an invalid value fails with [`LockError::InvalidOptions`](crate::LockError::InvalidOptions).
+            /// A wait of zero is invalid; write [`Wait::Never`](crate::Wait::Never). Every acquire of a lock
+            /// with an invalid value fails with
+            /// [`LockError::InvalidOptions`](crate::LockError::InvalidOptions).
             pub fn wait(self, wait: impl Into<$crate::Wait>) -> Self {
                 let wait = wait.into();
                 self.map(|handle| handle.wait(wait))
             }
 
-            /// The same lock with another [`lease`](crate::options::LockOptionsBuilder::lease).
+            /// Returns the same lock with another [`lease`](crate::options::LockOptionsBuilder::lease).
             ///
-            /// A lease is [`MIN_LEASE`](crate::options::MIN_LEASE) to [`MAX_LEASE`](crate::options::MAX_LEASE) long,
-            /// and a fixed one fits neither a longer `at_least` nor a `max_hold` of the other options. Every acquire
-            /// of a lock with an invalid value fails with
+            /// A lease lasts from [`MIN_LEASE`](crate::options::MIN_LEASE) to
+            /// [`MAX_LEASE`](crate::options::MAX_LEASE). A fixed lease does not allow a longer `at_least`, nor
+            /// a `max_hold`, in the other options. Every acquire of a lock with an invalid value fails with
             /// [`LockError::InvalidOptions`](crate::LockError::InvalidOptions).
             pub fn lease(self, lease: $crate::Lease) -> Self {
                 self.map(|handle| handle.lease(lease))

@@ -1,4 +1,4 @@
-//! Lining up at the gate, before the store is asked.
+//! Queueing at the gate, before the store is asked.
 // S-14.
 
 use tokio::time::{Instant, timeout_at};
@@ -12,7 +12,7 @@ use crate::owned_hold::OwnedHold;
 use crate::store::HoldKind;
 
 impl PendingAcquire {
-    /// Enters the gate, at its `place` if it was there before, and waits for the turn there.
+    /// Enters the gate, at its earlier `place` if it has one, and waits there for its turn.
     pub(super) async fn line_up(
         &self,
         limit: Option<Instant>,
@@ -30,7 +30,8 @@ impl PendingAcquire {
                     Ok(Ok(Err(error))) => Err(LockError::Store(error)),
                     // The gate is free.
                     Ok(Err(_)) => continue,
-                    // The contender may not be polled (S-34), or the store be slow: asked beside it.
+                    // The contender may not be polled (S-34), or the store may be slow: ask the store without
+                    // the gate.
                     Err(_) => Ok(Turn::Contend(GateGuard::apart())),
                 },
                 Admission::Line(ticket) => {
@@ -48,7 +49,7 @@ impl PendingAcquire {
     fn enter(&self, place: Option<u64>) -> Admission<OwnedHold> {
         let (gates, options) = (&self.engine.gates, &self.options);
         if self.is_inside() {
-            // Whoever is inside the gate waits for the writer, which is us.
+            // The holder of the gate waits for the writer, which is this caller.
             return Admission::Turn(GateGuard::apart());
         }
         let may_wait = options.wait() != Wait::Never;
@@ -58,31 +59,30 @@ impl PendingAcquire {
             (false, false) => Behind::Nobody,
         };
         match self.target.kind() {
-            // Who reads is not in the way, and whether a writer is, only the store knows.
+            // A reader does not block this caller, and only the store knows whether a writer does.
             HoldKind::Read if !may_wait => Admission::Turn(GateGuard::apart()),
-            // Its line is in the store, for all processes; one here would be a second one (S-26).
+            // Its queue is in the store, for all processes; a local one would be a second one (S-26).
             HoldKind::Fair => {
                 gates.enter_beside(&self.target, options.max_waiters(), place.is_some())
             }
-            // Each has a hold and a place of its own. In line, only the first would wait in the store, and
-            // one reader would have the lock after each write (S-27).
+            // Each reader has its own hold and place. In a queue, only the first would wait in the store, and
+            // one reader would get the lock after each write (S-27).
             HoldKind::Read if !self.shares() => {
                 gates.enter_beside(&self.target, options.max_waiters(), place.is_some())
             }
-            // Who asks for these inside the gate need not get them, nor all that there are: only
-            // the store knows.
+            // A contender inside the gate may not get these, or not all of them: only the store knows.
             HoldKind::Latch if !may_wait => Admission::Turn(GateGuard::apart()),
             _ if !may_wait && self.target.is_shared() => Admission::Turn(GateGuard::apart()),
             _ => {
                 let most = options.max_waiters();
-                // What is handed on has the store's lease of the hold before.
+                // A hold that is handed on keeps the store's lease of the hold before.
                 gates.enter(&self.target, options.stored_lease(), most, behind, place)
             }
         }
     }
 
-    /// Waits for the turn, and checks now and then that the task in front is polled. Returns `None` if the
-    /// turn has not come by `limit`.
+    /// Waits for the turn, and checks regularly that the task in front is polled. Returns `None` if the turn
+    /// has not come by `limit`.
     // S-34.
     async fn wait_in_line(
         &self,
@@ -98,12 +98,13 @@ impl PendingAcquire {
             if limit.is_some_and(|limit| Instant::now() >= limit) {
                 return None;
             }
-            self.restart_tasks();
+            // They renew and release what this waiter waits for, and may have ended with their runtime.
+            self.engine.leases.ensure_running();
             if let Some(owner) = ticket.look() {
                 self.give_back_of(owner);
             }
             look_at = Instant::now() + self.look_every();
-            // The contender may be asking for longer than this waiter's patience lasts (S-33).
+            // The contender may keep asking for longer than this waiter's patience lasts (S-33).
             if let Some((since, error)) = self.engine.gates.failing(&self.target) {
                 let patience = self.engine.leases.timing.store_patience;
                 let enough = since.max(ticket.since()) + patience;

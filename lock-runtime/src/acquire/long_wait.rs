@@ -1,5 +1,5 @@
-//! A wait that lasts is logged: it may be two locks in opposite orders, or a task that waits for
-//! itself, which no error ends.
+//! Logs a wait that lasts: it may be two locks in opposite orders, or a task that waits for itself, which no
+//! error ends.
 // S-36.
 
 use std::future::poll_fn;
@@ -16,17 +16,17 @@ use crate::lease::manager::LeaseManager;
 use crate::observe::log_lock;
 use crate::store::{HoldKind, Target};
 
-/// How long a wait lasts before it is logged.
+/// A wait longer than this is logged.
 const LONG: Duration = Duration::from_secs(10);
 
-/// What ends most waits for a lock that this process holds itself.
+/// The usual fix for a wait for a lock that this process itself holds.
 const HINT: &str = "a task that is spawned inside of a guard's `run` re-enters its lock only if it is \
                     wrapped in `scope::inherit`; a second `lock()` beside a plain guard, which nothing is \
                     run under, waits for that guard; two tasks that take two locks in opposite orders wait \
                     for each other";
 
 impl PendingAcquire {
-    /// Drives `taking`, and logs once that it waits for long. What does not wait has no timer.
+    /// Drives `taking`, and logs once if it waits for long. An acquire that does not wait has no timer.
     pub(super) async fn log_if_long<F: Future>(&self, taking: F) -> F::Output {
         let mut taking = pin!(taking);
         let (mut timer, mut is_logged) = (None, false);
@@ -52,7 +52,7 @@ impl PendingAcquire {
         log_lock!(warn, key, label, lock.holder = %holder, "has waited {LONG:?} for the lock");
     }
 
-    /// Who has the lock, as far as this process knows.
+    /// Describes the holder, as far as this process knows it.
     fn holder(&self) -> String {
         if self.target.kind() == HoldKind::Latch {
             return "none: the latch is not counted down to zero".to_owned();
@@ -74,8 +74,8 @@ impl PendingAcquire {
         }
     }
 
-    /// A hold that has one of the wanted locks, of this client or, where this acquisition wants locks of several,
-    /// of one of them.
+    /// Returns a hold of one of these locks. It belongs to this client or, for a multi lock, to one of its
+    /// clients.
     fn hold_of_this_process(&self) -> Option<Arc<Hold>> {
         let mine = self.engine.leases.id;
         let is_wanted = |(home, lock): (u64, &Target)| {
@@ -84,13 +84,13 @@ impl PendingAcquire {
         };
         self.engine.relatives().iter().find_map(|engine| {
             let LeaseManager { id, watchdog, .. } = &*engine.leases;
-            // Declares no loss: that would wake tasks under the lock of the queue.
+            // Does not declare a loss: that would wake tasks under the queue's mutex.
             let is_held = |hold: &Hold| !hold.is_released() && !hold.peek_remaining().is_zero();
             watchdog.find(|hold| hold.target.locks_at_home(*id).any(is_wanted) && is_held(hold))
         })
     }
 
-    /// Notes what the store has said of the holder's lease.
+    /// Records the holder's lease as the store reported it.
     pub(super) fn note_holder(&self, remaining: Option<Duration>) {
         let ends = remaining.and_then(|remaining| Instant::now().checked_add(remaining));
         *self.holder_ends.lock() = ends;

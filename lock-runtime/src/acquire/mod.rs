@@ -1,20 +1,19 @@
 //! The future behind every acquire: [`Acquire`].
 //!
-//! All kinds return it from `lock`, `acquire` and the like, so that a service or a struct can name it. What it
-//! promises on cancellation is in its own documentation.
+//! All kinds return it from `lock`, `acquire` and similar methods, so that a service or a struct can name it.
+//! Its documentation states what it promises on cancellation.
 
-// The one loop that takes locks: enter the gate → try → subscribe → try again → wait.
+// The one loop that acquires locks: enter the gate → try → subscribe → try again → wait.
 //
-// Every kind goes through `Acquire`. The order at each joint is what makes it right:
+// Every kind goes through `Acquire`. The order of the steps makes it correct:
 //
 // - The gate comes first: one task per key and process talks to the store.
 // - The first try never subscribes: an uncontended lock costs one round trip.
-// - Then register, check, wait: a release between the refusal and the subscription is
-//   found by the second try, one after it is found by the subscription. A notice is a hint; the
-//   store is asked again. Every sleep is bounded by the holder's lease and the poll cap, so a lost
-//   notice costs time and nothing else.
-// - What was sent and not answered is undone (`Attempt`), whatever makes us stop.
-// S-14, S-16, S-15, S-21.
+// - Then register, check, wait: the second try finds a release between the refusal and the subscription, and
+//   the subscription reports a later one. A notification is a hint; the store is asked again. Every sleep is
+//   bounded by the holder's lease and the poll cap, so a lost notification costs time and nothing else.
+// - A request that was sent and not answered is undone (`Attempt`), however the acquire ends. S-14, S-16, S-15,
+//   S-21.
 
 mod attempt;
 mod contend;
@@ -31,7 +30,7 @@ mod waiting;
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -53,16 +52,18 @@ use self::share::Readers;
 use crate::error::{LockError, StoreError, check_runtime};
 use crate::gate::{Gates, GuardId, Turn};
 use crate::guard::LockGuard;
+use crate::lease::UnderWay;
 use crate::lease::manager::LeaseManager;
 use crate::lease::reentries::ReentryGuard;
 use crate::liveness::{self, SIGN_OF_LIFE};
 use crate::observe::{AcquireOutcome, AcquireRecorder, Label, Meter};
+use crate::opaque::opaque_debug;
 use crate::options::{LockOptions, Wait};
 use crate::owned_hold::OwnedHold;
 use crate::shadow::SHADOW_TIMEOUT;
 use crate::store::{ReleaseRequest, Target};
 
-/// What acquiring needs of a client.
+/// The parts of a client that an acquire uses.
 pub(crate) struct Engine {
     pub(crate) leases: Arc<LeaseManager>,
     pub(crate) gates: Arc<Gates<OwnedHold>>,
@@ -73,20 +74,18 @@ pub(crate) struct Engine {
     pub(crate) uuid: Arc<str>,
     pub(crate) holds: AtomicU64,
     pub(crate) closed: AtomicBool,
-    /// Told when `closed` turns true.
+    /// Notified when `closed` turns true.
     pub(crate) closing: Notify,
     /// Acquisitions that may have something under way in the store.
-    pub(crate) contenders: AtomicUsize,
-    /// Told when `contenders` falls to zero.
-    pub(crate) no_contenders: Notify,
+    pub(crate) contenders: UnderWay,
     pub(crate) readers: Readers,
-    /// True once the grace of a shutdown is over: tasks that hold locks then give them back.
+    /// True once the grace of a shutdown is over: tasks that hold locks then release them.
     pub(crate) grace_over: watch::Sender<bool>,
-    /// For an engine of several locks, the engines of its clients. They own it, so these are weak.
+    /// For a multi-lock engine, the engines of its clients. They own it, so these are weak.
     members: Vec<Weak<Self>>,
-    /// Engines of several locks of this client, and of others, which end with it.
+    /// Multi-lock engines of this client and others, which end with it.
     dependents: Mutex<Vec<Dependent>>,
-    /// Locked while an engine of several locks is made.
+    /// Locked while a multi-lock engine is created.
     making: Mutex<()>,
     /// True if one of `dependents` was in use when another of its clients was dropped.
     has_orphans: AtomicBool,
@@ -98,23 +97,23 @@ impl fmt::Debug for Engine {
     }
 }
 
-/// An acquisition under way.
+/// An acquire under way.
 ///
 /// # Cancel safety
 ///
-/// Dropping it gives up the place in line and leaves nothing in the store longer than one round
-/// trip: a lock that was granted meanwhile is given back in the background.
+/// Dropping it gives up the place in the queue and leaves nothing in the store for longer than one round trip:
+/// a lock that was granted meanwhile is released in the background.
 ///
 /// # Futures that are not polled
 ///
-/// A future that has been polled and then is not, as in a `select!` loop that runs another arm, or in a
-/// task that blocks, still stands in line: the hazard is known as *futurelock*. Here it costs the others
-/// a bounded time. A local waiter whose turn has come, or that asks the store for this process, and that
-/// is not polled for a second is passed over by the next in line, and lines up again when it is polled.
-/// What the store granted it meanwhile is not renewed before that, so other processes wait one lease at
-/// most. Acquires beside each other inside of one hold pass each other over in the same way.
+/// A future that was polled and then is not, as in a `select!` loop that runs another arm, or in a task that
+/// blocks, keeps its place in the queue: the hazard is known as *futurelock*. Here it delays the others for a
+/// bounded time. The next waiter passes over a local waiter whose turn has come, or a contender that asks the
+/// store for this process, if it is not polled for a second; it queues again when it is polled. A lock that the
+/// store granted it meanwhile is not renewed before that, so other processes wait one lease at most. Acquires
+/// that run concurrently inside of one hold pass each other over in the same way.
 ///
-/// Spawn a task for an acquire that is to go on while its caller is busy, or drop the future.
+/// If an acquire must go on while its caller is busy, spawn a task for it; otherwise drop the future.
 ///
 /// # Panics
 ///
@@ -124,10 +123,9 @@ impl fmt::Debug for Engine {
 pub struct Acquire(State);
 
 enum State {
-    /// Not polled yet. Whether it is re-entry depends on where it is polled.
+    /// Not polled yet. Where it is first polled decides whether it is a re-entry.
     // S-6.
     Start(AcquireSpec),
-    Failed(LockError),
     UnderWay(Acquiring),
     Done,
 }
@@ -142,7 +140,7 @@ struct AcquireSpec {
 
 type Acquiring = Pin<Box<dyn Future<Output = Result<LockGuard, LockError>> + Send>>;
 
-/// What the first poll finds: the result, or that it takes time.
+/// Result of the first poll: the outcome, or that it takes time.
 type Started = Result<Result<LockGuard, LockError>, Acquiring>;
 
 impl Future for Acquire {
@@ -154,7 +152,7 @@ impl Future for Acquire {
                 self.0 = State::Done;
                 return Poll::Ready(Err(error));
             }
-            // Re-entry ends here, so the spec is not moved for it: that would be most of its time.
+            // A re-entry ends here, so the spec is not moved for it: that would be most of its time.
             self.0 = match start(spec) {
                 Ok(result) => {
                     self.0 = State::Done;
@@ -163,24 +161,17 @@ impl Future for Acquire {
                 Err(acquiring) => State::UnderWay(acquiring),
             };
         }
-        if let State::UnderWay(acquiring) = &mut self.0 {
-            let result = ready!(acquiring.as_mut().poll(cx));
-            // Its span ends here, also if the caller keeps this future.
-            self.0 = State::Done;
-            return Poll::Ready(result);
-        }
-        match std::mem::replace(&mut self.0, State::Done) {
-            State::Failed(error) => Poll::Ready(Err(error)),
-            _ => panic!("`Acquire` polled after completion"),
-        }
+        let State::UnderWay(acquiring) = &mut self.0 else {
+            panic!("`Acquire` polled after completion");
+        };
+        let result = ready!(acquiring.as_mut().poll(cx));
+        // Its span ends here, also if the caller keeps this future.
+        self.0 = State::Done;
+        Poll::Ready(result)
     }
 }
 
-impl fmt::Debug for Acquire {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Acquire").finish_non_exhaustive()
-    }
-}
+opaque_debug!(Acquire);
 
 impl Acquire {
     /// Starts acquiring on the first poll.
@@ -191,9 +182,9 @@ impl Acquire {
         Self(State::Start(spec))
     }
 
-    /// An acquisition that has failed already.
+    /// An acquire that has already failed.
     pub(crate) fn failed(error: LockError) -> Self {
-        Self(State::Failed(error))
+        Self(State::UnderWay(Box::pin(std::future::ready(Err(error)))))
     }
 }
 
@@ -205,7 +196,7 @@ fn start(spec: &mut AcquireSpec) -> Started {
     }
     match enclosing(engine, target) {
         Enclosing::Same(around) if let Ok(reentry) = enter(&around, engine, target) => {
-            // What takes a round trip enters again below, where it can be passed over (S-34).
+            // An acquire that needs a round trip enters again below, where it can be passed over (S-34).
             if let Ok(result) = re_enter(around.owned, reentry, options) {
                 return Ok(ended(&recorder, AcquireOutcome::Reentered, result));
             }
@@ -224,7 +215,7 @@ fn start(spec: &mut AcquireSpec) -> Started {
     })
 }
 
-/// Records the outcome of an acquire: `how`, if the lock was taken.
+/// Records the outcome of an acquire: `how`, if it got the lock.
 fn ended(
     recorder: &AcquireRecorder,
     how: AcquireOutcome,
@@ -240,17 +231,17 @@ fn ended(
     result
 }
 
-/// One acquisition that has to line up.
+/// One acquire that has to queue.
 struct PendingAcquire {
     engine: Arc<Engine>,
     target: Arc<Target>,
     options: LockOptions,
     permits: u32,
-    /// Its place inside of the write hold around it, if it wants the read side. Waiting there does
-    /// not keep the write hold: once that has ended, the read waits as any other.
+    /// Its place inside of the write hold around it, if it acquires the read side. Waiting there does not keep
+    /// the write hold alive: once that has ended, the read waits as any other.
     inside: Mutex<Option<ReentryGuard>>,
     started: Instant,
-    /// When the holder's lease ends, as the store last said.
+    /// When the holder's lease ends, by the store's last answer.
     holder_ends: Mutex<Option<Instant>>,
     recorder: AcquireRecorder,
 }
@@ -274,15 +265,14 @@ impl PendingAcquire {
         self.report(taken)
     }
 
-    /// As [`run`](Self::run), for a call that is not enforced. If it is given up half way, what it took is
-    /// given back.
+    /// As [`run`](Self::run), for a call that is not enforced. If it is cancelled, what it acquired is
+    /// released.
     // S-21.
     async fn shadow_lock(self) -> Result<LockGuard, LockError> {
         let LeaseManager { breaker, store, .. } = &*self.engine.leases;
         let probe = || {
             let owner = self.engine.next_owner(1);
-            let (target, keep) = (known_as(&self.target, &owner), Duration::ZERO);
-            ReleaseRequest { target, owner, keep, timeout: SHADOW_TIMEOUT }
+            ReleaseRequest::new(known_as(&self.target, &owner), owner, SHADOW_TIMEOUT)
         };
         let taken = breaker.ask(store, probe, self.take()).await;
         self.report(taken)
@@ -311,7 +301,7 @@ impl PendingAcquire {
             let taking = inside.drive(self.take_hold(limit));
             *self.inside.lock() = Some(inside);
             let taken = taking.await;
-            // Passed over, it lines up again inside of the write hold (S-34).
+            // If it was passed over, it queues again inside of the write hold (S-34).
             let inside = self.inside.lock().take();
             if let Some(taken) = taken {
                 let (how, mut guard) = taken?;
@@ -332,13 +322,13 @@ impl PendingAcquire {
         self.inside.lock().is_some()
     }
 
-    /// Takes a hold from the store, or from another task of this process.
+    /// Acquires a hold from the store, or from another task of this process.
     async fn take_hold(
         &self,
         limit: Option<Instant>,
     ) -> Result<(AcquireOutcome, LockGuard), LockError> {
         let mut to_join = None;
-        // Where it stood in line, if it has to line up again.
+        // Its place in the queue, if it has to queue again.
         let mut place = None;
         loop {
             match self.join(limit, to_join.take()).await {
@@ -352,13 +342,13 @@ impl PendingAcquire {
                 Turn::Contend(gate_guard) => gate_guard,
                 Turn::Handed(owned) => match self.stand_on(owned) {
                     Some(guard) => return Ok((AcquireOutcome::HandedOver, guard)),
-                    // Lost on the way here; line up again.
+                    // Lost on the way here; queue again.
                     None => continue,
                 },
                 Turn::Shared => continue,
             };
             if self.can_join() {
-                // Another reader has taken it meanwhile. The next in line finds the same.
+                // Another reader has joined it meanwhile. The next waiter finds the same.
                 drop(gate_guard);
                 continue;
             }
@@ -376,31 +366,22 @@ impl PendingAcquire {
     /// True if this failure ends the acquisition.
     // S-33.
     fn gives_up_on(&self, error: &StoreError) -> bool {
-        !error.kind().is_transient() || self.is_out_of_patience()
-    }
-
-    /// True if the next failure of the store ends the wait.
-    fn is_out_of_patience(&self) -> bool {
-        self.options.wait() == Wait::Never
+        !error.kind().is_transient()
+            || self.options.wait() == Wait::Never
             || self.started.elapsed() >= self.engine.leases.timing.store_patience
     }
 
-    /// How often a waiter sees to the client's tasks: often enough for the renewals of leases like its own.
+    /// How often a waiter checks that the client's tasks run: often enough for the renewals of leases like its
+    /// own.
     fn look_every(&self) -> Duration {
         SIGN_OF_LIFE.min(self.options.lease().duration() / 3)
     }
 
-    /// Starts the client's tasks anew if the runtime that ran them has ended: they renew and release what this
-    /// process waits for.
-    fn restart_tasks(&self) {
-        self.engine.leases.ensure_running();
-    }
-
-    /// Drives `contending`, which has that gate guard. `None` once it was passed over: it lines up again.
+    /// Drives `contending`, which has that gate guard. `None` once it was passed over: it queues again.
     // S-34.
     async fn drive<F: Future>(&self, guard: GuardId, contending: F) -> Option<F::Output> {
         let sign_of_life = |now| {
-            self.restart_tasks();
+            self.engine.leases.ensure_running();
             self.engine.gates.is_contending(&self.target, guard, now)
         };
         liveness::drive(self.look_every(), sign_of_life, contending).await
@@ -415,20 +396,20 @@ impl PendingAcquire {
         }
     }
 
-    /// A guard on the owned hold, which may be lost by now.
+    /// Returns a guard on the owned hold, which may be lost by now.
     fn stand_on(&self, mut owned: OwnedHold) -> Option<LockGuard> {
         let now = owned.hold.check().ok()?;
         if owned.hold.arrives()
             && owned.hold.deadline().since(now) < owned.hold.lease.duration() / 2
         {
-            // It was on its way for long, and nobody renewed it.
+            // It may have waited for its new holder for long, and was not renewed meanwhile.
             owned.leases.watchdog.reconsider(&owned.hold);
         }
         owned.keep_until = self.options.at_least().map(|at_least| now.after(at_least));
         owned.hold.begin(Meter::new(self.recorder.label().clone(), self.target.kind()), now);
         let until = self.options.max_hold().map(|max_hold| now.after(max_hold));
         if owned.hold.set_renew_until(until) {
-            // The holder before us had a limit, and the watchdog may have given the hold up for it.
+            // The previous holder had a limit, and the watchdog may have stopped renewing because of it.
             owned.leases.watchdog.reconsider(&owned.hold);
         }
         if self.shares() {
@@ -440,7 +421,7 @@ impl PendingAcquire {
     }
 }
 
-/// The output of `future` if it comes before `limit`.
+/// Returns the output of `future` if it comes before `limit`.
 async fn until<F: Future>(limit: Option<Instant>, future: F) -> Option<F::Output> {
     match limit {
         None => Some(future.await),

@@ -1,7 +1,7 @@
-//! Working a count-down latch, and waiting for it to open.
+//! Operating a count-down latch, and waiting for it to open.
 //!
-//! Nothing is held, so nothing has to be undone. Waiting tasks line up at the gate as for a lock;
-//! the first asks for all of them, and whoever was in line before it asked may believe its answer.
+//! A waiter holds no lock, so it has nothing to undo. Waiting tasks queue at the gate as for a lock; the first
+//! asks the store for all of them, and its answer counts for each task that queued before it asked.
 // S-30.
 
 use std::sync::atomic::Ordering;
@@ -20,15 +20,16 @@ use crate::site::CallSite;
 use crate::store::LatchRequest;
 
 impl Handle {
-    /// Works the latch of this name. Only what cannot have run is sent again.
+    /// Operates the latch of this name. Repeats only requests that cannot have run.
     pub(crate) async fn work_latch(&self, request: LatchRequest) -> Result<u64, LockError> {
         check_runtime()?;
-        // This is no wait: how long it may take is the store's matter alone.
+        // Not a wait: only the store's timeout limits it.
         let (engine, target) = self.lock_of()?;
         let options = self.options().with_wait(Wait::Forever);
         let recorder = AcquireRecorder::nothing(target);
         let pending = PendingAcquire::new(engine, target, options, 1, recorder);
-        let mut waiting = Waiting::new(&pending, None, None);
+        let apart = GateGuard::apart();
+        let mut waiting = Waiting::new(&pending, &apart, None);
         loop {
             let error = match pending.ask_latch(request, waiting.ask()).await? {
                 Ok(answer) => return Ok(answer),
@@ -36,14 +37,14 @@ impl Handle {
             };
             let repeatable =
                 request == LatchRequest::Count || error.kind() != StoreErrorKind::OutcomeUnknown;
-            if !repeatable || waiting.failed(&error, None) {
+            if !repeatable || waiting.failed(&error, &apart) {
                 return Err(error.about(pending.target.key()));
             }
             waiting.pause(10..50).await;
         }
     }
 
-    /// Waits until nothing is left to count down.
+    /// Waits until the count is zero.
     #[track_caller]
     pub(crate) fn until_open(&self) -> impl Future<Output = Result<(), LockError>> + Send {
         self.until_open_for(CallSite::caller())
@@ -85,7 +86,7 @@ impl PendingAcquire {
                 Turn::Shared => return Ok(()),
                 Turn::Closed => return Err(LockError::Closed),
                 Turn::Failed(error) => return Err(error.about(self.target.key())),
-                // Nobody holds a latch, so nobody hands one over.
+                // A latch has no holder, so no task hands it over.
                 Turn::Handed(_) => {}
             }
         }
@@ -96,18 +97,18 @@ impl PendingAcquire {
         gate_guard: GateGuard<OwnedHold>,
         limit: Option<Instant>,
     ) -> Result<(), LockError> {
-        let mut waiting = Waiting::new(self, Some(&gate_guard), limit);
+        let mut waiting = Waiting::new(self, &gate_guard, limit);
         let mut known = None;
         loop {
             waiting.forget_past();
             let asked_at = Instant::now();
             let count = match self.ask_latch(LatchRequest::Count, waiting.ask()).await? {
                 Ok(count) => count,
-                // The store is well and the latch was shut; it was our own limit that cut this short.
+                // The store answers and the latch was closed; only this wait's limit cut the request short.
                 Err(_) if known.is_some() && waiting.out_of_time() => {
                     return Err(self.latch_closed(known));
                 }
-                Err(error) if waiting.failed(&error, Some(&gate_guard)) => {
+                Err(error) if waiting.failed(&error, &gate_guard) => {
                     return Err(error.about(self.target.key()));
                 }
                 Err(_) => {
@@ -116,7 +117,7 @@ impl PendingAcquire {
                     continue;
                 }
             };
-            waiting.answered(Some(&gate_guard), false);
+            waiting.answered(&gate_guard, false);
             known = Some(count);
             if count == 0 {
                 gate_guard.share_before(asked_at);
@@ -128,7 +129,7 @@ impl PendingAcquire {
             // Register, then check, then wait (S-15).
             let checked = waiting.listens() || !waiting.subscribe(&self.target).await;
             if checked && !waiting.out_of_time() {
-                waiting.nap(waiting.poll_cap(), Some(&gate_guard)).await;
+                waiting.nap(waiting.poll_cap(), &gate_guard).await;
             }
             if waiting.out_of_time() {
                 return Err(self.latch_closed(known));
@@ -148,7 +149,7 @@ impl PendingAcquire {
         Ok(store.latch(&self.target, request, timeout).await)
     }
 
-    /// Of a wait that is over, with what the store last said is left to count down.
+    /// The error of a wait that has ended, with the count that the store last reported.
     fn latch_closed(&self, count: Option<u64>) -> LockError {
         let waited = match self.options.wait() {
             Wait::Never => Duration::ZERO,

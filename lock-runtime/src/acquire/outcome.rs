@@ -1,4 +1,4 @@
-//! What an acquisition that fails is told.
+//! The errors of an acquire that fails.
 
 use std::time::Duration;
 
@@ -22,8 +22,8 @@ impl PendingAcquire {
         LockError::Busy { key: self.target.key().to_string(), reason, holder_remaining }
     }
 
-    /// A store that cannot be asked is never taken for a busy lock. One that has not answered
-    /// since this wait began gets a moment to do so.
+    /// Never reports a busy lock if the store cannot be asked. A store that has not answered since this wait
+    /// began gets `A_MOMENT` to do so.
     // S-33.
     pub(super) async fn timed_out_in_line(&self) -> LockError {
         let gates = &self.engine.gates;
@@ -40,7 +40,7 @@ impl PendingAcquire {
         }
     }
 
-    /// The store has not said whether the lock is free.
+    /// The error of a store that has not answered whether the lock is free.
     fn unsaid(&self) -> LockError {
         let message = "the store did not say in time whether the lock is free";
         StoreError::new(StoreErrorKind::Unavailable, message).into()
@@ -48,7 +48,7 @@ impl PendingAcquire {
 
     pub(super) fn timed_out(&self, holder_remaining: Option<Duration>) -> LockError {
         if self.options.wait() == Wait::Never {
-            // The lock may be free: the answer to our request, or to the release before it, is overdue.
+            // The lock may be free: the answer to this request, or to the release before it, is overdue.
             return self.unsaid();
         }
         LockError::Timeout {

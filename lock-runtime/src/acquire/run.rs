@@ -1,7 +1,6 @@
-//! Acquire, run and release in one future, and what a release after a body means.
+//! Acquire, run and release in one future, and the result of a release after a body.
 // S-13.
 
-use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -13,6 +12,7 @@ use crate::error::LockError;
 use crate::guard::{LockGuard, Release, RunOwned};
 use crate::lease::Hold;
 use crate::observe::log_lock;
+use crate::opaque::opaque_debug;
 use crate::options::OnReleaseLost;
 
 pin_project! {
@@ -91,14 +91,10 @@ impl<F: Future> Future for RunLocked<F> {
     }
 }
 
-impl<F: Future> fmt::Debug for RunLocked<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RunLocked").finish_non_exhaustive()
-    }
-}
+opaque_debug!(<F: Future> RunLocked<F>);
 
-/// What a failed release means for a body that ended in time: a log line, unless the caller asked to get a
-/// loss as an error.
+/// Handles a failed release after a body that ended in time: a log line, unless the options report a loss as an
+/// error.
 pub(crate) fn after_body(
     released: Result<(), LockError>,
     on_release_lost: OnReleaseLost,

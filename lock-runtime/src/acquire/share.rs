@@ -1,8 +1,8 @@
 //! Readers of one process share one hold of the read side.
 //!
-//! Joining a hold is free for a moment after the store has granted it. After that, one of the readers that want
-//! to join asks the store whether a writer waits, and the answer is for all of them: otherwise a stream of
-//! local readers would keep the hold for ever.
+//! Joining a hold is free for a moment after the store has granted it. After that, one of the readers that join
+//! asks the store whether a writer waits, and the answer counts for all of them: otherwise a stream of local
+//! readers would keep the hold forever.
 //!
 //! If there is no hold to join, the readers take turns to ask the store for one. The readers that wait
 //! meanwhile join the hold that the store grants, or are refused with it.
@@ -13,12 +13,12 @@
 //!    of their own, at most or at least. Sharing a hold never changes its lease.
 //! 2. Once the store refuses one reader to join a hold, no reader joins it any more. It ends with the guards
 //!    that it has; later readers cannot keep it alive by asking.
-//! 3. A reader takes another reader's answer as its own if the request went out after the reader came, so no
-//!    reader waits for more than two answers. A reader that waits for the lock asks for itself to be refused,
-//!    because a refusal enters it among the waiting readers in the store.
-//! 4. A turn to ask lasts for one request. A reader that sleeps between requests, or is dropped, has no turn. A
-//!    request that takes a second keeps its reader, and the next in line asks. A reader that has waited for
-//!    turns for longer than answers take asks without one.
+//! 3. The answer to one reader's request also counts for every reader that came before the request was sent, so
+//!    no reader waits for more than two answers. A reader that waits for the lock repeats the request itself,
+//!    because its refusal adds it to the waiting readers in the store.
+//! 4. A turn to ask lasts for one request. A reader that sleeps between requests, or is dropped, has no turn.
+//!    If a request takes longer than a second, the next reader asks. A reader that has waited for turns for
+//!    longer than answers take asks without one.
 // S-27, S-34.
 
 use std::collections::HashMap;
@@ -42,7 +42,7 @@ use crate::options::{Lease, Wait};
 use crate::owned_hold::OwnedHold;
 use crate::store::{AcquireReply, AcquireRequest, HoldKind, Target};
 
-/// What readers that share a hold have in common: the lock and the length of the lease.
+/// The terms that readers of one hold share: the lock and the length of the lease.
 type Terms = (Arc<Target>, Duration);
 
 type Holds = HashMap<Terms, Arc<Shared>>;
@@ -57,7 +57,7 @@ pub(crate) struct Readers {
 
 struct Shared {
     owned: Weak<OwnedHold>,
-    /// Whether readers may still join. Locked while one of them asks.
+    /// True if readers may still join. Locked while one of them asks.
     may_join: tokio::sync::Mutex<LastAnswer<Result<bool, StoreError>>>,
 }
 
@@ -71,7 +71,7 @@ struct LastAnswer<A> {
 /// Locked by the reader that asks the store for a hold; afterwards it has the answer for the readers that waited.
 type Turn = tokio::sync::Mutex<Option<LastAnswer<Answer>>>;
 
-/// The right to ask the store for a hold. Empty if this reader shares nothing, or has waited too long for its
+/// The right to ask the store for a hold. Empty if this reader shares no hold, or has waited too long for its
 /// turn.
 #[derive(Default)]
 pub(super) struct AskPermit(Option<OwnedMutexGuard<Option<LastAnswer<Answer>>>>);
@@ -80,14 +80,14 @@ pub(super) struct AskPermit(Option<OwnedMutexGuard<Option<LastAnswer<Answer>>>>)
 pub(super) enum Answer {
     Refused(Refusal),
     Failed(StoreError),
-    /// The hold is kept for the readers that wait for a turn. Otherwise they would have to ask one after the
-    /// other where readers are quickly done.
+    /// The hold is kept for the readers that wait for a turn. If readers finish quickly, they would otherwise
+    /// have to ask one after the other.
     Granted(#[expect(dead_code, reason = "kept until the next turn")] Arc<OwnedHold>),
 }
 
 impl AskPermit {
-    /// Ends the turn, and leaves the answer to the readers that wait for theirs. A granted hold has to be
-    /// there to be joined by then.
+    /// Ends the turn, and leaves the answer to the readers that wait for theirs. A granted hold must be offered
+    /// for joining before that.
     pub(super) fn report(&mut self, asked_at: Tick, answer: Answer) {
         if let Some(mut turn) = self.0.take() {
             *turn = Some(LastAnswer { asked_at, answer });
@@ -125,9 +125,9 @@ impl Refusal {
 pub(super) enum Before {
     Ask(AskPermit),
     Join(JoinableHold),
-    /// Takes the refusal of another reader as its own.
+    /// Uses the refusal of another reader.
     Refused(Refusal),
-    /// Takes the failure of another reader as its own.
+    /// Uses the failure of another reader.
     Failed(StoreError),
 }
 
@@ -204,7 +204,7 @@ impl PendingAcquire {
         }
     }
 
-    /// True if readers share what this acquisition takes.
+    /// True if readers share what this acquire gets.
     pub(super) fn shares(&self) -> bool {
         self.terms().is_some()
     }
@@ -220,7 +220,7 @@ impl PendingAcquire {
         let Some(terms) = self.terms() else { return Before::Ask(AskPermit::default()) };
         let Engine { readers, leases, .. } = &*self.engine;
         let came_at = leases.clock.now();
-        // As long as two answers take (invariant 3), and never less than a moment.
+        // As long as two answers take (invariant 3), and at least `A_MOMENT`.
         let enough = Instant::now() + leases.timing.command_timeout * 2;
         let enough = self.limit().map_or(enough, |limit| limit.min(enough)) + A_MOMENT;
         // A reader that has waited for a reader that is not polled does not wait a second time.
@@ -275,7 +275,8 @@ impl PendingAcquire {
         let Some(shared) = readers.find(&terms) else { return Joined::No };
         // Keeps the hold from ending while the store is asked.
         let Some(owned) = shared.owned.upgrade() else { return Joined::No };
-        // Every request gets a moment, or a short wait over a slow network could never succeed.
+        // Every request gets at least `A_MOMENT`; otherwise a short wait over a slow network could never
+        // succeed.
         let answer_by = limit.map(|limit| limit.max(Instant::now() + A_MOMENT));
         let answer = match until(answer_by, self.may_join(&shared, &owned)).await {
             // Whether a writer waits is not known (S-33).
@@ -303,29 +304,23 @@ impl PendingAcquire {
     async fn may_join(&self, shared: &Shared, owned: &OwnedHold) -> Result<bool, StoreError> {
         let OwnedHold { hold, .. } = owned;
         let timing = self.engine.leases.timing;
-        // A reader that asks and is not polled is not waited for (invariant 3, S-34).
+        // This reader does not wait for a reader that asks and is not polled (invariant 3, S-34).
         let enough = (timing.command_timeout * 2 + A_MOMENT).min(ASLEEP_AFTER);
         let Ok(mut last) = timeout(enough, shared.may_join.lock()).await else { return Ok(false) };
         let Ok(asked_at) = hold.check() else { return Ok(false) };
         let fresh = asked_at.since(last.asked_at) < timing.handoff_window;
-        // An answer to a request that went out after this reader came is this reader's answer as well, also a
-        // refusal or a failure (invariant 3).
+        // The answer to a request that was sent after this reader came also counts for this reader, even if it
+        // is a refusal or a failure (invariant 3).
         let waited = asked_at.since(last.asked_at) <= self.started.elapsed();
         if waited || (fresh && last.answer.is_ok()) {
             return last.answer.clone();
         }
-        let request = AcquireRequest {
-            target: Arc::clone(&hold.target),
-            owner: hold.owner.clone(),
-            lease: hold.lease.duration(),
-            tokens: 1,
-            place: None,
-            joins: true,
-            timeout: timing.command_timeout,
-        };
-        let answer = match self.engine.leases.store.acquire(request).await {
+        let (target, owner, lease) =
+            (Arc::clone(&hold.target), hold.owner.clone(), hold.lease.duration());
+        let request = AcquireRequest::new(target, owner, lease, timing.command_timeout);
+        let answer = match self.engine.leases.store.acquire(request.with_joins(true)).await {
             Ok(AcquireReply::Granted(_)) => {
-                hold.confirm(asked_at, hold.lease.duration());
+                hold.confirm(asked_at, lease);
                 Ok(true)
             }
             Ok(_) => Ok(false),

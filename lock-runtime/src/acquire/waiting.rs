@@ -1,9 +1,10 @@
-//! What every wait for the store has in common: its end, its notices, its patience.
+//! The parts that every wait for the store shares: its end, its notifications, its patience.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use futures_util::future::OptionFuture;
 use tokio::time::{Instant, timeout_at};
 
 use super::PendingAcquire;
@@ -15,44 +16,42 @@ use crate::options::Wait;
 use crate::owned_hold::OwnedHold;
 use crate::store::{Subscription, Target};
 
-/// The least time that an answer gets.
+/// The least time that the store gets to answer.
 pub(super) const A_MOMENT: Duration = Duration::from_millis(100);
 
-/// How long who hears no notices sleeps at most.
+/// The longest sleep of a waiter without a subscription.
 const UNHEARD: Duration = Duration::from_secs(1);
 
-/// One wait, from the first question to the last.
+/// One wait, from the first request to the last.
 pub(super) struct Waiting<'a> {
     pending: &'a PendingAcquire,
     limit: Option<Instant>,
     notices: Option<Subscription>,
-    /// How many turns of others were heard of and looked at.
+    /// How many turns of other processes were counted so far.
     turns_seen: u64,
     /// When the store was asked last.
     asked_at: Instant,
-    /// True if that answer has less time than usual, because patience is nearly over.
+    /// True if that request had less time than usual, because the patience is nearly over.
     is_cut_short: bool,
     /// Since when the store has been failing.
     failing_since: Option<Instant>,
 }
 
 impl<'a> Waiting<'a> {
-    /// Starts where the last contender left off.
+    /// Continues where the last contender stopped.
     pub(super) fn new(
         pending: &'a PendingAcquire,
-        gate_guard: Option<&GateGuard<OwnedHold>>,
+        gate_guard: &GateGuard<OwnedHold>,
         limit: Option<Instant>,
     ) -> Self {
-        let failing_since = gate_guard.and_then(GateGuard::failing_since);
-        let asked_at = Instant::now();
         Self {
             pending,
             limit,
             notices: None,
             turns_seen: 0,
-            asked_at,
+            asked_at: Instant::now(),
             is_cut_short: false,
-            failing_since,
+            failing_since: gate_guard.failing_since(),
         }
     }
 
@@ -60,49 +59,41 @@ impl<'a> Waiting<'a> {
         &self.pending.engine.leases.timing
     }
 
-    /// Notes that the store has answered, and that its answer `grants` the lock.
-    pub(super) fn answered(&mut self, gate_guard: Option<&GateGuard<OwnedHold>>, grants: bool) {
+    /// Records that the store has answered, and whether its answer `grants` the lock.
+    pub(super) fn answered(&mut self, gate_guard: &GateGuard<OwnedHold>, grants: bool) {
         self.failing_since = None;
-        if let Some(gate_guard) = gate_guard {
-            gate_guard.answered(grants);
-        }
+        gate_guard.answered(grants);
     }
 
-    /// Notes that the store has failed. True if that ends the wait.
+    /// Records that the store has failed. True if that ends the wait.
     // S-33.
-    pub(super) fn failed(
-        &mut self,
-        error: &StoreError,
-        gate_guard: Option<&GateGuard<OwnedHold>>,
-    ) -> bool {
+    pub(super) fn failed(&mut self, error: &StoreError, gate_guard: &GateGuard<OwnedHold>) -> bool {
         let patience = self.timing().store_patience;
         let out_of_patience = self.failing_for() >= patience;
-        if let (true, Some(gate_guard)) = (error.kind().is_transient(), gate_guard) {
+        if error.kind().is_transient() {
             gate_guard.failed(error, self.asked_at, patience);
         }
-        if let Some(gate_guard) = gate_guard {
-            gate_guard.tell_failure(error);
-        }
+        gate_guard.tell_failure(error);
         !error.kind().is_transient()
             || out_of_patience
             || self.out_of_time()
             || self.pending.options.wait() == Wait::Never
     }
 
-    /// For how much of this wait the store has been failing, from the last question on at the latest.
+    /// For how much of this wait the store has been failing, counted at the latest from the last request.
     pub(super) fn failing_for(&mut self) -> Duration {
         let since = *self.failing_since.get_or_insert(self.asked_at);
         since.max(self.pending.started).elapsed()
     }
 
-    /// Forgets notices that came before now: call it before the question that acts on them.
+    /// Discards earlier notifications: call it before the request that acts on them.
     pub(super) fn forget_past(&mut self) {
         if let Some(notices) = &mut self.notices {
             notices.forget_past();
         }
     }
 
-    /// Gives up the subscription: what is waited for is told elsewhere from now on.
+    /// Ends the subscription: notifications arrive on another channel from now on.
     pub(super) fn stop_listening(&mut self) {
         self.notices = None;
     }
@@ -111,7 +102,7 @@ impl<'a> Waiting<'a> {
         self.notices.is_some()
     }
 
-    /// True once a notice from now on will be heard. Where it cannot be had, polling does.
+    /// True once a notification from now on will be received. Without a subscription, the wait polls.
     pub(super) async fn subscribe(&mut self, target: &Arc<Target>) -> bool {
         let leases = &self.pending.engine.leases;
         let timeout = self.time_left(leases.timing.command_timeout);
@@ -129,22 +120,22 @@ impl<'a> Waiting<'a> {
         }
     }
 
-    /// Waits for a notice until then, but not past our own limit. True if one came.
+    /// Waits for a notification until then, but not past this wait's limit. True if one came.
     pub(super) async fn notified_until(&mut self, until: Instant) -> bool {
         let Some(notices) = &mut self.notices else { return false };
         let until = self.limit.map_or(until, |limit| limit.min(until));
         timeout_at(until, notices.notified()).await.is_ok()
     }
 
-    /// How many turns of others have been heard of since the last look.
+    /// How many turns of other processes were reported since the last call.
     pub(super) fn turns_heard(&mut self) -> u32 {
         let heard = self.notices.as_ref().map_or(0, Subscription::heard);
         let turns = heard.saturating_sub(std::mem::replace(&mut self.turns_seen, heard));
         u32::try_from(turns).unwrap_or(u32::MAX)
     }
 
-    /// The longest sleep between two questions, not quite the same for everybody. Shorter for who
-    /// hears nothing: a subscription that failed is tried again with the next question.
+    /// The longest sleep between two requests, with jitter. Shorter without a subscription: one that failed is
+    /// tried again with the next request.
     // S-15.
     pub(super) fn poll_cap(&self) -> Duration {
         let cap = self.timing().poll_cap;
@@ -152,54 +143,44 @@ impl<'a> Waiting<'a> {
         cap.mul_f64(0.8 + 0.4 * fastrand::f64())
     }
 
-    /// Sleeps until the first of: a notice, so long, our own limit, the client's end, or a caller
-    /// that does not wait and wants the store asked.
+    /// Sleeps until the first of: a notification, `most`, this wait's limit, the client's shutdown, or a caller
+    /// that does not wait and needs the store asked.
     // S-15, S-33.
-    pub(super) async fn nap(&mut self, most: Duration, gate_guard: Option<&GateGuard<OwnedHold>>) {
+    pub(super) async fn nap(&mut self, most: Duration, gate_guard: &GateGuard<OwnedHold>) {
         self.pending.recorder.waits();
         let nap = tokio::time::sleep(self.time_left(most));
         let engine = &self.pending.engine;
         let closing = engine.closing.notified();
         tokio::pin!(closing);
-        // Register, then check, then wait; whoever called looks at `closed` as well.
+        // Register, then check, then wait; the caller checks `closed` too.
         closing.as_mut().enable();
         if engine.closed.load(Ordering::SeqCst) {
             return;
         }
-        let noticed = async {
-            match &mut self.notices {
-                Some(notices) => notices.notified().await,
-                None => std::future::pending().await,
-            }
-        };
-        let asked_for = async {
-            match gate_guard.and_then(GateGuard::asked_for) {
-                Some(asked_for) => drop(asked_for.await),
-                None => std::future::pending().await,
-            }
-        };
+        let noticed = OptionFuture::from(self.notices.as_mut().map(Subscription::notified));
+        let asked_for = OptionFuture::from(gate_guard.asked_for());
         tokio::select! {
             () = nap => {}
             () = closing => {}
-            () = noticed => {}
-            () = asked_for => {}
+            Some(()) = noticed => {}
+            Some(_) = asked_for => {}
         }
     }
 
-    /// Sleeps for a random time, in milliseconds, but not past our own limit.
+    /// Sleeps for a random time, in milliseconds, but not past this wait's limit.
     pub(super) async fn pause(&self, millis: std::ops::Range<u64>) {
         self.pending.recorder.waits();
         let pause = Duration::from_millis(fastrand::u64(millis));
         tokio::time::sleep(self.time_left(pause)).await;
     }
 
-    /// Waits for something, but no longer than so long and not past our own limit.
+    /// Waits for `something`, but at most `most` and not past this wait's limit.
     pub(super) async fn at_most(&self, most: Duration, something: impl Future<Output = ()>) {
         let _ = timeout_at(Instant::now() + self.time_left(most), something).await;
     }
 
-    /// The store is asked now. How long it may take: as long as we wait, and as patience lasts, but an
-    /// answer always gets a moment, or a short wait over a slow network could never succeed.
+    /// Marks that the store is asked now, and returns how long it may take: as long as the wait and the
+    /// patience last, but at least `A_MOMENT`. Otherwise a short wait over a slow network could never succeed.
     pub(super) fn ask(&mut self) -> Duration {
         self.asked_at = Instant::now();
         let replicas = self.pending.options.replicas();
@@ -213,7 +194,7 @@ impl<'a> Waiting<'a> {
         self.time_left(command_timeout.min(patience)).max(A_MOMENT.min(command_timeout))
     }
 
-    /// True if the last answer had less time than usual, because patience was nearly over.
+    /// True if the last request had less time than usual, because the patience was nearly over.
     pub(super) fn was_cut_short(&self) -> bool {
         self.is_cut_short
     }

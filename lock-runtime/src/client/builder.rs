@@ -24,13 +24,13 @@ use crate::store::redis::TlsOptions;
 #[cfg(feature = "redis")]
 use crate::store::redis::{ClusterStore, RedisStore};
 
-/// Shortest duration that a client's settings may have: less would hammer the store.
+/// Shortest duration that a client's settings may have: shorter ones would overload the store.
 const SHORTEST_SETTING: Duration = Duration::from_millis(5);
 
-/// Longest duration that a client's settings may have: more is a mistake.
+/// Longest duration that a client's settings may have: longer ones are mistakes.
 const LONGEST_SETTING: Duration = Duration::from_secs(60 * 60 * 24);
 
-/// Refuses a duration that no setting may have.
+/// Refuses a duration outside of the bounds of settings.
 pub(crate) fn check_setting(name: &str, duration: Duration) -> Result<(), LockError> {
     if (SHORTEST_SETTING..=LONGEST_SETTING).contains(&duration) {
         return Ok(());
@@ -40,7 +40,7 @@ pub(crate) fn check_setting(name: &str, duration: Duration) -> Result<(), LockEr
     )))
 }
 
-/// Connects a store by its first function or, if the builder has TLS options, by its second.
+/// Connects a store with its first function or, if the builder has TLS options, with its second.
 #[cfg(feature = "redis")]
 macro_rules! connect {
     ($builder:ident, $store:ident::{$plain:ident, $with_tls:ident}($($address:ident),*)) => {{
@@ -111,65 +111,67 @@ impl Default for LockClientBuilder {
 }
 
 impl LockClientBuilder {
-    /// Put in front of every name: `shop` makes `order:42` the lock `shop:order:42`.
+    /// Sets the prefix of every name: with `shop`, the name `order:42` is the lock `shop:order:42`.
     // S-2.
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = Some(namespace.into());
         self
     }
 
-    /// The options of this client's locks unless told otherwise.
+    /// Sets the default options of this client's locks.
     pub fn options(mut self, options: LockOptions) -> Self {
         self.options = options;
         self
     }
 
-    /// How long one command may take before its outcome counts as unknown. Longer rides out slow
-    /// networks, shorter notices a dead connection sooner. Default: 1 s.
+    /// Sets how long one command may take before its outcome counts as unknown. A longer time tolerates slow
+    /// networks, a shorter one notices a dead connection sooner. Default: 1 s.
     pub fn command_timeout(mut self, timeout: Duration) -> Self {
         self.timing.command_timeout = timeout;
         self
     }
 
-    /// How long an acquire puts up with a store that cannot be reached, even one that would wait
-    /// for ever. Longer rides out fail-overs, shorter fails requests sooner. It is over at most 150 ms after
-    /// that, because the last command still gets 100 ms. Default: 5 s.
+    /// Sets how long an acquire tolerates a store that cannot be reached, even one with `Wait::Forever`. A
+    /// longer time survives failovers, a shorter one fails requests sooner. The acquire ends at most 150 ms
+    /// after that, because the last command still gets 100 ms. Default: 5 s.
     pub fn store_patience(mut self, patience: Duration) -> Self {
         self.timing.store_patience = patience;
         self
     }
 
-    /// The longest sleep of a waiter between two attempts, jittered by a fifth. It bounds what a
-    /// lost notice costs; shorter asks the store more often. Default: 5 s.
-    /// A waiter that could not subscribe asks about once a second.
+    /// Sets the longest sleep of a waiter between two attempts, jittered by a fifth. It bounds the delay that a
+    /// lost notification causes; a shorter sleep asks the store more often. Default: 5 s. A waiter that could
+    /// not subscribe asks about once a second.
     // S-15.
     pub fn poll_cap(mut self, cap: Duration) -> Self {
         self.timing.poll_cap = cap;
         self
     }
 
-    /// How long the store keeps the place of a waiter who gives no sign of life: in the queue of a
-    /// fair lock, among announced writers, among waiting readers. Refreshed at a third. It is how long dead
-    /// waiters hold up a line, all together, and a dead waiting reader the writers. Default: 5 s.
+    /// Sets how long the store keeps the place of a waiter that gives no sign of life: in the queue of a fair
+    /// lock, among announced writers, among waiting readers. It is refreshed every third of this. Dead waiters
+    /// together delay a queue for this long, and a dead waiting reader delays the writers as long. Default: 5
+    /// s.
     // S-26, S-27.
     pub fn waiter_lease(mut self, lease: Duration) -> Self {
         self.timing.waiter_lease = lease;
         self
     }
 
-    /// How long tasks of this process may pass a hold among themselves before other processes get a
-    /// chance. Longer is faster here and slower elsewhere; zero ends hand-off. Default: 5 ms.
+    /// Sets how long tasks of this process may hand a hold on to each other before other processes get a
+    /// chance. A longer time is faster in this process and slower in others; zero disables hand-off. Default: 5
+    /// ms.
     // S-14.
     pub fn handoff_window(mut self, window: Duration) -> Self {
         self.timing.handoff_window = window;
         self
     }
 
-    /// How long the store keeps a name's fencing counter after its last use: an hour at least, 30 days at
-    /// most, and in any case for as long as the lease. A counter takes 100 to 200 bytes, so shorter spares
-    /// memory where there are many names, as with keys that clients choose. Without a counter the server's
-    /// clock keeps later tokens above earlier ones: longer bridges a clock that is set back. All clients of
-    /// a store should have the same. Default: 24 h.
+    /// Sets how long the store keeps a name's fencing counter after its last use: between an hour and 30 days,
+    /// and always for as long as the lease. A counter takes 100 to 200 bytes, so a shorter time saves memory if
+    /// there are many names, as with keys that clients choose. Without a counter the server's clock keeps later
+    /// tokens above earlier ones; a longer time also covers a clock that is set back. All clients of a store
+    /// should use the same value. Default: 24 h.
     ///
     /// # Examples
     ///
@@ -186,23 +188,23 @@ impl LockClientBuilder {
         self
     }
 
-    /// How many tasks may wait for locks in this client before others get
-    /// [`LockError::Busy`]. Default: 131 072.
+    /// Sets how many tasks may wait for locks in this client before further ones get [`LockError::Busy`].
+    /// Default: 131 072.
     // S-18.
     pub fn max_waiters(mut self, max_waiters: usize) -> Self {
         self.max_waiters = max_waiters;
         self
     }
 
-    /// The clock that leases are measured on, in place of the store's; for tests.
+    /// Sets the clock that measures leases, in place of the store's; for tests.
     // S-11.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = Some(clock);
         self
     }
 
-    /// What [`connect`](Self::connect) and [`connect_sentinel`](Self::connect_sentinel) trust and show;
-    /// they then take `rediss://` addresses only.
+    /// Sets the certificates that [`connect`](Self::connect) and [`connect_sentinel`](Self::connect_sentinel)
+    /// trust and present; they then accept `rediss://` addresses only.
     ///
     /// # Examples
     ///
@@ -226,27 +228,27 @@ impl LockClientBuilder {
     ///
     /// # Errors
     ///
-    /// As [`LockClient::connect`], and [`LockError::InvalidOptions`] or [`LockError::InvalidKey`] if
-    /// a setting is wrong.
+    /// As [`LockClient::connect`], and [`LockError::InvalidOptions`] or [`LockError::InvalidKey`] if a setting
+    /// is invalid.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future closes what was opened.
+    /// Dropping the future closes the connections that it opened.
     #[cfg(feature = "redis")]
     pub async fn connect(self, url: &str) -> Result<LockClient, LockError> {
         connect!(self, RedisStore::{connect, connect_with_tls}(url))
     }
 
-    /// Connects to the master that sentinels name: see [`LockClient::connect_sentinel`].
+    /// Connects to the master that sentinels report: see [`LockClient::connect_sentinel`].
     ///
     /// # Errors
     ///
-    /// As [`LockClient::connect_sentinel`], and [`LockError::InvalidOptions`] or
-    /// [`LockError::InvalidKey`] if a setting is wrong.
+    /// As [`LockClient::connect_sentinel`], and [`LockError::InvalidOptions`] or [`LockError::InvalidKey`] if a
+    /// setting is invalid.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future closes what was opened.
+    /// Dropping the future closes the connections that it opened.
     ///
     /// # Examples
     ///
@@ -271,20 +273,20 @@ impl LockClientBuilder {
         connect!(self, RedisStore::{connect_sentinel, connect_sentinel_with_tls}(master, nodes))
     }
 
-    /// Connects to a Redis Cluster, through whichever of these nodes answers: `redis://` or, with the
-    /// feature `tls-rustls`, `rediss://` addresses. [`ClusterStore`](crate::store::ClusterStore) says what a
-    /// fail-over means for locks, and what else is different.
+    /// Connects to a Redis Cluster through the first of these nodes that answers: `redis://` or, with the
+    /// feature `tls-rustls`, `rediss://` addresses. [`ClusterStore`](crate::store::ClusterStore) documents what
+    /// a failover does to locks, and other differences.
     ///
     /// # Errors
     ///
-    /// - [`LockError::InvalidOptions`] or [`LockError::InvalidKey`] if a setting is wrong.
-    /// - [`LockError::Store`] at once if there is no address or one that cannot be used or names a
-    ///   database, no node can be reached, it is not in cluster mode, or refuses the credentials. Once
-    ///   connected, the client follows the cluster and reconnects by itself, for ever.
+    /// - [`LockError::InvalidOptions`] or [`LockError::InvalidKey`] if a setting is invalid.
+    /// - [`LockError::Store`] at once if there is no address, an address is invalid or names a database, no
+    ///   node can be reached, or the node is not in cluster mode or refuses the credentials. Once connected,
+    ///   the client follows the cluster and reconnects by itself, forever.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future closes what was opened.
+    /// Dropping the future closes the connections that it opened.
     ///
     /// # Examples
     ///
@@ -310,7 +312,7 @@ impl LockClientBuilder {
         connect!(self, ClusterStore::{connect, connect_with_tls}(nodes))
     }
 
-    /// A store that is still to be connected, for one of several servers.
+    /// A store that is not connected yet, for one of several servers.
     #[cfg(feature = "redis")]
     pub(crate) fn prepare(&self, url: &str, id: Uuid) -> Result<RedisStore, StoreError> {
         #[cfg(feature = "tls-rustls")]
@@ -320,12 +322,12 @@ impl LockClientBuilder {
         RedisStore::prepare(url, None, id)
     }
 
-    /// A client of one Redis server that need not be there yet: see [`LockClient::connect_lazy`].
+    /// Creates a client of one Redis server that may not be running yet: see [`LockClient::connect_lazy`].
     ///
     /// # Errors
     ///
-    /// As [`LockClient::connect_lazy`], and [`LockError::InvalidOptions`] or [`LockError::InvalidKey`]
-    /// if a setting is wrong.
+    /// As [`LockClient::connect_lazy`], and [`LockError::InvalidOptions`] or [`LockError::InvalidKey`] if a
+    /// setting is invalid.
     ///
     /// # Examples
     ///
@@ -342,20 +344,20 @@ impl LockClientBuilder {
         self.store(store)
     }
 
-    /// Makes a client of a new in-memory store.
+    /// Creates a client of a new in-memory store.
     ///
     /// # Errors
     ///
-    /// [`LockError::InvalidOptions`] or [`LockError::InvalidKey`] if a setting is wrong.
+    /// [`LockError::InvalidOptions`] or [`LockError::InvalidKey`] if a setting is invalid.
     pub fn in_memory(self) -> Result<LockClient, LockError> {
         self.store(MemoryStore::new())
     }
 
-    /// A client of this store.
+    /// Creates a client of this store.
     ///
     /// # Errors
     ///
-    /// [`LockError::InvalidOptions`] or [`LockError::InvalidKey`] if a setting is wrong.
+    /// [`LockError::InvalidOptions`] or [`LockError::InvalidKey`] if a setting is invalid.
     pub fn store(self, store: impl Store) -> Result<LockClient, LockError> {
         self.check()?;
         let settings = self.settings()?;

@@ -1,4 +1,4 @@
-//! What a configuration makes of a client: its defaults, its policies, and their reload.
+//! A client's configuration: its defaults, its policies, and their reload.
 
 use std::sync::Arc;
 
@@ -25,10 +25,10 @@ impl Configured {
 }
 
 impl LockClientBuilder {
-    /// Takes policies, defaults and namespace from `config`. Its address is used by
-    /// [`connect_config`](Self::connect_config).
+    /// Uses policies, defaults and namespace of `config`. [`connect_config`](Self::connect_config) uses its
+    /// address.
     ///
-    /// Its `[lock.defaults]` come over [`options`](Self::options), for every lock of the client.
+    /// Its `[lock.defaults]` override [`options`](Self::options), for every lock of the client.
     ///
     /// # Examples
     ///
@@ -59,23 +59,23 @@ impl LockClientBuilder {
 }
 
 impl LockClient {
-    /// The configuration in effect.
+    /// Returns the configuration in effect.
     #[must_use]
     pub fn config(&self) -> Option<Arc<LockConfig>> {
         let configured = self.settings.configured.load();
         configured.as_ref().map(|configured| Arc::clone(&configured.config))
     }
 
-    /// Puts `config` into effect, in place of any earlier one, for all clones of this client.
+    /// Puts `config` into effect for all clones of this client, in place of any earlier one.
     ///
-    /// Locks that are made from here on follow it. What is held keeps its lease, and what waits keeps
-    /// waiting as it was told to: a [`Mutex`](crate::Mutex) or [`AnyLock`] has the options of when it
-    /// was made. An address in it is not connected to; a namespace and `token_ttl` stay what they are.
+    /// Locks that are created from now on follow it. Holds keep their lease, and waiters keep their options: a
+    /// [`Mutex`](crate::Mutex) or [`AnyLock`] has the options of the time of its creation. The client does not
+    /// connect to an address in it, and keeps its namespace and `token_ttl`.
     ///
     /// # Errors
     ///
-    /// [`LockError::InvalidOptions`] if it does not go with the client's own options, or has another
-    /// namespace, which would give the same locks other names. The old one then stays.
+    /// [`LockError::InvalidOptions`] if it contradicts the client's own options, or has another namespace,
+    /// which would change the names of locks. The old configuration then stays in effect.
     ///
     /// # Examples
     ///
@@ -91,7 +91,7 @@ impl LockClient {
     /// ```
     pub fn reload(&self, config: LockConfig) -> Result<(), LockError> {
         let old = self.config();
-        // The one in the program may not be the configuration's, which may have stopped to say any.
+        // The client's namespace may not come from the configuration, or from one that has none any more.
         let before = old.as_ref().and_then(|old| old.namespace());
         let before = before.or(self.settings.namespace.as_deref());
         if let Some(namespace) = config.namespace().filter(|it| Some(*it) != before) {
@@ -112,11 +112,11 @@ impl LockClient {
         Ok(())
     }
 
-    /// The policy of that name, of the configuration in effect.
+    /// Returns the policy of that name in the configuration in effect.
     ///
     /// # Errors
     ///
-    /// [`LockError::UnknownPolicy`] if there is none, or no configuration.
+    /// [`LockError::UnknownPolicy`] if there is no such policy, or no configuration.
     ///
     /// # Examples
     ///
@@ -142,10 +142,10 @@ impl LockClient {
         }
     }
 
-    /// The lock of that name as the policy says, or of all these names, all or none. An unknown policy
-    /// or an invalid name is reported when it is taken.
+    /// Returns the lock of that name with the policy's options, or a lock of all these names, all or none. An
+    /// acquire reports an unknown policy or an invalid name.
     ///
-    /// The policy's `key` and `enforce` are for attributes and layers, and not looked at.
+    /// The policy's `key` and `enforce` are for attributes and layers, and ignored here.
     ///
     /// # Examples
     ///
@@ -178,10 +178,10 @@ impl LockClient {
         }
     }
 
-    /// The options of a lock that follows `policy` where `literals` are silent, or the other way round:
-    /// see [`Policy::resolve`].
+    /// Returns the options of a lock with `literals` and `policy`: the literals override the policy, or the
+    /// policy overrides them, see [`Policy::resolve`].
     ///
-    /// They are those of one configuration, also while another comes into effect.
+    /// All of them come from one configuration, even while another comes into effect.
     ///
     /// # Errors
     ///
@@ -206,18 +206,17 @@ impl LockClient {
         policy: &Policy,
         literals: LockSettings,
     ) -> Result<LockOptions, LockError> {
-        // Not over the defaults in effect: the policy brings those of its own configuration.
+        // Not applied over the defaults in effect: the policy brings those of its own configuration.
         policy.resolve(literals).apply_to(self.settings.options)
     }
 
-    /// Reports every annotated function of the program that names a policy which the configuration does
-    /// not have, or whose literals contradict its policy: for the start of a program, before there is
-    /// traffic.
+    /// Reports every annotated function of the program that names a policy which the configuration does not
+    /// have, or whose literals contradict its policy: call it when the program starts, before there is traffic.
     ///
     /// # Errors
     ///
-    /// All that [`LockConfig::check`] finds in [`sites`](crate::site::sites). A client without a configuration
-    /// is checked against an empty one.
+    /// All problems that [`LockConfig::check`] finds in [`sites`](crate::site::sites). A client without a
+    /// configuration is checked against an empty one.
     ///
     /// # Examples
     ///

@@ -1,4 +1,4 @@
-//! [`LockClientId`]: which client it is.
+//! [`LockClientId`]: the identity of a client.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::LockClient;
 
-/// Which client it is: see [`LockClient::id`]. Prints as a uuid.
+/// Identity of a client: see [`LockClient::id`]. Prints as a uuid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LockClientId(Uuid);
 
@@ -17,15 +17,15 @@ impl fmt::Display for LockClientId {
 }
 
 impl LockClient {
-    /// Tells this client from all others, of this process and of any other. Clones are one client;
-    /// clients that were made one by one are not, whatever server and settings they share.
+    /// Returns the id of this client, which is unique among all processes. Clones are one client; clients that
+    /// were created separately are not, even with the same server and settings.
     ///
-    /// It is the uuid in the store: a hold of this client has the owner `{id}:{number}`, and each
-    /// connection to a server, a cluster or the master of sentinels is called `lock-runtime:{id}`. So
-    /// an operator finds the process that has a lock: `HKEYS` of the lock's name gives the id, and
-    /// `CLIENT LIST` the address of the connections with it. (The name needs the permission
-    /// `+client|setname`; without it connections have none.) Log it once at start-up. Locks of several names of
-    /// another kind than a mutex, and those over several clients, have owners of their own.
+    /// It is the uuid in the store: a hold of this client has the owner `{id}:{number}`, and each connection to
+    /// a server, a cluster or the master of sentinels is named `lock-runtime:{id}`. So an operator can find the
+    /// process that has a lock: `HKEYS` of the lock's name returns the id, and `CLIENT LIST` the address of the
+    /// connections with it. (The name needs the permission `+client|setname`; without it connections are
+    /// unnamed.) Log it once at start-up. Multi locks of another kind than mutexes, and those over several
+    /// clients, have other owner ids.
     ///
     /// # Examples
     ///

@@ -1,5 +1,5 @@
-//! [`LockClient`], which makes locks, and what it reports: its [`Health`], the holds of this process
-//! ([`HeldInfo`]), its own id ([`LockClientId`]) and the [`Shutdown`].
+//! [`LockClient`], which creates locks, and the types that it reports: its [`Health`], the holds of this
+//! process ([`HeldInfo`]), its own id ([`LockClientId`]) and the [`Shutdown`].
 
 // `builder` builds clients, `config` gives them policies from a file, `watch` reports holds, `id` identifies clients.
 
@@ -35,7 +35,8 @@ use crate::semaphore::Semaphore;
 use crate::store::memory::MemoryStore;
 use crate::store::{HoldKind, Target};
 
-/// A client that makes locks. Cheap to clone: clones share one connection, one watchdog and one local queue per key.
+/// A client that creates locks. Cheap to clone: clones share one connection, one watchdog and one local queue
+/// per key.
 ///
 /// # Examples
 ///
@@ -70,31 +71,30 @@ struct Settings {
 static INSTALLED: parking_lot::RwLock<Option<LockClient>> = parking_lot::RwLock::new(None);
 
 impl LockClient {
-    /// Makes a client of a new in-memory store, whose locks exist in this process only.
+    /// Creates a client of a new in-memory store, whose locks exist in this process only.
     #[must_use]
     pub fn in_memory() -> Self {
         Self::builder().build(Arc::new(MemoryStore::new()), Settings::default())
     }
 
-    /// Connects to one Redis server: `redis://`, `rediss://` (feature `tls-rustls`) or `unix://`,
-    /// with `user:password@`, `/database` and `?protocol` as the address says.
+    /// Connects to one Redis server: `redis://`, `rediss://` (feature `tls-rustls`) or `unix://`, with
+    /// `user:password@`, `/database` and `?protocol` in the address.
     ///
     /// # Errors
     ///
-    /// [`LockError::Store`] at once if the address is wrong, the server cannot be reached, its
-    /// certificate is not trusted, or it refuses the password. Once connected, the client reconnects
-    /// by itself, for ever.
+    /// [`LockError::Store`] at once if the address is wrong, the server cannot be reached, its certificate is
+    /// not trusted, or it refuses the password. Once connected, the client reconnects by itself, forever.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future closes what was opened.
+    /// Dropping the future closes the connections that it opened.
     #[cfg(feature = "redis")]
     pub async fn connect(url: &str) -> Result<Self, LockError> {
         Self::builder().connect(url).await
     }
 
-    /// Makes a client of a Redis server that may not be running yet: for services that start before their server,
-    /// and for clients that are made outside a runtime.
+    /// Creates a client of a Redis server that may not be running yet: for services that start before their
+    /// server, and for clients that are created outside a runtime.
     ///
     /// The client connects in the background and retries until it succeeds. It starts now or, outside a runtime, on
     /// its first use. Until it is connected, acquires fail after
@@ -104,7 +104,7 @@ impl LockClient {
     ///
     /// # Errors
     ///
-    /// [`LockError::Store`] if `url` is no address.
+    /// [`LockError::Store`] if `url` is not a valid address.
     ///
     /// # Examples
     ///
@@ -120,22 +120,22 @@ impl LockClient {
         Self::builder().connect_lazy(url)
     }
 
-    /// Connects to the master that Redis Sentinel names, and follows it through fail-overs.
+    /// Connects to the master that Redis Sentinel reports, and follows it through failovers.
     ///
-    /// `master` is its name or, with credentials, a database or TLS, `redis://user:password@name/2`;
-    /// `nodes` are the addresses of the sentinels. See
+    /// `master` is its name or, with credentials, a database or TLS, `redis://user:password@name/2`; `nodes`
+    /// are the addresses of the sentinels. See
     /// [`RedisStore::connect_sentinel`](crate::store::RedisStore::connect_sentinel) for both, and for what a
-    /// fail-over does to locks.
+    /// failover does to locks.
     ///
     /// # Errors
     ///
-    /// [`LockError::Store`] at once if an address or the name is wrong, no sentinel or not the master
-    /// can be reached, or one of them refuses the credentials. Once connected, the client reconnects by
-    /// itself, for ever.
+    /// [`LockError::Store`] at once if an address or the name is wrong, no sentinel or not the master can be
+    /// reached, or one of the servers refuses the credentials. Once connected, the client reconnects by itself,
+    /// forever.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future closes what was opened.
+    /// Dropping the future closes the connections that it opened.
     ///
     /// # Examples
     ///
@@ -188,16 +188,16 @@ impl LockClient {
         CountDownLatch::new(self.handle(name, Target::latch))
     }
 
-    /// Returns a lock of all these mutexes, which takes all or none: see [`MultiLock`]. Cheap; locking it fails if a
-    /// name is invalid or there is none.
+    /// Returns a lock of all these mutexes, which locks all or none: see [`MultiLock`]. Cheap; locking it fails
+    /// if a name is invalid or there is none.
     pub fn multi_lock<N: IntoLockKey>(&self, names: impl IntoIterator<Item = N>) -> MultiLock {
         let names = names.into_iter().map(|name| self.full_name(name.into_lock_key()?));
         MultiLock::of_names(&self.engine, names.collect(), self.options())
     }
 
-    /// Returns the lock of that kind and name or, of several names, a lock that takes all or none. Cheap for one
-    /// name and for mutexes; several names of another kind cost what [`MultiLock::of`] does. Locking it fails if a
-    /// name is invalid or there is none.
+    /// Returns the lock of that kind and name or, of several names, a lock that acquires all or none. Cheap for
+    /// one name and for mutexes; several names of another kind cost what [`MultiLock::of`] does. Locking it
+    /// fails if a name is invalid or there is none.
     pub fn any_lock<N: IntoLockKey>(
         &self,
         kind: LockKind,
@@ -237,7 +237,7 @@ impl LockClient {
         }
     }
 
-    /// Returns a handle on the target that `target` makes of the full name.
+    /// Returns a handle of the target that `target` makes of the full name.
     fn handle(
         &self,
         name: impl IntoLockKey,
@@ -271,8 +271,8 @@ impl LockClient {
         self.settings.options
     }
 
-    /// Makes this the default client of the process, in place of any earlier one. Annotated functions use it
-    /// that neither name a client nor run inside [`scope`](Self::scope).
+    /// Makes this the default client of the process, in place of any earlier one. Annotated functions use it if
+    /// they neither name a client nor run inside [`scope`](Self::scope).
     pub fn install(&self) {
         *INSTALLED.write() = Some(self.clone());
     }
@@ -373,8 +373,8 @@ impl LockClient {
 const LAST_RELEASES: Duration = Duration::from_millis(250);
 
 impl LockClient {
-    /// Waits until the grace of a [`shutdown`](Self::shutdown) is over, for ever if there is none. A task that holds a
-    /// lock for long, such as a stream, can then end and release it before the program ends.
+    /// Waits until the grace of a [`shutdown`](Self::shutdown) is over, forever if there is none. A task that
+    /// holds a lock for long, such as a stream, can then end and release it before the program ends.
     ///
     /// # Cancel safety
     ///
@@ -400,7 +400,7 @@ impl LockClient {
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     pub async fn grace_over(&self) {
-        // An error would say that the engine, and with it the grace, is gone.
+        // An error would mean that the engine, and with it the grace, is gone.
         let _ = self.engine.grace_over.subscribe().wait_for(|is_over| *is_over).await;
     }
 }

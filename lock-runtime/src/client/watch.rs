@@ -1,4 +1,4 @@
-//! Looking at locks: what the store knows of a name, what this client holds, and how well.
+//! Inspection of locks: the store's state of a name, this client's holds, and their health.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -11,14 +11,15 @@ use crate::lease::Hold;
 use crate::store::{HoldKind, Inspection};
 
 impl LockClient {
-    /// What the store knows of a name: as what it is held, by which clients, for how long.
+    /// Returns the store's state of a name: as what kind it is held, by which clients, for how long.
     ///
-    /// The answer may be outdated when it arrives: show it to people and on dashboards, do not decide by it.
+    /// The answer may be outdated when it arrives: show it to people and on dashboards, but do not base
+    /// decisions on it.
     ///
     /// # Errors
     ///
-    /// [`LockError::KeyCollision`] if there is no lock at the name but other data,
-    /// [`LockError::InvalidKey`] if it is no name, [`LockError::Store`] if the store fails.
+    /// [`LockError::KeyCollision`] if the name holds other data than a lock, [`LockError::InvalidKey`] if it is
+    /// not a valid name, [`LockError::Store`] if the store fails.
     ///
     /// # Cancel safety
     ///
@@ -44,19 +45,18 @@ impl LockClient {
 
     /// Releases a lock of any client in any process, and wakes its waiters. Returns `false` if it was not held.
     ///
-    /// For an operator: **the holder is not asked and goes on** until its next renewal, up to a third
-    /// of its lease later, or with a fixed lease until that ends. Only then is its guard lost, and
-    /// the next holder may be at work by then; fencing tokens, which go on from where they are, tell
-    /// them apart. A holder that was lost does not touch the lock of the next one. Queues of waiters
-    /// stay. A count-down latch is no lock and is left alone.
+    /// For an operator: **the holder is not asked and goes on** until its next renewal, up to a third of its
+    /// lease later, or with a fixed lease until that ends. Only then is its guard lost, and the next holder may
+    /// be running by then; fencing tokens, which keep growing, order the two. A lost holder does not touch the
+    /// lock of the next one. Queues of waiters stay. A count-down latch is not a lock and is left alone.
     ///
     /// # Errors
     ///
-    /// As [`inspect`](Self::inspect). After [`StoreErrorKind::OutcomeUnknown`] it may be free.
+    /// As [`inspect`](Self::inspect). After [`StoreErrorKind::OutcomeUnknown`] the lock may be free.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, it may or may not take effect.
+    /// If the future is dropped, it may or may not take effect.
     ///
     /// # Examples
     ///
@@ -82,13 +82,11 @@ impl LockClient {
 
     /// Asks the store whether it answers: the readiness check of a service that needs its locks.
     ///
-    /// One round trip, and no longer than
-    /// [`command_timeout`](crate::LockClientBuilder::command_timeout). In a cluster every master has to
-    /// answer, of a quorum a majority. A replica that refuses to write answers as well: where fail-overs
-    /// are not followed, as [sentinels](crate::LockClient::connect_sentinel) do, this does not tell of one.
-    /// Not for liveness: a process is not made well by being
-    /// restarted while its store is away. [`health`](Self::health) sends nothing, and says whether
-    /// holds are in danger.
+    /// One round trip, and no longer than [`command_timeout`](crate::LockClientBuilder::command_timeout). In a
+    /// cluster every master must answer, in a quorum a majority. A replica that refuses writes also counts as
+    /// an answer: without [sentinels](crate::LockClient::connect_sentinel), which follow failovers, this does
+    /// not detect one. Do not use it for liveness: a restart does not help a process whose store is down.
+    /// [`health`](Self::health) sends nothing, and reports whether holds are in danger.
     ///
     /// # Errors
     ///
@@ -120,8 +118,8 @@ impl LockClient {
         Ok(leases.store.ping(leases.timing.command_timeout).await?)
     }
 
-    /// What this client holds now, in no order. Several guards on one hold, inside each other or of
-    /// readers that share it, are one entry. Sends nothing; looks at every hold.
+    /// Returns the current holds of this client, in no order. Several guards on one hold, nested or of readers
+    /// that share it, are one entry. Sends nothing; checks every hold.
     ///
     /// # Examples
     ///
@@ -142,12 +140,12 @@ impl LockClient {
         holds.filter_map(|hold| HeldInfo::of(&hold)).collect()
     }
 
-    /// Whether this client can keep what it holds; for a readiness probe or an alarm. A
-    /// client that holds nothing has nothing to lose and is healthy, whatever its store does.
+    /// Returns whether this client can keep its holds; for a readiness probe or an alarm. A client without
+    /// holds has none to lose and is healthy, whatever its store does.
     ///
-    /// A renewal that fails is tried again soon, so a single failure means nothing. It is late once
-    /// no renewal has been confirmed for half of the lease: there is time left until the hold is
-    /// lost, and something is wrong. Sends nothing; looks at every hold.
+    /// A renewal that fails is tried again soon, so a single failure means nothing. A hold is late once no
+    /// renewal has been confirmed for half of its lease: there is time left until it is lost, but something is
+    /// wrong. Sends nothing; checks every hold.
     ///
     /// # Examples
     ///
@@ -178,18 +176,18 @@ impl LockClient {
 pub struct HeldInfo {
     /// The lock's full name.
     pub key: LockKey,
-    /// As what it is held.
+    /// The kind of the lock.
     pub kind: HoldKind,
-    /// The fencing token of the guard that has it now.
+    /// The fencing token of its current guard.
     pub token: FencingToken,
     /// How long it stays valid without another renewal.
     pub remaining: Duration,
-    /// How long ago it was taken from the store, hand-offs inside this process included.
+    /// How long ago it was acquired from the store, hand-offs inside this process included.
     pub held_for: Duration,
 }
 
 impl HeldInfo {
-    /// Nothing if it is lost or given back.
+    /// Returns `None` if it is lost or released.
     fn of(hold: &Hold) -> Option<Self> {
         let now = hold.check().ok().filter(|_| !hold.is_released())?;
         Some(Self {
@@ -202,14 +200,14 @@ impl HeldInfo {
     }
 }
 
-/// How well a client keeps its holds: see [`LockClient::health`].
+/// Health of a client's holds: see [`LockClient::health`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Health {
     /// Holds whose renewal has been failing for more than half of their lease.
     pub late: Vec<HeldInfo>,
-    /// True if the last answer of the store to a renewal was an error or did not come; where several
-    /// stores keep a hold, if it was not enough of them.
+    /// True if the store's last answer to a renewal was an error or did not come; where several stores keep a
+    /// hold, if too few of them confirmed it.
     pub last_renewal_failed: bool,
 }
 

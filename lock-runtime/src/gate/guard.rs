@@ -1,4 +1,4 @@
-//! The place inside a gate, or what is left of it.
+//! The right to be inside a gate, or the rest of it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,7 +13,7 @@ use crate::error::StoreError;
 use crate::options::Lease;
 use crate::store::{OwnerId, Target};
 
-/// Names a gate guard to its gate.
+/// Identifies a gate guard to its gate.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum GuardId {
     /// Registered with no gate.
@@ -22,16 +22,16 @@ pub(crate) enum GuardId {
     Unqueued(u64),
 }
 
-/// The place inside a gate. Dropping it lets the next in line in, if it is valid (invariant 5).
+/// The right to be inside a gate. Dropping it admits the next waiter, if it is valid (invariant 5).
 pub(crate) struct GateGuard<H> {
     /// Empty once the gate guard has been passed on, or if there is no gate around it.
     pub(super) inside: Option<(Arc<Gates<H>>, Arc<Target>)>,
     pub(super) number: u64,
-    /// Where its contender stood in line, or would have stood.
+    /// The place of its contender in the queue, or the one it would have had.
     place: u64,
-    /// True for one of several contenders side by side.
+    /// True for an unqueued contender.
     pub(super) is_unqueued: bool,
-    /// True once others are let in although the hold goes on.
+    /// True once others are admitted although the hold goes on.
     pub(super) outside: bool,
 }
 
@@ -40,7 +40,7 @@ impl<H> GateGuard<H> {
         Self { inside: Some((gates, target)), number, place, is_unqueued: false, outside: false }
     }
 
-    /// One of several side by side.
+    /// The guard of an unqueued contender.
     pub(super) fn unqueued(gates: Arc<Gates<H>>, target: Arc<Target>, number: u64) -> Self {
         let inside = Some((gates, target));
         Self { inside, number, place: number, is_unqueued: true, outside: false }
@@ -59,12 +59,12 @@ impl<H> GateGuard<H> {
         }
     }
 
-    /// Where its contender lines up again if it is passed over.
+    /// Where its contender queues again if it is passed over.
     pub(crate) fn place(&self) -> u64 {
         self.place
     }
 
-    /// True if others have gone on since, because its contender was not polled.
+    /// True if others were admitted since, because its contender was not polled.
     // S-34.
     pub(crate) fn is_passed_over(&self) -> bool {
         match self.is_unqueued {
@@ -73,8 +73,8 @@ impl<H> GateGuard<H> {
         }
     }
 
-    /// Notes as whom its contender asks the store. If that is then not polled and passed over, what it was
-    /// granted is given back.
+    /// Records the owner id with which its contender asks the store. If the contender is then passed over, what
+    /// it was granted is released.
     // S-34.
     pub(crate) fn asks_as(&self, owner: &OwnerId) {
         self.with(|gate| gate.asking = Some(owner.clone()));
@@ -89,12 +89,12 @@ impl<H> GateGuard<H> {
         }
     }
 
-    /// Tells those who were in line before `then` that what they wait for has come, for all of them.
+    /// Ends the wait of those that queued before `then`: they can share the hold.
     pub(crate) fn share_before(&self, then: Instant) {
         self.end_line(|waiter| waiter.since < then, || Turn::Shared);
     }
 
-    /// Takes these out of the line and tells each why.
+    /// Removes these waiters from the queue and gives each the turn.
     fn end_line(&self, which: impl Fn(&Waiter<H>) -> bool, turn: impl Fn() -> Turn<H>) {
         let taken = self
             .with(|gate| gate.line.extract_if(.., |_, one| which(&one.waiter)).collect::<Vec<_>>());
@@ -105,10 +105,10 @@ impl<H> GateGuard<H> {
         }
     }
 
-    /// How many fencing tokens to reserve: what the line can use.
+    /// How many fencing tokens to reserve: as many as the queue can use.
     ///
-    /// The line's length alone says too little when the same tasks come back at once, so a gate
-    /// whose last holds were handed on more often gets twice that.
+    /// The queue's length alone says too little when the same tasks come back at once, so a gate whose last
+    /// holds were handed on more often gets twice that.
     // S-23.
     pub(crate) fn tokens_wanted(&self) -> u32 {
         self.with(|gate| {
@@ -121,12 +121,12 @@ impl<H> GateGuard<H> {
         .unwrap_or(1)
     }
 
-    /// Since when the store has been failing, also for earlier contenders.
+    /// Since when the store has been failing, for earlier contenders too.
     pub(crate) fn failing_since(&self) -> Option<Instant> {
         self.with(|gate| gate.failing.as_ref().map(|(since, _)| *since)).flatten()
     }
 
-    /// Notes that the store has answered, and that its answer `grants` the lock to this gate guard's task.
+    /// Records that the store has answered, and whether its answer `grants` the lock to this guard's task.
     pub(crate) fn answered(&self, grants: bool) {
         let listeners = self.with(|gate| {
             gate.failing = None;
@@ -139,25 +139,26 @@ impl<H> GateGuard<H> {
         tell(listeners, &Ok(()));
     }
 
-    /// Notes what the store has said of the holder's lease, for those in line.
+    /// Records the holder's lease as the store reported it, for the waiters in the queue.
     pub(crate) fn note_holder(&self, remaining: Option<Duration>) {
         let ends = remaining.and_then(|remaining| Instant::now().checked_add(remaining));
         self.with(|gate| gate.holder_ends = ends);
     }
 
-    /// Tells callers that do not wait how the store has failed this gate guard's task.
+    /// Reports the store's failure to callers that do not wait.
     pub(crate) fn tell_failure(&self, error: &StoreError) {
         let listeners = self.with(|gate| gate.words.take_listeners());
         tell(listeners, &Err(error.clone()));
     }
 
-    /// Resolves when a caller that does not wait wants the store asked; at once if one does already.
+    /// Resolves when a caller that does not wait needs the store asked; at once if one already does.
     pub(crate) fn asked_for(&self) -> Option<oneshot::Receiver<()>> {
         self.with(|gate| gate.words.sleep())
     }
 
-    /// Notes that the store has failed what it was asked at `asked_at`, and ends the wait of everybody in line who has put up with
-    /// that for `patience`: each has its own, not one after the other.
+    /// Records that the store has failed a request sent at `asked_at`, and ends the wait of every waiter in the
+    /// queue that has tolerated failures for `patience`: the patience of each runs at the same time, not one
+    /// after the other.
     // S-33.
     pub(crate) fn failed(&self, error: &StoreError, asked_at: Instant, patience: Duration) {
         let now = Instant::now();
@@ -171,7 +172,7 @@ impl<H> GateGuard<H> {
         self.end_line(overdue, || Turn::Failed(error.clone()));
     }
 
-    /// Notes how many hand-offs a hold came to.
+    /// Records how often the last hold was handed on.
     pub(crate) fn note_handoffs(&self, handoffs: u32) {
         self.with(|gate| gate.recent_handoffs = handoffs);
     }
@@ -181,14 +182,13 @@ impl<H> GateGuard<H> {
         self.with(|gate| gate.others_first?.head_start_end()).flatten()
     }
 
-    /// Notes that other processes had so many turns. True if some have had none since the last hold of
-    /// this one.
+    /// Records turns of other processes. True if some have had none since the last hold of this one.
     pub(crate) fn note_turns_of_others(&self, turns: u32) -> bool {
         self.with(|gate| gate.others_first.as_mut().is_some_and(|others| others.note_turns(turns)))
             .unwrap_or(false)
     }
 
-    /// Tells newcomers that the hold is being given back.
+    /// Tells newcomers that the hold is being released.
     pub(crate) fn leaving(&self) {
         self.with(|gate| {
             let held = gate.is_held();
@@ -197,11 +197,12 @@ impl<H> GateGuard<H> {
         });
     }
 
-    /// Hands over to the first waiter in line if it wants just this lease, with what `make` makes of it.
+    /// Hands over to the first waiter in the queue if it wants exactly this lease: gives it the value that
+    /// `make` makes of this guard.
     ///
     /// # Errors
     ///
-    /// The gate guard, if the line is empty or its first waiter wants another lease or more replicas.
+    /// The gate guard, if the queue is empty or its first waiter wants another lease or more replicas.
     pub(crate) fn hand_off(
         self,
         lease: Lease,
@@ -214,13 +215,13 @@ impl<H> GateGuard<H> {
         if let Some((gates, _)) = &self.inside {
             gates.waiting.fetch_sub(1, Ordering::Relaxed);
         }
-        // If the waiter has just gone, the payload is dropped here and finds the next one
-        // (invariant 2), as a guard does.
+        // If the waiter has just gone, the payload is dropped here and finds the next waiter (invariant 2), as
+        // a guard does.
         waiter.give(Turn::Handed(make(self)));
         Ok(())
     }
 
-    /// Leaves after a release that so many `others` heard of: they may go first.
+    /// Leaves after a release of which `others` processes were notified: they may go first.
     // S-14.
     pub(crate) fn leave(self, others: u32) {
         let others_first = (others > 0).then(|| OthersFirst::from_now(others));
@@ -233,7 +234,7 @@ impl<H> GateGuard<H> {
         }
     }
 
-    /// Lets the next in line in at once. What is left can [leave](Self::leave) later.
+    /// Admits the next waiter at once. The returned guard can [leave](Self::leave) later.
     pub(crate) fn step_out(mut self) -> Self {
         let inside = self.inside.clone();
         self.pass();
@@ -248,7 +249,8 @@ impl<H> GateGuard<H> {
         if self.is_unqueued {
             return gates.leave_beside(&target, self.number);
         }
-        // Callers that listen for a word ask themselves once the gate guard is free. Dropped after the unlock.
+        // Callers that wait for an answer ask themselves once the gate guard is free. They are dropped after
+        // the unlock.
         let (next, _listeners) = {
             let mut shard = gates.shard(&target);
             let gate = shard.gates.get_mut(&*target).filter(|gate| gate.seat_number == self.number);
@@ -258,10 +260,10 @@ impl<H> GateGuard<H> {
             if next.is_none() {
                 gate.gate_guard = GateState::Free;
                 gate.seat_number = 0;
-                // How the store failed this contender says nothing to one that comes later.
+                // How the store failed this contender says nothing about a later one.
                 gate.failing = None;
                 let others_first = gate.others_first.filter(|it| !it.is_over(Instant::now()));
-                // Contenders side by side are counted there.
+                // Unqueued contenders are counted there.
                 if others_first.is_none() && gate.unqueued == 0 {
                     shard.gates.remove(&*target);
                 }
@@ -271,7 +273,7 @@ impl<H> GateGuard<H> {
         if let Some(waiter) = next {
             gates.waiting.fetch_sub(1, Ordering::Relaxed);
             let gate_guard = Self::new(gates, target, self.number, waiter.number);
-            // Refused by a waiter who has just gone: dropping the gate guard lets the next one in.
+            // Refused by a waiter that has just gone: dropping the gate guard admits the next one.
             waiter.give(Turn::Contend(gate_guard));
         }
     }

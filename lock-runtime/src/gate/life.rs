@@ -1,10 +1,10 @@
 //! The gate's side of [liveness](crate::liveness): passing over contenders and waiters that are not polled.
 //!
-//! A waiter looks at the gate with its own sign of life. It passes over a waiter whose turn has come, a
-//! contender and a task that releases, if they were not polled for [`ASLEEP_AFTER`].
+//! A waiter checks the gate with its own sign of life. It passes over a waiter whose turn has come, a contender
+//! and a task that releases, if they were not polled for [`ASLEEP_AFTER`].
 //!
-//! A turn that was not taken is taken back. A gate guard that is in use becomes void and the next waiter gets
-//! a new one: the store keeps holders apart, so two contenders of one process cost a request and nothing else.
+//! A turn that was not used is taken back. A gate guard that is in use becomes void and the next waiter gets a
+//! new one: the store keeps holders apart, so two contenders of one process cost one request and nothing else.
 // S-34.
 
 use std::sync::atomic::Ordering;
@@ -19,7 +19,7 @@ use crate::liveness::is_asleep;
 use crate::store::{OwnerId, Target};
 
 impl<H> Gates<H> {
-    /// Takes a sign of life of the contender with that gate guard. False if it was passed over.
+    /// Records a sign of life of the contender with that gate guard. False if it was passed over.
     pub(crate) fn is_contending(&self, target: &Target, guard: GuardId, now: Instant) -> bool {
         match guard {
             GuardId::Apart => true,
@@ -28,7 +28,7 @@ impl<H> Gates<H> {
         }
     }
 
-    /// A contender's sign of life. False if its gate guard is not valid any more.
+    /// Records a contender's sign of life. False if its gate guard is not valid any more.
     fn contends(&self, target: &Target, gate_guard: u64, now: Instant) -> bool {
         let mut shard = self.shard(target);
         let gate = shard.gates.get_mut(target).filter(|gate| gate.seat_number == gate_guard);
@@ -41,8 +41,8 @@ impl<H> Gates<H> {
 }
 
 impl<H> Ticket<H> {
-    /// A waiter's sign of life, and its look at who goes before. Returns as whom a contender that it
-    /// passed over may have been granted the lock.
+    /// Records a waiter's sign of life, and checks the tasks before it. Returns the owner id with which a
+    /// contender that it passed over may have been granted the lock.
     #[must_use = "what it was granted is to be given back"]
     pub(crate) fn look(&self) -> Option<OwnerId> {
         let Self { gates, target, waiter } = self;
@@ -84,13 +84,13 @@ impl<H> Ticket<H> {
             passed_over
         };
         let (turn, asked) = passed_over;
-        // Lets the next in line in, or first gives back the hold that comes with it (invariant 2).
+        // Admits the next waiter, or first releases the hold that comes with the turn (invariant 2).
         drop(turn);
         asked
     }
 }
 
-/// Who was passed over.
+/// The task that was passed over.
 enum PassedOver<H> {
     Waiter(Turn<H>),
     GateGuard,
@@ -119,8 +119,8 @@ impl<H> Gate<H> {
         }
     }
 
-    /// Takes those out of the line that are asleep and whose turn would come next, and says how many.
-    /// Whoever looks is not.
+    /// Removes from the queue the waiters that are not polled and whose turn would come next, and returns their
+    /// number. The waiter that checks is polled.
     fn pass_over_line(&mut self, now: Instant) -> usize {
         let mut count = 0;
         while let Some(first) = self.line.first_entry()

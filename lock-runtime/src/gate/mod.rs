@@ -1,19 +1,19 @@
 //! The local queue of each key: first in, first out.
 //!
-//! A key has one gate per client. One task, the contender, owns the [`GateGuard`]: the right to contend for
-//! the key in the store, and later the place of the holder. All other tasks wait in line, so one contender per
+//! A key has one gate per client. One task, the contender, owns the [`GateGuard`]: the right to contend for the
+//! key in the store, and later the place of the holder. All other tasks wait in the queue, so one contender per
 //! key and process asks the store, however many tasks wait.
 //!
 //! A future that is not polled delays the others for a second: see [`life`].
 //!
 //! # Invariants
 //!
-//! 1. A gate is in the map exactly while its gate guard exists, unqueued contenders use it, or other
-//!    processes go first. A line forms only behind an existing gate guard.
-//! 2. A gate guard is never lost: dropping it, wherever it is, admits the next waiter. A turn that was given
-//!    to a waiter that has left comes back as a dropped gate guard or a dropped hold.
-//! 3. A line is served from the front, and leaving it takes effect at once. A waiter that was passed over is
-//!    in no line until it is polled; then it has its old place.
+//! 1. A gate is in the map exactly while its gate guard exists, unqueued contenders use it, or other processes
+//!    go first. A queue forms only behind an existing gate guard.
+//! 2. A gate guard is never lost: dropping it, wherever it is, admits the next waiter. If a waiter leaves with
+//!    its turn, the turn comes back as a dropped gate guard or a dropped hold.
+//! 3. A queue is served from the front, and leaving it takes effect at once. A waiter that was passed over is
+//!    in no queue until it is polled; then it has its old place.
 //! 4. No foreign code runs under a shard's mutex: holds and wakers are dropped or called after the unlock,
 //!    because they call the gate.
 //! 5. A gate has one valid gate guard. Earlier gate guards change nothing.
@@ -59,10 +59,10 @@ const MOST_UNUSED: usize = 16;
 // S-14.
 pub(crate) const MAX_TOKEN_BLOCK: u32 = 256;
 
-/// All gates of one client. `H` is what is handed over with a hold.
+/// All gates of one client. `H` is the payload that is handed over with a hold.
 pub(crate) struct Gates<H> {
     shards: Box<[Mutex<Shard<H>>]>,
-    /// Shared with the gates of locks over this client and others.
+    /// Shared with the gates of multi locks that use this client.
     waiting: Arc<AtomicUsize>,
     max_waiting: usize,
     closed: AtomicBool,
@@ -70,7 +70,7 @@ pub(crate) struct Gates<H> {
 
 struct Shard<H> {
     gates: HashMap<Arc<Target>, Gate<H>, BuildHasherDefault<Hashed>>,
-    /// Numbers waiters and gate guards: none is given twice.
+    /// Numbers waiters and gate guards; no number is used twice.
     last_number: u64,
     /// The size at which gates that are kept only for `others_first` are removed.
     sweep_at: usize,
@@ -105,7 +105,7 @@ struct Gate<H> {
     /// The head start of other processes, if they waited when the last hold was released.
     others_first: Option<OthersFirst>,
     /// The owner id with which the contender asks the store. If the contender is passed over, what that owner
-    /// was granted is given back.
+    /// was granted is released.
     // S-34.
     asking: Option<OwnerId>,
     /// Since when the store has failed, and its last error.
@@ -114,10 +114,10 @@ struct Gate<H> {
     holder_ends: Option<Instant>,
     /// Hand-offs of the last hold: the next one reserves tokens for as many.
     recent_handoffs: u32,
-    /// Number of unqueued contenders, whose line is in the store.
+    /// Number of unqueued contenders, whose queue is in the store.
     // S-26.
     unqueued: usize,
-    /// Places that unqueued contenders have in the store's line, in its order.
+    /// Places of unqueued contenders in the store's queue, in its order.
     places: BTreeMap<u64, Place>,
     words: Words,
 }
@@ -132,7 +132,7 @@ enum GateState<H> {
     Contending {
         polled_at: Instant,
     },
-    /// The holder has it, so callers need not ask the store who holds the lock.
+    /// The holder has it, so callers need not ask the store for the holder.
     Holding,
     /// The hold, or what the contender may have been granted, is being released: the store's answer comes in
     /// one round trip.
@@ -158,7 +158,7 @@ struct InLine<H> {
     polled_at: Instant,
 }
 
-/// What a caller waits behind.
+/// The events that a caller is ready to wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Behind {
     Anybody,
@@ -167,15 +167,15 @@ pub(crate) enum Behind {
     Nobody,
 }
 
-/// What [`Gates::enter`] answers.
+/// Answer of [`Gates::enter`].
 pub(crate) enum Admission<H> {
     /// The gate was free.
     Turn(GateGuard<H>),
-    /// A place in the line.
+    /// A place in the queue.
     Line(Ticket<H>),
     /// Not admitted.
     Busy(BusyReason),
-    /// Whether the lock is free is not known. Resolves with the store's next answer to the contender or to the
+    /// Whether the lock is free is unknown. Resolves with the store's next answer to the contender or to the
     /// task that releases.
     Unsaid(NextWord),
     /// The store fails.
@@ -189,7 +189,7 @@ impl<H> Gates<H> {
         Self::counting(max_waiting, Arc::default())
     }
 
-    /// Makes more gates of the same client: their waiters count together.
+    /// Creates more gates of the same client: their waiters count together.
     pub(crate) fn more(&self) -> Arc<Self> {
         Self::counting(self.max_waiting, Arc::clone(&self.waiting))
     }
@@ -205,8 +205,8 @@ impl<H> Gates<H> {
         })
     }
 
-    /// Takes the gate guard if the gate is free, otherwise a place in the line if `behind` allows it. A waiter
-    /// that was passed over has its old place `passed_over`, and was admitted already.
+    /// Takes the gate guard if the gate is free, otherwise a place in the queue if `behind` allows it. A waiter
+    /// that was passed over has its old place `passed_over`, and was already admitted.
     pub(crate) fn enter(
         self: &Arc<Self>,
         target: &Arc<Target>,
@@ -216,7 +216,7 @@ impl<H> Gates<H> {
         passed_over: Option<u64>,
     ) -> Admission<H> {
         let mut shard = self.shard(target);
-        // Checked under the mutex, so that no waiter lines up after `close`.
+        // Checked under the mutex, so that no waiter queues after `close`.
         if self.closed.load(Ordering::SeqCst) {
             return Admission::Closed;
         }
@@ -267,7 +267,7 @@ impl<H> Gates<H> {
         self.shard(target).gates.get(target)?.holder_ends
     }
 
-    /// Ends all lines, and refuses new callers.
+    /// Ends all queues, and refuses new callers.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
         for shard in &self.shards {
@@ -301,7 +301,7 @@ impl<H> Gates<H> {
     }
 
     fn shard(&self, target: &Target) -> MutexGuard<'_, Shard<H>> {
-        // The upper half: the maps inside go by the lower bits.
+        // The upper half: the maps inside use the lower bits.
         let upper = (target.hashed() >> 32) as usize;
         self.shards[upper % SHARDS].lock()
     }
@@ -313,7 +313,7 @@ impl<H> Shard<H> {
         self.last_number
     }
 
-    /// Makes the gate guard of a free gate, with that number.
+    /// Creates the gate guard of a free gate, with that number.
     fn take_seat(&mut self, target: &Arc<Target>, number: u64) {
         if !self.gates.contains_key(&**target) {
             self.sweep();
@@ -372,7 +372,7 @@ impl<H> Gate<H> {
         matches!(self.gate_guard, GateState::Holding | GateState::Given(Given { held: true, .. }))
     }
 
-    /// Takes the first waiter out of the line and gives it the turn, with a hold if it is `held`.
+    /// Removes the first waiter from the queue and gives it the turn, with a hold if it is `held`.
     fn pop(&mut self, held: bool) -> Option<Arc<Waiter<H>>> {
         let (_, InLine { waiter, polled_at }) = self.line.pop_first()?;
         self.asking = None;
@@ -380,7 +380,7 @@ impl<H> Gate<H> {
         Some(waiter)
     }
 
-    /// As [`pop`](Self::pop) with a hold, if the first waiter wants this lease and at most so many replicas.
+    /// As [`pop`](Self::pop) with a hold, if the first waiter wants this lease and at most `replicas` replicas.
     fn pop_if(&mut self, lease: Lease, replicas: u32) -> Option<Arc<Waiter<H>>> {
         let (_, InLine { waiter, .. }) = self.line.first_key_value()?;
         let will_do = waiter.lease == lease && waiter.replicas <= replicas;

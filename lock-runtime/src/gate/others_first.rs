@@ -1,21 +1,21 @@
-//! What a process leaves to others after a hold that they waited for.
+//! The head start that a process gives to others after a hold that they waited for.
 //!
-//! A release and the next acquire on one connection would always beat other processes, and processes that
-//! ask quickly when a lock comes free would always beat slower ones. So a process that releases a lock
-//! notes how many others heard of it. Until it has heard of as many turns of others, it gives them a head
-//! start each time that the lock comes free.
+//! A release and the next acquire on one connection would always beat other processes, and processes that ask
+//! quickly when a lock comes free would always beat slower ones. So a process that releases a lock records how
+//! many others were notified. Until as many turns of others were reported to it, it gives them a head start
+//! each time the lock comes free.
 // S-14.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How long other processes may go first: long enough for one to wake up and to ask, short enough not
-/// to be felt when none of them really waits.
+/// How long other processes may go first: long enough for one to wake up and to ask, short enough to go
+/// unnoticed when none of them really waits.
 const HEAD_START: Duration = Duration::from_millis(1);
 
-/// How long other processes that have had no turn yet are given a head start at most. Some of them may
-/// listen without waiting, and the gate is kept for as long.
+/// How long at most other processes that have had no turn yet are given a head start. Some of them may
+/// subscribe without waiting, and the gate is kept for as long.
 const LATELY: Duration = Duration::from_secs(60);
 
 /// The length of one head start, with jitter.
@@ -23,17 +23,16 @@ pub(crate) fn head_start() -> Duration {
     HEAD_START.mul_f64(1.0 + fastrand::f64())
 }
 
-/// See the module.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OthersFirst {
     /// When the head start after the release ends.
     until: Instant,
-    /// How many turns of other processes are still to come.
+    /// How many turns of other processes are outstanding.
     turns: u32,
 }
 
 impl OthersFirst {
-    /// A head start from now on, and one at each release until others have had so many turns.
+    /// A head start from now on, and one at each release until others have had `turns` turns.
     pub(super) fn from_now(turns: u32) -> Self {
         Self { until: Instant::now() + head_start(), turns }
     }
@@ -43,13 +42,13 @@ impl OthersFirst {
         (self.until > Instant::now()).then_some(self.until)
     }
 
-    /// Notes that others had so many turns. True if more are still to come.
+    /// Records turns of others. True if more are outstanding.
     pub(super) fn note_turns(&mut self, turns: u32) -> bool {
         self.turns = self.turns.saturating_sub(turns);
         self.turns > 0 && !self.is_over(Instant::now())
     }
 
-    /// True if nothing is left to others.
+    /// True if no head start is left.
     pub(super) fn is_over(self, now: Instant) -> bool {
         now > self.until + if self.turns > 0 { LATELY } else { Duration::ZERO }
     }

@@ -1,4 +1,4 @@
-//! A place in a local line.
+//! A place in a local queue.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,9 +11,9 @@ use super::Gates;
 use super::waiter::{Turn, Waiter};
 use crate::store::Target;
 
-/// A place in line: resolves to the turn. Dropping it leaves the line at once.
+/// A place in the queue: resolves to the turn. Dropping it leaves the queue at once.
 ///
-/// Whoever waits [looks](Self::look) every [`SIGN_OF_LIFE`](crate::liveness::SIGN_OF_LIFE).
+/// A waiter [looks](Self::look) every [`SIGN_OF_LIFE`](crate::liveness::SIGN_OF_LIFE).
 pub(crate) struct Ticket<H> {
     pub(super) gates: Arc<Gates<H>>,
     pub(super) target: Arc<Target>,
@@ -25,12 +25,12 @@ impl<H> Ticket<H> {
         Self { gates, target, waiter }
     }
 
-    /// Where it stands.
+    /// Its place in the queue.
     pub(crate) fn place(&self) -> u64 {
         self.waiter.number
     }
 
-    /// When it came into the line.
+    /// When it joined the queue.
     pub(crate) fn since(&self) -> Instant {
         self.waiter.since
     }
@@ -46,7 +46,7 @@ impl<H> Future for Ticket<H> {
 
 impl<H> Drop for Ticket<H> {
     fn drop(&mut self) {
-        // A turn that had come goes to the next, as a dropped gate guard or payload (invariant 2).
+        // A turn that had come goes to the next waiter, as a dropped gate guard or payload (invariant 2).
         let turn = self.waiter.leave();
         if turn.is_none() {
             let mut shard = self.gates.shard(&self.target);

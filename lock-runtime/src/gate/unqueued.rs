@@ -1,7 +1,7 @@
-//! Contenders side by side: their line is in the store, and a gate only counts them.
+//! Unqueued contenders: their queue is in the store, and a gate only counts them.
 //!
-//! Of those that have a place in that line it knows how to give it up, so that the place of one that
-//! nobody polls does not keep the others.
+//! For each of them that has a place in that queue, the gate has a callback that gives the place up, so that a
+//! contender that is not polled does not delay the others.
 // S-18, S-26, S-34.
 
 use std::sync::Arc;
@@ -14,19 +14,18 @@ use crate::error::BusyReason;
 use crate::liveness::is_asleep;
 use crate::store::Target;
 
-/// A place in the store's line.
+/// A place in the store's queue.
 pub(super) struct Place {
     /// When its contender last gave a sign of life.
     polled_at: Instant,
-    /// Empty once it was given up, and its contender passed over.
+    /// Empty once the place was given up and its contender passed over.
     give_up: Option<GiveUp>,
 }
 
 type GiveUp = Box<dyn FnOnce() + Send>;
 
 impl<H> Gates<H> {
-    /// Lets in a contender who lines up in the store and not here, if there is room or it was
-    /// admitted already.
+    /// Admits a contender that queues in the store and not here, if there is room or it was already admitted.
     // S-18.
     pub(crate) fn enter_beside(
         self: &Arc<Self>,
@@ -57,7 +56,8 @@ impl<H> Gates<H> {
             let mut shard = self.shard(target);
             let Some(gate) = shard.gates.get_mut(target) else { return };
             let place = gate.places.remove(&gate_guard);
-            // A gate that has a contender beside it stays, so none leaves one that counts none.
+            // A gate that has an unqueued contender is kept, so the gate that a contender leaves counts at
+            // least one.
             debug_assert!(gate.unqueued > 0, "a contender leaves a gate that did not count it");
             gate.unqueued = gate.unqueued.saturating_sub(1);
             if gate.unqueued > 0 {
@@ -69,8 +69,8 @@ impl<H> Gates<H> {
         };
     }
 
-    /// A sign of life of the contender with this gate guard, and its look at who is before it in the store's
-    /// line. False if its own place was given up.
+    /// Records a sign of life of the contender with this gate guard, and checks the contenders before it in the
+    /// store's queue. False if its own place was given up.
     pub(super) fn lives_beside(&self, target: &Target, gate_guard: u64, now: Instant) -> bool {
         let mut asleep = Vec::new();
         let lives = {
@@ -93,12 +93,12 @@ impl<H> Gates<H> {
 }
 
 impl<H> GateGuard<H> {
-    /// True for one of several contenders side by side.
+    /// True for an unqueued contender.
     pub(crate) fn is_beside(&self) -> bool {
         self.is_unqueued
     }
 
-    /// From now on its contender has a place in the store's line, and this is how to give it up.
+    /// From now on its contender has a place in the store's queue, which `give_up` gives up.
     pub(crate) fn keep_place(&self, give_up: impl FnOnce() + Send + 'static) {
         let Some((gates, target)) = self.inside.as_ref().filter(|_| self.is_unqueued) else {
             return;
@@ -108,7 +108,7 @@ impl<H> GateGuard<H> {
             let mut shard = gates.shard(target);
             let Some(gate) = shard.gates.get_mut(&**target) else { return };
             match gate.places.get(&self.number) {
-                // Passed over, it stays so until it lines up again.
+                // If it was passed over, it stays so until it queues again.
                 Some(Place { give_up: None, .. }) => Some(place),
                 _ => gate.places.insert(self.number, place),
             }
@@ -123,7 +123,7 @@ impl<H> GateGuard<H> {
         place.is_some_and(|place| place.give_up.is_none())
     }
 
-    /// From now on nobody can give its place up. False if somebody has.
+    /// From now on its place cannot be given up. False if it already was.
     pub(super) fn secure_place(&self) -> bool {
         let Some((gates, target)) = &self.inside else { return true };
         let mut shard = gates.shard(target);

@@ -1,4 +1,4 @@
-//! What a waiter in a local line shares with the gate: its terms, and its turn once that has come.
+//! The state that a waiter in a local queue shares with the gate: its terms, and its turn once that has come.
 
 use std::task::{Context, Poll, Waker};
 
@@ -9,26 +9,26 @@ use super::GateGuard;
 use crate::error::StoreError;
 use crate::options::Lease;
 
-/// What a waiter gets when it comes to the front.
+/// What a waiter gets when it reaches the front.
 pub(crate) enum Turn<H> {
     /// The right to contend in the store.
     Contend(GateGuard<H>),
     /// A hold, with everything that belongs to it.
     Handed(H),
-    /// The end of the wait: the store has been failing for as long as is put up with.
+    /// The end of the wait: the store has been failing for longer than the patience.
     Failed(StoreError),
-    /// The end of this line: what it waits for can be shared now.
+    /// The end of this queue: the waiters can share the hold now.
     Shared,
-    /// The end of every line: the client shuts down.
+    /// The end of every queue: the client shuts down.
     Closed,
 }
 
 pub(super) struct Waiter<H> {
-    /// Its place in line.
+    /// Its place in the queue.
     pub(super) number: u64,
     pub(super) since: Instant,
     pub(super) lease: Lease,
-    /// How many replicas are to know of its hold.
+    /// How many replicas must confirm its hold.
     // S-31.
     pub(super) replicas: u32,
     slot: Mutex<Slot<H>>,
@@ -39,7 +39,7 @@ struct Slot<H> {
     waker: Option<Waker>,
 }
 
-/// A turn is in here from when it comes until the waiter is polled, and can be taken back.
+/// A turn is stored here until the waiter is polled, and can be taken back until then.
 // S-34.
 enum State<H> {
     Waiting,
@@ -56,7 +56,7 @@ impl<H> Waiter<H> {
         Self { number, since, lease, replicas, slot }
     }
 
-    /// Its turn has come. If the waiter has just gone, the turn is dropped here.
+    /// Gives it its turn. If the waiter has just gone, the turn is dropped here.
     pub(super) fn give(&self, turn: Turn<H>) {
         let (waker, refused) = {
             let mut slot = self.slot.lock();
@@ -91,7 +91,7 @@ impl<H> Waiter<H> {
         Poll::Pending
     }
 
-    /// Takes back a turn that was not taken; the waiter is then passed over.
+    /// Takes back a turn that was not used; the waiter is then passed over.
     pub(super) fn take_back(&self) -> TakenBack<H> {
         let mut slot = self.slot.lock();
         match std::mem::replace(&mut slot.state, State::PassedOver) {
@@ -107,7 +107,7 @@ impl<H> Waiter<H> {
         }
     }
 
-    /// Passes over a waiter in line. Its waker stays where it is: wakers are not dropped here.
+    /// Passes over a waiter in the queue. Its waker stays where it is: wakers are not dropped here.
     pub(super) fn pass_over(&self) {
         let mut slot = self.slot.lock();
         if matches!(slot.state, State::Waiting) {
@@ -125,7 +125,7 @@ impl<H> Waiter<H> {
         comes_back
     }
 
-    /// Ends the wait. The turn is returned, if it had come.
+    /// Ends the wait. Returns the turn, if it had come.
     pub(super) fn leave(&self) -> Option<Turn<H>> {
         let (state, _waker) = {
             let mut slot = self.slot.lock();
@@ -138,11 +138,11 @@ impl<H> Waiter<H> {
     }
 }
 
-/// What becomes of a turn that is to be taken back.
+/// Result of taking a turn back.
 pub(super) enum TakenBack<H> {
     Turn(Turn<H>),
     /// It is on its way to the waiter.
     NotYet,
-    /// The waiter has taken it, or is gone and lets the next one in.
+    /// The waiter has used it, or is gone and admits the next one.
     Over,
 }

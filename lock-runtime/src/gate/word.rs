@@ -1,8 +1,8 @@
-//! What the store says of a lock to the task inside its gate, for callers that do not wait there.
+//! The store's answers to the task inside a gate, for callers that do not wait there.
 //!
-//! Such a caller must not take a contender for a holder: the store may be away, and the lock free.
-//! So it listens for the store's next answer to that task, which is woken for it if it sleeps. That
-//! keeps the order of the line, and one question answers for all who listen.
+//! Such a caller must not take a contender for a holder: the store may be down, and the lock free. So it waits
+//! for the store's next answer to that task, which is woken for it if it sleeps. That keeps the order of the
+//! queue, and one request answers all such callers.
 // S-33.
 
 use tokio::sync::oneshot;
@@ -12,13 +12,12 @@ use super::{Admission, Behind, Gate, GateState, Gates};
 use crate::error::{BusyReason, StoreError};
 use crate::store::Target;
 
-/// What the store has said: that another task has the lock now, or how it has failed.
+/// The store's answer: another task has the lock now, or the store has failed.
 pub(crate) type Word = Result<(), StoreError>;
 
-/// Resolves to the store's next word, or to an error when the gate guard becomes free without one.
+/// Resolves to the store's next answer, or to an error when the gate guard becomes free without one.
 pub(crate) type NextWord = oneshot::Receiver<Word>;
 
-/// See the module.
 #[derive(Default)]
 pub(super) struct Words {
     /// When the store last answered.
@@ -29,7 +28,7 @@ pub(super) struct Words {
 }
 
 impl Words {
-    /// Notes an answer. Returns the callers to tell it to.
+    /// Records an answer. Returns the callers to send it to.
     pub(super) fn heard(&mut self) -> Vec<oneshot::Sender<Word>> {
         self.heard_at = Some(Instant::now());
         self.take_listeners()
@@ -51,10 +50,10 @@ impl Words {
         woken
     }
 
-    /// Returns what wakes the contender as well, for when the shard is unlocked.
+    /// Adds a caller. Also returns the channel that wakes the contender, for use after the shard is unlocked.
     fn listen(&mut self) -> (NextWord, Option<oneshot::Sender<()>>) {
         let (listener, word) = oneshot::channel();
-        // Callers that gave up in between go when the list would grow.
+        // Callers that gave up meanwhile are removed when the list would grow.
         if self.listeners.len() == self.listeners.capacity() {
             self.listeners.retain(|listener| !listener.is_closed());
         }
@@ -63,7 +62,7 @@ impl Words {
     }
 }
 
-/// Wakes a contender that sleeps. Not under a shard's mutex.
+/// Wakes a contender that sleeps. Do not call it under a shard's mutex.
 pub(super) fn wake_up(contender: Option<oneshot::Sender<()>>) {
     if let Some(wake) = contender {
         let _ = wake.send(());
@@ -71,11 +70,12 @@ pub(super) fn wake_up(contender: Option<oneshot::Sender<()>>) {
 }
 
 impl<H> Gate<H> {
-    /// The answer to a caller that does not wait and finds the gate guard taken, and the contender to wake up.
+    /// Answers a caller that does not wait and finds the gate guard taken. Also returns the contender to wake.
     pub(super) fn refuse(&mut self, behind: Behind) -> (Admission<H>, Option<oneshot::Sender<()>>) {
         let entry = match (&self.gate_guard, &self.failing) {
             _ if self.is_held() => Admission::Busy(BusyReason::Held),
-            // A hold of this process until the store has answered, which is not waited for.
+            // It counts as a hold of this process until the store has answered, and the caller does not wait
+            // for that.
             (GateState::Leaving { held: true, .. }, _) if behind == Behind::Nobody => {
                 Admission::Busy(BusyReason::Held)
             }
@@ -90,14 +90,14 @@ impl<H> Gate<H> {
 }
 
 impl<H> Gates<H> {
-    /// For a caller whose time in line is over: `None` if the store has said since `then` that another
-    /// task has the lock, or a task of this process holds it; else its next word.
+    /// For a caller whose time in the queue is over: `None` if the store has answered since `then` that another
+    /// task has the lock, or a task of this process holds it; else the store's next answer.
     pub(crate) fn unsaid_since(&self, target: &Target, then: Instant) -> Option<NextWord> {
         let (word, wake) = {
             let mut shard = self.shard(target);
             let gate = shard.gates.get_mut(target)?;
             let heard = gate.words.heard_at.is_some_and(|at| at >= then);
-            // At a free gate no contender would hear another word.
+            // At a free gate no contender would get another answer.
             if heard || gate.is_held() || gate.is_free() {
                 return None;
             }

@@ -22,22 +22,23 @@ use crate::key::LockKey;
 use crate::lease::Hold;
 use crate::lease::manager::LeaseManager;
 use crate::lease::reentries::ReentryGuard;
+use crate::opaque::opaque_debug;
 use crate::options::{OnLost, check_lease};
 use crate::owned_hold::OwnedHold;
 use crate::scope::Link;
 use crate::store::{Ownership, RenewRequest};
 
-/// Holds a lock until it is released, dropped, or lost.
+/// A guard that holds a lock until it is released, dropped, or lost.
 ///
-/// The store keeps the lock for a *lease*; the watchdog renews it while the guard lives, unless the
-/// lease is fixed. When the lease passes without a confirmed renewal, or the store says that
-/// somebody else owns the key, the hold is *lost*: from then on the guard protects nothing.
-/// [`run`](Self::run) is the way to work under it, because it stops the work at that moment.
+/// The store keeps the lock for a *lease*; the watchdog renews it while the guard lives, unless the lease is
+/// fixed. When the lease passes without a confirmed renewal, or the store reports that another owner has the
+/// key, the hold is *lost*: from then on the guard protects nothing. Run your code with [`run`](Self::run): it
+/// stops the code at that moment.
 ///
-/// Dropping the guard gives the lock back in the background, without blocking;
-/// [`release`](Self::release) does it and waits for the answer. The background work ends with the runtime:
-/// for a guard that is dropped at the end of `main`, await
-/// [`LockClient::shutdown`](crate::LockClient::shutdown) there, or the lock stays held until its lease ends.
+/// Dropping the guard releases the lock in the background, without blocking; [`release`](Self::release) also
+/// waits for the answer. The background work ends with the runtime: for a guard that is dropped at the end of
+/// `main`, await [`LockClient::shutdown`](crate::LockClient::shutdown) there, or the lock stays held until its
+/// lease ends.
 ///
 /// # Examples
 ///
@@ -57,22 +58,22 @@ use crate::store::{Ownership, RenewRequest};
 #[must_use = "the lock is given back as soon as the guard is dropped"]
 #[clippy::has_significant_drop]
 pub struct LockGuard {
-    /// What this guard, being nested, changed about the hold. Undone before the owned hold goes.
+    /// The changes that this guard, if nested, made to the hold. Undone before the owned hold is dropped.
     nested: Option<Nested>,
-    /// Shared by nested guards; the last one to go ends it.
+    /// Shared by nested guards; dropping the last one ends it.
     pub(crate) owned: Arc<OwnedHold>,
     pub(crate) on_lost: OnLost,
-    /// True if its call is not enforced: a release then does not wait for a slow store.
+    /// True if its call is not enforced: its release then does not wait for a slow store.
     pub(crate) is_shadow: bool,
 }
 
-/// A re-entry. Dropping it steps back.
+/// A re-entry. Dropping it undoes the re-entry.
 // S-6.
 struct Nested {
     leases: Arc<LeaseManager>,
-    /// Dropped after the count is right: the next in line may then be inside.
+    /// Dropped after the count is correct: the next waiter may then be inside.
     reentry: ReentryGuard,
-    /// The lease with which this re-entry makes a fixed hold be renewed while it lasts.
+    /// The lease with which a fixed hold is renewed during this re-entry.
     renewal: Option<Duration>,
 }
 
@@ -93,15 +94,16 @@ impl LockGuard {
         Self { nested: None, owned: Arc::new(owned), on_lost, is_shadow: false }
     }
 
-    /// The first of guards that share a hold side by side: counted as they are, whoever goes first.
+    /// The first of several guards that share a hold concurrently. All are counted alike; they may be dropped
+    /// in any order.
     pub(crate) fn first_of_many(owned: OwnedHold, on_lost: OnLost) -> Self {
         let reentry = ReentryGuard::shared(&owned.hold);
         let nested = Some(Nested { leases: Arc::clone(&owned.leases), reentry, renewal: None });
         Self { nested, owned: Arc::new(owned), on_lost, is_shadow: false }
     }
 
-    /// One more guard on a hold that encloses the caller. `renew_as` makes a fixed hold be renewed
-    /// with that lease while the new guard lives.
+    /// Another guard on a hold that encloses the caller. `renew_as` has a fixed hold renewed with that lease
+    /// while the new guard lives.
     pub(crate) fn nested(
         owned: Arc<OwnedHold>,
         reentry: ReentryGuard,
@@ -118,7 +120,7 @@ impl LockGuard {
         guard
     }
 
-    /// Makes a fixed hold be renewed with that lease while this guard, a nested one, lives.
+    /// Has a fixed hold renewed with that lease while this guard, a nested one, lives.
     pub(crate) fn renew_as(&mut self, lease: Option<Duration>) {
         if let (Some(nested), Some(lease)) = (&mut self.nested, lease) {
             nested.renewal = Some(lease);
@@ -131,8 +133,8 @@ impl LockGuard {
         &self.owned.hold
     }
 
-    /// Notes for a read hold that it is inside of a write hold. Only for a guard that is alone on
-    /// its hold, as a read inside of a write is.
+    /// Records that this read hold is inside of a write hold. Only for a guard that is alone on its hold, as a
+    /// read inside of a write is.
     // S-27.
     pub(crate) fn set_inside(&mut self, inside: ReentryGuard) {
         if let Some(owned) = Arc::get_mut(&mut self.owned) {
@@ -140,29 +142,29 @@ impl LockGuard {
         }
     }
 
-    /// Its link in the chain of what encloses the code that runs under it.
+    /// Returns its link in the chain of holds and clients that enclose the code under it.
     fn link(&self) -> Arc<Link> {
         let reentry = self.nested.as_ref().map_or(0, |nested| nested.reentry.id());
         Link::hold(&self.owned, reentry, self.is_shadow)
     }
 
-    /// The lock's full name, namespace included.
+    /// Returns the lock's full name, namespace included.
     #[must_use]
     pub fn key(&self) -> &LockKey {
         self.hold().target.key()
     }
 
-    /// The fencing token of this hold; the same for every nested guard.
+    /// Returns the fencing token of this hold; the same for every nested guard.
     // S-23.
     #[must_use]
     pub fn token(&self) -> FencingToken {
         self.owned.token
     }
 
-    /// What is left of the lease if nothing renews it; zero once lost. Measured on this process's
-    /// clock from before the request was sent, so the store keeps the lock at least as long.
+    /// Returns the time left until the lease ends if nothing renews it; zero once lost. Measured on this
+    /// process's clock from before the request was sent, so the store keeps the lock at least as long.
     ///
-    /// It is the lease less a margin of 1 % and 2 ms for clocks of different speeds: right after a grant
+    /// The lease is shortened by a margin of 1 % and 2 ms for clocks of different speeds: right after a grant
     /// with a lease of 2 s less than 1.978 s are left, and then [`run`](Self::run) ends.
     ///
     /// # Examples
@@ -183,20 +185,20 @@ impl LockGuard {
         self.hold().remaining()
     }
 
-    /// True once the hold is lost. Never turns back to false.
+    /// Returns true once the hold is lost, and never false after that.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.hold().check().is_err()
     }
 
-    /// A look at the hold that does not keep it, for whoever may outlive the guard.
+    /// Returns an observer of the hold that does not keep it, for code that may outlive the guard.
     pub fn watch(&self) -> LockWatch {
         LockWatch::new(self)
     }
 
-    /// Waits until the hold is lost, and says how.
+    /// Waits until the hold is lost, and returns the cause.
     ///
-    /// Needs no network: the deadline is watched here.
+    /// Needs no network: this process watches the deadline.
     ///
     /// # Cancel safety
     ///
@@ -219,24 +221,24 @@ impl LockGuard {
 
     /// Runs `future` for as long as the hold is valid.
     ///
-    /// Every poll checks the deadline, before and after. Once the hold is lost, `future` is dropped, at
-    /// the deadline and without help from the store, and the result is [`LockError::Lost`]. So it
-    /// is when the last poll blocks past the deadline: the value comes too late, and is dropped. With
-    /// [`OnLost::Finish`] it is let finish, and the loss is reported in place of its value.
+    /// Every poll checks the deadline, before and after. Once the hold is lost, `future` is dropped, at the
+    /// deadline and without help from the store, and the result is [`LockError::Lost`]. The same happens when
+    /// the last poll blocks past the deadline: the value is too late, and is dropped. With [`OnLost::Finish`]
+    /// `future` runs to its end, and the loss is reported in place of its value.
     ///
-    /// An acquire of the same lock by anything that `future` calls is re-entry: no round trip, the
-    /// same fencing token. Re-entries side by side, as in `join!`, wait for each other within
-    /// their own `wait`, in order; only reads share. What runs under a re-entry may re-enter in turn
-    /// without waiting. A guard that nothing is run under does not count as enclosing: after
-    /// `let a = lock.lock().await?`, a second `lock.lock()` beside it waits until `a` is gone.
+    /// If any code that `future` calls acquires the same lock, that is a re-entry: no round trip, the same
+    /// fencing token. Concurrent re-entries, as in `join!`, wait for each other within their own `wait`, in
+    /// order; only reads share. Code under a re-entry may re-enter again without waiting. A guard without a
+    /// running `run` does not count as enclosing: after `let a = lock.lock().await?`, a second `lock.lock()` in
+    /// the same function waits until `a` is dropped.
     ///
     /// # Errors
     ///
-    /// The returned future gives [`LockError::Lost`] if the hold was lost before `future` ended.
+    /// The returned future resolves to [`LockError::Lost`] if the hold was lost before `future` ended.
     ///
     /// # Cancel safety
     ///
-    /// Dropping it drops `future`. The guard stays as it is.
+    /// Dropping it drops `future`. The guard is unchanged.
     ///
     /// # Examples
     ///
@@ -259,8 +261,8 @@ impl LockGuard {
         Run::new(self, future)
     }
 
-    /// As [`run`](Self::run), but takes the guard along and gives it back with the result. For
-    /// hand-written futures, which cannot borrow from themselves.
+    /// As [`run`](Self::run), but takes the guard by value and returns it with the result. For hand-written
+    /// futures, which cannot borrow from themselves.
     ///
     /// # Cancel safety
     ///
@@ -275,28 +277,27 @@ impl LockGuard {
     ///
     /// - [`LockError::InvalidOptions`] if `lease` is below 100 ms or above 24 h.
     /// - [`LockError::Lost`] if the hold is lost.
-    /// - [`LockError::Store`] if the store did not answer; the deadline is then what it was.
+    /// - [`LockError::Store`] if the store did not answer; the deadline is then unchanged.
     ///
     /// # Cancel safety
     ///
-    /// Dropped half way, the store may keep the lock longer than [`remaining`](Self::remaining)
-    /// says; a release ends it all the same.
+    /// If the future is dropped before it resolves, the store may keep the lock longer than
+    /// [`remaining`](Self::remaining) says; a release still ends it.
     // S-9.
     pub async fn extend(&self, lease: Duration) -> Result<(), LockError> {
         check_lease(lease)?;
         check_runtime()?;
         let hold = self.hold();
-        let sent_at = hold.check().map_err(|cause| hold.lost_error(cause))?;
+        let sent_at = hold.ensure_held()?;
         if crate::lease::deadline(sent_at, lease) <= hold.deadline() {
             return Ok(());
         }
-        let request =
-            RenewRequest { target: Arc::clone(&hold.target), owner: hold.owner.clone(), lease };
+        let request = RenewRequest::new(Arc::clone(&hold.target), hold.owner.clone(), lease);
         let timeout = self.owned.leases.timing.command_timeout;
         match self.owned.leases.store.renew(vec![request], timeout).await?.first() {
             Some(Ownership::Owner) => {
                 hold.confirm(sent_at, lease);
-                hold.check().map(drop).map_err(|cause| hold.lost_error(cause))
+                hold.ensure_held().map(drop)
             }
             Some(Ownership::NotOwner) => {
                 Err(hold.lost_error(self.owned.leases.watchdog.not_owner(hold)))
@@ -308,17 +309,17 @@ impl LockGuard {
         }
     }
 
-    /// Gives the lock back and waits for the store's word.
+    /// Releases the lock and waits for the store's answer.
     ///
-    /// Where tasks of this process wait in line, the hold may pass to the first of them without a
-    /// round trip. A nested guard only steps back to the one around it. If the store does not
-    /// answer, the releaser goes on trying after this returns. Before
-    /// [`at_least`](crate::options::LockOptionsBuilder::at_least) has passed, the lock is not freed but left to
-    /// end by then.
+    /// Where tasks of this process wait in the queue, the hold may pass to the first of them without a round
+    /// trip. A nested guard only undoes its re-entry. If the store does not answer, the releaser goes on trying
+    /// after this returns. Before [`at_least`](crate::options::LockOptionsBuilder::at_least) has passed, the
+    /// lock is not freed but ends by itself then.
     ///
     /// # Errors
     ///
-    /// - [`LockError::Lost`] if the hold was lost before: what ran under it may not have been alone.
+    /// - [`LockError::Lost`] if the hold was lost before: another holder may have run at the same time as the
+    ///   code under it.
     /// - [`LockError::Store`] if the store could not be reached; the lock is free at the latest when
     ///   its lease ends.
     ///
@@ -342,7 +343,7 @@ impl LockGuard {
         Release(ReleaseState::Start(self))
     }
 
-    /// Takes the guard apart: its owned hold, if it was the last on it.
+    /// Takes the guard apart. Returns its owned hold, if it was the last guard on it.
     fn into_last(self) -> Result<OwnedHold, Arc<Hold>> {
         let Self { nested, owned, .. } = self;
         drop(nested);
@@ -378,48 +379,36 @@ pub struct Release(ReleaseState);
 
 enum ReleaseState {
     Start(LockGuard),
-    UnderWay(Pin<Box<dyn Future<Output = Result<(), LockError>> + Send>>),
+    UnderWay(Releasing),
     Done,
 }
+
+type Releasing = Pin<Box<dyn Future<Output = Result<(), LockError>> + Send>>;
 
 impl Future for Release {
     type Output = Result<(), LockError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        if let ReleaseState::Start(_) = self.0 {
-            let ReleaseState::Start(guard) = std::mem::replace(&mut self.0, ReleaseState::Done)
-            else {
-                return Poll::Pending;
-            };
-            // The guard is then dropped, and given back by a task of its runtime.
-            check_runtime()?;
-            let is_shadow = guard.is_shadow;
-            match guard.into_last() {
-                Ok(owned) if is_shadow => {
-                    self.0 = ReleaseState::UnderWay(Box::pin(owned.shadow_release()));
-                }
-                Ok(owned) => self.0 = ReleaseState::UnderWay(Box::pin(owned.release())),
-                Err(hold) => {
-                    let still_held = hold.check().map(drop);
-                    return Poll::Ready(still_held.map_err(|cause| hold.lost_error(cause)));
+        let mut release: Releasing = match std::mem::replace(&mut self.0, ReleaseState::Done) {
+            ReleaseState::Start(guard) => {
+                // If this fails, a task of the guard's runtime releases the dropped guard.
+                check_runtime()?;
+                let is_shadow = guard.is_shadow;
+                match guard.into_last() {
+                    Ok(owned) if is_shadow => Box::pin(owned.shadow_release()),
+                    Ok(owned) => Box::pin(owned.release()),
+                    Err(hold) => return Poll::Ready(hold.ensure_held().map(drop)),
                 }
             }
+            ReleaseState::UnderWay(release) => release,
+            ReleaseState::Done => panic!("`Release` polled after completion"),
+        };
+        let polled = release.as_mut().poll(cx);
+        if polled.is_pending() {
+            self.0 = ReleaseState::UnderWay(release);
         }
-        match &mut self.0 {
-            ReleaseState::UnderWay(release) => {
-                let outcome = std::task::ready!(release.as_mut().poll(cx));
-                self.0 = ReleaseState::Done;
-                Poll::Ready(outcome)
-            }
-            ReleaseState::Start(_) | ReleaseState::Done => {
-                panic!("`Release` polled after completion")
-            }
-        }
+        polled
     }
 }
 
-impl fmt::Debug for Release {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Release").finish_non_exhaustive()
-    }
-}
+opaque_debug!(Release);

@@ -1,6 +1,5 @@
-//! [`Protected`]: what is polled only while a hold is valid, for those who keep their guard apart.
+//! [`Protected`]: a body that is polled only while a hold is valid, for callers that keep their guard apart.
 
-use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -10,10 +9,11 @@ use super::LockGuard;
 use super::run::{Started, Watch};
 use crate::error::LockError;
 use crate::observe::RunOutcome;
+use crate::opaque::opaque_debug;
 
 pin_project! {
-    /// Something that is polled only while a hold is valid, and dropped when it is lost: what
-    /// [`LockGuard::run`] is made of, for hand-written futures and streams that keep their guard apart.
+    /// A body that is polled only while a hold is valid, and dropped when it is lost. [`LockGuard::run`] is
+    /// built on it; use it for hand-written futures and streams that keep their guard apart.
     ///
     /// # Examples
     ///
@@ -43,7 +43,7 @@ pin_project! {
 }
 
 impl<B> Protected<B> {
-    /// Protects `body` once it is polled. Costs nothing before that.
+    /// Protects `body` from its first poll on. Costs nothing before that.
     pub fn new(body: B) -> Self {
         Self { body: Some(body), watch: Watch::going_on() }
     }
@@ -53,23 +53,23 @@ impl<B> Protected<B> {
         Self { body: Some(future), watch: Watch::default() }
     }
 
-    /// What is protected; `None` once it is dropped.
+    /// Returns the body; `None` once it is dropped.
     pub fn get_ref(&self) -> Option<&B> {
         self.body.as_ref()
     }
 
-    /// What is protected, to be polled on without a guard, where that has been given back.
+    /// Returns the body, so that the caller can poll it without a guard after the release.
     pub fn get_pin_mut(self: Pin<&mut Self>) -> Option<Pin<&mut B>> {
         self.project().body.as_pin_mut()
     }
 
-    /// Drops what is protected and has ended, so that its destructor runs before the guard's.
+    /// Drops a body that has ended, so that its destructor runs before the guard's.
     pub fn clear(self: Pin<&mut Self>) {
         self.drop_body(RunOutcome::Done);
     }
 
-    /// Drops what is protected before its end, or after it has panicked: as [`clear`](Self::clear), but the
-    /// span of the hold ends as [`Cancelled`](RunOutcome::Cancelled).
+    /// Drops the body before its end, or after it has panicked: as [`clear`](Self::clear), but the span of the
+    /// hold ends as [`Cancelled`](RunOutcome::Cancelled).
     ///
     /// # Examples
     ///
@@ -101,21 +101,21 @@ impl<B> Protected<B> {
         this.watch.leave(outcome, || this.body.set(None));
     }
 
-    /// Polls the body under `guard`, which has to be the same each time.
+    /// Polls the body under `guard`, which must be the same each time.
     ///
-    /// Inside, an acquire of the guard's lock is re-entry. If nothing comes of it, the task is
-    /// also woken when the hold is lost. Polled on after the body is gone it stays pending.
+    /// Inside, an acquire of the guard's lock is re-entry. While the body is pending, the task is also woken
+    /// when the hold is lost. Polled after the body was dropped, it stays pending.
     ///
     /// # Errors
     ///
-    /// [`LockError::Lost`] as soon as the hold is lost; the body has been dropped then, and with it what
-    /// came of a poll that lasted past the deadline. With
-    /// [`OnLost::Finish`](crate::options::OnLost::Finish) it is polled on, and the caller may ask
-    /// [`is_lost`](LockGuard::is_lost) when it has ended.
+    /// [`LockError::Lost`] as soon as the hold is lost; the body has then been dropped, together with the
+    /// result of a poll that lasted past the deadline. With [`OnLost::Finish`](crate::options::OnLost::Finish)
+    /// the body may be polled further, and the caller may check [`is_lost`](LockGuard::is_lost) when it has
+    /// ended.
     ///
     /// # Cancel safety
     ///
-    /// It is a poll: nothing is under way between two of them but the body itself.
+    /// It is a poll: between two polls only the body itself is under way.
     // S-6.
     pub fn poll_with<T>(
         self: Pin<&mut Self>,
@@ -154,7 +154,7 @@ struct Step<'a, B, P, T> {
     value: Option<T>,
 }
 
-/// Only the body is pinned, and that elsewhere.
+/// Only the body is pinned, and it is pinned elsewhere.
 impl<B, P, T> Unpin for Step<'_, B, P, T> {}
 
 impl<B, P, T> Started for Step<'_, B, P, T>
@@ -176,8 +176,4 @@ where
     }
 }
 
-impl<B> fmt::Debug for Protected<B> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Protected").finish_non_exhaustive()
-    }
-}
+opaque_debug!(<B> Protected<B>);

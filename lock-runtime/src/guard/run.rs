@@ -14,12 +14,13 @@ use super::{LockGuard, Protected};
 use crate::error::{LockError, LossCause, check_runtime};
 use crate::lease::Hold;
 use crate::observe::{HoldSpan, RunOutcome};
+use crate::opaque::opaque_debug;
 use crate::options::OnLost;
 use crate::scope::{self, Link};
 
 pin_project! {
-    /// Wakes its task when a hold is lost: at the deadline by a timer, before it by word from the
-    /// store. Costs nothing until it is first polled.
+    /// Wakes its task when a hold is lost: by a timer at the deadline, or earlier by the store's answer. Costs
+    /// nothing until it is first polled.
     #[derive(Default)]
     pub(crate) struct Alarm {
         #[pin]
@@ -54,12 +55,12 @@ impl Alarm {
                 continue;
             }
             if this.timer.is_none() {
-                // Also in between, so that somebody sees to it that renewals go on.
+                // Also wakes in between, to check that renewals go on.
                 let soon = hold.clock().now().after(hold.lease.duration() / 3);
                 let look = hold.clock().timer_for(hold.deadline().min(soon));
                 this.timer.set(Some(sleep_until(look)));
             }
-            // Renewals move the deadline on; the timer finds out when it fires.
+            // Renewals extend the deadline; the timer notices when it fires.
             let Some(timer) = this.timer.as_mut().as_pin_mut() else { continue };
             ready!(timer.poll(cx));
             this.timer.set(None);
@@ -67,17 +68,17 @@ impl Alarm {
     }
 }
 
-/// A body that has been started, whatever its type: what watches over it is compiled once, not for each.
+/// A body that has been started, behind `dyn`: the code that watches it is compiled once, not for each body.
 pub(crate) trait Started {
-    /// Ready once the body has ended; its value stays in here. Pending for ever after that.
+    /// Ready once the body has ended; its value stays in here. Pending forever after that.
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()>;
     /// Drops the body, or its value.
     fn end(self: Pin<&mut Self>);
 }
 
 pin_project! {
-    /// The state of a body that runs under a hold: what wakes the task when the hold is lost, and the body's
-    /// place in the chain of holds.
+    /// The state of a body that runs under a hold: the waker for the loss of the hold, and the body's place in
+    /// the chain of holds.
     #[derive(Default)]
     pub(crate) struct Watch {
         #[pin]
@@ -111,7 +112,7 @@ impl Watch {
         Self { ending: Ending::GoesOn, ..Self::default() }
     }
 
-    /// Has `work` drop the body, where its destructors see the chain that the body saw.
+    /// Runs `work`, which drops the body, where the body's destructors see the same chain as the body did.
     pub(super) fn leave(self: Pin<&mut Self>, outcome: RunOutcome, work: impl FnOnce()) {
         let this = self.project();
         let _entered = this.link.clone().map(|link| scope::enter(Some(link)));
@@ -133,7 +134,7 @@ impl Watch {
     ) -> Poll<Result<(), LockError>> {
         let this = self.project();
         let hold = guard.hold();
-        // The runtime that ran the watchdog may be gone, before or while this runs.
+        // The runtime that ran the watchdog may end, before or during this run.
         guard.owned.leases.ensure_running();
         if this.link.is_none()
             && let Err(error) = check_runtime()
@@ -157,7 +158,7 @@ impl Watch {
             span.inside(|| body.as_mut().poll(cx))
         };
         if polled.is_ready() {
-            // S-13: the poll itself may have lasted past the deadline. What came of it is late then.
+            // S-13: the poll itself may have lasted past the deadline. Its result is late then.
             let heeds = *this.ending == Ending::Heeds || on_lost == OnLost::Cancel;
             if heeds && let Err(cause) = hold.check() {
                 return lose(hold, link, span, body, cause);
@@ -262,8 +263,4 @@ impl<G: AsRef<LockGuard>, F: Future> Future for RunOwned<G, F> {
     }
 }
 
-impl<G, F: Future> fmt::Debug for RunOwned<G, F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RunOwned").finish_non_exhaustive()
-    }
-}
+opaque_debug!(<G, F: Future> RunOwned<G, F>);

@@ -1,4 +1,4 @@
-//! [`LockWatch`]: a look at a hold that does not keep it.
+//! [`LockWatch`]: observes a hold without keeping it.
 
 use std::error::Error;
 use std::fmt;
@@ -15,9 +15,9 @@ use crate::lease::Hold;
 use crate::observe::log_lock;
 use crate::scope;
 
-/// Looks at the hold of a guard without keeping it: made by [`LockGuard::watch`].
+/// An observer of a guard's hold that does not keep it: made by [`LockGuard::watch`].
 ///
-/// Says nothing about the time after the guard: the hold may then be somebody else's.
+/// It reports nothing about the time after the guard was dropped: the lock may then belong to another holder.
 ///
 /// # Examples
 ///
@@ -67,13 +67,13 @@ impl LockWatch {
         self.hold.check().is_err()
     }
 
-    /// How the hold was lost, if it was.
+    /// Checks that the hold was not lost.
     ///
     /// # Errors
     ///
-    /// [`LockError::Lost`] from then on.
+    /// [`LockError::Lost`] once the hold is lost.
     pub fn check(&self) -> Result<(), LockError> {
-        self.hold.check().map(drop).map_err(|cause| self.hold.lost_error(cause))
+        self.hold.ensure_held().map(drop)
     }
 
     /// As [`LockGuard::lost`].
@@ -87,9 +87,9 @@ impl LockWatch {
 }
 
 impl LockGuard {
-    /// The innermost hold around the code that calls this: that of [`run`](Self::run), of an annotated function, or
-    /// of what [`scope::inherit`](crate::scope::inherit) carried here. `None` outside of every hold, or once
-    /// its guards are gone.
+    /// Returns the innermost hold around the calling code: that of [`run`](Self::run), of an annotated
+    /// function, or one that [`scope::inherit`](crate::scope::inherit) carried here. `None` outside of every
+    /// hold, or once its guards are dropped.
     ///
     /// # Examples
     ///
@@ -115,7 +115,7 @@ impl LockGuard {
     }
 }
 
-/// For the crate `lock-tower`: what becomes of the hold, with the fields that every such line has.
+/// For the crate `lock-tower`: logs an event of the hold, with the fields that every such line has.
 #[doc(hidden)]
 impl LockWatch {
     pub fn log_warn(&self, error: Option<&(dyn Error + 'static)>, what: &str) {

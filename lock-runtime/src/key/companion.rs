@@ -1,4 +1,4 @@
-//! The keys and channels that belong to a lock's name, and the names that they leave to other locks.
+//! The keys and channels that belong to a lock's name, and the names that are reserved for them.
 // S-2.
 
 pub(crate) use lock_syntax::name::{
@@ -10,40 +10,42 @@ use lock_syntax::name::{Reserved, reserved};
 use super::LockKey;
 
 impl LockKey {
-    /// The companion key `prefix:{name}`, in the same cluster slot as the name itself.
+    /// Returns the companion key `prefix:{name}`, in the same cluster slot as the name itself.
     // S-2.
     pub(crate) fn companion(&self, prefix: &str) -> String {
         let (open, close) = if self.0.contains('{') { ("", "") } else { ("{", "}") };
         [prefix, ":", open, &self.0, close].concat()
     }
 
-    /// The name as a prefix of companions that follow Redisson's other pattern, `{name}:…`.
+    /// Returns the name as a prefix of companions that follow Redisson's other pattern, `{name}:…`.
     pub(crate) fn hash_tag(&self) -> String {
         if self.0.contains('{') { self.0.to_string() } else { ["{", &self.0, "}"].concat() }
     }
 
-    /// The channel on which a mutex release is published.
+    /// Returns the channel on which a mutex release is published.
     pub(crate) fn mutex_channel(&self) -> String {
         self.companion(MUTEX_CHANNEL)
     }
 
-    /// The fencing counter.
+    /// Returns the key of the fencing counter.
     pub(crate) fn fence_counter(&self) -> String {
         self.companion(FENCE_COUNTER)
     }
 
-    /// Where the permits of a semaphore of this name are that are in use.
+    /// Returns the key of the permits in use of a semaphore of this name.
     pub(crate) fn permits(&self) -> String {
         [&self.hash_tag(), PERMITS].concat()
     }
 
-    /// The channel of a latch of this name, in Redisson's format: with braces, whatever the name has.
+    /// Returns the channel of a latch of this name, in Redisson's format: with braces, even if the name has
+    /// some.
     pub(crate) fn latch_channel(&self) -> String {
         format!("{LATCH_CHANNEL}__{{{self}}}")
     }
 }
 
-/// Refuses a name that is reserved for the keys of other locks. The attribute refuses the same when it is compiled.
+/// Refuses a name that is reserved for the keys of other locks. The attribute refuses the same names at compile
+/// time.
 pub(super) fn check(name: &str) -> Result<(), String> {
     Err(match reserved(name) {
         None => return Ok(()),

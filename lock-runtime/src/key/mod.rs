@@ -1,5 +1,5 @@
-//! Lock names: [`LockKey`], the [`LockKeyBuilder`] that puts values into one ([`KeyPart`]), and what a client
-//! accepts as a name ([`IntoLockKey`]).
+//! Lock names: [`LockKey`], the [`LockKeyBuilder`] that builds one from values ([`KeyPart`]), and the types
+//! that a client accepts as a name ([`IntoLockKey`]).
 
 pub(crate) mod companion;
 mod part;
@@ -15,9 +15,9 @@ pub use self::part::{KeyPart, KeyPartWriter};
 use self::part::{MAX_PART_BYTES, shorten};
 use crate::error::LockError;
 
-/// A checked lock name: UTF-8, 1 to 512 bytes, no control characters, and with braces only
-/// as one valid Redis hash tag. No name is what another lock calls a key of its own: names do not begin
-/// with `redisson_lock_token:` and the like, nor end with `:timeout` behind a hash tag.
+/// A checked lock name: UTF-8, 1 to 512 bytes, no control characters, and braces only as one valid Redis hash
+/// tag. A name cannot be a key that belongs to another lock: names do not begin with `redisson_lock_token:` and
+/// the like, nor end with `:timeout` after a hash tag.
 ///
 /// # Examples
 ///
@@ -36,24 +36,24 @@ use crate::error::LockError;
 pub struct LockKey(Arc<str>);
 
 impl LockKey {
-    /// Checks a name.
+    /// Checks a name and returns it as a key.
     ///
     /// # Errors
     ///
-    /// [`LockError::InvalidKey`] that says what is wrong with it.
+    /// [`LockError::InvalidKey`], which reports what is wrong with it.
     pub fn new(name: impl AsRef<str>) -> Result<Self, LockError> {
         Self::in_part(name.as_ref())?.whole()
     }
 
-    /// A name that a namespace may be put in front of, which makes some names good: to be checked
-    /// as a [`whole`](Self::whole).
+    /// A name that may still get a namespace, which makes some names valid: check the result with
+    /// [`whole`](Self::whole).
     // S-2.
     fn in_part(name: &str) -> Result<Self, LockError> {
         check(name).map_err(|problem| invalid(name, problem))?;
         Ok(Self(Arc::from(name)))
     }
 
-    /// The same as it is sent: no other lock has a key of this name.
+    /// Returns the name as it is sent, checked: no other lock uses it as one of its keys.
     pub(crate) fn whole(self) -> Result<Self, LockError> {
         match companion::check(&self.0) {
             Ok(()) => Ok(self),
@@ -61,32 +61,32 @@ impl LockKey {
         }
     }
 
-    /// Checks what is to be put in front of names.
+    /// Checks a namespace.
     pub(crate) fn check_namespace(namespace: &str) -> Result<(), LockError> {
         Self::new(namespace)?;
         let starts = companion::check(&[namespace, ":"].concat());
         starts.map_err(|problem| invalid(namespace, problem))
     }
 
-    /// Starts a name that is put together from fixed text and escaped values.
+    /// Starts a name that is built from fixed text and escaped values.
     pub fn builder() -> LockKeyBuilder {
         LockKeyBuilder { text: String::with_capacity(64), problem: None }
     }
 
-    /// The name.
+    /// Returns the name.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Puts a namespace in front: `shop` and `order:42` make `shop:order:42`.
+    /// Adds a namespace: `shop` and `order:42` make `shop:order:42`.
     // S-2.
     pub(crate) fn in_namespace(&self, namespace: &str) -> Result<Self, LockError> {
         Self::new(format!("{namespace}:{}", self.0))
     }
 
-    /// What several locks at once are called in errors and logs, and what tells them apart in maps.
-    /// Never sent. Different names make different results: in them a `+` is doubled.
+    /// Returns the name of several locks at once in errors and logs, which also identifies them in maps. It is
+    /// never sent. Different names make different results: a `+` in them is doubled.
     pub(crate) fn joined<'a>(names: impl IntoIterator<Item = &'a Self>) -> Self {
         let names: Vec<_> = names.into_iter().map(|name| name.0.replace('+', "++")).collect();
         Self(Arc::from(names.join(" + ")))
@@ -141,7 +141,7 @@ fn invalid(name: &str, problem: String) -> LockError {
     LockError::InvalidKey { key: shown, problem }
 }
 
-/// Anything that names a lock: a [`LockKey`], or text to be checked.
+/// A type that names a lock: a [`LockKey`], or text that is checked.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not name a lock",
     note = "use a `LockKey`, a `&str` or a `String`; put values into a template: `key = \"order:{{id}}\"`"
@@ -152,7 +152,7 @@ pub trait IntoLockKey {
     ///
     /// # Errors
     ///
-    /// [`LockError::InvalidKey`] if it is no valid name.
+    /// [`LockError::InvalidKey`] if it is not a valid name.
     fn into_lock_key(self) -> Result<LockKey, LockError>;
 }
 
@@ -186,8 +186,7 @@ impl IntoLockKey for Result<LockKey, LockError> {
     }
 }
 
-/// Puts a [`LockKey`] together. The first problem is remembered and reported by
-/// [`build`](Self::build).
+/// Builds a [`LockKey`] from parts. [`build`](Self::build) reports the first problem.
 #[derive(Debug, Clone)]
 #[must_use = "a builder does nothing until `build`"]
 pub struct LockKeyBuilder {
@@ -196,8 +195,8 @@ pub struct LockKeyBuilder {
 }
 
 impl LockKeyBuilder {
-    /// Adds text as it is. Put a `:` between two parts: it is what escaped parts never contain,
-    /// so that different values cannot make the same key.
+    /// Adds text unchanged. Put a `:` between two parts: escaped parts never contain one, so different values
+    /// cannot make the same key.
     // S-3.
     pub fn text(mut self, text: &str) -> Self {
         self.text.push_str(text);
@@ -230,11 +229,11 @@ impl LockKeyBuilder {
         self
     }
 
-    /// Checks the whole.
+    /// Checks the whole name and returns it.
     ///
     /// # Errors
     ///
-    /// [`LockError::InvalidKey`] if a part was empty or the whole is no valid name.
+    /// [`LockError::InvalidKey`] if a part was empty or the whole is not a valid name.
     pub fn build(self) -> Result<LockKey, LockError> {
         match self.problem {
             Some(problem) => Err(invalid(&self.text, problem)),

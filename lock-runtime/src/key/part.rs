@@ -1,4 +1,4 @@
-//! Values in lock names: written as text, escaped, and shortened where they are long.
+//! Values in lock names: written as text, escaped, and shortened if they are long.
 // S-3.
 
 use std::fmt::{self, Write as _};
@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 // S-3.
 pub(super) const MAX_PART_BYTES: usize = 128;
 
-/// Replaces what was written since `start` by a readable prefix and a 128-bit hash.
+/// Replaces the text since `start` with a readable prefix and a 128-bit hash.
 ///
 /// `%~` marks the hash: escaping writes hex digits after every `%`, so no short value can look
 /// like a shortened long one.
@@ -37,10 +37,10 @@ pub(super) fn shorten(text: &mut String, start: usize) {
 
 /// A value that may become part of a lock name.
 ///
-/// For a newtype and for an enum without values `#[derive(KeyPart)]` writes the impl. By hand, hand on
-/// to the one value that tells yours apart from all others. A part must be *stable* (the same value
-/// always writes the same text) and *distinct* (different values write different text); that is
-/// why floats, `Option`s and anything that only has `Debug` are not parts.
+/// For a newtype and for an enum without values `#[derive(KeyPart)]` writes the impl. If you write it by hand,
+/// delegate to the one field that distinguishes your value from all others. A part must be *stable* (the same
+/// value always writes the same text) and *distinct* (different values write different text); that is why
+/// floats, `Option`s and types with only `Debug` are not parts.
 ///
 /// # Examples
 ///
@@ -74,11 +74,11 @@ pub(super) fn shorten(text: &mut String, start: usize) {
             `unwrap_or` that you mean"
 )]
 pub trait KeyPart {
-    /// Writes the value's text; escaping is the writer's business.
+    /// Writes the value's text; the writer escapes it.
     fn write_key_part(&self, out: &mut KeyPartWriter<'_>);
 }
 
-/// Where a [`KeyPart`] writes its text. What is written gets escaped.
+/// A writer for the text of a [`KeyPart`], which it escapes.
 // S-3.
 #[derive(Debug)]
 pub struct KeyPartWriter<'a> {
@@ -112,9 +112,9 @@ impl<'a> KeyPartWriter<'a> {
         }
     }
 
-    /// Writes anything that can be displayed.
+    /// Writes a value with its `Display`.
     pub fn write_display(&mut self, value: impl fmt::Display) {
-        // Writing into a `String` cannot fail, and a `Display` that fails has said what it could.
+        // Writing into a `String` cannot fail, and a `Display` that fails has written what it could.
         let _ = write!(self, "{value}");
     }
 }
@@ -126,7 +126,7 @@ impl fmt::Write for KeyPartWriter<'_> {
     }
 }
 
-/// The characters that structure keys, hash tags and glob patterns, and whatever would be
+/// Returns true for the characters that structure keys, hash tags and glob patterns, and for those that are
 /// invisible in a log.
 // S-3.
 fn needs_escape(c: char) -> bool {

@@ -1,4 +1,4 @@
-//! Renewals that go out together.
+//! Renewals that are sent together.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use parking_lot::Mutex;
 
 use super::Hold;
 
-/// Holds in one request of the store, which may make several of it.
+/// Most holds in one request to the store, which may split it.
 pub(super) const MAX_BATCH: usize = 256;
 
 /// Holds that are renewed with one request.
 pub(super) struct Batch {
     pub(super) lease: Duration,
     pub(super) renewals: Vec<Renewal>,
-    /// Those that were not answered, or with an error.
+    /// The holds without an answer, or whose renewal failed.
     pub(super) failed: Mutex<Vec<Arc<Hold>>>,
 }
 
@@ -27,7 +27,7 @@ pub(super) struct Renewal {
 }
 
 impl Renewal {
-    /// One that the hold has counted in.
+    /// A renewal that the hold has already counted.
     pub(super) fn new(hold: Arc<Hold>) -> Self {
         Self { hold, open: AtomicBool::new(true) }
     }
@@ -48,7 +48,7 @@ impl Drop for Renewal {
     }
 }
 
-/// Puts together what is renewed for the same lease.
+/// Groups renewals of equal lease into batches.
 pub(super) fn batches(due: HashMap<Duration, Vec<Renewal>>) -> Vec<Batch> {
     let mut batches = Vec::new();
     for (lease, renewals) in due {

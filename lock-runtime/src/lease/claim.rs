@@ -1,22 +1,22 @@
-//! What of a hold a re-entry uses, and which uses exclude each other.
+//! The part of a hold that a re-entry uses, and which uses exclude each other.
 
 use std::sync::Arc;
 
 use crate::store::{HoldKind, Target};
 
-/// What a re-entry uses of the hold around it.
+/// The part of the enclosing hold that a re-entry uses.
 #[derive(Clone)]
 pub(crate) enum Claim {
     /// The hold's only lock, as a reader.
     Read,
     /// The hold's only lock.
     Whole,
-    /// Some locks of a multi lock. The number is the id of the lease manager that has those that do not say.
+    /// Some locks of a multi lock. The number is the id of the lease manager for those locks that name none.
     Part(Arc<Target>, u64),
 }
 
 impl Claim {
-    /// What `wanted`, a lock of the lease manager with the id `mine`, uses of a hold of `held`.
+    /// The part of a hold of `held` that `wanted` uses, a lock of the lease manager with the id `mine`.
     pub(crate) fn of(wanted: &Arc<Target>, mine: u64, held: &Target) -> Self {
         if !held.members().is_empty() {
             Self::Part(Arc::clone(wanted), mine)

@@ -1,5 +1,4 @@
-//! What a client's holds need to live: the store, the watchdog and the releaser, and the tasks that
-//! drive them.
+//! [`LeaseManager`]: the store, the watchdog and the releaser of a client, and the tasks that drive them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,9 +21,9 @@ use crate::store::Store;
 pub(crate) struct Timing {
     /// How long one command may take.
     pub(crate) command_timeout: Duration,
-    /// How long an acquire puts up with a store that cannot be reached.
+    /// How long an acquire tolerates a store that cannot be reached.
     pub(crate) store_patience: Duration,
-    /// The longest sleep between two attempts, whatever was or was not notified.
+    /// The longest sleep between two attempts, with or without notifications.
     pub(crate) poll_cap: Duration,
     /// How long the store keeps a waiter's place without a sign of life.
     pub(crate) waiter_lease: Duration,
@@ -34,12 +33,12 @@ pub(crate) struct Timing {
     pub(crate) token_ttl: Duration,
 }
 
-/// Numbers the keepers of this process.
+/// Numbers the lease managers of this process.
 static KEEPERS: AtomicU64 = AtomicU64::new(1);
 
-/// Keeps holds and gives them back.
+/// Renews and releases the holds of a client.
 pub(crate) struct LeaseManager {
-    /// Tells clients apart: no other lease manager of this process ever has it.
+    /// Tells clients apart: unique among the lease managers of this process.
     pub(crate) id: u64,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Clock,
@@ -76,13 +75,9 @@ impl LeaseManager {
     }
 
     /// Sees to it that the tasks run: a client may be made before there is a runtime, and may
-    /// outlive the one that it was first used on. Does nothing outside of a runtime.
-    pub(crate) fn ensure_running(&self) {
-        self.start_tasks();
-    }
-
-    /// The same; false if no task releases.
-    fn start_tasks(&self) -> bool {
+    /// outlive the one that it was first used on. Starts nothing outside of a runtime. False if no task
+    /// releases.
+    pub(crate) fn ensure_running(&self) -> bool {
         let mut tasks = self.tasks.lock();
         let gone =
             |task: &Option<JoinHandle<()>>| task.as_ref().is_none_or(JoinHandle::is_finished);
@@ -103,12 +98,12 @@ impl LeaseManager {
     pub(crate) fn give(&self, job: ReleaseJob) {
         self.releaser.give(job);
         // The runtime that ran the task may be gone, and one that is ending drops a new task at once.
-        if !self.start_tasks() {
+        if !self.ensure_running() {
             self.releaser.report_pending();
         }
     }
 
-    /// Ends renewing a hold and hands it to the releaser, which has the store free it then, or at
+    /// Ends renewals of a hold and hands it to the releaser, which has the store free it at `keep_until`, or at
     /// once.
     pub(crate) fn give_back(
         &self,
@@ -123,7 +118,7 @@ impl LeaseManager {
             target: Arc::clone(&hold.target),
             owner: hold.owner.clone(),
             keep_until,
-            // The deadline is a little before the store forgets; one more lease is on the safe side.
+            // The deadline is a little before the lease ends in the store; one more lease is on the safe side.
             until: hold.deadline().after(hold.lease.duration()),
             unsettled: hold.unsettled,
             repeated,

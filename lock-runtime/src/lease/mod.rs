@@ -1,15 +1,15 @@
-//! A hold that was taken from the store: how long it is good for, and what keeps it good.
+//! A hold that was acquired from the store: how long it lasts, and the tasks that renew it.
 //!
-//! [`Hold`] is the arithmetic and the one place where a loss is declared. The [`watchdog`] renews
-//! holds, the [`releaser`] gives back those that were dropped, and the [`lease manager`] owns both. Which
-//! guards may be inside one hold at once is in [`reentries`].
+//! [`Hold`] does the arithmetic and is the one place that declares a loss. The [`watchdog`] renews holds, the
+//! [`releaser`] releases those that were dropped, and the [`lease manager`] owns both. [`reentries`] decides
+//! which guards may be inside one hold at once.
 //!
 //! # Invariants
 //!
-//! 1. The deadline comes from before a request was sent, never from its reply, and moves
-//!    only forward and only on a confirmed success.
+//! 1. The deadline is computed from before a request was sent, never from its reply, and moves only forward and
+//!    only on a confirmed success.
 //! 2. A hold that was seen lost stays lost, whatever a late reply says.
-//! 3. Unknown is not lost: only the passed deadline or a NotOwner answer is.
+//! 3. Unknown is not lost: only a passed deadline or a NotOwner answer is.
 // S-8, S-9.
 
 mod batch;
@@ -20,7 +20,7 @@ pub(crate) mod releaser;
 mod watchdog;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -34,16 +34,16 @@ use crate::observe::{HoldRecorder, Meter, ReleaseOutcome, log_lock};
 use crate::options::Lease;
 use crate::store::{OwnerId, Target};
 
-/// The end of a lease that was asked for at `sent_at`, with a margin for clocks that run at
-/// different speeds.
+/// Returns the end of a lease that was requested at `sent_at`, with a margin for clocks that run at different
+/// speeds.
 // S-8.
 pub(crate) fn deadline(sent_at: Tick, lease: Duration) -> Tick {
     let margin = lease / 100 + Duration::from_millis(2);
     sent_at.after(lease.saturating_sub(margin))
 }
 
-/// Waits until `done`, looking again whenever `told` tells.
-pub(crate) async fn wait_until(told: &Notify, done: impl Fn() -> bool) {
+/// Waits until `done`, which it checks again at every notification of `told`.
+async fn wait_until(told: &Notify, done: impl Fn() -> bool) {
     loop {
         let next = told.notified();
         tokio::pin!(next);
@@ -56,18 +56,45 @@ pub(crate) async fn wait_until(told: &Notify, done: impl Fn() -> bool) {
     }
 }
 
+/// Counts work under way, and wakes the tasks that wait for its end.
+#[derive(Debug, Default)]
+pub(crate) struct UnderWay {
+    count: AtomicUsize,
+    none_left: Notify,
+}
+
+impl UnderWay {
+    pub(crate) fn begin(&self) {
+        self.count.fetch_add(1, Ordering::SeqCst);
+    }
+
+    pub(crate) fn end(&self) {
+        if self.count.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.none_left.notify_waiters();
+        }
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.count.load(Ordering::SeqCst)
+    }
+
+    /// Waits until nothing is under way.
+    pub(crate) async fn ended(&self) {
+        wait_until(&self.none_left, || self.count() == 0).await;
+    }
+}
+
 const HELD: u8 = 0;
 const LOST_DEADLINE: u8 = 1;
 const LOST_NOT_OWNER: u8 = 2;
 const RELEASED: u8 = 3;
 
-/// One hold of one key, shared by every guard that stands on it, one after the other (hand-off) or
-/// one inside the other (re-entry).
+/// A hold of one key. Guards use it one after the other (hand-off) or one inside the other (re-entry).
 pub(crate) struct Hold {
     pub(crate) target: Arc<Target>,
     pub(crate) owner: OwnerId,
     pub(crate) lease: Lease,
-    /// Before the request that took it was sent.
+    /// Before the request that acquired it was sent.
     pub(crate) taken_at: Tick,
     /// True if an earlier request for this owner may still take effect late.
     // S-21.
@@ -78,7 +105,7 @@ pub(crate) struct Hold {
     state: AtomicU8,
     lost: Arc<Notify>,
     on_lost: Mutex<Option<Box<dyn FnOnce() + Send>>>,
-    /// The lease that renewals ask for in nanoseconds, zero for none.
+    /// The lease that renewals ask for, in nanoseconds; zero for none.
     renewal: AtomicU64,
     /// Leases that nested guards want a fixed hold renewed with.
     renewal_wishes: Mutex<Vec<Duration>>,
@@ -86,27 +113,27 @@ pub(crate) struct Hold {
     renewals: AtomicU32,
     /// When renewals end, in nanoseconds of a [`Tick`] (`max_hold`).
     renew_until: AtomicU64,
-    /// Guards that stand on this hold at once.
+    /// Guards that use this hold at once.
     count: AtomicU32,
     /// The count that the store shows.
     shown_count: AtomicU32,
     count_queued: AtomicBool,
-    /// The fencing token of whoever has it now.
+    /// The fencing token of its current holder.
     token: AtomicU64,
-    /// Where the watchdog has it in its queue: nanoseconds of a [`Tick`], zero for nowhere.
-    /// Written under the queue's mutex only.
+    /// Its place in the watchdog's queue: nanoseconds of a [`Tick`], zero if it is not queued. Written under
+    /// the queue's mutex only.
     queued_at: AtomicU64,
     reentries: Reentries,
     pub(crate) recorder: HoldRecorder,
 }
 
-/// Since when a renewal has been wanting, and of which lease.
+/// For how long no renewal has been confirmed, and of which lease.
 pub(crate) struct Unconfirmed {
     pub(crate) since: Duration,
     pub(crate) lease: Duration,
 }
 
-/// What a new [`Hold`] is made of.
+/// The arguments of a new [`Hold`].
 pub(crate) struct Taken {
     pub(crate) target: Arc<Target>,
     pub(crate) owner: OwnerId,
@@ -156,7 +183,7 @@ impl Hold {
         Tick::from_nanos(self.deadline.load(Ordering::Acquire))
     }
 
-    /// What is left until the deadline; zero once lost.
+    /// Returns the time left until the deadline; zero once lost.
     pub(crate) fn remaining(&self) -> Duration {
         match self.check() {
             Ok(now) => self.deadline().since(now),
@@ -164,13 +191,13 @@ impl Hold {
         }
     }
 
-    /// The same, for those who only print it: declares no loss.
+    /// The same, for printing only: declares no loss.
     pub(crate) fn peek_remaining(&self) -> Duration {
         if self.is_lost() { Duration::ZERO } else { self.deadline().since(self.clock.now()) }
     }
 
-    /// The time now, or why this hold is none any more. Declares the loss if the deadline has
-    /// passed: no network is needed for that.
+    /// Returns the time now, or the cause if the hold is lost. Declares the loss if the deadline has passed,
+    /// which needs no network.
     // S-12.
     pub(crate) fn check(&self) -> Result<Tick, LossCause> {
         match self.state.load(Ordering::Acquire) {
@@ -183,7 +210,12 @@ impl Hold {
         }
     }
 
-    /// Declares the hold lost and wakes whoever waits to hear of it. The first cause stays.
+    /// The same, with the error of a lost hold.
+    pub(crate) fn ensure_held(&self) -> Result<Tick, LockError> {
+        self.check().map_err(|cause| self.lost_error(cause))
+    }
+
+    /// Declares the hold lost and wakes the tasks that wait for the loss. The first cause stays.
     pub(crate) fn lose(&self, cause: LossCause) -> LossCause {
         let new = match cause {
             LossCause::Deadline => LOST_DEADLINE,
@@ -205,31 +237,31 @@ impl Hold {
         }
     }
 
-    /// What to do at once when the hold is lost, in place of what was to be done before.
+    /// Sets the action that runs at once when the hold is lost, in place of the earlier one.
     pub(crate) fn on_lost(&self, on_lost: impl FnOnce() + Send + 'static) {
         let boxed = Box::new(on_lost);
         *self.on_lost.lock() = Some(boxed);
     }
 
-    /// Takes note that the store confirmed `lease` for a request sent at `sent_at`.
+    /// Records that the store confirmed `lease` for a request sent at `sent_at`.
     pub(crate) fn confirm(&self, sent_at: Tick, lease: Duration) {
-        // A deadline that has passed was a loss whether or not somebody looked (invariant 2).
+        // A deadline that has passed was a loss even if it was not checked (invariant 2).
         if self.check().is_ok() {
             self.deadline.fetch_max(deadline(sent_at, lease).as_nanos(), Ordering::AcqRel);
         }
     }
 
-    /// Marks the hold as given back, so that nothing renews it or calls it lost any more.
+    /// Marks the hold as released, so that it is neither renewed nor declared lost any more.
     pub(crate) fn mark_released(&self) {
         let _ = self.state.compare_exchange(HELD, RELEASED, Ordering::AcqRel, Ordering::Acquire);
         self.recorder.end(self.clock.now());
     }
 
-    /// Somebody has it from now on, as who counts it.
+    /// Starts the time of a holder, which `whose` counts.
     pub(crate) fn begin(&self, whose: Meter, now: Tick) {
         self.recorder.begin(whose, now);
         if self.is_lost() {
-            // Lost in between, it would be counted until the guard goes.
+            // If the hold was lost in between, it would be counted until the guard is dropped.
             self.recorder.end(now);
         }
     }
@@ -238,7 +270,7 @@ impl Hold {
         matches!(self.state.load(Ordering::Acquire), LOST_DEADLINE | LOST_NOT_OWNER)
     }
 
-    /// Who counts what its release comes to, if nobody has: a loss is counted at once.
+    /// Returns the meter that counts its release, if its end is not counted yet: a loss is counted at once.
     pub(crate) fn release_meter(&self) -> Option<Meter> {
         let meter = self.recorder.to_end()?;
         if self.is_lost() {
@@ -248,7 +280,7 @@ impl Hold {
         Some(meter)
     }
 
-    /// True until it is lost, or given back.
+    /// True until it is lost or released.
     fn is_held(&self) -> bool {
         self.state.load(Ordering::Acquire) == HELD
     }
@@ -257,19 +289,19 @@ impl Hold {
         self.state.load(Ordering::Acquire) == RELEASED
     }
 
-    /// Woken when the hold is lost by NotOwner; the deadline needs a timer beside it.
+    /// Notified when the hold is lost by NotOwner; the deadline also needs a timer.
     pub(crate) fn lost(&self) -> &Arc<Notify> {
         &self.lost
     }
 
-    /// The lease to renew for at `now`, if this hold is to be renewed.
+    /// Returns the lease to renew for at `now`, if this hold should be renewed.
     pub(crate) fn renewal(&self, now: Tick) -> Option<Duration> {
         let lease = self.renewal.load(Ordering::Acquire);
         let until = Tick::from_nanos(self.renew_until.load(Ordering::Acquire));
         (lease > 0 && now < until).then(|| Duration::from_nanos(lease))
     }
 
-    /// Counts a renewal in that is sent now. False if `most` are under way.
+    /// Counts a renewal that is sent now. False if `most` are under way.
     fn renewal_begins(&self, most: u32) -> bool {
         let one_more = |under_way| (under_way < most).then_some(under_way + 1);
         self.renewals.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more).is_ok()
@@ -280,17 +312,17 @@ impl Hold {
         self.renewals.load(Ordering::Acquire) > 0
     }
 
-    /// One renewal less is under way.
+    /// Counts a renewal as ended.
     fn renewal_ends(&self) {
         self.renewals.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// A nested guard wants a fixed hold renewed with this lease, from the next round on.
+    /// Has a fixed hold renewed with this lease for a nested guard, from the next round on.
     pub(crate) fn want_renewal(&self, lease: Duration) {
         self.change_wishes(|wishes| wishes.push(lease));
     }
 
-    /// That nested guard has gone.
+    /// Undoes [`want_renewal`](Self::want_renewal) for a nested guard that was dropped.
     pub(crate) fn unwant_renewal(&self, lease: Duration) {
         self.change_wishes(|wishes| {
             if let Some(at) = wishes.iter().position(|wish| *wish == lease) {
@@ -306,67 +338,67 @@ impl Hold {
         self.renewal.store(longest, Ordering::Release);
     }
 
-    /// The guard that has it now lets it be renewed until then. True if it was to end before.
+    /// Allows renewals until then, as the current holder's guard has it. True if they were to end earlier
+    /// before.
     pub(crate) fn set_renew_until(&self, until: Option<Tick>) -> bool {
         let until = until.map_or(u64::MAX, Tick::as_nanos);
         self.renew_until.swap(until, Ordering::AcqRel) != u64::MAX
     }
 
-    /// True if the re-entry of that number is inside it; zero stands for those that keep nobody out.
+    /// True if the re-entry of that number is inside it; zero means a re-entry that excludes no other.
     pub(crate) fn has_reentry(&self, id: u64) -> bool {
         id == 0 || self.reentries.is_inside(id)
     }
 
-    /// True if a re-entry is inside it or waits to be.
+    /// True if a re-entry is inside it or waits for its turn.
     // S-6.
     pub(crate) fn has_reentries(&self) -> bool {
         self.reentries.any()
     }
 
-    /// One more guard stands on it. True if the store's count is to be brought up to date by
-    /// somebody who was not told yet.
+    /// Counts one more guard. True if the caller has to queue the update of the store's count.
     pub(crate) fn enter(&self) -> bool {
         self.count.fetch_add(1, Ordering::SeqCst);
         self.queue_count()
     }
 
-    /// One guard less. Answers as [`enter`](Self::enter) does.
+    /// Counts one guard less. Returns the same as [`enter`](Self::enter).
     pub(crate) fn leave(&self) -> bool {
-        // With the last one the hold ends, so there is nothing to show.
+        // The hold ends with the last guard, so there is no count to show.
         self.count.fetch_sub(1, Ordering::SeqCst) > 1 && self.queue_count()
     }
 
-    /// True if the caller is to queue the count. Sequentially consistent, as the count is: when it is
-    /// queued already, the change before this is seen by [`count_to_show`](Self::count_to_show).
+    /// True if the caller has to queue the count. Sequentially consistent, as the count is: if it is already
+    /// queued, [`count_to_show`](Self::count_to_show) sees the change before this.
     fn queue_count(&self) -> bool {
         !self.count_queued.load(Ordering::SeqCst) && !self.count_queued.swap(true, Ordering::SeqCst)
     }
 
-    /// It is handed to a waiter, and is nobody's until that is polled.
+    /// Marks the hold as handed to a waiter; it has no holder until the waiter is polled.
     // S-34.
     pub(crate) fn departs(&self) {
         self.count.store(0, Ordering::Release);
     }
 
-    /// A guard stands on it. True if it was on its way to a waiter.
+    /// Marks that a guard uses it. True if it was on its way to a waiter.
     pub(crate) fn arrives(&self) -> bool {
         self.count.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// False while it is only kept for others to join, or on its way to a waiter.
+    /// False while it is only kept so that others can join it, or on its way to a waiter.
     fn has_guards(&self) -> bool {
         self.count.load(Ordering::Acquire) > 0
     }
 
-    /// The count to show, if the store shows another.
+    /// Returns the count to show, if the store shows another.
     fn count_to_show(&self) -> Option<u32> {
         self.count_queued.store(false, Ordering::SeqCst);
-        // None while the last guard has gone and the next is about to join: still a hold.
+        // Zero while the last guard was dropped and the next is about to join: still a hold.
         let count = self.count.load(Ordering::SeqCst).max(1);
         (self.shown_count.swap(count, Ordering::AcqRel) != count).then_some(count)
     }
 
-    /// Notes whose it is now, for those who look.
+    /// Records its current holder's token, for observers.
     pub(crate) fn set_token(&self, token: FencingToken) {
         self.token.store(token.get(), Ordering::Relaxed);
     }
@@ -375,7 +407,7 @@ impl Hold {
         FencingToken::new(self.token.load(Ordering::Relaxed))
     }
 
-    /// For how long no renewal has been confirmed, if it is to be renewed.
+    /// Returns for how long no renewal has been confirmed, if the hold should be renewed.
     pub(crate) fn unconfirmed_for(&self) -> Option<Unconfirmed> {
         let now = self.clock.now();
         let lease = self.renewal(now)?;

@@ -1,21 +1,21 @@
 //! The queue of re-entries inside one hold.
 //!
-//! A re-entry is a guard on a hold that encloses the caller. Re-entries that run side by side exclude each
-//! other as they would without the hold: one is *inside*, the others wait in line. Reads share, and so do
-//! different locks of a multi lock. A re-entry never waits for a re-entry *around* it: one that encloses it,
-//! or that was around an enclosing one when that went inside.
+//! A re-entry is a guard on a hold that encloses the caller. Concurrent re-entries exclude each other as they
+//! would without the hold: one is *inside*, the others wait in the queue. Reads share, and so do different
+//! locks of a multi lock. A re-entry never waits for a re-entry *around* it: one that encloses it, or that was
+//! around an enclosing one when the enclosing one went inside.
 //!
-//! A waiter is woken when its turn has come, and goes inside when it is polled. A waiter that is not polled
-//! for [`ASLEEP_AFTER`](crate::liveness::ASLEEP_AFTER) is passed over, and lines up again when it is polled.
-//! The same goes for a re-entry that is inside and asks the store: see [`life`].
+//! A waiter is woken when its turn has come, and goes inside when it is polled. A waiter that is not polled for
+//! [`ASLEEP_AFTER`](crate::liveness::ASLEEP_AFTER) is passed over, and queues again when it is polled. The same
+//! applies to a re-entry that is inside and asks the store: see [`life`].
 //!
 //! # Invariants
 //!
 //! 1. Of two re-entries inside that conflict, one is around the other.
 //! 2. A waiter waits for every earlier waiter that it conflicts with, unless the earlier one may be waiting
 //!    for a re-entry around the later one.
-//! 3. A re-entry that leaves, from inside or from the line, wakes the waiters whose turn has come.
-//! 4. Wakers and callbacks that give a grant back are called after the mutex is unlocked: they may call this
+//! 3. A re-entry that leaves, from inside or from the queue, wakes the waiters whose turn has come.
+//! 4. Wakers and callbacks that release a grant are called after the mutex is unlocked: they may call this
 //!    module.
 
 mod life;
@@ -53,14 +53,14 @@ fn is_innermost(enclosing: &Enclosing<'_>, is_it: impl Fn(u64) -> bool) -> bool 
 pub(crate) enum Obstacle {
     /// It has to wait until other re-entries leave.
     Others,
-    /// It is inside a read and wants to write, as another read beside it may: they would wait for each other.
+    /// It is inside a read and wants to write, and so may a concurrent read: they would wait for each other.
     Reads,
 }
 
-/// The re-entries inside one hold, and those in line.
+/// The re-entries inside one hold, and those in its queue.
 ///
-/// The usual case, one re-entry alone that takes the whole hold, needs only the word: the re-entry's number
-/// less one, shifted over two mark bits. All other cases are in the crowd, behind the mutex.
+/// The usual case, one re-entry alone that uses the whole hold, needs only the word: the re-entry's number
+/// minus one, shifted over two mark bits. All other cases are in the crowd, behind the mutex.
 #[derive(Default)]
 pub(super) struct Reentries {
     word: AtomicU64,
@@ -86,7 +86,7 @@ struct Inside {
     /// The innermost re-entry around it; zero for none.
     parent: u64,
     claim: Claim,
-    /// Set while it asks the store; `None` once it is a guard, or about to be.
+    /// Set while it asks the store; `None` once it is a guard, or about to become one.
     asking: Option<Asking>,
 }
 
@@ -110,9 +110,9 @@ struct Waiter {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Standing {
     Waits,
-    /// Woken then because its turn has come, and not polled since.
+    /// Woken at that time because its turn has come, and not polled since.
     Called(Instant),
-    /// No waiter waits for it. It lines up again when it is polled.
+    /// No waiter waits for it. It queues again when it is polled.
     PassedOver,
 }
 
@@ -147,7 +147,7 @@ impl Reentries {
         }
     }
 
-    /// True if a re-entry is inside or in line.
+    /// True if a re-entry is inside or in the queue.
     pub(super) fn any(&self) -> bool {
         self.word.load(Ordering::Acquire) & MARKS != 0
     }
@@ -170,7 +170,7 @@ impl Reentries {
     fn poll_turn(&self, id: u64, waker: &Waker) -> Option<Instant> {
         let now = Instant::now();
         let mut state = self.lock();
-        // A waiter that is not in line any more is inside.
+        // A waiter that is not in the queue any more is inside.
         let place = state.line_up_again(id, now)?;
         state.line[place].waker.clone_from(waker);
         let passed_over = state.pass_over(None, place + 1, now);
@@ -212,7 +212,7 @@ impl Reentries {
 }
 
 impl State {
-    /// The re-entries around a caller, given those that enclose it.
+    /// Returns the re-entries around a caller, given those that enclose it.
     fn around(&self, enclosing: &Enclosing<'_>) -> Vec<u64> {
         let mut around = Vec::new();
         let add = |around: &mut Vec<u64>, id| {
@@ -237,8 +237,8 @@ impl State {
         self.inside.iter().rev().find(|it| around.contains(&it.id)).map_or(0, |it| it.id)
     }
 
-    /// The parent of a caller that goes inside at once, if that is clear without a list: no re-entry is inside,
-    /// or the last one encloses the caller and excludes all that are not around it.
+    /// Returns the parent of a caller that goes inside at once, if that is clear without a list: no re-entry is
+    /// inside, or the last one encloses the caller and excludes every re-entry that is not around it.
     fn obvious_parent(&self, enclosing: &Enclosing<'_>) -> Option<u64> {
         if !self.line.is_empty() {
             return None;
@@ -254,7 +254,7 @@ impl State {
         self.last_id
     }
 
-    /// Returns what was inside, to be dropped after the mutex is unlocked (invariant 4).
+    /// Returns the removed re-entry, to be dropped after the mutex is unlocked (invariant 4).
     fn remove(&mut self, id: u64) -> Option<Inside> {
         let Some(at) = self.inside.iter().position(|inside| inside.id == id) else {
             self.line.retain(|waiter| waiter.id != id);
@@ -267,7 +267,8 @@ impl State {
         Some(left)
     }
 
-    /// True if a re-entry with this claim waits for one that is inside, or for one of the first `behind` in line.
+    /// True if a re-entry with this claim waits for one that is inside, or for one of the first `behind`
+    /// waiters.
     fn has_to_wait(&self, claim: &Claim, around: &[u64], behind: usize) -> bool {
         let in_the_way = |it: &Inside| it.claim.conflicts(claim) && !around.contains(&it.id);
         // A waiter does not wait for re-entries around it. If all those around this one are also around the
@@ -292,7 +293,7 @@ impl State {
         Some(if read(true) && read(false) { Obstacle::Reads } else { Obstacle::Others })
     }
 
-    /// The waiter's place in line now that it is polled.
+    /// Returns the waiter's place in the queue now that it is polled.
     fn line_up_again(&mut self, id: u64, now: Instant) -> Option<usize> {
         let mut place = self.line.iter().position(|waiter| waiter.id == id)?;
         if self.line[place].standing == Standing::PassedOver {
@@ -319,7 +320,7 @@ impl State {
     }
 }
 
-/// A guard of a place inside a hold, or in its line. Dropping it admits the next waiter.
+/// A guard of a place inside a hold, or in its queue. Dropping it admits the next waiter.
 pub(crate) struct ReentryGuard {
     hold: Arc<Hold>,
     /// Zero if it excludes no other re-entry.
@@ -377,7 +378,7 @@ impl ReentryGuard {
         entered.map(|id| Self { hold: Arc::clone(hold), id })
     }
 
-    /// Lines up; [`turn`](Self::turn) waits. `None` if so many are in line already.
+    /// Queues; [`turn`](Self::turn) waits. `None` if the queue is full.
     pub(crate) fn line_up(
         hold: &Arc<Hold>,
         claim: Claim,
@@ -397,7 +398,7 @@ impl ReentryGuard {
         Some(Self { hold: Arc::clone(hold), id })
     }
 
-    /// Waits until it is inside. False once the hold is `over`, which is polled now and then.
+    /// Waits until it is inside. False once the hold is `over`, which is checked regularly.
     pub(crate) async fn turn(&self, over: impl Fn() -> bool) -> bool {
         let mut timer = pin!(sleep_until(Instant::now()));
         poll_fn(|cx| {

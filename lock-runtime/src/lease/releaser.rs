@@ -1,8 +1,7 @@
-//! Gives back what was dropped: the one task that guards and cancelled acquires hand their holds to.
+//! Releases dropped holds: the one task to which guards and cancelled acquires hand their holds.
 //!
-//! A job is repeated until the store has answered or the lease has passed by itself. Jobs go out
-//! at once and side by side, in the order in which they came, on the connection that carried the
-//! requests they undo.
+//! A job is repeated until the store has answered or the lease has ended by itself. Jobs are sent at once and
+//! concurrently, in the order in which they arrived, on the connection that carried the requests they undo.
 // S-20, S-21.
 
 use std::collections::{HashMap, VecDeque};
@@ -15,6 +14,7 @@ use futures_util::{FutureExt, StreamExt};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use super::UnderWay;
 use crate::backoff::Backoff;
 use crate::clock::{Clock, Tick};
 use crate::key::LockKey;
@@ -28,25 +28,25 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// Called once with the answer to the first attempt, if there was one.
 pub(crate) type AfterRelease = Box<dyn FnOnce(Option<ReleaseReply>) + Send>;
 
-/// A hold to give back.
+/// A hold to release.
 pub(crate) struct ReleaseJob {
     pub(crate) target: Arc<Target>,
     pub(crate) owner: OwnerId,
-    /// Not free before then: `at_least` has it kept so long.
+    /// The store keeps the hold until then, because of `at_least`.
     pub(crate) keep_until: Option<Tick>,
-    /// When the store forgets the hold by itself.
+    /// When the lease ends in the store by itself.
     pub(crate) until: Tick,
-    /// True if a request that takes this hold may still be under way on another connection: then
-    /// "not the owner" may only mean "not yet", and the release is sent once more later.
+    /// True if a request that acquires this hold may still be under way on another connection: then "not the
+    /// owner" may only mean "not yet", and the release is sent once more later.
     // S-21.
     pub(crate) unsettled: bool,
-    /// True if it was asked for before, so that "not the owner" may be our own doing.
+    /// True if a release was sent before, so that "not the owner" may be the effect of that one.
     pub(crate) repeated: bool,
-    /// Whose it was or was to be, for the log.
+    /// The label of its holder, for the log.
     pub(crate) label: Label,
-    /// Counts what it comes to, if somebody had it.
+    /// Counts the outcome, if a task held it.
     pub(crate) meter: Option<Meter>,
-    /// What becomes of the gate guard.
+    /// Called with the store's answer, to free the gate.
     pub(crate) after: Option<AfterRelease>,
 }
 
@@ -56,20 +56,18 @@ pub(crate) struct Releaser {
     timeout: Duration,
     queue: Mutex<Queue>,
     wake: Notify,
-    /// Jobs queued or under way, and releases that somebody waits for.
-    unfinished: AtomicUsize,
-    /// Told whenever `unfinished` falls to zero.
-    idle: Notify,
-    /// Told whenever a job has had its first answer.
+    /// Jobs queued or under way, and releases whose callers wait for the answer.
+    pub(crate) unfinished: UnderWay,
+    /// Notified whenever a job has had its first answer.
     answered: Notify,
-    /// How many pending releases the log knows of since a task last ran.
+    /// How many pending releases were logged since a task last ran.
     reported: AtomicUsize,
 }
 
 #[derive(Default)]
 struct Queue {
     jobs: VecDeque<ReleaseJob>,
-    /// The numbers of jobs that have had no answer yet, by name, the oldest first.
+    /// The numbers of jobs without an answer, by name, the oldest first.
     unanswered: HashMap<LockKey, VecDeque<u64>>,
     next_number: u64,
     closed: bool,
@@ -82,16 +80,15 @@ impl Releaser {
             timeout,
             queue: Mutex::default(),
             wake: Notify::new(),
-            unfinished: AtomicUsize::new(0),
-            idle: Notify::new(),
+            unfinished: UnderWay::default(),
             answered: Notify::new(),
             reported: AtomicUsize::new(0),
         })
     }
 
-    /// Takes over a hold. Never blocks, whatever the store does.
+    /// Accepts a hold. Never blocks, whatever the store does.
     pub(crate) fn give(self: &Arc<Self>, mut job: ReleaseJob) {
-        self.unfinished.fetch_add(1, Ordering::AcqRel);
+        self.unfinished.begin();
         {
             let mut queue = self.queue.lock();
             let number = queue.next_number;
@@ -111,9 +108,9 @@ impl Releaser {
         self.wake.notify_one();
     }
 
-    /// Waits until the store has answered the releases of this name that were given here before this
-    /// call, not those that follow. Without it, a task that drops a guard and asks at once would find
-    /// the lock held by its own process, where no gate tells.
+    /// Waits until the store has answered the releases of this name that were queued before this call, not
+    /// later ones. Without it, a task that drops a guard and asks at once would find the lock held by its own
+    /// process, where no gate prevents that.
     pub(crate) fn answered(&self, key: &LockKey) -> impl Future<Output = ()> {
         let next = self.queue.lock().next_number;
         let earlier = move || {
@@ -124,37 +121,20 @@ impl Releaser {
         super::wait_until(&self.answered, move || !earlier())
     }
 
-    /// Counts a release that its caller sees to, until what this returns is dropped.
+    /// Counts a release that its caller performs, until the returned value is dropped.
     pub(crate) fn elsewhere(self: &Arc<Self>) -> Elsewhere {
-        self.unfinished.fetch_add(1, Ordering::AcqRel);
+        self.unfinished.begin();
         Elsewhere(Arc::clone(self))
     }
 
-    /// One release less.
-    fn finished(&self) {
-        if self.unfinished.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.idle.notify_waiters();
-        }
-    }
-
-    /// How many holds are not given back yet.
-    pub(crate) fn unfinished(&self) -> usize {
-        self.unfinished.load(Ordering::Acquire)
-    }
-
-    /// Waits until nothing is left to give back.
-    pub(crate) async fn drained(&self) {
-        super::wait_until(&self.idle, || self.unfinished() == 0).await;
-    }
-
-    /// Makes the task end once nothing is left to give back.
+    /// Makes the task end once nothing is left to release.
     pub(crate) fn close(&self) {
         self.queue.lock().closed = true;
         self.wake.notify_one();
     }
 
-    /// Logs how many releases are pending that no task works at. Again only once they have doubled:
-    /// a runtime that ends drops one guard after the other.
+    /// Logs how many releases are pending while no task runs. Logs again only once they have doubled: a runtime
+    /// that ends drops one guard after the other.
     pub(crate) fn report_pending(&self) {
         let pending = self.queue.lock().jobs.len();
         let reported = self.reported.load(Ordering::Relaxed);
@@ -168,13 +148,13 @@ impl Releaser {
         }
     }
 
-    /// The task. Ends when closed and idle, or with its runtime, which may drop it before its first
+    /// Runs the task. It ends when closed and idle, or with its runtime, which may drop it before its first
     /// poll.
     pub(crate) fn run(
         self: Arc<Self>,
         store: Arc<dyn Store>,
     ) -> impl Future<Output = ()> + Send + 'static {
-        // Dropped after the jobs under way have gone back into the queue.
+        // Dropped after the jobs under way were put back into the queue.
         let ending = Ending(Arc::clone(&self));
         async move {
             let _ending = ending;
@@ -207,12 +187,9 @@ impl Releaser {
         let mut work = Work { releaser: &self, job: Some(job) };
         let mut backoff = Backoff::between(FIRST_PAUSE, LONGEST_PAUSE);
         while let Some(job) = &mut work.job {
-            let request = ReleaseRequest {
-                target: Arc::clone(&job.target),
-                owner: job.owner.clone(),
-                keep: keep(job.keep_until, self.clock.now()),
-                timeout: self.timeout,
-            };
+            let (target, owner) = (Arc::clone(&job.target), job.owner.clone());
+            let request = ReleaseRequest::new(target, owner, self.timeout)
+                .with_keep(keep(job.keep_until, self.clock.now()));
             let reply = store.release(request).await;
             if let Some(after) = job.after.take() {
                 after(reply.as_ref().ok().copied());
@@ -225,7 +202,7 @@ impl Releaser {
             job.repeated = true;
             match reply {
                 Ok(_) if job.unsettled => {
-                    // What takes this hold may still be under way on another connection.
+                    // The request that acquires this hold may still be under way on another connection.
                     job.unsettled = false;
                     tokio::time::sleep(self.timeout).await;
                     continue;
@@ -242,7 +219,7 @@ impl Releaser {
                         log_lock!(warn, key, job.label, "release given up, its lease is over");
                         meter.released(ReleaseOutcome::Failed);
                     }
-                    // Nobody has had it.
+                    // No task held it.
                     None => log_lock!(debug, key, job.label, "release given up, its lease is over"),
                 }
                 return work.done();
@@ -252,17 +229,17 @@ impl Releaser {
     }
 }
 
-/// For how long the store is to keep what is given back now.
+/// Returns for how long the store should keep a hold that is released now.
 pub(crate) fn keep(until: Option<Tick>, now: Tick) -> Duration {
     until.map_or(Duration::ZERO, |until| until.since(now))
 }
 
-/// A release that is no job: its caller waits for the answer.
+/// A release without a job: its caller waits for the answer.
 pub(crate) struct Elsewhere(Arc<Releaser>);
 
 impl Drop for Elsewhere {
     fn drop(&mut self) {
-        self.0.finished();
+        self.0.unfinished.end();
     }
 }
 
@@ -288,7 +265,7 @@ impl Drop for Unanswered {
     }
 }
 
-/// Says what is pending when the task ends.
+/// Logs the pending jobs when the task ends.
 struct Ending(Arc<Releaser>);
 
 impl Drop for Ending {
@@ -297,7 +274,7 @@ impl Drop for Ending {
     }
 }
 
-/// A job under way. Dropped with its runtime, it goes back into the queue for the next task.
+/// A job under way. If its runtime drops it, it goes back into the queue for the next task.
 struct Work<'a> {
     releaser: &'a Releaser,
     job: Option<ReleaseJob>,
@@ -306,7 +283,7 @@ struct Work<'a> {
 impl Work<'_> {
     fn done(&mut self) {
         self.job = None;
-        self.releaser.finished();
+        self.releaser.unfinished.end();
     }
 }
 

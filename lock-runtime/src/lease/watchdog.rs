@@ -1,13 +1,13 @@
-//! Keeps holds alive: one task for all of a client's holds, renewing what is due in batches.
+//! Renews holds: one task for all of a client's holds, which renews due holds in batches.
 //!
-//! Every live hold is in one queue, ordered by when something is to be done about it: a renewal,
-//! or, for holds that are not renewed, their end. The task looks at least once a second, because
-//! its timers stop with the machine and the deadline clock does not.
+//! Every live hold is in one queue, ordered by the time of its next action: a renewal, or, for holds that are
+//! not renewed, their end. The task checks at least once a second, because its timers stop while the machine
+//! sleeps and the deadline clock does not.
 //!
-//! A renewal never waits for an earlier one. A hold is due again after a third of its lease from
-//! when its last confirmed renewal was sent, after a sixth without an answer, and after a tenth once
-//! there is an error. An answer counts for as long as the deadline has not passed, so several renewals
-//! of one hold may be under way: a few, or a store that is away would pile them up.
+//! A renewal never waits for an earlier one. A hold is due again after a third of its lease from when its last
+//! confirmed renewal was sent, after a sixth without an answer, and after a tenth once there is an error. An
+//! answer counts for as long as the deadline has not passed, so several renewals of one hold may be under way:
+//! at most a few, or they would pile up while the store is down.
 // S-10, S-11, S-9.
 
 use std::collections::{BTreeMap, HashMap};
@@ -15,11 +15,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use futures_util::future::OptionFuture;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
 use super::Hold;
 use super::batch::{Batch, MAX_BATCH, Renewal, batches};
@@ -34,10 +35,10 @@ const MAX_UNDER_WAY: u32 = 4;
 /// The longest the task sleeps while there are holds.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 
-/// The shortest, so that holds which fall due one by one are renewed together.
+/// The shortest sleep, so that holds which fall due one by one are renewed together.
 const GATHER: Duration = Duration::from_millis(5);
 
-/// How long a changed hold count may stand before it is shown; shorter nesting costs nothing.
+/// How long a changed hold count waits before it is shown; shorter nesting costs nothing.
 // S-6.
 const SHOW_COUNT_AFTER: Duration = Duration::from_millis(50);
 
@@ -46,20 +47,20 @@ pub(crate) struct Watchdog {
     clock: Clock,
     queue: Mutex<Queue>,
     wake: Notify,
-    /// Told when the last hold has gone.
+    /// Notified when the last hold has ended.
     emptied: Notify,
-    /// True if the last renewal was not answered, or with an error, by the store or a part of it.
+    /// True if the last renewal failed or was not answered, by the store or a part of it.
     last_failed: AtomicBool,
 }
 
 #[derive(Default)]
 struct Queue {
-    /// By time and hold; the hold's address tells apart what is due at the same time.
+    /// By time and hold; the hold's address separates holds that are due at the same time.
     due: BTreeMap<(u64, usize), Arc<Hold>>,
-    /// True if a hold came since the task last looked. It then looks once more before it sleeps for
-    /// good, or every lock that is taken alone would wake it up.
+    /// True if a hold was added since the task last checked. It then checks once more before it sleeps without
+    /// a timer; otherwise every lock that is acquired alone would wake it.
     busy: bool,
-    /// Until when the task means to sleep.
+    /// Until when the task plans to sleep.
     sleeping_until: Option<Tick>,
     /// Holds whose count changed since `counts_since`.
     counts: Vec<Arc<Hold>>,
@@ -78,14 +79,14 @@ impl Watchdog {
         })
     }
 
-    /// Starts to look after a hold.
+    /// Starts to renew a hold.
     pub(crate) fn add(&self, hold: &Arc<Hold>) {
         let mut queue = self.queue.lock();
         queue.put(hold, first_due(hold));
         self.wake_for(&mut queue, first_due(hold));
     }
 
-    /// Stops looking after a hold.
+    /// Stops renewing a hold.
     pub(crate) fn remove(&self, hold: &Hold) {
         let mut queue = self.queue.lock();
         queue.take(hold);
@@ -94,7 +95,7 @@ impl Watchdog {
         }
     }
 
-    /// Looks at a hold whose renewal was switched on.
+    /// Queues a hold anew after its renewal was switched on.
     pub(crate) fn reconsider(&self, hold: &Arc<Hold>) {
         let mut queue = self.queue.lock();
         let now = self.clock.now();
@@ -113,17 +114,18 @@ impl Watchdog {
         }
     }
 
-    /// How many holds there are.
+    /// Returns how many holds there are.
     pub(crate) fn holds(&self) -> usize {
         self.queue.lock().due.len()
     }
 
-    /// All of them.
+    /// Returns all holds.
     pub(crate) fn all(&self) -> Vec<Arc<Hold>> {
         self.queue.lock().due.values().cloned().collect()
     }
 
-    /// One for which `is_wanted` holds. It is asked under the lock of the queue, so that not all are copied.
+    /// Returns a hold for which `is_wanted` is true. Called under the queue's mutex, so that not all holds are
+    /// copied.
     pub(crate) fn find(&self, mut is_wanted: impl FnMut(&Hold) -> bool) -> Option<Arc<Hold>> {
         self.queue.lock().due.values().find(|hold| is_wanted(hold)).cloned()
     }
@@ -138,20 +140,20 @@ impl Watchdog {
         super::wait_until(&self.emptied, || self.holds() == 0).await;
     }
 
-    /// Declares lost what the store does not know any more, and stops looking after it.
+    /// Declares a hold lost that the store does not know any more, and stops renewing it.
     pub(crate) fn not_owner(&self, hold: &Hold) -> LossCause {
         let cause = hold.lose(LossCause::NotOwner);
         self.remove(hold);
         cause
     }
 
-    /// True once it was closed and has nothing left to look after.
+    /// True once it is closed and has no holds left.
     pub(crate) fn is_done(&self) -> bool {
         let queue = self.queue.lock();
         queue.closed && queue.due.is_empty()
     }
 
-    /// Ends renewing. The task notes the end of the holds that are left, and ends with the last.
+    /// Ends renewals. The task declares the end of the remaining holds, and ends with the last.
     pub(crate) fn close(&self) {
         self.queue.lock().closed = true;
         self.wake.notify_one();
@@ -159,13 +161,13 @@ impl Watchdog {
 
     fn wake_for(&self, queue: &mut Queue, at: Tick) {
         if queue.sleeping_until.is_none_or(|until| at < until) {
-            // Only once for the earliest: the task sets it anew when it goes back to sleep.
+            // Only once for the earliest: the task sets it again when it goes back to sleep.
             queue.sleeping_until = Some(at);
             self.wake.notify_one();
         }
     }
 
-    /// The task. Ends when closed and without holds.
+    /// Runs the task. It ends when closed and without holds.
     pub(crate) async fn run(self: Arc<Self>, store: Arc<dyn Store>) {
         let mut in_flight = FuturesUnordered::new();
         loop {
@@ -176,22 +178,16 @@ impl Watchdog {
             for counts in work.counts.chunks(MAX_BATCH) {
                 in_flight.push(show_counts(Arc::clone(&store), counts.to_vec()).boxed());
             }
-            let sleep = async {
-                tokio::time::sleep(GATHER).await;
-                match work.wake_at {
-                    Some(at) => tokio::time::sleep_until(at).await,
-                    None => std::future::pending().await,
-                }
-            };
+            let wake_at = work.wake_at.map(|at| at.max(Instant::now() + GATHER));
             tokio::select! {
-                () = sleep => {}
+                Some(()) = OptionFuture::from(wake_at.map(sleep_until)) => {}
                 () = self.wake.notified() => {}
                 Some(()) = in_flight.next() => {}
             }
         }
     }
 
-    /// Everything that is due; none once closed and without holds.
+    /// Returns all due work; `None` once closed and without holds.
     fn collect(&self) -> Option<Work> {
         let mut queue = self.queue.lock();
         let closed = queue.closed;
@@ -212,8 +208,8 @@ impl Watchdog {
                 if hold.has_renewals() {
                     overdue.push(Arc::clone(&hold));
                 }
-                // Who is to have or to join one that nobody has may not be polled any more: it ends with
-                // its lease (S-34).
+                // A hold without guards waits for a task to take or join it, and that task may not be polled
+                // any more: the hold ends with its lease (S-34).
                 if hold.has_guards() && hold.renewal_begins(MAX_UNDER_WAY) {
                     renewals.entry(lease).or_default().push(Renewal::new(hold));
                 }
@@ -235,7 +231,7 @@ impl Watchdog {
     }
 
     async fn renew(self: Arc<Self>, store: Arc<dyn Store>, mut batch: Batch) {
-        // What is being given back may be kept in the store for a time that is not to be prolonged.
+        // The store may keep a hold that is being released for a time that must not be extended.
         batch.renewals.retain(|renewal| renewal.hold.is_held());
         let sent_at = self.clock.now();
         if batch.renewals.is_empty() {
@@ -243,12 +239,10 @@ impl Watchdog {
         }
         // Until then an answer moves the deadline, if another renewal keeps the hold that long (S-9).
         let timeout = batch.lease;
-        let requests = batch.renewals.iter().map(|Renewal { hold, .. }| RenewRequest {
-            target: Arc::clone(&hold.target),
-            owner: hold.owner.clone(),
-            lease: batch.lease,
-        });
-        let requests = requests.collect();
+        let request = |Renewal { hold, .. }: &Renewal| {
+            RenewRequest::new(Arc::clone(&hold.target), hold.owner.clone(), batch.lease)
+        };
+        let requests = batch.renewals.iter().map(request).collect();
         let batch = Arc::new(batch);
         let on_renewed: OnRenewed = Arc::new({
             let (watchdog, batch) = (Arc::clone(&self), Arc::clone(&batch));
@@ -269,8 +263,8 @@ impl Watchdog {
         let is_first = renewal.end();
         match answer {
             _ if hold.is_released() => {}
-            // A loss also when a later renewal was confirmed before: one of several servers may have been
-            // slow to say so.
+            // A loss even if a later renewal was confirmed before: one of several servers may have reported it
+            // late.
             Ownership::NotOwner if hold.is_held() => {
                 hold.recorder.renewed(RenewOutcome::NotOwner);
                 self.not_owner(hold);
@@ -284,7 +278,7 @@ impl Watchdog {
                     queue.put(hold, sent_at.after(batch.lease / 3));
                 }
             }
-            // Unknown is not lost (S-9). An answer that comes after the loss is as good as none.
+            // Unknown is not lost (S-9). An answer after the loss counts as none.
             _ if is_first => {
                 if answer == Ownership::Unknown {
                     batch.failed.lock().push(Arc::clone(hold));
@@ -302,7 +296,7 @@ impl Watchdog {
     }
 }
 
-/// When something is to be done about a new hold.
+/// Returns the time of a new hold's first action.
 fn first_due(hold: &Hold) -> Tick {
     match hold.renewal(hold.taken_at) {
         Some(lease) => hold.taken_at.after(lease / 3),
@@ -310,7 +304,7 @@ fn first_due(hold: &Hold) -> Tick {
     }
 }
 
-/// What the task does in one round.
+/// The work of one round.
 struct Work {
     renewals: Vec<Batch>,
     counts: Vec<CountRequest>,
@@ -323,7 +317,7 @@ async fn show_counts(store: Arc<dyn Store>, counts: Vec<CountRequest>) {
     }
 }
 
-/// Tells what is wrong with so many holds, of which it names the first: a batch has hundreds.
+/// Logs a problem of several holds with the name of the first: a batch has hundreds.
 fn log_first(holds: &[Arc<Hold>], error: Option<&StoreError>, what: &'static str) {
     let Some(first) = holds.first() else { return };
     let (label, error) = (first.recorder.label(), error.map(tracing::field::display));
@@ -331,7 +325,7 @@ fn log_first(holds: &[Arc<Hold>], error: Option<&StoreError>, what: &'static str
 }
 
 impl Queue {
-    /// Puts a hold in, or moves it.
+    /// Queues a hold, or moves it.
     fn put(&mut self, hold: &Arc<Hold>, at: Tick) {
         self.take(hold);
         self.busy = true;
@@ -341,7 +335,7 @@ impl Queue {
         self.due.insert((at, address(hold)), Arc::clone(hold));
     }
 
-    /// True if nothing is to be done about the hold until then.
+    /// True if the hold needs no action until then.
     fn is_due_after(&self, hold: &Hold, at: Tick) -> bool {
         let due = hold.queued_at.load(Ordering::Relaxed);
         due == 0 || due > at.as_nanos()
@@ -378,7 +372,7 @@ impl Queue {
         changed.into_iter().filter_map(request).collect()
     }
 
-    /// Notes when the task is to wake up, if there is anything to wake up for.
+    /// Records when the task should wake up, if there is a reason to.
     fn plan_sleep(&mut self, now: Tick) -> Option<Tick> {
         let due = self.due.first_key_value().map(|((at, _), _)| Tick::from_nanos(*at));
         let counts = self.counts_since.map(|since| since.after(SHOW_COUNT_AFTER));

@@ -1,4 +1,4 @@
-//! Whose a lock is, for those who look: its policy, where it was asked for, and its kind.
+//! The label of a lock in logs and metrics: its policy, its call site, and its kind.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use crate::shadow::LogLimit;
 use crate::site::CallSite;
 use crate::store::{HoldKind, ReleaseReply};
 
-/// Logs what became of a lock, with the fields that every such line has: name, policy and site.
-/// Of a policy that is not enforced, a line a second at most, but for lines that few turn on.
+/// Logs an event of a lock, with the fields that every such line has: name, policy and site. For a policy that
+/// is not enforced, at most one line per second at the levels that are usually on.
 macro_rules! log_lock {
     (debug, $key:expr, $label:expr, $($rest:tt)+) => {
         tracing::debug!(
@@ -36,7 +36,7 @@ macro_rules! log_lock {
 }
 pub(crate) use log_lock;
 
-/// The policy that a lock follows, if it does, and where the lock was asked for. Cheap to clone.
+/// The policy that a lock follows, if any, and the site of its call. Cheap to clone.
 #[derive(Clone, Default)]
 pub(crate) struct Label {
     policy: Option<Arc<Named>>,
@@ -53,9 +53,9 @@ pub(super) struct Named {
     pub(super) keys: Keys,
 }
 
-/// The right to write one line of the log.
+/// Permission to write one line to the log.
 pub(crate) struct LogTurn {
-    /// How many lines this one stands for beside itself; none where all are written.
+    /// How many unlogged lines this one also counts; `None` where all are written.
     pub(crate) unlogged: Option<u64>,
 }
 
@@ -71,19 +71,19 @@ impl Label {
         Self { policy, ..Self::default() }
     }
 
-    /// The same, asked for there, unless it is known where.
+    /// Returns the same label for a call at `site`, unless it already has a site.
     pub(crate) fn at(mut self, site: CallSite) -> Self {
         self.site.get_or_insert(site);
         self
     }
 
-    /// The same, for a body that runs in any case unless `enforced`.
+    /// Returns the same label for a body that always runs unless `enforced`.
     pub(crate) fn enforced(mut self, enforced: bool) -> Self {
         self.is_shadow = !enforced;
         self
     }
 
-    /// False if the body runs in any case.
+    /// Returns false if the body always runs.
     pub(crate) fn is_enforced(&self) -> bool {
         !self.is_shadow
     }
@@ -92,7 +92,7 @@ impl Label {
         self.policy.as_ref().map_or(NO_POLICY, |named| &named.name)
     }
 
-    /// Where the lock was asked for, for the log.
+    /// Returns the site of the call, for the log.
     pub(crate) fn site(&self) -> impl fmt::Display {
         struct Site(Option<CallSite>);
         impl fmt::Display for Site {
@@ -106,7 +106,7 @@ impl Label {
         Site(self.site)
     }
 
-    /// Whether to log what became of the lock now.
+    /// Returns whether to log an event of the lock now.
     pub(crate) fn log_turn(&self) -> Option<LogTurn> {
         match self.policy.as_ref().filter(|_| self.is_shadow) {
             None => Some(LogTurn { unlogged: None }),
@@ -117,7 +117,7 @@ impl Label {
         }
     }
 
-    /// Tells of a body that runs although the lock of that name could not be had.
+    /// Logs that a body runs although the lock of that name was not acquired.
     pub(crate) fn not_enforced(&self, name: &str, error: &(dyn std::error::Error + 'static)) {
         log_lock!(
             info,
@@ -149,7 +149,7 @@ impl fmt::Debug for Label {
     }
 }
 
-/// What counts for one policy and kind.
+/// Counts for one policy and kind.
 #[derive(Debug, Clone)]
 pub(crate) struct Meter {
     pub(crate) label: Label,
@@ -162,8 +162,7 @@ impl Meter {
         Self { label, kind }
     }
 
-    /// The store answered a release. `repeated` if an earlier one, unanswered, may have been the one
-    /// that freed it.
+    /// Counts the store's answer to a release. `repeated` if an earlier one, unanswered, may have freed it.
     pub(crate) fn answered(&self, reply: ReleaseReply, repeated: bool) {
         if reply == ReleaseReply::NotOwner && !repeated {
             self.lost(LossCause::NotOwner);

@@ -1,7 +1,7 @@
-//! Counting, by way of the crate `metrics`.
+//! Counting, through the crate `metrics`.
 //!
-//! Keys are made once for each policy and kind: after that, counting allocates nothing here. Handles are
-//! not kept, because a program may install its recorder after its first lock.
+//! Keys are created once for each policy and kind: after that, counting allocates nothing here. Handles are not
+//! kept, because a program may install its recorder after its first lock.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -21,7 +21,7 @@ use crate::store::HoldKind;
 const METADATA: Metadata<'static> =
     Metadata::new("lock_runtime", Level::INFO, Some("lock_runtime::observe"));
 
-/// Tells the installed recorder the unit and the meaning of every metric in [`METRICS`]. Call it once,
+/// Describes the unit and the meaning of every metric in [`METRICS`] to the installed recorder. Call it once,
 /// after the recorder was installed; metrics are counted without it too.
 ///
 /// # Examples
@@ -51,7 +51,7 @@ pub(super) struct Keys([OnceLock<Box<OfKind>>; KINDS]);
 
 static OF_NO_POLICY: Keys = Keys([const { OnceLock::new() }; KINDS]);
 
-/// The keys of one policy and kind. Lists are in the order of the words.
+/// The keys of one policy and kind. Lists are in the order of the enums' values.
 struct OfKind {
     acquired: Vec<Key>,
     waited: Vec<Key>,
@@ -62,7 +62,7 @@ struct OfKind {
     held: Key,
     waiting: Key,
     handed_on: Key,
-    /// The address of the recorder that has had all of them registered; zero for none.
+    /// The address of the recorder with which all keys were registered; zero for none.
     registered_with: AtomicUsize,
 }
 
@@ -99,9 +99,9 @@ impl OfKind {
         }
     }
 
-    /// The counters that this kind can count, and its gauges.
+    /// Returns the counters that this kind can count, and its gauges.
     fn series(&self, kind: HoldKind) -> (impl Iterator<Item = &Key>, impl Iterator<Item = &Key>) {
-        // Nobody holds a latch.
+        // A latch has no holder.
         let holds = kind != HoldKind::Latch;
         let of_holds = [&self.handed_on].into_iter().chain(&self.lost);
         let of_holds = of_holds.chain(&self.renewed).chain(&self.released);
@@ -136,7 +136,7 @@ impl Meter {
         })
     }
 
-    /// Registers what this policy and kind count, at zero, once with each recorder: a counter whose first
+    /// Registers the metrics of this policy and kind, at zero, once with each recorder: a counter whose first
     /// sample is 1 shows no increase.
     pub(super) fn register(&self) {
         let keys = self.keys();
@@ -153,7 +153,7 @@ impl Meter {
         });
     }
 
-    /// An acquire came to an end, after so long if it was timed.
+    /// Counts the end of an acquire, and its duration if it was timed.
     pub(super) fn acquired(&self, outcome: AcquireOutcome, waited: Option<Duration>) {
         let keys = self.keys();
         count(&keys.acquired[outcome as usize]);
@@ -165,17 +165,17 @@ impl Meter {
         }
     }
 
-    /// An acquire begins to wait, or waits no more.
+    /// Counts an acquire that begins or stops waiting.
     pub(super) fn waits(&self, begins: bool) {
         change(&self.keys().waiting, begins);
     }
 
-    /// A hold begins.
+    /// Counts a hold that begins.
     pub(super) fn holds(&self) {
         change(&self.keys().held, true);
     }
 
-    /// A hold ends, after so long.
+    /// Counts a hold that ends, and its duration.
     pub(super) fn held_for(&self, held: Duration) {
         let keys = self.keys();
         change(&keys.held, false);

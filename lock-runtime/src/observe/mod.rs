@@ -1,23 +1,23 @@
-//! Seen from outside: the names of every metric, span and field, and the words that they use.
+//! The names of every metric, span and field, and the values that they take.
 //!
-//! Metrics (feature `metrics`) go to the recorder of the crate [`metrics`](https://docs.rs/metrics),
-//! whichever the program installs. Their labels are `policy`, `kind` and an outcome or a cause: never
-//! the name of a lock, so that there are as few of them as the configuration has policies. [`METRICS`]
-//! is the list; tell a recorder about it with `describe`.
+//! Metrics (feature `metrics`) go to the recorder of the crate [`metrics`](https://docs.rs/metrics) that the
+//! program installs. Their labels are `policy`, `kind` and an outcome or a cause: never the name of a lock, so
+//! that the number of series depends only on the number of policies. [`METRICS`] lists them; `describe`
+//! describes them to a recorder.
 //!
 //! Spans (feature `tracing`, on by default) are at level `DEBUG` of target `lock_runtime`:
 //!
 //! - [`SPAN_ACQUIRE`] lasts from the first poll of an acquire to its outcome.
-//! - [`SPAN_HOLD`] encloses what [`LockGuard::run`](crate::LockGuard::run) polls.
+//! - [`SPAN_HOLD`] encloses the body that [`LockGuard::run`](crate::LockGuard::run) polls.
 //!
 //! Their fields are in [`ACQUIRE_FIELDS`] and [`HOLD_FIELDS`]. A lock's name is written as a Rust string
-//! literal, quotes and escapes included, so that no name can forge a line of a log. Owner ids and
-//! passwords are in none of them.
+//! literal, quotes and escapes included, so that no name can forge a line of a log. No field contains an owner
+//! id or a password.
 //!
-//! What is counted: an acquire has one outcome, a hold one start, one end and one release. A hold is what
-//! the store knows: a re-entry, or a reader who joins the readers of his process, stands on the hold
-//! that is there. What is refused before there is something to ask for (an invalid name, options that
-//! contradict each other, an unknown policy) is the caller's error and counts as no acquire.
+//! An acquire counts one outcome; a hold counts one start, one end and one release. A hold is one in the store:
+//! a re-entry, or a reader that joins the readers of its process, uses the existing hold and counts none. An
+//! error before the request (an invalid name, options that contradict each other, an unknown policy) is the
+//! caller's and counts as no acquire.
 //!
 //! # Examples
 //!
@@ -47,56 +47,56 @@ pub(crate) use self::span::HoldSpan;
 /// The span around an acquire.
 pub const SPAN_ACQUIRE: &str = "lock.acquire";
 
-/// The span around what runs under a guard.
+/// The span around the body that runs under a guard.
 pub const SPAN_HOLD: &str = "lock.hold";
 
 /// The fields of [`SPAN_ACQUIRE`]: the lock's full name, escaped; [its kind](kind_label); its policy or
-/// [`NO_POLICY`]; the [outcome](AcquireOutcome); the fencing token, if it was taken; how long that took, as
-/// a [`Duration`](std::time::Duration) is written (`1.5ms`).
+/// [`NO_POLICY`]; the [outcome](AcquireOutcome); the fencing token, if it was acquired; how long the acquire
+/// took, in the format of [`Duration`](std::time::Duration) (`1.5ms`).
 pub const ACQUIRE_FIELDS: [&str; 6] =
     ["lock.name", "lock.kind", "lock.policy", "lock.outcome", "lock.token", "lock.waited"];
 
-/// The fields of [`SPAN_HOLD`]: as [`ACQUIRE_FIELDS`], with a [`RunOutcome`] for an outcome, and how long
-/// the body ran in place of the wait. The policy is that of whoever took the hold, also of a re-entry.
+/// The fields of [`SPAN_HOLD`]: as [`ACQUIRE_FIELDS`], but the outcome is a [`RunOutcome`], and the duration is
+/// that of the body. The policy is that of the task that acquired the hold, even for a re-entry.
 pub const HOLD_FIELDS: [&str; 6] =
     ["lock.name", "lock.kind", "lock.policy", "lock.outcome", "lock.token", "lock.held"];
 
-/// What stands for the policy of a lock that follows none.
+/// The value of the policy label for a lock without a policy.
 pub const NO_POLICY: &str = "none";
 
-/// One metric: its name, and how to read it.
+/// A metric: its name, type, labels and description.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Metric {
-    /// The name under which a recorder gets it.
+    /// The name that the recorder receives.
     pub name: &'static str,
-    /// What kind of number it is.
+    /// The type of its number.
     pub kind: MetricKind,
     /// The labels that it always has.
     pub labels: &'static [&'static str],
-    /// What it tells, in one sentence.
+    /// Its description, in one sentence.
     pub help: &'static str,
 }
 
-/// What kind of number a [`Metric`] is.
+/// The type of a [`Metric`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MetricKind {
-    /// Only grows.
+    /// A number that only grows.
     Counter,
-    /// Goes up and down, and is zero when there is nothing.
+    /// A number that rises and falls.
     Gauge,
     /// Durations, in seconds.
     Histogram,
 }
 
-/// Acquires that came to an end, by [`AcquireOutcome`].
+/// Acquires that ended, by [`AcquireOutcome`].
 pub const ACQUIRE_TOTAL: &str = "lock_acquire_total";
 /// How long acquires took, by [`AcquireOutcome`].
 pub const WAIT_SECONDS: &str = "lock_wait_seconds";
 /// How long holds were kept.
 pub const HOLD_SECONDS: &str = "lock_hold_seconds";
-/// Holds there are now.
+/// Current holds.
 pub const HELD: &str = "lock_held";
 /// Acquires that wait now.
 pub const WAITING: &str = "lock_waiting";
@@ -106,7 +106,7 @@ pub const LOST_TOTAL: &str = "lock_lost_total";
 pub const RENEW_TOTAL: &str = "lock_renew_total";
 /// Ends of holds, by [`ReleaseOutcome`].
 pub const RELEASE_TOTAL: &str = "lock_release_total";
-/// Holds that were passed on inside of the process.
+/// Holds that were handed on inside the process.
 pub const HANDOFF_TOTAL: &str = "lock_handoff_total";
 
 const PLAIN: &[&str] = &["policy", "kind"];

@@ -1,9 +1,9 @@
-//! The words that labels and fields take.
+//! The values of labels and fields.
 
 use crate::error::{LockError, LossCause};
 use crate::store::HoldKind;
 
-/// A fieldless enum, each value with its word.
+/// A fieldless enum, each value with its label.
 macro_rules! names {
     ($(#[$doc:meta])* $name:ident { $($(#[$each:meta])* $value:ident = $word:literal,)+ }) => {
         $(#[$doc])*
@@ -14,10 +14,10 @@ macro_rules! names {
         }
 
         impl $name {
-            /// All of them.
+            /// All values.
             pub const ALL: &'static [Self] = &[$(Self::$value,)+];
 
-            /// The word that labels and fields have.
+            /// Returns the value's text in labels and fields.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self {
@@ -29,37 +29,37 @@ macro_rules! names {
 }
 
 names! {
-    /// What an acquire came to.
+    /// Outcome of an acquire.
     AcquireOutcome {
-        /// The store granted it. Of a count-down latch: it opened.
+        /// The store granted it. For a count-down latch: it opened.
         Acquired = "acquired",
-        /// A task of this process passed its hold on; the store was not asked.
+        /// A task of this process handed its hold on; the store was not asked.
         // S-14.
         HandedOver = "handed_over",
         /// A reader joined the hold that readers of this process share.
         // S-27.
         Joined = "joined",
-        /// A hold around the caller was entered again.
+        /// The caller re-entered a hold that encloses it.
         // S-6.
         Reentered = "reentered",
         /// The wait ran out.
         Timeout = "timeout",
-        /// Somebody else had it, and it was not to wait; or too many waited already.
+        /// Another holder had it and the call did not wait, or too many tasks were waiting.
         Busy = "busy",
-        /// The acquire was dropped before it was through.
+        /// The acquire was dropped before it ended.
         Cancelled = "cancelled",
-        /// It could not be had, and its policy does not enforce it: the body ran all the same.
+        /// The lock was busy, and its policy does not enforce it: the body ran anyway.
         NotEnforced = "not_enforced",
-        /// Whether it could be had is not known, and its policy does not enforce it: the store did not
-        /// answer at once, or had not before and was not asked, or failed. The body ran all the same.
+        /// Whether the lock was free is unknown, and its policy does not enforce it: the store did not answer
+        /// at once, or had been too slow before and was not asked, or failed. The body ran anyway.
         Unanswered = "unanswered",
-        /// The hold that was to be entered again is lost.
+        /// The hold to re-enter is lost.
         Lost = "lost",
         /// It would have waited for itself.
         WouldDeadlock = "would_deadlock",
         /// The name is in use as something else.
         Collision = "collision",
-        /// Too few replicas knew of it.
+        /// Too few replicas confirmed it.
         // S-31.
         NotReplicated = "not_replicated",
         /// The client was shut down.
@@ -84,7 +84,7 @@ impl AcquireOutcome {
         };
         match outcome {
             outcome if is_enforced => outcome,
-            // Whether the lock would have blocked the call is not known.
+            // It is unknown whether the lock would have blocked the call.
             Self::Failed | Self::Closed => Self::Unanswered,
             _ => Self::NotEnforced,
         }
@@ -92,48 +92,48 @@ impl AcquireOutcome {
 }
 
 names! {
-    /// What one attempt to renew one hold came to.
+    /// Outcome of one attempt to renew one hold.
     RenewOutcome {
         /// The store confirmed it.
         Renewed = "renewed",
         /// The store does not know the hold any more: it is lost.
         NotOwner = "not_owner",
-        /// The store failed, or did not say. The hold is not lost by that.
+        /// The store failed or did not answer. The hold is not lost by that.
         // S-9.
         Failed = "failed",
     }
 }
 
 names! {
-    /// What the end of a hold came to.
+    /// Outcome of the end of a hold.
     ReleaseOutcome {
         /// The store freed it, or keeps it until `at_least` has passed.
         Released = "released",
-        /// It was lost before it was let go, or the store did not know it any more.
+        /// It was lost before the release, or the store did not know it any more.
         Lost = "lost",
-        /// The store did not confirm it in time: while the caller waited, or, of a dropped guard, until
-        /// the lease was over.
+        /// The store did not confirm the release in time: while the caller waited or, for a dropped guard,
+        /// until the lease was over.
         Failed = "failed",
     }
 }
 
 names! {
-    /// How a body ended that ran under a guard.
+    /// Outcome of a body that ran under a guard.
     RunOutcome {
-        /// It came to its end in time.
+        /// It ended in time.
         Done = "done",
         /// The hold was lost before.
         Lost = "lost",
-        /// It was dropped before: its caller gave up, a layer cut it off, or it panicked.
+        /// It was dropped before its end: its caller dropped it, a layer cut it off, or it panicked.
         Cancelled = "cancelled",
     }
 }
 
-/// How many kinds [`kind_label`] tells apart.
+/// How many kinds [`kind_label`] distinguishes.
 #[cfg(feature = "metrics")]
 pub(super) const KINDS: usize = HoldKind::Latch as usize + 1;
 
-/// The word for a kind of lock.
+/// Returns the label of a kind of lock.
 #[must_use]
 pub const fn kind_label(kind: HoldKind) -> &'static str {
     match kind {
@@ -147,7 +147,7 @@ pub const fn kind_label(kind: HoldKind) -> &'static str {
     }
 }
 
-/// The word for how a hold was lost.
+/// Returns the label of the cause of a loss.
 #[must_use]
 pub const fn cause_label(cause: LossCause) -> &'static str {
     match cause {

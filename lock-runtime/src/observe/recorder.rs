@@ -1,4 +1,4 @@
-//! What is told of one acquire and of one hold, each end once, whatever ends it.
+//! Records one acquire and one hold: the end of each once, whatever ends it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -14,12 +14,12 @@ use crate::fence::FencingToken;
 use crate::key::LockKey;
 use crate::store::Target;
 
-/// One acquire, from its first poll on. Dropped before its end it was cancelled.
+/// Records one acquire, from its first poll on. If it is dropped earlier, it records a cancellation.
 pub(crate) struct AcquireRecorder {
     meter: Meter,
     span: AcquireSpan,
     name: LockKey,
-    /// None until it is clear that it takes time.
+    /// `None` until the acquire is known to take time.
     started: Option<Instant>,
     /// Atomic because futures that borrow it are `Send`; one task at a time uses it.
     waits: AtomicBool,
@@ -50,7 +50,7 @@ impl AcquireRecorder {
         &self.meter.label
     }
 
-    /// What is no acquire, and not told of.
+    /// A recorder that records nothing.
     pub(crate) fn nothing(target: &Target) -> Self {
         Self {
             span: AcquireSpan::none(),
@@ -66,7 +66,7 @@ impl AcquireRecorder {
         self.span.clone()
     }
 
-    /// From here on it waits: in line, or for an answer other than the last.
+    /// Marks that it waits: in the queue, or after the store's first answer.
     pub(crate) fn waits(&self) {
         if !self.waits.load(Ordering::Relaxed) {
             self.waits.store(true, Ordering::Relaxed);
@@ -79,7 +79,7 @@ impl AcquireRecorder {
         self.waits.load(Ordering::Relaxed)
     }
 
-    /// It came to an end, with that token if it was taken.
+    /// Records its end, with the token if it was acquired.
     pub(crate) fn over(&self, outcome: AcquireOutcome, token: Option<FencingToken>) {
         if self.over.load(Ordering::Relaxed) {
             return;
@@ -93,7 +93,7 @@ impl AcquireRecorder {
         self.span.over(outcome, waited, token);
     }
 
-    /// It failed.
+    /// Records its failure.
     pub(crate) fn failed(&self, error: &LockError) {
         self.over(AcquireOutcome::of(error, self.label().is_enforced()), None);
         if !self.label().is_enforced() {
@@ -108,23 +108,23 @@ impl Drop for AcquireRecorder {
     }
 }
 
-/// One hold, by whoever has it. What it counts is counted outside of its mutex: a recorder may do as it
-/// likes.
+/// Records one hold for its current holder. It counts outside of its mutex, because a recorder may call any
+/// code.
 #[derive(Default)]
 pub(crate) struct HoldRecorder(Mutex<Whose>);
 
 #[derive(Default)]
 struct Whose {
-    /// Who has it, or had it last.
+    /// The meter of the current or last holder.
     meter: Option<Meter>,
-    /// Since when, if somebody has.
+    /// Since when it has a holder, if it has one.
     since: Option<Tick>,
     /// True once its end has been, or will be, counted.
     ended: bool,
 }
 
 impl HoldRecorder {
-    /// Somebody has it from now on.
+    /// Records that a task holds it from now on.
     pub(crate) fn begin(&self, meter: Meter, now: Tick) {
         meter.holds();
         let before = {
@@ -137,38 +137,8 @@ impl HoldRecorder {
         }
     }
 
-    /// Whoever had it has it no more.
-    pub(crate) fn end(&self, now: Tick) {
-        self.close(now);
-    }
-
-    /// It is lost.
-    pub(crate) fn lost(&self, cause: LossCause, now: Tick) {
-        if let Some(meter) = self.close(now) {
-            meter.lost(cause);
-        }
-    }
-
-    /// Who counts its end: the first who asks.
-    pub(crate) fn to_end(&self) -> Option<Meter> {
-        let mut whose = self.0.lock();
-        (!std::mem::replace(&mut whose.ended, true)).then(|| whose.meter.clone()).flatten()
-    }
-
-    /// An attempt to renew it came to that.
-    pub(crate) fn renewed(&self, outcome: RenewOutcome) {
-        let meter = self.0.lock().meter.clone();
-        if let Some(meter) = meter {
-            meter.renewed(outcome);
-        }
-    }
-
-    /// The policy of who has it.
-    pub(crate) fn label(&self) -> Label {
-        self.0.lock().meter.as_ref().map_or_else(Label::default, |meter| meter.label.clone())
-    }
-
-    fn close(&self, now: Tick) -> Option<Meter> {
+    /// Counts the end of the hold, unless that was counted. Returns the meter of the last holder.
+    pub(crate) fn end(&self, now: Tick) -> Option<Meter> {
         let (meter, since) = {
             let mut whose = self.0.lock();
             (whose.meter.clone(), whose.since.take())
@@ -177,5 +147,31 @@ impl HoldRecorder {
             meter.held_for(now.since(since));
         }
         meter
+    }
+
+    /// Records its loss.
+    pub(crate) fn lost(&self, cause: LossCause, now: Tick) {
+        if let Some(meter) = self.end(now) {
+            meter.lost(cause);
+        }
+    }
+
+    /// Returns the meter that counts its end, to the first caller.
+    pub(crate) fn to_end(&self) -> Option<Meter> {
+        let mut whose = self.0.lock();
+        (!std::mem::replace(&mut whose.ended, true)).then(|| whose.meter.clone()).flatten()
+    }
+
+    /// Records an attempt to renew it.
+    pub(crate) fn renewed(&self, outcome: RenewOutcome) {
+        let meter = self.0.lock().meter.clone();
+        if let Some(meter) = meter {
+            meter.renewed(outcome);
+        }
+    }
+
+    /// Returns the label of its holder.
+    pub(crate) fn label(&self) -> Label {
+        self.0.lock().meter.as_ref().map_or_else(Label::default, |meter| meter.label.clone())
     }
 }

@@ -10,7 +10,7 @@ use super::{AcquireOutcome, Label, RunOutcome, kind_label};
 use crate::fence::FencingToken;
 use crate::store::Target;
 
-/// A span of this crate with the fields that all have, and an outcome to come.
+/// A span of this crate with the common fields, and an outcome to be recorded.
 macro_rules! lock_span {
     ($name:literal, $target:expr, $label:expr, $($fields:tt)+) => {
         if cfg!(feature = "tracing") {
@@ -29,7 +29,7 @@ macro_rules! lock_span {
     };
 }
 
-/// Around one acquire.
+/// The span of one acquire.
 #[derive(Clone)]
 pub(crate) struct AcquireSpan(Span);
 
@@ -58,13 +58,13 @@ impl AcquireSpan {
         }
     }
 
-    /// Has what `future` logs and starts belong to the span.
+    /// Runs `future` inside the span.
     pub(crate) fn around<F: Future>(self, future: F) -> impl Future<Output = F::Output> {
         future.instrument(self.0)
     }
 }
 
-/// Around what runs under a guard. Ends as cancelled, unless it was told otherwise.
+/// The span of the body under a guard. Ends as cancelled unless another outcome was recorded.
 pub(crate) struct HoldSpan {
     span: Span,
     started: Option<Instant>,

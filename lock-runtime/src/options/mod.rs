@@ -1,5 +1,5 @@
 //! How to acquire: how long to wait, how long to hold, what to do when the hold is lost. [`LockOptions`] are
-//! complete; [`LockSettings`] are what one place says, where each option can be omitted.
+//! complete; [`LockSettings`] belong to one place, and can omit each option.
 
 use std::time::Duration;
 
@@ -29,17 +29,17 @@ use crate::error::LockError;
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LockOptions {
-    /// What was set; the kind never is. Layers for HTTP have defaults of their own, so what was set to the default
-    /// is told from what was not set.
+    /// The options that were set; the kind never is. Layers for HTTP have defaults of their own, so an option
+    /// set to its default value differs from one that was not set.
     settings: LockSettings,
 }
 
-/// How many tasks may wait for one key in one client unless told otherwise.
+/// Default number of tasks that may wait for one key in one client.
 // S-18.
 const DEFAULT_MAX_WAITERS: usize = 16_384;
 
 impl LockOptions {
-    /// Starts from the defaults: wait for ever, a 30 s watchdog lease, cancel on loss.
+    /// Starts from the defaults: wait forever, a 30 s watchdog lease, cancel on loss.
     pub fn builder() -> LockOptionsBuilder {
         LockOptionsBuilder { settings: LockSettings::UNSET }
     }
@@ -49,71 +49,71 @@ impl LockOptions {
         LockOptionsBuilder { settings: self.settings }
     }
 
-    /// How long to wait for the lock.
+    /// Returns how long to wait for the lock.
     #[must_use]
     pub fn wait(&self) -> Wait {
         self.settings.wait.unwrap_or_default()
     }
 
-    /// These options with another wait, which needs no check.
+    /// Returns these options with another wait, which needs no check.
     pub(crate) fn with_wait(self, wait: Wait) -> Self {
         Self { settings: LockSettings { wait: Some(wait), ..self.settings } }
     }
 
-    /// These options for a call that runs anyway: it waits neither for the lock nor for replicas, and no loss stops
-    /// it.
+    /// Returns these options for a call that runs anyway: it waits neither for the lock nor for replicas, and
+    /// no loss stops it.
     pub(crate) fn for_a_shadow_lock(self) -> Self {
         let (wait, on_lost) = (Some(Wait::Never), Some(OnLost::Finish));
         Self { settings: LockSettings { wait, on_lost, replicas: None, ..self.settings } }
     }
 
-    /// How long the store keeps the lock.
+    /// Returns how long the store keeps the lock.
     #[must_use]
     pub fn lease(&self) -> Lease {
         self.settings.lease.unwrap_or_default()
     }
 
-    /// What happens to the body when the hold is lost.
+    /// Returns what happens to the body when the hold is lost.
     #[must_use]
     pub fn on_lost(&self) -> OnLost {
         self.settings.on_lost.unwrap_or_default()
     }
 
-    /// What happens when a body has ended in time, but its release finds the hold gone.
+    /// Returns what happens when a body has ended in time, but its release finds the hold gone.
     #[must_use]
     pub fn on_release_lost(&self) -> OnReleaseLost {
         self.settings.on_release_lost.unwrap_or_default()
     }
 
-    /// For how long the lock is kept at least, however soon it is released.
+    /// Returns for how long the lock is kept at least, however soon it is released.
     #[must_use]
     pub fn at_least(&self) -> Option<Duration> {
         self.settings.at_least
     }
 
-    /// The lease that the store is asked for: a process that dies early keeps its lock for `at_least`.
+    /// Returns the lease of the request: a process that dies early keeps its lock for `at_least`.
     pub(crate) fn stored_lease(&self) -> Lease {
         match (self.lease(), self.at_least()) {
             (Lease::Watchdog(lease), Some(at_least)) => Lease::Watchdog(lease.max(at_least)),
-            // A fixed one is as long already.
+            // A fixed lease is already that long.
             (lease, _) => lease,
         }
     }
 
-    /// After how long the watchdog stops renewing, if ever.
+    /// Returns after how long the watchdog stops renewing, if ever.
     #[must_use]
     pub fn max_hold(&self) -> Option<Duration> {
         self.settings.max_hold
     }
 
-    /// How many tasks may wait for the key in this client.
+    /// Returns how many tasks may wait for the key in this client.
     #[must_use]
     pub fn max_waiters(&self) -> usize {
         self.settings.max_waiters.unwrap_or(DEFAULT_MAX_WAITERS)
     }
 
-    /// These options with another default wait and line: what was set stays, also where it is what the
-    /// default is.
+    /// Returns these options with another default wait and queue: options that were set stay, even those set to
+    /// the default.
     ///
     /// # Examples
     ///
@@ -135,7 +135,7 @@ impl LockOptions {
         }
     }
 
-    /// How many replicas have to know of a hold before it counts, if any.
+    /// Returns how many replicas must confirm a hold before it counts, if any.
     #[must_use]
     pub fn replicas(&self) -> Option<Replicas> {
         self.settings.replicas
@@ -150,46 +150,45 @@ pub struct LockOptionsBuilder {
 }
 
 impl LockOptionsBuilder {
-    /// How long to wait for the lock. Default: [`Wait::Forever`].
+    /// Sets how long to wait for the lock. Default: [`Wait::Forever`].
     pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
         self.settings.wait = Some(wait.into());
         self
     }
 
-    /// How long the store keeps the lock. Default: a watchdog lease of [`DEFAULT_LEASE`].
+    /// Sets how long the store keeps the lock. Default: a watchdog lease of [`DEFAULT_LEASE`].
     pub fn lease(mut self, lease: Lease) -> Self {
         self.settings.lease = Some(lease);
         self
     }
 
-    /// What happens to the body when the hold is lost. Default: [`OnLost::Cancel`].
+    /// Sets what happens to the body when the hold is lost. Default: [`OnLost::Cancel`].
     pub fn on_lost(mut self, on_lost: OnLost) -> Self {
         self.settings.on_lost = Some(on_lost);
         self
     }
 
-    /// What happens when a body has ended in time, but its release finds the hold gone. Default:
+    /// Sets what happens when a body has ended in time, but its release finds the hold gone. Default:
     /// [`OnReleaseLost::Log`]. For attributes and layers, which release by themselves.
     pub fn on_release_lost(mut self, on_release_lost: OnReleaseLost) -> Self {
         self.settings.on_release_lost = Some(on_release_lost);
         self
     }
 
-    /// Keeps the lock at least so long, counted from when it was taken, however soon it is released: for
-    /// jobs that several replicas start at about the same time and one should run. Longer tolerates
-    /// clocks that are further apart, shorter lets the next run start sooner. Default: not at all.
+    /// Keeps the lock at least this long, counted from the acquire, however soon it is released: for jobs that
+    /// several replicas start at about the same time and only one should run. A longer time tolerates clocks
+    /// that are further apart, a shorter one lets the next run start sooner. Default: not at all.
     ///
-    /// Releasing earlier, by `release` or drop, tells the store to end the lock then, also where its
-    /// lease would have ended sooner or later. Once the store has answered, no process has to be alive for
-    /// that: a release that was waited for counts even if the process exits right after. Until then
-    /// tasks of this process wait like everybody else, and only
-    /// [`force_release`](crate::LockClient::force_release) frees it sooner. A process that dies before
-    /// it lets go keeps the lock as long, too: the store's lease is the longer of the lease and `at_least`, while
-    /// renewals and losses go by the lease. What is lost is not kept, nor is what was granted to a caller that
-    /// had gone.
+    /// An earlier release or drop tells the store to end the lock at that time, even if its lease would have
+    /// ended sooner or later. Once the store has answered, no process needs to be alive for that: an awaited
+    /// release counts even if the process exits right after. Until then tasks of this process wait like all
+    /// others, and only [`force_release`](crate::LockClient::force_release) frees the lock sooner. A process
+    /// that dies before the release keeps the lock as long, too: the store's lease is the longer of the lease
+    /// and `at_least`, while renewals and losses follow the lease. A lost lock is not kept, nor one that was
+    /// granted to a caller that had gone.
     ///
-    /// Counts for the guard that takes the lock: a re-entry joins its hold, and its own `at_least` is
-    /// ignored. Readers that ask for this do not share a hold.
+    /// Applies to the guard that acquires the lock: a re-entry joins its hold, and its own `at_least` is
+    /// ignored. Readers with this option do not share a hold.
     ///
     /// # Examples
     ///
@@ -207,20 +206,20 @@ impl LockOptionsBuilder {
         self
     }
 
-    /// After how long the watchdog stops renewing, so that a body that hangs for ever loses the
-    /// lock one lease later. Default: never.
+    /// Sets after how long the watchdog stops renewing, so that a body that hangs forever loses the lock one
+    /// lease later. Default: never.
     ///
-    /// Counts for the guard that takes the lock: a re-entry joins its hold, limit or none included,
-    /// and its own `max_hold` is ignored.
+    /// Applies to the guard that acquires the lock: a re-entry joins its hold with its limit, or with none, and
+    /// the re-entry's own `max_hold` is ignored.
     pub fn max_hold(mut self, max_hold: Duration) -> Self {
         self.settings.max_hold = Some(max_hold);
         self
     }
 
-    /// How many tasks of this client may line up for the key, behind the one that has it or asks the
-    /// store for it, before others get [`LockError::Busy`]. Of a fair mutex, where all ask the
-    /// store, one more than that. Re-entries that wait inside one hold are counted for that hold alone.
-    /// More keep a burst waiting, fewer shed it early. Default: 16 384.
+    /// Sets how many tasks of this client may queue for the key, behind the one that has it or asks the store
+    /// for it, before further ones get [`LockError::Busy`]. For a fair mutex, where all ask the store, one more
+    /// than that. Re-entries that wait inside one hold are counted for that hold alone. A larger number keeps a
+    /// burst waiting, a smaller one sheds it early. Default: 16 384.
     // S-18.
     pub fn max_waiters(mut self, max_waiters: usize) -> Self {
         self.settings.max_waiters = Some(max_waiters);
@@ -229,27 +228,27 @@ impl LockOptionsBuilder {
 
     /// Counts a hold only once `at_least` replicas have acknowledged it, within `timeout`.
     ///
-    /// Fewer, and it is given back and asked for again until `wait` ends, which is then
-    /// [`LockError::NotReplicated`]. A failover to one of the replicas that acknowledged keeps the
-    /// lock; one to another replica is noticed by the next renewal. Renewals do not ask replicas: a
-    /// lock that is held outlives their outage, and one whose replicas lag behind for longer than
-    /// two thirds of its lease can be lost with the failover. A re-entry stands on the hold around it,
-    /// however many know of that. Costs a round trip between the servers, and a second connection for
-    /// all locks of the client that ask for replicas. Default: none.
+    /// With fewer acknowledgements the lock is released and requested again until `wait` ends, which is then
+    /// [`LockError::NotReplicated`]. A failover to one of the replicas that acknowledged keeps the lock; the
+    /// next renewal notices a failover to another replica. Renewals do not ask replicas: a held lock outlives
+    /// their outage, and a lock whose replicas lag behind for longer than two thirds of its lease can be lost
+    /// with the failover. A re-entry uses the hold around it, however many replicas confirmed that. Costs a
+    /// round trip between the servers, and a second connection for all locks of the client that ask for
+    /// replicas. Default: none.
     // S-31.
     pub fn replicas(mut self, at_least: u32, timeout: Duration) -> Self {
         self.settings.replicas = Some(Replicas { at_least, timeout });
         self
     }
 
-    /// Checks the options and hands them out.
+    /// Checks the options and returns them.
     ///
     /// # Errors
     ///
-    /// [`LockError::InvalidOptions`] if the lease is below [`MIN_LEASE`] or above [`MAX_LEASE`], if
-    /// `wait` is zero, if `max_hold` is zero or meets a fixed lease, which is never renewed, if `at_least`
-    /// is zero, longer than a fixed lease or `max_hold`, or above [`MAX_LEASE`], or if `replicas` asks
-    /// for none or gives them no time or more than the lease.
+    /// [`LockError::InvalidOptions`] if the lease is below [`MIN_LEASE`] or above [`MAX_LEASE`], if `wait` is
+    /// zero, if `max_hold` is zero or combined with a fixed lease, which is never renewed, if `at_least` is
+    /// zero, longer than a fixed lease or `max_hold`, or above [`MAX_LEASE`], or if `replicas` asks for none or
+    /// gives them no time or more than the lease.
     pub fn build(self) -> Result<LockOptions, LockError> {
         let LockSettings { wait, replicas, at_least, max_hold, .. } = self.settings;
         let lease = self.settings.lease.unwrap_or_default();
@@ -283,7 +282,7 @@ impl LockOptionsBuilder {
 }
 
 impl LockSettings {
-    /// Writes these settings over `options` and checks the whole.
+    /// Writes these settings over `options` and checks the result.
     ///
     /// # Errors
     ///
@@ -317,7 +316,7 @@ fn check_at_least(
     Err(LockError::InvalidOptions(problem))
 }
 
-/// Refuses leases that renewals could not fit into, and those that outlive the fencing counter.
+/// Refuses leases that are too short for renewals, and those that outlive the fencing counter.
 pub(crate) fn check_lease(lease: Duration) -> Result<(), LockError> {
     if lease < MIN_LEASE {
         return Err(LockError::InvalidOptions(format!(

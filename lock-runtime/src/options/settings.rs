@@ -1,11 +1,11 @@
-//! [`LockSettings`]: what one place says about a lock. All lists of settings are made from the one here.
+//! [`LockSettings`]: the settings of one place. Every list of settings is generated from the one here.
 
 use std::time::Duration;
 
 use super::{Lease, LockKind, OnLost, OnReleaseLost, Replicas, Wait};
 
 /// Calls the macro `$make` with each setting: its documentation, its name, its type, and the function of
-/// `policy::text` that reads it from a file. Everything that lists settings is made from this list.
+/// `policy::text` that reads it from a file.
 macro_rules! for_each_setting {
     ($make:ident) => {
         $make! {
@@ -25,7 +25,7 @@ macro_rules! for_each_setting {
             max_hold: Duration, "text::duration";
             /// How many tasks of one client may wait for the key.
             max_waiters: usize, "text::count";
-            /// How many replicas have to know of a hold: in a file `{ at_least = 1, timeout = "200ms" }`.
+            /// How many replicas must confirm a hold: in a file `{ at_least = 1, timeout = "200ms" }`.
             replicas: Replicas, "text::replicas";
         }
     };
@@ -35,9 +35,9 @@ pub(crate) use for_each_setting;
 
 macro_rules! lock_settings {
     ($($(#[$doc:meta])* $name:ident: $type:ty, $reader:tt;)*) => {
-        /// What one place says about a lock: an attribute, a layer, a policy of a configuration.
+        /// The settings that one place has for a lock: an attribute, a layer, a policy of a configuration.
         ///
-        /// A field that is `None` leaves the setting to the next place that may say it.
+        /// A field that is `None` leaves the setting to the next place.
         ///
         /// # Examples
         ///
@@ -63,10 +63,10 @@ macro_rules! lock_settings {
         }
 
         impl LockSettings {
-            /// Settings that say nothing.
+            /// Settings without values.
             pub(crate) const UNSET: Self = Self { $($name: None,)* };
 
-            /// These settings, and where they are silent those of `lower`.
+            /// Returns these settings, with those of `lower` where they have none.
             #[must_use]
             pub fn or(self, lower: Self) -> Self {
                 Self { $($name: self.$name.or(lower.$name),)* }

@@ -1,4 +1,4 @@
-//! The values that options have: kinds, waits, leases, and what happens when a hold is lost.
+//! The values of options: kinds, waits, leases, and what happens when a hold is lost.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -30,7 +30,7 @@ pub enum LockKind {
     Read,
     /// The write side of an [`RwLock`](crate::RwLock).
     Write,
-    /// One permit of a [`Semaphore`](crate::Semaphore) that has so many.
+    /// One permit of a [`Semaphore`](crate::Semaphore) with this limit.
     Semaphore(NonZeroU32),
 }
 
@@ -61,7 +61,7 @@ impl fmt::Display for LockKind {
 pub enum Wait {
     /// Ask once; do not wait.
     Never,
-    /// Wait this long, local line and network included.
+    /// Wait this long, local queue and network included.
     UpTo(Duration),
     /// Wait until the lock is free. An unreachable store still ends the wait, after
     /// [`store_patience`](crate::LockClientBuilder::store_patience).
@@ -97,15 +97,15 @@ impl From<Duration> for Wait {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Lease {
-    /// Renewed every third of this while the hold lives. A longer lease rides out longer outages
-    /// of the store; a shorter one frees a dead process's locks sooner.
+    /// Renewed every third of this while the hold lives. A longer lease survives longer outages of the store; a
+    /// shorter one frees a dead process's locks sooner.
     Watchdog(Duration),
     /// Not renewed by itself; only [`extend`](crate::LockGuard::extend) moves its end.
     Fixed(Duration),
 }
 
 impl Lease {
-    /// How long the store keeps the key unless it is renewed.
+    /// Returns how long the store keeps the key unless it is renewed.
     #[must_use]
     pub const fn duration(self) -> Duration {
         match self {
@@ -133,11 +133,11 @@ pub enum OnLost {
     Finish,
 }
 
-/// What happens when a body has ended in time, but its release finds the hold gone: what it did
-/// may have overlapped with another holder.
+/// What happens when a body has ended in time, but its release finds the hold gone: the body may have
+/// overlapped with another holder.
 ///
-/// A guard's [`release`](crate::LockGuard::release) tells its caller in any case; this is for where
-/// an attribute or a layer releases.
+/// A guard's [`release`](crate::LockGuard::release) always reports it to its caller; this option is for
+/// attributes and layers, which release by themselves.
 // S-13.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
@@ -149,19 +149,19 @@ pub enum OnReleaseLost {
     Error,
 }
 
-/// How many replicas have to know of a hold before it counts.
+/// How many replicas must confirm a hold before it counts.
 // S-31.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Replicas {
-    /// At least so many.
+    /// The minimum number of replicas.
     pub at_least: u32,
-    /// How long they get to acknowledge.
+    /// How long they have to acknowledge.
     pub timeout: Duration,
 }
 
 impl Replicas {
-    /// At least so many replicas, within `timeout`.
+    /// Requires at least that many replicas, within `timeout`.
     #[must_use]
     pub const fn new(at_least: u32, timeout: Duration) -> Self {
         Self { at_least, timeout }
@@ -187,7 +187,7 @@ pub enum RestartGuard {
     /// A restarted server counts at once: see
     /// [`QuorumBuilder::without_restart_guard`](crate::quorum::QuorumBuilder::without_restart_guard).
     Off,
-    /// A server counts once it has run for so long: see
+    /// A server counts once it has run for this long: see
     /// [`QuorumBuilder::restart_guard`](crate::quorum::QuorumBuilder::restart_guard).
     For(Duration),
 }

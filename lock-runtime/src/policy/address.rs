@@ -1,4 +1,4 @@
-//! Where locks are kept. Addresses may have passwords in them: no message and no `Debug` repeats one.
+//! Where locks are kept. Addresses may contain passwords: no message and no `Debug` output repeats one.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde::de::{Deserializer, Error, SeqAccess, Visitor};
 
 use super::table::{table, text_in_place_of};
 
-/// The address of a server. It may have a password in it, which is why `Debug` does not show it.
+/// The address of a server. It may contain a password, so `Debug` hides it.
 ///
 /// # Examples
 ///
@@ -24,7 +24,7 @@ use super::table::{table, text_in_place_of};
 pub struct Address(String);
 
 impl Address {
-    /// The address itself.
+    /// Returns the address itself.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -49,8 +49,8 @@ impl fmt::Debug for Address {
     }
 }
 
-/// `{ master = "…", nodes = […] }`: the server that Redis Sentinel names, as
-/// `RedisStore::connect_sentinel` has it.
+/// `{ master = "…", nodes = […] }`: the server that Redis Sentinel reports, as for
+/// `RedisStore::connect_sentinel`.
 ///
 /// # Examples
 ///
@@ -71,10 +71,10 @@ impl fmt::Debug for Address {
 #[serde(deny_unknown_fields, remote = "Self")]
 #[non_exhaustive]
 pub struct Sentinel {
-    /// What the sentinels call the server; where it wants credentials, another database or TLS, an
-    /// address with that name in place of a host and without a port.
+    /// The sentinels' name of the server; if it needs credentials, another database or TLS, an address with
+    /// that name in place of a host and without a port.
     pub master: Address,
-    /// The addresses of the sentinels, with *their* credentials; port 26379 if they say none.
+    /// The addresses of the sentinels, with *their* credentials; the default port is 26379.
     #[serde(deserialize_with = "required_list")]
     pub nodes: Vec<Address>,
 }
@@ -101,9 +101,9 @@ pub enum LockAddress {
     Server(Address),
     /// In a Redis Cluster.
     Cluster(Vec<Address>),
-    /// On the server that sentinels name.
+    /// On the server that sentinels report.
     Sentinel(Sentinel),
-    /// On a majority of these.
+    /// On a majority of these servers.
     Quorum(Vec<Address>),
 }
 

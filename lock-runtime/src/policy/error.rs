@@ -1,18 +1,17 @@
-//! [`ConfigError`]: what is wrong with a configuration, by path.
+//! [`ConfigError`]: the problems of a configuration, by path.
 //!
-//! Parsers and serde quote what they found, and addresses have passwords in them. In the place of an address, messages
-//! never show what was found; in any other place, and in names, only what cannot be a part of an address.
+//! Parsers and serde quote the text that they read, and addresses contain passwords. For an address, messages
+//! never show the text; for other values, and in names, they show only text that cannot be part of an address.
 
 use std::fmt;
 
 use lock_syntax::nearest;
 use serde_path_to_error::{Path, Segment};
 
-/// Why a configuration is refused: every problem that was found, each with the path to it.
+/// Why a configuration is refused: every problem, each with its path.
 ///
-/// What is not even of the right type is reported alone, everything else together. Neither a message nor
-/// a path shows what may be a password: values of addresses, and names and values that look like one, are
-/// written as `…`.
+/// A value of a wrong type is reported alone, all other problems together. Neither a message nor a path shows a
+/// possible password: values of addresses, and names and values that look like one, are written as `…`.
 ///
 /// # Examples
 ///
@@ -32,7 +31,7 @@ pub struct ConfigError {
     problems: Vec<ConfigProblem>,
 }
 
-/// One thing that is wrong with a configuration.
+/// One problem of a configuration.
 ///
 /// # Examples
 ///
@@ -55,7 +54,7 @@ impl ConfigError {
         Self { problems }
     }
 
-    /// What serde says, with the path to it under `root`.
+    /// The problem that serde reports, with its path under `root`.
     pub(super) fn from_serde(
         root: &str,
         error: &serde_path_to_error::Error<impl fmt::Display>,
@@ -68,7 +67,7 @@ impl ConfigError {
         Self::new(vec![ConfigProblem { path, message }])
     }
 
-    /// What a parser says of a text that it cannot read.
+    /// The problem of a text that a parser cannot read.
     #[cfg(any(feature = "toml", feature = "figment"))]
     pub(super) fn unreadable(what: &str, error: &impl fmt::Display) -> Self {
         let (said, place) = undrawn(&error.to_string());
@@ -76,7 +75,7 @@ impl ConfigError {
         Self::new(vec![ConfigProblem::new("", format!("{what}: {said}{place}"))])
     }
 
-    /// The same, with where the value at each path comes from.
+    /// The same, with the source of the value at each path.
     #[cfg(feature = "figment")]
     pub(super) fn with_sources(mut self, source: impl Fn(&str) -> Option<String>) -> Self {
         for problem in &mut self.problems {
@@ -89,7 +88,7 @@ impl ConfigError {
         self
     }
 
-    /// The problems, never none.
+    /// Returns the problems; there is at least one.
     #[must_use]
     pub fn problems(&self) -> &[ConfigProblem] {
         &self.problems
@@ -113,13 +112,13 @@ impl ConfigProblem {
         Self { path: path.into(), message: message.into() }
     }
 
-    /// Where it is, such as `lock.policies.checkout.wait`.
+    /// Returns its path, such as `lock.policies.checkout.wait`.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// What is wrong there and what was expected.
+    /// Returns what is wrong there and what was expected.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message
@@ -135,7 +134,7 @@ impl fmt::Display for ConfigProblem {
     }
 }
 
-/// `under.name`, quoted where a dot or a space would mislead.
+/// Returns `under.name`, quoted where a dot or a space would mislead.
 pub(super) fn join(under: &str, name: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '*');
     let quoted = name.is_empty() || !name.chars().all(plain);
@@ -155,7 +154,7 @@ fn path_text(root: &str, path: &Path) -> String {
     })
 }
 
-/// The known name that an unknown one was meant to be: serde names them all, in backticks.
+/// Returns the known name that is most similar to an unknown one: serde lists them all, in backticks.
 fn suggestion(message: &str) -> Option<&str> {
     if !message.starts_with("unknown ") {
         return None;
@@ -165,7 +164,7 @@ fn suggestion(message: &str) -> Option<&str> {
     nearest(found, names)
 }
 
-/// What stands for text that is not shown.
+/// Replaces text that is not shown.
 const HIDDEN: char = '…';
 
 /// True for the path of an address.
@@ -185,26 +184,27 @@ fn may_be_secret(text: &str) -> bool {
     text.contains(['@', '\\']) || text.contains("//") || text.starts_with(':')
 }
 
-/// The text in quotes, or a sign that it is left out.
+/// Returns the text in quotes, or the sign for hidden text.
 pub(super) fn quoted(text: &str) -> String {
     if may_be_secret(text) { format!("\"{HIDDEN}\"") } else { format!("{text:?}") }
 }
 
-/// The name, or a sign that it is left out.
+/// Returns the name, or the sign for hidden text.
 pub(super) fn shown(name: &str) -> &str {
     if is_odd_name(name) { "…" } else { name }
 }
 
-/// True for what is in no address: a word, a number, a duration, a list.
+/// True for text that is part of no address: a word, a number, a duration, a list.
 fn is_harmless(c: char) -> bool {
     c.is_alphanumeric() || " -_.*+,;()[]{}'\"`".contains(c)
 }
 
-/// What a parser or serde says, without values that may be secret: those of an address, all of them.
+/// Returns the message of a parser or serde without values that may be secret; for an address, without all
+/// values.
 pub(super) fn without_secrets(said: &str, of_address: bool) -> String {
-    // Figment repeats the path, with names as they are.
+    // Figment repeats the path, with unescaped names.
     let said = said.split(" for key \"").next().unwrap_or_default();
-    // What was expected is ours, and comes last.
+    // The expectation is text of this crate, and comes last.
     let end = said.rfind(", expected ").unwrap_or(said.len());
     let (found, expected) = said.split_at(end);
     let quote = found.find(['"', '`']);
@@ -212,11 +212,11 @@ pub(super) fn without_secrets(said: &str, of_address: bool) -> String {
     if may_be_secret(before) {
         return format!("it cannot be read{expected}");
     }
-    // An unknown name beside the address is no value, and "missing" and "duplicate" speak of fields.
+    // An unknown name next to the address is no value, and "missing" and "duplicate" are about fields.
     let is_value = before.contains("invalid");
     match value.chars().next() {
         None if of_address && is_value => {
-            // Numbers, of parsers that do not quote them.
+            // Numbers, for parsers that do not quote them.
             let digits = |c: char| c.is_ascii_digit() || c == '-';
             format!("{}{expected}", before.trim_end_matches(digits).trim_end())
         }
@@ -227,7 +227,7 @@ pub(super) fn without_secrets(said: &str, of_address: bool) -> String {
     }
 }
 
-/// What is said and, of TOML, where. TOML draws the line too, which may have a password in it.
+/// Returns the message and, for TOML, the place. TOML also draws the line, which may contain a password.
 pub(super) fn undrawn(message: &str) -> (String, String) {
     let drawn = |line: &&str| {
         line.trim_start_matches(|c: char| c.is_ascii_digit() || c == ' ').starts_with('|')

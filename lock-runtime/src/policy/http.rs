@@ -1,4 +1,4 @@
-//! [`HttpPolicy`]: what a policy says to layers that lock requests.
+//! [`HttpPolicy`]: the settings that a policy has for layers that lock requests.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use serde::de::{Deserializer, Error, SeqAccess, Unexpected, Visitor};
 use super::table::table;
 use super::text::{self, Number};
 
-/// What a policy says to layers that lock HTTP requests; what it leaves out is the layer's business.
+/// The settings that a policy has for layers that lock HTTP requests; the layer decides those that it omits.
 ///
 /// # Examples
 ///
@@ -39,16 +39,16 @@ pub struct HttpPolicy {
     pub hold: Option<HoldUntil>,
     /// The methods that lock.
     pub methods: Option<Methods>,
-    /// What other methods, those that only read, do.
+    /// What requests with a safe method do.
     pub safe_methods: Option<SafeMethods>,
-    /// What happens to a request that lacks what its key is made of.
+    /// What happens to a request that is missing a value that the lock key needs.
     pub on_missing: Option<OnMissingKey>,
-    /// What happens to the handler when the client has gone.
+    /// What happens to the handler when the client has disconnected.
     pub on_disconnect: Option<OnDisconnect>,
-    /// For how long an answer waits for the release.
+    /// How long a response waits for the release.
     #[serde(deserialize_with = "text::duration")]
     pub release_timeout: Option<Duration>,
-    /// For how long a body may hold the lock while it is sent; in a file, `"5m"` or `"unlimited"`, which is
+    /// How long a body may hold the lock while it is sent; in a file, `"5m"` or `"unlimited"`, which is
     /// [`Duration::MAX`].
     #[serde(deserialize_with = "text::limit")]
     pub max_body_hold: Option<Duration>,
@@ -57,7 +57,7 @@ pub struct HttpPolicy {
 table!(HttpPolicy, "a table such as { busy = 409 }");
 
 impl HttpPolicy {
-    /// This, and where it is silent what `lower` says.
+    /// Returns these settings, with those of `lower` where they have none.
     pub(super) fn or(self, lower: &Self) -> Self {
         Self {
             busy: self.busy.or(lower.busy),
@@ -72,11 +72,11 @@ impl HttpPolicy {
     }
 }
 
-/// Which requests a layer locks, by their method, in capitals. With GET goes HEAD, which routers have GET's
-/// handler answer.
+/// Which requests a layer locks, by their method, in capitals. GET includes HEAD, which routers answer with
+/// GET's handler.
 ///
 /// In a file a list, `"all"`, or `"all but GET, OPTIONS"`. The default is all but GET, HEAD, OPTIONS and TRACE,
-/// which only read: an unknown method may write, and locks.
+/// which only read: an unknown method may write, so it locks.
 ///
 /// # Examples
 ///
@@ -92,11 +92,11 @@ impl HttpPolicy {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Methods {
-    /// These.
+    /// These methods.
     These(Vec<String>),
     /// Every method.
     All,
-    /// Every method but these.
+    /// Every method except these.
     AllBut(Vec<String>),
 }
 
@@ -107,7 +107,7 @@ impl Default for Methods {
 }
 
 impl Methods {
-    /// True if requests of that method lock.
+    /// Returns true if requests with that method lock.
     #[must_use]
     pub fn contains(&self, method: &str) -> bool {
         let named = |names: &[String]| {
@@ -120,7 +120,7 @@ impl Methods {
         }
     }
 
-    /// The methods that are named, be it to lock them or not to.
+    /// Returns the methods that are named, to lock them or not to.
     #[must_use]
     pub fn names(&self) -> &[String] {
         match self {
@@ -162,7 +162,7 @@ impl<'de> Deserialize<'de> for Methods {
     }
 }
 
-/// The answer to a request that finds the lock busy; in a file, its number.
+/// The status of the answer to a request that finds the lock busy; in a file, its number.
 ///
 /// # Examples
 ///
@@ -176,16 +176,16 @@ impl<'de> Deserialize<'de> for Methods {
 pub enum BusyStatus {
     /// 409: another request changes the resource.
     Conflict,
-    /// 423: the resource is locked, and the lock is something that clients know of.
+    /// 423: the resource is locked, and clients know about the lock.
     Locked,
-    /// 429: the key is the caller, who sends too many requests.
+    /// 429: the key identifies the caller, which sends too many requests.
     TooManyRequests,
-    /// 503: come back later.
+    /// 503: try again later.
     Unavailable,
 }
 
 impl BusyStatus {
-    /// The status code.
+    /// Returns the status code.
     #[must_use]
     pub const fn code(self) -> u16 {
         match self {
@@ -222,16 +222,16 @@ impl<'de> Deserialize<'de> for BusyStatus {
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum HoldUntil {
-    /// With the response if its body is complete in memory, else with the end of the body.
+    /// With the response if its body is complete in memory, else at the end of the body.
     #[default]
     Auto,
     /// When the handler returns.
     Response,
-    /// When the body has been sent, to within what buffers take, has failed or been dropped.
+    /// When the body was sent (except for buffers), has failed or was dropped.
     Body,
 }
 
-/// What requests do whose method only reads.
+/// What requests with a safe method do.
 ///
 /// # Examples
 ///
@@ -249,11 +249,11 @@ pub enum SafeMethods {
     /// They run without a lock.
     #[default]
     None,
-    /// They take the read side.
+    /// They acquire the read side.
     Shared,
 }
 
-/// What happens to a request that lacks what its key is made of.
+/// What happens to a request that is missing a value that the lock key needs.
 ///
 /// # Examples
 ///
@@ -275,7 +275,7 @@ pub enum OnMissingKey {
     Skip,
 }
 
-/// What happens to the handler of a request whose client has gone.
+/// What happens to the handler of a request whose client has disconnected.
 ///
 /// # Examples
 ///

@@ -1,4 +1,4 @@
-//! One table of settings, and where several tables contradict each other.
+//! One table of settings, and the contradictions between several tables.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ impl Layer<'_> {
         ConfigProblem::new(format!("{}.{field}", self.path), message)
     }
 
-    /// What is wrong whatever other layers say.
+    /// Returns the problems that do not depend on other layers.
     pub(super) fn problems(&self) -> Vec<ConfigProblem> {
         let policy = self.policy;
         let mut found = Vec::new();
@@ -66,7 +66,7 @@ impl Layer<'_> {
     }
 }
 
-/// What is wrong with the key template under `path`.
+/// Returns the problem of the key template under `path`.
 pub(super) fn key_problem(path: &str, key: Option<&str>) -> Option<ConfigProblem> {
     let key = key?;
     let problem = template::problem(key)?;
@@ -78,7 +78,7 @@ fn out_of_range(lease: &str) -> String {
     format!("a lease of \"{lease}\" does not work; give between \"{least}\" and \"{most}\"")
 }
 
-/// What is wrong with the methods under `path`.
+/// Returns the problems of the methods under `path`.
 pub(super) fn methods(path: &str, methods: Option<&Methods>) -> Vec<ConfigProblem> {
     let methods = match methods {
         None | Some(Methods::All) => return Vec::new(),
@@ -101,7 +101,7 @@ pub(super) fn methods(path: &str, methods: Option<&Methods>) -> Vec<ConfigProble
     wrong.map(problem).collect()
 }
 
-/// A value, and the path to where it is said.
+/// A value, and the path to it.
 fn said<T>(
     chain: &[Layer<'_>],
     field: &str,
@@ -110,7 +110,7 @@ fn said<T>(
     chain.iter().find_map(|layer| Some((format!("{}.{field}", layer.path), get(layer.policy)?)))
 }
 
-/// Where the layers of one policy, the nearest first, contradict each other.
+/// Returns the contradictions between the layers of one policy, given the nearest first.
 pub(super) fn contradictions(chain: &[Layer<'_>]) -> Vec<ConfigProblem> {
     let Some((lease_path, lease)) = said(chain, "lease", |policy| policy.lease) else {
         return Vec::new();
@@ -149,7 +149,7 @@ pub(super) fn contradictions(chain: &[Layer<'_>]) -> Vec<ConfigProblem> {
     found
 }
 
-/// What a quorum does not have.
+/// Returns the problem of a setting that a quorum does not support.
 pub(super) fn beyond_quorums(chain: &[Layer<'_>]) -> Option<ConfigProblem> {
     let (path, kind) = said(chain, "kind", |policy| policy.kind)?;
     let message = format!("\"{kind}\" is not supported with lock.quorum; use \"mutex\"");

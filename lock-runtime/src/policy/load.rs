@@ -1,13 +1,12 @@
-//! Loaders whose errors are ours: those of parsers quote the line that is wrong, with its password.
+//! Loaders with errors of their own: those of parsers quote the wrong line, with its password.
 
 use super::LockConfig;
 use super::error::ConfigError;
 
 impl LockConfig {
-    /// Reads a TOML text that has a table `[lock]`; its other tables are not looked at.
+    /// Reads a TOML text that has a table `[lock]`; other tables are ignored.
     ///
-    /// Unlike `toml::from_str::<LockFile>(…)`, whose error quotes the line that is wrong, this shows no
-    /// password.
+    /// Unlike `toml::from_str::<LockFile>(…)`, whose error quotes the wrong line, this shows no password.
     ///
     /// # Errors
     ///
@@ -31,7 +30,7 @@ impl LockConfig {
         Self::from_deserializer(parsed.map_err(unreadable)?)
     }
 
-    /// Reads a TOML file that has a table `[lock]`; its other tables are not looked at.
+    /// Reads a TOML file that has a table `[lock]`; other tables are ignored.
     ///
     /// Blocks the thread, as [`std::fs::read_to_string`] does.
     ///
@@ -61,11 +60,10 @@ impl LockConfig {
         Self::from_toml(&text)
     }
 
-    /// Reads the table `lock` of what figment has put together: files, variables of the environment,
-    /// defaults of the program.
+    /// Reads the table `lock` of a figment: files, environment variables, defaults of the program.
     ///
-    /// Unlike `figment.extract_inner("lock")`, whose error quotes the line that a parser refused, this
-    /// shows no password. It says which provider has the wrong value.
+    /// Unlike `figment.extract_inner("lock")`, whose error quotes the line that a parser refused, this shows no
+    /// password. Its error names the provider of the wrong value.
     ///
     /// # Errors
     ///
@@ -91,7 +89,7 @@ impl LockConfig {
     /// ```
     #[cfg(feature = "figment")]
     pub fn from_figment(figment: &figment::Figment) -> Result<Self, ConfigError> {
-        /// Read or not: a failure that figment gets to see would come back as its error.
+        /// Read or not: figment would return a failure that it sees as its own error.
         struct Read(Result<super::LockSection, ConfigError>);
         impl<'de> serde::Deserialize<'de> for Read {
             fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {

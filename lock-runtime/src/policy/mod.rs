@@ -1,4 +1,4 @@
-//! Locks configured by a file: policies, routes, and where locks are kept.
+//! Locks that a file configures: policies, routes, and where locks are kept.
 //!
 //! ```toml
 //! [lock]
@@ -37,14 +37,14 @@
 //!
 //! # Reading it
 //!
-//! `LockConfig::from_toml_file` reads a file, `from_toml` a text (feature `toml`), and `from_figment` what
-//! figment has put together (feature `figment`). What is wrong is refused when it is read, with the path to
-//! it, and no error shows a password. `LockClient::from_config(config)` connects to the address in it;
-//! where the program says itself what to connect to, it goes in with `LockClient::builder().config(…)`.
-//! Words are as in attributes, but in quotes: `wait = "none"`, `lease = "watchdog 45s"`.
+//! `LockConfig::from_toml_file` reads a file, `from_toml` a text (feature `toml`), and `from_figment` a figment
+//! (feature `figment`). Reading refuses an invalid configuration, with the path to each problem, and no error
+//! shows a password. `LockClient::from_config(config)` connects to the address in it; a program that connects
+//! by itself passes it to `LockClient::builder().config(…)`. Values are words as in attributes, but in quotes:
+//! `wait = "none"`, `lease = "watchdog 45s"`.
 //!
-//! A program's own tables may be in the same file. Read the locks first: the errors of `toml::from_str`
-//! quote the line that is wrong, and that of an address may have a password in it.
+//! A program's own tables may be in the same file. Read the locks first: the errors of `toml::from_str` quote
+//! the wrong line, and an address in it may contain a password.
 //!
 //! ```
 //! use lock_runtime::LockClient;
@@ -69,14 +69,14 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Other formats that serde reads will do as well: [`LockConfig::from_deserializer`] has errors of the same
-//! kind. [`LockConfig`] also implements `Deserialize`, to be a field of a program's own configuration; the
-//! error is then the format's, which may add the text around what is wrong.
+//! Other formats that serde reads work too: [`LockConfig::from_deserializer`] has errors of the same kind.
+//! [`LockConfig`] also implements `Deserialize`, so it can be a field of a program's own configuration; the
+//! error is then the format's, which may quote the text around the problem.
 //!
 //! # With variables of the environment
 //!
-//! By figment, with `MYAPP_LOCK_POLICIES__CHECKOUT__WAIT=5s` over what the file says. Such variables are
-//! lower-cased, so they reach only names without capitals and, in most shells, without `-`.
+//! With figment, `MYAPP_LOCK_POLICIES__CHECKOUT__WAIT=5s` overrides the file. Such variables are lower-cased,
+//! so they reach only names without capitals and, in most shells, without `-`.
 //!
 //! ```
 //! # #[cfg(feature = "figment")]
@@ -139,11 +139,11 @@ use crate::error::LockError;
 pub use crate::options::values::RestartGuard;
 use crate::options::{LockOptions, LockSettings};
 
-/// A configuration that has been checked as a whole: the table `[lock]`.
+/// A checked configuration: the table `[lock]`.
 ///
-/// It implements `Deserialize`, so it can be a field of a program's own configuration; what is wrong is
-/// then an error of the format, with the path in its text. See the [module](self) for what it looks
-/// like, and for how to read it without passwords in errors.
+/// It implements `Deserialize`, so it can be a field of a program's own configuration; a problem is then an
+/// error of the format, with the path in its text. The [module](self) describes the table, and how to read it
+/// without passwords in errors.
 ///
 /// # Examples
 ///
@@ -168,16 +168,15 @@ pub struct LockConfig {
     overrides: Overrides,
     defaults: LockSettings,
     policies: HashMap<String, Policy>,
-    /// Those of a pattern, the closest fitting first.
+    /// The policies of a pattern, the closest match first.
     patterns: Vec<Policy>,
     routes: Vec<LockRoute>,
 }
 
-/// A file with a table `[lock]`; its other tables are not looked at.
+/// A file with a table `[lock]`; other tables are ignored.
 ///
-/// For formats whose errors show no part of the file, such as JSON. Read TOML with
-/// `LockConfig::from_toml`: the error of `toml::from_str` quotes the line that is wrong, which may have a
-/// password in it.
+/// For formats whose errors show no part of the file, such as JSON. Read TOML with `LockConfig::from_toml`: the
+/// error of `toml::from_str` quotes the wrong line, which may contain a password.
 ///
 /// # Examples
 ///
@@ -197,10 +196,10 @@ pub struct LockFile {
 }
 
 impl LockConfig {
-    /// Reads a file that has a table `[lock]`, of any format; its other tables are not looked at.
+    /// Reads a file that has a table `[lock]`, of any format; other tables are ignored.
     ///
-    /// As `serde_json::from_str::<LockFile>(…)` and the like, but the error is a [`ConfigError`] with every
-    /// problem apart, which shows no password. For TOML, [`from_toml`](Self::from_toml) parses as well.
+    /// Works as `serde_json::from_str::<LockFile>(…)` does, but the error is a [`ConfigError`] with each
+    /// problem, and shows no password. For TOML, use [`from_toml`](Self::from_toml), which also parses.
     ///
     /// # Errors
     ///
@@ -226,9 +225,10 @@ impl LockConfig {
         file.lock.validate()
     }
 
-    /// The policy of that name: the one that has it, else the one whose pattern fits closest.
+    /// Returns the policy of that name: the policy with the name, else the one whose pattern matches most
+    /// closely.
     ///
-    /// A policy inherits from its bases and the defaults, not from patterns that fit its name too.
+    /// A policy inherits from its bases and the defaults, not from patterns that match its name too.
     ///
     /// # Errors
     ///
@@ -258,7 +258,7 @@ impl LockConfig {
     }
 
     fn instead_of(&self, name: &str) -> String {
-        /// As many as a reader takes in.
+        /// Few enough to read.
         const SHOWN: usize = 8;
         let mut known: Vec<_> = self.policies().map(|policy| policy.name().to_owned()).collect();
         known.sort_unstable();
@@ -273,55 +273,56 @@ impl LockConfig {
         }
     }
 
-    /// All policies, those of a pattern last; otherwise in no order.
+    /// Returns all policies, those of a pattern last, otherwise in no order.
     pub fn policies(&self) -> impl Iterator<Item = &Policy> {
         self.policies.values().chain(&self.patterns)
     }
 
-    /// What `[lock.defaults]` says.
+    /// Returns the settings of `[lock.defaults]`.
     #[must_use]
     pub fn defaults(&self) -> LockSettings {
         self.defaults
     }
 
-    /// The routes, in the order of the file.
+    /// Returns the routes, in the order of the file.
     #[must_use]
     pub fn routes(&self) -> &[LockRoute] {
         &self.routes
     }
 
-    /// Where locks are kept, if the configuration says so.
+    /// Returns where locks are kept, if the configuration has an address.
     #[must_use]
     pub fn address(&self) -> Option<&LockAddress> {
         self.address.as_ref()
     }
 
-    /// What a quorum does about servers that restarted; every configuration of a quorum says it.
+    /// Returns how a quorum treats servers that restarted; every configuration of a quorum sets it.
     #[must_use]
     pub fn restart_guard(&self) -> Option<RestartGuard> {
         self.restart_guard
     }
 
-    /// What is put in front of every name.
+    /// Returns the prefix of every name.
     #[must_use]
     pub fn namespace(&self) -> Option<&str> {
         self.namespace.as_deref()
     }
 
-    /// How long fencing counters are kept after their last use, if the configuration says so: see
+    /// Returns how long fencing counters are kept after their last use, if it is set: see
     /// [`LockClientBuilder::token_ttl`](crate::LockClientBuilder::token_ttl).
     #[must_use]
     pub fn token_ttl(&self) -> Option<Duration> {
         self.token_ttl
     }
 
-    /// Whether the policy or the code wins where they disagree.
+    /// Returns whether the policy or the code wins where they differ.
     #[must_use]
     pub fn overrides(&self) -> Overrides {
         self.overrides
     }
 
-    /// Checks that everything in it works over the options of a client; the options with the defaults.
+    /// Checks the configuration together with the options of a client, and returns the options with the
+    /// defaults.
     pub(crate) fn over(&self, options: LockOptions) -> Result<LockOptions, LockError> {
         for policy in self.policies() {
             policy.settings().apply_to(options).map_err(|error| {

@@ -14,10 +14,10 @@ use crate::options::{
     Lease, LockKind, LockSettings, OnLost, OnReleaseLost, Replicas, Wait, for_each_setting,
 };
 
-/// The table `[lock]` as it is written, before [`validate`](Self::validate).
+/// The table `[lock]` as written, before [`validate`](Self::validate).
 ///
-/// Most programs read a [`LockConfig`](super::LockConfig), which is this and valid. This type is for
-/// configurations that are put together in code.
+/// Most programs read a [`LockConfig`](super::LockConfig), the validated form. This type is for configurations
+/// that are built in code.
 ///
 /// # Examples
 ///
@@ -42,26 +42,26 @@ pub struct LockSection {
     /// Nodes of a Redis Cluster.
     #[serde(deserialize_with = "address::list")]
     pub cluster: Option<Vec<Address>>,
-    /// Sentinels and what they watch.
+    /// Sentinels and the master that they watch.
     pub sentinel: Option<Sentinel>,
     /// Independent servers, a majority of which keeps each lock.
     #[serde(deserialize_with = "address::list")]
     pub quorum: Option<Vec<Address>>,
     /// How long a server of the quorum does not count after it started: `"30s"`, the longest lease in use, or
-    /// `"none"` where no server forgets a lock in a restart. A quorum needs it.
+    /// `"none"` where no server forgets a lock in a restart. A quorum requires it.
     #[serde(deserialize_with = "text::restart_guard")]
     pub restart_guard: Option<RestartGuard>,
-    /// Put in front of every name.
+    /// The prefix of every name.
     pub namespace: Option<String>,
     /// How long fencing counters are kept after their last use: `"1h"` at least.
     #[serde(deserialize_with = "text::duration")]
     pub token_ttl: Option<Duration>,
-    /// Whether the policy or the code wins where they disagree.
+    /// Whether the policy or the code wins where they differ.
     #[serde(rename = "override")]
     pub overrides: Overrides,
-    /// What holds for every lock that says nothing else.
+    /// The settings of every lock that has no others.
     pub defaults: LockPolicy,
-    /// What policies build upon.
+    /// The bases of policies.
     #[serde(deserialize_with = "table::by_name")]
     pub base: BTreeMap<String, LockPolicy>,
     /// Policies by name or, with `*`, for all names of a pattern.
@@ -94,12 +94,12 @@ macro_rules! lock_policy {
         #[serde(deny_unknown_fields, default, remote = "Self")]
         #[non_exhaustive]
         pub struct LockPolicy {
-            /// The entry of `[lock.base]` that this builds upon.
+            /// The entry of `[lock.base]` that is the base of this.
             pub base: Option<String>,
             /// The key template, for layers.
             pub key: Option<String>,
             $($(#[$doc])* #[serde(deserialize_with = $reader)] pub $name: Option<$type>,)*
-            /// What layers make of it.
+            /// The settings for layers.
             pub http: HttpPolicy,
             /// Percentage of calls on which the lock is enforced: see [`Policy::enforce`](super::Policy::enforce).
             #[serde(deserialize_with = "text::enforce")]
@@ -107,7 +107,7 @@ macro_rules! lock_policy {
         }
 
         impl LockPolicy {
-            /// What it says about the lock itself.
+            /// Returns the settings of the lock itself.
             #[must_use]
             pub fn settings(&self) -> LockSettings {
                 LockSettings { $($name: self.$name,)* }
@@ -120,11 +120,11 @@ for_each_setting!(lock_policy);
 
 table!(LockPolicy, "a table of lock settings");
 
-/// One entry of `[[lock.routes]]`: requests, and the policy that they lock by.
+/// One entry of `[[lock.routes]]`: requests, and the policy of their lock.
 ///
-/// Entries may share a path: a request goes to the first of them that locks its method. An entry that
-/// earlier ones leave no request is refused when the configuration is loaded, and so is one that lists a method
-/// which an earlier one of its path lists.
+/// Entries may share a path: a request goes to the first of them that locks its method. Loading refuses an
+/// entry to which earlier ones leave no request, and one that lists a method which an earlier entry of its path
+/// lists.
 ///
 /// # Examples
 ///
@@ -142,24 +142,24 @@ table!(LockPolicy, "a table of lock settings");
 #[serde(deny_unknown_fields, remote = "Self")]
 #[non_exhaustive]
 pub struct LockRoute {
-    /// The methods; those of the policy if left out.
+    /// The methods; by default those of the policy.
     #[serde(default)]
     pub methods: Option<Methods>,
-    /// The route's path, such as `/orders/{id}`, or `/admin/{*rest}` for all that is below `/admin`.
+    /// The route's path, such as `/orders/{id}`, or `/admin/{*rest}` for all paths below `/admin`.
     pub path: String,
     /// The policy's name.
     pub policy: String,
     /// The key template, in place of the policy's.
     #[serde(default)]
     pub key: Option<String>,
-    /// When the lock is released, in place of what the policy says.
+    /// When the lock is released, in place of the policy's setting.
     #[serde(default)]
     pub hold: Option<HoldUntil>,
 }
 
 table!(LockRoute, "a table with a path and a policy");
 
-/// Whether a policy or a literal of an attribute or a layer wins where they disagree.
+/// Whether a policy or a literal of an attribute or a layer wins where they differ.
 ///
 /// # Examples
 ///
@@ -181,6 +181,6 @@ pub enum Overrides {
     /// The literal.
     #[default]
     Literals,
-    /// What the policy and its bases say; over `[lock.defaults]`, the literal still wins.
+    /// The policy and its bases; over `[lock.defaults]`, the literal still wins.
     Config,
 }

@@ -1,4 +1,4 @@
-//! Names with `*`, each of which stands for any text.
+//! Names with `*`, each of which matches any text.
 
 /// True if `pattern` matches all of `name`.
 pub(super) fn matches(pattern: &str, name: &str) -> bool {
@@ -6,7 +6,7 @@ pub(super) fn matches(pattern: &str, name: &str) -> bool {
     let first = parts.next().unwrap_or_default();
     let Some(mut rest) = name.strip_prefix(first) else { return false };
     let Some(last) = parts.next_back() else { return rest.is_empty() };
-    // The shortest match of each part leaves most to the next.
+    // The shortest match of each part leaves the most text to the next.
     for part in parts {
         match rest.find(part) {
             Some(at) => rest = &rest[at + part.len()..],
@@ -16,7 +16,7 @@ pub(super) fn matches(pattern: &str, name: &str) -> bool {
     rest.ends_with(last)
 }
 
-/// How much of a name the pattern fixes: the more, the closer it fits.
+/// Returns how much of a name the pattern fixes: the more, the closer its match.
 pub(super) fn weight(pattern: &str) -> usize {
     pattern.chars().filter(|c| *c != '*').count()
 }
@@ -26,7 +26,7 @@ pub(super) fn overlap(one: &str, other: &str) -> bool {
     ends_agree(one, other) && common_text(one, other)
 }
 
-/// Settles most pairs at once: what stands before the first star and after the last.
+/// Decides most pairs at once: compares the text before the first star and after the last.
 fn ends_agree(one: &str, other: &str) -> bool {
     let [one_head, other_head] = [one, other].map(|it| it.split('*').next().unwrap_or_default());
     let [one_tail, other_tail] = [one, other].map(|it| it.rsplit('*').next().unwrap_or_default());
@@ -47,7 +47,7 @@ fn common_text(one: &str, other: &str) -> bool {
         next[0] = reached[0] && *a == '*';
         for (j, b) in other.iter().enumerate() {
             next[j + 1] = match (a, b) {
-                // A star ends here, or takes in one more of the other side.
+                // A star ends here, or matches one more character of the other side.
                 ('*', _) | (_, '*') => reached[j + 1] || next[j],
                 (a, b) => a == b && reached[j],
             };

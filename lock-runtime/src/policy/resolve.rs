@@ -1,4 +1,4 @@
-//! [`Policy`]: what a configuration says of one name, inheritance done.
+//! [`Policy`]: the settings of one name in a configuration, inherited ones included.
 
 use std::fmt;
 use std::panic::Location;
@@ -10,7 +10,7 @@ use crate::observe::Label;
 use crate::options::LockSettings;
 use crate::site::CallSite;
 
-/// A policy of a [`LockConfig`](super::LockConfig), with what it inherits. Cheap to clone.
+/// A policy of a [`LockConfig`](super::LockConfig), including inherited settings. Cheap to clone.
 ///
 /// [`LockClient::policy`](crate::LockClient::policy) returns it from the configuration in effect. A reload does not
 /// change it; ask the client again for the policy of the new configuration.
@@ -48,11 +48,11 @@ pub struct Policy(Arc<Resolved>);
 pub(super) struct Resolved {
     pub(super) name: Label,
     pub(super) key: Option<String>,
-    /// What the policy and its bases say.
+    /// The settings of the policy and its bases.
     pub(super) own: LockSettings,
-    /// What `[lock.defaults]` says.
+    /// The settings of `[lock.defaults]`.
     pub(super) defaults: LockSettings,
-    /// What the policy, its bases and the defaults say.
+    /// The HTTP settings of the policy, its bases and the defaults.
     pub(super) http: HttpPolicy,
     /// The same without the defaults.
     pub(super) own_http: HttpPolicy,
@@ -65,14 +65,14 @@ impl Policy {
         Self(Arc::new(resolved))
     }
 
-    /// The name as the configuration has it: of a pattern, the pattern. There are as few of them as
-    /// the configuration has policies, so it may label metrics.
+    /// Returns the name in the configuration: for a pattern, the pattern. The number of names is the number of
+    /// policies, so it may label metrics.
     #[must_use]
     pub fn name(&self) -> &str {
         self.0.name.as_str()
     }
 
-    /// Logs that a body runs without its lock, once a second at most.
+    /// Logs that a body runs without its lock, at most once a second.
     #[doc(hidden)]
     pub fn log_not_enforced(
         &self,
@@ -87,25 +87,25 @@ impl Policy {
         self.0.name.clone()
     }
 
-    /// The key template, for layers.
+    /// Returns the key template, for layers.
     #[must_use]
     pub fn key(&self) -> Option<&str> {
         self.0.key.as_deref()
     }
 
-    /// What the policy says, else its bases, else `[lock.defaults]`.
+    /// Returns the settings of the policy, else of its bases, else of `[lock.defaults]`.
     #[must_use]
     pub fn settings(&self) -> LockSettings {
         self.0.own.or(self.0.defaults)
     }
 
-    /// What the policy and its bases say, without the defaults.
+    /// Returns the settings of the policy and its bases, without the defaults.
     pub(crate) fn own(&self) -> LockSettings {
         self.0.own
     }
 
-    /// What holds where the code says `literals`: these win, unless the configuration has
-    /// `override = "config"`; then they win over `[lock.defaults]` only.
+    /// Returns the settings for code with `literals`: these win, unless the configuration has `override =
+    /// "config"`; then they win over `[lock.defaults]` only.
     #[must_use]
     pub fn resolve(&self, literals: LockSettings) -> LockSettings {
         match self.0.overrides {
@@ -114,13 +114,13 @@ impl Policy {
         }
     }
 
-    /// What it says to layers that lock requests.
+    /// Returns the settings for layers that lock requests.
     #[must_use]
     pub fn http(&self) -> &HttpPolicy {
         &self.0.http
     }
 
-    /// As [`resolve`](Self::resolve), for what is said to layers that lock requests.
+    /// As [`resolve`](Self::resolve), for the settings of layers that lock requests.
     ///
     /// # Examples
     ///
@@ -142,26 +142,26 @@ impl Policy {
         }
     }
 
-    /// Percentage of calls on which the lock is enforced. The remaining calls run anyway and only record what would
-    /// have blocked them.
+    /// Returns the percentage of calls on which the lock is enforced. The remaining calls run anyway and only
+    /// record what would have blocked them.
     ///
-    /// Such a call takes the lock if it is free, so that others count it. It waits for no other holder,
-    /// 50 ms at most for the store, and for the store not at all once an answer was overdue, until one
-    /// comes in the background: see [`AnyLock::shadow_lock`](crate::AnyLock::shadow_lock). A name that is none, options
-    /// that contradict each other, a lost hold and `max_hold` do not stop it either; nor does a release
-    /// that the store does not confirm hold it up. The log has each of these.
+    /// Such a call acquires the lock if it is free, so that other calls see it held. It never waits for another
+    /// holder, and at most 50 ms for the store; after an overdue answer it does not ask the store at all until
+    /// a background probe is answered: see [`AnyLock::shadow_lock`](crate::AnyLock::shadow_lock). An invalid
+    /// name, options that contradict each other, a lost hold and `max_hold` do not stop it either, and an
+    /// unconfirmed release does not delay it. The log reports each of these.
     ///
-    /// What the policy cannot excuse, because it is not known, is a missing client or a policy of another
-    /// name. For a function that names its guard (`guard = hold`) the lock is always enforced. A handler runs without
-    /// the lock where it could not be had: let it take an `Option<HeldLock>`, since the extractor
-    /// `HeldLock` of the crate `lock-tower` answers with 500 then.
+    /// A missing client or an unknown policy is still an error, because then the percentage is unknown. For a
+    /// function that names its guard (`guard = hold`) the lock is always enforced. A handler runs without the
+    /// lock if it was busy: let it take an `Option<HeldLock>`, because the extractor `HeldLock` of the crate
+    /// `lock-tower` then answers with 500.
     #[must_use]
     pub fn enforce(&self) -> u8 {
         self.0.enforce
     }
 
-    /// Decides for one call whether the lock holds it up: always at 100, never at 0, else by a throw of
-    /// the thread's [`fastrand`] generator. Ask once for each call.
+    /// Decides for one call whether the lock is enforced: always at 100, never at 0, else at random with the
+    /// thread's [`fastrand`] generator. Call it once for each call.
     ///
     /// # Examples
     ///

@@ -1,4 +1,4 @@
-//! Configured routes that no request can reach, because earlier ones take them all.
+//! Finds configured routes that no request can reach, because earlier ones match all their requests.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -8,14 +8,13 @@ use super::http::{Methods, SafeMethods};
 use super::model::LockRoute;
 use super::resolve::Policy;
 
-/// The routes that came already, by the paths that they match. Routes of another shape match other paths, or
-/// are asked in an order of their own.
+/// The routes so far, by the paths that they match. Routes of another shape match other paths, or are matched
+/// in an order of their own.
 #[derive(Default)]
 pub(super) struct EarlierRoutes(HashMap<Vec<Segment>, Vec<(usize, Reach)>>);
 
 impl EarlierRoutes {
-    /// Adds a route; the positions of earlier ones that take all its requests, each by itself or
-    /// together.
+    /// Adds a route. Returns the positions of earlier ones that match all its requests, alone or together.
     pub(super) fn add(
         &mut self,
         at: usize,
@@ -30,9 +29,9 @@ impl EarlierRoutes {
     }
 }
 
-/// The first of the earlier routes that takes each of the methods; `None` if a method is left.
+/// Returns for each method the first earlier route that matches it; `None` if no route matches one of them.
 fn takers(earlier: &[(usize, Reach)], reach: &Reach) -> Option<BTreeSet<usize>> {
-    // A method that no route names stands for all of those.
+    // Represents all methods that no route names.
     const UNNAMED: &str = "";
     let routes = earlier.iter().map(|(_, earlier)| earlier).chain([reach]);
     let named = routes.flat_map(|route| route.methods.names()).map(String::as_str);
@@ -42,14 +41,14 @@ fn takers(earlier: &[(usize, Reach)], reach: &Reach) -> Option<BTreeSet<usize>> 
     locked.map(|method| taker(method).map(|(at, _)| *at)).collect()
 }
 
-/// Which requests of its paths a route locks.
+/// The requests of its paths that a route locks.
 struct Reach {
     methods: Methods,
-    /// GET and HEAD lock as well, by the read side.
+    /// GET and HEAD lock too, with the read side.
     shared: bool,
 }
 
-/// What a segment of a route matches; the name of a parameter says nothing of it.
+/// What a segment of a route matches, apart from the name of a parameter.
 #[derive(PartialEq, Eq, Hash)]
 enum Segment {
     Fixed(Vec<u8>),

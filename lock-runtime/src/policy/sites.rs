@@ -1,4 +1,4 @@
-//! What annotated functions and a configuration say of each other, before anything is locked.
+//! Checks annotated functions against a configuration before any lock is acquired.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use super::{LockAddress, LockConfig};
 use crate::options::{LockKind, LockOptions};
 use crate::site::LockSite;
 
-/// An annotated function that a configuration does not fit.
+/// An annotated function that does not match a configuration.
 ///
 /// # Examples
 ///
@@ -29,13 +29,13 @@ pub struct SiteProblem {
 }
 
 impl SiteProblem {
-    /// The annotated function.
+    /// Returns the annotated function.
     #[must_use]
     pub fn site(&self) -> &LockSite {
         &self.site
     }
 
-    /// What is wrong with it.
+    /// Returns what is wrong with it.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message
@@ -52,11 +52,11 @@ impl fmt::Display for SiteProblem {
 impl std::error::Error for SiteProblem {}
 
 impl LockConfig {
-    /// Reports every annotated function that names a policy which is not there, or whose literals
-    /// contradict its policy or the defaults.
+    /// Reports every annotated function that names an unknown policy, or whose literals contradict its policy
+    /// or the defaults.
     ///
-    /// What an attribute says in expressions is known only when it runs, and not checked here. Where a
-    /// client has options of its own, its locks may contradict those as well.
+    /// Expressions of an attribute are known only when it runs, and not checked here. If a client has options
+    /// of its own, its locks may contradict those as well.
     #[must_use]
     pub fn check<'a>(&self, sites: impl IntoIterator<Item = &'a LockSite>) -> Vec<SiteProblem> {
         let problem =

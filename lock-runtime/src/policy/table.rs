@@ -1,5 +1,5 @@
-//! Tables, stricter than serde reads them: no list in place of one, no name twice. And no message
-//! repeats text that stands in place of one, which may be an address with a password.
+//! Tables, read more strictly than serde does: no list in place of a table, no duplicate name. And no message
+//! repeats text in place of a table, which may be an address with a password.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,7 +16,7 @@ macro_rules! table {
     ($type:ident, $expected:expr) => {
         impl<'de> serde::Deserialize<'de> for $type {
             fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-                /// Calls what was derived.
+                /// Calls the derived implementation.
                 struct Derived($type);
                 impl<'de> serde::Deserialize<'de> for Derived {
                     fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
@@ -30,7 +30,7 @@ macro_rules! table {
 }
 pub(super) use table;
 
-/// Reads a table; nothing at all, as YAML has it, is an empty one.
+/// Reads a table; an empty value, as in YAML, is an empty table.
 pub(super) fn read<'de, T, D>(from: D, expected: &'static str) -> Result<T, D::Error>
 where
     T: Deserialize<'de>,
@@ -64,12 +64,12 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for Table<T> {
     }
 }
 
-/// What is said of text where a table or a list belongs.
+/// The error for text in place of a table or a list.
 pub(super) fn text_in_place_of<E: Error>(expected: &str) -> E {
     E::custom(format_args!("invalid type: text, expected {expected}"))
 }
 
-/// Tables by name, each name once.
+/// Reads tables by name, each name once.
 pub(super) fn by_name<'de, T, D>(from: D) -> Result<BTreeMap<String, T>, D::Error>
 where
     T: Deserialize<'de>,

@@ -1,8 +1,8 @@
-//! Braces of key templates and route paths, as far as they can be checked without a request.
+//! Checks the braces of key templates and route paths, as far as possible without a request.
 
 use lock_syntax::template::{BraceProblem, Segment, parse};
 
-/// What is wrong with a key template.
+/// Returns the problem of a key template.
 pub(super) fn problem(template: &str) -> Option<&'static str> {
     if template.is_empty() {
         return Some(r#"is empty; give the lock a name, such as "order:{path.id}""#);
@@ -25,7 +25,7 @@ pub(super) fn problem(template: &str) -> Option<&'static str> {
     }
 }
 
-/// What is wrong with a route's path.
+/// Returns the problem of a route's path.
 pub(super) fn path_problem(path: &str) -> Option<&'static str> {
     if !path.starts_with('/') {
         return Some(

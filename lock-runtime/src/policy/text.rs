@@ -1,4 +1,4 @@
-//! How values are written in a configuration: durations with units, words, numbers in a range.
+//! The text forms of configuration values: durations with units, words, numbers in a range.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -11,7 +11,7 @@ use super::RestartGuard;
 use super::table;
 use crate::options::{Lease, LockKind, OnLost, OnReleaseLost, Replicas, Wait};
 
-/// Reads text and says what was expected where it cannot be read.
+/// Reads text, and reports the expected form of text that it cannot read.
 struct Text<T> {
     read: fn(&str) -> Option<T>,
     expected: &'static str,
@@ -29,7 +29,7 @@ impl<T> Visitor<'_> for Text<T> {
     }
 }
 
-/// Reads a whole number likewise.
+/// Reads a whole number in the same way.
 pub(super) struct Number<T> {
     pub(super) read: fn(u64) -> Option<T>,
     pub(super) expected: &'static str,
@@ -54,7 +54,7 @@ impl<T> Visitor<'_> for Number<T> {
     }
 }
 
-/// Functions for `deserialize_with`, of fields that may be left out.
+/// Functions for `deserialize_with` on optional fields.
 macro_rules! optional {
     ($($name:ident: $type:ty = $visitor:ident($read:expr), $expected:literal;)*) => {$(
         pub(super) fn $name<'de, D: Deserializer<'de>>(from: D) -> Result<Option<$type>, D::Error> {
@@ -136,7 +136,7 @@ fn read_kind(text: &str) -> Option<LockKind> {
     })
 }
 
-/// The value that the word stands for.
+/// Returns the value of the word.
 fn word<T: Copy, const N: usize>(text: &str, words: [(&str, T); N]) -> Option<T> {
     words.into_iter().find(|(word, _)| *word == text).map(|(_, value)| value)
 }
@@ -145,7 +145,7 @@ fn percent(number: u64) -> Option<u8> {
     u8::try_from(number).ok().filter(|share| *share <= 100)
 }
 
-/// A lease as it is written.
+/// Returns the text form of a lease.
 pub(super) fn lease_text(lease: Lease) -> String {
     match lease {
         Lease::Watchdog(lease) => format!("watchdog {}", humantime::format_duration(lease)),

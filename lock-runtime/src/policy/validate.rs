@@ -1,4 +1,4 @@
-//! Checks the table `[lock]` and makes a [`LockConfig`] of it, or reports everything that is wrong.
+//! Checks the table `[lock]` and turns it into a [`LockConfig`], or reports all its problems.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
@@ -23,7 +23,7 @@ impl LockSection {
     ///
     /// # Errors
     ///
-    /// [`ConfigError`] with everything that is wrong.
+    /// [`ConfigError`] with all problems.
     pub fn validate(self) -> Result<LockConfig, ConfigError> {
         let mut check = Check::default();
         let address = check.address(&self);
@@ -64,7 +64,7 @@ impl LockSection {
 #[derive(Default)]
 struct Check {
     problems: Vec<ConfigProblem>,
-    /// The same problems: every policy that builds on two bases finds the contradiction between them again.
+    /// The problems so far: every policy that builds on two bases finds the contradiction between them again.
     seen: HashSet<ConfigProblem>,
 }
 
@@ -373,7 +373,7 @@ impl Check {
     }
 }
 
-/// The message for a route whose requests are all taken by the routes at these positions.
+/// The message for a route whose requests all match the routes at these positions.
 fn shadowed(before: &BTreeSet<usize>, routes: &[LockRoute]) -> String {
     let named =
         before.iter().map(|at| format!("lock.routes[{at}], {},", quoted(&routes[*at].path)));

@@ -1,6 +1,5 @@
-//! Function bodies, in the forms in which expansions hand them over.
+//! Function bodies, in the forms that expansions pass.
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,14 +8,15 @@ use std::task::{Context, Poll, ready};
 use pin_project_lite::pin_project;
 
 use crate::guard::LockGuard;
+use crate::opaque::opaque_debug;
 use crate::options::Wait;
 
-/// What a body is started on.
+/// The result of the acquire with which a body is started.
 #[derive(Debug)]
 pub enum StartContext {
     /// Its lock.
     Lock(LockGuard),
-    /// Its lock, which it can look at.
+    /// Its lock, which the body can access.
     Shared(Arc<LockGuard>),
     /// Nothing: it needs no lock this time.
     Nothing,
@@ -25,7 +25,7 @@ pub enum StartContext {
 }
 
 impl StartContext {
-    /// The guard, for a body that looks at it.
+    /// Returns the guard, for a body that accesses it.
     fn share(&mut self) -> Option<Arc<LockGuard>> {
         *self = match std::mem::replace(self, Self::Nothing) {
             Self::Lock(guard) => Self::Shared(Arc::new(guard)),
@@ -37,7 +37,7 @@ impl StartContext {
         }
     }
 
-    /// The guard, for the run.
+    /// Returns the guard, for the run.
     pub(super) fn guard(&self) -> Option<&LockGuard> {
         match self {
             Self::Lock(guard) => Some(guard),
@@ -46,7 +46,7 @@ impl StartContext {
         }
     }
 
-    /// The guard, for the release: the body, which may have shared it, is gone by then.
+    /// Returns the guard, for the release: the body, which may have shared it, was dropped before.
     pub(super) fn into_guard(self) -> Option<LockGuard> {
         match self {
             Self::Lock(guard) => Some(guard),
@@ -56,25 +56,25 @@ impl StartContext {
     }
 }
 
-/// A function body: to be started, under way, or over.
+/// A function body: not started, running, or over.
 pub trait Body {
     /// What the body returns.
     type Output;
-    /// How long to wait unless the call or its policy says. A body with a fallback does not wait.
+    /// How long to wait if neither the call nor its policy sets it. A body with a fallback does not wait.
     const WAIT: Option<Wait> = None;
-    /// Whether it cannot be started on [`StartContext::Nothing`].
+    /// True if it cannot be started on [`StartContext::Nothing`].
     const NEEDS_GUARD: bool = false;
 
-    /// Starts it. False if it has nothing to do there. Called once.
+    /// Starts it. Returns false if it does nothing in this context. Called once.
     fn start(self: Pin<&mut Self>, context: &mut StartContext) -> bool;
-    /// Runs it, and drops it when it ends. Pending for ever if it has not been started or is over.
+    /// Runs it, and drops it when it ends. Pending forever if it was not started or is over.
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output>;
     /// Drops it.
     fn end(self: Pin<&mut Self>);
 }
 
 pin_project! {
-    /// A body that does not look at its guard: see [`plain`].
+    /// A body that does not access its guard: see [`plain`].
     #[derive(Debug)]
     pub struct Plain<F> {
         #[pin]
@@ -82,7 +82,7 @@ pin_project! {
     }
 }
 
-/// Wraps a body that does not look at its guard.
+/// Wraps a body that does not access its guard.
 pub fn plain<F: Future>(body: F) -> Plain<F> {
     Plain { body: Some(body) }
 }
@@ -107,14 +107,14 @@ impl<F: Future> Body for Plain<F> {
     }
 }
 
-/// What a body sees of the context that it is started in.
+/// The part of the start context that a body sees.
 pub trait View: Sized {
     /// As [`Body::WAIT`].
     const WAIT: Option<Wait>;
     /// As [`Body::NEEDS_GUARD`].
     const NEEDS_GUARD: bool;
 
-    /// The view, if the body has something to do there.
+    /// Returns the view, if the body does anything in this context.
     fn of(context: &mut StartContext) -> Option<Self>;
 }
 
@@ -128,7 +128,7 @@ impl View for Arc<LockGuard> {
     }
 }
 
-/// Whether another holder has the lock.
+/// True if another holder has the lock.
 impl View for bool {
     const WAIT: Option<Wait> = Some(Wait::Never);
     const NEEDS_GUARD: bool = false;
@@ -148,11 +148,11 @@ impl View for Option<Arc<LockGuard>> {
     }
 }
 
-/// Makes a body from its view. A trait and not a bound on `FnOnce`, so that the type of the body follows from the type
-/// of the closure. As a type parameter beside the closure's it would be compared again, without its lifetimes, when
+/// Makes a body from its view. A trait and not a bound on `FnOnce`, so that the type of the body follows from
+/// the type of the closure. As a second type parameter it would be compared again, without its lifetimes, when
 /// the compiler checks whether a future is `Send`, and that check would fail.
 pub trait Make<V> {
-    /// The body under way.
+    /// The running body.
     type Body: Future;
     /// Starts the body.
     fn make(self, view: V) -> Self::Body;
@@ -167,7 +167,7 @@ impl<V, C: FnOnce(V) -> F, F: Future> Make<V> for C {
 }
 
 pin_project! {
-    /// A body that is made of what it gets to see.
+    /// A body that is created from its view.
     pub struct Seeing<V, C: Make<V>> {
         #[pin]
         stage: Stage<C, C::Body>,
@@ -190,11 +190,7 @@ impl<V, C: Make<V>> Seeing<V, C> {
     }
 }
 
-impl<V, C: Make<V>> fmt::Debug for Seeing<V, C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Seeing").finish_non_exhaustive()
-    }
-}
+opaque_debug!(<V, C: Make<V>> Seeing<V, C>);
 
 /// Wraps a body with `guard = name`, which gets its guard.
 pub fn with_guard<C, F>(make: C) -> Seeing<Arc<LockGuard>, C>
@@ -205,7 +201,7 @@ where
     Seeing::new(make)
 }
 
-/// Wraps a body with `on_busy = fallback(path)`, which is told whether another holder has the lock.
+/// Wraps a body with `on_busy = fallback(path)`, which learns whether another holder has the lock.
 pub fn plain_or<C, F>(make: C) -> Seeing<bool, C>
 where
     C: FnOnce(bool) -> F,
@@ -257,15 +253,15 @@ pub fn future<F: Future>(body: impl FnOnce() -> F) -> F {
     body()
 }
 
-/// What a fallback is to return.
+/// Turns a fallback's result into the body's future.
 pub fn instead<F: IntoFuture>(fallback: F) -> F::IntoFuture {
     fallback.into_future()
 }
 
-/// Never called: it tells the compiler what a body takes with it.
+/// Never called: it shows the compiler which values a body captures.
 pub fn whole<T>(_: T) {}
 
-/// Never called: it tells the compiler the type of a body.
+/// Never called: it gives the compiler the type of a body.
 pub fn never<T>() -> T {
     loop {
         std::thread::park();

@@ -1,9 +1,8 @@
-//! An annotated function under way: it takes the lock, runs the body, gives the lock back.
+//! A running annotated function: it acquires the lock, runs the body, and releases the lock.
 //!
-//! A program may have hundreds of these: what needs no type of the function is in [`CallState`], which is
-//! compiled once. For each function there is only what touches its body.
+//! A program may have hundreds of these: the code that needs no type of the function is in [`CallState`], which
+//! is compiled once. For each function there is only the code that touches its body.
 
-use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -15,10 +14,11 @@ use super::spec::CallSpec;
 use super::state::{CallState, CanSay, Start};
 use crate::error::LockError;
 use crate::guard::Started;
+use crate::opaque::opaque_debug;
 use crate::options::Wait;
 
-/// Runs `body` under the lock; any failure of the lock is returned as an error, unless the body has
-/// something else to do while the lock is busy.
+/// Runs `body` under the lock; any failure of the lock is returned as an error, unless the body has a fallback
+/// for a busy lock.
 pub fn locked<B: Body>(spec: CallSpec, body: B) -> Locked<B>
 where
     B::Output: ErrorReturn,
@@ -27,11 +27,11 @@ where
     Locked::new(spec, body, B::WAIT, returns, true)
 }
 
-/// Runs `body` under the lock, or skips it if another holder has the lock. Does not wait unless told.
+/// Runs `body` under the lock, or skips it if another holder has the lock. Does not wait by default.
 ///
 /// # Panics
 ///
-/// If there is no client and the return type cannot say so: the body would never run.
+/// If there is no client and the return type has no value for that: the body would never run.
 #[track_caller]
 pub fn locked_or_skip<B: Body>(spec: CallSpec, body: B) -> Locked<B>
 where
@@ -42,8 +42,8 @@ where
     Locked::new(spec, body, Some(Wait::Never), returns, B::Output::HAS_ERRORS)
 }
 
-/// How failures are put into the return type. Here and not a bound on the future: a bound that fails
-/// would be reported for the call and once more for its `.await`.
+/// How failures become the return type. A field and not a bound on the future: a failing bound would be
+/// reported for the call and once more for its `.await`.
 struct Returns<T> {
     failed: fn(LockError) -> T,
     skipped: Option<fn() -> T>,
@@ -59,11 +59,11 @@ impl<T> Returns<T> {
 }
 
 pin_project! {
-    /// A locked function under way: see [`locked`].
+    /// A running locked function: see [`locked`].
     #[must_use = "futures do nothing unless polled"]
     pub struct Locked<B: Body> {
-        // Before the course, which has the guard: fields are dropped in this order, and the body goes
-        // first (S-13).
+        // Before the call state, which has the guard: fields are dropped in this order, and the body goes first
+        // (S-13).
         #[pin]
         slot: Slot<B>,
         #[pin]
@@ -128,8 +128,4 @@ impl<B: Body> Future for Locked<B> {
     }
 }
 
-impl<B: Body> fmt::Debug for Locked<B> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Locked").finish_non_exhaustive()
-    }
-}
+opaque_debug!(<B: Body> Locked<B>);

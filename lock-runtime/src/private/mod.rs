@@ -1,4 +1,4 @@
-//! What expansions of `#[distributed_lock]` call, and nothing else. Not part of the public API.
+//! The functions that expansions of `#[distributed_lock]` call. Not part of the public API.
 //!
 //! An expansion is one call of [`v1::locked`] or [`v1::locked_or_skip`]; all policy is here. The number in the
 //! path grows when an expansion of an older `lock-macros` would no longer compile against it.
@@ -9,7 +9,7 @@ mod returns;
 mod spec;
 mod state;
 
-/// What an expansion of this version names.
+/// The items that an expansion of this version names.
 pub mod v1 {
     pub use super::body::{
         Body, Make, Plain, Seeing, StartContext, View, future, instead, never, plain, plain_or,
@@ -48,7 +48,7 @@ macro_rules! __lock_site {
     }};
 }
 
-/// Enters a site in the register that the linker puts together.
+/// Adds a site to the register that the linker builds.
 #[cfg(feature = "sites")]
 #[doc(hidden)]
 #[macro_export]

@@ -1,8 +1,8 @@
-//! What annotated functions return, dispatched by trait so that aliases work.
+//! Return types of annotated functions, dispatched by trait so that aliases work.
 
 use crate::error::LockError;
 
-/// What a function with `on_busy = error` returns.
+/// A return type of a function with `on_busy = error`.
 #[diagnostic::on_unimplemented(
     message = "`#[distributed_lock]` cannot report a failed lock in `{Self}`",
     label = "not a `Result` whose error can be made from `LockError`",
@@ -10,11 +10,11 @@ use crate::error::LockError;
             `Option<T>` or `()`"
 )]
 pub trait ErrorReturn {
-    /// The value that says that the lock failed.
+    /// Returns the value for a failure of the lock.
     fn failed(error: LockError) -> Self;
 }
 
-// Else the compiler would speak of `From` alone.
+// Otherwise the compiler would mention only `From`.
 #[diagnostic::do_not_recommend]
 impl<T, E: From<LockError>> ErrorReturn for Result<T, E> {
     fn failed(error: LockError) -> Self {
@@ -22,7 +22,7 @@ impl<T, E: From<LockError>> ErrorReturn for Result<T, E> {
     }
 }
 
-/// What a function with `on_busy = skip` returns.
+/// A return type of a function with `on_busy = skip`.
 #[diagnostic::on_unimplemented(
     message = "`on_busy = skip` cannot say \"skipped\" in `{Self}`",
     label = "no value of this type means \"skipped\"",
@@ -30,11 +30,11 @@ impl<T, E: From<LockError>> ErrorReturn for Result<T, E> {
             `E: From<LockError>`"
 )]
 pub trait SkipReturn {
-    /// Whether a failure can be told from a skipped run.
+    /// True if a failure differs from a skipped run.
     const HAS_ERRORS: bool;
-    /// The value that says that another holder had the lock.
+    /// Returns the value for a lock that another holder has.
     fn skipped() -> Self;
-    /// The value that says that the lock failed. Where that has no room for the error, the log has it.
+    /// Returns the value for a failure of the lock. If the type has no room for the error, the log reports it.
     fn failed(error: LockError) -> Self;
 }
 
@@ -70,13 +70,13 @@ impl<T: SkippedValue, E: From<LockError>> SkipReturn for Result<T, E> {
     }
 }
 
-/// The `T` of a `Result<T, E>` that can say "skipped".
+/// The `T` of a `Result<T, E>` that has a value for "skipped".
 #[diagnostic::on_unimplemented(
     message = "`on_busy = skip` cannot say \"skipped\" in a `Result` of `{Self}`",
     note = "return `Result<(), E>` or `Result<Option<T>, E>`"
 )]
 pub trait SkippedValue {
-    /// The value that says it.
+    /// Returns that value.
     fn skipped() -> Self;
 }
 

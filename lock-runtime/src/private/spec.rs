@@ -1,4 +1,4 @@
-//! What one call of an annotated function asks for.
+//! The lock that one call of an annotated function needs.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::options::{
 };
 use crate::site::{CallSite, LockSite};
 
-/// What an attribute without settings says.
+/// An attribute without settings.
 pub const UNSET: LockSettings = LockSettings::UNSET;
 
 /// `lease = watchdog`
@@ -30,13 +30,13 @@ pub const fn semaphore(permits: u32) -> LockKind {
     }
 }
 
-/// What may be given as `client = …`.
+/// A type that `client = …` accepts.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a lock client",
     note = "`client = …` takes a `LockClient`, a reference to one, or an `Arc` of one"
 )]
 pub trait AsClient {
-    /// The client.
+    /// Returns the client.
     fn as_client(&self) -> &LockClient;
 }
 
@@ -64,7 +64,7 @@ enum Keys {
     Many(Vec<LockKey>),
 }
 
-/// The place of the attribute, and what only the call knows: keys, and the values of expressions.
+/// The site of the attribute, and the values that only the call knows: keys, and the values of expressions.
 #[derive(Debug)]
 pub struct CallSpec {
     site: &'static LockSite,
@@ -75,12 +75,12 @@ pub struct CallSpec {
 }
 
 impl CallSpec {
-    /// What the site says of this key.
+    /// The site's settings for this key.
     pub fn new(site: &'static LockSite, key: Result<LockKey, LockError>) -> Self {
         Self::of(site, key.map(Keys::One))
     }
 
-    /// What the site says of all of these keys.
+    /// The site's settings for all of these keys.
     pub fn all<K: IntoLockKey>(site: &'static LockSite, keys: impl IntoIterator<Item = K>) -> Self {
         let keys = keys.into_iter().map(K::into_lock_key).collect::<Result<Vec<_>, _>>();
         let keys = keys.map(|keys| match <[LockKey; 1]>::try_from(keys) {
@@ -149,21 +149,21 @@ impl CallSpec {
         self
     }
 
-    /// The place of the attribute.
+    /// Returns the site of the attribute.
     pub(super) fn site(&self) -> &'static LockSite {
         self.site
     }
 
-    /// False if `when` is.
+    /// Returns false if `when` is false.
     pub(super) fn is_wanted(&self) -> bool {
         self.when
     }
 
-    /// Finds the client now, if the lock is wanted.
+    /// Looks up the client now, if the lock is wanted.
     ///
     /// # Panics
     ///
-    /// If there is none.
+    /// If there is no client.
     #[track_caller]
     pub(super) fn require_client(mut self) -> Self {
         if self.when && self.client.is_none() {
@@ -179,12 +179,12 @@ impl CallSpec {
         LockError::NoClient { site: self.site.name().to_owned() }
     }
 
-    /// Returns the lock that the call asks for, with its options. `unless_said` is how long to wait if neither the
-    /// attribute nor its policy says.
+    /// Returns the lock that the call asks for, with its options. `unless_said` is how long to wait if neither
+    /// the attribute nor its policy sets it.
     ///
-    /// An invalid key or option makes a lock whose acquire fails, because a call whose policy is not enforced runs
-    /// anyway. Only a missing client or policy is an error here: without it, nothing says whether the call is
-    /// enforced.
+    /// An invalid key or option makes a lock whose acquire fails, because a call whose policy is not enforced
+    /// runs anyway. Only a missing client or policy is an error here: without it, whether the call is enforced
+    /// is unknown.
     pub(super) fn lock(mut self, unless_said: Option<Wait>) -> Result<Lock, LockError> {
         let client = self.client.take().or_else(LockClient::current);
         let resolved = client.ok_or_else(|| self.no_client()).and_then(|client| {
@@ -216,16 +216,16 @@ impl CallSpec {
     }
 }
 
-/// Which lock a call asks for, for the log.
+/// The lock of a call, for the log.
 #[derive(Debug, Clone)]
 pub(super) struct About {
-    /// None if the name is not valid.
+    /// `None` if the name is invalid.
     pub(super) name: Option<LockKey>,
     pub(super) label: Label,
 }
 
 impl About {
-    /// What is known of a lock that could not even be made.
+    /// The description of a lock that could not be created.
     pub(super) fn site(site: &'static LockSite) -> Self {
         Self { name: None, label: Label::default().at(CallSite::Attribute(site)) }
     }
@@ -234,7 +234,7 @@ impl About {
         Self { name: Some(hold.target.key().clone()), label: hold.recorder.label() }
     }
 
-    /// Tells of a call that did not run, or not to its end, where the return value does not.
+    /// Logs a call that did not run, or not to its end, if the return value does not report it.
     pub(super) fn log_failure(&self, error: &LockError, can_say: CanSay) {
         let name = self.name.as_ref().map_or("", LockKey::as_str);
         if can_say.skipped && error.is_busy() {
@@ -251,25 +251,25 @@ impl About {
     }
 }
 
-/// A lock that one call asks for.
+/// The lock of one call.
 pub(super) struct Lock {
     pub(super) about: About,
     pub(super) lock: AnyLock,
     pub(super) on_release_lost: OnReleaseLost,
-    /// False if the body runs in any case, and only what would have held it up is to be told.
+    /// False if the body always runs, and the call only records what would have blocked it.
     pub(super) enforced: bool,
 }
 
 struct Resolved {
     settings: LockSettings,
-    /// The options where they are silent.
+    /// The options below the settings.
     over: LockOptions,
-    /// The policy as metrics and spans have it.
+    /// The label of the policy in metrics and spans.
     label: Label,
     enforced: bool,
 }
 
-/// What attribute, policy and defaults come to.
+/// Resolves the attribute, its policy and the defaults.
 #[cfg(feature = "policy")]
 fn resolve(
     client: &LockClient,
@@ -278,7 +278,7 @@ fn resolve(
     unless_said: Option<Wait>,
 ) -> Result<Resolved, LockError> {
     let policy = site.policy().map(|name| client.policy(name)).transpose()?;
-    // Before the defaults, which are not about this function.
+    // Before the defaults, which are not specific to this function.
     if policy.as_ref().is_none_or(|policy| policy.own().wait.is_none()) {
         said.wait = said.wait.or(unless_said);
     }
@@ -298,7 +298,7 @@ fn resolve(
     })
 }
 
-/// What attribute and defaults come to.
+/// Resolves the attribute and the defaults.
 #[cfg(not(feature = "policy"))]
 fn resolve(
     client: &LockClient,

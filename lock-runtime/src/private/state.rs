@@ -20,7 +20,7 @@ pub(super) trait Start: Started {
     fn start(self: Pin<&mut Self>, context: &mut StartContext) -> bool;
 }
 
-/// What a function's return type has a value for.
+/// The results for which a function's return type has a value.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CanSay {
     pub(super) errors: bool,
@@ -67,7 +67,7 @@ impl CallState {
             Ok(Lock { lock, on_release_lost, enforced, about }) if enforced || needs_guard => {
                 (lock.lock(), true, about, on_release_lost)
             }
-            // A call that runs in any case does not report a loss either.
+            // A call that always runs does not report a loss either.
             Ok(Lock { lock, about, .. }) => (lock.shadow_lock(), false, about, OnReleaseLost::Log),
             Err(error) => (Acquire::failed(error), true, About::site(site), OnReleaseLost::Log),
         };

@@ -1,16 +1,16 @@
-//! How a client is named in the store.
+//! The uuid of a client in the store.
 // S-4.
 
 use uuid::Uuid;
 
-/// A new name for a client, for [`OwnerId::new`](super::OwnerId::new): a random uuid, version 4, whose
-/// last eight digits are its first eight read backwards.
+/// Returns a new uuid of a client, for [`OwnerId::new`](super::OwnerId::new): random, version 4, whose last
+/// eight digits are its first eight in reverse.
 ///
-/// By that form a script tells whose plain hold stands in its way. Redisson's plain and fair locks
-/// are both held as `{uuid:n -> count}`, so a fair mutex has to wait behind either; the same of ours
-/// is a [`Mutex`](crate::Mutex), and asking for it fairly a collision. The form costs no field that
-/// Redisson's clients would stumble over. Some 90 random bits are left, and one in 2^32 uuids of
-/// Redisson's clients has it by chance.
+/// By that form a script knows which library's plain hold blocks a fair acquire. Redisson's plain and fair
+/// locks are both held as `{uuid:n -> count}`, so a fair mutex must wait behind either; the same hold of this
+/// crate is a [`Mutex`](crate::Mutex), and a fair acquire of it is a collision. The form needs no extra field
+/// that could break Redisson's clients. Some 90 random bits are left, and one in 2^32 uuids of Redisson's
+/// clients has it by chance.
 ///
 /// # Examples
 ///
@@ -24,7 +24,7 @@ pub fn client_id() -> String {
     new_id().to_string()
 }
 
-/// The same, as a number.
+/// Returns the same, as a number.
 pub(crate) fn new_id() -> Uuid {
     let mut bytes = Uuid::new_v4().into_bytes();
     for digits in 0..4 {

@@ -1,8 +1,8 @@
-//! The store: what keeps a lock outside this process, and the vocabulary to talk to it.
+//! The store, which keeps a lock outside this process, and the types of its requests and replies.
 //!
-//! Programs connect a `RedisStore`, a `ClusterStore` or a [`MemoryStore`] and look at
-//! locks by their [`Inspection`]. A [`Store`] answers requests and passes on notices. It knows nothing of local
-//! waiters, leases or guards; the caller decides what an answer means.
+//! Programs connect a `RedisStore`, a `ClusterStore` or a [`MemoryStore`] and inspect locks through their
+//! [`Inspection`]. A [`Store`] answers requests and sends notifications. It knows nothing of local waiters,
+//! leases or guards; the caller decides what an answer means.
 
 pub(crate) mod compose;
 pub(crate) mod memory;
@@ -44,37 +44,16 @@ pub use self::subscription::Subscription;
 pub(crate) use self::target::JointPart;
 pub use self::target::{HoldKind, Target};
 
-/// What a [`Store`] method returns.
+/// The future that a [`Store`] method returns.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
-/// The answer of a store that keeps only some kinds of locks.
+/// The answer of a store that supports only some kinds of locks.
 pub(crate) fn unsupported<T: Send + 'static>(what: &str) -> StoreFuture<'static, T> {
     let message = format!("this store does not support {what}");
     Box::pin(std::future::ready(Err(StoreError::new(StoreErrorKind::Config, message))))
 }
 
-/// [`Store::renew`] of a store whose answers come one by one.
-pub(crate) async fn gather_renewals(
-    store: &dyn Store,
-    requests: Vec<RenewRequest>,
-    timeout: Duration,
-) -> Result<Vec<Ownership>, StoreError> {
-    let answers = Arc::new(Mutex::new(vec![Ownership::Unknown; requests.len()]));
-    let on_renewed: OnRenewed = Arc::new({
-        let answers = Arc::clone(&answers);
-        move |place, answer| {
-            let mut answers = answers.lock();
-            if let Some(known) = answers.get_mut(place) {
-                *known = answer;
-            }
-        }
-    });
-    store.renew_each(requests, timeout, on_renewed).await?;
-    let answers = answers.lock();
-    Ok(answers.clone())
-}
-
-/// Tells the answers of one part of a renewal, whose requests have these places in the whole.
+/// Reports the answers of one part of a renewal, whose requests have these places in the whole.
 #[cfg(feature = "redis")]
 pub(crate) fn tell_part(
     places: impl IntoIterator<Item = usize>,
@@ -88,7 +67,7 @@ pub(crate) fn tell_part(
     answers.map(drop)
 }
 
-/// What a renewal in parts comes to: an error if no part was answered. A part that fails says nothing of the
+/// The result of a renewal in parts: an error if no part was answered. A part that fails says nothing about the
 /// holds of another.
 pub(crate) fn renewed_in_parts(ended: Vec<Result<(), StoreError>>) -> Result<(), StoreError> {
     let answered = ended.iter().any(Result::is_ok);
@@ -103,43 +82,54 @@ pub(crate) fn renewed_in_parts(ended: Vec<Result<(), StoreError>>) -> Result<(),
     }
 }
 
-/// The answer to whoever would take or release what is not a lock.
+/// The error for an acquire or release of data that is not a lock.
 pub(crate) fn no_hold() -> StoreError {
     let message = "a count-down latch cannot be taken or released; count it down";
     StoreError::new(StoreErrorKind::Config, message)
 }
 
-/// Keeps locks where several processes see them.
+/// A place that keeps locks where several processes see them.
 ///
 /// # Contract
 ///
-/// - Each request is atomic: nothing else happens to the lock between its check and its change.
-/// - A store may keep only some kinds; it answers the others with `Config`.
+/// - Each request is atomic: no other request changes the lock between its check and its change.
+/// - A store may support only some kinds; it answers the others with `Config`.
 /// - `acquire` sets the hold for its owner and never adds to it, so a repeated request changes
 ///   nothing. It mints tokens above every earlier one of that name.
 /// - `renew` and `release` compare the owner and never create anything. `renew` answers its
 ///   requests in order. `release` also gives up the owner's place, if it has one.
-/// - `subscribe` resolves only when a release that happens from then on is noticed.
-/// - A dropped future may still take effect; whoever drops it must clean up. A request made
-///   after it on the same store takes effect after it, unless a connection broke in between.
-/// - Every future ends within the request's time-out; `timeout` for the others.
+/// - `subscribe` resolves only when every later release is noticed.
+/// - A dropped future may still take effect; its caller must clean up. A request made after it on the same
+///   store takes effect after it, unless a connection broke in between.
+/// - Every future ends within the request's timeout; `timeout` for the others.
 ///
 /// The contract suite in `tests/src/contract` holds for every implementation.
 // S-22, S-23, S-19, S-17, S-15, S-21.
 pub trait Store: fmt::Debug + Send + Sync + 'static {
-    /// Takes a lock if it is free or the same owner's.
+    /// Acquires a lock if it is free or belongs to the same owner.
     fn acquire(&self, request: AcquireRequest) -> StoreFuture<'_, AcquireReply>;
 
-    /// Moves the ends of leases, all in one go; one answer per request, in order.
+    /// Extends leases, all in one request; one answer per request, in order.
     fn renew(
         &self,
         requests: Vec<RenewRequest>,
         timeout: Duration,
-    ) -> StoreFuture<'_, Vec<Ownership>>;
+    ) -> StoreFuture<'_, Vec<Ownership>> {
+        Box::pin(async move {
+            let answers = Arc::new(Mutex::new(vec![Ownership::Unknown; requests.len()]));
+            let known = Arc::clone(&answers);
+            let on_renewed = move |place: usize, answer| {
+                known.lock().get_mut(place).into_iter().for_each(|known| *known = answer);
+            };
+            self.renew_each(requests, timeout, Arc::new(on_renewed)).await?;
+            let answers = answers.lock();
+            Ok(answers.clone())
+        })
+    }
 
-    /// As [`renew`](Self::renew), and calls `on_renewed` with each answer as soon as it is known, by
-    /// the request's place: a store that asks several servers must not keep the answer of one back
-    /// until a slower one has answered. Requests without a call by the end have no answer.
+    /// As [`renew`](Self::renew), and calls `on_renewed` with each answer as soon as it is known, by the
+    /// request's place: a store that asks several servers must not delay the answer of one until a slower one
+    /// has answered. Requests without a call by the end have no answer.
     fn renew_each(
         &self,
         requests: Vec<RenewRequest>,
@@ -153,17 +143,16 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         })
     }
 
-    /// Frees a lock if the owner holds it, at once or later by itself, and tells its waiters.
+    /// Frees a lock if the owner holds it, at once or later by itself, and notifies its waiters.
     fn release(&self, request: ReleaseRequest) -> StoreFuture<'_, ReleaseReply>;
 
-    /// Shows hold counts to whoever looks into the store.
+    /// Shows hold counts to people who inspect the store.
     fn show_counts(&self, requests: Vec<CountRequest>, timeout: Duration) -> StoreFuture<'_, ()>;
 
-    /// Listens for releases of a lock.
+    /// Subscribes to releases of a lock.
     fn subscribe(&self, target: &Arc<Target>, timeout: Duration) -> StoreFuture<'_, Subscription>;
 
-    /// Works a count-down latch. Not to be repeated blindly: a count that was lost on the way back
-    /// has been counted.
+    /// Operates a count-down latch. Do not repeat it blindly: a count whose answer was lost has been counted.
     fn latch(
         &self,
         target: &Arc<Target>,
@@ -174,14 +163,14 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         unsupported("count-down latches")
     }
 
-    /// Looks at a name without changing anything.
+    /// Inspects a name without changing it.
     fn inspect(&self, key: &LockKey, timeout: Duration) -> StoreFuture<'_, Inspection> {
         let _ = (key, timeout);
         unsupported("inspection")
     }
 
-    /// Frees a name whoever holds it, as what it is held, and tells its waiters. False if nobody did.
-    /// Fencing counters stay.
+    /// Frees a name from any holder, as the kind that it is held as, and notifies its waiters. False if it was
+    /// not held. Fencing counters stay.
     fn force_release(&self, key: &LockKey, timeout: Duration) -> StoreFuture<'_, bool> {
         let _ = (key, timeout);
         unsupported("forced release")
@@ -199,30 +188,30 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         unsupported("quorums")
     }
 
-    /// How long ago the server started, if it is one that forgets locks when it restarts.
+    /// Returns how long ago the server started, for a server that loses locks when it restarts.
     // S-29.
     fn age(&self, timeout: Duration) -> StoreFuture<'_, Option<Duration>> {
         let _ = timeout;
         Box::pin(std::future::ready(Ok(None)))
     }
 
-    /// Asks for a sign of life: `Ok` if the store would answer requests for locks now.
+    /// Checks the server: `Ok` if the store would answer requests for locks now.
     fn ping(&self, timeout: Duration) -> StoreFuture<'_, ()> {
         let _ = timeout;
         unsupported("signs of life")
     }
 
-    /// The uuid under which the connections of this store are known to its servers: the client that the
-    /// store is given to takes it as its own. `None` for one without connections, and from the second
-    /// call on: two clients must not have the same.
+    /// Returns the uuid under which the servers know the connections of this store: the client of the store
+    /// uses it as its own. `None` for a store without connections, and from the second call on: two clients
+    /// must not share one.
     fn claim_id(&self) -> Option<Uuid> {
         None
     }
 
-    /// The clock by which this store's leases pass.
+    /// Returns the clock that measures this store's leases.
     fn clock(&self) -> Clock;
 
-    /// Ends background work; called at the end of each shutdown that leaves nothing behind, so
-    /// perhaps more than once.
+    /// Ends background work. Called at the end of each shutdown that leaves nothing unfinished, so perhaps more
+    /// than once.
     fn close(&self) {}
 }

@@ -1,11 +1,11 @@
-//! For whom a lock is held.
+//! Owner ids of holds.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// Who holds a lock in the store: one client's uuid and the number of the hold.
+/// The owner of a hold in the store: one client's uuid and the number of the hold.
 ///
-/// Shown nowhere: whoever knows it can release the lock.
+/// It is shown nowhere: any client that knows it can release the lock.
 // S-4.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct OwnerId {
@@ -15,44 +15,45 @@ pub struct OwnerId {
 }
 
 impl OwnerId {
-    /// Hold number `hold` of a client, which is known by its [`client_id`](super::client_id()), and how
-    /// many permits of a semaphore it takes, at least one; one for all other kinds.
+    /// Creates the owner of hold number `hold` of a client, which is known by its
+    /// [`client_id`](super::client_id()), and how many permits of a semaphore it acquires, at least one; one
+    /// for all other kinds.
     #[must_use]
     pub fn new(client: &str, hold: u64, permits: u32) -> Self {
         Self { field: format!("{client}:{hold}").into(), permits: permits.max(1), within: None }
     }
 
-    /// The same, reading inside of that writer.
+    /// Returns the same owner, reading inside of that writer.
     #[must_use]
     pub fn within(self, writer: &Self) -> Self {
         Self { within: Some(Arc::clone(&writer.field)), ..self }
     }
 
-    /// The owner of the write side around a hold of the read side, if there is one: it does not
-    /// keep that out, and neither do writers who wait.
+    /// Returns the owner of the write side around a hold of the read side, if there is one: neither that writer
+    /// nor waiting writers exclude the read.
     // S-27.
     #[must_use]
     pub fn writer(&self) -> Option<&str> {
         self.within.as_deref()
     }
 
-    /// The same owner, with so many permits.
+    /// Returns the same owner, with that many permits.
     pub(crate) fn with_permits(&self, permits: u32) -> Self {
         Self { permits, ..self.clone() }
     }
 
-    /// [`as_field`](Self::as_field), to keep.
+    /// Returns [`as_field`](Self::as_field) as a shared string.
     pub(crate) fn shared_field(&self) -> Arc<str> {
         Arc::clone(&self.field)
     }
 
-    /// The field name in the lock's hash: `uuid:n`.
+    /// Returns the field name in the lock's hash: `uuid:n`.
     #[must_use]
     pub fn as_field(&self) -> &str {
         &self.field
     }
 
-    /// How many permits of a semaphore this hold takes; one for all other kinds.
+    /// Returns how many permits of a semaphore this hold has; one for all other kinds.
     #[must_use]
     pub fn permits(&self) -> u32 {
         self.permits

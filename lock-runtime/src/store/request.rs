@@ -21,8 +21,8 @@ pub struct AcquireRequest {
     /// How many fencing tokens to reserve: one, and one for each local hand-off to come.
     // S-23.
     pub tokens: u32,
-    /// For a kind that [has places](HoldKind::has_places): keep a place for the waiter, for so long unless it is
-    /// refreshed. `None` asks without waiting and leaves nothing behind.
+    /// For a kind that [has places](HoldKind::has_places): keep a place for the waiter, for this long unless it
+    /// is refreshed. `None` asks without waiting and leaves nothing behind.
     pub place: Option<Duration>,
     /// For a read hold that exists already: may another reader join it? Refused while a writer waits.
     // S-27.
@@ -63,9 +63,10 @@ impl AcquireRequest {
 pub enum AcquireReply {
     /// The owner has the lock; the reserved tokens are this one and those that follow it.
     Granted(FencingToken),
-    /// Another owner has the lock, for so long unless it renews or releases it; `None` if the hold has no end.
+    /// Another owner has the lock, for this long unless it renews or releases it; `None` if the hold has no
+    /// end.
     Held(Option<Duration>),
-    /// The lock is free, but a waiter goes first, for so long unless it gives another sign of life.
+    /// The lock is free, but a waiter goes first, for this long unless it gives another sign of life.
     Behind(Option<Duration>),
     /// No contender got the lock, because several asked a quorum of servers at once: ask again after a random pause.
     // S-29.
@@ -86,7 +87,7 @@ pub struct RenewRequest {
     pub target: Arc<Target>,
     /// The owner of the hold.
     pub owner: OwnerId,
-    /// The store keeps the hold for at least so long from now; a later end stays.
+    /// The store keeps the hold for at least this long from now; a later end stays.
     pub lease: Duration,
 }
 
@@ -150,7 +151,7 @@ impl ReleaseRequest {
 pub enum ReleaseReply {
     /// The lock is free, or will be at the requested time, and its waiters have been notified.
     Released {
-        /// How many others received the notice that it is free, so that they can go first: other processes, and
+        /// How many others were notified that it is free, so that they can go first: other processes, and
         /// waiters of this process for another kind of lock. Zero if it is not free yet.
         // S-14.
         others: u32,
@@ -180,7 +181,7 @@ impl CountRequest {
     }
 }
 
-/// What to do with a count-down latch, and what that answers.
+/// An operation on a count-down latch, and its answer.
 // S-30.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -195,7 +196,7 @@ pub enum LatchRequest {
     Remove,
 }
 
-/// What a store knows about a name.
+/// The store's state of a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Inspection {
@@ -205,7 +206,7 @@ pub struct Inspection {
     pub holders: Vec<StoredHold>,
     /// The remaining time of the longest lease; `None` if the name is not held or the lease has no end.
     pub remaining: Option<Duration>,
-    /// The last fencing token that was handed out for the name.
+    /// The last fencing token that was issued for the name.
     pub last_token: Option<FencingToken>,
     /// Waiters with a place in the store: the queue of a fair lock, announced writers.
     pub waiting: usize,

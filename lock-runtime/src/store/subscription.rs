@@ -1,11 +1,11 @@
-//! Hearing of releases.
-
-use std::fmt;
+//! Subscriptions to releases.
 
 use futures_util::future::select_all;
 use tokio::sync::watch;
 
-/// Hears of releases of one lock until dropped. A notice is a hint, never a grant.
+use crate::opaque::opaque_debug;
+
+/// A subscription to the releases of one lock, until dropped. A notification is a hint, never a grant.
 // S-15.
 pub struct Subscription {
     sources: Vec<Source>,
@@ -13,40 +13,41 @@ pub struct Subscription {
 
 struct Source {
     notices: watch::Receiver<u64>,
-    /// How many notices had come when the subscription was made.
+    /// The number of notifications before the subscription was made.
     before: u64,
-    /// Dropped with the subscription: whatever keeps it alive in the store.
+    /// Dropped with the subscription: keeps it alive in the store.
     _registration: Box<dyn Send + Sync>,
 }
 
 impl Subscription {
-    /// Wraps a store's counter of notices, with whatever ends the subscription when dropped.
+    /// Wraps a store's counter of notifications, with a value whose drop ends the subscription.
     pub fn new(notices: watch::Receiver<u64>, registration: impl Send + Sync + 'static) -> Self {
         let before = *notices.borrow();
         Self { sources: vec![Source { notices, before, _registration: Box::new(registration) }] }
     }
 
-    /// Hears of whatever one of several subscriptions hears of.
+    /// Combines several subscriptions: it is notified when one of them is.
     pub fn any_of(subscriptions: impl IntoIterator<Item = Self>) -> Self {
         Self { sources: subscriptions.into_iter().flat_map(|one| one.sources).collect() }
     }
 
-    /// Forgets notices that came before now. Call it before the attempt that would act on them.
+    /// Discards earlier notifications. Call it before the attempt that acts on them.
     pub fn forget_past(&mut self) {
         self.sources.iter_mut().for_each(|source| source.notices.mark_unchanged());
     }
 
-    /// How many releases it has heard of since it was made. One that several sources told of counts once.
+    /// Returns how many releases were notified since it was made. A release that several sources report counts
+    /// once.
     pub fn heard(&self) -> u64 {
         let heard = |one: &Source| one.notices.borrow().wrapping_sub(one.before);
         self.sources.iter().map(heard).max().unwrap_or(0)
     }
 
-    /// Waits for a notice that came since the last [`forget_past`](Self::forget_past).
+    /// Waits for a notification since the last [`forget_past`](Self::forget_past).
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses no notice.
+    /// Dropping the future loses no notification.
     pub async fn notified(&mut self) {
         match &mut self.sources[..] {
             [] => std::future::pending().await,
@@ -61,14 +62,10 @@ impl Subscription {
 impl Source {
     async fn noticed(&mut self) {
         if self.notices.changed().await.is_err() {
-            // The store is closed; nobody will tell us anything any more.
+            // The store is closed, and no notification will come.
             std::future::pending().await
         }
     }
 }
 
-impl fmt::Debug for Subscription {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Subscription").finish_non_exhaustive()
-    }
-}
+opaque_debug!(Subscription);

@@ -1,4 +1,4 @@
-//! What is locked, and for whom.
+//! Targets: the locks of a request.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -11,14 +11,14 @@ use super::owner::OwnerId;
 use crate::key::{LockKey, companion};
 use crate::options::{DEFAULT_TOKEN_TTL, Replicas};
 
-/// Which kind of lock a name is used as.
+/// The kind of lock that a name is used as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum HoldKind {
     /// Exclusive and re-entrant; Redisson's `getLock` and `getFencedLock`.
     // S-25.
     Mutex,
-    /// A mutex that waiters of all processes get in the order in which they came; `getFairLock`.
+    /// A mutex that serves waiters of all processes in the order in which they arrived; `getFairLock`.
     // S-26.
     Fair,
     /// The shared side of a read/write lock; `getReadWriteLock`.
@@ -32,7 +32,7 @@ pub enum HoldKind {
     /// Several locks at once, all or none.
     // S-28.
     Multi,
-    /// Not a lock but a count that is waited for; `getCountDownLatch`.
+    /// Not a lock but a count that tasks wait for; `getCountDownLatch`.
     // S-30.
     Latch,
 }
@@ -46,7 +46,7 @@ impl HoldKind {
         matches!(self, Self::Fair | Self::Read | Self::Write)
     }
 
-    /// True if a re-entry stands on the hold around it. Permits are counted instead.
+    /// True if a re-entry uses the hold around it. Permits are counted instead.
     // S-6.
     pub(crate) fn is_reentrant(self) -> bool {
         self != Self::Semaphore
@@ -69,7 +69,7 @@ impl fmt::Display for HoldKind {
 
 /// A lock as the store sees it: its kind, its key, and the companions derived from the key once.
 ///
-/// Two targets are the same lock if kind and key are; limits and replicas are how it is used.
+/// Two targets are the same lock if kind and key are equal; limits and replicas only describe how it is used.
 #[derive(Clone)]
 pub struct Target {
     kind: HoldKind,
@@ -78,9 +78,9 @@ pub struct Target {
     fence_counter: String,
     companions: Vec<String>,
     members: Vec<Arc<Target>>,
-    /// Whose it is, for a member of a lock over several clients: the id of a lease manager. Else zero.
+    /// For a member of a lock over several clients: the id of its client's lease manager. Otherwise zero.
     home: u64,
-    /// What several locks of any kind are asked for in turn; empty for every other lock.
+    /// For a joint lock, the parts to acquire in turn; empty for every other lock.
     parts: Arc<[JointPart]>,
     limit: u32,
     replicas: Option<Replicas>,
@@ -89,7 +89,7 @@ pub struct Target {
     hash: u64,
 }
 
-/// What is asked for with one request, of several locks as one: a lock of one client, or its mutexes.
+/// The part of a joint lock that one request acquires: a lock of one client, or its mutexes.
 #[derive(Clone)]
 pub(crate) struct JointPart {
     /// The id of the client's lease manager.
@@ -116,12 +116,12 @@ impl Target {
         }
     }
 
-    /// The mutex of that name.
+    /// Returns the mutex of that name.
     ///
     /// # Examples
     ///
-    /// Targets and owners are made by clients; whoever writes a [`Store`](crate::store::Store) makes them
-    /// to test it:
+    /// Clients create targets and owners; if you write a [`Store`](crate::store::Store), create them to test
+    /// it:
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
@@ -146,7 +146,7 @@ impl Target {
         Arc::new(Self::new(HoldKind::Mutex, key, channel, Vec::new()))
     }
 
-    /// The fair mutex of that name. Its waiters listen to [`for_waiter`](Self::for_waiter).
+    /// Returns the fair mutex of that name. Its waiters subscribe to [`for_waiter`](Self::for_waiter).
     pub fn fair(key: LockKey) -> Arc<Self> {
         let channel = key.mutex_channel();
         let companions = vec![
@@ -157,17 +157,17 @@ impl Target {
         Arc::new(Self::new(HoldKind::Fair, key, channel, companions))
     }
 
-    /// The read side of the read/write lock of that name.
+    /// Returns the read side of the read/write lock of that name.
     pub fn read(key: LockKey) -> Arc<Self> {
         Self::side(HoldKind::Read, key)
     }
 
-    /// The write side of the read/write lock of that name.
+    /// Returns the write side of the read/write lock of that name.
     pub fn write(key: LockKey) -> Arc<Self> {
         Self::side(HoldKind::Write, key)
     }
 
-    /// One side of a read/write lock: [`HoldKind::Read`] or [`HoldKind::Write`].
+    /// Returns one side of a read/write lock: [`HoldKind::Read`] or [`HoldKind::Write`].
     pub(crate) fn side(kind: HoldKind, key: LockKey) -> Arc<Self> {
         let channel = key.companion(companion::SIDES_CHANNEL);
         let companions = vec![
@@ -179,7 +179,7 @@ impl Target {
         Arc::new(Self::new(kind, key, channel, companions))
     }
 
-    /// The semaphore of that name, with so many permits.
+    /// Returns the semaphore of that name, with this limit.
     pub fn semaphore(key: LockKey, limit: NonZeroU32) -> Arc<Self> {
         let channel = key.companion(companion::SEMAPHORE_CHANNEL);
         let companions = vec![key.permits()];
@@ -187,14 +187,14 @@ impl Target {
         Arc::new(Self { limit: limit.get(), ..target })
     }
 
-    /// The count-down latch of that name.
+    /// Returns the count-down latch of that name.
     pub fn latch(key: LockKey) -> Arc<Self> {
         let channel = key.latch_channel();
         let companions = vec![key.permits()];
         Arc::new(Self::new(HoldKind::Latch, key, channel, companions))
     }
 
-    /// The same latch, told of on a channel that is in the slot of its name whatever that is.
+    /// Returns the same latch with a channel that is in the slot of its name, whatever the name is.
     // S-2.
     #[cfg(feature = "redis")]
     pub(crate) fn with_own_channel(&self) -> Self {
@@ -202,15 +202,15 @@ impl Target {
         Self { channel, ..self.clone() }
     }
 
-    /// Several locks as one. `members` are sorted and differ.
+    /// Returns several locks as one. `members` are sorted and differ.
     pub(crate) fn multi(members: Vec<Arc<Target>>) -> Arc<Self> {
         let key = LockKey::joined(members.iter().map(|member| member.key()));
         let target = Self::new(HoldKind::Multi, key, String::new(), Vec::new());
         Arc::new(Self { members, ..target })
     }
 
-    /// Several locks of any kind and client as one, made of these parts. The same names as other kinds, or of
-    /// other clients, are another lock.
+    /// Returns several locks of any kind and client as one, with these parts. The same names as other kinds, or
+    /// of other clients, are another lock.
     pub(crate) fn joint(members: Vec<Arc<Target>>, parts: Vec<JointPart>) -> Arc<Self> {
         let key = LockKey::joined(members.iter().map(|member| member.key()));
         let target = Self::new(HoldKind::Multi, key, String::new(), Vec::new());
@@ -219,33 +219,33 @@ impl Target {
         Arc::new(Self { members, parts: parts.into(), hash, ..target })
     }
 
-    /// See [`joint`](Self::joint).
+    /// Returns the parts: see [`joint`](Self::joint).
     pub(crate) fn parts(&self) -> &[JointPart] {
         &self.parts
     }
 
-    /// The same lock as a member of one over several clients; this one's lease manager has the id `home`.
+    /// Returns the same lock as a member of one over several clients; its lease manager has the id `home`.
     pub(crate) fn at_home(&self, home: u64) -> Arc<Self> {
         Arc::new(Self { home, ..self.clone() })
     }
 
-    /// The locks of which it is made, itself if of no others, each with the id of its lease manager: `mine`
-    /// where it does not say.
+    /// Returns its members, or itself if it has none, each with the id of its lease manager: `mine` if it has
+    /// none of its own.
     pub(crate) fn locks_at_home(&self, mine: u64) -> impl Iterator<Item = (u64, &Self)> {
         let alone = self.members.is_empty().then_some(self);
         let locks = alone.into_iter().chain(self.members.iter().map(|member| &**member));
         locks.map(move |lock| (if lock.home == 0 { mine } else { lock.home }, lock))
     }
 
-    /// True if a hold may pass from one local task to the next. Not a fair one, whose line is
-    /// in the store, nor a write hold: a reader may stand on the same owner.
+    /// True if a hold may pass from one local task to the next. False for a fair mutex, whose queue is in the
+    /// store, and for a write hold: a reader may be inside with the same owner.
     // S-14, S-26, S-27.
     pub(crate) fn is_handed_on(&self) -> bool {
         self.locks().all(|lock| lock.kind == HoldKind::Mutex)
     }
 
-    /// True if several can have it at once, each with a hold of its own: permits, and several locks
-    /// of which none is exclusive.
+    /// True if several owners can hold it at once, each with a hold of its own: permits, and several locks of
+    /// which none is exclusive.
     pub(crate) fn is_shared(&self) -> bool {
         let together = !self.members.is_empty();
         self.locks().all(|lock| match lock.kind {
@@ -255,7 +255,7 @@ impl Target {
         })
     }
 
-    /// The mutexes of these names at once, or none if there are no names. Twice the same name is
+    /// Returns the mutexes of these names as one lock; `None` if there are no names. A duplicate name counts
     /// once.
     // S-28.
     pub fn several(keys: impl IntoIterator<Item = LockKey>) -> Option<Arc<Self>> {
@@ -264,7 +264,7 @@ impl Target {
         Some(Self::multi(keys.into_iter().map(Self::mutex).collect()))
     }
 
-    /// The same lock as one waiter of a fair lock knows it: it hears of its own turn only.
+    /// Returns the same lock for one waiter of a fair lock, which is notified only of its own turn.
     // S-26.
     #[must_use]
     pub fn for_waiter(&self, owner: &OwnerId) -> Self {
@@ -276,14 +276,14 @@ impl Target {
         }
     }
 
-    /// The same lock, taken only if replicas have it as well.
+    /// Returns the same lock, acquired only if replicas confirm it.
     // S-31.
     #[must_use]
     pub fn with_replicas(&self, replicas: Option<Replicas>) -> Self {
         Self { replicas, ..self.clone() }
     }
 
-    /// The same lock with a fencing counter that outlives its last use for so long.
+    /// Returns the same lock with a fencing counter that outlives its last use for this long.
     pub(crate) fn with_token_ttl(mut self: Arc<Self>, token_ttl: Duration) -> Arc<Self> {
         if self.token_ttl != token_ttl {
             Arc::make_mut(&mut self).token_ttl = token_ttl;
@@ -291,77 +291,77 @@ impl Target {
         self
     }
 
-    /// A hash of kind and key, good for this process.
+    /// Returns a hash of kind and key, valid in this process.
     pub(crate) fn hashed(&self) -> u64 {
         self.hash
     }
 
-    /// The kind of lock.
+    /// Returns the kind of lock.
     #[must_use]
     pub fn kind(&self) -> HoldKind {
         self.kind
     }
 
-    /// The lock's name, which is its key in Redis.
+    /// Returns the lock's name, which is its key in Redis.
     #[must_use]
     pub fn key(&self) -> &LockKey {
         &self.key
     }
 
-    /// The channel on which its releases are published. Empty for several locks at once, whose
-    /// members have one each.
+    /// Returns the channel on which its releases are published. Empty for several locks at once, whose members
+    /// have one each.
     #[must_use]
     pub fn channel(&self) -> &str {
         &self.channel
     }
 
-    /// The key of its fencing counter.
+    /// Returns the key of its fencing counter.
     #[must_use]
     pub fn fence_counter(&self) -> &str {
         &self.fence_counter
     }
 
-    /// Further keys and prefixes that belong to the name, by kind. Fair: the queue, the time-outs of
-    /// its members, the prefix of their channels. Read and write: the waiting writers, the waiting readers,
-    /// those of them that are due, the prefix of the readers' time-outs. Semaphore, and latch, to tell it from one: the time-outs of its permits.
+    /// Returns further keys and prefixes that belong to the name, by kind. Fair: the queue, the timeouts of its
+    /// members, the prefix of their channels. Read and write: the waiting writers, the waiting readers, the due
+    /// readers among them, the prefix of the readers' timeouts. Semaphore, and latch to distinguish it from
+    /// one: the timeouts of its permits.
     #[must_use]
     pub fn companions(&self) -> &[String] {
         &self.companions
     }
 
-    /// The locks of which this is made, for [`HoldKind::Multi`]; else empty. On one store they are
-    /// mutexes.
+    /// Returns the members, for [`HoldKind::Multi`]; otherwise empty. On one store they are mutexes.
     #[must_use]
     pub fn members(&self) -> &[Arc<Target>] {
         &self.members
     }
 
-    /// The locks of which this is made: its members, or just itself.
+    /// Returns its members, or just itself.
     pub(crate) fn locks(&self) -> impl Iterator<Item = &Self> {
         let members = &self.members[..];
         members.is_empty().then_some(self).into_iter().chain(members.iter().map(|lock| &**lock))
     }
 
-    /// How many permits there are, for [`HoldKind::Semaphore`].
+    /// Returns the limit, for [`HoldKind::Semaphore`].
     #[must_use]
     pub fn limit(&self) -> u32 {
         self.limit
     }
 
-    /// How long the store keeps the name's fencing counter after its last use.
+    /// Returns how long the store keeps the name's fencing counter after its last use.
     #[must_use]
     pub fn token_ttl(&self) -> Duration {
         self.token_ttl
     }
 
-    /// How many replicas have to acknowledge a hold before it counts, if any.
+    /// Returns how many replicas must acknowledge a hold before it counts, if any.
     #[must_use]
     pub fn replicas(&self) -> Option<Replicas> {
         self.replicas
     }
 }
 
-/// The channel of one waiter of a fair lock, from the lock's companions.
+/// Returns the channel of one waiter of a fair lock, from the lock's companions.
 pub(crate) fn waiter_channel(companions: &[String], owner: &str) -> String {
     let prefix = companions.last().map_or("", String::as_str);
     format!("{prefix}:{owner}")
@@ -369,7 +369,7 @@ pub(crate) fn waiter_channel(companions: &[String], owner: &str) -> String {
 
 impl fmt::Debug for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Not the channel: that of a fair lock's waiter names its owner.
+        // Without the channel: that of a fair lock's waiter contains its owner.
         f.debug_struct("Target")
             .field("kind", &self.kind)
             .field("key", &self.key)
@@ -397,5 +397,5 @@ impl Hash for Target {
     }
 }
 
-/// Seeded anew in each process, so that nobody can choose names that collide.
+/// Seeded anew in each process, so that clients cannot choose names that collide.
 static HASHING: LazyLock<RandomState> = LazyLock::new(RandomState::new);

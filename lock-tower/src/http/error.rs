@@ -2,7 +2,7 @@
 
 use lock_runtime::LockError;
 
-/// What is wrong with a layer: one sentence that says what to write instead.
+/// The error of an invalid layer: one sentence that says what to write instead.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct BuildError(String);
@@ -33,11 +33,11 @@ pub enum KeyError {
     Malformed {
         /// The value: "header `x-tenant`".
         what: String,
-        /// What is wrong with it: "is empty".
+        /// The problem: "is empty".
         problem: String,
     },
-    /// The layer is in a place where it cannot know a value that it was told to use. Answered with 500,
-    /// and logged: no client can do anything about it.
+    /// The layer is in a place where it cannot know a value that its settings need. Answered with 500, and
+    /// logged: clients cannot fix it.
     #[error("the lock layer cannot work here: {0}")]
     Misplaced(String),
     /// No lock can have this key. Answered with 400; the answer does not say what is wrong with the key.

@@ -74,7 +74,7 @@ impl<D: Buf, E> Frames<D, E> {
 pub(crate) struct Peeked<B: Body> {
     taken: Frames<B::Data, B::Error>,
     body: B,
-    /// True if nothing follows what was taken.
+    /// True if the taken items are the last.
     at_end: bool,
     failed: bool,
 }

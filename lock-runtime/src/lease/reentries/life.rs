@@ -1,7 +1,8 @@
-//! The [liveness](crate::liveness) of re-entries: one that is not polled delays those beside it for a second.
+//! The [liveness](crate::liveness) of re-entries: one that is not polled delays the others for at most a
+//! second.
 //!
-//! A re-entry that is inside and asks the store, and a waiter in line, give signs of life. Waiters pass over
-//! those that do not: see [`State::pass_over`].
+//! A re-entry that is inside and asks the store, and a waiter in the queue, give signs of life. Waiters pass
+//! over those that give none: see [`State::pass_over`].
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -11,16 +12,16 @@ use tokio::time::Instant;
 use super::{Claim, Hold, Reentries, ReentryGuard, Standing, State};
 use crate::liveness::{self, ASLEEP_AFTER, SIGN_OF_LIFE, is_asleep};
 
-/// Gives back what the store may have granted to a future that is not polled.
+/// Releases what the store may have granted to a future that is not polled.
 type GiveBack = Box<dyn FnOnce() + Send>;
 
-/// A re-entry that is inside and is no guard yet.
+/// A re-entry that is inside and not a guard yet.
 pub(super) struct Asking {
     polled_at: Instant,
     give_back: Option<GiveBack>,
 }
 
-/// What is to be done after the mutex is unlocked (invariant 4).
+/// Work for after the mutex is unlocked (invariant 4).
 #[must_use]
 #[derive(Default)]
 pub(super) struct Afterwards {
@@ -36,10 +37,10 @@ impl Afterwards {
 }
 
 impl State {
-    /// Passes over futures that are not polled and that the first `behind` in line wait for, or a caller
-    /// with that claim: those who ask the store for longer than a second, and those whose turn has been
-    /// there for as long. Those whose turn comes thereby and who are asleep as well go with them, so
-    /// that many cost a second in all.
+    /// Passes over futures that are not polled and for which the first `behind` waiters, or a caller with that
+    /// claim, wait: futures that have asked the store for longer than a second, and waiters whose turn came as
+    /// long ago. Waiters whose turn comes thereby and that are not polled either are passed over with them, so
+    /// that many cost one second in all.
     pub(super) fn pass_over(
         &mut self,
         claim: Option<&Claim>,
@@ -82,7 +83,7 @@ impl State {
         afterwards
     }
 
-    /// When a waiter at this place looks for one to pass over, and gives a sign of life.
+    /// Returns when the waiter at this place next checks for one to pass over, and gives a sign of life.
     pub(super) fn next_look(&self, place: usize, now: Instant) -> Instant {
         let called = self.line[..place].iter().filter_map(|earlier| match earlier.standing {
             Standing::Called(since) => Some(since),
@@ -105,7 +106,7 @@ impl ReentryGuard {
         drive(Arc::clone(&self.hold), self.id, asking)
     }
 
-    /// Sets the callback that gives back what the store grants from now on, if this re-entry is passed over.
+    /// Sets the callback that releases what the store grants from now on, if this re-entry is passed over.
     pub(crate) fn on_passed_over(&self, give_back: impl FnOnce() + Send + 'static) {
         if self.id == 0 {
             return;
@@ -122,8 +123,8 @@ impl ReentryGuard {
 }
 
 /// Drives `asking`, which asks the store on behalf of the re-entry of that number, which is inside `hold`.
-/// `None` once others went inside because it was not polled: it lines up again, and what the store granted to
-/// it is given back.
+/// `None` once others went inside because it was not polled: it then queues again, and what the store granted
+/// to it is released.
 pub(crate) async fn drive<F: Future>(hold: Arc<Hold>, id: u64, asking: F) -> Option<F::Output> {
     if id == 0 {
         // It excludes no other re-entry, so none passes it over.
@@ -139,7 +140,7 @@ pub(crate) async fn drive<F: Future>(hold: Arc<Hold>, id: u64, asking: F) -> Opt
 }
 
 impl Reentries {
-    /// Takes a sign of life of a re-entry that is inside, and `asks` the store or has the answer. With the
+    /// Records a sign of life of a re-entry that is inside, and `asks` the store or has the answer. With the
     /// answer it cannot be passed over any more. False if it was.
     fn sign_of_life(&self, id: u64, asks: bool) -> bool {
         let mut state = self.lock();
@@ -151,7 +152,7 @@ impl Reentries {
             let give_back = give_back.take();
             inside.asking = Some(Asking { polled_at: Instant::now(), give_back });
         }
-        // What is left of it is dropped after the unlock (invariant 4).
+        // The rest of it is dropped after the unlock (invariant 4).
         drop(state);
         true
     }

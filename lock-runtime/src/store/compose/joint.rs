@@ -1,10 +1,10 @@
 //! Several locks of any kind, on any stores, as one.
 //!
-//! No contender waits while it holds a part: it asks for the parts one after the other, and the first refusal releases
-//! all that it has. So there is no deadlock, whatever the order. After such a refusal the reply is
-//! [`AcquireReply::Split`], which makes the contender pause at random, so that two contenders do not refuse each other
-//! for ever. Next time it asks first for the part that refused it, so that it waits for a part that is held for long
-//! without touching the others.
+//! No contender waits while it holds a part: it asks for the parts one after the other, and the first refusal
+//! releases all that it has. So there is no deadlock, whatever the order. After such a refusal the reply is
+//! [`AcquireReply::Split`], which makes the contender pause at random, so that two contenders do not refuse
+//! each other forever. At the next attempt it asks first for the part that was refused, so that it waits for a
+//! part that is held for long without acquiring the others.
 // S-28.
 
 use std::collections::{BTreeMap, HashMap};
@@ -22,7 +22,7 @@ use crate::fence::FencingToken;
 use crate::store::{
     AcquireReply, AcquireRequest, CountRequest, HoldKind, JointPart, OnRenewed, OwnerId, Ownership,
     ReleaseReply, ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription, Target,
-    gather_renewals, renewed_in_parts,
+    renewed_in_parts,
 };
 
 /// How long to wait for a fair lock at a time: a release notifies only its queue, which a joint lock does not enter.
@@ -73,7 +73,8 @@ impl Part<'_> {
     }
 }
 
-/// See the module. The parts of a lock differ and are in an order that all processes share, which saves refusals.
+/// Combines the parts: see the module. The parts of a lock differ and are in an order that all processes share,
+/// which reduces refusals.
 pub(crate) struct JointStore {
     /// By the id of the client's lease manager.
     stores: BTreeMap<u64, Arc<dyn Store>>,
@@ -87,7 +88,7 @@ impl JointStore {
         Self { stores, refusers: Mutex::default(), clock }
     }
 
-    /// The parts of a target, on their stores.
+    /// Returns the parts of a target, on their stores.
     fn parts<'a>(&'a self, target: &'a Target) -> Result<Vec<Part<'a>>, StoreError> {
         let part = |JointPart { home, target, permits }: &'a JointPart| {
             Some(Part { store: self.stores.get(home)?, target, permits: *permits })
@@ -101,7 +102,7 @@ impl JointStore {
     fn note_refuser(&self, target: &Target, part: usize) {
         let mut refusers = self.refusers.lock();
         if refusers.len() >= MOST_REFUSERS {
-            // Most of them are of names that are not asked for any more.
+            // Most of them belong to names that are not used any more.
             refusers.clear();
         }
         refusers.insert(target.hashed(), part);
@@ -176,7 +177,7 @@ impl JointStore {
         timeout: Duration,
         on_renewed: OnRenewed,
     ) -> Result<(), StoreError> {
-        // For each store what it is asked, and for which of the holds.
+        // The requests to each store, and the holds that they belong to.
         let mut by_store: BTreeMap<u64, (Vec<RenewRequest>, Vec<usize>)> = BTreeMap::new();
         let mut missing = Vec::with_capacity(requests.len());
         for (place, request) in requests.iter().enumerate() {
@@ -222,8 +223,9 @@ impl JointStore {
         }
         match failed {
             Some(error) if error.kind().is_transient() => {
-                // If one part is known to be lost, no later answer may hide that: the request is repeated, but not as
-                // one that may have run. Else it may have run: repeated, it finds that the other parts are free.
+                // If one part is known to be lost, no later answer may hide that: the request is repeated, but
+                // not as one that may have run. Otherwise it may have run: a repetition finds the other parts
+                // free.
                 let kind =
                     if all { StoreErrorKind::OutcomeUnknown } else { StoreErrorKind::NotReady };
                 let message = "not all of the locks could be given back yet";
@@ -273,7 +275,7 @@ fn is_refused(answer: &Result<AcquireReply, StoreError>) -> bool {
     matches!(answer, Ok(AcquireReply::Held(_) | AcquireReply::Behind(_)))
 }
 
-/// The answer of the whole if the first part has given this one.
+/// Returns the answer of the whole if the first part has given this one.
 fn refused(part: &Part<'_>, reply: AcquireReply) -> AcquireReply {
     match reply {
         AcquireReply::Held(left) | AcquireReply::Behind(left)
@@ -297,14 +299,6 @@ impl Store for JointStore {
 
     fn acquire(&self, request: AcquireRequest) -> StoreFuture<'_, AcquireReply> {
         Box::pin(self.acquire_all(request))
-    }
-
-    fn renew(
-        &self,
-        requests: Vec<RenewRequest>,
-        timeout: Duration,
-    ) -> StoreFuture<'_, Vec<Ownership>> {
-        Box::pin(gather_renewals(self, requests, timeout))
     }
 
     fn renew_each(

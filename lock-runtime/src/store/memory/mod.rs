@@ -1,13 +1,12 @@
 //! A store in this process's memory: for tests, examples and single-process programs.
 //!
-//! Same requests, same answers as Redis, on tokio's clock, so that tests can pause it.
-//! `table` has the rules, without a runtime; this file adds the mutex around it, the clock, and the notices, which are
-//! sent once the mutex is free again.
+//! Same requests and answers as Redis, on tokio's clock, so that tests can pause it. `table` has the rules,
+//! without a runtime; this file adds the mutex around it, the clock, and the notifications, which are sent
+//! after the mutex is unlocked.
 
 mod table;
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -15,19 +14,20 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use self::table::{Table, Tell};
+use self::table::{Change, Table};
 use super::{
     AcquireReply, AcquireRequest, CountRequest, Inspection, LatchRequest, Ownership, ReleaseReply,
     ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription, Target,
 };
-use crate::clock::{Clock, Tick};
+use crate::clock::Clock;
 use crate::fence::FencingToken;
 use crate::key::LockKey;
+use crate::opaque::opaque_debug;
 
-/// Keeps locks in this process's memory.
+/// A store that keeps locks in this process's memory.
 ///
-/// Clones are the same locks. [`peer`](Self::peer) says that a clone stands for another process, so
-/// that a test can have several clients compete.
+/// Clones share their locks. [`peer`](Self::peer) makes a clone act as another process, so that a test can have
+/// several clients compete.
 ///
 /// # Examples
 ///
@@ -64,7 +64,7 @@ struct Channel {
 }
 
 impl MemoryStore {
-    /// An empty store.
+    /// Creates an empty store.
     #[must_use]
     pub fn new() -> Self {
         let shared = Shared {
@@ -76,15 +76,14 @@ impl MemoryStore {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Another process's view of the same locks.
+    /// Returns another process's view of the same locks.
     #[must_use]
     pub fn peer(&self) -> Self {
         self.clone()
     }
 
-    /// Pretends that so many replicas acknowledge each hold, to test what happens when too few do.
-    /// A store in memory has no replicas and nothing to fail over to: without this, any
-    /// number counts as reached.
+    /// Simulates that this many replicas acknowledge each hold, to test holds that too few acknowledge. A store
+    /// in memory has no replicas and no failover: without this, any number counts as reached.
     ///
     /// # Examples
     ///
@@ -108,22 +107,24 @@ impl MemoryStore {
         self.shared.replicas.store(replicas, Ordering::Relaxed);
     }
 
-    /// The lock as `HGETALL` and `PTTL` would show it: hold counts by owner, and what is left of
-    /// the lease. Of a semaphore, permits by owner and the longest lease. Empty and zero when nobody
-    /// holds it.
+    /// Returns the lock as `HGETALL` and `PTTL` would show it: hold counts by owner, and the time left of the
+    /// lease. For a semaphore, permits by owner and the longest lease. Empty and zero if it is not held.
     #[must_use]
     pub fn holders(&self, key: &str) -> (Vec<(String, u32)>, Duration) {
         self.shared.table.lock().holders(key, self.shared.clock.now())
     }
 
     /// Changes the table, and then notifies the listeners. Also returns how many listeners there were.
-    fn change<T>(&self, rule: impl FnOnce(&mut Table, Tick, &mut Tell) -> T) -> (T, u32) {
-        let mut tell = Tell::default();
-        let reply = rule(&mut self.shared.table.lock(), self.shared.clock.now(), &mut tell);
-        let tell_first = |channels: &Vec<String>| {
+    fn change<T>(&self, rule: impl FnOnce(&mut Table, &mut Change) -> T) -> (T, u32) {
+        let (reply, notify) = {
+            let mut table = self.shared.table.lock();
+            let mut change = Change::at(self.shared.clock.now());
+            (rule(&mut table, &mut change), change.notify)
+        };
+        let notify_first = |channels: &Vec<String>| {
             channels.iter().map(|channel| self.publish(channel)).find(|told| *told > 0)
         };
-        let told = tell.first_of.iter().filter_map(tell_first).sum();
+        let told = notify.iter().filter_map(notify_first).sum();
         (reply, told)
     }
 
@@ -155,11 +156,7 @@ impl Default for MemoryStore {
     }
 }
 
-impl fmt::Debug for MemoryStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemoryStore").finish_non_exhaustive()
-    }
-}
+opaque_debug!(MemoryStore);
 
 /// A live subscription's entry in the channel list.
 struct Listener {
@@ -185,7 +182,7 @@ impl Store for MemoryStore {
 
     fn acquire(&self, request: AcquireRequest) -> StoreFuture<'_, AcquireReply> {
         Box::pin(async move {
-            let (reply, _) = self.change(|table, now, tell| table.acquire(&request, now, tell));
+            let (reply, _) = self.change(|table, change| table.acquire(&request, change));
             let acked = self.shared.replicas.load(Ordering::Relaxed);
             match (reply?, request.target.replicas()) {
                 (AcquireReply::Granted(_), Some(wanted)) if acked < wanted.at_least => {
@@ -209,8 +206,7 @@ impl Store for MemoryStore {
 
     fn release(&self, request: ReleaseRequest) -> StoreFuture<'_, ReleaseReply> {
         Box::pin(async move {
-            let (released, told) =
-                self.change(|table, now, tell| table.release(&request, now, tell));
+            let (released, told) = self.change(|table, change| table.release(&request, change));
             // A listener that waits for several locks at once was notified of each.
             let locks = u32::try_from(request.target.locks().count()).unwrap_or(u32::MAX);
             let others = if request.keep.is_zero() { told.div_ceil(locks) } else { 0 };
@@ -241,9 +237,9 @@ impl Store for MemoryStore {
         _timeout: Duration,
     ) -> StoreFuture<'_, u64> {
         let target = Arc::clone(target);
-        Box::pin(async move {
-            self.change(|table, now, tell| table.latch(&target, request, now, tell)).0
-        })
+        Box::pin(
+            async move { self.change(|table, change| table.latch(&target, request, change)).0 },
+        )
     }
 
     fn inspect(&self, key: &LockKey, _timeout: Duration) -> StoreFuture<'_, Inspection> {
@@ -253,9 +249,9 @@ impl Store for MemoryStore {
 
     fn force_release(&self, key: &LockKey, _timeout: Duration) -> StoreFuture<'_, bool> {
         let key = key.clone();
-        Box::pin(async move {
-            Ok(self.change(|table, now, tell| table.force_release(&key, now, tell)).0)
-        })
+        Box::pin(
+            async move { Ok(self.change(|table, change| table.force_release(&key, change)).0) },
+        )
     }
 
     fn raise_token(

@@ -168,7 +168,7 @@ impl Refusal {
     }
 }
 
-/// What a refusal depends on besides its reason.
+/// The properties of a request on which a refusal depends, besides its reason.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RefusalContext<'a> {
     pub(crate) busy: BusyStatus,

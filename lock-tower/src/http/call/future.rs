@@ -91,7 +91,7 @@ where
         let mut state = self.project().state;
         loop {
             let next = match state.as_mut().project() {
-                // Pending for ever if polled after completion.
+                // Pending forever if polled after completion.
                 StateProjection::Refused { answer } => {
                     return answer.take().map_or(Poll::Pending, |answer| Poll::Ready(Ok(answer)));
                 }
@@ -264,7 +264,7 @@ where
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.as_mut().project();
         if let Poll::Ready(acquired) = Pin::new(this.acquire).poll(cx) {
-            // Pending for ever if polled after completion.
+            // Pending forever if polled after completion.
             let Some((mut call, lock)) = this.request.take() else { return Poll::Pending };
             if let Some(reader) = this.reader.take() {
                 let share = this.share.take();

@@ -170,7 +170,7 @@ impl ReadAheadPool {
     }
 }
 
-/// A request's share of the pool, given back when its handler has read those bytes.
+/// A request's share of the pool, returned when its handler has read those bytes.
 #[derive(Debug)]
 pub(crate) struct PoolShare {
     pool: Arc<ReadAheadPool>,
@@ -204,7 +204,7 @@ pub(crate) trait ReadAhead<B>: Send {
     /// True if it has read as much as it may, and the body goes on.
     fn is_full(&self) -> bool;
 
-    /// Raises the limit by so many bytes.
+    /// Raises the limit by `bytes`.
     fn allow(&mut self, bytes: usize);
 
     /// Reads what is there; ready with the error that shows that the client has left.

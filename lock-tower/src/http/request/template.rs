@@ -1,4 +1,4 @@
-//! Key templates over a request, taken apart and checked when the layer is built.
+//! Key templates over a request, parsed and checked when the layer is built.
 
 use http::HeaderName;
 use lock_runtime::{LockError, LockKey};
@@ -6,7 +6,7 @@ use lock_syntax::template::{BraceProblem, Part, Segment, parse, unseparated};
 
 use crate::http::error::BuildError;
 
-/// `order:{path.id}:{header.x-tenant}`, taken apart.
+/// `order:{path.id}:{header.x-tenant}`, parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Template {
     pieces: Vec<Piece>,
@@ -99,7 +99,7 @@ impl Template {
 }
 
 impl std::fmt::Display for Piece {
-    /// What stands between the braces.
+    /// The text between the braces.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Text(text) => f.write_str(text),

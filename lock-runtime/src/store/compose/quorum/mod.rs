@@ -1,4 +1,4 @@
-//! One lock on several independent servers: the owner that a majority of them grants it to holds it.
+//! One lock on several independent servers: its holder is the owner to which a majority of them granted it.
 //!
 //! All servers are asked at once, each in a task of its own, and the caller goes on as soon as a majority has decided.
 //! If that is a refusal, the task of each server that granted the lock, however late, releases it ([`server`]).
@@ -34,8 +34,7 @@ use crate::error::{StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
 use crate::store::{
     AcquireReply, AcquireRequest, CountRequest, HoldKind, OnRenewed, Ownership, ReleaseReply,
-    ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription, Target, gather_renewals,
-    unsupported,
+    ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription, Target, unsupported,
 };
 
 /// How long requests under way may delay the closing of the store.
@@ -49,7 +48,7 @@ pub(crate) struct QuorumStore {
 }
 
 impl QuorumStore {
-    /// A quorum of these stores, which must be independent of each other. `None` if there are none.
+    /// Creates a quorum of these stores, which must be independent of each other. `None` if there are none.
     pub(crate) fn new(
         stores: Vec<Arc<dyn Store>>,
         timeout: Duration,
@@ -183,7 +182,7 @@ impl QuorumStore {
                 Ok(subscription) => heard.push(subscription),
                 Err(error) => failed = failed.or(Some(error)),
             }
-            // A majority hears of every release, since each hold is on a majority.
+            // A majority receives every release, because each hold is on a majority.
             if heard.len() >= majority(all) && answers.is_empty() {
                 break;
             }
@@ -211,7 +210,7 @@ impl QuorumStore {
     }
 }
 
-/// One acquire, while its votes come in.
+/// One acquire, while its votes arrive.
 struct Election<'a> {
     servers: &'a [Arc<Server>],
     answers: mpsc::UnboundedReceiver<Answer>,
@@ -294,7 +293,7 @@ async fn raise(
     }
 }
 
-/// A random time, in which another contender can ask all servers.
+/// Returns a random time, in which another contender can ask all servers.
 fn pause(asking_took: Duration) -> Duration {
     (asking_took * 2 + Duration::from_millis(10)).mul_f64(fastrand::f64())
 }
@@ -319,7 +318,7 @@ impl Store for QuorumStore {
         })
     }
 
-    /// The id of all servers, if they have the same.
+    /// Returns the id of all servers, if they share one.
     fn claim_id(&self) -> Option<Uuid> {
         let mut ids = self.servers.iter().map(|server| server.store.claim_id());
         let first = ids.next()??;
@@ -331,14 +330,6 @@ impl Store for QuorumStore {
             return unsupported(&format!("a {} on a quorum of servers", request.target.kind()));
         }
         Box::pin(self.acquire_majority(request))
-    }
-
-    fn renew(
-        &self,
-        requests: Vec<RenewRequest>,
-        timeout: Duration,
-    ) -> StoreFuture<'_, Vec<Ownership>> {
-        Box::pin(gather_renewals(self, requests, timeout))
     }
 
     fn renew_each(

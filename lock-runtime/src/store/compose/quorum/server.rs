@@ -1,8 +1,8 @@
 //! One server of a quorum, and the requests to it, which outlast the futures of their callers.
 //!
-//! Requests of one owner take effect in the order in which they were made: each waits in the owner's line for the end
-//! of the one before, so that a release never overtakes the acquire that it undoes. Requests of different owners do not
-//! wait for each other.
+//! Requests of one owner take effect in the order in which they were made: each waits in the owner's queue for
+//! the end of the one before, so that a release never overtakes the acquire that it undoes. Requests of
+//! different owners do not wait for each other.
 // S-21.
 
 use std::collections::HashMap;
@@ -49,7 +49,7 @@ struct Lines {
     requests: u64,
 }
 
-/// Where the line of one owner ends.
+/// The end of one owner's queue.
 struct Line {
     last: u64,
     /// The number of the last release, for the requests ahead of it.
@@ -58,7 +58,7 @@ struct Line {
     end: oneshot::Receiver<()>,
 }
 
-/// The outcome of the acquire that this server takes part in.
+/// The outcome of the acquire that this server votes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     Open,
@@ -88,7 +88,7 @@ impl Server {
         self.silent.load(Ordering::Relaxed)
     }
 
-    /// A place in the line, behind the owner's earlier requests.
+    /// A place in the queue, behind the owner's earlier requests.
     pub(super) fn line_up(self: &Arc<Self>, owner: &OwnerId, releases: bool) -> Turn {
         let mut lines = self.lines.lock();
         lines.requests += 1;
@@ -128,7 +128,7 @@ impl Server {
             let message = "an earlier request to the server is still under way";
             let error = StoreError::new(StoreErrorKind::NotReady, message);
             let _ = answers.send(Answer::Voted(number, Vote::Failed(error)));
-            // The next request in the line must wait for the earlier ones too.
+            // The next request in the queue must wait for the earlier ones too.
             return turn.come().await;
         }
         turn.come().await;
@@ -180,12 +180,8 @@ impl Server {
                 (Vote::Failed(error), Effect::Taken)
             }
             Err(error) => {
-                let effect = match error.kind() {
-                    StoreErrorKind::OutcomeUnknown
-                    | StoreErrorKind::Denied
-                    | StoreErrorKind::Protocol => Effect::Unknown,
-                    _ => Effect::None,
-                };
+                let may_have_run = error.kind().may_have_run();
+                let effect = if may_have_run { Effect::Unknown } else { Effect::None };
                 (Vote::Failed(error), effect)
             }
         }
@@ -256,7 +252,7 @@ impl Server {
         request: ReleaseRequest,
         answers: mpsc::UnboundedSender<Result<ReleaseReply, StoreError>>,
     ) {
-        // Counted from now, not from the end of the line or a pause.
+        // Counted from now, not from the end of the queue or a pause.
         let ends_at = Instant::now() + request.keep;
         turn.come().await;
         let until = Instant::now() + KEEP_RELEASING;
@@ -286,7 +282,7 @@ impl Server {
     }
 }
 
-/// What an acquire may have changed at the server.
+/// Possible effects of an acquire at the server.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Effect {
     None,
@@ -294,7 +290,7 @@ enum Effect {
     Unknown,
 }
 
-/// A place in the line of one owner. Dropping it lets the next request go.
+/// A place in one owner's queue. Dropping it admits the next request.
 pub(super) struct Turn {
     server: Arc<Server>,
     owner: OwnerId,
@@ -302,7 +298,7 @@ pub(super) struct Turn {
     /// The number of requests ahead.
     length: usize,
     before: Option<oneshot::Receiver<()>>,
-    /// The number of the last release in the line.
+    /// The number of the last release in the queue.
     releases: watch::Receiver<u64>,
     /// The next request waits for its drop.
     _done: oneshot::Sender<()>,
@@ -316,7 +312,7 @@ impl Turn {
         }
     }
 
-    /// True if a release waits behind this request, which undoes what is left.
+    /// True if a release waits behind this request, which undoes its effects.
     fn is_superseded(&self) -> bool {
         *self.releases.borrow() > self.number
     }
@@ -325,7 +321,7 @@ impl Turn {
     async fn superseded(&mut self) {
         let number = self.number;
         if self.releases.wait_for(|last| *last > number).await.is_err() {
-            // The line is gone, and no release will come.
+            // The queue is gone, and no release will come.
             std::future::pending().await
         }
     }

@@ -250,11 +250,11 @@ mod tests {
         let split = votes(&[granted(1), held(1), Vote::Open]);
         assert!(!split.is_lost() && !split.is_lost_without(|_| false));
         assert!(split.is_lost_without(|server| server == 2));
-        // But that it said nothing is what it comes to.
+        // The outcome is that it did not answer.
         let mut down = votes(&[granted(1), down(), Vote::Open]);
         down.close(|server| server == 2);
         assert!(down.is_lost() && down.refusal().is_err());
-        // Somebody has to be waited for, or servers that come back would never be heard.
+        // The caller must wait for a server, or servers that come back would never be asked.
         let early = votes(&[granted(1), Vote::Open, Vote::Open]);
         assert!(!early.is_lost_without(|server| server > 0));
         let enough = votes(&[granted(1), granted(2), Vote::Open]);
@@ -268,10 +268,10 @@ mod tests {
         assert_eq!(reply.unwrap(), AcquireReply::Held(Some(SECOND * 6)));
         let reply = votes(&[granted(1), held(4), held(6)]).refusal();
         assert_eq!(reply.unwrap(), AcquireReply::Held(Some(SECOND * 4)));
-        // Somebody may have the server that is down.
+        // Another owner may have the server that is down.
         let reply = votes(&[granted(1), held(4), down()]).refusal();
         assert_eq!(reply.unwrap(), AcquireReply::Held(Some(SECOND * 4)));
-        // Nobody can have three of five.
+        // No other owner can have three of five.
         let reply = votes(&[granted(1), granted(2), held(4), held(6), granted(3)]).refusal();
         assert_eq!(reply.unwrap(), AcquireReply::Split);
     }
@@ -291,7 +291,7 @@ mod tests {
         assert_eq!(of(3, 2), Ownership::Owner);
         assert_eq!(of(2, 2), Ownership::Unknown);
         assert_eq!(of(2, 3), Ownership::NotOwner);
-        // Half is not a majority of four, but enough that nobody else has one.
+        // Half is not a majority of four, but enough to keep every other owner from one.
         assert_eq!(Count { yes: 2, no: 2 }.ownership(4), Ownership::NotOwner);
     }
 }

@@ -1,28 +1,27 @@
-//! Leaving a hold to end by itself, in place of freeing it.
+//! Lets a hold end by itself at a given time, in place of freeing it.
 
-use super::{Mode, Name, Tell, side_of};
+use super::{Change, Mode, Name, side_of};
 use crate::clock::Tick;
 use crate::store::{HoldKind, OwnerId, Target};
 
 impl Name {
-    /// Has the owner's hold end then, sooner or later than it would. Its end tells nobody, so those
-    /// who wait are told now. False if there is no such hold.
+    /// Makes the owner's hold end at that time, sooner or later than it would. Its end sends no notification,
+    /// so the waiters are notified now. False if there is no such hold.
     pub(super) fn end_later(
         &mut self,
         lock: &Target,
         owner: &OwnerId,
         until: Tick,
-        now: Tick,
-        tell: &mut Tell,
+        change: &mut Change,
     ) -> bool {
         let held = match lock.kind() {
-            HoldKind::Semaphore => self.end_permits_later(owner, until, now),
+            HoldKind::Semaphore => self.end_permits_later(owner, until, change.now),
             kind => self.end_field_later(kind, owner, until),
         };
         match lock.kind() {
             _ if !held => {}
-            HoldKind::Fair => self.tell_first(lock, tell),
-            _ => tell.push(lock.channel().to_owned()),
+            HoldKind::Fair => self.notify_first(lock, change),
+            _ => change.notify(lock.channel()),
         }
         held
     }
@@ -40,12 +39,13 @@ impl Name {
             self.kept_reads.insert(owner.shared_field());
         }
         if kind == HoldKind::Write {
-            // Those inside may have the hash last longer: seen to have let go, and until when it is kept.
+            // Other holds inside may keep the hash longer: record that the writer has released, and until when
+            // it is kept.
             self.kept_writes.insert(owner.shared_field(), until);
         }
         let longest = self.longest_reader().unwrap_or(until);
         let Ok(Some(hash)) = self.hash() else { return false };
-        // The count of a reader says nothing: it may be inside of a writer.
+        // The count of a reader is no evidence: it may be inside of a writer.
         if kind != HoldKind::Read
             && let Some(field) = hash.field(field, side_of(kind))
         {
@@ -53,7 +53,7 @@ impl Name {
         }
         hash.until = match kind {
             HoldKind::Read if mode == Mode::Read => longest,
-            // Who reads inside of a writer does not shorten what that has.
+            // A reader inside of a writer does not shorten the writer's hold.
             HoldKind::Read => longest.max(hash.until),
             HoldKind::Write => longest,
             _ => until,

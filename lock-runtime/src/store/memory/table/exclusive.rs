@@ -1,7 +1,7 @@
 //! Mutexes, one or several at once.
 // S-25, S-28.
 
-use super::{Mode, Name, Reply, Side, Table, Tell, another_kind, counter_expiry, held};
+use super::{Change, Mode, Name, Reply, Side, Table, another_kind, counter_expiry, held};
 use crate::clock::Tick;
 use crate::error::StoreError;
 use crate::fence::FencingToken;
@@ -26,22 +26,22 @@ impl Name {
         &mut self,
         lock: &Target,
         owner: &OwnerId,
-        tell: &mut Tell,
+        change: &mut Change,
     ) -> bool {
         if !self.has_field(owner) {
             return false;
         }
         self.value = None;
-        tell.push(lock.channel().to_owned());
+        change.notify(lock.channel());
         true
     }
 
-    /// True if the owner has a hold here, of whatever kind.
+    /// True if the owner has a hold of any kind here.
     pub(super) fn has_field(&mut self, owner: &OwnerId) -> bool {
         matches!(self.hash(), Ok(Some(hash)) if hash.has(owner.as_field(), Side::Only))
     }
 
-    /// When somebody else's hold ends, if there is one.
+    /// Returns when another owner's hold ends, if there is one.
     fn in_the_way(&mut self, owner: &OwnerId) -> Result<Option<Tick>, StoreError> {
         match self.hash()? {
             Some(hash) if hash.mode != Mode::Plain => Err(another_kind()),
@@ -52,7 +52,7 @@ impl Name {
 }
 
 impl Table {
-    /// All or none, and one token above all counters.
+    /// Acquires all or none, with one token above all counters.
     pub(super) fn acquire_multi(&mut self, ask: &AcquireRequest, now: Tick) -> Reply {
         let mut in_the_way = None;
         for lock in ask.target.locks() {

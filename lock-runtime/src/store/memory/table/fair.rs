@@ -1,22 +1,17 @@
 //! Fair mutexes: a queue whose members give signs of life.
 // S-26.
 
-use super::{Mode, Name, Reply, SOON, Side, Tell, another_kind, held, keep_place, leave_place};
+use super::{Change, Mode, Name, Reply, SOON, Side, another_kind, held, keep_place, leave_place};
 use crate::clock::Tick;
 use crate::store::target::waiter_channel;
 use crate::store::{AcquireReply, AcquireRequest, OwnerId, Target};
 
-/// How many of the queue are tried for one who hears.
+/// How many waiters of the queue are tried to find one that is subscribed.
 const TOLD_AT_MOST: usize = 32;
 
 impl Name {
-    pub(super) fn acquire_fair(
-        &mut self,
-        ask: &AcquireRequest,
-        now: Tick,
-        tell: &mut Tell,
-    ) -> Reply {
-        let (target, owner) = (&ask.target, &ask.owner);
+    pub(super) fn acquire_fair(&mut self, ask: &AcquireRequest, change: &mut Change) -> Reply {
+        let (target, owner, now) = (&ask.target, &ask.owner, change.now);
         let (mut ours, mut ends) = (false, None);
         if let Some(hash) = self.hash()? {
             if hash.mode != Mode::Fair {
@@ -29,7 +24,7 @@ impl Name {
         let head = self.queue.front();
         let our_turn = head.is_none_or(|head| &*head.owner == owner.as_field());
         if swept && ends.is_none() && !our_turn {
-            self.tell_head(target, tell);
+            self.notify_head(target, change);
         }
         if ours || (ends.is_none() && our_turn) {
             let token = self.mint(ask, now);
@@ -49,13 +44,12 @@ impl Name {
         }
     }
 
-    /// Frees the lock, or gives up the owner's place; whoever is next is told.
+    /// Frees the lock, or gives up the owner's place, and notifies the next waiter.
     pub(super) fn release_fair(
         &mut self,
         lock: &Target,
         owner: &OwnerId,
-        now: Tick,
-        tell: &mut Tell,
+        change: &mut Change,
     ) -> bool {
         let held = self.has_field(owner);
         if held {
@@ -63,20 +57,20 @@ impl Name {
         }
         leave_place(&mut self.queue, owner);
         if self.value.is_none() {
-            self.sweep_queue(None, now);
-            self.tell_first(lock, tell);
+            self.sweep_queue(None, change.now);
+            self.notify_first(lock, change);
         }
         held
     }
 
-    /// A head that does not hear may be dead. Then the first who hears asks, and learns how long to
-    /// wait for that one.
-    pub(super) fn tell_first(&self, lock: &Target, tell: &mut Tell) {
+    /// A first waiter that is not subscribed may be dead. Then the first subscribed one asks, and learns how
+    /// long to wait for the first.
+    pub(super) fn notify_first(&self, lock: &Target, change: &mut Change) {
         let channel = |place: &super::Place| waiter_channel(lock.companions(), &place.owner);
-        tell.first_of.push(self.queue.iter().take(TOLD_AT_MOST).map(channel).collect());
+        change.notify.push(self.queue.iter().take(TOLD_AT_MOST).map(channel).collect());
     }
 
-    /// Whoever is at the head and dead leaves; `asking` is not, however late. True if any did.
+    /// Removes dead waiters from the front; `asking` is not dead, however late. True if any was removed.
     pub(super) fn sweep_queue(&mut self, asking: Option<&OwnerId>, now: Tick) -> bool {
         let before = self.queue.len();
         while let Some(head) = self.queue.front()
@@ -88,9 +82,9 @@ impl Name {
         self.queue.len() < before
     }
 
-    pub(super) fn tell_head(&self, lock: &Target, tell: &mut Tell) {
+    pub(super) fn notify_head(&self, lock: &Target, change: &mut Change) {
         if let Some(head) = self.queue.front() {
-            tell.push(waiter_channel(lock.companions(), &head.owner));
+            change.notify(&waiter_channel(lock.companions(), &head.owner));
         }
     }
 }

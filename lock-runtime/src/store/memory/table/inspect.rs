@@ -1,9 +1,9 @@
-//! Looking at a name, and freeing it whoever holds it.
+//! Inspecting a name, and freeing it from any holder.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use super::{Field, Hash, Mode, Name, Number, Side, Table, Tell, Value};
+use super::{Change, Field, Hash, Mode, Name, Number, Side, Table, Value};
 use crate::clock::Tick;
 use crate::fence::FencingToken;
 use crate::key::LockKey;
@@ -14,17 +14,13 @@ impl Table {
         self.names.get(key.as_str()).map_or_else(Inspection::nothing, |name| name.inspect(now))
     }
 
-    /// True if the name was held, as whatever lock. A latch is none.
-    pub(in super::super) fn force_release(
-        &mut self,
-        key: &LockKey,
-        now: Tick,
-        tell: &mut Tell,
-    ) -> bool {
-        self.existing(key.as_str(), now).is_some_and(|name| name.force_release(key, now, tell))
+    /// True if the name was held, as any kind of lock. A latch does not count.
+    pub(in super::super) fn force_release(&mut self, key: &LockKey, change: &mut Change) -> bool {
+        let name = self.existing(key.as_str(), change.now);
+        name.is_some_and(|name| name.force_release(key, change))
     }
 
-    /// Hold counts by owner, as the store shows them, and what is left of the lease.
+    /// Returns hold counts by owner, as the store shows them, and the time left of the lease.
     pub(in super::super) fn holders(&self, key: &str, now: Tick) -> (Vec<(String, u32)>, Duration) {
         let Some(name) = self.names.get(key) else { return (Vec::new(), Duration::ZERO) };
         if let Some(hash) = name.live_hash(now) {
@@ -60,13 +56,13 @@ impl Name {
         }
     }
 
-    fn force_release(&mut self, key: &LockKey, now: Tick, tell: &mut Tell) -> bool {
+    fn force_release(&mut self, key: &LockKey, change: &mut Change) -> bool {
         let longest = self.longest_reader();
         let hash = match self.value.take() {
             Some(Value::Hash(hash)) => hash,
             other => {
                 self.value = other;
-                return self.free_permits(key, now, tell);
+                return self.free_permits(key, change);
             }
         };
         let held = hash.mode != Mode::Read || longest.is_some();
@@ -78,28 +74,28 @@ impl Name {
                         Side::Write => self.kept_writes.remove(&field.owner),
                     };
                 }
-                tell.push(Target::write(key.clone()).channel().to_owned());
+                change.notify(Target::write(key.clone()).channel());
             }
             // Plain waiters and those of a fair mutex may wait for the same name.
             Mode::Plain | Mode::Fair => {
                 let fair = Target::fair(key.clone());
-                tell.push(fair.channel().to_owned());
-                self.sweep_queue(None, now);
-                self.tell_head(&fair, tell);
+                change.notify(fair.channel());
+                self.sweep_queue(None, change.now);
+                self.notify_head(&fair, change);
             }
         }
         held
     }
 
-    fn free_permits(&mut self, key: &LockKey, now: Tick, tell: &mut Tell) -> bool {
-        if self.permits.iter().all(|permit| permit.until <= now) {
+    fn free_permits(&mut self, key: &LockKey, change: &mut Change) -> bool {
+        if self.permits.iter().all(|permit| permit.until <= change.now) {
             return false;
         }
         if let Some(Value::Number(number)) = &mut self.value {
             number.count += i64::try_from(self.permits.len()).unwrap_or(0);
         }
         self.permits.clear();
-        tell.push(Target::semaphore(key.clone(), NonZeroU32::MIN).channel().to_owned());
+        change.notify(Target::semaphore(key.clone(), NonZeroU32::MIN).channel());
         true
     }
 
@@ -110,7 +106,7 @@ impl Name {
         }
     }
 
-    /// Owner, count and end of each hold that goes on.
+    /// Returns owner, count and end of each live hold.
     fn live_holders(&self, hash: &Hash, now: Tick) -> Vec<(String, u32, Tick)> {
         let end = |field: &Field| match (hash.mode, field.side) {
             (Mode::Read, _) | (Mode::Write, Side::Only) => {
@@ -118,7 +114,7 @@ impl Name {
             }
             _ => Some(hash.until),
         };
-        // None is a writer that has let go and is kept for a while.
+        // `None` is a writer that has released and is kept for a while.
         let alive = |field: &Field| Some((field.shown(), field.count.max(1), end(field)?));
         hash.fields.iter().filter_map(alive).collect()
     }
@@ -139,7 +135,7 @@ impl Name {
 }
 
 impl Field {
-    /// As Redis has it.
+    /// Returns the field in Redis's form.
     fn shown(&self) -> String {
         match self.side {
             Side::Only => self.owner.to_string(),

@@ -1,7 +1,7 @@
 //! Count-down latches.
 // S-30.
 
-use super::{Name, Number, Tell, Value, no_lock};
+use super::{Change, Name, Number, Value, no_lock};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::store::{LatchRequest, Target};
 
@@ -10,7 +10,7 @@ impl Name {
         &mut self,
         target: &Target,
         request: LatchRequest,
-        tell: &mut Tell,
+        change: &mut Change,
     ) -> Result<u64, StoreError> {
         let number = self.number()?;
         if number.is_some_and(|number| number.until.is_some()) {
@@ -23,7 +23,7 @@ impl Name {
             }
             let number = Number { count: i64::from(count), until: None };
             self.value = Some(Value::Number(number));
-            tell.push(target.channel().to_owned());
+            change.notify(target.channel());
             return Ok(1);
         }
         let Some(number) = self.number()? else { return Ok(0) };
@@ -38,7 +38,7 @@ impl Name {
             LatchRequest::Remove | LatchRequest::SetCount(_) => {}
         }
         self.value = None;
-        tell.push(target.channel().to_owned());
+        change.notify(target.channel());
         Ok(u64::from(request == LatchRequest::Remove))
     }
 

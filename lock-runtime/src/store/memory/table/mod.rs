@@ -1,8 +1,7 @@
-//! The rules of the memory store: what each request does to the table at a given time.
+//! The rules of the memory store: how each request changes the table at a given time.
 //!
-//! Pure and without a runtime or a clock. A name is kept as Redis would keep it: a value of one of
-//! two types at the name itself, and its companions. Each kind's rules are those of its scripts,
-//! which the differential test holds them to.
+//! Pure, without a runtime or a clock. A name is stored as in Redis: a value of one of two types at the name
+//! itself, and its companions. Each kind has the same rules as its scripts, which the differential test checks.
 
 mod end_later;
 mod exclusive;
@@ -24,44 +23,44 @@ use crate::store::{
     ReleaseRequest, RenewRequest, Target, no_hold,
 };
 
-/// How many names the table holds before it looks for those that have ended.
+/// How many names the table holds before it is searched for those that have ended.
 const FIRST_SWEEP: usize = 1024;
 
-/// How long a queue outlives its last member, so that whoever is late keeps the place.
+/// How long a queue outlives its last member, so that a late member keeps its place.
 const QUEUE_MEMORY: Duration = Duration::from_secs(60);
 
-/// The least that a refused caller is told to wait for something that has not ended yet.
+/// The shortest wait in a refusal whose obstacle has not ended yet.
 const SOON: Duration = Duration::from_millis(1);
 
-/// Every name that is in use or was lately.
+/// Every name that is or recently was in use.
 #[derive(Default)]
 pub(super) struct Table {
     names: HashMap<Box<str>, Name>,
     sweep_at: usize,
 }
 
-/// What is kept of one name.
+/// The state of one name.
 #[derive(Default)]
 struct Name {
     value: Option<Value>,
     counter: Option<Counter>,
-    /// Waiters of a fair mutex, in their order; those whose time has passed count as dead.
+    /// Waiters of a fair mutex, in order; those whose time has passed count as dead.
     queue: VecDeque<Place>,
     /// Announced writers. They are forgotten together, at `writers_until`.
     writers: VecDeque<Place>,
     writers_until: Option<Tick>,
-    /// Readers that were turned away and wait.
+    /// Readers that were refused and wait.
     readers: Vec<WaitingReader>,
     /// When each reader's own lease ends.
     reads: BTreeMap<Arc<str>, Tick>,
-    /// Those of them that were let go and are kept until their end.
+    /// Those of them that were released and are kept until their end.
     kept_reads: BTreeSet<Arc<str>>,
-    /// Until when each writer that has let go is kept.
+    /// Until when each writer that has released is kept.
     kept_writes: BTreeMap<Arc<str>, Tick>,
     permits: Vec<Permit>,
 }
 
-/// What stands at the name itself.
+/// The value at the name itself.
 enum Value {
     Hash(Hash),
     /// Free permits of a semaphore, or the count of a latch.
@@ -88,7 +87,7 @@ struct Field {
     count: u32,
 }
 
-/// Which hold of an owner: who writes may read as well.
+/// The side of an owner's hold: a writer may also read.
 // S-27.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
@@ -98,7 +97,7 @@ enum Side {
 
 struct Number {
     count: i64,
-    /// Only free permits have an end.
+    /// Only free permits expire.
     until: Option<Tick>,
 }
 
@@ -109,16 +108,16 @@ struct Place {
 
 struct WaitingReader {
     place: Place,
-    /// True once it has waited through a write, or through its rest: then it goes before the next writer.
+    /// True once it has waited through a write, or its rest: then it goes before the next writer.
     due: bool,
 }
 
-/// One permit; an owner's are numbered from one.
+/// One permit; each owner's are numbered from one.
 struct Permit {
     owner: Arc<str>,
     number: u32,
     until: Tick,
-    /// True once it was let go and is kept until its end.
+    /// True once it was released and is kept until its end.
     kept: bool,
 }
 
@@ -129,46 +128,49 @@ struct Counter {
 
 type Reply = Result<AcquireReply, StoreError>;
 
-/// The channels that are to be told of a change, once it can be seen.
-#[derive(Default)]
-pub(super) struct Tell {
-    /// Of each, the first that anybody hears.
-    pub(super) first_of: Vec<Vec<String>>,
+/// A change of the table: its time, and the channels to notify once the change can be seen.
+pub(super) struct Change {
+    pub(super) now: Tick,
+    /// Of each list, the first channel that has listeners.
+    pub(super) notify: Vec<Vec<String>>,
 }
 
-impl Tell {
-    fn push(&mut self, channel: String) {
-        self.first_of.push(vec![channel]);
+impl Change {
+    pub(super) fn at(now: Tick) -> Self {
+        Self { now, notify: Vec::new() }
+    }
+
+    fn notify(&mut self, channel: &str) {
+        self.notify.push(vec![channel.to_owned()]);
     }
 }
 
 impl Table {
-    pub(super) fn acquire(&mut self, ask: &AcquireRequest, now: Tick, tell: &mut Tell) -> Reply {
-        let target = &ask.target;
+    pub(super) fn acquire(&mut self, ask: &AcquireRequest, change: &mut Change) -> Reply {
+        let (target, now) = (&ask.target, change.now);
         match target.kind() {
             HoldKind::Multi => self.acquire_multi(ask, now),
             HoldKind::Latch => Err(no_hold()),
             kind => {
                 let name = self.name(target.key().as_str(), now);
                 match kind {
-                    HoldKind::Fair => name.acquire_fair(ask, now, tell),
+                    HoldKind::Fair => name.acquire_fair(ask, change),
                     HoldKind::Read => name.acquire_read(ask, now),
                     HoldKind::Write => name.acquire_write(ask, now),
-                    HoldKind::Semaphore => name.acquire_permits(ask, now, tell),
+                    HoldKind::Semaphore => name.acquire_permits(ask, change),
                     _ => name.acquire_mutex(ask, now),
                 }
             }
         }
     }
 
-    /// `Owner` if the lock was held and is free now, or will be as soon as was asked.
+    /// `Owner` if the lock was held and is free now, or will be at the requested time.
     pub(super) fn release(
         &mut self,
         ask: &ReleaseRequest,
-        now: Tick,
-        tell: &mut Tell,
+        change: &mut Change,
     ) -> Result<Ownership, StoreError> {
-        let (target, mut all) = (&ask.target, true);
+        let (target, now, mut all) = (&ask.target, change.now, true);
         if target.kind() == HoldKind::Latch {
             return Err(no_hold());
         }
@@ -179,16 +181,16 @@ impl Table {
             };
             let owner = &ask.owner;
             if !ask.keep.is_zero() {
-                all &= name.end_later(lock, owner, now.after(ask.keep), now, tell);
+                all &= name.end_later(lock, owner, now.after(ask.keep), change);
                 continue;
             }
             all &= match target.kind() {
-                HoldKind::Fair => name.release_fair(lock, owner, now, tell),
-                HoldKind::Read => name.release_read(lock, owner, tell),
-                HoldKind::Write => name.release_write(lock, owner, now, tell),
-                HoldKind::Semaphore => name.release_permits(lock, owner, now, tell),
+                HoldKind::Fair => name.release_fair(lock, owner, change),
+                HoldKind::Read => name.release_read(lock, owner, change),
+                HoldKind::Write => name.release_write(lock, owner, change),
+                HoldKind::Semaphore => name.release_permits(lock, owner, change),
                 HoldKind::Mutex | HoldKind::Multi | HoldKind::Latch => {
-                    name.release_mutex(lock, owner, tell)
+                    name.release_mutex(lock, owner, change)
                 }
             };
         }
@@ -222,13 +224,12 @@ impl Table {
         &mut self,
         target: &Target,
         request: LatchRequest,
-        now: Tick,
-        tell: &mut Tell,
+        change: &mut Change,
     ) -> Result<u64, StoreError> {
-        self.name(target.key().as_str(), now).latch(target, request, tell)
+        self.name(target.key().as_str(), change.now).latch(target, request, change)
     }
 
-    /// A token that another store handed out.
+    /// Records a token that another store granted.
     // S-29.
     pub(super) fn raise_token(&mut self, target: &Target, token: FencingToken, now: Tick) {
         let name = self.name(target.key().as_str(), now);
@@ -237,7 +238,7 @@ impl Table {
         }
     }
 
-    /// The name, made if it is not there, without what has ended.
+    /// Returns the name, created if it is missing, without the parts that have ended.
     fn name(&mut self, key: &str, now: Tick) -> &mut Name {
         self.sweep(now);
         let name = self.names.entry(key.into()).or_default();
@@ -251,7 +252,7 @@ impl Table {
         Some(name)
     }
 
-    /// Forgets names that have ended whenever there are twice as many, so that they do not pile up.
+    /// Removes ended names whenever there are twice as many, so that they do not pile up.
     fn sweep(&mut self, now: Tick) {
         if self.names.len() >= self.sweep_at.max(FIRST_SWEEP) {
             self.names.retain(|_, name| {
@@ -264,7 +265,7 @@ impl Table {
 }
 
 impl Name {
-    /// Drops what Redis would have expired.
+    /// Drops the state that Redis would have expired.
     fn expire(&mut self, now: Tick) {
         if self.value.as_ref().is_some_and(|value| value.until().is_some_and(|end| end <= now)) {
             self.value = None;
@@ -302,7 +303,7 @@ impl Name {
         }
     }
 
-    /// Enters a hold. One that stands already is never made shorter.
+    /// Enters a hold. An existing one is never shortened.
     // S-22.
     fn hold(&mut self, mode: Mode, side: Side, owner: &OwnerId, until: Tick) {
         let field = || Field { owner: owner.shared_field(), side, count: 1 };
@@ -327,7 +328,7 @@ impl Name {
             return false;
         }
         let Ok(Some(hash)) = self.hash() else { return false };
-        // Entered no times: let go, and kept until its end. Of a reader `kept_reads` says so.
+        // A count of zero: released, and kept until its end. For a reader, `kept_reads` records that.
         let kept = |field: &mut Field| kind != HoldKind::Read && field.count == 0;
         if hash.field(field, side_of(kind)).is_none_or(kept) {
             return false;
@@ -339,7 +340,7 @@ impl Name {
         true
     }
 
-    /// The first of a row of new tokens.
+    /// Returns the first of a series of new tokens.
     fn mint(&mut self, ask: &AcquireRequest, now: Tick) -> FencingToken {
         let more = u64::from(ask.tokens.max(1)) - 1;
         let first = self.next_token(now);
@@ -357,7 +358,7 @@ impl Name {
     }
 }
 
-/// How long a name's last token is remembered; the server's time keeps later ones above it.
+/// Returns how long a name's last token is remembered; the server's time keeps later ones above it.
 fn counter_expiry(ask: &AcquireRequest) -> Duration {
     ask.target.token_ttl().max(ask.lease)
 }
@@ -380,7 +381,7 @@ impl Hash {
         self.fields.iter_mut().find(|field| field.side == side && &*field.owner == owner)
     }
 
-    /// True if there was such a field.
+    /// Removes a field. True if there was one.
     fn remove(&mut self, owner: &str, side: Side) -> bool {
         let before = self.fields.len();
         self.fields.retain(|field| field.side != side || &*field.owner != owner);
@@ -396,7 +397,7 @@ fn held(until: Tick, now: Tick) -> AcquireReply {
     AcquireReply::Held(Some(until.since(now)))
 }
 
-/// Gives an owner a place, at the end unless it has one.
+/// Gives an owner a place, at the end unless it already has one.
 fn keep_place(places: &mut VecDeque<Place>, owner: &OwnerId, until: Tick) {
     match places.iter_mut().find(|place| &*place.owner == owner.as_field()) {
         Some(place) => place.until = until,

@@ -4,7 +4,7 @@
 // S-27.
 
 use super::{
-    Field, Hash, Mode, Name, Place, Reply, SOON, Side, Tell, Value, WaitingReader, another_kind,
+    Change, Field, Hash, Mode, Name, Place, Reply, SOON, Side, Value, WaitingReader, another_kind,
     held, keep_place, leave_place,
 };
 use crate::clock::Tick;
@@ -18,7 +18,7 @@ impl Name {
         let (mut ours, mut writes) = (false, false);
         if let Some(hash) = self.side_hash()? {
             ours = alive && hash.has(owner, Side::Only);
-            // One that has let go, and is kept for a while, helps nobody in.
+            // A writer that has released, and is kept for a while, admits no reader.
             let entered = |writer| hash.fields.iter().any(|field| field.writes(writer));
             writes = hash.mode == Mode::Write && ask.owner.writer().is_some_and(entered);
             if hash.mode == Mode::Write && !(writes || ours) {
@@ -30,7 +30,7 @@ impl Name {
             // It has ended meanwhile, and joining never creates one.
             return Ok(AcquireReply::Behind(Some(SOON)));
         }
-        // Who writes may read; who reads already goes on. Everybody else lets writers go first.
+        // A writer may read; a reader that already reads goes on. All others let writers go first.
         let is_due = |reader: &WaitingReader| reader.due && &*reader.place.owner == owner;
         let due = !ask.joins && self.readers.iter().any(is_due);
         let last = self.last_writer(now).filter(|_| !due);
@@ -44,7 +44,7 @@ impl Name {
         *end = now.after(ask.lease).max(*end);
         let end = *end;
         if let (false, Ok(Some(hash))) = (ours, self.hash()) {
-            // One that has ended may still be in it.
+            // An ended hold may still be in it.
             hash.remove(owner, Side::Only);
         }
         self.hold(Mode::Read, Side::Only, &ask.owner, end);
@@ -64,7 +64,7 @@ impl Name {
             self.readers.retain(|reader| reader.place.owner != place.owner);
             self.readers.push(WaitingReader { place, due });
         }
-        // It waits for a writer that holds the lock, or for one that is to have it first.
+        // It waits for a writer that holds the lock, or for one that goes first.
         if due { held(until, now) } else { AcquireReply::Behind(Some(until.since(now))) }
     }
 
@@ -101,15 +101,20 @@ impl Name {
         Ok(AcquireReply::Granted(token))
     }
 
-    /// Frees the lock with its last reader. Readers that died are swept on the way, and so is a writer
-    /// around them that has let go and is kept for a while: then they are readers like others.
-    pub(super) fn release_read(&mut self, lock: &Target, owner: &OwnerId, tell: &mut Tell) -> bool {
+    /// Frees the lock with its last reader. Readers that died are removed too, and so is a writer around them
+    /// that has released and is kept for a while: then they are readers like others.
+    pub(super) fn release_read(
+        &mut self,
+        lock: &Target,
+        owner: &OwnerId,
+        change: &mut Change,
+    ) -> bool {
         let Ok(hash) = self.hash() else { return false };
         let write = hash.as_ref().is_some_and(|hash| hash.mode == Mode::Write);
         let Some(hash) = hash.filter(|hash| hash.has(owner.as_field(), Side::Only)) else {
             if self.leave_readers(owner) && !write {
-                // A writer may have waited for this reader, and need not any more.
-                tell.push(lock.channel().to_owned());
+                // A writer may have waited for this reader, and no longer needs to.
+                change.notify(lock.channel());
             }
             return false;
         };
@@ -126,7 +131,7 @@ impl Name {
             hash.mode = Mode::Read;
         }
         if kept || longest.is_none() {
-            tell.push(lock.channel().to_owned());
+            change.notify(lock.channel());
         }
         alive
     }
@@ -137,21 +142,20 @@ impl Name {
         place.is_some_and(|place| self.readers.swap_remove(place).due)
     }
 
-    /// Gives back the write side, and the announcement in any case. What is read inside it stays.
+    /// Releases the write side, and always removes the announcement. Reads inside it stay.
     pub(super) fn release_write(
         &mut self,
         lock: &Target,
         owner: &OwnerId,
-        now: Tick,
-        tell: &mut Tell,
+        change: &mut Change,
     ) -> bool {
         let withdrawn = leave_place(&mut self.writers, owner);
-        let last_left = withdrawn && self.last_writer(now).is_none();
+        let last_left = withdrawn && self.last_writer(change.now).is_none();
         let Ok(hash) = self.hash() else { return false };
         let Some(hash) = hash.filter(|hash| hash.has(owner.as_field(), Side::Write)) else {
             if last_left {
-                // Readers that let it go first need not any more.
-                tell.push(lock.channel().to_owned());
+                // Readers that let it go first no longer need to wait.
+                change.notify(lock.channel());
             }
             return false;
         };
@@ -160,11 +164,11 @@ impl Name {
         if let Some(Value::Hash(hash)) = &mut self.value {
             hash.mode = Mode::Read;
         }
-        tell.push(lock.channel().to_owned());
+        change.notify(lock.channel());
         true
     }
 
-    /// The hash, if it is one of a read/write lock.
+    /// Returns the hash, if it belongs to a read/write lock.
     fn side_hash(&mut self) -> Result<Option<&mut Hash>, StoreError> {
         match self.hash()? {
             Some(hash) if matches!(hash.mode, Mode::Plain | Mode::Fair) => Err(another_kind()),
@@ -172,24 +176,24 @@ impl Name {
         }
     }
 
-    /// When the last of the announced writers ends, if one is alive.
+    /// Returns when the last of the announced writers ends, if one is alive.
     fn last_writer(&self, now: Tick) -> Option<Tick> {
         self.writers.iter().map(|place| place.until).filter(|until| *until > now).max()
     }
 
-    /// When the last of those in the hash ends that have an end of their own, if one is alive.
+    /// Returns when the last hold in the hash with an end of its own ends, if one is alive.
     pub(super) fn longest_reader(&self) -> Option<Tick> {
         let Some(Value::Hash(hash)) = &self.value else { return None };
         hash.fields.iter().filter_map(|field| self.own_end(field)).max()
     }
 
-    /// When a reader ends, or a writer that has let go and is kept.
+    /// Returns when a reader ends, or a writer that has released and is kept.
     pub(super) fn own_end(&self, field: &Field) -> Option<Tick> {
         let ends = if field.side == Side::Write { &self.kept_writes } else { &self.reads };
         ends.get(&field.owner).copied()
     }
 
-    /// Keeps of the hash those that are alive, for as long as the longest of them; else nothing.
+    /// Keeps the live holds of the hash, for as long as the longest of them.
     fn keep_alive(&mut self) -> Option<Tick> {
         let longest = self.longest_reader();
         let Self { value, reads, kept_writes, .. } = self;
@@ -208,7 +212,7 @@ impl Name {
 }
 
 impl Field {
-    /// True if that writer has entered, and not let go.
+    /// True if that writer has entered, and not released.
     fn writes(&self, owner: &str) -> bool {
         self.side == Side::Write && self.count > 0 && &*self.owner == owner
     }

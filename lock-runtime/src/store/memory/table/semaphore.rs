@@ -1,22 +1,17 @@
-//! Semaphores: permits that come back when their leases end.
+//! Semaphores: permits that become free when their leases end.
 // S-30.
 
-use super::{Name, Number, Permit, Reply, SOON, Tell, Value, counter_expiry};
+use super::{Change, Name, Number, Permit, Reply, SOON, Value, counter_expiry};
 use crate::clock::Tick;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::store::{AcquireReply, AcquireRequest, OwnerId, Target};
 
-/// As the script says it.
+/// The same text as in the script.
 const LATCH: &str = "the key holds a count-down latch";
 
 impl Name {
-    pub(super) fn acquire_permits(
-        &mut self,
-        ask: &AcquireRequest,
-        now: Tick,
-        tell: &mut Tell,
-    ) -> Reply {
-        let (wanted, limit) = (ask.owner.permits(), ask.target.limit());
+    pub(super) fn acquire_permits(&mut self, ask: &AcquireRequest, change: &mut Change) -> Reply {
+        let (wanted, limit, now) = (ask.owner.permits(), ask.target.limit(), change.now);
         if self.number()?.is_some_and(|number| number.until.is_none()) {
             return Err(StoreError::new(StoreErrorKind::WrongType, LATCH));
         }
@@ -25,7 +20,7 @@ impl Name {
         ends.sort_unstable();
         let over = (ends.len() + wanted as usize).saturating_sub(limit as usize);
         if over > 0 && !self.has_permit(&ask.owner, now) {
-            // So many have to end, the first to end first.
+            // This many must end, starting with the first to end.
             let last = ends.get(over - 1);
             return Ok(AcquireReply::Held(last.map(|last| last.since(now).max(SOON))));
         }
@@ -40,7 +35,7 @@ impl Name {
         let until = Some(now.after(ask.lease).after(counter_expiry(ask)));
         self.value = Some(Value::Number(Number { count: free, until }));
         if ended && free > 0 {
-            tell.push(ask.target.channel().to_owned());
+            change.notify(ask.target.channel());
         }
         Ok(AcquireReply::Granted(token))
     }
@@ -49,22 +44,20 @@ impl Name {
         &mut self,
         lock: &Target,
         owner: &OwnerId,
-        now: Tick,
-        tell: &mut Tell,
+        change: &mut Change,
     ) -> bool {
-        let alive = self.has_permit(owner, now);
+        let alive = self.has_permit(owner, change.now);
         let before = self.permits.len();
-        self.permits
-            .retain(|permit| &*permit.owner != owner.as_field() || permit.number > owner.permits());
+        self.permits.retain(|permit| !permit.is_of(owner));
         let freed = before - self.permits.len();
         if freed == 0 {
             return false;
         }
-        // Whatever is there by now, the permits are free and the waiters are told.
+        // Whatever the name holds by now, the permits are free and the waiters are notified.
         if let Ok(Some(number)) = self.number() {
             number.count = number.count.saturating_add(i64::try_from(freed).unwrap_or(i64::MAX));
         }
-        tell.push(lock.channel().to_owned());
+        change.notify(lock.channel());
         alive
     }
 
@@ -74,27 +67,22 @@ impl Name {
         if was_let_go || !self.has_permit(owner, now) {
             return false;
         }
-        for permit in &mut self.permits {
-            if &*permit.owner == owner.as_field() && permit.number <= owner.permits() {
-                permit.until = permit.until.max(until);
-            }
+        for permit in self.permits.iter_mut().filter(|permit| permit.is_of(owner)) {
+            permit.until = permit.until.max(until);
         }
-        // The name is a semaphore's for as long.
+        // The name belongs to a semaphore for as long.
         if let Some(Value::Number(Number { until: Some(end), .. })) = &mut self.value {
             *end = until.max(*end);
         }
         true
     }
 
-    /// Has the owner's permits end then, sooner or later than they would.
+    /// Makes the owner's permits end at that time, sooner or later than they would.
     pub(super) fn end_permits_later(&mut self, owner: &OwnerId, until: Tick, now: Tick) -> bool {
         if !self.has_permit(owner, now) {
             return false;
         }
-        let ours = |permit: &&mut Permit| {
-            &*permit.owner == owner.as_field() && permit.number <= owner.permits()
-        };
-        for permit in self.permits.iter_mut().filter(ours) {
+        for permit in self.permits.iter_mut().filter(|permit| permit.is_of(owner)) {
             (permit.until, permit.kept) = (until, true);
         }
         true
@@ -107,7 +95,7 @@ impl Name {
         })
     }
 
-    /// Enters a permit. One that is there already is never made shorter.
+    /// Enters a permit. An existing one is never shortened.
     // S-22.
     fn keep_permit(&mut self, owner: &OwnerId, number: u32, until: Tick) {
         let ours =
@@ -119,5 +107,12 @@ impl Name {
                 self.permits.push(Permit { owner, number, until, kept: false });
             }
         }
+    }
+}
+
+impl Permit {
+    /// True if the owner has it, as one of the number that it names.
+    fn is_of(&self, owner: &OwnerId) -> bool {
+        &*self.owner == owner.as_field() && self.number <= owner.permits()
     }
 }

@@ -14,7 +14,6 @@ mod store;
 mod subscriptions;
 mod topology;
 
-use std::fmt;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -30,12 +29,13 @@ use self::topology::Topology;
 #[cfg(feature = "tls-rustls")]
 use super::server::TlsOptions;
 use crate::error::{StoreError, StoreErrorKind};
+use crate::opaque::opaque_debug;
 
 /// How often the nodes are asked for the slots: normally, and while a slot has no node that answers.
 const SCAN: Duration = Duration::from_secs(5);
 const SCAN_FOR_OWNER: Duration = Duration::from_millis(200);
 
-/// The minimum time between two such questions.
+/// The minimum time between two such requests.
 const LEAST: Duration = Duration::from_millis(50);
 
 /// How often the subscriptions are checked without cause, and how long one may take to follow its slot.
@@ -44,43 +44,41 @@ const FOLLOW: Duration = Duration::from_millis(800);
 
 /// Keeps locks in a Redis Cluster, version 7.0 or later, each at the master that has its slot.
 ///
-/// Usually made by [`LockClientBuilder::connect_cluster`](crate::LockClientBuilder::connect_cluster).
-/// It finds the nodes through any that answers, at the addresses that they announce, with the
-/// credentials and TLS of the addresses given; nodes must be reachable from here at those addresses.
-/// Each master has two connections, one for commands and one for notices, and a third if locks ask for
-/// replicas.
+/// Usually made by [`LockClientBuilder::connect_cluster`](crate::LockClientBuilder::connect_cluster). It finds
+/// the nodes through the first that answers, at the addresses that they announce, with the credentials and TLS
+/// of the addresses given; nodes must be reachable from this process at those addresses. Each master has two
+/// connections, one for commands and one for notifications, and a third if locks ask for replicas.
 ///
 /// # Several names in one lock
 ///
-/// The names of one [`multi_lock`](crate::LockClient::multi_lock) have to be in one slot: give them a
-/// common hash tag, as in `{order:7}:stock` and `{order:7}:invoice`. All other kinds of locks have what
-/// belongs to them in one slot anyway.
+/// The names of one [`multi_lock`](crate::LockClient::multi_lock) must be in one slot: give them a common hash
+/// tag, as in `{order:7}:stock` and `{order:7}:invoice`. All other kinds of locks always have their keys in one
+/// slot.
 ///
 /// # Fail-over
 ///
-/// A cluster copies to its replicas after it has answered. When a master dies, **what it granted last
-/// may be unknown to the replica that takes its place**, and somebody else may get the lock while the
-/// holder still works; so may what a master grants that is cut off from the others, for up to their
-/// `cluster-node-timeout`. A holder whose lock was lost so learns of it by its next renewal, up to a
-/// third of the lease later. [`replicas`](crate::options::LockOptionsBuilder::replicas) has a hold count only once
-/// replicas know of it, which makes this rare; [fencing tokens](crate::FencingToken), checked by what the
-/// lock protects, make it harmless. A replica that did not get the last counter goes on from its own
-/// clock, so tokens grow as long as the clocks of a master and its replicas differ by less than the
-/// fail-over takes.
+/// A cluster copies to its replicas after it has answered. When a master dies, **the replica that replaces it
+/// may not know its last grants**, and another client may get the lock while the holder still runs. The same
+/// can happen to grants of a master that is cut off from the others, for up to their `cluster-node-timeout`. A
+/// holder whose lock was lost in this way learns it from its next renewal, up to a third of the lease later.
+/// With [`replicas`](crate::options::LockOptionsBuilder::replicas) a hold counts only once replicas have
+/// confirmed it, which makes this rare; [fencing tokens](crate::FencingToken), checked by the protected
+/// resource, make it harmless. A replica that did not get the last counter continues from its own clock, so
+/// tokens grow if the clocks of a master and its replicas differ by less than the failover takes.
 ///
-/// Until the replica has taken over, locks of those slots fail or wait as with one server that is away;
-/// give [`store_patience`](crate::LockClientBuilder::store_patience) more than `cluster-node-timeout`
-/// and an election take, to ride it out, and leases more than that, so that holds live through it.
-/// Locks of other slots notice nothing if the servers have `cluster-require-full-coverage no`; with
-/// `yes`, the default, a cluster serves nobody meanwhile.
+/// Until the replica has taken over, locks of those slots fail or wait as with one server that is down. To
+/// survive a failover, set [`store_patience`](crate::LockClientBuilder::store_patience) to more than
+/// `cluster-node-timeout` and an election take, and leases to more than that. Locks of other slots are not
+/// affected if the servers have `cluster-require-full-coverage no`; with `yes`, the default, a cluster answers
+/// no requests meanwhile.
 ///
 /// # Moving slots
 ///
-/// Held locks stay held and are renewed while their slot moves to another node; waiters go on
-/// listening where it is by then. Whatever needs several keys of a lock at once waits until all of them are
-/// at one node: taking most kinds, and everything about read/write locks and several names at once. So
-/// move slots swiftly: a hold of several names, a reader or a permit whose keys stay divided for longer than
-/// its lease is lost, and acquires fail after
+/// Held locks stay held and are renewed while their slot moves to another node; waiters keep their
+/// subscriptions at the node that has the slot. A request that needs several keys of a lock at once waits until
+/// all of them are at one node: most acquires, and every request about read/write locks and several names at
+/// once. So move slots quickly: a hold of several names, a reader or a permit whose keys stay divided for
+/// longer than its lease is lost, and acquires fail after
 /// [`store_patience`](crate::LockClientBuilder::store_patience).
 ///
 /// Move a slot on only when all nodes know of its last move; `redis-cli --cluster check` compares their
@@ -91,13 +89,14 @@ const FOLLOW: Duration = Duration::from_millis(800);
 ///
 /// # Redisson
 ///
-/// Notices travel by `SPUBLISH`, as with Redisson 3.22 and later on servers of version 7. Older ones,
-/// and those with `shardedSubscriptionMode` off, exclude each other with these clients but
-/// hear of their releases only by polling.
+/// Notifications are sent with `SPUBLISH`, as with Redisson 3.22 and later on servers of version 7. Older
+/// versions, and those with `shardedSubscriptionMode` off, exclude each other with these clients but notice
+/// their releases only by polling.
 ///
 /// # Permissions
 ///
-/// Those of [`RedisStore`](crate::store::redis::RedisStore), without `subscribe`, `unsubscribe` and `publish`, and
+/// The permissions of [`RedisStore`](crate::store::redis::RedisStore), without `subscribe`, `unsubscribe` and
+/// `publish`, and
 ///
 /// ```text
 ///   +cluster|slots +asking +ssubscribe +sunsubscribe +spublish
@@ -139,7 +138,7 @@ impl ClusterStore {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future closes what was opened.
+    /// Dropping the future closes the connections that it opened.
     pub async fn connect<U: AsRef<str>>(
         nodes: impl IntoIterator<Item = U>,
     ) -> Result<Self, StoreError> {
@@ -156,7 +155,7 @@ impl ClusterStore {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future closes what was opened.
+    /// Dropping the future closes the connections that it opened.
     ///
     /// # Examples
     ///
@@ -260,9 +259,5 @@ impl Drop for ClusterStore {
     }
 }
 
-impl fmt::Debug for ClusterStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // No addresses: they come from URLs that may carry passwords.
-        f.debug_struct("ClusterStore").finish_non_exhaustive()
-    }
-}
+// No addresses: they come from URLs that may carry passwords.
+opaque_debug!(ClusterStore);

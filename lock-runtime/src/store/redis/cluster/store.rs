@@ -20,7 +20,7 @@ use crate::store::redis::store::RedisStore;
 use crate::store::{
     AcquireReply, AcquireRequest, CountRequest, HoldKind, Inspection, LatchRequest, OnRenewed,
     Ownership, ReleaseReply, ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription,
-    Target, gather_renewals, renewed_in_parts, tell_part,
+    Target, renewed_in_parts, tell_part,
 };
 
 /// The one slot of a lock.
@@ -177,14 +177,6 @@ impl Store for ClusterStore {
                 });
             answer.await
         })
-    }
-
-    fn renew(
-        &self,
-        requests: Vec<RenewRequest>,
-        timeout: Duration,
-    ) -> StoreFuture<'_, Vec<Ownership>> {
-        Box::pin(gather_renewals(self, requests, timeout))
     }
 
     fn renew_each(

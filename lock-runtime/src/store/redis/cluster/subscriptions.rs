@@ -1,7 +1,8 @@
 //! Subscriptions at the node that has the slot of the channel.
 //!
-//! Listeners keep a [`ShardSubscription`] for as long as they listen, and it follows the slot to other nodes. It
-//! misses notices that are published meanwhile, so each move notifies the listeners, which ask the store again.
+//! Listeners keep a [`ShardSubscription`] for as long as they listen, and it follows the slot to other nodes.
+//! It misses notifications that are published meanwhile, so each move notifies the listeners, which ask the
+//! store again.
 // S-15.
 
 use std::collections::HashMap;

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use futures_util::future::OptionFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
@@ -102,7 +103,7 @@ impl Map {
     }
 }
 
-/// See the module.
+/// The map of slots, and the nodes that are asked to refresh it.
 pub(super) struct Topology {
     origins: Origins,
     /// Part of the name that all connections have on the nodes.
@@ -251,18 +252,13 @@ impl Topology {
                 return Ok(Arc::clone(node));
             }
             self.refresh_now.notify_one();
-            let connected = async {
-                match &node {
-                    Some(node) => {
-                        node.store.link.ensure_task();
-                        node.store.link.connected(deadline).await.map(drop)
-                    }
-                    None => std::future::pending().await,
-                }
-            };
+            let connected = node.as_ref().map(|node| async move {
+                node.store.link.ensure_task();
+                node.store.link.connected(deadline).await.map(drop)
+            });
             // Either the node comes back, or another one takes over the slot.
             tokio::select! {
-                connected = connected => connected?,
+                Some(connected) = OptionFuture::from(connected) => connected?,
                 _ = changes.changed() => {}
                 () = sleep_until(deadline) => {
                     if let Some(node) = node {

@@ -5,6 +5,7 @@ pub(crate) mod sentinel;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::OptionFuture;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client};
 use tokio::sync::Notify;
@@ -14,7 +15,7 @@ use self::sentinel::{Master, Sentinels};
 use crate::error::StoreError;
 use crate::store::redis::server;
 
-/// See the module.
+/// The server that a link connects to: a fixed one, or the master that the sentinels report.
 #[derive(Clone)]
 pub(crate) struct Endpoint {
     discovery: Discovery,
@@ -83,7 +84,7 @@ impl Endpoint {
         self.sentinels()?.master()
     }
 
-    /// Asks the sentinels for ever and calls `changed` when they name another master.
+    /// Asks the sentinels forever and calls `changed` when they name another master.
     pub(crate) async fn follow(&self, changed: impl Fn()) {
         match self.sentinels() {
             None => std::future::pending().await,
@@ -99,15 +100,10 @@ impl Endpoint {
     /// Pauses before the next attempt to connect. The sentinels' naming another master ends the pause, and so does
     /// another link's connecting to the server, if `ends_when_reached`.
     pub(crate) async fn pause(&self, pause: Duration, ends_when_reached: bool) {
-        let changed = async {
-            match self.sentinels() {
-                None => std::future::pending().await,
-                Some(sentinels) => sentinels.changed().await,
-            }
-        };
+        let changed = OptionFuture::from(self.sentinels().map(Sentinels::changed));
         tokio::select! {
             () = sleep(pause) => {}
-            () = changed => {}
+            Some(()) = changed => {}
             () = self.reached.notified(), if ends_when_reached => {}
         }
     }

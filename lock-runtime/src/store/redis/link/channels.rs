@@ -1,8 +1,8 @@
 //! The channels that this process subscribes, and their listeners.
 //!
-//! A channel has one subscription for all its listeners. It outlasts its last listener for a moment, because the
-//! next one usually comes soon and a subscription costs a round trip. A notice increments a counter, which listeners
-//! compare, so none is lost between two looks.
+//! A channel has one subscription for all its listeners. It outlasts its last listener for a moment, because
+//! the next one usually comes soon and a subscription costs a round trip. A notification increments a counter,
+//! which listeners compare, so none is lost between two checks.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -60,7 +60,7 @@ impl Channels {
         self.by_name.lock().get(name).is_some_and(|channel| channel.listeners > 0)
     }
 
-    /// The counter of the channel's notices, without listening to it.
+    /// Returns the counter of the channel's notifications, without listening to it.
     pub(crate) fn count(&self, name: &str) -> Option<watch::Receiver<u64>> {
         self.by_name.lock().get(name).map(|channel| channel.notices.subscribe())
     }
@@ -72,8 +72,8 @@ impl Channels {
         }
     }
 
-    /// Records that the server ended the subscription on this connection, and notifies the listeners, which miss all
-    /// notices until the channel is subscribed again. False if this process ended it.
+    /// Records that the server ended the subscription on this connection, and notifies the listeners, which
+    /// miss all notifications until the channel is subscribed again. False if this process ended it.
     pub(crate) fn lose(&self, name: &str, connection: u64) -> bool {
         match self.by_name.lock().get_mut(name) {
             Some(channel) if channel.confirmed_on == connection => {
@@ -92,7 +92,7 @@ impl Channels {
         }
     }
 
-    /// Notifies all listeners, which missed all notices while there was no connection.
+    /// Notifies all listeners, which missed all notifications while there was no connection.
     // S-15.
     pub(crate) fn notify_all(&self) {
         self.by_name.lock().values().for_each(Channel::notify);
@@ -184,7 +184,7 @@ mod tests {
         assert!(channels.take_stale().is_empty(), "ended at once");
         tokio::time::sleep(LINGER).await;
         assert_eq!(channels.take_stale(), ["c"]);
-        // The unsubscribe is under way; somebody comes, subscribes, and is confirmed before it.
+        // The unsubscribe is under way; a new listener subscribes, and is confirmed before it.
         let (mut notices, _listener) = channels.listen("c");
         assert!(!channels.is_confirmed("c", 1), "nothing would have been sent");
         channels.confirm("c", 1);

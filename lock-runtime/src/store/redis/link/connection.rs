@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 use super::in_cluster::transmit;
 use crate::store::redis::endpoint::sentinel::Master;
 
-/// See the module.
+/// A connection, from its handshake until it is retired.
 pub(crate) struct Connection {
     pub(crate) number: u64,
     connection: MultiplexedConnection,

@@ -1,9 +1,9 @@
 //! How the connection to a node of a cluster differs.
 //!
-//! Scripts publish a notice to the node that has the slot of its channel, and the server ends the subscription when
-//! the slot moves. It sends that message unasked, and the client library takes it for the answer to the command that
-//! waits, so each later answer would go to the command before its own. So a link of its own subscribes, on which
-//! only pushed messages decide anything, never answers.
+//! Scripts publish a notification to the node that has the slot of its channel, and the server ends the
+//! subscription when the slot moves. The server sends that message unasked, and the client library mistakes it
+//! for the answer to the command that waits, so each later answer would go to the command before its own. So a
+//! separate link subscribes, and only pushed messages decide there, never answers.
 
 use std::time::Duration;
 

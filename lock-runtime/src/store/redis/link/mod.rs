@@ -1,11 +1,11 @@
-//! The connection to one server, kept for ever.
+//! The connection to one server, kept forever.
 //!
 //! The client library's connection manager does not reconnect after a timeout, gives up after its retries, and never
 //! recovers from a refused password. Here one task reconnects after any error, subscribes every channel again and
 //! wakes every listener. It pauses for a random time first, so that a fleet does not reconnect in step.
 //!
-//! The result of a call says what is known of its effect: nothing was sent, the outcome is unknown, or the server
-//! answered. Only the first may be repeated blindly.
+//! The result of a call shows what is known of its effect: nothing was sent, the outcome is unknown, or the
+//! server answered. Only the first may be repeated blindly.
 // S-15.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -43,7 +43,7 @@ use crate::store::redis::server::errors::{CallError, server_error, was_unreached
 /// How long a connection may take to answer a PING.
 const PING_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// See the module.
+/// A connection to one server, which its task reconnects.
 pub(crate) struct Link {
     endpoint: Endpoint,
     /// Part of the name that its connections have on the server; the store's other connections have the same.
@@ -127,8 +127,8 @@ impl Link {
         self.judge(connection, answer)
     }
 
-    /// Runs a script and waits for its answer. After NOSCRIPT, which says that nothing ran, loads the script and runs
-    /// it again; somebody may flush the scripts in between, so this may repeat.
+    /// Runs a script and waits for its answer. After NOSCRIPT, which means that nothing ran, loads the script
+    /// and runs it again; the scripts may be flushed in between, so this may repeat.
     pub(crate) async fn run(
         &self,
         call: &ScriptCall,
@@ -343,7 +343,7 @@ impl Link {
         self.leave_replaced();
         self.changed.notify_waiters();
         self.replay_subscriptions(&connection).await;
-        // Only now: a listener that wakes asks the store, and hears of all that happens after that.
+        // Only now: a listener that wakes asks the store, and is notified of every later release.
         self.channels.notify_all();
         Ok(())
     }
@@ -366,7 +366,7 @@ impl Link {
                 None => pause.connected(),
                 Some(error) => {
                     pause.failed(was_unreached(error));
-                    // The server may be away for good.
+                    // The server may be down for good.
                     match pause.warns() {
                         true => tracing::warn!(%error, "cannot connect to the lock store yet"),
                         false => tracing::debug!(%error, "cannot connect to the lock store yet"),

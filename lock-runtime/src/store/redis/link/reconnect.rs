@@ -19,13 +19,13 @@ const LONGEST_UNREACHED: Duration = Duration::from_millis(250);
 /// The longest pause while no connection lasts; a second at least with its jitter.
 const LONGEST_SHORT_LIVED: Duration = Duration::from_millis(1_500);
 
-/// A connection that lasted for so long resets the pauses.
+/// A connection that lasted for this long resets the pauses.
 const LASTING: Duration = Duration::from_secs(2);
 
 /// How often a failure to connect is logged as a warning.
 const WARN_EVERY: Duration = Duration::from_secs(60);
 
-/// See the module.
+/// The pauses of one link.
 #[derive(Debug)]
 pub(super) struct ReconnectPause {
     unreached: Backoff,

@@ -22,7 +22,7 @@ use crate::store::redis::scripts::Publish;
 /// How often the task looks after channels and an idle connection.
 const TICK: Duration = Duration::from_secs(1);
 
-/// A connection with subscriptions is checked after so long without an answer.
+/// A connection with subscriptions is checked after this time without an answer.
 const IDLE: Duration = Duration::from_secs(5);
 
 /// The same without subscriptions: only the next call would be late.
@@ -39,7 +39,7 @@ const LEAST_PING_TIMEOUT: Duration = Duration::from_millis(400);
 struct Pulse {
     /// How often the task looks.
     every: Duration,
-    /// It sends a PING after so long without an answer.
+    /// It sends a PING after this time without an answer.
     idle: Duration,
     /// How long the answer may take.
     timeout: Duration,

@@ -1,4 +1,4 @@
-//! What the answers of scripts mean.
+//! Parses the answers of scripts.
 
 use std::time::Duration;
 

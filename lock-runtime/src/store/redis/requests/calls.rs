@@ -1,4 +1,4 @@
-//! The calls of all scripts but those that acquire and release.
+//! The calls of all scripts except those that acquire and release.
 
 use std::num::NonZeroU32;
 use std::time::Duration;

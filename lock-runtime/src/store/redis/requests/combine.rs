@@ -54,7 +54,7 @@ const OVERDUE: Duration = Duration::from_millis(1);
 
 type Answer = Result<Value, StoreError>;
 
-/// See the module.
+/// Sends requests of one link, several in one script when many queue.
 pub(crate) struct Combiner {
     link: Arc<Link>,
     state: Mutex<State>,

@@ -1,4 +1,4 @@
-//! What a server says of itself: how long it has been up, and whether it may evict locks.
+//! Facts that a server reports about itself: its uptime, and whether it may evict locks.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Requests as calls of scripts, and what the answers mean; how requests share a script, and wait for replicas.
+//! Requests as calls of scripts, and the meaning of the answers; how requests share a script, and wait for
+//! replicas.
 
 pub(crate) mod answers;
 pub(crate) mod calls;

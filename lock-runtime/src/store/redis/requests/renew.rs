@@ -21,7 +21,7 @@ use crate::store::{OnRenewed, Ownership, RenewRequest, renewed_in_parts, tell_pa
 const LEAST_DOUBT: Duration = Duration::from_millis(20);
 const MOST_DOUBT: Duration = Duration::from_secs(3);
 
-/// Requests, each with its place among all that came together.
+/// Requests, each with its place among all requests of the call.
 type Placed<'a> = [(usize, &'a RenewRequest)];
 
 /// Renews each hold over the connection that acquired it, so that the same server answers.
@@ -65,8 +65,8 @@ fn by_keys<'a, 'r>(requests: &'a Placed<'r>) -> Vec<&'a Placed<'r>> {
     parts
 }
 
-/// Renews with one script; if the server denies that, request by request. A user who lost the right to one key keeps
-/// the others.
+/// Renews with one script; if the server denies that, request by request. A user without permission for one key
+/// keeps the others.
 async fn renew_part(
     link: &Link,
     requests: &[&RenewRequest],

@@ -1,8 +1,9 @@
 //! Locks that replicas have to acknowledge, on a connection of their own.
 //!
-//! WAIT answers for what was written before it on its own connection, and delays what is sent after it there. So
-//! everything about these locks goes over one connection, in order and to one server, and all other requests over
-//! another. A refusal is as fast as for any other lock; a grant counts once enough replicas have acknowledged it.
+//! WAIT covers the commands sent before it on its own connection, and delays those sent after it there. So
+//! every request about these locks uses one connection, in order and to one server, and all other requests use
+//! another. A refusal is as fast as for any other lock; a grant counts once enough replicas have acknowledged
+//! it.
 //!
 //! # Short waits
 //!
@@ -46,7 +47,7 @@ const LONGEST_SLICE: Duration = Duration::from_millis(320);
 /// A command that the first poll sends.
 type Sending = Pin<Box<dyn Future<Output = RedisResult<Value>> + Send>>;
 
-/// See the module.
+/// Sends the requests for locks that ask for replicas.
 pub(crate) struct Replicated {
     main: Arc<Link>,
     /// Made for the first lock that asks for replicas.
@@ -56,7 +57,7 @@ pub(crate) struct Replicated {
 }
 
 impl Replicated {
-    /// A connection beside `main`, to the same server.
+    /// A second connection to the same server as `main`.
     pub(crate) fn new(main: Arc<Link>) -> Self {
         Self { main, link: OnceLock::new(), turn: Mutex::default() }
     }
@@ -177,7 +178,7 @@ fn send(connection: &Connection, cmd: Cmd) -> Sending {
 fn wait(replicas: u32, until: Instant, slice: Duration) -> Cmd {
     let left = until.saturating_duration_since(Instant::now()).min(slice);
     let mut wait = redis::cmd("WAIT");
-    // Zero would wait for ever.
+    // Zero would wait forever.
     wait.arg(replicas).arg(millis(left).max(1));
     wait
 }

@@ -5,8 +5,8 @@
 -- ARGV[1] owner   ARGV[2] lease in ms   ARGV[3] tokens to reserve   ARGV[4] counter expiry in ms
 -- ARGV[5] how long the place is kept in ms, 0 for none   ARGV[6] prefix of the waiters' channels
 -- returns the last reserved token as a string: acquired;
---         an integer: another owner holds it, for so many ms unless renewed, -1 if that has no end;
---         a list of one integer: free, but the head of the queue goes first, for so many ms.
+--         an integer: another owner holds it, for that many ms unless renewed, -1 if that has no end;
+--         a list of one integer: free, but the head of the queue goes first, for that many ms.
 
 -- The last eight digits of this client's uuids are the first eight backwards; by chance, those of one in 2^32 of
 -- Redisson's are too.

@@ -2,7 +2,7 @@
 -- (S-17, S-19, S-26).
 -- KEYS[1] lock hash   KEYS[2] queue   KEYS[3] scores of its members
 -- ARGV[1] owner   ARGV[2] prefix of the waiters' channels
--- returns how many subscribers received the notice, or -1: not held by this owner.
+-- returns how many subscribers received the notification, or -1: not held by this owner.
 local held = redis.pcall('HEXISTS', KEYS[1], ARGV[1])
 if held == 1 then
   redis.call('DEL', KEYS[1])
@@ -14,7 +14,7 @@ if redis.call('EXISTS', KEYS[2]) == 0 then
   redis.call('DEL', KEYS[3])
 end
 if type(held) == 'table' then
-  -- The key holds a user's data. The place is given up all the same.
+  -- The key holds a user's data. The place is still given up.
   return held
 end
 if redis.call('EXISTS', KEYS[1]) == 1 then

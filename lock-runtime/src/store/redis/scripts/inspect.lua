@@ -17,7 +17,7 @@ local function add(owner, count, ttl)
   left = (left == -1 or ttl == -1) and -1 or math.max(left, ttl)
 end
 
--- Redisson has one time-out key for each entry of a reader, this client has one for all.
+-- Redisson has one timeout key for each entry of a reader, this client has one for all.
 local function reader_left(owner, count)
   local most = -2
   for n = 1, math.min(math.max(count, 1), 256) do

@@ -1,10 +1,10 @@
-//! The Lua scripts, one file each, and calls of them. A call names its script by its hash; a server that does not
-//! know the script yet has to [load](ScriptCall::load) it first.
+//! The Lua scripts, one file each, and calls of them. A call names its script by its hash; a server that does
+//! not know the script yet must [load](ScriptCall::load) it first.
 //!
 //! # Numbers
 //!
-//! A connection answers in the order of the requests, and nothing else ties an answer to its request. If one answer
-//! gets lost on the way, each later one would be taken for that of the request before: a grant of another lock, the
+//! A connection answers in the order of the requests, and nothing else ties an answer to its request. If one
+//! answer gets lost on the way, each later one would count for the request before: a grant of another lock, the
 //! release of another hold. So each call has a number, which the server sends back.
 
 use std::fmt::Write;
@@ -24,7 +24,7 @@ const _: () = assert!(2 * MAX_MULTI_NAMES <= MAX_KEYS);
 static NEXT_NUMBER: LazyLock<AtomicU64> =
     LazyLock::new(|| AtomicU64::new(fastrand::u64(..1 << 48)));
 
-/// How scripts publish notices of releases.
+/// How scripts publish notifications of releases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Publish {
     /// To all nodes, by PUBLISH.

@@ -2,7 +2,7 @@
 -- KEYS[1] lock hash   KEYS[2] fencing counter
 -- ARGV[1] owner   ARGV[2] lease in ms   ARGV[3] tokens to reserve   ARGV[4] counter expiry in ms
 -- returns the last reserved token as a string: acquired;
---         an integer: another owner holds it, for so many ms unless renewed, -1 if that has no end.
+--         an integer: another owner holds it, for that many ms unless renewed, -1 if that has no end.
 local ttl = redis.call('PTTL', KEYS[1])
 local ours = false
 if ttl ~= -2 then

@@ -1,7 +1,7 @@
 -- Releases a mutex if this owner holds it, and notifies its waiters (S-19, S-25).
 -- KEYS[1] lock hash
 -- ARGV[1] owner   ARGV[2] channel of its releases
--- returns how many subscribers received the notice, or -1: not held by this owner.
+-- returns how many subscribers received the notification, or -1: not held by this owner.
 if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then
   return -1
 end

@@ -5,7 +5,7 @@
 -- ARGV[1] owner   ARGV[2] lease in ms   ARGV[3] tokens to reserve   ARGV[4] counter expiry in ms
 -- ARGV[5] permits wanted   ARGV[6] permits in all   ARGV[7] channel of the lock's releases
 -- returns the last reserved token as a string: acquired;
---         an integer: not enough are free; they are after so many ms unless leases are renewed, -1 if one of these
+--         an integer: not enough are free; they are after that many ms unless leases are renewed, -1 if one of these
 --         leases has no end.
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

@@ -1,7 +1,7 @@
 -- Releases the permits of a semaphore that this owner has, and notifies its waiters (S-19, S-30).
 -- KEYS[1] free permits   KEYS[2] permits in use
 -- ARGV[1] owner   ARGV[2] how many it has   ARGV[3] channel of the lock's releases
--- returns how many subscribers received the notice, or -1: not held by this owner.
+-- returns how many subscribers received the notification, or -1: not held by this owner.
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local score = redis.call('ZSCORE', KEYS[2], ARGV[1])

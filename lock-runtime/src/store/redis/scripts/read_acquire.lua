@@ -10,8 +10,8 @@
 -- ARGV[5] 1 = this hold exists; may another reader join it?   ARGV[6] owner of the write hold around it
 -- ARGV[7] how long it stays among the waiting readers in ms, 0 for not at all
 -- returns the last reserved token as a string: acquired;
---         an integer: a writer holds it, for so many ms unless renewed, -1 if that has no end;
---         a list of one integer: an announced writer goes first; ask again after so many ms.
+--         an integer: a writer holds it, for that many ms unless renewed, -1 if that has no end;
+--         a list of one integer: an announced writer goes first; ask again after that many ms.
 local mode = redis.call('HGET', KEYS[1], 'mode')
 if mode ~= 'read' and mode ~= 'write' and (mode or redis.call('EXISTS', KEYS[1]) == 1) then
   return redis.error_reply('WRONGTYPE the key holds another kind of lock')

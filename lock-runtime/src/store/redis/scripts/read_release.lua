@@ -5,7 +5,7 @@
 -- KEYS[1] lock hash   KEYS[2] waiting readers   KEYS[3] due readers
 -- KEYS[4] this hold's own key
 -- ARGV[1] owner   ARGV[2] channel of the lock's releases   ARGV[3] prefix of the readers' own keys
--- returns how many subscribers received the notice, or -1: not held by this owner.
+-- returns how many subscribers received the notification, or -1: not held by this owner.
 if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then
   local place = redis.call('ZSCORE', KEYS[3], ARGV[1])
   redis.call('ZREM', KEYS[2], ARGV[1])
@@ -33,7 +33,7 @@ end
 for i = 1, #fields, 2 do
   local count = tonumber(fields[i + 1])
   if count and (kept or not write) then
-    -- Redisson has one time-out key for each entry of a reader, this client has one for all.
+    -- Redisson has one timeout key for each entry of a reader, this client has one for all.
     local left = -2
     for n = 1, math.min(math.max(count, 1), 256) do
       left = math.max(left, redis.call('PTTL', ARGV[3] .. ':' .. fields[i] .. ':rwlock_timeout:' .. n))

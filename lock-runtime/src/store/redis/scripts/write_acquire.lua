@@ -5,8 +5,8 @@
 -- ARGV[1] owner   ARGV[2] lease in ms   ARGV[3] tokens to reserve   ARGV[4] counter expiry in ms
 -- ARGV[5] how long it is announced in ms, 0 for not at all   ARGV[6] prefix of the readers' own keys
 -- returns the last reserved token as a string: acquired;
---         an integer: others hold it, for so many ms unless renewed, -1 if that has no end;
---         a list of one integer: a due reader goes first, for so many ms unless it asks again.
+--         an integer: others hold it, for that many ms unless renewed, -1 if that has no end;
+--         a list of one integer: a due reader goes first, for that many ms unless it asks again.
 local field = ARGV[1] .. ':write'
 local mode = redis.call('HGET', KEYS[1], 'mode')
 if mode ~= 'read' and mode ~= 'write' and (mode or redis.call('EXISTS', KEYS[1]) == 1) then
@@ -23,7 +23,7 @@ if mode == 'read' then
       for n = 1, math.min(math.max(count, 1), 256) do
         local own = redis.call('PTTL', ARGV[6] .. ':' .. fields[i] .. ':rwlock_timeout:' .. n)
         left = math.max(left, own)
-        -- Redisson has one time-out key for each entry of a reader, this client has one for all.
+        -- Redisson has one timeout key for each entry of a reader, this client has one for all.
         if own > 0 and count > 16 then
           break
         end

@@ -2,7 +2,7 @@
 -- inside it remain: the lock is downgraded.
 -- KEYS[1] lock hash   KEYS[2] waiting writers
 -- ARGV[1] owner   ARGV[2] channel of the lock's releases   ARGV[3] prefix of the readers' own keys
--- returns how many subscribers received the notice, or -1: not held by this owner.
+-- returns how many subscribers received the notification, or -1: not held by this owner.
 
 -- A user's data at this key does not prevent the release.
 local withdrawn = redis.pcall('ZREM', KEYS[2], ARGV[1]) == 1

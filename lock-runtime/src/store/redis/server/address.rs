@@ -77,7 +77,7 @@ fn unusable(url: &str, error: RedisError) -> StoreError {
 pub(crate) fn install_crypto_provider(client: &Client) {
     #[cfg(feature = "tls-rustls")]
     if uses_tls(client.get_connection_info()) {
-        // An error says that the program has installed one; its choice stands.
+        // An error means that the program has already installed one, which is kept.
         let _ = rustls::crypto::ring::default_provider().install_default();
     }
     #[cfg(not(feature = "tls-rustls"))]

@@ -8,7 +8,7 @@ use redis::RedisError;
 
 use crate::error::{StoreError, StoreErrorKind};
 
-/// What is known about the effect of a call that failed.
+/// The known effect of a call that failed.
 #[derive(Debug)]
 pub(crate) enum CallError {
     /// There was no connection before the deadline: nothing ran.
@@ -27,7 +27,8 @@ pub(crate) enum CallError {
     Refused(StoreError),
 }
 
-/// An error of the client library, as the source of one of ours. It hides its own source, whose text it repeats.
+/// An error of the client library, as the source of an error of this crate. It hides its own source, whose text
+/// it repeats.
 #[derive(Debug)]
 pub(crate) struct Cause(pub(crate) RedisError);
 
@@ -109,8 +110,8 @@ pub(crate) fn server_error(error: RedisError) -> StoreError {
             "the names of one lock are in different slots of the cluster; give them a common hash \
              tag, as in {order:7}:a and {order:7}:b",
         ),
-        // In a cluster, some keys of a name may have moved to another node already. The script stopped there, with
-        // whatever it had done.
+        // In a cluster, some keys of a name may have moved to another node already. The script stopped there,
+        // after a part of its changes.
         _ if detail.contains("non local key") => (
             OutcomeUnknown,
             "the lock is being moved to another node; the command may have run in part",
@@ -133,7 +134,7 @@ pub(crate) fn server_error(error: RedisError) -> StoreError {
     StoreError::new(kind, message.to_owned()).with_source(Cause(error))
 }
 
-/// The message of a WRONGTYPE: our scripts write one, the server's own text does not help.
+/// The message of a WRONGTYPE: the scripts write one of their own, because the server's text does not help.
 fn script_message(detail: &str) -> &str {
     match detail.split_once(" script: ").map_or(detail, |(text, _)| text) {
         text if text.starts_with("the ") => text,

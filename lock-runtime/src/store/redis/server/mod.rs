@@ -1,4 +1,4 @@
-//! One server: its address, its TLS, a connection to it, and what its errors mean.
+//! One server: its address, its TLS, a connection to it, and the meaning of its errors.
 
 pub(crate) mod address;
 pub(crate) mod errors;
@@ -22,7 +22,7 @@ use crate::error::StoreError;
 /// How long connecting may take.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long a server may take to say why it closes a connection.
+/// How long a server may take to report why it closes a connection.
 const REASON_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// There are no TLS options without the feature.

@@ -1,4 +1,4 @@
-//! What `rediss://` trusts and shows, and what a refused handshake means.
+//! The certificates that `rediss://` trusts and presents, and the meaning of a refused handshake.
 // S-33.
 
 use std::error::Error as StdError;
@@ -14,11 +14,10 @@ use rustls::{AlertDescription, CertificateError, RootCertStore};
 
 use crate::error::{StoreError, StoreErrorKind};
 
-/// Whom a `rediss://` connection trusts, and what it shows of itself.
+/// The certificates that a `rediss://` connection trusts and presents.
 ///
-/// Without a [`root_certificate`](Self::root_certificate) the server's certificate must come from
-/// an authority of Mozilla's list; with one, *only* from those given. The host name is verified in
-/// any case. TLS 1.2 and 1.3.
+/// Without a [`root_certificate`](Self::root_certificate) the server's certificate must come from an authority
+/// of Mozilla's list; with one, *only* from the given ones. The host name is always verified. TLS 1.2 and 1.3.
 ///
 /// # Examples
 ///
@@ -48,7 +47,7 @@ struct ClientCertificate {
 }
 
 impl TlsOptions {
-    /// Trusts Mozilla's list of authorities and shows no certificate, as `rediss://` does by itself.
+    /// Trusts Mozilla's list of authorities and presents no certificate, as `rediss://` does by default.
     pub fn new() -> Self {
         Self::default()
     }
@@ -56,17 +55,17 @@ impl TlsOptions {
     /// Trusts the certificates of these authorities, in PEM, in place of Mozilla's list; called
     /// again, adds to them.
     ///
-    /// The certificate of the authority that issued the server's, not the server's own. What is
-    /// wrong with it is said when a connection is made.
+    /// Pass the certificate of the authority that issued the server's, not the server's own. Connecting reports
+    /// an invalid certificate.
     pub fn root_certificate(mut self, pem: impl Into<Vec<u8>>) -> Self {
         self.roots.push(pem.into());
         self
     }
 
-    /// Shows this certificate to a server that asks for one (mutual TLS): its chain, beginning with
-    /// itself, and its private key (PKCS #8, PKCS #1 or SEC 1, not encrypted), both in PEM.
+    /// Presents this certificate to a server that asks for one (mutual TLS): its chain, beginning with itself,
+    /// and its private key (PKCS #8, PKCS #1 or SEC 1, not encrypted), both in PEM.
     ///
-    /// What is wrong with them is said when a connection is made.
+    /// Connecting reports an invalid certificate or key.
     pub fn client_certificate(
         mut self,
         chain: impl Into<Vec<u8>>,
@@ -76,7 +75,7 @@ impl TlsOptions {
         self
     }
 
-    /// The options in the client library's form, which itself takes some wrong ones for none.
+    /// The options in the client library's form, which itself ignores some invalid ones.
     pub(crate) fn checked(&self) -> Result<TlsCertificates, StoreError> {
         for pem in &self.roots {
             let mut store = RootCertStore::empty();
@@ -142,7 +141,7 @@ fn wrong(what: &str) -> StoreError {
     StoreError::new(StoreErrorKind::Config, what)
 }
 
-/// What it means that a connection could not be made, if TLS is why.
+/// Returns the error of a connection that failed because of TLS.
 pub(crate) fn refusal(error: &RedisError) -> Option<(StoreErrorKind, &'static str)> {
     use rustls::Error;
     use {AlertDescription as Alert, CertificateError as Bad, StoreErrorKind as Kind};
@@ -166,7 +165,7 @@ pub(crate) fn refusal(error: &RedisError) -> Option<(StoreErrorKind, &'static st
             Kind::Config,
             "the server's certificate has expired or is not valid yet; renew it, or set the clock",
         ),
-        // Among them one that signs itself and says that it is an authority.
+        // For example one that signs itself and declares itself an authority.
         Error::InvalidCertificate(_) => (
             Kind::Config,
             "the server's certificate cannot be trusted as it is; let an authority issue one, and \
@@ -182,7 +181,7 @@ pub(crate) fn refusal(error: &RedisError) -> Option<(StoreErrorKind, &'static st
             | Alert::CertificateUnknown
             | Alert::UnknownCA
             | Alert::AccessDenied
-            // What a server of TLS 1.2 says to a client without a certificate, among others.
+            // A server of TLS 1.2 sends this to a client without a certificate, among others.
             | Alert::HandshakeFailure,
         ) => (
             Kind::Denied,

@@ -1,4 +1,4 @@
-//! Connecting a store to one server, or to the master that sentinels name.
+//! Connects a store to one server, or to the master that sentinels report.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -30,7 +30,7 @@ impl RedisStore {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future closes what was opened.
+    /// Dropping the future closes the connections that it opened.
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
         Self::open(address::client(url, None)?).await
     }
@@ -40,12 +40,11 @@ impl RedisStore {
     ///
     /// # Errors
     ///
-    /// As [`connect`](Self::connect); `Config` as well if `tls` cannot be used or the address is not
-    /// one of TLS.
+    /// As [`connect`](Self::connect); also `Config` if `tls` is invalid or the address does not use TLS.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future closes what was opened.
+    /// Dropping the future closes the connections that it opened.
     ///
     /// # Examples
     ///
@@ -65,53 +64,54 @@ impl RedisStore {
         Self::open(address::client(url, Some(tls))?).await
     }
 
-    /// Connects to the master that Redis Sentinel names, and follows it through fail-overs.
+    /// Connects to the master that Redis Sentinel reports, and follows it through failovers.
     ///
-    /// `master` is the name that the sentinels have for it or, where it wants credentials, another
-    /// database or TLS, an address with the name in place of a host and without a port:
-    /// `redis://user:password@locks/2`, `rediss://locks`. `nodes` are the addresses of the sentinels, all
-    /// of them at best: `redis://[user:password@]host[:port]`, with the *sentinels'* credentials, or
-    /// `rediss://`; the port is 26379 if none is said. Over `rediss://` a server's certificate must be for
-    /// the address that the sentinels announce, which is an IP address unless they were told
-    /// `sentinel announce-hostnames yes`.
+    /// `master` is the sentinels' name of it or, if it needs credentials, another database or TLS, an address
+    /// with the name in place of a host and without a port: `redis://user:password@locks/2`, `rediss://locks`.
+    /// `nodes` are the addresses of the sentinels, preferably all: `redis://[user:password@]host[:port]`, with
+    /// the *sentinels'* credentials, or `rediss://`; the default port is 26379. Over `rediss://` a server's
+    /// certificate must be for the address that the sentinels announce, which is an IP address unless they are
+    /// configured with `sentinel announce-hostnames yes`.
     ///
-    /// All sentinels are asked at once whenever a connection is made, and about once a second while it
-    /// lasts; the answer with the highest configuration epoch counts, and the server has to say itself
-    /// that it is a master. An idle master is asked for a sign of life once a second, or more often if the
-    /// sentinels are set to replace it after less than eight seconds of silence. They need `+sentinel|master +sentinel|get-master-addr-by-name`, and for quick
-    /// news `+subscribe` and the channels `+switch-master` and `+promoted-slave`.
+    /// All sentinels are asked at once whenever a connection is made, and about once a second while it lasts;
+    /// the answer with the highest configuration epoch counts, and the server itself must confirm that it is a
+    /// master. The connection to an idle master is checked once a second, or more often if the sentinels
+    /// replace it after less than eight seconds of silence. The client needs `+sentinel|master
+    /// +sentinel|get-master-addr-by-name` on the sentinels, and for fast notification `+subscribe` and the
+    /// channels `+switch-master` and `+promoted-slave`.
     ///
-    /// # What a fail-over does to locks
+    /// # What a failover does to locks
     ///
-    /// The connection is given up as soon as a sentinel names another master, also if the old one still
-    /// answers, and before that if the master is silent for so long that the sentinels may replace it
-    /// (their `down-after-milliseconds`; give it a second at least); what was under way on it counts as unknown and is asked for again. Waiters go on at the
-    /// new master. Callers wait for it as for any store that is away, within
-    /// [`store_patience`](crate::LockClientBuilder::store_patience): give it more than a fail-over takes.
+    /// The connection is closed as soon as a sentinel reports another master, even if the old one still
+    /// answers, and before that if the master is silent for so long that the sentinels may replace it (their
+    /// `down-after-milliseconds`; set it to at least a second). The outcome of requests under way is then
+    /// unknown, and they are repeated. Waiters continue at the new master. Callers wait for it as for any store
+    /// that is down, within [`store_patience`](crate::LockClientBuilder::store_patience): set that to more than
+    /// a failover takes.
     ///
-    /// Redis replicates asynchronously, so the new master may not know of the last locks that the old one
-    /// granted. Their holders learn so from their next renewal, a third of the lease later at most
-    /// ([`LossCause::NotOwner`](crate::error::LossCause::NotOwner)); somebody else may have the lock by then. And an old
-    /// master that is cut off may grant locks until it hears that it was replaced, to clients that
-    /// are cut off with it. Against that, from cheap to certain:
+    /// Redis replicates asynchronously, so the new master may not know the last locks that the old one granted.
+    /// Their holders learn that from their next renewal, at most a third of the lease later
+    /// ([`LossCause::NotOwner`](crate::error::LossCause::NotOwner)); another client may have the lock by then.
+    /// And until an old master that is cut off learns that it was replaced, it may grant locks to clients that
+    /// are cut off with it. Protections, from the cheapest to the safest:
     ///
-    /// - `min-replicas-to-write 1` and a low `min-replicas-max-lag` on the servers: a master that is alone
-    ///   stops to grant;
-    /// - [`replicas`](crate::options::LockOptionsBuilder::replicas): a lock counts once a replica knows of it, and
-    ///   Sentinel promotes one that is up to date if there is any;
-    /// - [fencing tokens](crate::FencingToken), checked by the resource: they grow across a fail-over, so
-    ///   whoever held the lock before is refused.
+    /// - `min-replicas-to-write 1` and a low `min-replicas-max-lag` on the servers: a master without replicas
+    ///   stops granting;
+    /// - [`replicas`](crate::options::LockOptionsBuilder::replicas): a lock counts once a replica has it, and
+    ///   Sentinel promotes an up-to-date replica if there is one;
+    /// - [fencing tokens](crate::FencingToken), checked by the resource: they grow across a failover, so the
+    ///   resource refuses the earlier holder.
     ///
     /// # Errors
     ///
-    /// At once, by [`StoreError::kind`]: `Config` if an address cannot be used, no sentinel knows the name,
-    /// or what answers is none; `Unavailable` if no sentinel or not the master can be reached; `NotReady` if
-    /// the server is no master, as in the middle of a fail-over; `Denied` if sentinels or master refuse the
-    /// credentials. Once connected, it goes on for ever.
+    /// At once, by [`StoreError::kind`]: `Config` if an address is invalid, no sentinel knows the name, or the
+    /// servers at the addresses are no sentinels; `Unavailable` if no sentinel or not the master can be
+    /// reached; `NotReady` if the server is no master, as in the middle of a failover; `Denied` if sentinels or
+    /// master refuse the credentials. Once connected, it reconnects forever.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future closes what was opened.
+    /// Dropping the future closes the connections that it opened.
     ///
     /// # Examples
     ///
@@ -134,17 +134,17 @@ impl RedisStore {
         Self::open(Sentinels::parse(master, nodes, None)?).await
     }
 
-    /// As [`connect_sentinel`](Self::connect_sentinel), with a private authority or a client certificate,
-    /// for sentinels and master alike: all addresses have to be `rediss://`.
+    /// As [`connect_sentinel`](Self::connect_sentinel), with a private authority or a client certificate, for
+    /// both sentinels and master: all addresses must be `rediss://`.
     ///
     /// # Errors
     ///
-    /// As [`connect_sentinel`](Self::connect_sentinel); `Config` as well if `tls` cannot be used or an
-    /// address is not one of TLS.
+    /// As [`connect_sentinel`](Self::connect_sentinel); also `Config` if `tls` is invalid or an address does
+    /// not use TLS.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future closes what was opened.
+    /// Dropping the future closes the connections that it opened.
     ///
     /// # Examples
     ///
@@ -189,7 +189,7 @@ impl RedisStore {
         }
     }
 
-    /// A store for one of several servers, which still has to be [connected](Self::connect_now).
+    /// A store for one of several servers, which must still be [connected](Self::connect_now).
     pub(crate) fn prepare(
         url: &str,
         tls: Option<&TlsOptions>,

@@ -3,7 +3,6 @@
 mod connect;
 mod notices;
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -25,21 +24,21 @@ use crate::clock::Clock;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
 use crate::key::LockKey;
+use crate::opaque::opaque_debug;
 use crate::store::{
     AcquireReply, AcquireRequest, CountRequest, HoldKind, Inspection, LatchRequest, OnRenewed,
-    Ownership, ReleaseReply, ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription,
-    Target, gather_renewals, no_hold,
+    ReleaseReply, ReleaseRequest, RenewRequest, Store, StoreFuture, Subscription, Target, no_hold,
 };
 
-/// Keeps locks on one Redis server, version 7.0 or later.
+/// A store that keeps locks on one Redis server, version 7.0 or later.
 ///
-/// One connection carries everything, notices included (RESP3), and is made again whenever it
-/// breaks. Usually made by [`LockClient::connect`](crate::LockClient::connect).
+/// One connection carries all requests and notifications (RESP3), and is replaced whenever it breaks. Usually
+/// created by [`LockClient::connect`](crate::LockClient::connect).
 ///
 /// # Permissions
 ///
-/// A user of its own needs, for keys and channels under any prefix, these commands, which the
-/// scripts call as well:
+/// A dedicated user needs, for keys and channels under any prefix, these commands, which the scripts call as
+/// well:
 ///
 /// ```text
 /// ACL SETUSER locks on >SECRET ~* resetchannels &* -@all
@@ -61,11 +60,11 @@ use crate::store::{
 ///
 /// # Servers for locks
 ///
-/// Use `maxmemory-policy noeviction`: an evicted lock is a lost one. Each name leaves one small
-/// counter behind that expires a day after its last use; it keeps fencing tokens growing.
+/// Use `maxmemory-policy noeviction`: an evicted lock is a lost one. Each name leaves one small counter, which
+/// expires a day after its last use; it keeps fencing tokens growing.
 pub struct RedisStore {
     pub(super) link: Arc<Link>,
-    /// The link that receives notices: the same one, but in a cluster one of its own.
+    /// The link that receives notifications: the same one, but in a cluster a separate one.
     pub(super) subscriptions: Arc<Link>,
     combiner: Arc<Combiner>,
     age: Age,
@@ -132,14 +131,6 @@ impl Store for RedisStore {
             let tokens = request.tokens;
             acquired(&self.hold(HoldRequest::Acquire(request)).await?, tokens)
         })
-    }
-
-    fn renew(
-        &self,
-        requests: Vec<RenewRequest>,
-        timeout: Duration,
-    ) -> StoreFuture<'_, Vec<Ownership>> {
-        Box::pin(gather_renewals(self, requests, timeout))
     }
 
     fn renew_each(
@@ -261,9 +252,5 @@ impl Drop for RedisStore {
     }
 }
 
-impl fmt::Debug for RedisStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Neither address nor user: both come from a URL that may contain a password.
-        f.debug_struct("RedisStore").finish_non_exhaustive()
-    }
-}
+// Neither address nor user: both come from a URL that may contain a password.
+opaque_debug!(RedisStore);

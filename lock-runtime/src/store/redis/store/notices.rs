@@ -1,4 +1,4 @@
-//! How many other processes a notice of a release reached.
+//! How many other processes received the notification of a release.
 // S-14.
 
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use tokio::time::timeout;
 use super::RedisStore;
 use crate::store::{HoldKind, Target};
 
-/// How long the notice of a release may come after its answer; the server sends both at once.
+/// How long after its answer the notification of a release may arrive; the server sends both at once.
 const OWN_NOTICE: Duration = Duration::from_millis(5);
 
-/// The notices of this process's own release, where they have a connection of their own and may come after the
-/// answer.
+/// The notifications of this process's own release, if they have a connection of their own and may arrive after
+/// the answer.
 pub(super) struct OwnNotices(Vec<watch::Receiver<u64>>);
 
 impl OwnNotices {
@@ -46,7 +46,8 @@ impl RedisStore {
         OwnNotices(target.locks().filter_map(notices).collect())
     }
 
-    /// How many others than the tasks behind the releasing task in its gate received the notice.
+    /// Returns how many subscribers received the notification, without the tasks behind the releasing task in
+    /// its gate.
     pub(super) fn others(&self, target: &Target, told: i64) -> u32 {
         if told == 0 || target.kind() == HoldKind::Fair {
             // A release of a fair mutex notifies one waiter, on its own channel.
@@ -55,7 +56,7 @@ impl RedisStore {
         let heard_here =
             target.locks().filter(|lock| self.subscriptions.is_subscribed(lock.channel())).count();
         let elsewhere = usize::try_from(told).unwrap_or(0).saturating_sub(heard_here);
-        // A process that waits for several locks at once received a notice of each.
+        // A process that waits for several locks at once received a notification of each.
         let elsewhere = elsewhere.div_ceil(target.locks().count());
         // The releasing task was at the front of its gate, and the tasks behind it do not listen. So a listener in this
         // process waits for another kind of lock of the same name, or for several locks at once.

@@ -35,7 +35,7 @@ const GRACE: Duration = Duration::from_millis(200);
 /// How often the sentinels are asked, since their events may get lost.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// See the module.
+/// The sentinels of one master.
 pub(crate) struct Sentinels {
     name: MasterName,
     nodes: Vec<Node>,
@@ -45,11 +45,11 @@ pub(crate) struct Sentinels {
     master: watch::Sender<Option<Master>>,
 }
 
-/// What the sentinels have answered.
+/// The answers of the sentinels.
 #[derive(Default)]
 struct SentinelReports {
     known: Option<Known>,
-    /// When they were asked last, and what that gave.
+    /// When they were last asked, and the result.
     last: Option<(Instant, Result<Master, StoreError>)>,
 }
 
@@ -131,7 +131,7 @@ impl Sentinels {
         let _ = self.master.subscribe().wait_for(is_other).await;
     }
 
-    /// Asks the sentinels for ever and calls `changed` when they name another server.
+    /// Asks the sentinels forever and calls `changed` when they name another server.
     pub(crate) async fn follow(&self, changed: impl Fn()) {
         let mut masters = self.master.subscribe();
         let ask = async {

@@ -46,8 +46,8 @@ pub(crate) struct Known {
     pub(crate) heard: Instant,
 }
 
-/// Updates what is known by these answers of `asked` sentinels. Returns `None` if they are older than what is
-/// known.
+/// Updates the known master with these answers of `asked` sentinels. Returns `None` if they are older than the
+/// known state.
 pub(crate) fn learn(
     answers: &[Master],
     known: Option<&Known>,

@@ -20,13 +20,13 @@ use crate::error::{StoreError, StoreErrorKind};
 use crate::store::redis::server::connect;
 use crate::store::redis::server::errors::{Cause, config_error, server_error};
 
-/// What sentinels publish on a failover: the sentinel that promotes a server, and then all.
+/// The events that sentinels publish on a failover: first the sentinel that promotes a server, and then all.
 const EVENTS: [&str; 2] = ["+promoted-slave", "+switch-master"];
 
-/// After so many questions without an answer, the connection is replaced.
+/// After this many requests without an answer, the connection is replaced.
 const MISSES: u32 = 3;
 
-/// See the module.
+/// One sentinel, and the connection to it.
 pub(crate) struct Node {
     client: Client,
     connection: Mutex<Option<MultiplexedConnection>>,

@@ -57,7 +57,7 @@ fn words(call: &ScriptCall) -> Vec<String> {
     words
 }
 
-/// The server only refuses to take memory before a script has written anything.
+/// The server only refuses commands for lack of memory before a script has written.
 #[test]
 fn those_that_take_go_first() {
     let (mut state, _callers, _) = queue([free("a"), take("b"), free("c"), take("d")]);
@@ -101,7 +101,7 @@ fn those_with_longer_stay() {
     assert_eq!((numbers(&over), numbers(&state.queue)), (vec![0, 1], vec![2, 3]));
 }
 
-/// What each request writes alone is what the batch script hands to its part.
+/// The batch script passes the same arguments to each part as the request alone writes.
 #[test]
 fn a_batch_carries_what_each_would_send_alone() {
     let (mut state, _callers, _) = queue([take("a"), free("b")]);

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use super::{Turn, beside, turns};
 use crate::Result;
-use crate::bench::Bench;
-use crate::contender::Contender;
-use crate::drive::apart;
 use crate::record::{Record, Target, Unit};
+use crate::server::bench::Bench;
+use crate::server::contender::Contender;
+use crate::server::drive::apart;
+use crate::server::turns::{Turn, beside, turns};
 
 const CASE: &str = "own-keys: 64 tasks, each takes a lock of its own and gives it back";
 const TASKS: usize = 64;

@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::Result;
-use crate::contender::Contender;
+use crate::server::contender::Contender;
 
 /// How long tasks may take to finish their current pair when a turn ends.
 const DRAIN: Duration = Duration::from_secs(10);

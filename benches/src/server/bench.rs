@@ -8,23 +8,12 @@ use lock_tests::RedisServer;
 use rslock::LockManager;
 
 use crate::Result;
-use crate::contender::{Bare, Ours, Peer};
-use crate::drive;
+use crate::server::contender::{Bare, Ours, Peer};
+use crate::server::drive;
+use crate::timing::Timing;
 
 /// How long every contender warms up: connections, scripts, caches, the CPU's clock.
 const WARM_UP: Duration = Duration::from_millis(300);
-
-/// How long to measure. The contenders take turns, because the speed of a machine changes from minute to
-/// minute: only neighbouring turns can be compared.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Timing {
-    /// Turns of each contender.
-    pub(crate) rounds: usize,
-    /// The length of a turn.
-    pub(crate) turn: Duration,
-    /// The length of the only turn of a peer that is too slow for every round.
-    pub(crate) slow_turn: Duration,
-}
 
 /// The server and its clients.
 pub(crate) struct Bench {

@@ -6,9 +6,9 @@ use tokio::task::yield_now;
 use tokio::time::Instant;
 
 use crate::Result;
-use crate::bench::Bench;
-use crate::contender::{Contender, Ours};
 use crate::record::{Record, Target, Unit, median};
+use crate::server::bench::Bench;
+use crate::server::contender::{Contender, Ours};
 
 const CASE: &str = "nested: one task takes a lock that encloses it, and gives it back";
 

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use crate::Result;
-use crate::awake::Awake;
-use crate::bench::Bench;
-use crate::contender::{Contender, Ours, Peer};
-use crate::drive::{alone, contend};
 use crate::record::{Record, Target, Unit};
+use crate::server::awake::Awake;
+use crate::server::bench::Bench;
+use crate::server::contender::{Contender, Ours, Peer};
+use crate::server::drive::{alone, contend};
 
 const CROWDS: [usize; 3] = [8, 64, 512];
 

@@ -1,12 +1,12 @@
 //! An uncontended lock, by one task: the cost of acquire and release beyond two round trips.
 
-use super::{Turn, beside, turns};
 use crate::Result;
-use crate::awake::Awake;
-use crate::bench::Bench;
-use crate::contender::{Contender, Ours, Ping};
-use crate::drive::{Latencies, alone};
 use crate::record::{Record, Target, Unit};
+use crate::server::awake::Awake;
+use crate::server::bench::Bench;
+use crate::server::contender::{Contender, Ours, Ping};
+use crate::server::drive::{Latencies, alone};
+use crate::server::turns::{Turn, beside, turns};
 
 const CASE: &str = "pair: one task takes a lock and gives it back";
 

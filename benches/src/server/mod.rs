@@ -1,0 +1,47 @@
+//! The cases on a server: the contenders on it, and what they are measured at.
+
+pub(crate) mod bench;
+
+mod awake;
+mod contender;
+mod drive;
+mod hot_key;
+mod nested;
+mod own_keys;
+mod pair;
+mod turns;
+
+use self::bench::Bench;
+use crate::Result;
+use crate::record::Record;
+
+/// A case that needs a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ServerCase {
+    Pair,
+    OwnKeys,
+    HotKey,
+    Nested,
+}
+
+impl ServerCase {
+    /// As in `--only`.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Pair => "pair",
+            Self::OwnKeys => "own-keys",
+            Self::HotKey => "hot-key",
+            Self::Nested => "nested",
+        }
+    }
+
+    /// Measures the case.
+    pub(crate) async fn run(self, bench: &Bench) -> Result<Vec<Record>> {
+        match self {
+            Self::Pair => pair::run(bench).await,
+            Self::OwnKeys => own_keys::run(bench).await,
+            Self::HotKey => hot_key::run(bench).await,
+            Self::Nested => nested::run(bench).await,
+        }
+    }
+}

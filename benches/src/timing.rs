@@ -1,0 +1,15 @@
+//! How long a run takes.
+
+use std::time::Duration;
+
+/// How long to measure. The contenders take turns, because the speed of a machine changes from minute to
+/// minute: only neighbouring turns can be compared.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Timing {
+    /// Turns of each contender.
+    pub(crate) rounds: usize,
+    /// The length of a turn.
+    pub(crate) turn: Duration,
+    /// The length of the only turn of a peer that is too slow for every round.
+    pub(crate) slow_turn: Duration,
+}
