@@ -70,11 +70,6 @@ fn pay(id: u64) -> Result<(), LockError> {
     Ok(())
 }
 
-// The function is still there, so that its callers have no errors of their own.
-fn main() {
-    let _ = pay(1);
-}
-
 #[distributed_lock(key = "nightly", policy = checkout)]
 async fn unquoted() -> Result<(), LockError> {
     Ok(())
@@ -194,4 +189,7 @@ async fn as_an_argument(id: u64) -> Result<u64, LockError> {
     Ok(id)
 }
 
-fn main() {}
+// The refused function is still there, so that its callers have no errors of their own.
+fn main() {
+    let _ = pay(1);
+}
