@@ -51,7 +51,7 @@ async fn a_handler_gets_its_lock() {
     for (app, method) in [(&app, "GET"), (&routes, "POST")] {
         let refused = send(app, method, "/orders/42/a").await;
         assert!(refused.starts_with("500 "), "{refused}");
-        assert!(refused.contains("put a `LockLayer` around the route"), "{refused}");
+        assert!(refused.contains("wrap the route in a `LockLayer`"), "{refused}");
     }
 }
 
