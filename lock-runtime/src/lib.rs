@@ -37,6 +37,32 @@
 //! ends first leaves the lock in the store until its lease ends, and the log reports how many releases were
 //! pending; [`LockClient::shutdown`] at the end of `main` waits for them.
 //!
+//! # Which lock do I need
+//!
+//! | You want | Use | What it costs |
+//! |---|---|---|
+//! | one task at a time for a name | [`Mutex`] | a round trip to acquire, one to release; none for re-entry and for a hand-off inside the process |
+//! | the same, served in the order of arrival across processes | [`FairMutex`] | as a mutex, but every waiter asks the store and keeps its place in a queue there |
+//! | many readers or one writer | [`RwLock`] | as a mutex; readers of one process share a hold |
+//! | at most *n* tasks at a time | [`Semaphore`] | as a mutex |
+//! | several names, all or none | [`MultiLock`] | as one mutex: all names are in one command; in a cluster they share a slot |
+//! | a kind that is known only when the program runs | [`AnyLock`] | as that kind |
+//! | to wait until a number of events has happened | [`CountDownLatch`] | a round trip for each event; nothing is held |
+//! | a lock that outlives the failure of any one server | [`QuorumLock`] | the round trips of a mutex to each of several independent servers at once; mutexes only |
+//! | a lock that outlives a failover | a mutex with [`replicas`](options::LockOptionsBuilder::replicas) | a round trip between the servers for each acquire |
+//! | a scheduled job that one of several processes runs | a mutex with [`Wait::Never`] and [`at_least`](options::LockOptionsBuilder::at_least) | as a mutex |
+//! | a lock around each request of a service | the crate `lock-tower` | as the kind that it takes |
+//!
+//! Do without a lock where something simpler is enough:
+//!
+//! - All contenders are tasks of one process: use `tokio::sync::Mutex`.
+//! - The data has one home that can compare and write at once: use a transaction, a unique constraint or an update
+//!   that checks a version there. That holds even when a process is paused, which no lease does.
+//! - The work may run twice without harm: let it. A lock then saves work only, and an error of the store need not
+//!   stop the work.
+//! - Work is to be shared out, each piece to one worker: use a queue.
+//! - Calls are to be limited per second: use a rate limiter. A lock limits how many run at a time.
+//!
 //! # What is promised
 //!
 //! - **The body never runs past its lease.** [`LockGuard::run`] checks the deadline before every poll and drops
@@ -82,6 +108,7 @@
 //! The client's background work (renewal, release, reconnecting) runs as tasks of the tokio runtime that first
 //! uses it; the runtime needs its time driver, and its I/O driver for Redis. A client that outlives a runtime
 //! restarts them on the next one that uses it.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod acquire;
 pub mod client;

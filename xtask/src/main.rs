@@ -21,6 +21,7 @@ cargo xtask <command>
   interop [--redisson=VERSION] …
                        runs the tests beside the real Redisson; needs a JDK and Maven, which
                        fetches Redisson; args go to the test program
+  features             checks every pair of features of each crate; needs `cargo install cargo-hack`
   compile-time         measures what the attribute costs the compiler, with 200 functions
   ci                   test, then formatting, clippy, docs, and what attribute and layers cost:
                        all that has to pass
@@ -39,12 +40,13 @@ fn main() -> ExitCode {
         ("bench", _) => bench(&rest),
         ("interop", _) => interop::run(&rest),
         ("compile-time", []) => compile_time::run(),
+        ("features", []) => features(),
         ("ci", []) => ci(),
         ("help" | "--help" | "-h", _) => {
             print!("{HELP}");
             Ok(())
         }
-        ("ci" | "compile-time", [arg, ..]) => {
+        ("ci" | "compile-time" | "features", [arg, ..]) => {
             Err(Failure::message(format!("`{command}` takes no `{arg}`\n\n{HELP}")))
         }
         _ => Err(Failure::message(format!("there is no command `{command}`\n\n{HELP}"))),
@@ -96,6 +98,18 @@ fn bench(args: &[String]) -> Result<(), Failure> {
     let redis = redis::find_or_install()?;
     let step = Step::new("run").args(&["--release", "--package", "lock-benches", "--"]).args(args);
     step.env("REDIS_SERVER", redis).run()
+}
+
+/// Not part of `ci`: each feature alone takes a minute of processor time beside compiled dependencies, pairs several,
+/// and a new machine has to compile cargo-hack first.
+fn features() -> Result<(), Failure> {
+    let crates = ["lock-runtime", "lock-tower", "lock-macros", "lock-syntax"];
+    let packages = crates.iter().flat_map(|name| ["--package", name]).collect::<Vec<_>>();
+    Step::new("hack")
+        .arg("check")
+        .args(&packages)
+        .args(&["--feature-powerset", "--depth", "2"])
+        .run()
 }
 
 /// Builds the tests, runs them with the other checks beside them, and then what must not be disturbed.

@@ -20,3 +20,4 @@ mod semaphore_redis;
 mod siblings;
 mod token_ttl;
 mod turns;
+mod values;

@@ -7,7 +7,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::poll_immediate;
 use lock_runtime::error::LossCause;
 use lock_runtime::options::{MAX_LEASE, OnLost, OnReleaseLost};
 use lock_runtime::quorum::Quorum;
@@ -16,6 +15,7 @@ use lock_runtime::{
     AnyLock, FairMutex, Lease, LockClient, LockError, LockGuard, LockKind, LockOptions, MultiLock,
     Mutex, QuorumLock, RwLock, Semaphore, Wait,
 };
+use tokio::time::{sleep, timeout};
 
 const BRIEF: Duration = Duration::from_millis(200);
 
@@ -31,11 +31,16 @@ fn one_permit(client: &LockClient) -> Semaphore {
 }
 
 fn quorum() -> Quorum {
-    let stores = [(); 3].map(|()| Arc::new(MemoryStore::new()) as Arc<dyn Store>);
+    quorum_of(&[(); 3].map(|()| MemoryStore::new()))
+}
+
+fn quorum_of(stores: &[MemoryStore; 3]) -> Quorum {
+    let stores = stores.each_ref().map(|store| Arc::new(store.peer()) as Arc<dyn Store>);
     Quorum::builder().without_restart_guard().stores(stores).unwrap()
 }
 
-/// Checks one kind: the body has the lock, a call beside it finds it busy, and it is free afterwards.
+/// Checks one kind: the body has the lock, a call beside it finds it busy, one that is dropped while it waits never
+/// starts its body, and the lock is free afterwards.
 macro_rules! holds_while_it_runs {
     ($lock:expr, $run:ident, $beside:expr, $beside_run:ident) => {{
         let lock = $lock;
@@ -48,6 +53,8 @@ macro_rules! holds_while_it_runs {
             let refused = tokio::spawn(async move {
                 let mut started = false;
                 let refused = beside.$beside_run(async { started = true }).await;
+                let waiting = beside.wait(Wait::Forever).$beside_run(async { started = true });
+                assert!(timeout(BRIEF, waiting).await.is_err(), "the lock is held");
                 assert!(!started, "the body ran without the lock");
                 refused
             });
@@ -77,47 +84,131 @@ async fn every_kind_holds_while_its_body_runs() {
     holds_while_it_runs!(quorum.lock("a"), run, quorum.lock("a"), run);
 }
 
+/// Calls the macro `$check` for each kind: with a lock, the method that runs a body under it, the same lock of another
+/// process, and a client of each store that has the lock.
+macro_rules! for_every_kind {
+    ($check:ident) => {{
+        let (one, other) = two_clients();
+        let several = |client: &LockClient| client.multi_lock(["a", "b"]);
+        let any = |client: &LockClient| client.any_lock(LockKind::Write, ["a"]);
+        $check!(one.mutex("a"), run, other.mutex("a"), [&other]);
+        $check!(one.fair_mutex("a"), run, other.fair_mutex("a"), [&other]);
+        $check!(one.rw_lock("a"), run_read, other.rw_lock("a"), [&other]);
+        $check!(one.rw_lock("a"), run_write, other.rw_lock("a"), [&other]);
+        $check!(one_permit(&one), run, one_permit(&other), [&other]);
+        $check!(several(&one), run, several(&other), [&other]);
+        $check!(any(&one), run, any(&other), [&other]);
+        let stores = [(); 3].map(|()| MemoryStore::new());
+        let quorum = quorum_of(&stores);
+        let each = stores.map(|store| LockClient::builder().store(store).unwrap());
+        $check!(quorum.lock("a"), run, quorum.lock("a"), each);
+    }};
+}
+
+/// What a body keeps, and by whose count a test sees whether the body is there.
+fn alive() -> (Arc<()>, Arc<()>) {
+    let alive = Arc::new(());
+    (Arc::clone(&alive), alive)
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_dropped_run_drops_its_body_and_releases() {
-    let (one, other) = two_clients();
-    let alive = Arc::new(());
-    let inside = Arc::clone(&alive);
-    let lock = one.mutex("a");
-    {
-        let mut run = pin!(lock.run(async move {
-            let _inside = inside;
-            pending::<()>().await
-        }));
-        assert!(poll_immediate(run.as_mut()).await.is_none());
-        assert!(other.mutex("a").try_lock().await.unwrap().is_none());
+    macro_rules! check {
+        ($lock:expr, $run:ident, $beside:expr, $clients:expr) => {{
+            let (lock, (inside, alive)) = ($lock, alive());
+            {
+                let mut run = pin!(lock.$run(async move {
+                    let _inside = inside;
+                    pending::<()>().await
+                }));
+                // A quorum asks its servers in tasks of their own.
+                assert!(timeout(BRIEF, run.as_mut()).await.is_err());
+                assert_eq!(Arc::strong_count(&alive), 2, "the body runs");
+            }
+            assert_eq!(Arc::strong_count(&alive), 1, "the body is gone");
+            $beside.wait(BRIEF).$run(async {}).await.unwrap();
+        }};
     }
-    assert_eq!(Arc::strong_count(&alive), 1, "the body is gone");
-    other.mutex("a").wait(BRIEF).lock().await.unwrap().release().await.unwrap();
+    for_every_kind!(check);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_body_is_dropped_at_the_end_of_a_fixed_lease() {
-    let (one, other) = two_clients();
-    let lock = one.mutex("a").lease(Lease::Fixed(BRIEF));
-    let error = lock.run(pending::<()>()).await.unwrap_err();
-    assert!(matches!(error, LockError::Lost { cause: LossCause::Deadline, .. }), "{error}");
-    other.mutex("a").wait(BRIEF).run(async {}).await.unwrap();
+    macro_rules! check {
+        ($lock:expr, $run:ident, $beside:expr, $clients:expr) => {{
+            let (lock, (inside, alive)) = ($lock.lease(Lease::Fixed(BRIEF)), alive());
+            let body = async move {
+                let _inside = inside;
+                pending::<()>().await
+            };
+            let error = lock.$run(body).await.unwrap_err();
+            assert!(matches!(error, LockError::Lost { cause: LossCause::Deadline, .. }), "{error}");
+            assert_eq!(Arc::strong_count(&alive), 1, "the body is gone");
+            $beside.wait(BRIEF).$run(async {}).await.unwrap();
+        }};
+    }
+    for_every_kind!(check);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_must_finish_does_and_its_loss_is_reported() {
+    macro_rules! check {
+        ($lock:expr, $run:ident, $beside:expr, $clients:expr) => {{
+            let options = LockOptions::builder().lease(Lease::Fixed(BRIEF));
+            let lock = $lock.with(options.on_lost(OnLost::Finish).build().unwrap());
+            let mut finished = false;
+            let body = async {
+                sleep(2 * BRIEF).await;
+                finished = true;
+            };
+            let error = lock.$run(body).await.unwrap_err();
+            assert!(finished && error.is_lost(), "{error}");
+        }};
+    }
+    for_every_kind!(check);
 }
 
 /// The body frees its own lock as an operator would, and ends before its process can know.
 #[tokio::test(start_paused = true)]
 async fn a_release_that_finds_the_hold_gone_is_an_error_where_options_say_so() {
-    for (on_release_lost, is_error) in [(OnReleaseLost::Log, false), (OnReleaseLost::Error, true)] {
-        let (one, other) = two_clients();
-        let options = LockOptions::builder().on_release_lost(on_release_lost);
-        // The loss is found by the release, not by the end of the body.
-        let lock = one.mutex("a").with(options.on_lost(OnLost::Finish).build().unwrap());
-        let result = lock.run(async { other.force_release("a").await.unwrap() }).await;
-        match result {
-            Ok(freed) => assert!(freed && !is_error),
-            Err(error) => assert!(is_error && error.is_lost(), "{error}"),
-        }
+    macro_rules! check {
+        ($lock:expr, $run:ident, $beside:expr, $clients:expr) => {{
+            for (on_release_lost, is_error) in
+                [(OnReleaseLost::Log, false), (OnReleaseLost::Error, true)]
+            {
+                let options = LockOptions::builder().on_release_lost(on_release_lost);
+                // The loss is found by the release, not by the end of the body.
+                let lock = $lock.with(options.on_lost(OnLost::Finish).build().unwrap());
+                let body = async {
+                    let name = LockGuard::current().unwrap().key().clone();
+                    let name = if name.as_str().contains("permits") { "a:permits" } else { "a" };
+                    let mut freed = true;
+                    for client in &$clients {
+                        freed &= client.force_release(name).await.unwrap();
+                    }
+                    freed
+                };
+                match lock.$run(body).await {
+                    Ok(freed) => assert!(freed && !is_error),
+                    Err(error) => assert!(is_error && error.is_lost(), "{error}"),
+                }
+            }
+        }};
     }
+    for_every_kind!(check);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_panics_releases_and_the_panic_goes_on() {
+    macro_rules! check {
+        ($lock:expr, $run:ident, $beside:expr, $clients:expr) => {{
+            let run = $lock.$run(async { panic!("the body fails") });
+            let panic = tokio::spawn(run).await.unwrap_err();
+            assert!(panic.is_panic(), "{panic}");
+            $beside.wait(BRIEF).$run(async {}).await.unwrap();
+        }};
+    }
+    for_every_kind!(check);
 }
 
 /// Checks that an invalid value fails each acquire, and nothing else.
