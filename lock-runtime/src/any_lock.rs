@@ -30,7 +30,7 @@ use crate::site::CallSite;
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone)]
-#[must_use = "a lock does nothing until it is taken"]
+#[must_use = "a lock does nothing until it is acquired"]
 pub struct AnyLock(Handle);
 
 lock_settings!(AnyLock);

@@ -264,7 +264,7 @@ pub enum BusyReason {
 impl fmt::Display for BusyReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Held => "somebody else holds it",
+            Self::Held => "another holder has it",
             Self::TooManyWaiters => "too many callers wait for it already",
         })
     }

@@ -28,7 +28,7 @@ use crate::guard::LockGuard;
 /// # }
 /// ```
 #[derive(Debug, Clone)]
-#[must_use = "a lock does nothing until it is taken"]
+#[must_use = "a lock does nothing until it is acquired"]
 pub struct QuorumLock(Handle);
 
 lock_settings!(QuorumLock);

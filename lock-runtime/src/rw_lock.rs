@@ -44,7 +44,7 @@ use crate::guard::LockGuard;
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone)]
-#[must_use = "a lock does nothing until it is taken"]
+#[must_use = "a lock does nothing until it is acquired"]
 pub struct RwLock {
     read: Handle,
     write: Handle,

@@ -181,7 +181,7 @@ impl Semaphore {
 /// It wraps a [`LockGuard`] ([`guard`](Self::guard)): it is renewed, it can be lost, and it can run a body
 /// while it holds.
 #[derive(Debug)]
-#[must_use = "the permits are given back as soon as this is dropped"]
+#[must_use = "the permits are released as soon as this is dropped"]
 #[clippy::has_significant_drop]
 pub struct SemaphorePermit {
     permits: NonZeroU32,

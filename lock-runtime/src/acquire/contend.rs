@@ -226,7 +226,7 @@ impl<'a> Contender<'a> {
         if engine.leases.clock.now() >= deadline(sent_at, lease.duration()) {
             let key = self.attempt.target.key();
             let label = self.pending.recorder.label();
-            log_lock!(warn, key, label, "granted too late, given back");
+            log_lock!(warn, key, label, "granted too late, released");
             self.start_over();
             let message = "the store takes longer to answer than the lease lasts";
             let error = StoreError::new(StoreErrorKind::NotReady, message);

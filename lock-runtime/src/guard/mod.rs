@@ -55,7 +55,7 @@ use crate::store::{Ownership, RenewRequest};
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
 // S-12.
-#[must_use = "the lock is given back as soon as the guard is dropped"]
+#[must_use = "the lock is released as soon as the guard is dropped"]
 #[clippy::has_significant_drop]
 pub struct LockGuard {
     /// The changes that this guard, if nested, made to the hold. Undone before the owned hold is dropped.
@@ -374,7 +374,7 @@ impl fmt::Debug for LockGuard {
 /// # Panics
 ///
 /// If it is polled after it has completed.
-#[must_use = "futures do nothing unless polled; the lock is then given back in the background"]
+#[must_use = "futures do nothing unless polled; the lock is then released in the background"]
 pub struct Release(ReleaseState);
 
 enum ReleaseState {

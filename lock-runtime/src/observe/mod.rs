@@ -141,12 +141,7 @@ pub const METRICS: &[Metric] = {
             "Time from the grant of a hold to its release, hand-off or loss.",
         ),
         metric(HELD, Gauge, PLAIN, "Holds of this process now."),
-        metric(
-            WAITING,
-            Gauge,
-            PLAIN,
-            "Acquires of this process that are in line or wait for the store.",
-        ),
+        metric(WAITING, Gauge, PLAIN, "Acquires of this process that queue or wait for the store."),
         metric(
             LOST_TOTAL,
             Counter,

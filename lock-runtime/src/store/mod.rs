@@ -84,7 +84,7 @@ pub(crate) fn renewed_in_parts(ended: Vec<Result<(), StoreError>>) -> Result<(),
 
 /// The error for an acquire or release of data that is not a lock.
 pub(crate) fn no_hold() -> StoreError {
-    let message = "a count-down latch cannot be taken or released; count it down";
+    let message = "a count-down latch cannot be acquired or released; count it down";
     StoreError::new(StoreErrorKind::Config, message)
 }
 

@@ -228,7 +228,7 @@ impl JointStore {
                 // free.
                 let kind =
                     if all { StoreErrorKind::OutcomeUnknown } else { StoreErrorKind::NotReady };
-                let message = "not all of the locks could be given back yet";
+                let message = "not all of the locks are released yet";
                 Err(StoreError::new(kind, message).with_source(error))
             }
             Some(error) => Err(error),
