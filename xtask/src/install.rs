@@ -55,7 +55,7 @@ fn run(command: &mut Command) -> Result<(), Failure> {
 fn by_hand(why: &str) -> Failure {
     Failure::message(format!(
         "{why}.\n\
-         The tests need a redis-server, version 6 or later; they start it themselves, and need no\n\
+         The tests need a redis-server, version 7.0 or later; they start it themselves, and need no\n\
          service. Install it with one of\n\
          \n    sudo apt-get install redis-server      # Debian, Ubuntu\
          \n    sudo dnf install redis                 # Fedora\
