@@ -107,6 +107,9 @@ impl UnreleasedHold {
     }
 }
 
+/// The result of a call that has ended, or its panic, with the hold that is still to be released. A loss replaces both.
+pub(crate) type Polled<T> = Result<(Result<T, Panic>, UnreleasedHold), LockError>;
+
 impl<S: Service<Req>, Req> Running<S, Req> {
     pub(crate) fn new(handle: HoldHandle, release: ReleaseSpec, call: Call<S, Req>) -> Self {
         let acquired_at = Instant::now();
@@ -119,7 +122,7 @@ impl<S: Service<Req>, Req> Running<S, Req> {
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         then: impl FnOnce(Result<S::Response, S::Error>, &mut Context<'_>) -> T,
-    ) -> Poll<Result<(Result<T, Panic>, UnreleasedHold), LockError>> {
+    ) -> Poll<Polled<T>> {
         let mut this = self.project();
         // Pending forever if polled after completion.
         let Some(handle) = this.handle.as_mut() else { return Poll::Pending };

@@ -120,8 +120,11 @@ fn ci() -> Result<(), Failure> {
     // Tests mostly wait. What compiles beside them gets the processor time that they leave, and has a target
     // folder of its own, because cargo locks the folder while it builds.
     let checks = std::thread::spawn(checks);
-    let tests = test(&[]);
+    let tests = test(&["--no-fail-fast".to_owned()]);
     let checks = checks.join().map_err(|_| Failure::message("a check panicked"))?;
+    if let (Err(_), Err(Failure { message, .. })) = (&tests, &checks) {
+        eprintln!("xtask: {message}");
+    }
     tests.and(checks)?;
     // Their bounds hold on a busy machine as well: they compare within a process, without a server.
     let costs = ["--quick", "--strict", "--only", "attribute", "--only", "layer", "--only", "load"];

@@ -27,8 +27,11 @@ pub(crate) fn data_bytes<D: Buf>(frame: &Frame<D>) -> u64 {
     frame.data_ref().map_or(0, |data| data.remaining() as u64)
 }
 
+/// An item of a body.
+pub(crate) type Item<D, E> = Result<Frame<D>, E>;
+
 /// At most two items of a body: data and trailers, as unary gRPC answers have, or data and an error.
-pub(crate) struct Frames<D, E>([Option<Result<Frame<D>, E>>; 2]);
+pub(crate) struct Frames<D, E>([Option<Item<D, E>>; 2]);
 
 impl<D: Buf, E> Frames<D, E> {
     pub(crate) fn new() -> Self {
@@ -36,7 +39,7 @@ impl<D: Buf, E> Frames<D, E> {
     }
 
     /// Adds an item. A third item would replace the second, but nothing comes after trailers.
-    pub(crate) fn push(&mut self, item: Result<Frame<D>, E>) {
+    pub(crate) fn push(&mut self, item: Item<D, E>) {
         let place = usize::from(self.0[0].is_some());
         self.0[place] = Some(item);
     }
@@ -46,7 +49,7 @@ impl<D: Buf, E> Frames<D, E> {
         self.0 = [Some(Err(error)), None];
     }
 
-    pub(crate) fn pop(&mut self) -> Option<Result<Frame<D>, E>> {
+    pub(crate) fn pop(&mut self) -> Option<Item<D, E>> {
         self.0.iter_mut().find_map(Option::take)
     }
 
@@ -122,7 +125,7 @@ impl<B: Body + Unpin> Peeked<B> {
     pub(crate) fn poll_frame(
         &mut self,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+    ) -> Poll<Option<Item<B::Data, B::Error>>> {
         match self.taken.pop() {
             Some(item) => Poll::Ready(Some(item)),
             None if self.at_end => Poll::Ready(None),

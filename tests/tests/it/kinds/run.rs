@@ -276,8 +276,10 @@ async fn current_is_the_innermost_hold_of_the_call_path() {
     let name = |name: &str| Some(name.to_owned());
     assert_eq!(nested.await.unwrap(), [name("outer"), name("inner"), None, name("outer")]);
     // A hold whose guard is gone is no hold, also where its chain was carried elsewhere.
-    let late = outer.run(async { lock_runtime::scope::inherit(async move { current() }) });
-    assert_eq!(late.await.unwrap().await, None);
+    let mut late = None;
+    let inherits = async { late = Some(lock_runtime::scope::inherit(async move { current() })) };
+    outer.run(inherits).await.unwrap();
+    assert_eq!(late.unwrap().await, None);
 }
 
 /// What users move between tasks, or name in a struct.
