@@ -1,6 +1,5 @@
 //! [`Quorum`]: independent Redis servers, a majority of which keeps each lock. It creates
-//! [`QuorumLock`](crate::QuorumLock)s.
-//! [`QuorumLock`](crate::QuorumLock)s.
+//! [`QuorumLock`]s.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -52,7 +52,8 @@ impl LockClient {
     ///
     /// # Errors
     ///
-    /// As [`inspect`](Self::inspect). After [`StoreErrorKind::OutcomeUnknown`] the lock may be free.
+    /// As [`inspect`](Self::inspect). After
+    /// [`StoreErrorKind::OutcomeUnknown`](crate::error::StoreErrorKind::OutcomeUnknown) the lock may be free.
     ///
     /// # Cancel safety
     ///

@@ -145,7 +145,7 @@ pub enum OnReleaseLost {
     /// Keep the body's value and log a warning.
     #[default]
     Log,
-    /// Report [`LockError::Lost`] in place of the body's value.
+    /// Report [`LockError::Lost`](crate::LockError::Lost) in place of the body's value.
     Error,
 }
 

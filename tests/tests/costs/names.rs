@@ -29,18 +29,23 @@ async fn contended(client: &LockClient, other: &LockClient, name: &str) {
 }
 
 /// What a name costs for as long as its lock is held, in bytes: the measure for one that is forgotten.
+///
+/// The most of three rounds, because what an earlier test left may still be freed meanwhile.
 async fn held_name(client: &LockClient) -> usize {
     const NAMES: usize = 1_000;
-    let before = live_bytes();
-    let mut held = Vec::new();
-    for number in 0..NAMES {
-        held.push(client.mutex(format!("held:{number}")).lock().await.unwrap());
+    let mut most = 0;
+    for _ in 0..3 {
+        let before = live_bytes();
+        let mut held = Vec::new();
+        for number in 0..NAMES {
+            held.push(client.mutex(format!("held:{number}")).lock().await.unwrap());
+        }
+        most = most.max(live_bytes().saturating_sub(before) / NAMES);
+        for guard in held {
+            guard.release().await.unwrap();
+        }
     }
-    let bytes = (live_bytes() - before) / NAMES;
-    for guard in held {
-        guard.release().await.unwrap();
-    }
-    bytes
+    most
 }
 
 /// A day later the counters are forgotten as well.

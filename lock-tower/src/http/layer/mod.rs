@@ -62,7 +62,7 @@ impl HttpLockLayer {
     ///
     /// # Errors
     ///
-    /// [`BuildError`], as from [`HttpLockLayerBuilder::build`] with a client that has this configuration.
+    /// [`BuildError`], as from [`HttpLockLayerBuilder::build`](crate::HttpLockLayerBuilder::build) with a client that has this configuration.
     ///
     /// # Examples
     ///
