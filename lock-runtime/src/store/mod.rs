@@ -98,6 +98,8 @@ pub(crate) fn no_hold() -> StoreError {
 ///   nothing. It mints tokens above every earlier one of that name.
 /// - `renew` and `release` compare the owner and never create anything. `renew` answers its
 ///   requests in order. `release` also gives up the owner's place, if it has one.
+/// - A store implements `renew` or `renew_each`, or both: each by itself calls the other, without an end if
+///   a store has neither.
 /// - `subscribe` resolves only when every later release is noticed.
 /// - A dropped future may still take effect; its caller must clean up. A request made after it on the same
 ///   store takes effect after it, unless a connection broke in between.
