@@ -100,6 +100,8 @@ fn bench(args: &[String]) -> Result<(), Failure> {
     step.env("REDIS_SERVER", redis).run()
 }
 
+/// Compiles every pair of features of each crate, with cargo-hack.
+///
 /// Not part of `ci`: each feature alone takes a minute of processor time beside compiled dependencies, pairs several,
 /// and a new machine has to compile cargo-hack first.
 fn features() -> Result<(), Failure> {

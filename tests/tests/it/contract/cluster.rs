@@ -26,7 +26,7 @@ impl Cluster {
         };
         for at in 0..MASTERS {
             let client = cluster.node(at).client();
-            eventually(secs(20), "whoever had it is gone", async || {
+            eventually(secs(20), "its last holder is gone", async || {
                 let info: String = client.get(&["INFO", "clients"]).await;
                 info.lines().any(|line| line == "connected_clients:1")
             })

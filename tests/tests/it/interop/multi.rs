@@ -70,7 +70,7 @@ async fn rust_holds() {
 
 /// Waits until one that waits for both listens for one of them.
 async fn somebody_listens(world: &World) {
-    soon!("somebody listens", {
+    soon!("a waiter listens", {
         let (a, b) = (lock_channel("a"), lock_channel("b"));
         world.server.pubsub_numsub(&a).await + world.server.pubsub_numsub(&b).await > 0
     });

@@ -115,7 +115,7 @@ async fn latches_open() {
 /// Waits until somebody listens for that name.
 pub(crate) async fn until_heard(cluster: &lock_tests::RedisCluster, name: &str) {
     let node = cluster.owner_of(name).await.client();
-    soon!("somebody listens", {
+    soon!("a waiter listens", {
         let channels: Vec<String> = node.get(&["PUBSUB", "SHARDCHANNELS"]).await;
         channels.iter().any(|channel| channel.contains(name))
     });

@@ -303,7 +303,7 @@ async fn a_slot_moves_under_load() {
         }
         over.store(true, Ordering::SeqCst);
     };
-    timeout(secs(120), async { tokio::join!(fights, moves) }).await.expect("nobody hangs");
+    timeout(secs(120), async { tokio::join!(fights, moves) }).await.expect("every client ends");
     let other = &clients[1];
     assert!(other.mutex("{moving}:held").try_lock().await.unwrap().is_none());
     assert!(other.rw_lock("{moving}:held:read").try_write().await.unwrap().is_none());
