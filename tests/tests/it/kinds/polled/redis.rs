@@ -149,14 +149,21 @@ async fn a_sleeping_read_inside_a_write_is_passed_over() {
 /// S-29, S-34: what a quorum's contender was granted is given back at all servers as it is passed over.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_grant_of_a_sleeping_quorum_contender_is_given_back() {
-    let servers =
-        [RedisServer::start().await, RedisServer::start().await, RedisServer::start().await];
+    let mut servers = Vec::new();
+    let mut proxies = Vec::new();
+    for _ in 0..3 {
+        let server = RedisServer::start().await;
+        proxies.push(Proxy::start(server.port()).await);
+        servers.push(server);
+    }
     // Longer than this test takes.
     let options = watched(ms(60_000));
     let builder = LockClient::builder().options(options);
     let quorum = Quorum::builder().without_restart_guard().client(builder);
-    let quorum = quorum.connect(servers.each_ref().map(RedisServer::url)).await.unwrap();
+    let quorum = quorum.connect(proxies.iter().map(Proxy::url)).await.unwrap();
     let client = quorum.client();
+    // The first poll must not see the answers, however long the machine takes over it.
+    proxies.iter().for_each(|proxy| proxy.delay_replies(ms(100)));
     let sleeper = polled_once(lock(client, "quorum", "k")).await;
     for server in &servers {
         let granted = async || !server.client().hgetall("k").await.is_empty();
