@@ -298,6 +298,22 @@ fn a_configuration_is_checked_before_a_reload() {
     );
 }
 
+/// New defaults that contradict the settings of a layer without a policy: every request would be a 500.
+#[test]
+fn defaults_that_contradict_the_code_are_refused_before_a_reload() {
+    let (locks, _) = clients("[lock.defaults]\nwait = '1s'");
+    let fixed = LockSettings::default().lease(Lease::Fixed(secs(10)));
+    let layer = LockLayer::http().key("a").client(locks.clone());
+    let set = layer.clone().settings(fixed).build().unwrap();
+    let complete = waits_and_holds(Wait::Never, secs(10));
+    let complete = layer.options(complete).build().unwrap();
+    let defaults = config("[lock.defaults]\nmax_hold = '1m'");
+    let error = set.check(&locks, &defaults).unwrap_err().to_string();
+    assert!(error.contains("max_hold"), "{error}");
+    complete.check(&locks, &defaults).unwrap();
+    set.check(&locks, &config("[lock.defaults]\nwait = '2s'")).unwrap();
+}
+
 /// A parameter that the router does not have: every request would be a 500.
 #[tokio::test]
 async fn a_parameter_that_no_route_has_is_refused_before_a_reload() {
