@@ -119,8 +119,7 @@ impl OwnedHold {
         token: FencingToken,
         tokens: u32,
     ) -> Self {
-        let last_token = FencingToken::new(token.get() + u64::from(tokens.max(1)) - 1);
-        let owns = Owns::new(place, &hold);
+        let (last_token, owns) = (token.last_of(tokens), Owns::new(place, &hold));
         Self { leases, hold, token, last_token, handoffs: 0, keep_until: None, inside: None, owns }
     }
 

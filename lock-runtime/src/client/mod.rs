@@ -274,7 +274,9 @@ impl LockClient {
     /// Makes this the default client of the process, in place of any earlier one. Annotated functions use it if
     /// they neither name a client nor run inside [`scope`](Self::scope).
     pub fn install(&self) {
-        *INSTALLED.write() = Some(self.clone());
+        let replaced = INSTALLED.write().replace(self.clone());
+        // After the unlock: the store of the replaced client may look up the installed one when it is dropped.
+        drop(replaced);
     }
 
     /// Returns the client of the enclosing [`scope`](Self::scope), or the installed one outside any scope.

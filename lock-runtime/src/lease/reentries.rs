@@ -15,8 +15,8 @@
 //! 2. A waiter waits for every earlier waiter that it conflicts with, unless the earlier one may be waiting
 //!    for a re-entry around the later one.
 //! 3. A re-entry that leaves, from inside or from the queue, wakes the waiters whose turn has come.
-//! 4. Wakers and callbacks that release a grant are called after the mutex is unlocked: they may call this
-//!    module.
+//! 4. Wakers and callbacks that release a grant are called and dropped after the mutex is unlocked: they may
+//!    call this module.
 
 mod life;
 
@@ -169,10 +169,12 @@ impl Reentries {
     /// Goes inside if it is the waiter's turn; otherwise returns when to look again.
     fn poll_turn(&self, id: u64, waker: &Waker) -> Option<Instant> {
         let now = Instant::now();
+        let _old_waker;
         let mut state = self.lock();
         // A waiter that is not in the queue any more is inside.
         let place = state.line_up_again(id, now)?;
-        state.line[place].waker.clone_from(waker);
+        let its = &mut state.line[place].waker;
+        _old_waker = (!its.will_wake(waker)).then(|| std::mem::replace(its, waker.clone()));
         let passed_over = state.pass_over(None, place + 1, now);
         let Waiter { claim, around, .. } = &state.line[place];
         if state.has_to_wait(claim, around, place) {
@@ -197,7 +199,7 @@ impl Reentries {
             return;
         }
         let mut state = self.lock();
-        let _left = state.remove(id);
+        let _removed = state.remove(id);
         if state.line.is_empty() {
             if state.inside.is_empty() {
                 self.word.store(state.last_id << 2, Ordering::Release);
@@ -254,17 +256,17 @@ impl State {
         self.last_id
     }
 
-    /// Returns the removed re-entry, to be dropped after the mutex is unlocked (invariant 4).
-    fn remove(&mut self, id: u64) -> Option<Inside> {
+    /// Returns the removed re-entry or waiter, to be dropped after the mutex is unlocked (invariant 4).
+    fn remove(&mut self, id: u64) -> (Option<Inside>, Option<Waiter>) {
         let Some(at) = self.inside.iter().position(|inside| inside.id == id) else {
-            self.line.retain(|waiter| waiter.id != id);
-            return None;
+            let at = self.line.iter().position(|waiter| waiter.id == id);
+            return (None, at.map(|at| self.line.remove(at)));
         };
         let left = self.inside.remove(at);
         for orphan in self.inside.iter_mut().filter(|inside| inside.parent == id) {
             orphan.parent = left.parent;
         }
-        Some(left)
+        (Some(left), None)
     }
 
     /// True if a re-entry with this claim waits for one that is inside, or for one of the first `behind`

@@ -128,7 +128,7 @@ impl JointStore {
             return self.undo(&request, &taken, Some((part, answer))).await;
         }
         let token = taken.iter().map(|(_, token)| *token).max().unwrap_or(FencingToken::new(0));
-        let last = FencingToken::new(token.get() + u64::from(request.tokens.max(1)) - 1);
+        let last = token.last_of(request.tokens);
         let below = taken.iter().filter(|(_, its)| *its < token);
         match try_join_all(below.map(|(part, _)| part.raise_tokens(last, left()))).await {
             Ok(_) => Ok(AcquireReply::Granted(token)),

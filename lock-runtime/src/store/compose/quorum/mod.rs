@@ -222,13 +222,12 @@ struct Election<'a> {
 impl Election<'_> {
     /// Returns the token once a majority has granted and confirmed it, or `None`.
     async fn run(&mut self, request: &AcquireRequest, deadline: Instant) -> Option<FencingToken> {
-        let tokens = u64::from(request.tokens.max(1));
         let (mut token, mut open) = (None, true);
         let mut raising = FuturesUnordered::new();
         loop {
             token = token.or_else(|| self.votes.token());
             if let Some(token) = token {
-                let last = FencingToken::new(token.get() + tokens - 1);
+                let last = token.last_of(request.tokens);
                 for (number, its) in self.votes.granted() {
                     let vote = if its >= token { Vote::Confirmed } else { Vote::Raising };
                     if matches!(vote, Vote::Raising) {
