@@ -363,8 +363,9 @@ impl LockClient {
             tracing::warn!(
                 still_held,
                 not_given_back,
-                "the lock client was shut down and the grace is over: what is still held is not \
-                 renewed any more, and what is not given back may stay held until its lease ends"
+                "the lock client was shut down and the grace is over: locks that are still held are not \
+                 renewed any more, and locks whose release is not confirmed may stay held until \
+                 their leases end"
             );
         }
         report

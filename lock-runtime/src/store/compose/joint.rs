@@ -153,7 +153,7 @@ impl JointStore {
         let undone = parts.map(|part| part.release(&release));
         let released = join_all(undone).await.into_iter().collect::<Result<Vec<_>, _>>();
         let unanswered = |source| {
-            let message = "some of the locks could not be taken and others not be given back yet";
+            let message = "some of the locks could not be acquired, and the release of others is not confirmed";
             StoreError::new(StoreErrorKind::OutcomeUnknown, message).with_source(source)
         };
         match last {
