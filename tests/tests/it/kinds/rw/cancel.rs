@@ -69,26 +69,32 @@ async fn a_joiner_dropped_anywhere_takes_nobody_along() {
     let (server, client) = world().await;
     let lock = client.rw_lock("j");
     let (mut asking, mut joined) = (0, 0);
-    for polls in 0..6 {
-        let holder = lock.read().await.unwrap();
-        sleep(ms(10)).await;
-        let joiner = timeout(ms(60), poll_then_drop(lock.read(), polls));
-        let (dropped, others) = tokio::join!(joiner, async {
-            [got(reading(&client, "j"), SOON).await, got(reading(&client, "j"), SOON).await]
-        });
-        match &dropped {
-            Ok(Polled::Completed(_)) => joined += 1,
-            Ok(Polled::Dropped) if polls > 0 => asking += 1,
-            _ => {}
+    // On a busy machine a whole round may be answered before its first poll has ended.
+    for round in 0..20 {
+        for polls in 0..6 {
+            let holder = lock.read().await.unwrap();
+            sleep(ms(10)).await;
+            let joiner = timeout(ms(60), poll_then_drop(lock.read(), polls));
+            let (dropped, others) = tokio::join!(joiner, async {
+                [got(reading(&client, "j"), SOON).await, got(reading(&client, "j"), SOON).await]
+            });
+            match &dropped {
+                Ok(Polled::Completed(_)) => joined += 1,
+                Ok(Polled::Dropped) if polls > 0 => asking += 1,
+                _ => {}
+            }
+            drop((dropped, others));
+            let last = reading(&client, "j");
+            holder.release().await.unwrap();
+            drop(got(last, SOON).await);
+            nothing_left(&server, "j").await;
         }
-        drop((dropped, others));
-        let last = reading(&client, "j");
-        holder.release().await.unwrap();
-        drop(got(last, SOON).await);
-        nothing_left(&server, "j").await;
+        if asking >= 1 && joined >= 1 {
+            return;
+        }
+        println!("round {round}: {asking} dropped while asking, {joined} joined");
     }
-    assert!(asking >= 1, "no drop came while it asked");
-    assert!(joined >= 1, "none of them got as far as to join");
+    panic!("no drop came while it asked, or none got as far as to join");
 }
 
 /// S-17: of a line of readers behind a writer, those at its head are dropped; the rest get in.
