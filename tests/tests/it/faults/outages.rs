@@ -1,5 +1,8 @@
 //! What a store that comes and goes does to holds, waiters and the connection.
 
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
 use crate::prelude::*;
 
 /// S-12: a hold that was lost is not reported as released because the first attempt to release it
@@ -175,6 +178,62 @@ async fn stale_subscriptions_do_not_delay_a_reconnect() {
         .await;
     assert!(!guard.is_lost(), "the outage was shorter than the lease");
     guard.release().await.unwrap();
+}
+
+/// However long it takes to subscribe all channels again, the connection lasts.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_subscriptions_over_a_slow_network_are_restored() {
+    const CHANNELS: usize = 3_000;
+    let server = RedisServer::start().await;
+    let proxy = Proxy::start(server.port()).await;
+    let store = RedisStore::connect(&proxy.url()).await.unwrap();
+    let targets = (0..CHANNELS).map(|n| Target::mutex(LockKey::new(format!("s:{n}")).unwrap()));
+    let targets: Vec<_> = targets.collect();
+    let subscribed = targets.iter().map(|target| store.subscribe(target, secs(10)));
+    let _subscribed = join_all(subscribed).await;
+    proxy.delay(ms(100));
+    let accepted = proxy.accepted();
+    proxy.reset_all();
+    let restored = async || {
+        let channels: Vec<String> = server.client().get(&["PUBSUB", "CHANNELS"]).await;
+        channels.len() == CHANNELS
+    };
+    eventually(secs(20), "all channels are subscribed again", restored).await;
+    sleep(secs(1)).await;
+    assert_eq!(proxy.accepted(), accepted + 1);
+}
+
+/// A connection that ends before it has been used is none.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_breaks_at_once_fails_the_start() {
+    let server = RedisServer::start().await;
+    let breaking = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("redis://{}", breaking.local_addr().unwrap());
+    let port = server.port();
+    let serving = tokio::spawn(async move {
+        loop {
+            let (mut client, _) = breaking.accept().await.unwrap();
+            let mut behind = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+            let (mut request, mut reply) = ([0; 4096], [0; 4096]);
+            loop {
+                tokio::select! {
+                    read = client.read(&mut request) => {
+                        let request = &request[..read.unwrap_or(0)];
+                        if request.is_empty() || request.windows(7).any(|at| at == b"SETNAME") {
+                            break;
+                        }
+                        behind.write_all(request).await.unwrap();
+                    }
+                    read = behind.read(&mut reply) => {
+                        client.write_all(&reply[..read.unwrap()]).await.unwrap();
+                    }
+                }
+            }
+        }
+    });
+    let error = RedisStore::connect(&url).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Unavailable);
+    serving.abort();
 }
 
 /// S-20: a shutdown with an acquire under way waits for its end and leaves nothing.

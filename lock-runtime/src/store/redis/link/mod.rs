@@ -38,7 +38,7 @@ use crate::error::StoreError;
 use crate::store::redis::endpoint::Endpoint;
 use crate::store::redis::scripts::{Publish, ScriptCall, is_noscript, preparation};
 use crate::store::redis::server::CONNECT_TIMEOUT;
-use crate::store::redis::server::errors::{CallError, server_error, was_unreached};
+use crate::store::redis::server::errors::{CallError, connect_error, server_error, was_unreached};
 
 /// How long a connection may take to answer a PING.
 const PING_TIMEOUT: Duration = Duration::from_secs(1);
@@ -220,7 +220,7 @@ impl Link {
                 self.suspect();
                 Err(CallError::TimedOut)
             }
-            Ok(Err(error)) if error.is_unrecoverable_error() || error.is_io_error() => {
+            Ok(Err(error)) if is_broken(&error) => {
                 self.give_up(connection);
                 Err(CallError::Broken(error))
             }
@@ -311,7 +311,9 @@ impl Link {
     pub(crate) async fn connect_first(self: &Arc<Self>) -> Result<(), StoreError> {
         let connected = self.connect().await;
         let connected = self.endpoint.explained(connected).await;
-        self.failed.lock().clone_from(&connected.as_ref().err().cloned());
+        if let Err(error) = &connected {
+            *self.failed.lock() = Some(error.clone());
+        }
         connected
     }
 
@@ -332,8 +334,18 @@ impl Link {
         let preparing = prepare.query_async::<()>(&mut connection);
         let prepared = timeout(PING_TIMEOUT, preparing).await;
         self.suspicious.store(prepared.is_err(), Ordering::Relaxed);
+        if let Ok(Err(error)) = prepared
+            && is_broken(&error)
+        {
+            return Err(connect_error(error));
+        }
         let connection = Arc::new(Connection::new(number, connection, master));
-        self.current.store(Some(Arc::clone(&connection)));
+        *self.failed.lock() = None;
+        let other = self.current.compare_and_swap(&None::<Arc<_>>, Some(Arc::clone(&connection)));
+        if other.is_some() {
+            // The task and the first attempt connect at once; requests may be under way on the other connection.
+            return Ok(());
+        }
         if self.is_closed() {
             // `close` sets the flag first and drops the connection then, so one of the two drops this one.
             self.drop_connection();
@@ -361,19 +373,18 @@ impl Link {
         while !self.is_connected() && !self.is_closed() {
             pause.disconnected();
             self.endpoint.pause(pause.next(), pause.ends_when_reached()).await;
-            let error = self.connect().await.err();
-            match &error {
-                None => pause.connected(),
-                Some(error) => {
-                    pause.failed(was_unreached(error));
+            match self.connect().await {
+                Ok(()) => pause.connected(),
+                Err(error) => {
+                    pause.failed(was_unreached(&error));
                     // The server may be down for good.
                     match pause.warns() {
                         true => tracing::warn!(%error, "cannot connect to the lock store yet"),
                         false => tracing::debug!(%error, "cannot connect to the lock store yet"),
                     }
+                    *self.failed.lock() = Some(error);
                 }
             }
-            *self.failed.lock() = error;
             // Callers that wait for a connection learn of a refusal at once.
             self.changed.notify_waiters();
         }
@@ -383,6 +394,11 @@ impl Link {
     pub(crate) fn away(&self) -> CallError {
         self.failed.lock().clone().map_or(CallError::NotSent, CallError::Away)
     }
+}
+
+/// True if no further answer will come over the connection.
+fn is_broken(error: &RedisError) -> bool {
+    error.is_unrecoverable_error() || error.is_io_error()
 }
 
 /// Runs inside the connection's driver: must not block.

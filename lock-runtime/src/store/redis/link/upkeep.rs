@@ -15,7 +15,7 @@ use futures_util::stream::{self, StreamExt};
 use redis::Value;
 use tokio::time::{Instant, timeout};
 
-use super::{CONNECT_TIMEOUT, Connection, Link, PING_TIMEOUT, ReconnectPause};
+use super::{Connection, Link, PING_TIMEOUT, ReconnectPause};
 use crate::store::redis::endpoint::Endpoint;
 use crate::store::redis::scripts::Publish;
 
@@ -67,7 +67,8 @@ impl Link {
         Pulse { every: TICK, idle, timeout: PING_TIMEOUT }
     }
 
-    /// Subscribes every channel on a new connection.
+    /// Subscribes every channel on a new connection, however long that takes if each answer comes in time: a limit for
+    /// all would replace the connection forever where there are many channels or the network is slow.
     pub(super) async fn replay_subscriptions(&self, connection: &Connection) {
         let limit = self.pulse(connection).timeout;
         let subscribe = |name: String| async move {
@@ -86,10 +87,7 @@ impl Link {
                 Err(_) => {}
             }
         };
-        let all = stream::iter(self.channels.names()).for_each_concurrent(256, subscribe);
-        if timeout(CONNECT_TIMEOUT, all).await.is_err() {
-            self.give_up(connection);
-        }
+        stream::iter(self.channels.names()).for_each_concurrent(256, subscribe).await;
     }
 
     /// Sends a PING over an idle or suspicious connection.

@@ -278,13 +278,15 @@ impl State {
     /// frees in the same script would hide that the server has none left.
     fn take_batch(&mut self) -> Vec<Entry> {
         let mut entries = Vec::with_capacity(self.queue.len().min(MAX_BATCH));
+        let mut keys = 0;
         while entries.len() < MAX_BATCH
             && let Some(entry) = self.queue.pop_front()
         {
             if entry.answer.is_closed() {
                 continue;
             }
-            if entry.alone && !entries.is_empty() {
+            keys += entry.request.part().map_or(0, |part| part.keys);
+            if (entry.alone || keys > MAX_KEYS) && !entries.is_empty() {
                 self.queue.push_front(entry);
                 break;
             }

@@ -84,6 +84,24 @@ fn a_batch_is_bounded_and_taken_from_the_front() {
     assert!(state.take_batch().is_empty());
 }
 
+/// A reader has more keys than most.
+#[test]
+fn a_batch_has_no_more_keys_than_a_script_may_have() {
+    let read = || {
+        let key = LockKey::new("a").expect("a valid name");
+        let (owner, lease) = (OwnerId::new("uuid", 7, 1), Duration::from_secs(30));
+        HoldRequest::Acquire(AcquireRequest::new(Target::read(key), owner, lease, lease))
+    };
+    let (mut state, _callers, _) = queue((0..MAX_BATCH).map(|_| read()));
+    let mut sizes = Vec::new();
+    while !state.queue.is_empty() {
+        let entries = state.take_batch();
+        assert!(words(&write_batch(&entries))[0].parse::<usize>().is_ok_and(|it| it <= MAX_KEYS));
+        sizes.push(entries.len());
+    }
+    assert_eq!(sizes, [42, 22]);
+}
+
 #[test]
 fn those_set_apart_go_out_one_by_one() {
     let (mut state, _callers, _) = queue((0..4).map(|_| take("a")));
