@@ -45,7 +45,7 @@ impl PendingAcquire {
         if let Some(hold) = self.hold_of_this_process() {
             let held = hold.clock().now().since(hold.taken_at);
             return format!(
-                "this process, taken {held:.1?} ago by {}; {HINT}",
+                "this process, which acquired it {held:.1?} ago at {}; {HINT}",
                 hold.recorder.label().site()
             );
         }

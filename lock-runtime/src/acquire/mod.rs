@@ -20,10 +20,10 @@ mod contend;
 mod enclosing;
 mod engine;
 mod handle;
-mod line;
 mod long_wait;
 mod open;
 mod outcome;
+mod queue;
 mod run;
 mod share;
 mod waiting;
@@ -301,11 +301,11 @@ impl PendingAcquire {
                 Joined::Unknown(error) if self.gives_up_on(&error) => return Err(error.into()),
                 Joined::Unknown(_) | Joined::No => {}
             }
-            let gate_guard = match self.line_up(limit, &mut place).await? {
+            let gate_guard = match self.enter_queue(limit, &mut place).await? {
                 Turn::Failed(error) => return Err(LockError::Store(error)),
                 Turn::Closed => return Err(LockError::Closed),
                 Turn::Contend(gate_guard) => gate_guard,
-                Turn::Handed(owned) => match self.stand_on(owned) {
+                Turn::Handed(owned) => match self.guard_on(owned) {
                     Some(guard) => return Ok((AcquireOutcome::HandedOver, guard)),
                     // Lost on the way here; queue again.
                     None => continue,
@@ -369,7 +369,7 @@ impl PendingAcquire {
     }
 
     /// Returns a guard on the owned hold, which may be lost by now.
-    fn stand_on(&self, mut owned: OwnedHold) -> Option<LockGuard> {
+    fn guard_on(&self, mut owned: OwnedHold) -> Option<LockGuard> {
         let now = owned.hold.check().ok()?;
         if owned.hold.arrives()
             && owned.hold.deadline().since(now) < owned.hold.lease.duration() / 2
