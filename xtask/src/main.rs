@@ -18,7 +18,7 @@ cargo xtask <command>
   test [args]          finds or installs redis-server, then runs all tests of the workspace;
                        args go to `cargo test`: `cargo xtask test -p lock-tests some_name`
   bench [--quick] …    finds or installs redis-server, then runs the benchmarks;
-                       args go to the benchmark program
+                       args go to the benchmark program; `--instructions` needs valgrind
   interop [--redisson=VERSION] …
                        runs the tests beside the real Redisson; needs a JDK and Maven, which
                        fetches Redisson; args go to the test program
@@ -102,5 +102,11 @@ fn test_threads() -> String {
 fn bench(args: &[String]) -> Result<(), Failure> {
     let redis = redis::find_or_install()?;
     let step = Step::new("run").args(&["--release", "--package", "lock-benches", "--"]).args(args);
-    step.env("REDIS_SERVER", redis).run()
+    let step = step.env("REDIS_SERVER", redis);
+    if !args.iter().any(|arg| arg == "--instructions") {
+        return step.run();
+    }
+    // Valgrind 3.19 cannot run the clock reading that rustix makes without libc.
+    let folder = cargo::build_folder().join("instructions");
+    step.env("RUSTFLAGS", "--cfg rustix_use_libc").env("CARGO_TARGET_DIR", folder).run()
 }

@@ -139,7 +139,7 @@ impl PendingAcquire {
             let owned = Arc::downgrade(&around.owned);
             let reentry = match enter(&around, &self.engine, &self.target) {
                 Ok(reentry) => Some(reentry),
-                Err(Obstacle::Others) => self.queue_within(around, limit).await?,
+                Err(Obstacle::Others) => Box::pin(self.queue_within(around, limit)).await?,
                 Err(Obstacle::Reads) => {
                     return Err(self.would_deadlock(
                         "the read side is held around it, and beside it inside the same write hold; \
@@ -153,7 +153,7 @@ impl PendingAcquire {
                     let (hold, id) = (Arc::clone(reentry.hold()), reentry.id());
                     let reentered = match re_enter(owned, reentry, &self.options) {
                         Ok(result) => Some(result),
-                        Err(extending) => drive(hold, id, extending).await,
+                        Err(extending) => Box::pin(drive(hold, id, extending)).await,
                     };
                     // If it was passed over, it queues again (S-34).
                     if let Some(reentered) = reentered {

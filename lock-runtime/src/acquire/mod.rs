@@ -221,9 +221,12 @@ impl PendingAcquire {
         Self { engine, target, options, permits, inside, started, holder_ends, recorder }
     }
 
-    async fn run(self) -> Result<LockGuard, LockError> {
-        let taken = self.log_if_long(self.take()).await;
-        self.report(taken)
+    // A block, not an async function: that would keep `self` twice.
+    fn run(self) -> impl Future<Output = Result<LockGuard, LockError>> + Send {
+        async move {
+            let taken = self.log_if_long(self.take()).await;
+            self.report(taken)
+        }
     }
 
     /// As [`run`](Self::run), for a call that is not enforced. If it is cancelled, what it acquired is
@@ -235,7 +238,7 @@ impl PendingAcquire {
             let owner = self.engine.next_owner(1);
             ReleaseRequest::new(known_as(&self.target, &owner), owner, SHADOW_TIMEOUT)
         };
-        let taken = breaker.ask(store, probe, self.take()).await;
+        let taken = Box::pin(breaker.ask(store, probe, self.take())).await;
         self.report(taken)
     }
 
@@ -259,7 +262,8 @@ impl PendingAcquire {
                 Within::Writer(inside) => inside,
                 Within::Nothing => return self.take_hold(limit).await,
             };
-            let taking = inside.drive(self.take_hold(limit));
+            // Boxed, as all that is rare here: every acquire would have room for it.
+            let taking = Box::pin(inside.drive(self.take_hold(limit)));
             *self.inside.lock() = Some(inside);
             let taken = taking.await;
             // If it was passed over, it queues again inside of the write hold (S-34).
@@ -315,8 +319,11 @@ impl PendingAcquire {
             }
             let here = gate_guard.place();
             let id = gate_guard.id();
-            let contending = Contender::new(self, gate_guard, limit).contend();
-            match self.drive(id, contending).await.transpose()? {
+            // In a box of its own: a task that waits in the queue has no use for the room, and two small boxes are
+            // allocated faster than a large one.
+            let contending =
+                Box::pin(self.drive(id, Contender::new(self, gate_guard, limit).contend()));
+            match contending.await.transpose()? {
                 Some(Contended::Taken(guard)) => return Ok((AcquireOutcome::Acquired, guard)),
                 Some(Contended::JoinableHold(hold)) => to_join = Some(hold),
                 Some(Contended::PassedOver) | None => place = Some(here),
@@ -340,12 +347,16 @@ impl PendingAcquire {
 
     /// Drives `contending`, which has that gate guard. `None` once it was passed over: it queues again.
     // S-34.
-    async fn drive<F: Future>(&self, guard: GuardId, contending: F) -> Option<F::Output> {
-        let sign_of_life = |now| {
+    fn drive<F: Future>(
+        &self,
+        guard: GuardId,
+        contending: F,
+    ) -> impl Future<Output = Option<F::Output>> {
+        let sign_of_life = move |now| {
             self.engine.leases.ensure_running();
             self.engine.gates.is_contending(&self.target, guard, now)
         };
-        liveness::drive(self.look_every(), sign_of_life, contending).await
+        liveness::drive(self.look_every(), sign_of_life, contending)
     }
 
     fn limit(&self) -> Option<Instant> {

@@ -128,6 +128,22 @@ impl RedisServer {
         }
     }
 
+    /// Asks the server to end (SHUTDOWN), and waits until it has.
+    ///
+    /// # Panics
+    ///
+    /// When it still runs after `bound`.
+    pub async fn end(&self, bound: Duration) {
+        // It closes the connection in place of a reply.
+        let _ = self.client.try_cmd(&["SHUTDOWN", "NOSAVE"]).await;
+        let Some(mut process) = self.process().take() else { return };
+        let deadline = Instant::now() + bound;
+        while process.try_wait().expect("one's own child can be waited for").is_none() {
+            assert!(Instant::now() < deadline, "redis-server still runs {bound:?} after SHUTDOWN");
+            sleep(START_PAUSE).await;
+        }
+    }
+
     /// Starts the server again at the same address, killing it first if it runs.
     ///
     /// It comes back empty, unless it was built with arguments that make it persist.
