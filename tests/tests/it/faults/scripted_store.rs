@@ -1,8 +1,6 @@
 //! A store that does something at a chosen moment, for interleavings that no timing would hit.
 
-use std::sync::{Mutex, MutexGuard};
-
-use futures_util::future::BoxFuture;
+use std::sync::MutexGuard;
 
 use crate::prelude::*;
 

@@ -50,7 +50,6 @@ impl Wire {
 }
 
 async fn server_and_proxy() -> (RedisServer, Proxy) {
-    let server = RedisServer::start().await;
-    let proxy = Proxy::start(server.port()).await;
+    let (server, proxy) = proxied().await;
     (server, proxy)
 }

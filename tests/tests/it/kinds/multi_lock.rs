@@ -63,7 +63,6 @@ async fn what_cannot_be_taken_whole_is_not_taken_in_part() {
     guard.release().await.unwrap();
 }
 
-/// S-28: overlapping sets in every order, from two clients, always get on and exclude each other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn opposite_orders_never_deadlock() {
     const SETS: [&[&str]; 5] = [&["x", "y"], &["y", "x"], &["y", "z"], &["z", "x"], &["x"]];

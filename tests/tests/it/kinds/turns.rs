@@ -131,7 +131,6 @@ async fn quorum_locks_go_round_as_well() {
     assert!(turns.handed_over() >= 50);
 }
 
-/// S-14: who listens and does not wait costs a head start for each turn, and no more.
 #[tokio::test(start_paused = true)]
 async fn listeners_that_do_not_wait_cost_a_head_start() {
     for kind in ["mutex", "write"] {

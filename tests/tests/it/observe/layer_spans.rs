@@ -1,7 +1,5 @@
 //! What the span of a layer's hold says of a handler or a body that does not come to its end.
 
-use std::panic::AssertUnwindSafe;
-
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::{Body, Frame};

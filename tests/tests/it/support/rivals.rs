@@ -1,7 +1,5 @@
 //! Clients that want one lock all the time, each as a process of its own would.
 
-use std::sync::Mutex;
-
 use crate::prelude::*;
 
 /// Nobody waits for so long, on however busy a machine.

@@ -1,6 +1,7 @@
 //! What most tests of layers use beside the prelude.
 
 pub(crate) use axum::Router;
+pub(crate) use axum::body::Body;
 pub(crate) use axum::extract::State;
 pub(crate) use axum::routing::post;
 pub(crate) use bytes::Bytes;

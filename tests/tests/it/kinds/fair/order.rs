@@ -1,7 +1,5 @@
 //! First come, first served; what a holder and its line look like in the store.
 
-use std::sync::Mutex;
-
 use crate::kinds::fair::world::*;
 
 /// S-26: by two clients in turn, 40 waiters; nobody is overtaken, each is told by a notice alone.
@@ -97,7 +95,6 @@ async fn nothing_is_handed_over() {
     guard.release().await.unwrap();
 }
 
-/// S-26: a release tells the head and nobody else, so a long line costs no more than a short one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn only_the_head_is_told() {
     let world = World::start().await;

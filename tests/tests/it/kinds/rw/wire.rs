@@ -64,7 +64,6 @@ async fn a_hash_tag_in_the_name_is_kept() {
     guard.release().await.unwrap();
 }
 
-/// S-6: nested writes are counted in the writer's field.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_nested_write_is_counted() {
     let (server, client) = world().await;
@@ -204,7 +203,6 @@ async fn out_of_memory_keeps_frees_and_downgrades() {
     assert!(!raw.exists("r").await);
 }
 
-/// S-17: with the last listener goes the subscription.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_listens_for_longer_than_he_waits() {
     let (server, client) = world().await;
@@ -218,7 +216,6 @@ async fn nobody_listens_for_longer_than_he_waits() {
     nothing_left(&server, "s").await;
 }
 
-/// S-27: fifty processes' readers, each with its local count, cost a release next to nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_processes_readers_cost_little() {
     let (server, client) = world().await;

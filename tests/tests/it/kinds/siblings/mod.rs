@@ -119,7 +119,6 @@ async fn calls_and_handlers_under_a_layer() {
     assert_eq!(sum.get(), 5, "an update was lost beside another handler");
 }
 
-/// S-6: spawned tasks inherit the place of whoever spawned them.
 #[tokio::test(start_paused = true)]
 async fn inherited_tasks_exclude_each_other() {
     let (client, sum) = (LockClient::in_memory(), Sum::default());
@@ -137,7 +136,6 @@ async fn inherited_tasks_exclude_each_other() {
     assert_eq!(sum.get(), 3, "an update was lost");
 }
 
-/// A re-entry is over when everything inside of it is, also what has outlived its guard.
 #[tokio::test(start_paused = true)]
 async fn what_outlives_a_re_entry_keeps_its_siblings_out() {
     let client = LockClient::in_memory();
@@ -159,7 +157,6 @@ async fn what_outlives_a_re_entry_keeps_its_siblings_out() {
     soon(outer.run(inside)).await.unwrap();
 }
 
-/// A re-entry may run where the one that it was taken in does not: that is around it all the same.
 #[tokio::test(start_paused = true)]
 async fn a_re_entry_waits_for_nothing_that_it_was_taken_in() {
     let client = LockClient::in_memory();
@@ -210,7 +207,6 @@ async fn a_task_that_outlives_its_re_entry_is_beside_the_others() {
     soon(outer.run(inside)).await.unwrap();
 }
 
-/// The guards that a waiting task lined up behind are all gone: it takes the lock like anybody else.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_outlives_the_hold() {
     let client = LockClient::in_memory();
@@ -241,7 +237,6 @@ async fn not_enforced(client: &LockClient) -> Result<(), LockError> {
     Ok(())
 }
 
-/// A call that is not enforced waits for no sibling.
 #[tokio::test(start_paused = true)]
 async fn a_call_that_is_not_enforced_is_not_held_up() {
     let text = "[lock.policies]\ntrial = { enforce = 0 }";

@@ -1,7 +1,5 @@
 //! Each kind of lock, at whatever node it is.
 
-use lock_runtime::store::HoldKind;
-
 use super::world::{SOON, client, shared};
 use crate::prelude::*;
 
@@ -92,7 +90,6 @@ async fn permits_are_limited() {
     .await;
 }
 
-/// Also of names whose tag Redisson's channel for latches would hide.
 #[tokio::test]
 async fn latches_open() {
     let cluster = shared().await;
@@ -121,7 +118,6 @@ pub(crate) async fn until_heard(cluster: &lock_tests::RedisCluster, name: &str) 
     });
 }
 
-/// Within the poll cap, which is long here: so by the notice, at each of the nodes.
 #[tokio::test]
 async fn a_release_wakes_the_waiter_elsewhere() {
     let cluster = shared().await;
@@ -196,7 +192,6 @@ async fn an_operator_sees_and_frees() {
     }
 }
 
-/// Nothing listens and nothing is connected for a client that is gone.
 #[tokio::test]
 async fn a_client_that_is_shut_down_leaves_nothing() {
     let cluster = lock_tests::RedisCluster::start().await;

@@ -1,7 +1,6 @@
 //! What the cases have in common: a service to lock, a store to look into or to break, a log.
 
 use http_body::Body;
-use tokio::sync::watch;
 
 use crate::tower::prelude::*;
 
