@@ -163,6 +163,12 @@ pub(crate) async fn release_all(guards: impl IntoIterator<Item = LockGuard>) {
     }
 }
 
+/// What the tasks return, in their order. All of them have to end.
+pub(crate) async fn joined<T>(tasks: impl IntoIterator<Item = JoinHandle<T>>) -> Vec<T> {
+    let ended = timeout(6 * SOON, join_all(tasks)).await.expect("a task hangs");
+    ended.into_iter().map(|task| task.expect("a task panicked")).collect()
+}
+
 /// What the store said, where the store is to blame.
 pub(crate) fn store_kind(error: &LockError) -> Option<StoreErrorKind> {
     match error {

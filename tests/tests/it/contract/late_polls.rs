@@ -3,17 +3,12 @@
 
 use std::future::poll_fn;
 
-use bytes::Bytes;
-use futures_util::stream;
-use http::{Request, Response, StatusCode};
-use http_body::Frame;
-use http_body_util::{BodyExt, Full, StreamBody};
 use lock_runtime::guard::Protected;
+use lock_tower::LockServiceError;
 use lock_tower::http::LockBodyError;
-use lock_tower::{LockLayer, LockServiceError};
-use tower::{Layer, ServiceExt, service_fn};
 
 use crate::prelude::*;
+use crate::tower::http::*;
 
 const LEASE: Duration = ms(300);
 

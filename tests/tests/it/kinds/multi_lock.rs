@@ -83,9 +83,7 @@ async fn opposite_orders_never_deadlock() {
             }
         })
     });
-    for task in timeout(6 * SOON, join_all(tasks)).await.expect("they hang") {
-        task.unwrap();
-    }
+    joined(tasks).await;
 }
 
 /// S-6, S-28: what is inside of it is re-entry; wanting more than is held would wait for itself.
@@ -159,9 +157,7 @@ async fn a_local_line_on_one_name_lets_it_in() {
     // One turn, as a rule; thousands if it were not told, and came back by itself.
     assert!(waited.iter().all(|turns| *turns < 50), "{waited:?}");
     done.store(true, Ordering::SeqCst);
-    for task in line {
-        task.await.unwrap();
-    }
+    joined(line).await;
     assert!(!server.client().exists("busy").await);
 }
 

@@ -1,14 +1,8 @@
 //! Every failure that is logged names the lock, where it was asked for, and its policy.
 
-use axum::Router;
-use axum::body::Body;
-use axum::routing::post;
-use http::Request;
-use lock_tower::LockLayer;
-use tower::ServiceExt;
-
 use crate::observe::outcomes::memory;
 use crate::observe::scenario::*;
+use crate::tower::http::*;
 
 const HERE: &str = "tests/tests/it/observe/failures.rs:";
 

@@ -1,16 +1,11 @@
 //! Every failure that a layer logs names the lock, the policy, and where the layer was made.
 
-use bytes::Bytes;
-use futures_util::stream;
-use http::{Request, Response};
-use http_body::Frame;
+use http_body_util::Empty;
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Empty, StreamBody};
-use lock_tower::{HttpLockLayer, HttpLockLayerBuilder, LockBody, LockLayer};
-use tower::{Layer, ServiceExt, service_fn};
 
 use crate::observe::failures::assert_named;
 use crate::observe::scenario::*;
+use crate::tower::http::*;
 
 const LIMIT: Duration = secs(7);
 

@@ -141,9 +141,7 @@ async fn those_who_wait_are_not_waited_for() {
     assert_eq!(counted(&seen, "not_enforced"), 1, "{}", seen.text());
     proxy.pass();
     held.release().await.unwrap();
-    for waiter in waiters {
-        waiter.await.unwrap();
-    }
+    joined(waiters).await;
     // A release under way is no reason to wait either.
     let held = lock.lock().await.unwrap();
     proxy.stall();

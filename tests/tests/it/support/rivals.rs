@@ -69,9 +69,7 @@ pub(crate) async fn compete(clients: &[(LockClient, usize)], rivalry: Rivalry) -
             }));
         }
     }
-    for task in tasks {
-        task.await.unwrap();
-    }
+    joined(tasks).await;
     std::mem::take(&mut *turns.lock().unwrap())
 }
 

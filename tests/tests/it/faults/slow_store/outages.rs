@@ -1,9 +1,7 @@
 //! With the store away, a caller that does not wait is told so, and never that the lock is busy (S-33).
 
-use lock_tower::LockLayer;
-use tower::{Layer, ServiceExt, service_fn};
-
 use crate::faults::slow_store::*;
+use crate::tower::http::*;
 
 const PATIENCE: Duration = secs(8);
 

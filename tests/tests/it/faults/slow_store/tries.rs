@@ -64,9 +64,7 @@ async fn beside_eight(kind: &'static str) -> Vec<Duration> {
         assert!(tried.unwrap().is_some() || kind == "fair", "a {kind} was refused");
     }
     over.store(true, Ordering::SeqCst);
-    for task in tasks {
-        task.await.unwrap();
-    }
+    joined(tasks).await;
     took
 }
 

@@ -73,9 +73,7 @@ async fn quick_readers_make_no_line() {
         let lock = lock.clone();
         tokio::spawn(async move { drop(lock.try_read().await.unwrap().expect("nobody writes")) })
     });
-    for quick in join_all(quick).await {
-        quick.unwrap();
-    }
+    joined(quick).await;
     assert!(asked.elapsed() < ms(700), "took {:?}", asked.elapsed());
     proxy.pass();
     nothing_left(&server, "t").await;

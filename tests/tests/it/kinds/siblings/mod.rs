@@ -4,15 +4,11 @@
 mod kinds;
 mod turns;
 
-use bytes::Bytes;
-use http::{Request, Response};
-use http_body_util::Full;
 use lock_runtime::scope;
-use lock_tower::LockLayer;
 use tokio::sync::oneshot;
-use tower::{Layer, ServiceExt, service_fn};
 
 use crate::prelude::*;
+use crate::tower::http::*;
 
 /// More than anything here takes, on a paused clock.
 const SOON: Duration = secs(20);
