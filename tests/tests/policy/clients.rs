@@ -44,7 +44,6 @@ async fn a_client_of_this_process() {
     client.mutex("a").lock().await.unwrap().release().await.unwrap();
 }
 
-/// What this release does not have is said in one sentence.
 #[tokio::test]
 async fn other_addresses_are_refused() {
     for (text, expected) in [(
@@ -83,7 +82,6 @@ fn a_configuration_has_to_go_with_the_client() {
     assert!(client.config().is_none());
 }
 
-/// The kind and the options are the policy's; what cannot be taken says so when it is taken.
 #[tokio::test]
 async fn a_lock_by_policy() {
     let text = "[lock.policies.readers]\nkind = 'read'\n[lock.policies.one]\nwait = 'none'";

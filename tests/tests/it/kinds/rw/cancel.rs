@@ -5,8 +5,7 @@ use crate::kinds::rw::*;
 /// S-21: nobody else has it, so the drops come before, during and after the grant.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_acquire_dropped_anywhere_leaves_nothing() {
-    let (server, client) = world().await;
-    let other = connect(&server).await;
+    let (server, client, other) = world_of_two().await;
     let lock = client.rw_lock("a");
     for write in [false, true] {
         let take = || if write { lock.write() } else { lock.read() };
@@ -97,11 +96,9 @@ async fn a_joiner_dropped_anywhere_takes_nobody_along() {
     panic!("no drop came while it asked, or none got as far as to join");
 }
 
-/// S-17: of a line of readers behind a writer, those at its head are dropped; the rest get in.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_line_outlives_its_head() {
-    let (server, client) = world().await;
-    let other = connect(&server).await;
+    let (server, client, other) = world_of_two().await;
     let writer = other.rw_lock("line").write().await.unwrap();
     let first = reading(&client, "line");
     listening(&server, "line", 1).await;
@@ -110,9 +107,7 @@ async fn a_line_outlives_its_head() {
     first.abort();
     assert!(first.await.unwrap_err().is_cancelled());
     writer.release().await.unwrap();
-    for reader in rest {
-        drop(got(reader, SOON).await);
-    }
+    drop(all_got(rest, SOON).await);
     nothing_left(&server, "line").await;
 }
 

@@ -1,8 +1,5 @@
 //! [`HeldLock`]: what a handler can ask of its lock, and do with it.
 
-use std::sync::Mutex;
-
-use axum::body::Body;
 use axum::extract::Extension;
 use axum::routing::get;
 

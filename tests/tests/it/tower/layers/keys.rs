@@ -1,7 +1,5 @@
 //! Which lock a request takes.
 
-use std::sync::Mutex;
-
 use lock_tower::http::{HttpLockLayer, OnMissingKey};
 
 use crate::tower::prelude::*;

@@ -1,12 +1,9 @@
 //! [`HeldLock`] under several layers: it is the innermost one's lock, or none.
 
 use std::io;
-use std::panic::AssertUnwindSafe;
 
-use axum::body::Body;
 use axum::extract::{FromRequestParts, OptionalFromRequestParts};
 use futures_util::StreamExt;
-use lock_runtime::policy::LockFile;
 use lock_tower::http::{OnMissingKey, SafeMethods};
 use tower::ServiceBuilder;
 use tower::util::BoxCloneService;

@@ -1,9 +1,6 @@
 //! Layers that follow a configuration: policies, routes, and their reload.
 
-use axum::body::Body;
 use axum::routing::any;
-use lock_runtime::options::LockSettings;
-use lock_runtime::policy::LockFile;
 use lock_tower::http::RequestDeadline;
 
 use crate::tower::prelude::*;
@@ -271,7 +268,6 @@ async fn without_a_client_only_what_locks_fails() {
     drop(app.layer(layer));
 }
 
-/// What a layer could not follow is found before it is in effect.
 #[test]
 fn a_configuration_is_checked_before_a_reload() {
     let (locks, _) = clients(CHECKOUT);
@@ -352,7 +348,6 @@ async fn a_parameter_that_no_route_has_is_refused_before_a_reload() {
 const METHODS: [&str; 9] =
     ["GET", "HEAD", "OPTIONS", "TRACE", "POST", "PUT", "PATCH", "PROPFIND", "CONNECT"];
 
-/// Methods by a word, in a configuration as in code.
 #[tokio::test(start_paused = true)]
 async fn methods_are_listed_or_excluded() {
     for (methods, locked) in [

@@ -1,11 +1,7 @@
 //! A client that is shut down while bodies are sent under its locks.
 
-use std::future::pending;
-
-use axum::body::Body;
 use futures_util::future::{Either, select};
 use hyper::body::Incoming;
-use tokio::sync::Notify;
 
 use crate::tower::layers::connection::{self, Client, frame, request};
 use crate::tower::layers::hold::{respond, sent};
