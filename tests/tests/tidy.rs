@@ -90,7 +90,7 @@ const TOWER_LEVELS: [(&str, u8); 28] = [
 ];
 
 /// Level by module of `benches`. Modules of one level must not know each other.
-const BENCH_LEVELS: [(&str, u8); 15] = [
+const BENCH_LEVELS: [(&str, u8); 19] = [
     ("record", 0),
     ("timing", 0),
     ("server::awake", 0),
@@ -104,6 +104,10 @@ const BENCH_LEVELS: [(&str, u8); 15] = [
     ("server::pair", 3),
     ("server", 4),
     ("case", 5),
+    ("instructions::baseline", 0),
+    ("instructions::work", 1),
+    ("instructions::callgrind", 2),
+    ("instructions", 3),
     ("args", 6),
     ("report", 7),
 ];

@@ -258,19 +258,23 @@ async fn a_lone_loop_lets_others_in() {
     let until = Instant::now() + secs(2);
     let one = a.semaphore("lone", some(1));
     let looping = tokio::spawn(async move {
+        let mut turns = 0;
         while Instant::now() < until {
             let permit = take(&one, 1).await;
             tokio::time::sleep(ms(2)).await;
             permit.release().await.unwrap();
+            turns += 1;
         }
+        turns
     });
     let mut turns = 0;
     while Instant::now() < until {
         take(&b.semaphore("lone", some(1)), 1).await.release().await.unwrap();
         turns += 1;
     }
-    looping.await.unwrap();
-    assert!(turns >= 40, "only {turns} turns in two seconds");
+    let of_the_loop = looping.await.unwrap();
+    println!("{turns} turns beside {of_the_loop} of the loop");
+    assert!(turns * 4 >= of_the_loop, "only {turns} turns beside {of_the_loop} of the loop");
 }
 
 /// S-17, S-20, S-21: dropped at any await point, an acquire leaves no permit behind.
@@ -301,7 +305,8 @@ async fn a_wait_ends_as_the_options_say() {
     let waits = |wait: Wait| waits(wait);
     let never = semaphore.clone().with(waits(Wait::Never)).acquire().await;
     assert!(matches!(never, Err(LockError::Busy { .. })), "{never:?}");
-    let brief = semaphore.with(waits(Wait::UpTo(A_WHILE)));
+    // Long enough for the store's answer on a busy machine.
+    let brief = semaphore.with(waits(Wait::UpTo(A_WHILE * 5)));
     for outcome in join_all([brief.acquire(), brief.acquire()]).await {
         assert!(matches!(outcome, Err(LockError::Timeout { .. })), "{outcome:?}");
     }
