@@ -9,7 +9,7 @@ use crate::prelude::*;
 /// was not even sent.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_that_was_not_sent_explains_nothing() {
-    let (server, proxy, client) = far_world_with(ms(200)).await;
+    let (server, proxy, client) = far_world_with(secs(1)).await;
     let other = connect(&server).await;
     let guard = client.mutex("k").lock().await.unwrap();
     proxy.refuse();

@@ -74,9 +74,9 @@ async fn a_minority_that_refuses_later_is_logged() {
     }
     let locked = RedisServer::builder().password("right-one").start().await;
     let proxy = Proxy::start(locked.port()).await;
-    proxy.delay(secs(2));
+    proxy.delay(ms(800));
     let urls = [servers[0].url(), servers[1].url(), proxy.url()];
-    let builder = Quorum::builder().without_restart_guard().server_timeout(ms(500));
+    let builder = Quorum::builder().without_restart_guard().server_timeout(ms(200));
     let quorum = builder.connect(urls).await.unwrap();
     let says = "the server wants a password";
     soon!("it is logged", count(says) > 0);
