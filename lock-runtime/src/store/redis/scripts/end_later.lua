@@ -6,8 +6,7 @@
 -- ARGV[5i-1] how many permits   ARGV[5i] channel of the lock's releases
 -- ARGV[5i+1] prefix of a fair queue's channels or of the readers' own keys
 -- returns 0 = done, or -1: not all held by this owner; those that are held end then.
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local now = now_in_ms()
 local later = tonumber(ARGV[1])
 local finish = {}
 

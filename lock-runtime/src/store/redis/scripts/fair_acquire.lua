@@ -15,8 +15,7 @@ local function is_ours(owner)
   return first and first == string.reverse(last)
 end
 
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local now = now_in_ms()
 local ttl = redis.call('PTTL', KEYS[1])
 local ours = false
 if ttl ~= -2 then

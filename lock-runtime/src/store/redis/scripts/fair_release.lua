@@ -21,8 +21,7 @@ if redis.call('EXISTS', KEYS[1]) == 1 then
   return -1
 end
 
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local now = now_in_ms()
 local head = redis.call('LINDEX', KEYS[2], 0)
 while head do
   local score = redis.call('ZSCORE', KEYS[3], head)

@@ -4,8 +4,7 @@
 -- ARGV[1] channel of a mutex and prefix of a fair queue's channels   ARGV[2] channel of readers and
 --   writers   ARGV[3] channel of a semaphore   ARGV[4] prefix of the readers' own keys
 -- returns 1 = released, 0 = it was not held.
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local now = now_in_ms()
 
 local function free_sides(mode, fields)
   local held = mode == 'write'

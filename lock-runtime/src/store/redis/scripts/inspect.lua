@@ -6,8 +6,7 @@
 -- returns the kind as a string, empty if it is not held; the remaining time of the longest lease in ms, -1 if it has no
 --         end; the last token as a string or empty; the number of waiters with a place; then owner and count of each
 --         holder.
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local now = now_in_ms()
 local after = '(' .. string.format('%.0f', now)
 local kind, left, holders = '', -2, {}
 

@@ -7,8 +7,7 @@
 -- returns the last reserved token as a string: acquired;
 --         an integer: not enough are free; they are after that many ms unless leases are renewed, -1 if one of these
 --         leases has no end.
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local now = now_in_ms()
 local wanted, limit = tonumber(ARGV[5]), tonumber(ARGV[6])
 local free = redis.call('GET', KEYS[1])
 local members = redis.call('ZCARD', KEYS[3])

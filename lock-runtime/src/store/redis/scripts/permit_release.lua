@@ -2,8 +2,7 @@
 -- KEYS[1] free permits   KEYS[2] permits in use
 -- ARGV[1] owner   ARGV[2] how many it has   ARGV[3] channel of the lock's releases
 -- returns how many subscribers received the notification, or -1: not held by this owner.
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local now = now_in_ms()
 local score = redis.call('ZSCORE', KEYS[2], ARGV[1])
 local alive = score and tonumber(score) > now
 local freed = 0

@@ -23,10 +23,12 @@ local writes = entered and entered ~= '0'
 local function turned_away(left, due)
   local keep = ARGV[5] == '1' and 0 or tonumber(ARGV[7])
   if keep > 0 then
-    local time = redis.call('TIME')
-    local now = time[1] * 1000 + math.floor(time[2] / 1000)
+    local now = now_in_ms()
     -- First the commands that need no memory: after a first write, a script may write even when memory is short.
-    local set, other = KEYS[due and 5 or 4], KEYS[due and 4 or 5]
+    local set, other = KEYS[4], KEYS[5]
+    if due then
+      set, other = other, set
+    end
     redis.call('ZREM', other, ARGV[1])
     redis.call('ZREMRANGEBYSCORE', set, '-inf', now)
     redis.call('ZADD', set, string.format('%.0f', now + keep), ARGV[1])
@@ -44,8 +46,7 @@ if ARGV[5] == '1' and not ours then
 end
 -- The owner of the write hold may read, and an existing read hold goes on. All others let announced writers go first.
 if ARGV[5] == '1' or not (ours or writes) then
-  local time = redis.call('TIME')
-  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  local now = now_in_ms()
   local last = redis.call('ZREVRANGE', KEYS[3], 0, 0, 'WITHSCORES')
   if last[2] and tonumber(last[2]) > now then
     local place = ARGV[5] ~= '1' and redis.call('ZSCORE', KEYS[5], ARGV[1])

@@ -11,8 +11,7 @@ if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then
   redis.call('ZREM', KEYS[2], ARGV[1])
   redis.call('ZREM', KEYS[3], ARGV[1])
   if place and redis.call('HGET', KEYS[1], 'mode') ~= 'write' then
-    local time = redis.call('TIME')
-    if tonumber(place) > time[1] * 1000 + math.floor(time[2] / 1000) then
+    if tonumber(place) > now_in_ms() then
       -- A writer may have waited for this due reader.
       redis.call('PUBLISH', ARGV[2], '0')
     end

@@ -5,8 +5,7 @@
 -- ARGV[4i-3] hold, read or permit   ARGV[4i-2] field of the owner   ARGV[4i-1] lease in ms
 -- ARGV[4i] how many permits
 -- returns for each: 1 = held by its owner, 0 = not. One bad key does not fail the others.
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local now = now_in_ms()
 
 local function prolong(key, lease)
   if redis.call('PTTL', key) < lease then

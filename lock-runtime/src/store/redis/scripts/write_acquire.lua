@@ -37,8 +37,7 @@ end
 
 local waiting, held = false, left ~= -2
 if not ours and not held and redis.call('EXISTS', KEYS[4], KEYS[5]) > 0 then
-  local time = redis.call('TIME')
-  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  local now = now_in_ms()
   -- A reader that is due goes first (read_acquire.lua).
   local last = redis.call('ZREVRANGE', KEYS[5], 0, 0, 'WITHSCORES')
   left = last[2] and tonumber(last[2]) > now and tonumber(last[2]) - now or left
@@ -48,8 +47,7 @@ end
 if not ours and left ~= -2 then
   local keep = tonumber(ARGV[5])
   if keep > 0 then
-    local time = redis.call('TIME')
-    local now = time[1] * 1000 + math.floor(time[2] / 1000)
+    local now = now_in_ms()
     redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', now)
     redis.call('ZADD', KEYS[3], string.format('%.0f', now + keep), ARGV[1])
     local latest = redis.call('ZREVRANGE', KEYS[3], 0, 0, 'WITHSCORES')

@@ -8,8 +8,7 @@
 local withdrawn = redis.pcall('ZREM', KEYS[2], ARGV[1]) == 1
 if redis.call('HDEL', KEYS[1], ARGV[1] .. ':write') == 0 then
   if withdrawn then
-    local time = redis.call('TIME')
-    local now = time[1] * 1000 + math.floor(time[2] / 1000)
+    local now = now_in_ms()
     local last = redis.call('ZREVRANGE', KEYS[2], 0, 0, 'WITHSCORES')
     if not last[2] or tonumber(last[2]) <= now then
       -- Readers may have let this writer go first.
