@@ -76,8 +76,7 @@ async fn an_uncontended_pair_costs_two_scripts() {
         ("set", 10),
         ("hset", 10),
         ("pexpire", 10),
-        ("hexists", 10),
-        ("del", 10),
+        ("hdel", 10),
         ("publish", 10),
     ];
     let expected: BTreeMap<_, _> =

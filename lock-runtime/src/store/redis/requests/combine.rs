@@ -38,7 +38,7 @@ use tokio::task::coop::unconstrained;
 use tokio::time::{Instant, timeout_at};
 
 use super::HoldRequest;
-use crate::error::{StoreError, StoreErrorKind};
+use crate::error::StoreError;
 use crate::store::HoldKind;
 use crate::store::redis::link::{Connection, Link};
 use crate::store::redis::scripts::{
@@ -210,8 +210,10 @@ impl Combiner {
                 return;
             };
             let reply = self.link.judge(&connection, timeout_at(until, sending).await);
-            match reply.and_then(|reply| self.link.answer_of(&connection, &call, reply)) {
-                Ok(Value::Array(answers)) if answers.len() == entries.len() => {
+            let answers = reply
+                .and_then(|reply| self.link.answers_of(&connection, &call, entries.len(), reply));
+            match answers {
+                Ok(answers) => {
                     for (entry, answer) in entries.into_iter().zip(answers) {
                         let answer = answer.extract_error().map_err(|error| {
                             self.link.heed(&connection, &error);
@@ -219,10 +221,6 @@ impl Combiner {
                         });
                         let _ = entry.answer.send(answer);
                     }
-                }
-                Ok(_) => {
-                    let error = "a lock script answered something unexpected";
-                    answer_all(entries, &StoreError::new(StoreErrorKind::Protocol, error));
                 }
                 Err(CallError::Server(error)) if is_noscript(&error) => {
                     match self.link.load(&call, until).await {

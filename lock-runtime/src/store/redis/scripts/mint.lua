@@ -5,44 +5,39 @@
 -- A counter without an expiry gets none: Redisson made it, and would not renew an expiry.
 -- Tokens are compared as text, which costs the server less than numbers.
 
--- The server's time in microseconds, and the first of the 100 seconds that it is in: 16 digits each, until 2286.
-local now_text, hundred
-
-local function read_now()
-  if not now_text then
-    read_time()
-    now_text = seconds .. string.sub('000000', #micros + 1) .. micros
-    hundred = string.sub(now_text, 1, -9) .. '00000000'
-  end
-end
-
 -- True for numbers that INCRBY accepts: a leading zero would stop it half way.
 local function can_count(value)
   return #value <= 18 and (string.find(value, '^[1-9]%d*$') or value == '0')
 end
 
+-- The first of the 100 seconds that the server's time is in.
+local hundred
+
 local function mint(counter, tokens, expiry)
-  read_now()
-  local now = now_text
+  local now = now_in_micros()
+  hundred = hundred or string.sub(now, 1, -9) .. '00000000'
   local last = tokens == '1' and now or string.format('%.0f', now + tokens - 1)
-  local previous = redis.call('SET', counter, last, 'KEEPTTL', 'GET')
+  local previous = call('SET', counter, last, 'KEEPTTL', 'GET')
   if not previous then
-    redis.call('SET', counter, last, 'PX', expiry)
+    call('SET', counter, last, 'PX', expiry)
+    return last
+  end
+  local is_behind = #previous == #now and previous < now
+  if is_behind and previous >= hundred then
+    -- Begins as the time does, so it is a token. Only the first of 100 seconds renews the expiry, which saves a command
+    -- for the others of a busy lock.
     return last
   end
   if not can_count(previous) then
-    redis.call('SET', counter, previous, 'KEEPTTL')
+    call('SET', counter, previous, 'KEEPTTL')
     return nil, redis.error_reply('WRONGTYPE the fencing counter is not a number')
   end
-  if #previous > #now or #previous == #now and previous >= now then
+  if not is_behind and #previous >= #now then
     -- The counter is ahead of the clock. Lua numbers end at 2^53, so the server adds.
-    redis.call('SET', counter, previous, 'KEEPTTL')
-    redis.call('INCRBY', counter, tokens)
-    last = redis.call('GET', counter)
-    redis.call('PEXPIRE', counter, expiry, 'XX')
-  elseif #previous < #now or previous < hundred then
-    -- Only the first token of 100 seconds renews the expiry, which saves a command for the others of a busy lock.
-    redis.call('PEXPIRE', counter, expiry, 'XX')
+    call('SET', counter, previous, 'KEEPTTL')
+    call('INCRBY', counter, tokens)
+    last = call('GET', counter)
   end
+  call('PEXPIRE', counter, expiry, 'XX')
   return last
 end

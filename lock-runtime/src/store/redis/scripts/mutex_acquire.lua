@@ -3,10 +3,10 @@
 -- ARGV[1] owner   ARGV[2] lease in ms   ARGV[3] tokens to reserve   ARGV[4] counter expiry in ms
 -- returns the last reserved token as a string: acquired;
 --         an integer: another owner holds it, for that many ms unless renewed, -1 if that has no end.
-local ttl = redis.call('PTTL', KEYS[1])
+local ttl = call('PTTL', KEYS[1])
 local new = ttl == -2
-if not new and redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then
-  if redis.call('HEXISTS', KEYS[1], 'mode') == 1 then
+if not new and call('HEXISTS', KEYS[1], ARGV[1]) == 0 then
+  if call('HEXISTS', KEYS[1], 'mode') == 1 then
     return redis.error_reply('WRONGTYPE the key holds another kind of lock')
   end
   return ttl
@@ -19,7 +19,7 @@ end
 
 -- A repeated request of the holder changes nothing; it must not shorten an extended lease.
 if new then
-  redis.call('HSET', KEYS[1], ARGV[1], '1')
+  call('HSET', KEYS[1], ARGV[1], '1')
 end
 if new or ttl < tonumber(ARGV[2]) then
   problem = set_end(KEYS[1], ARGV[2], new)

@@ -4,7 +4,7 @@
 -- returns how many subscribers received the notification, or -1: not held by this owner.
 
 -- The owner is the only field, and a hash without fields is gone.
-if redis.call('HDEL', KEYS[1], ARGV[1]) == 0 then
+if call('HDEL', KEYS[1], ARGV[1]) == 0 then
   return -1
 end
-return redis.call('PUBLISH', ARGV[2], '0')
+return call('PUBLISH', ARGV[2], '0')

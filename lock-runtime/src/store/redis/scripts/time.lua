@@ -2,16 +2,17 @@
 -- spares a batch the command for all requests but the first.
 -- no KEYS[..], no ARGV[..]
 
-local seconds, micros
+local micros
 
-local function read_time()
-  if not seconds then
-    local time = redis.call('TIME')
-    seconds, micros = time[1], time[2]
+-- Microseconds as text, which has 16 digits until 2286.
+local function now_in_micros()
+  if not micros then
+    local time = call('TIME')
+    micros = time[1] .. string.sub('000000', #time[2] + 1) .. time[2]
   end
+  return micros
 end
 
 local function now_in_ms()
-  read_time()
-  return seconds * 1000 + math.floor(micros / 1000)
+  return tonumber(string.sub(now_in_micros(), 1, -4))
 end
