@@ -72,7 +72,12 @@ if ours or (ttl == -2 and (not head or head == ARGV[1])) then
       return problem
     end
   end
-  call('LREM', KEYS[3], 0, ARGV[1])
+  if head == ARGV[1] then
+    call('LPOP', KEYS[3])
+  elseif head then
+    -- A repeated request of the holder, which has no place any more unless something went wrong.
+    call('LREM', KEYS[3], 0, ARGV[1])
+  end
   call('ZREM', KEYS[4], ARGV[1])
   if call('EXISTS', KEYS[3]) == 0 then
     -- A score without a place belongs to no waiter.
@@ -81,7 +86,7 @@ if ours or (ttl == -2 and (not head or head == ARGV[1])) then
   return last
 end
 
--- The score of the place behind `ahead` others. A waiting Redisson client adds its patience (how long it waits) to the
+-- The score of the place behind `ahead` others, or of the standing place if that is nil. A waiting Redisson client adds its patience (how long it waits) to the
 -- last score it finds, or to the holder's lease; when it acquires the lock or gives up, it subtracts its patience from
 -- all scores behind it. A place behind such clients gets as much more as they will subtract: with less it would count
 -- as dead at once, with more a killed waiter of this client would delay the queue.
@@ -91,6 +96,7 @@ local function place_ends(ahead, keep)
   if not latest[2] or tonumber(latest[2]) <= ends and is_ours(latest[1]) then
     return ends
   end
+  ahead = ahead or call('LPOS', KEYS[3], ARGV[1])
   -- Only the last 64 places are read; the next request of this waiter corrects the rest.
   local before = ahead > 0 and call('LRANGE', KEYS[3], math.max(0, ahead - 64), ahead - 1) or {}
   local shift, last = 0, nil
@@ -116,8 +122,16 @@ end
 
 local keep = tonumber(ARGV[5])
 if keep > 0 then
-  -- Redisson's clients may have removed this waiter as dead, so the queue is searched for it each time.
-  local ahead = call('LPOS', KEYS[3], ARGV[1]) or call('RPUSH', KEYS[3], ARGV[1]) - 1
+  -- Redisson's clients may have removed this waiter as dead, and its score with its place. So the queue, which may be
+  -- long, is only searched for it if there are more places or more scores.
+  local ahead
+  local has_place = call('ZSCORE', KEYS[4], ARGV[1])
+  if call('LLEN', KEYS[3]) ~= call('ZCARD', KEYS[4]) then
+    has_place = call('LPOS', KEYS[3], ARGV[1])
+  end
+  if not has_place then
+    ahead = call('RPUSH', KEYS[3], ARGV[1]) - 1
+  end
   call('ZADD', KEYS[4], string.format('%.0f', place_ends(ahead, keep)), ARGV[1])
   -- An abandoned queue expires with the counter. Not sooner: Redisson's clients may be the last in it, and extend no
   -- expiry.

@@ -7,8 +7,10 @@ local held = redis.pcall('HEXISTS', KEYS[1], ARGV[1])
 if held == 1 then
   call('DEL', KEYS[1])
 end
-call('LREM', KEYS[2], 0, ARGV[1])
-call('ZREM', KEYS[3], ARGV[1])
+-- The holder has no place, and a long queue is not searched for it.
+if call('ZREM', KEYS[3], ARGV[1]) == 1 or call('LLEN', KEYS[2]) ~= call('ZCARD', KEYS[3]) then
+  call('LREM', KEYS[2], 0, ARGV[1])
+end
 if call('EXISTS', KEYS[2]) == 0 then
   -- A score without a place belongs to no waiter.
   call('DEL', KEYS[3])

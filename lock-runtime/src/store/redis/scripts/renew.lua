@@ -49,7 +49,7 @@ function keep.permit(free, permits, field, lease, count)
       prolong(key, lease)
     end
   end
-  for n = 1, count do
+  for n = 1, tonumber(count) do
     call('ZADD', permits, 'XX', 'GT', string.format('%.0f', now + lease),
       n == 1 and field or field .. ':' .. n)
   end
