@@ -1,10 +1,11 @@
 -- The server's time: functions for every script that uses it (S-11, S-23). A script asks the server once, which also
 -- spares a batch the command for all requests but the first.
--- no KEYS[..], no ARGV[..]
+-- They use no KEYS[..] and no ARGV[..].
+-- returns the time since 1970, as the comment above each function says.
 
 local micros
 
--- Microseconds as text, which has 16 digits until 2286.
+-- In microseconds, as text of 16 digits until 2286.
 local function now_in_micros()
   if not micros then
     local time = call('TIME')
@@ -13,6 +14,7 @@ local function now_in_micros()
   return micros
 end
 
+-- In milliseconds, as a number.
 local function now_in_ms()
   return tonumber(string.sub(now_in_micros(), 1, -4))
 end
