@@ -6,11 +6,14 @@ use std::time::Duration;
 use lexopt::prelude::*;
 
 use crate::case::Case;
+#[cfg(feature = "server")]
+use crate::instructions::Load;
 use crate::timing::Timing;
 
 /// The answer to `--help`.
 pub(crate) const HELP: &str = "\
 Usage: lock-benches [--quick] [--only CASE]… [--rounds N] [--seconds S] [--strict]
+       lock-benches --instructions [--accept] [--strict]
 
   --quick       a short run, well under two minutes
   --only CASE   only this case: pair, own-keys, hot-key, nested, attribute, layer,
@@ -18,6 +21,10 @@ Usage: lock-benches [--quick] [--only CASE]… [--rounds N] [--seconds S] [--str
   --rounds N    how often the contenders take turns
   --seconds S   how long each turn lasts, such as 0.5
   --strict      exit with 1 if a target is missed
+  --instructions
+                counts instructions in place of time, by valgrind, and compares them with
+                those on record; a run by `cargo xtask bench` builds what valgrind can run
+  --accept      puts these counts on record
 
 Needs `redis-server`: the one named in REDIS_SERVER, else the one on the PATH.";
 
@@ -25,6 +32,9 @@ Needs `redis-server`: the one named in REDIS_SERVER, else the one on the PATH.";
 #[derive(Debug)]
 pub(crate) enum Command {
     Run(Args),
+    /// Runs the load whose instructions are counted.
+    #[cfg(feature = "server")]
+    Work(Load),
     Help,
 }
 
@@ -36,6 +46,10 @@ pub(crate) struct Args {
     pub(crate) timing: Timing,
     pub(crate) cases: Vec<Case>,
     pub(crate) strict: bool,
+    /// Whether to count instructions in place of time.
+    pub(crate) instructions: bool,
+    /// Whether to put the counts on record.
+    pub(crate) accept: bool,
 }
 
 const FULL: Timing =
@@ -48,7 +62,7 @@ pub(crate) fn parse<I>(words: I) -> Result<Command, lexopt::Error>
 where
     I: IntoIterator<Item: Into<OsString>>,
 {
-    let (mut quick, mut strict) = (false, false);
+    let (mut quick, mut strict, mut instructions, mut accept) = (false, false, false, false);
     let (mut rounds, mut seconds) = (None, None);
     let mut only = Vec::new();
     let mut parser = lexopt::Parser::from_iter(words);
@@ -56,6 +70,12 @@ where
         match argument {
             Long("quick") => quick = true,
             Long("strict") => strict = true,
+            #[cfg(feature = "server")]
+            Long("instructions") => instructions = true,
+            #[cfg(feature = "server")]
+            Long("accept") => accept = true,
+            #[cfg(feature = "server")]
+            Long("work") => return Ok(Command::Work(parser.value()?.parse()?)),
             Long("only") => only.push(parser.value()?.parse_with(case)?),
             Long("rounds") => rounds = Some(parser.value()?.parse_with(round_count)?),
             Long("seconds") => seconds = Some(parser.value()?.parse_with(turn_length)?),
@@ -70,9 +90,12 @@ where
         slow_turn: seconds.map_or(timing.slow_turn, |turn| timing.slow_turn.max(turn)),
     };
     let mut name = if quick { "quick" } else { "full" }.to_owned();
+    if instructions {
+        name = "instructions".to_owned();
+    }
     only.iter().for_each(|case: &Case| name = format!("{name}-{}", case.name()));
     let cases = if only.is_empty() { Case::ALL.to_vec() } else { only };
-    Ok(Command::Run(Args { name, timing, cases, strict }))
+    Ok(Command::Run(Args { name, timing, cases, strict, instructions, accept }))
 }
 
 fn case(text: &str) -> Result<Case, String> {

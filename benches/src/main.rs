@@ -3,6 +3,8 @@
 
 mod args;
 mod case;
+#[cfg(feature = "server")]
+mod instructions;
 mod record;
 mod report;
 #[cfg(feature = "server")]
@@ -27,6 +29,8 @@ const WORKERS: usize = 2;
 fn main() -> ExitCode {
     let args = match args::parse(std::env::args_os()) {
         Ok(Command::Run(args)) => args,
+        #[cfg(feature = "server")]
+        Ok(Command::Work(load)) => return exit(load.run().map(|()| ExitCode::SUCCESS)),
         Ok(Command::Help) => {
             println!("{}", args::HELP);
             return ExitCode::SUCCESS;
@@ -36,21 +40,34 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    match run(&args) {
-        Ok(report) if args.strict && report.missed() > 0 => ExitCode::FAILURE,
-        Ok(_) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    exit(run(&args).map(|report| match args.strict && report.missed() > 0 {
+        true => ExitCode::FAILURE,
+        false => ExitCode::SUCCESS,
+    }))
+}
+
+/// Prints an error.
+fn exit(result: Result<ExitCode>) -> ExitCode {
+    result.unwrap_or_else(|error| {
+        eprintln!("error: {error}");
+        ExitCode::FAILURE
+    })
 }
 
 /// Runs the cases, shows the table, writes the file.
 fn run(args: &Args) -> Result<Report> {
+    #[cfg(feature = "server")]
+    if args.instructions {
+        let mut report = Report::new(args);
+        report.add(instructions::run(args.accept)?);
+        return shown(report);
+    }
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build()?;
-    let report = runtime.block_on(measure(args))?;
+    shown(runtime.block_on(measure(args))?)
+}
+
+fn shown(report: Report) -> Result<Report> {
     print!("{}", report.table());
     let path = report.write()?;
     println!("\n{} of {} targets missed; figures in {}", report.missed(), report.targets(), path);

@@ -53,6 +53,11 @@ impl FencingToken {
     pub const fn get(self) -> u64 {
         self.0
     }
+
+    /// Returns the last of as many tokens, at least one, of which this is the first.
+    pub(crate) fn last_of(self, tokens: u32) -> Self {
+        Self(self.0.saturating_add(u64::from(tokens.max(1)) - 1))
+    }
 }
 
 impl fmt::Display for FencingToken {

@@ -5,11 +5,11 @@
 //! polled. The waiting futures measure, so it does not matter which task or runtime the other one has.
 // S-34.
 
-use std::future::poll_fn;
-use std::pin::pin;
-use std::task::Poll;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use pin_project_lite::pin_project;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 /// How often a future proves that it is polled.
@@ -23,27 +23,43 @@ pub(crate) fn is_asleep(polled_at: Instant, now: Instant) -> bool {
     now >= polled_at + ASLEEP_AFTER
 }
 
-/// Drives `future`, and calls `sign_of_life` when the future first has to wait and then every `every`. Returns
+/// Drives `future`, and calls `sign_of_life` when the future first has to wait and then every `every`. Resolves to
 /// `None` once that returns false: the future was passed over.
-pub(crate) async fn drive<F: Future>(
+pub(crate) fn drive<F: Future, S: Fn(Instant) -> bool>(
     every: Duration,
-    sign_of_life: impl Fn(Instant) -> bool,
+    sign_of_life: S,
     future: F,
-) -> Option<F::Output> {
-    let mut future = pin!(future);
-    let mut timer = pin!(None::<Sleep>);
-    poll_fn(|cx| {
-        if let Poll::Ready(output) = future.as_mut().poll(cx) {
+) -> Driven<F, S> {
+    Driven { future, timer: None, every, sign_of_life }
+}
+
+pin_project! {
+    /// The future of [`drive`]. An async function would keep `future` twice, as its argument and pinned.
+    pub(crate) struct Driven<F, S> {
+        #[pin]
+        future: F,
+        #[pin]
+        timer: Option<Sleep>,
+        every: Duration,
+        sign_of_life: S,
+    }
+}
+
+impl<F: Future, S: Fn(Instant) -> bool> Future for Driven<F, S> {
+    type Output = Option<F::Output>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        if let Poll::Ready(output) = this.future.poll(cx) {
             return Poll::Ready(Some(output));
         }
-        while timer.as_mut().as_pin_mut().is_none_or(|timer| timer.poll(cx).is_ready()) {
+        while this.timer.as_mut().as_pin_mut().is_none_or(|timer| timer.poll(cx).is_ready()) {
             let now = Instant::now();
-            if !sign_of_life(now) {
+            if !(this.sign_of_life)(now) {
                 return Poll::Ready(None);
             }
-            timer.set(Some(sleep_until(now + every)));
+            this.timer.set(Some(sleep_until(now + *this.every)));
         }
         Poll::Pending
-    })
-    .await
+    }
 }

@@ -119,8 +119,7 @@ impl OwnedHold {
         token: FencingToken,
         tokens: u32,
     ) -> Self {
-        let last_token = FencingToken::new(token.get() + u64::from(tokens.max(1)) - 1);
-        let owns = Owns::new(place, &hold);
+        let (last_token, owns) = (token.last_of(tokens), Owns::new(place, &hold));
         Self { leases, hold, token, last_token, handoffs: 0, keep_until: None, inside: None, owns }
     }
 
@@ -182,7 +181,7 @@ impl OwnedHold {
         if self.hand_off() {
             return Ok(());
         }
-        self.give_back().await
+        self.release_to_store().await
     }
 
     /// As [`release`](Self::release), for a call that is not enforced: leaves the rest to the releaser if the
@@ -198,7 +197,7 @@ impl OwnedHold {
         }
     }
 
-    async fn give_back(self) -> Result<(), LockError> {
+    async fn release_to_store(self) -> Result<(), LockError> {
         // A shutdown must wait for it too. The counter outlives the owned hold, which may leave the rest to the
         // releaser.
         let _counted = self.leases.releaser.elsewhere();
@@ -291,6 +290,6 @@ impl Drop for OwnedHold {
         let keep_until = self.keep_until.filter(|_| !lost);
         let handoffs = self.handoffs;
         let after: AfterRelease = Box::new(move |reply| leave(place, handoffs, reply));
-        self.leases.give_back(&self.hold, keep_until, Some(after));
+        self.leases.release_later(&self.hold, keep_until, Some(after));
     }
 }

@@ -123,7 +123,7 @@ pub(crate) struct Around {
 
 /// Returns the innermost enclosing hold whose lease manager's id and lock are `wanted`, if its guards are
 /// alive. A lost hold counts too where the code under it should learn of the loss.
-pub(crate) fn enclosing_stand(wanted: impl Fn(u64, &Target) -> bool) -> Option<Around> {
+pub(crate) fn enclosing_hold(wanted: impl Fn(u64, &Target) -> bool) -> Option<Around> {
     find(|what| match what {
         Enclosing::Hold { owned, leases, hold, is_shadow, .. } if wanted(*leases, &hold.target) => {
             let owned = owned.upgrade().filter(|_| !is_shadow || hold.check().is_ok())?;

@@ -1,6 +1,5 @@
 //! [`LockSite`]: the place and the settings of a `#[distributed_lock]`. With the feature `sites`, `sites` lists
 //! every annotated function of the program.
-//! `sites` lists every annotated function of the program.
 
 use crate::options::{LockKind, LockSettings};
 use std::fmt;

@@ -398,7 +398,8 @@ impl HoldHandle {
             Ok(polled) => polled.map_err(Stopped::Lost),
             Err(panic) => Poll::Ready(Err(Stopped::Panicked(panic))),
         };
-        if polled.is_pending() {
+        // Also after a frame: a body that always has its next frame never returns `Pending`.
+        if !matches!(polled, Poll::Ready(Err(_))) {
             self.poll_early_release(cx);
         }
         polled
@@ -409,10 +410,12 @@ impl HoldHandle {
         let Some(shared) = self.current.as_ref().and_then(|current| current.shared.as_ref()) else {
             return;
         };
-        if shared.is_release_asked(cx)
-            && let Some(guard) = self.guard.take()
-        {
-            self.early_release = Some(guard.release());
+        if shared.is_release_asked(cx) && self.early_release.is_none() {
+            match self.guard.take() {
+                Some(guard) => self.early_release = Some(guard.release()),
+                // The lock was released in the background, which reports no outcome.
+                None => shared.finish(shared.watch.check()),
+            }
         }
         if let Some(release) = &mut self.early_release
             && let Poll::Ready(result) = Pin::new(release).poll(cx)

@@ -16,9 +16,7 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// The bound also ends a look that itself hangs, as one at a stopped server does. Works under a
 /// paused clock, where the pauses advance it.
 ///
-/// # Panics
-///
-/// When `cond` has not become true within `bound`; the message names `what` and the caller.
+/// Panics when `cond` has not become true within `bound`; the message names `what` and the caller.
 #[track_caller]
 pub fn eventually(
     bound: Duration,
@@ -41,9 +39,7 @@ pub fn eventually(
 
 /// Waits until `cond` is true, blocking the thread: for tests without a runtime.
 ///
-/// # Panics
-///
-/// When `cond` has not become true within `bound`; the message names `what`.
+/// Panics when `cond` has not become true within `bound`; the message names `what`.
 #[track_caller]
 pub fn eventually_blocking(bound: Duration, what: &str, mut cond: impl FnMut() -> bool) {
     let start = Instant::now();

@@ -66,9 +66,7 @@ impl Leash {
 
     /// Sends SIGSTOP and waits until the child has stopped: the signal only asks for it.
     ///
-    /// # Panics
-    ///
-    /// When the child has exited.
+    /// Panics when the child has exited.
     pub(crate) fn stop(&self) {
         self.signal(Signal::STOP);
         let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
@@ -81,9 +79,7 @@ impl Leash {
 
     /// Sends SIGCONT.
     ///
-    /// # Panics
-    ///
-    /// When the child has exited.
+    /// Panics when the child has exited.
     pub(crate) fn cont(&self) {
         self.signal(Signal::CONT);
     }

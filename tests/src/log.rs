@@ -39,9 +39,7 @@ impl Log {
 
     /// All lines.
     ///
-    /// # Panics
-    ///
-    /// When they are no text.
+    /// Panics when they are no text.
     pub fn text(&self) -> String {
         let lines = self.lines.0.lock().unwrap_or_else(PoisonError::into_inner);
         String::from_utf8(lines.clone()).expect("text")

@@ -60,9 +60,7 @@ pub async fn poll_then_drop<F: Future>(fut: F, polls: usize) -> Polled<F::Output
 /// `check` runs after each drop, with the number of polls that future had got. Returns the number
 /// of polls after which a future completed, and its output.
 ///
-/// # Panics
-///
-/// When a future is not woken for 30 s, or is polled thousands of times without completing: then
+/// Panics when a future is not woken for 30 s, or is polled thousands of times without completing: then
 /// this would never end.
 pub async fn drop_at_every_await<F: Future>(
     mut make_fut: impl FnMut() -> F,

@@ -31,9 +31,7 @@ impl Worker {
     /// Starts `exe`, for a binary of this package `env!("CARGO_BIN_EXE_name")`, with the test's
     /// environment and `envs`.
     ///
-    /// # Panics
-    ///
-    /// When it cannot be started.
+    /// Panics when it cannot be started.
     pub fn spawn(exe: impl AsRef<OsStr>, args: &[&str], envs: &[(&str, &str)]) -> Self {
         let exe = exe.as_ref();
         let mut command = Command::new(exe);
@@ -63,9 +61,7 @@ impl Worker {
 
     /// Sends `line` to the worker's stdin.
     ///
-    /// # Panics
-    ///
-    /// When the worker has closed its stdin, as by exiting, or [`wait`](Self::wait) has.
+    /// Panics when the worker has closed its stdin, as by exiting, or [`wait`](Self::wait) has.
     pub fn send(&mut self, line: &str) {
         let stdin = self.stdin.as_mut().expect("the worker's stdin has not been closed");
         if let Err(error) = writeln!(stdin, "{line}").and_then(|()| stdin.flush()) {
@@ -75,9 +71,7 @@ impl Worker {
 
     /// The next line of the worker's stdout.
     ///
-    /// # Panics
-    ///
-    /// When none comes within `bound`, or the worker has closed its stdout.
+    /// Panics when none comes within `bound`, or the worker has closed its stdout.
     pub async fn next_line(&mut self, bound: Duration) -> String {
         match timeout(bound, self.lines.recv()).await {
             Ok(Some(line)) => line,
@@ -93,18 +87,14 @@ impl Worker {
 
     /// Stops the worker (SIGSTOP), and returns when it no longer runs.
     ///
-    /// # Panics
-    ///
-    /// When the worker has exited.
+    /// Panics when the worker has exited.
     pub fn sigstop(&self) {
         self.leash.stop();
     }
 
     /// Lets a stopped worker go on (SIGCONT).
     ///
-    /// # Panics
-    ///
-    /// When the worker has exited.
+    /// Panics when the worker has exited.
     pub fn sigcont(&self) {
         self.leash.cont();
     }
@@ -112,18 +102,14 @@ impl Worker {
     /// Kills the worker (SIGKILL), stopped or not, and returns when it is gone. Lines that it wrote
     /// before can still be read.
     ///
-    /// # Panics
-    ///
-    /// When the system refuses.
+    /// Panics when the system refuses.
     pub fn sigkill(&mut self) {
         self.leash.kill().expect("one's own child can be killed");
     }
 
     /// Closes the worker's stdin and waits for its end.
     ///
-    /// # Panics
-    ///
-    /// When it has not ended within `bound`.
+    /// Panics when it has not ended within `bound`.
     pub async fn wait(&mut self, bound: Duration) -> ExitStatus {
         drop(self.stdin.take());
         let mut status = None;

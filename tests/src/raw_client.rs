@@ -41,9 +41,7 @@ impl std::fmt::Debug for RawClient {
 impl RawClient {
     /// A client for the server at `url`. Connects on the first command.
     ///
-    /// # Panics
-    ///
-    /// When `url` is not one of a Redis server.
+    /// Panics when `url` is not one of a Redis server.
     pub fn new(url: &str) -> Self {
         let info = url.into_connection_info().expect("the test gives a valid Redis URL");
         // Nothing of ours is to show up among the commands that a test counts.
@@ -59,9 +57,7 @@ impl RawClient {
     ///
     /// The server's error reply, or the connection's failure; the next command then reconnects.
     ///
-    /// # Panics
-    ///
-    /// When the runtime shuts down meanwhile.
+    /// Panics when the runtime shuts down meanwhile.
     pub async fn try_cmd(&self, words: &[&str]) -> RedisResult<Value> {
         let mut command = redis::cmd(words.first().copied().unwrap_or_default());
         command.arg(words.get(1..).unwrap_or_default());
@@ -85,9 +81,7 @@ impl RawClient {
 
     /// Sends a command and gives its reply.
     ///
-    /// # Panics
-    ///
-    /// When the command fails.
+    /// Panics when the command fails.
     pub async fn cmd(&self, words: &[&str]) -> Value {
         match self.try_cmd(words).await {
             Ok(reply) => reply,
@@ -97,9 +91,7 @@ impl RawClient {
 
     /// Sends a command and converts its reply.
     ///
-    /// # Panics
-    ///
-    /// When the command fails or its reply is of another type.
+    /// Panics when the command fails or its reply is of another type.
     pub async fn get<T: FromRedisValue>(&self, words: &[&str]) -> T {
         match redis::from_redis_value(self.cmd(words).await) {
             Ok(value) => value,

@@ -27,27 +27,21 @@ pub struct RedisCluster {
 impl RedisCluster {
     /// Three masters without replicas.
     ///
-    /// # Panics
-    ///
-    /// When it does not come up.
+    /// Panics when it does not come up.
     pub async fn start() -> Self {
         Self::form(3, 0, 0).await
     }
 
     /// Three masters and a replica of each, which takes over when its master dies.
     ///
-    /// # Panics
-    ///
-    /// When it does not come up.
+    /// Panics when it does not come up.
     pub async fn with_replicas() -> Self {
         Self::form(3, 3, 0).await
     }
 
     /// Three masters, and behind them so many that have no slots yet.
     ///
-    /// # Panics
-    ///
-    /// When it does not come up.
+    /// Panics when it does not come up.
     pub async fn with_spares(spares: usize) -> Self {
         Self::form(3, 0, spares).await
     }
@@ -129,9 +123,7 @@ impl RedisCluster {
 
     /// A node: masters come first, each with its replica as many places further on.
     ///
-    /// # Panics
-    ///
-    /// When there is none of that number.
+    /// Panics when there is none of that number.
     pub fn node(&self, at: usize) -> &RedisServer {
         &self.nodes[at]
     }
@@ -143,9 +135,7 @@ impl RedisCluster {
 
     /// The slot of a name, as the server computes it.
     ///
-    /// # Panics
-    ///
-    /// When no node answers.
+    /// Panics when no node answers.
     pub async fn slot(&self, name: &str) -> u16 {
         for node in &self.nodes {
             if let Ok(Value::Int(slot)) = node.client().try_cmd(&["CLUSTER", "KEYSLOT", name]).await
@@ -158,9 +148,7 @@ impl RedisCluster {
 
     /// The number of the master that has a slot, as that master sees it.
     ///
-    /// # Panics
-    ///
-    /// When none has it.
+    /// Panics when none has it.
     pub async fn owner(&self, slot: u16) -> usize {
         for (at, node) in self.nodes.iter().enumerate() {
             let client = node.client();
@@ -183,9 +171,7 @@ impl RedisCluster {
     /// Moves a slot to another master, key by key, as an operator does it; `meanwhile` runs when only the
     /// keys named `first` have gone. Starts once all nodes agree on who has which slot, and since when.
     ///
-    /// # Panics
-    ///
-    /// When a node refuses, or the nodes do not come to agree.
+    /// Panics when a node refuses, or the nodes do not come to agree.
     pub async fn move_slot(
         &self,
         slot: u16,

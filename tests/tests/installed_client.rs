@@ -1,6 +1,15 @@
 //! Where an annotated function finds its client. A program of its own: it installs one for the process.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
+
+use lock_runtime::clock::Clock;
+use lock_runtime::store::{
+    AcquireReply, AcquireRequest, CountRequest, Ownership, ReleaseReply, ReleaseRequest,
+    RenewRequest, Store, StoreFuture, Subscription, Target,
+};
 use lock_runtime::{LockClient, LockError, LockGuard, distributed_lock};
 
 #[distributed_lock(key = "whoever", guard = hold)]
@@ -25,4 +34,51 @@ async fn the_client_is_found() {
     assert_eq!(anybody().await.unwrap(), "installed:whoever");
     in_namespace("another").install();
     assert_eq!(anybody().await.unwrap(), "another:whoever");
+    a_replaced_client_may_ask_for_its_successor();
+}
+
+/// A store that asks for the installed client when it is dropped.
+#[derive(Debug)]
+struct Asks(Sender<bool>);
+
+impl Drop for Asks {
+    fn drop(&mut self) {
+        self.0.send(LockClient::current().is_some()).unwrap();
+    }
+}
+
+impl Store for Asks {
+    fn acquire(&self, _: AcquireRequest) -> StoreFuture<'_, AcquireReply> {
+        Box::pin(std::future::pending())
+    }
+
+    fn renew(&self, _: Vec<RenewRequest>, _: Duration) -> StoreFuture<'_, Vec<Ownership>> {
+        Box::pin(std::future::pending())
+    }
+
+    fn release(&self, _: ReleaseRequest) -> StoreFuture<'_, ReleaseReply> {
+        Box::pin(std::future::pending())
+    }
+
+    fn show_counts(&self, _: Vec<CountRequest>, _: Duration) -> StoreFuture<'_, ()> {
+        Box::pin(std::future::pending())
+    }
+
+    fn subscribe(&self, _: &Arc<Target>, _: Duration) -> StoreFuture<'_, Subscription> {
+        Box::pin(std::future::pending())
+    }
+
+    fn clock(&self) -> Clock {
+        Clock::boot_time()
+    }
+}
+
+/// The client that `install` replaces is dropped where nothing is locked.
+fn a_replaced_client_may_ask_for_its_successor() {
+    let (asked, answer) = channel();
+    std::thread::spawn(|| {
+        LockClient::builder().store(Asks(asked)).unwrap().install();
+        LockClient::in_memory().install();
+    });
+    assert_eq!(answer.recv_timeout(Duration::from_secs(10)), Ok(true), "`install` does not end");
 }

@@ -21,9 +21,14 @@ pub(crate) struct Step {
 impl Step {
     /// `cargo <subcommand>`.
     pub(crate) fn new(subcommand: &str) -> Self {
-        let mut command = Command::new(cargo());
+        Self::program(cargo(), "cargo").arg(subcommand)
+    }
+
+    /// A program that does what a subcommand of cargo does.
+    pub(crate) fn program(program: impl AsRef<OsStr>, shown: &str) -> Self {
+        let mut command = Command::new(program);
         command.current_dir(workspace_root());
-        Self { command, shown: "cargo".to_owned(), is_quiet: false }.arg(subcommand)
+        Self { command, shown: shown.to_owned(), is_quiet: false }
     }
 
     pub(crate) fn arg(mut self, arg: &str) -> Self {

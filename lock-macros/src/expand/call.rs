@@ -156,7 +156,8 @@ impl<'a> Lock<'a> {
             (_, Some(name)) => {
                 // Has the user's name, which the compiler shows if the body would keep the guard for longer than
                 // the call, as in a spawned task.
-                let owned = Ident::new(&name.to_string(), self.here.located_at(name.span()));
+                let mut owned = name.clone();
+                owned.set_span(self.here.located_at(name.span()));
                 let body = quote_spanned! {self.here=>
                     move |__lock_guard| async move {
                         #anchor

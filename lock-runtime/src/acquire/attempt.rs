@@ -61,7 +61,7 @@ impl<'a> Attempt<'a> {
 
     /// Releases everything that was granted to this owner and continues with a new owner id.
     pub(super) fn start_over(&mut self) {
-        self.leftover().give_back(self.unsettled, None);
+        self.leftover().release(self.unsettled, None);
         *self = Self::new(self.pending, self.take_gate_guard());
     }
 
@@ -76,7 +76,7 @@ impl<'a> Attempt<'a> {
             gate_guard.leaving();
             // Unqueued contenders have no successor that could find the leftover.
             let gate_guard = (self.target.kind() != HoldKind::Fair).then_some(gate_guard);
-            self.leftover().give_back(self.in_flight || self.unsettled, gate_guard);
+            self.leftover().release(self.in_flight || self.unsettled, gate_guard);
         }
     }
 
@@ -87,10 +87,10 @@ impl<'a> Attempt<'a> {
         if std::mem::replace(&mut self.placed, true) {
             return;
         }
-        if self.gate_guard.is_beside() {
+        if self.gate_guard.is_unqueued() {
             let leftover = self.leftover();
             // A request of the contender that is not polled may be under way.
-            self.gate_guard.keep_place(move || leftover.give_back(true, None));
+            self.gate_guard.keep_place(move || leftover.release(true, None));
         }
     }
 
@@ -100,7 +100,7 @@ impl<'a> Attempt<'a> {
         self.gate_guard.asks_as(&self.owner);
         self.pending.inside(|inside| {
             let leftover = self.leftover();
-            inside.on_passed_over(move || leftover.give_back(true, None));
+            inside.on_passed_over(move || leftover.release(true, None));
         });
     }
 
@@ -112,8 +112,8 @@ impl<'a> Attempt<'a> {
 impl PendingAcquire {
     /// Releases what a contender of the same lock may have been granted while it was not polled.
     // S-34.
-    pub(super) fn give_back_of(&self, owner: OwnerId) {
-        self.leftover(&self.target, owner).give_back(true, None);
+    pub(super) fn release_owner(&self, owner: OwnerId) {
+        self.leftover(&self.target, owner).release(true, None);
     }
 
     fn leftover(&self, target: &Arc<Target>, owner: OwnerId) -> Leftover {
@@ -141,7 +141,7 @@ struct Leftover {
 
 impl Leftover {
     /// Has the releaser undo it, and then drops the gate guard.
-    fn give_back(self, unsettled: bool, gate_guard: Option<GateGuard<OwnedHold>>) {
+    fn release(self, unsettled: bool, gate_guard: Option<GateGuard<OwnedHold>>) {
         let Self { leases, target, owner, label, lasts } = self;
         leases.give(ReleaseJob {
             target,

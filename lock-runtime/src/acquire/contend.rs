@@ -259,7 +259,7 @@ impl<'a> Contender<'a> {
             _ => (Some(gate_guard), None),
         };
         let owned = OwnedHold::new(Arc::clone(&engine.leases), hold, gate_guard, token, tokens);
-        let guard = self.pending.stand_on(owned).ok_or_else(|| {
+        let guard = self.pending.guard_on(owned).ok_or_else(|| {
             let message = "the lease was over as soon as it was granted";
             StoreError::new(StoreErrorKind::NotReady, message)
         })?;

@@ -43,12 +43,12 @@ pub(super) fn enclosing(engine: &Engine, target: &Arc<Target>) -> Enclosing {
             held && spec.1.kind().is_reentrant()
         })
     };
-    if let Some(around) = scope::enclosing_stand(whole) {
+    if let Some(around) = scope::enclosing_hold(whole) {
         return Enclosing::Same(around);
     }
     // A hold around the caller of that kind, under the name of one of the locks to acquire.
     let held_as = |is: &dyn Fn(HoldKind) -> bool| {
-        scope::enclosing_stand(|whose, around| {
+        scope::enclosing_hold(|whose, around| {
             around.locks_at_home(whose).any(|(of, held)| {
                 let same_name = |(by, lock): (u64, &Target)| by == of && lock.key() == held.key();
                 is(held.kind()) && target.locks_at_home(mine).any(same_name)
@@ -139,7 +139,7 @@ impl PendingAcquire {
             let owned = Arc::downgrade(&around.owned);
             let reentry = match enter(&around, &self.engine, &self.target) {
                 Ok(reentry) => Some(reentry),
-                Err(Obstacle::Others) => self.line_up_within(around, limit).await?,
+                Err(Obstacle::Others) => Box::pin(self.queue_within(around, limit)).await?,
                 Err(Obstacle::Reads) => {
                     return Err(self.would_deadlock(
                         "the read side is held around it, and beside it inside the same write hold; \
@@ -153,7 +153,7 @@ impl PendingAcquire {
                     let (hold, id) = (Arc::clone(reentry.hold()), reentry.id());
                     let reentered = match re_enter(owned, reentry, &self.options) {
                         Ok(result) => Some(result),
-                        Err(extending) => drive(hold, id, extending).await,
+                        Err(extending) => Box::pin(drive(hold, id, extending)).await,
                     };
                     // If it was passed over, it queues again (S-34).
                     if let Some(reentered) = reentered {
@@ -167,7 +167,7 @@ impl PendingAcquire {
     }
 
     /// Waits with other re-entries inside of the hold. Returns `None` if the hold has no guards any more.
-    async fn line_up_within(
+    async fn queue_within(
         &self,
         around: Around,
         limit: Option<Instant>,
@@ -185,7 +185,7 @@ impl PendingAcquire {
         let enclosing =
             |visit: &mut dyn FnMut(u64) -> bool| scope::enclosing_reentries(&hold, visit);
         let most = self.options.max_waiters();
-        let Some(reentry) = ReentryGuard::line_up(&hold, claim, &enclosing, most) else {
+        let Some(reentry) = ReentryGuard::enqueue(&hold, claim, &enclosing, most) else {
             return Err(self.busy(BusyReason::TooManyWaiters, None));
         };
         self.recorder.waits();

@@ -2,13 +2,13 @@
 //! error ends.
 // S-36.
 
-use std::future::poll_fn;
-use std::pin::pin;
+use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep_until};
+use pin_project_lite::pin_project;
+use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::PendingAcquire;
 use crate::lease::Hold;
@@ -27,23 +27,8 @@ const HINT: &str = "a task that is spawned inside of a guard's `run` re-enters i
 
 impl PendingAcquire {
     /// Drives `taking`, and logs once if it waits for long. An acquire that does not wait has no timer.
-    pub(super) async fn log_if_long<F: Future>(&self, taking: F) -> F::Output {
-        let mut taking = pin!(taking);
-        let (mut timer, mut is_logged) = (None, false);
-        poll_fn(|cx| {
-            if let Poll::Ready(taken) = taking.as_mut().poll(cx) {
-                return Poll::Ready(taken);
-            }
-            if !is_logged && self.recorder.is_waiting() {
-                let timer = timer.get_or_insert_with(|| Box::pin(sleep_until(self.started + LONG)));
-                if timer.as_mut().poll(cx).is_ready() {
-                    is_logged = true;
-                    self.log_long_wait();
-                }
-            }
-            Poll::Pending
-        })
-        .await
+    pub(super) fn log_if_long<F: Future>(&self, taking: F) -> LogIfLong<'_, F> {
+        LogIfLong { pending: self, taking, timer: None, is_logged: false }
     }
 
     fn log_long_wait(&self) {
@@ -60,7 +45,7 @@ impl PendingAcquire {
         if let Some(hold) = self.hold_of_this_process() {
             let held = hold.clock().now().since(hold.taken_at);
             return format!(
-                "this process, taken {held:.1?} ago by {}; {HINT}",
+                "this process, which acquired it {held:.1?} ago at {}; {HINT}",
                 hold.recorder.label().site()
             );
         }
@@ -94,5 +79,36 @@ impl PendingAcquire {
     pub(super) fn note_holder(&self, remaining: Option<Duration>) {
         let ends = remaining.and_then(|remaining| Instant::now().checked_add(remaining));
         *self.holder_ends.lock() = ends;
+    }
+}
+
+pin_project! {
+    /// The future of [`log_if_long`](PendingAcquire::log_if_long), which keeps `taking` once.
+    pub(super) struct LogIfLong<'a, F> {
+        pending: &'a PendingAcquire,
+        #[pin]
+        taking: F,
+        timer: Option<Pin<Box<Sleep>>>,
+        is_logged: bool,
+    }
+}
+
+impl<F: Future> Future for LogIfLong<'_, F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let this = self.project();
+        if let Poll::Ready(taken) = this.taking.poll(cx) {
+            return Poll::Ready(taken);
+        }
+        if !*this.is_logged && this.pending.recorder.is_waiting() {
+            let end = this.pending.started + LONG;
+            let timer = this.timer.get_or_insert_with(|| Box::pin(sleep_until(end)));
+            if timer.as_mut().poll(cx).is_ready() {
+                *this.is_logged = true;
+                this.pending.log_long_wait();
+            }
+        }
+        Poll::Pending
     }
 }

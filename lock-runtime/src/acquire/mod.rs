@@ -20,10 +20,10 @@ mod contend;
 mod enclosing;
 mod engine;
 mod handle;
-mod line;
 mod long_wait;
 mod open;
 mod outcome;
+mod queue;
 mod run;
 mod share;
 mod waiting;
@@ -221,9 +221,12 @@ impl PendingAcquire {
         Self { engine, target, options, permits, inside, started, holder_ends, recorder }
     }
 
-    async fn run(self) -> Result<LockGuard, LockError> {
-        let taken = self.log_if_long(self.take()).await;
-        self.report(taken)
+    // A block, not an async function: that would keep `self` twice.
+    fn run(self) -> impl Future<Output = Result<LockGuard, LockError>> + Send {
+        async move {
+            let taken = self.log_if_long(self.take()).await;
+            self.report(taken)
+        }
     }
 
     /// As [`run`](Self::run), for a call that is not enforced. If it is cancelled, what it acquired is
@@ -235,7 +238,7 @@ impl PendingAcquire {
             let owner = self.engine.next_owner(1);
             ReleaseRequest::new(known_as(&self.target, &owner), owner, SHADOW_TIMEOUT)
         };
-        let taken = breaker.ask(store, probe, self.take()).await;
+        let taken = Box::pin(breaker.ask(store, probe, self.take())).await;
         self.report(taken)
     }
 
@@ -259,7 +262,8 @@ impl PendingAcquire {
                 Within::Writer(inside) => inside,
                 Within::Nothing => return self.take_hold(limit).await,
             };
-            let taking = inside.drive(self.take_hold(limit));
+            // Boxed, as all that is rare here: every acquire would have room for it.
+            let taking = Box::pin(inside.drive(self.take_hold(limit)));
             *self.inside.lock() = Some(inside);
             let taken = taking.await;
             // If it was passed over, it queues again inside of the write hold (S-34).
@@ -297,11 +301,11 @@ impl PendingAcquire {
                 Joined::Unknown(error) if self.gives_up_on(&error) => return Err(error.into()),
                 Joined::Unknown(_) | Joined::No => {}
             }
-            let gate_guard = match self.line_up(limit, &mut place).await? {
+            let gate_guard = match self.enter_queue(limit, &mut place).await? {
                 Turn::Failed(error) => return Err(LockError::Store(error)),
                 Turn::Closed => return Err(LockError::Closed),
                 Turn::Contend(gate_guard) => gate_guard,
-                Turn::Handed(owned) => match self.stand_on(owned) {
+                Turn::Handed(owned) => match self.guard_on(owned) {
                     Some(guard) => return Ok((AcquireOutcome::HandedOver, guard)),
                     // Lost on the way here; queue again.
                     None => continue,
@@ -315,8 +319,11 @@ impl PendingAcquire {
             }
             let here = gate_guard.place();
             let id = gate_guard.id();
-            let contending = Contender::new(self, gate_guard, limit).contend();
-            match self.drive(id, contending).await.transpose()? {
+            // In a box of its own: a task that waits in the queue has no use for the room, and two small boxes are
+            // allocated faster than a large one.
+            let contending =
+                Box::pin(self.drive(id, Contender::new(self, gate_guard, limit).contend()));
+            match contending.await.transpose()? {
                 Some(Contended::Taken(guard)) => return Ok((AcquireOutcome::Acquired, guard)),
                 Some(Contended::JoinableHold(hold)) => to_join = Some(hold),
                 Some(Contended::PassedOver) | None => place = Some(here),
@@ -340,12 +347,16 @@ impl PendingAcquire {
 
     /// Drives `contending`, which has that gate guard. `None` once it was passed over: it queues again.
     // S-34.
-    async fn drive<F: Future>(&self, guard: GuardId, contending: F) -> Option<F::Output> {
-        let sign_of_life = |now| {
+    fn drive<F: Future>(
+        &self,
+        guard: GuardId,
+        contending: F,
+    ) -> impl Future<Output = Option<F::Output>> {
+        let sign_of_life = move |now| {
             self.engine.leases.ensure_running();
             self.engine.gates.is_contending(&self.target, guard, now)
         };
-        liveness::drive(self.look_every(), sign_of_life, contending).await
+        liveness::drive(self.look_every(), sign_of_life, contending)
     }
 
     fn limit(&self) -> Option<Instant> {
@@ -358,7 +369,7 @@ impl PendingAcquire {
     }
 
     /// Returns a guard on the owned hold, which may be lost by now.
-    fn stand_on(&self, mut owned: OwnedHold) -> Option<LockGuard> {
+    fn guard_on(&self, mut owned: OwnedHold) -> Option<LockGuard> {
         let now = owned.hold.check().ok()?;
         if owned.hold.arrives()
             && owned.hold.deadline().since(now) < owned.hold.lease.duration() / 2

@@ -70,7 +70,7 @@ impl PendingAcquire {
         let limit = self.limit();
         let mut place = None;
         loop {
-            let turn = self.line_up(limit, &mut place).await.map_err(|error| match error {
+            let turn = self.enter_queue(limit, &mut place).await.map_err(|error| match error {
                 LockError::Timeout { .. } => self.latch_closed(None),
                 error => error,
             })?;

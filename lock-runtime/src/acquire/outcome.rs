@@ -25,23 +25,23 @@ impl PendingAcquire {
     /// Never reports a busy lock if the store cannot be asked. A store that has not answered since this wait
     /// began gets `A_MOMENT` to do so.
     // S-33.
-    pub(super) async fn timed_out_in_line(&self) -> LockError {
+    pub(super) async fn timed_out_in_queue(&self) -> LockError {
         let gates = &self.engine.gates;
         if let Some((_, error)) = gates.failing(&self.target) {
             return LockError::Store(error);
         }
-        let Some(word) = gates.unsaid_since(&self.target, self.started) else {
+        let Some(answer) = gates.unanswered_since(&self.target, self.started) else {
             return self.timed_out(None);
         };
-        match timeout(A_MOMENT, word).await {
+        match timeout(A_MOMENT, answer).await {
             Ok(Ok(Ok(()))) => self.timed_out(None),
             Ok(Ok(Err(error))) => LockError::Store(error),
-            Ok(Err(_)) | Err(_) => self.unsaid(),
+            Ok(Err(_)) | Err(_) => self.unanswered(),
         }
     }
 
     /// The error of a store that has not answered whether the lock is free.
-    fn unsaid(&self) -> LockError {
+    fn unanswered(&self) -> LockError {
         let message = "the store did not say in time whether the lock is free";
         StoreError::new(StoreErrorKind::Unavailable, message).into()
     }
@@ -49,7 +49,7 @@ impl PendingAcquire {
     pub(super) fn timed_out(&self, holder_remaining: Option<Duration>) -> LockError {
         if self.options.wait() == Wait::Never {
             // The lock may be free: the answer to this request, or to the release before it, is overdue.
-            return self.unsaid();
+            return self.unanswered();
         }
         LockError::Timeout {
             key: self.target.key().to_string(),

@@ -278,7 +278,7 @@ impl PendingAcquire {
         // Every request gets at least `A_MOMENT`; otherwise a short wait over a slow network could never
         // succeed.
         let answer_by = limit.map(|limit| limit.max(Instant::now() + A_MOMENT));
-        let answer = match until(answer_by, self.may_join(&shared, &owned)).await {
+        let answer = match Box::pin(until(answer_by, self.may_join(&shared, &owned))).await {
             // Whether a writer waits is not known (S-33).
             None => return Joined::Yes(Err(silence().into())),
             Some(answer) => answer,

@@ -73,7 +73,7 @@ impl<'a> Waiting<'a> {
         if error.kind().is_transient() {
             gate_guard.failed(error, self.asked_at, patience);
         }
-        gate_guard.tell_failure(error);
+        gate_guard.report_failure(error);
         !error.kind().is_transient()
             || out_of_patience
             || self.out_of_time()

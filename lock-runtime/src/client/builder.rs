@@ -258,7 +258,7 @@ impl LockClientBuilder {
     /// use std::time::Duration;
     ///
     /// let client = LockClient::builder()
-    ///     .store_patience(Duration::from_secs(30)) // more than a fail-over takes
+    ///     .store_patience(Duration::from_secs(30)) // longer than a failover takes
     ///     .connect_sentinel("locks", ["redis://one", "redis://two", "redis://three"])
     ///     .await?;
     /// # Ok(())
@@ -296,7 +296,7 @@ impl LockClientBuilder {
     /// use std::time::Duration;
     ///
     /// let client = LockClient::builder()
-    ///     .store_patience(Duration::from_secs(20)) // rides out a fail-over
+    ///     .store_patience(Duration::from_secs(20)) // longer than a failover takes
     ///     .connect_cluster(["redis://one:7000", "redis://two:7000", "redis://three:7000"])
     ///     .await?;
     /// let guard = client.mutex("order:42").lock().await?;

@@ -210,6 +210,16 @@ impl LockClient {
         policy.resolve(literals).apply_to(self.settings.options)
     }
 
+    /// Returns the options that the client would have with that configuration.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::InvalidOptions`] if the defaults of the configuration contradict the client's options.
+    #[doc(hidden)]
+    pub fn options_under(&self, config: &LockConfig) -> Result<LockOptions, LockError> {
+        config.over(self.settings.options)
+    }
+
     /// Reports every annotated function of the program that names a policy which the configuration does not
     /// have, or whose literals contradict its policy: call it when the program starts, before there is traffic.
     ///

@@ -274,7 +274,9 @@ impl LockClient {
     /// Makes this the default client of the process, in place of any earlier one. Annotated functions use it if
     /// they neither name a client nor run inside [`scope`](Self::scope).
     pub fn install(&self) {
-        *INSTALLED.write() = Some(self.clone());
+        let replaced = INSTALLED.write().replace(self.clone());
+        // After the unlock: the store of the replaced client may look up the installed one when it is dropped.
+        drop(replaced);
     }
 
     /// Returns the client of the enclosing [`scope`](Self::scope), or the installed one outside any scope.
@@ -361,8 +363,9 @@ impl LockClient {
             tracing::warn!(
                 still_held,
                 not_given_back,
-                "the lock client was shut down and the grace is over: what is still held is not \
-                 renewed any more, and what is not given back may stay held until its lease ends"
+                "the lock client was shut down and the grace is over: locks that are still held are not \
+                 renewed any more, and locks whose release is not confirmed may stay held until \
+                 their leases end"
             );
         }
         report

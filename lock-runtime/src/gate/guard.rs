@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::waiter::{Turn, Waiter};
-use super::{Gate, GateState, Gates, MAX_TOKEN_BLOCK, OthersFirst, Word};
+use super::{Gate, GateState, Gates, MAX_TOKEN_BLOCK, OthersFirst, StoreAnswer};
 use crate::error::StoreError;
 use crate::options::Lease;
 use crate::store::{OwnerId, Target};
@@ -91,17 +91,18 @@ impl<H> GateGuard<H> {
 
     /// Ends the wait of those that queued before `then`: they can share the hold.
     pub(crate) fn share_before(&self, then: Instant) {
-        self.end_line(|waiter| waiter.since < then, || Turn::Shared);
+        self.end_waits(|waiter| waiter.since < then, || Turn::Shared);
     }
 
     /// Removes these waiters from the queue and gives each the turn.
-    fn end_line(&self, which: impl Fn(&Waiter<H>) -> bool, turn: impl Fn() -> Turn<H>) {
-        let taken = self
-            .with(|gate| gate.line.extract_if(.., |_, one| which(&one.waiter)).collect::<Vec<_>>());
+    fn end_waits(&self, which: impl Fn(&Waiter<H>) -> bool, turn: impl Fn() -> Turn<H>) {
+        let taken = self.with(|gate| {
+            gate.queue.extract_if(.., |_, one| which(&one.waiter)).collect::<Vec<_>>()
+        });
         let (Some(taken), Some((gates, _))) = (taken, &self.inside) else { return };
         gates.waiting.fetch_sub(taken.len(), Ordering::Relaxed);
-        for (_, in_line) in taken {
-            in_line.waiter.give(turn());
+        for (_, queued) in taken {
+            queued.waiter.give(turn());
         }
     }
 
@@ -112,11 +113,14 @@ impl<H> GateGuard<H> {
     // S-23.
     pub(crate) fn tokens_wanted(&self) -> u32 {
         self.with(|gate| {
-            let line = u32::try_from(gate.line.len()).unwrap_or(MAX_TOKEN_BLOCK);
-            if line == 0 {
+            let waiters = u32::try_from(gate.queue.len()).unwrap_or(MAX_TOKEN_BLOCK);
+            if waiters == 0 {
                 return 1;
             }
-            line.max(gate.recent_handoffs.saturating_mul(2)).saturating_add(1).min(MAX_TOKEN_BLOCK)
+            waiters
+                .max(gate.recent_handoffs.saturating_mul(2))
+                .saturating_add(1)
+                .min(MAX_TOKEN_BLOCK)
         })
         .unwrap_or(1)
     }
@@ -134,9 +138,9 @@ impl<H> GateGuard<H> {
             if grants {
                 gate.gate_guard = GateState::Holding;
             }
-            gate.words.heard()
+            gate.answers.note()
         });
-        tell(listeners, &Ok(()));
+        send(listeners, &Ok(()));
     }
 
     /// Records the holder's lease as the store reported it, for the waiters in the queue.
@@ -146,14 +150,14 @@ impl<H> GateGuard<H> {
     }
 
     /// Reports the store's failure to callers that do not wait.
-    pub(crate) fn tell_failure(&self, error: &StoreError) {
-        let listeners = self.with(|gate| gate.words.take_listeners());
-        tell(listeners, &Err(error.clone()));
+    pub(crate) fn report_failure(&self, error: &StoreError) {
+        let listeners = self.with(|gate| gate.answers.take_listeners());
+        send(listeners, &Err(error.clone()));
     }
 
     /// Resolves when a caller that does not wait needs the store asked; at once if one already does.
     pub(crate) fn asked_for(&self) -> Option<oneshot::Receiver<()>> {
-        self.with(|gate| gate.words.sleep())
+        self.with(|gate| gate.answers.sleep())
     }
 
     /// Records that the store has failed a request sent at `asked_at`, and ends the wait of every waiter in the
@@ -169,7 +173,7 @@ impl<H> GateGuard<H> {
         });
         let Some(since) = since else { return };
         let overdue = |waiter: &Waiter<H>| now >= waiter.since.max(since) + patience;
-        self.end_line(overdue, || Turn::Failed(error.clone()));
+        self.end_waits(overdue, || Turn::Failed(error.clone()));
     }
 
     /// Records how often the last hold was handed on.
@@ -192,7 +196,7 @@ impl<H> GateGuard<H> {
     pub(crate) fn leaving(&self) {
         self.with(|gate| {
             let held = gate.is_held();
-            let since = (!gate.line.is_empty()).then(Instant::now);
+            let since = (!gate.queue.is_empty()).then(Instant::now);
             gate.gate_guard = GateState::Leaving { held, since };
         });
     }
@@ -247,19 +251,20 @@ impl<H> GateGuard<H> {
             return;
         }
         if self.is_unqueued {
-            return gates.leave_beside(&target, self.number);
+            return gates.leave_unqueued(&target, self.number);
         }
         // Callers that wait for an answer ask themselves once the gate guard is free. They are dropped after
         // the unlock.
         let (next, _listeners) = {
             let mut shard = gates.shard(&target);
-            let gate = shard.gates.get_mut(&*target).filter(|gate| gate.seat_number == self.number);
+            let gate =
+                shard.gates.get_mut(&*target).filter(|gate| gate.guard_number == self.number);
             let Some(gate) = gate else { return };
             let next = gate.pop(false);
-            let listeners = next.is_none().then(|| std::mem::take(&mut gate.words));
+            let listeners = next.is_none().then(|| std::mem::take(&mut gate.answers));
             if next.is_none() {
                 gate.gate_guard = GateState::Free;
-                gate.seat_number = 0;
+                gate.guard_number = 0;
                 // How the store failed this contender says nothing about a later one.
                 gate.failing = None;
                 let others_first = gate.others_first.filter(|it| !it.is_over(Instant::now()));
@@ -282,14 +287,14 @@ impl<H> GateGuard<H> {
         let (gates, target) =
             self.inside.as_ref().filter(|_| !self.is_unqueued && !self.outside)?;
         let mut shard = gates.shard(target);
-        let gate = shard.gates.get_mut(&**target).filter(|gate| gate.seat_number == self.number);
+        let gate = shard.gates.get_mut(&**target).filter(|gate| gate.guard_number == self.number);
         gate.map(f)
     }
 }
 
-fn tell(listeners: Option<Vec<oneshot::Sender<Word>>>, word: &Word) {
+fn send(listeners: Option<Vec<oneshot::Sender<StoreAnswer>>>, answer: &StoreAnswer) {
     for listener in listeners.into_iter().flatten() {
-        let _ = listener.send(word.clone());
+        let _ = listener.send(answer.clone());
     }
 }
 

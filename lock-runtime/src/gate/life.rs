@@ -23,7 +23,7 @@ impl<H> Gates<H> {
     pub(crate) fn is_contending(&self, target: &Target, guard: GuardId, now: Instant) -> bool {
         match guard {
             GuardId::Apart => true,
-            GuardId::Unqueued(number) => self.lives_beside(target, number, now),
+            GuardId::Unqueued(number) => self.contends_unqueued(target, number, now),
             GuardId::Queued(number) => self.contends(target, number, now),
         }
     }
@@ -31,7 +31,7 @@ impl<H> Gates<H> {
     /// Records a contender's sign of life. False if its gate guard is not valid any more.
     fn contends(&self, target: &Target, gate_guard: u64, now: Instant) -> bool {
         let mut shard = self.shard(target);
-        let gate = shard.gates.get_mut(target).filter(|gate| gate.seat_number == gate_guard);
+        let gate = shard.gates.get_mut(target).filter(|gate| gate.guard_number == gate_guard);
         let Some(gate) = gate else { return false };
         if !matches!(gate.gate_guard, GateState::Leaving { .. }) {
             gate.gate_guard = GateState::Contending { polled_at: now };
@@ -43,7 +43,7 @@ impl<H> Gates<H> {
 impl<H> Ticket<H> {
     /// Records a waiter's sign of life, and checks the tasks before it. Returns the owner id with which a
     /// contender that it passed over may have been granted the lock.
-    #[must_use = "what it was granted is to be given back"]
+    #[must_use = "release the hold that this owner may have been granted"]
     pub(crate) fn look(&self) -> Option<OwnerId> {
         let Self { gates, target, waiter } = self;
         let now = Instant::now();
@@ -57,16 +57,16 @@ impl<H> Ticket<H> {
             }
             let number = shard.next_number();
             if comes_back && shard.gates.get(&**target).is_none_or(Gate::is_free) {
-                shard.take_seat(target, number);
+                shard.create_guard(target, number);
                 drop(shard);
                 waiter.give(Turn::Contend(gates.gate_guard(target, number, waiter.number)));
                 return None;
             }
             let gate = shard.gates.get_mut(&**target)?;
             if comes_back {
-                gates.line_up(gate, waiter, now);
-            } else if let Some(in_line) = gate.line.get_mut(&waiter.number) {
-                in_line.polled_at = now;
+                gates.enqueue(gate, waiter, now);
+            } else if let Some(queued) = gate.queue.get_mut(&waiter.number) {
+                queued.polled_at = now;
             } else {
                 // Its turn is on the way.
                 return None;
@@ -79,7 +79,7 @@ impl<H> Ticket<H> {
                     (Turn::Contend(gates.gate_guard(target, number, number)), asked)
                 }
             };
-            let asleep = gate.pass_over_line(now);
+            let asleep = gate.pass_over_queue(now);
             gates.waiting.fetch_sub(asleep, Ordering::Relaxed);
             passed_over
         };
@@ -121,9 +121,9 @@ impl<H> Gate<H> {
 
     /// Removes from the queue the waiters that are not polled and whose turn would come next, and returns their
     /// number. The waiter that checks is polled.
-    fn pass_over_line(&mut self, now: Instant) -> usize {
+    fn pass_over_queue(&mut self, now: Instant) -> usize {
         let mut count = 0;
-        while let Some(first) = self.line.first_entry()
+        while let Some(first) = self.queue.first_entry()
             && is_asleep(first.get().polled_at, now)
         {
             first.remove().waiter.pass_over();

@@ -19,13 +19,13 @@
 //! 5. A gate has one valid gate guard. Earlier gate guards change nothing.
 // S-14, S-34, S-17.
 
+mod answer;
 mod guard;
 mod life;
 mod others_first;
 mod ticket;
 mod unqueued;
 mod waiter;
-mod word;
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -35,6 +35,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
+use self::answer::{Answers, wake_up};
+pub(crate) use self::answer::{NextAnswer, StoreAnswer};
 pub(crate) use self::guard::{GateGuard, GuardId};
 use self::others_first::OthersFirst;
 pub(crate) use self::others_first::head_start;
@@ -42,8 +44,6 @@ pub(crate) use self::ticket::Ticket;
 use self::unqueued::Place;
 pub(crate) use self::waiter::Turn;
 use self::waiter::Waiter;
-pub(crate) use self::word::{NextWord, Word};
-use self::word::{Words, wake_up};
 use crate::error::{BusyReason, StoreError};
 use crate::options::Lease;
 use crate::store::{OwnerId, Target};
@@ -100,8 +100,8 @@ impl Hasher for Hashed {
 struct Gate<H> {
     gate_guard: GateState<H>,
     /// The number of the valid gate guard (invariant 5).
-    seat_number: u64,
-    line: BTreeMap<u64, InLine<H>>,
+    guard_number: u64,
+    queue: BTreeMap<u64, Queued<H>>,
     /// The head start of other processes, if they waited when the last hold was released.
     others_first: Option<OthersFirst>,
     /// The owner id with which the contender asks the store. If the contender is passed over, what that owner
@@ -119,7 +119,7 @@ struct Gate<H> {
     unqueued: usize,
     /// Places of unqueued contenders in the store's queue, in its order.
     places: BTreeMap<u64, Place>,
-    words: Words,
+    answers: Answers,
 }
 
 enum GateState<H> {
@@ -152,19 +152,20 @@ struct Given<H> {
     polled_at: Instant,
 }
 
-struct InLine<H> {
+struct Queued<H> {
     waiter: Arc<Waiter<H>>,
     /// When it last gave a sign of life.
     polled_at: Instant,
 }
 
-/// The events that a caller is ready to wait for.
+/// What a caller is ready to wait for at a gate that is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Behind {
-    Anybody,
+pub(crate) enum WaitsFor {
+    /// Its turn, behind other waiters.
+    Turn,
     /// A release that is under way, which takes one round trip.
-    ARelease,
-    Nobody,
+    Release,
+    Nothing,
 }
 
 /// Answer of [`Gates::enter`].
@@ -172,12 +173,12 @@ pub(crate) enum Admission<H> {
     /// The gate was free.
     Turn(GateGuard<H>),
     /// A place in the queue.
-    Line(Ticket<H>),
+    Queued(Ticket<H>),
     /// Not admitted.
     Busy(BusyReason),
     /// Whether the lock is free is unknown. Resolves with the store's next answer to the contender or to the
     /// task that releases.
-    Unsaid(NextWord),
+    Unknown(NextAnswer),
     /// The store fails.
     Failing(StoreError),
     /// The client is shut down.
@@ -205,14 +206,14 @@ impl<H> Gates<H> {
         })
     }
 
-    /// Takes the gate guard if the gate is free, otherwise a place in the queue if `behind` allows it. A waiter
+    /// Takes the gate guard if the gate is free, otherwise a place in the queue if `waits_for` allows it. A waiter
     /// that was passed over has its old place `passed_over`, and was already admitted.
     pub(crate) fn enter(
         self: &Arc<Self>,
         target: &Arc<Target>,
         lease: Lease,
-        max_line: usize,
-        behind: Behind,
+        max_queue: usize,
+        waits_for: WaitsFor,
         passed_over: Option<u64>,
     ) -> Admission<H> {
         let mut shard = self.shard(target);
@@ -225,36 +226,36 @@ impl<H> Gates<H> {
         let gate = match shard.gates.get_mut(&**target) {
             Some(gate) if !gate.is_free() => gate,
             _ => {
-                shard.take_seat(target, number);
+                shard.create_guard(target, number);
                 return Admission::Turn(self.gate_guard(target, number, place));
             }
         };
-        let may_wait = match behind {
-            Behind::Anybody => true,
-            Behind::ARelease => {
-                gate.line.is_empty() && matches!(gate.gate_guard, GateState::Leaving { .. })
+        let may_wait = match waits_for {
+            WaitsFor::Turn => true,
+            WaitsFor::Release => {
+                gate.queue.is_empty() && matches!(gate.gate_guard, GateState::Leaving { .. })
             }
-            Behind::Nobody => false,
+            WaitsFor::Nothing => false,
         };
         if !may_wait {
-            let (entry, contender) = gate.refuse(behind);
+            let (admission, contender) = gate.refuse(waits_for);
             drop(shard);
             wake_up(contender);
-            return entry;
+            return admission;
         }
         let full = self.waiting.load(Ordering::Relaxed) >= self.max_waiting;
-        if passed_over.is_none() && (gate.line.len() >= max_line || full) {
+        if passed_over.is_none() && (gate.queue.len() >= max_queue || full) {
             return Admission::Busy(BusyReason::TooManyWaiters);
         }
         let replicas = target.replicas().map_or(0, |replicas| replicas.at_least);
         let waiter = Arc::new(Waiter::new(place, Instant::now(), lease, replicas));
-        self.line_up(gate, &waiter, waiter.since);
-        Admission::Line(Ticket::new(Arc::clone(self), Arc::clone(target), waiter))
+        self.enqueue(gate, &waiter, waiter.since);
+        Admission::Queued(Ticket::new(Arc::clone(self), Arc::clone(target), waiter))
     }
 
-    fn line_up(&self, gate: &mut Gate<H>, waiter: &Arc<Waiter<H>>, now: Instant) {
+    fn enqueue(&self, gate: &mut Gate<H>, waiter: &Arc<Waiter<H>>, now: Instant) {
         self.waiting.fetch_add(1, Ordering::Relaxed);
-        gate.line.insert(waiter.number, InLine { waiter: Arc::clone(waiter), polled_at: now });
+        gate.queue.insert(waiter.number, Queued { waiter: Arc::clone(waiter), polled_at: now });
     }
 
     /// Since when the store has failed the contender, and its last error.
@@ -271,18 +272,18 @@ impl<H> Gates<H> {
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
         for shard in &self.shards {
-            let (mut lines, mut words, mut turns) = (Vec::new(), Vec::new(), Vec::new());
+            let (mut queues, mut answers, mut turns) = (Vec::new(), Vec::new(), Vec::new());
             for gate in shard.lock().gates.values_mut() {
-                lines.push(std::mem::take(&mut gate.line));
-                words.push(std::mem::take(&mut gate.words));
+                queues.push(std::mem::take(&mut gate.queue));
+                answers.push(std::mem::take(&mut gate.answers));
                 // A waiter that is not polled would keep its hold for the lease.
                 if let GateState::Given(Given { to, .. }) = &gate.gate_guard {
                     turns.push(to.take_back());
                 }
             }
-            self.waiting.fetch_sub(lines.iter().map(BTreeMap::len).sum(), Ordering::Relaxed);
-            lines.into_iter().flat_map(BTreeMap::into_values).for_each(|in_line| {
-                in_line.waiter.give(Turn::Closed);
+            self.waiting.fetch_sub(queues.iter().map(BTreeMap::len).sum(), Ordering::Relaxed);
+            queues.into_iter().flat_map(BTreeMap::into_values).for_each(|queued| {
+                queued.waiter.give(Turn::Closed);
             });
         }
     }
@@ -314,7 +315,7 @@ impl<H> Shard<H> {
     }
 
     /// Creates the gate guard of a free gate, with that number.
-    fn take_seat(&mut self, target: &Arc<Target>, number: u64) {
+    fn create_guard(&mut self, target: &Arc<Target>, number: u64) {
         if !self.gates.contains_key(&**target) {
             self.sweep();
         }
@@ -344,8 +345,8 @@ impl<H> Gate<H> {
     fn free() -> Self {
         Self {
             gate_guard: GateState::Free,
-            seat_number: 0,
-            line: BTreeMap::new(),
+            guard_number: 0,
+            queue: BTreeMap::new(),
             others_first: None,
             asking: None,
             failing: None,
@@ -353,7 +354,7 @@ impl<H> Gate<H> {
             recent_handoffs: 0,
             unqueued: 0,
             places: BTreeMap::new(),
-            words: Words::default(),
+            answers: Answers::default(),
         }
     }
 
@@ -363,7 +364,7 @@ impl<H> Gate<H> {
 
     fn take(&mut self, number: u64) {
         self.gate_guard = GateState::Taken;
-        self.seat_number = number;
+        self.guard_number = number;
         self.asking = None;
     }
 
@@ -374,7 +375,7 @@ impl<H> Gate<H> {
 
     /// Removes the first waiter from the queue and gives it the turn, with a hold if it is `held`.
     fn pop(&mut self, held: bool) -> Option<Arc<Waiter<H>>> {
-        let (_, InLine { waiter, polled_at }) = self.line.pop_first()?;
+        let (_, Queued { waiter, polled_at }) = self.queue.pop_first()?;
         self.asking = None;
         self.gate_guard = GateState::Given(Given { to: Arc::clone(&waiter), held, polled_at });
         Some(waiter)
@@ -382,7 +383,7 @@ impl<H> Gate<H> {
 
     /// As [`pop`](Self::pop) with a hold, if the first waiter wants this lease and at most `replicas` replicas.
     fn pop_if(&mut self, lease: Lease, replicas: u32) -> Option<Arc<Waiter<H>>> {
-        let (_, InLine { waiter, .. }) = self.line.first_key_value()?;
+        let (_, Queued { waiter, .. }) = self.queue.first_key_value()?;
         let will_do = waiter.lease == lease && waiter.replicas <= replicas;
         will_do.then(|| self.pop(true)).flatten()
     }

@@ -51,7 +51,7 @@ impl<H> Drop for Ticket<H> {
         if turn.is_none() {
             let mut shard = self.gates.shard(&self.target);
             let gate = shard.gates.get_mut(&*self.target);
-            if gate.is_some_and(|gate| gate.line.remove(&self.waiter.number).is_some()) {
+            if gate.is_some_and(|gate| gate.queue.remove(&self.waiter.number).is_some()) {
                 self.gates.waiting.fetch_sub(1, Ordering::Relaxed);
             }
         }

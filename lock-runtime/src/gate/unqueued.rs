@@ -27,7 +27,7 @@ type GiveUp = Box<dyn FnOnce() + Send>;
 impl<H> Gates<H> {
     /// Admits a contender that queues in the store and not here, if there is room or it was already admitted.
     // S-18.
-    pub(crate) fn enter_beside(
+    pub(crate) fn enter_unqueued(
         self: &Arc<Self>,
         target: &Arc<Target>,
         max: usize,
@@ -51,7 +51,7 @@ impl<H> Gates<H> {
         Admission::Turn(GateGuard::unqueued(Arc::clone(self), Arc::clone(target), number))
     }
 
-    pub(super) fn leave_beside(&self, target: &Target, gate_guard: u64) {
+    pub(super) fn leave_unqueued(&self, target: &Target, gate_guard: u64) {
         let _place = {
             let mut shard = self.shard(target);
             let Some(gate) = shard.gates.get_mut(target) else { return };
@@ -71,7 +71,7 @@ impl<H> Gates<H> {
 
     /// Records a sign of life of the contender with this gate guard, and checks the contenders before it in the
     /// store's queue. False if its own place was given up.
-    pub(super) fn lives_beside(&self, target: &Target, gate_guard: u64, now: Instant) -> bool {
+    pub(super) fn contends_unqueued(&self, target: &Target, gate_guard: u64, now: Instant) -> bool {
         let mut asleep = Vec::new();
         let lives = {
             let mut shard = self.shard(target);
@@ -94,7 +94,7 @@ impl<H> Gates<H> {
 
 impl<H> GateGuard<H> {
     /// True for an unqueued contender.
-    pub(crate) fn is_beside(&self) -> bool {
+    pub(crate) fn is_unqueued(&self) -> bool {
         self.is_unqueued
     }
 

@@ -110,7 +110,7 @@ impl LockGuard {
     /// ```
     #[must_use]
     pub fn current() -> Option<LockWatch> {
-        let owned = scope::enclosing_stand(|_, _| true)?.owned;
+        let owned = scope::enclosing_hold(|_, _| true)?.owned;
         Some(LockWatch { hold: Arc::clone(&owned.hold), token: owned.token })
     }
 }

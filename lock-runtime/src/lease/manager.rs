@@ -34,7 +34,7 @@ pub(crate) struct Timing {
 }
 
 /// Numbers the lease managers of this process.
-static KEEPERS: AtomicU64 = AtomicU64::new(1);
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 /// Renews and releases the holds of a client.
 pub(crate) struct LeaseManager {
@@ -63,7 +63,7 @@ impl LeaseManager {
         breaker: Arc<CircuitBreaker>,
     ) -> Self {
         Self {
-            id: KEEPERS.fetch_add(1, Ordering::Relaxed),
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             watchdog: Watchdog::new(clock.clone()),
             releaser: Releaser::new(clock.clone(), timing.command_timeout),
             tasks: Mutex::default(),
@@ -105,7 +105,7 @@ impl LeaseManager {
 
     /// Ends renewals of a hold and hands it to the releaser, which has the store free it at `keep_until`, or at
     /// once.
-    pub(crate) fn give_back(
+    pub(crate) fn release_later(
         &self,
         hold: &Hold,
         keep_until: Option<Tick>,

@@ -15,8 +15,8 @@
 //! 2. A waiter waits for every earlier waiter that it conflicts with, unless the earlier one may be waiting
 //!    for a re-entry around the later one.
 //! 3. A re-entry that leaves, from inside or from the queue, wakes the waiters whose turn has come.
-//! 4. Wakers and callbacks that release a grant are called after the mutex is unlocked: they may call this
-//!    module.
+//! 4. Wakers and callbacks that release a grant are called and dropped after the mutex is unlocked: they may
+//!    call this module.
 
 mod life;
 
@@ -78,7 +78,7 @@ struct State {
     last_id: u64,
     /// In the order in which they went inside.
     inside: Vec<Inside>,
-    line: Vec<Waiter>,
+    queue: Vec<Waiter>,
 }
 
 struct Inside {
@@ -169,19 +169,21 @@ impl Reentries {
     /// Goes inside if it is the waiter's turn; otherwise returns when to look again.
     fn poll_turn(&self, id: u64, waker: &Waker) -> Option<Instant> {
         let now = Instant::now();
+        let _old_waker;
         let mut state = self.lock();
         // A waiter that is not in the queue any more is inside.
-        let place = state.line_up_again(id, now)?;
-        state.line[place].waker.clone_from(waker);
+        let place = state.requeue(id, now)?;
+        let its = &mut state.queue[place].waker;
+        _old_waker = (!its.will_wake(waker)).then(|| std::mem::replace(its, waker.clone()));
         let passed_over = state.pass_over(None, place + 1, now);
-        let Waiter { claim, around, .. } = &state.line[place];
+        let Waiter { claim, around, .. } = &state.queue[place];
         if state.has_to_wait(claim, around, place) {
             let look = state.next_look(place, now);
             drop(state);
             passed_over.finish();
             return Some(look);
         }
-        let waiter = state.line.remove(place);
+        let waiter = state.queue.remove(place);
         let parent = state.last_of(&waiter.around);
         state.inside.push(Inside::new(waiter.id, parent, waiter.claim));
         // Others may share with it.
@@ -197,8 +199,8 @@ impl Reentries {
             return;
         }
         let mut state = self.lock();
-        let _left = state.remove(id);
-        if state.line.is_empty() {
+        let _removed = state.remove(id);
+        if state.queue.is_empty() {
             if state.inside.is_empty() {
                 self.word.store(state.last_id << 2, Ordering::Release);
             }
@@ -240,7 +242,7 @@ impl State {
     /// Returns the parent of a caller that goes inside at once, if that is clear without a list: no re-entry is
     /// inside, or the last one encloses the caller and excludes every re-entry that is not around it.
     fn obvious_parent(&self, enclosing: &Enclosing<'_>) -> Option<u64> {
-        if !self.line.is_empty() {
+        if !self.queue.is_empty() {
             return None;
         }
         let Some(last) = self.inside.last() else { return Some(0) };
@@ -254,17 +256,17 @@ impl State {
         self.last_id
     }
 
-    /// Returns the removed re-entry, to be dropped after the mutex is unlocked (invariant 4).
-    fn remove(&mut self, id: u64) -> Option<Inside> {
+    /// Returns the removed re-entry or waiter, to be dropped after the mutex is unlocked (invariant 4).
+    fn remove(&mut self, id: u64) -> (Option<Inside>, Option<Waiter>) {
         let Some(at) = self.inside.iter().position(|inside| inside.id == id) else {
-            self.line.retain(|waiter| waiter.id != id);
-            return None;
+            let at = self.queue.iter().position(|waiter| waiter.id == id);
+            return (None, at.map(|at| self.queue.remove(at)));
         };
         let left = self.inside.remove(at);
         for orphan in self.inside.iter_mut().filter(|inside| inside.parent == id) {
             orphan.parent = left.parent;
         }
-        Some(left)
+        (Some(left), None)
     }
 
     /// True if a re-entry with this claim waits for one that is inside, or for one of the first `behind`
@@ -279,11 +281,11 @@ impl State {
                 && waiter.claim.conflicts(claim)
                 && all_around().all(|it| waiter.around.contains(&it.id))
         };
-        self.inside.iter().any(in_the_way) || self.line[..behind].iter().any(goes_first)
+        self.inside.iter().any(in_the_way) || self.queue[..behind].iter().any(goes_first)
     }
 
     fn obstacle(&self, claim: &Claim, around: &[u64]) -> Option<Obstacle> {
-        if !self.has_to_wait(claim, around, self.line.len()) {
+        if !self.has_to_wait(claim, around, self.queue.len()) {
             return None;
         }
         let read = |is_around| {
@@ -294,26 +296,26 @@ impl State {
     }
 
     /// Returns the waiter's place in the queue now that it is polled.
-    fn line_up_again(&mut self, id: u64, now: Instant) -> Option<usize> {
-        let mut place = self.line.iter().position(|waiter| waiter.id == id)?;
-        if self.line[place].standing == Standing::PassedOver {
-            let waiter = self.line.remove(place);
-            place = self.line.len();
-            self.line.push(waiter);
+    fn requeue(&mut self, id: u64, now: Instant) -> Option<usize> {
+        let mut place = self.queue.iter().position(|waiter| waiter.id == id)?;
+        if self.queue[place].standing == Standing::PassedOver {
+            let waiter = self.queue.remove(place);
+            place = self.queue.len();
+            self.queue.push(waiter);
         }
-        self.line[place].standing = Standing::Waits;
-        self.line[place].polled_at = now;
+        self.queue[place].standing = Standing::Waits;
+        self.queue[place].polled_at = now;
         Some(place)
     }
 
     /// Marks the waiters whose turn has come, and returns their wakers.
     fn call(&mut self, now: Instant) -> Vec<Waker> {
         let mut called = Vec::new();
-        for place in 0..self.line.len() {
-            let Waiter { claim, around, standing, waker, .. } = &self.line[place];
+        for place in 0..self.queue.len() {
+            let Waiter { claim, around, standing, waker, .. } = &self.queue[place];
             if *standing == Standing::Waits && !self.has_to_wait(claim, around, place) {
                 called.push(waker.clone());
-                self.line[place].standing = Standing::Called(now);
+                self.queue[place].standing = Standing::Called(now);
             }
         }
         called
@@ -361,7 +363,7 @@ impl ReentryGuard {
                 let around = state.around(enclosing);
                 let mut obstacle = state.obstacle(&claim, &around);
                 if obstacle.is_some() {
-                    let behind = state.line.len();
+                    let behind = state.queue.len();
                     passed_over = state.pass_over(Some(&claim), behind, Instant::now());
                     obstacle = state.obstacle(&claim, &around);
                 }
@@ -379,21 +381,21 @@ impl ReentryGuard {
     }
 
     /// Queues; [`turn`](Self::turn) waits. `None` if the queue is full.
-    pub(crate) fn line_up(
+    pub(crate) fn enqueue(
         hold: &Arc<Hold>,
         claim: Claim,
         enclosing: &Enclosing<'_>,
         max: usize,
     ) -> Option<Self> {
         let mut state = hold.reentries.lock();
-        if state.line.len() >= max {
+        if state.queue.len() >= max {
             return None;
         }
         let id = state.next_id();
         let around = state.around(enclosing);
         let (standing, polled_at) = (Standing::Waits, Instant::now());
         let waker = Waker::noop().clone();
-        state.line.push(Waiter { id, claim, around, standing, polled_at, waker });
+        state.queue.push(Waiter { id, claim, around, standing, polled_at, waker });
         drop(state);
         Some(Self { hold: Arc::clone(hold), id })
     }

@@ -88,9 +88,13 @@ impl Watchdog {
 
     /// Stops renewing a hold.
     pub(crate) fn remove(&self, hold: &Hold) {
-        let mut queue = self.queue.lock();
-        queue.take(hold);
-        if queue.due.is_empty() {
+        let is_empty = {
+            let mut queue = self.queue.lock();
+            queue.take(hold);
+            queue.due.is_empty()
+        };
+        // After the unlock: a waker may run any code.
+        if is_empty {
             self.emptied.notify_waiters();
         }
     }
@@ -219,10 +223,11 @@ impl Watchdog {
         }
         let counts = queue.take_counts(now);
         let wake_at = queue.plan_sleep(now).map(|at| self.clock.timer_for(at));
-        if !lost.is_empty() && queue.due.is_empty() {
+        let is_emptied = !lost.is_empty() && queue.due.is_empty();
+        drop(queue);
+        if is_emptied {
             self.emptied.notify_waiters();
         }
-        drop(queue);
         log_first(&overdue, None, "renewal has no answer yet");
         for hold in lost {
             hold.lose(LossCause::Deadline);

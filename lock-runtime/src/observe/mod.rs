@@ -164,7 +164,7 @@ pub const METRICS: &[Metric] = {
             HANDOFF_TOTAL,
             Counter,
             PLAIN,
-            "Holds passed to the next in the line of this process, without the store.",
+            "Holds handed to the next waiter of this process, without a request to the store.",
         ),
     ]
 };

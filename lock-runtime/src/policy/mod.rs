@@ -327,7 +327,9 @@ impl LockConfig {
         for policy in self.policies() {
             policy.settings().apply_to(options).map_err(|error| {
                 let path = error::join("lock.policies", policy.name());
-                LockError::InvalidOptions(format!("{path} does not go with the client: {error}"))
+                LockError::InvalidOptions(format!(
+                    "{path} contradicts the options of the client: {error}"
+                ))
             })?;
         }
         self.defaults.apply_to(options)

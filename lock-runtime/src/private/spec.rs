@@ -114,7 +114,7 @@ impl CallSpec {
         match NonZeroU32::new(permits) {
             Some(permits) => self.settings.kind = Some(LockKind::Semaphore(permits)),
             None => {
-                let message = "`kind = semaphore(0)` has no permits to give; make it one at least";
+                let message = "`kind = semaphore(0)` has no permits; give it at least one";
                 self.keys = Err(LockError::InvalidOptions(message.to_owned()));
             }
         }

@@ -75,7 +75,7 @@ impl CallState {
     }
 
     /// Runs the call to its end. `Ok` means that the body has a value, and an error that the body was dropped.
-    /// Polled after its end, it stays pending.
+    /// Do not poll it after its end.
     ///
     /// The body may poll itself again from within another box, so little may stay on the stack while it is polled:
     /// steps that move a whole stage are functions of their own.

@@ -64,9 +64,7 @@ impl Stamp {
 
     /// The time now.
     ///
-    /// # Panics
-    ///
-    /// On a system whose monotonic clock is below zero.
+    /// Panics on a system whose monotonic clock is below zero.
     pub fn now() -> Self {
         let now = clock_gettime(ClockId::Monotonic);
         Self(Duration::try_from(now).expect("a monotonic clock counts up from zero"))

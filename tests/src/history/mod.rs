@@ -51,9 +51,7 @@ impl Recorder {
 
     /// Records that `task` of this process did `op` to `object`, now.
     ///
-    /// # Panics
-    ///
-    /// When `object` holds a line break, or the file cannot be written to.
+    /// Panics when `object` holds a line break, or the file cannot be written to.
     pub fn record(&self, task: u64, object: &str, op: Op) {
         self.write(&Event {
             at: Stamp::now(),
@@ -66,9 +64,7 @@ impl Recorder {
 
     /// Records that another process has been killed by this one.
     ///
-    /// # Panics
-    ///
-    /// When the file cannot be written to.
+    /// Panics when the file cannot be written to.
     pub fn record_kill(&self, process: u32) {
         let object = String::new();
         self.write(&Event { at: Stamp::now(), process, task: 0, object, op: Op::Killed });

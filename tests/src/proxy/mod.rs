@@ -69,9 +69,7 @@ struct Shared {
 impl Proxy {
     /// Starts a proxy for `target_port` of 127.0.0.1 that passes everything on.
     ///
-    /// # Panics
-    ///
-    /// When the system gives it no port or no thread.
+    /// Panics when the system gives it no port or no thread.
     pub async fn start(target_port: u16) -> Self {
         let shared = Arc::new(Shared {
             target: AtomicU16::new(target_port),

@@ -67,9 +67,7 @@ impl RedisServerBuilder {
 
     /// Demands of every client over TLS a certificate of this authority, in PEM.
     ///
-    /// # Panics
-    ///
-    /// Without [`tls`](Self::tls) before it.
+    /// Panics without [`tls`](Self::tls) before it.
     pub fn client_authority(mut self, authority: &str) -> Self {
         let tls = self.tls.as_mut().expect("`tls()` comes before `client_authority()`");
         tls.clients = Some(authority.to_owned());
@@ -93,9 +91,7 @@ impl RedisServerBuilder {
 
     /// Starts the server and waits until it answers.
     ///
-    /// # Panics
-    ///
-    /// When there is no `redis-server`, or it does not come up.
+    /// Panics when there is no `redis-server`, or it does not come up.
     pub async fn start(self) -> RedisServer {
         for _ in 0..PORT_ATTEMPTS {
             let address = match (self.unix_socket, &self.tls) {

@@ -68,9 +68,7 @@ enum StartError {
 impl RedisServer {
     /// Starts a server with default settings on a free port, and waits until it answers.
     ///
-    /// # Panics
-    ///
-    /// When there is no `redis-server`, or it does not come up.
+    /// Panics when there is no `redis-server`, or it does not come up.
     pub async fn start() -> Self {
         Self::builder().start().await
     }
@@ -99,9 +97,7 @@ impl RedisServer {
 
     /// The server's TCP port, with TLS or without.
     ///
-    /// # Panics
-    ///
-    /// When it listens on a unix socket only.
+    /// Panics when it listens on a unix socket only.
     pub fn port(&self) -> u16 {
         match self.address {
             Address::Tcp(port) | Address::Tls(port) => port,
@@ -119,12 +115,26 @@ impl RedisServer {
 
     /// Kills the server (SIGKILL), paused or not, and returns when it is gone.
     ///
-    /// # Panics
-    ///
-    /// When the system refuses.
+    /// Panics when the system refuses.
     pub fn kill(&self) {
         if let Some(mut process) = self.process().take() {
             process.kill().expect("one's own child can be killed");
+        }
+    }
+
+    /// Asks the server to end (SHUTDOWN), and waits until it has.
+    ///
+    /// # Panics
+    ///
+    /// When it still runs after `bound`.
+    pub async fn end(&self, bound: Duration) {
+        // It closes the connection in place of a reply.
+        let _ = self.client.try_cmd(&["SHUTDOWN", "NOSAVE"]).await;
+        let Some(mut process) = self.process().take() else { return };
+        let deadline = Instant::now() + bound;
+        while process.try_wait().expect("one's own child can be waited for").is_none() {
+            assert!(Instant::now() < deadline, "redis-server still runs {bound:?} after SHUTDOWN");
+            sleep(START_PAUSE).await;
         }
     }
 
@@ -132,9 +142,7 @@ impl RedisServer {
     ///
     /// It comes back empty, unless it was built with arguments that make it persist.
     ///
-    /// # Panics
-    ///
-    /// When it does not come up.
+    /// Panics when it does not come up.
     pub async fn restart(&self) {
         self.kill();
         let deadline = Instant::now() + START_BOUND;
@@ -151,27 +159,21 @@ impl RedisServer {
     /// Gives a server with TLS another certificate and key, in PEM, from its next
     /// [`restart`](Self::restart) on.
     ///
-    /// # Panics
-    ///
-    /// When they cannot be written.
+    /// Panics when they cannot be written.
     pub fn replace_certificate(&self, certificate: &str, private_key: &str) {
         builder::write_certificate(&self.dir, certificate, private_key);
     }
 
     /// Stops the server (SIGSTOP): connections stay open, and nothing answers.
     ///
-    /// # Panics
-    ///
-    /// When it has been killed.
+    /// Panics when it has been killed.
     pub fn pause(&self) {
         self.process().as_ref().expect("only a running server can be paused").stop();
     }
 
     /// Lets a paused server go on (SIGCONT).
     ///
-    /// # Panics
-    ///
-    /// When it has been killed.
+    /// Panics when it has been killed.
     pub fn resume(&self) {
         self.process().as_ref().expect("only a running server can be resumed").cont();
     }

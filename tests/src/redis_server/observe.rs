@@ -56,9 +56,7 @@ impl RedisServer {
 
     /// Waits until `count` replicas follow this server, have all its data and acknowledge more.
     ///
-    /// # Panics
-    ///
-    /// When that is not so within 20 s.
+    /// Panics when that is not so within 20 s.
     pub async fn wait_for_replicas(&self, count: usize) {
         let what = format!("{count} replicas");
         eventually(REPLICA_BOUND, &what, async || {
@@ -80,9 +78,7 @@ impl RedisServer {
 
     /// Waits until exactly `count` clients are subscribed to `channel`.
     ///
-    /// # Panics
-    ///
-    /// When that is not so within 10 s.
+    /// Panics when that is not so within 10 s.
     pub async fn wait_for_subscribers(&self, channel: &str, count: u64) {
         let what = format!("{count} subscribers of {channel}");
         eventually(SUBSCRIBE_BOUND, &what, async || self.pubsub_numsub(channel).await == count)
@@ -91,9 +87,7 @@ impl RedisServer {
 
     /// Records what is published on `channel` from now on.
     ///
-    /// # Panics
-    ///
-    /// When the server does not take the subscription.
+    /// Panics when the server does not take the subscription.
     pub async fn subscribe_log(&self, channel: &str) -> MessageLog {
         // Over the socket, which no TLS is in front of.
         let password = self.password.as_deref().map(percent_encoded);
@@ -134,9 +128,7 @@ impl MessageLog {
 
     /// Waits until at least `count` messages have come, and gives the payloads so far.
     ///
-    /// # Panics
-    ///
-    /// When they have not within `bound`.
+    /// Panics when they have not within `bound`.
     pub async fn wait_for(&self, count: usize, bound: Duration) -> Vec<String> {
         let what = format!("{count} messages on {}", self.channel);
         eventually(bound, &what, async || self.payloads().len() >= count).await;

@@ -104,9 +104,7 @@ impl SentinelsBuilder {
     /// Starts three sentinels that watch `master`, and waits until all know each other and so many
     /// replicas. A master that is silent for half a second is replaced.
     ///
-    /// # Panics
-    ///
-    /// When they do not come up.
+    /// Panics when they do not come up.
     pub async fn start(self, master: &RedisServer, replicas: usize) -> Sentinels {
         let mut nodes = Vec::new();
         for _ in 0..3 {
@@ -242,27 +240,21 @@ impl Sentinels {
 
     /// Kills one (SIGKILL).
     ///
-    /// # Panics
-    ///
-    /// When the system refuses.
+    /// Panics when the system refuses.
     pub fn kill(&self, node: usize) {
         self.nodes[node].process().kill().expect("one's own child can be killed");
     }
 
     /// Stops one (SIGSTOP).
     ///
-    /// # Panics
-    ///
-    /// When it has been killed.
+    /// Panics when it has been killed.
     pub fn pause(&self, node: usize) {
         self.nodes[node].process().stop();
     }
 
     /// Lets a paused one go on (SIGCONT).
     ///
-    /// # Panics
-    ///
-    /// When it has been killed.
+    /// Panics when it has been killed.
     pub fn resume(&self, node: usize) {
         self.nodes[node].process().cont();
     }
@@ -270,9 +262,7 @@ impl Sentinels {
     /// Has all that run talk to each other and to the servers this often only. How long one waits before
     /// it makes a replica of an old master that is back is four times as long.
     ///
-    /// # Panics
-    ///
-    /// When one does not answer.
+    /// Panics when one does not answer.
     pub async fn publish_every(&self, period: Duration) {
         let millis = period.as_millis().to_string();
         for node in &self.nodes {
@@ -282,9 +272,7 @@ impl Sentinels {
 
     /// Which port of 127.0.0.1 one names as the master's.
     ///
-    /// # Panics
-    ///
-    /// When it does not answer.
+    /// Panics when it does not answer.
     pub async fn master_port(&self, node: usize) -> u16 {
         let ask = ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", &self.master];
         let (_, port): (String, u16) = self.nodes[node].client.get(&ask).await;
@@ -293,9 +281,7 @@ impl Sentinels {
 
     /// Waits until one of those that run names another master than the server of `port`, and says which.
     ///
-    /// # Panics
-    ///
-    /// When none does within 30 s.
+    /// Panics when none does within 30 s.
     pub async fn wait_for_promotion(&self, port: u16, among: &[usize]) -> u16 {
         let mut found = port;
         eventually(AGREE_BOUND, "another master", async || {

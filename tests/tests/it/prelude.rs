@@ -3,30 +3,37 @@
 //! A test file begins with `use crate::prelude::*;` and imports only what is particular to it.
 //! A test whose bound has another reason than a busy machine has a constant of its own for it.
 
+pub(crate) use std::cell::RefCell;
 pub(crate) use std::collections::{BTreeMap, BTreeSet};
 pub(crate) use std::convert::Infallible;
+pub(crate) use std::error::Error;
+pub(crate) use std::fs;
+pub(crate) use std::future::pending;
+pub(crate) use std::net::SocketAddr;
 pub(crate) use std::num::NonZeroU32;
+pub(crate) use std::panic::AssertUnwindSafe;
+pub(crate) use std::path::Path;
 pub(crate) use std::pin::{Pin, pin};
-pub(crate) use std::sync::Arc;
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+pub(crate) use std::sync::{Arc, Mutex};
 pub(crate) use std::task::{Context, Poll};
 pub(crate) use std::time::Duration;
 
-pub(crate) use futures_util::future::join_all;
+pub(crate) use futures_util::future::{BoxFuture, join_all};
 pub(crate) use futures_util::{FutureExt, poll};
 pub(crate) use lock_runtime::clock::Clock;
 pub(crate) use lock_runtime::error::{BusyReason, LossCause, StoreError, StoreErrorKind};
-pub(crate) use lock_runtime::options::OnLost;
-pub(crate) use lock_runtime::policy::LockConfig;
+pub(crate) use lock_runtime::options::{LockOptionsBuilder, LockSettings, OnLost};
+pub(crate) use lock_runtime::policy::{LockConfig, LockFile};
 pub(crate) use lock_runtime::quorum::Quorum;
 pub(crate) use lock_runtime::store::{
     AcquireReply, AcquireRequest, CountRequest, HoldKind, LatchRequest, MemoryStore, OwnerId,
     Ownership, RedisStore, ReleaseReply, ReleaseRequest, RenewRequest, Store, StoreFuture,
-    Subscription, Target, TlsOptions,
+    Subscription, Target, TlsOptions, client_id,
 };
 pub(crate) use lock_runtime::{
-    FencingToken, Lease, LockClient, LockClientBuilder, LockError, LockGuard, LockKey, LockKind,
-    LockOptions, MultiLock, MultiMember, RwLock, Semaphore, Wait, distributed_lock,
+    AnyLock, FencingToken, Lease, LockClient, LockClientBuilder, LockError, LockGuard, LockKey,
+    LockKind, LockOptions, MultiLock, MultiMember, RwLock, Semaphore, Wait, distributed_lock,
 };
 pub(crate) use lock_tests::history::History;
 pub(crate) use lock_tests::poll_count::{Polled, drop_at_every_await, poll_then_drop};
@@ -34,8 +41,11 @@ pub(crate) use lock_tests::redis_server::{ClientType, Sentinels};
 pub(crate) use lock_tests::{
     Log, Proxy, RawClient, RedisCluster, RedisServer, Ttl, Worker, eventually,
 };
+pub(crate) use tokio::sync::{Notify, mpsc, watch};
 pub(crate) use tokio::task::JoinHandle;
 pub(crate) use tokio::time::{Instant, sleep, timeout};
+
+pub(crate) use crate::support::kinds::{KINDS, take, take_named};
 
 /// More than anything that has to happen takes on a busy machine.
 pub(crate) const SOON: Duration = secs(10);
@@ -117,6 +127,20 @@ pub(crate) async fn world() -> (RedisServer, LockClient) {
     (server, client)
 }
 
+/// A server and two clients of it, as two processes would have them.
+pub(crate) async fn world_of_two() -> (RedisServer, LockClient, LockClient) {
+    let (server, client) = world().await;
+    let other = connect(&server).await;
+    (server, client, other)
+}
+
+/// A server and a proxy before it.
+pub(crate) async fn proxied() -> (RedisServer, Proxy) {
+    let server = RedisServer::start().await;
+    let proxy = Proxy::start(server.port()).await;
+    (server, proxy)
+}
+
 /// A client behind a proxy of its own.
 pub(crate) async fn behind_proxy(server: &RedisServer) -> (Proxy, LockClient) {
     let proxy = Proxy::start(server.port()).await;
@@ -131,10 +155,40 @@ pub(crate) async fn far_world() -> (RedisServer, Proxy, LockClient) {
     (server, proxy, client)
 }
 
+/// Releases all of them at the same time.
+pub(crate) async fn release_all(guards: impl IntoIterator<Item = LockGuard>) {
+    let released = join_all(guards.into_iter().map(LockGuard::release));
+    for outcome in timeout(SOON, released).await.expect("a release hangs") {
+        outcome.unwrap();
+    }
+}
+
+/// What the tasks return, in their order. All of them have to end.
+pub(crate) async fn joined<T>(tasks: impl IntoIterator<Item = JoinHandle<T>>) -> Vec<T> {
+    let ended = timeout(6 * SOON, join_all(tasks)).await.expect("a task hangs");
+    ended.into_iter().map(|task| task.expect("a task panicked")).collect()
+}
+
 /// What the store said, where the store is to blame.
 pub(crate) fn store_kind(error: &LockError) -> Option<StoreErrorKind> {
     match error {
         LockError::Store(error) => Some(error.kind()),
         _ => None,
     }
+}
+
+/// What the store said and in which words; nothing but the store may be to blame.
+pub(crate) fn kind_and_sentence(error: LockError) -> (StoreErrorKind, String) {
+    match error {
+        LockError::Store(error) => (error.kind(), error.to_string()),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A server behind a proxy, and a client of it that waits so long for each answer.
+pub(crate) async fn far_world_with(timeout: Duration) -> (RedisServer, Proxy, LockClient) {
+    let (server, proxy) = proxied().await;
+    let builder = LockClient::builder().command_timeout(timeout);
+    let client = builder.connect(&proxy.url()).await.unwrap();
+    (server, proxy, client)
 }

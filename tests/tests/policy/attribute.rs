@@ -112,7 +112,6 @@ async fn skip_waits_only_if_its_policy_says_so() {
     }
 }
 
-/// With `enforce = 0` a free lock is taken, so that others see it, and a busy one holds nobody up.
 #[tokio::test]
 async fn what_is_not_enforced_holds_nobody_up() {
     let client = client("[lock.policies.trial]\nenforce = 0\nwait = '60s'");
@@ -128,7 +127,6 @@ async fn what_is_not_enforced_holds_nobody_up() {
     assert!(try_out_with_guard(&client, 1).await.unwrap());
 }
 
-/// Neither does a store that hangs or is gone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_not_enforced_outlives_its_store() {
     let server = RedisServer::start().await;

@@ -44,7 +44,6 @@ async fn a_client_of_this_process() {
     client.mutex("a").lock().await.unwrap().release().await.unwrap();
 }
 
-/// What this release does not have is said in one sentence.
 #[tokio::test]
 async fn other_addresses_are_refused() {
     for (text, expected) in [(
@@ -72,8 +71,9 @@ async fn other_addresses_are_refused() {
 fn a_configuration_has_to_go_with_the_client() {
     let fixed = LockOptions::builder().lease(Lease::Fixed(Duration::from_secs(5))).build().unwrap();
     let config = read("[lock.policies.p]\nmax_hold = '1m'").unwrap();
-    let expected = "invalid lock options: lock.policies.p does not go with the client: invalid lock \
-                    options: max_hold 60s has no meaning with a fixed lease, which is never renewed";
+    let expected = "invalid lock options: lock.policies.p contradicts the options of the client: \
+                    invalid lock options: max_hold 60s has no meaning with a fixed lease, which is \
+                    never renewed";
     let builder = LockClient::builder().options(fixed);
     let error = builder.clone().config(config.clone()).in_memory().unwrap_err();
     assert_eq!(error.to_string(), expected);
@@ -82,7 +82,6 @@ fn a_configuration_has_to_go_with_the_client() {
     assert!(client.config().is_none());
 }
 
-/// The kind and the options are the policy's; what cannot be taken says so when it is taken.
 #[tokio::test]
 async fn a_lock_by_policy() {
     let text = "[lock.policies.readers]\nkind = 'read'\n[lock.policies.one]\nwait = 'none'";

@@ -98,7 +98,6 @@ fn every_format_says_the_same() {
     }
 }
 
-/// The table may be part of a program's own configuration.
 #[test]
 fn a_program_has_it_as_a_field() {
     #[derive(Deserialize)]
@@ -173,7 +172,6 @@ fn variables_of_the_environment_come_over_the_file() {
     });
 }
 
-/// Defaults that are put together in code lie under the file.
 #[test]
 fn defaults_of_the_program_lie_under_the_file() {
     let ours = Serialized::default("lock.defaults.max_waiters", 7);
@@ -182,7 +180,6 @@ fn defaults_of_the_program_lie_under_the_file() {
     assert_eq!(config.defaults().max_waiters, Some(7));
 }
 
-/// JSON lets a name stand twice, where only one would count.
 #[test]
 fn a_name_that_is_given_twice_is_refused() {
     let text = r#"{ "lock": { "policies": { "p": { "wait": "1s" }, "p": { "wait": "2s" } } } }"#;

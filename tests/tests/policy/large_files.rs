@@ -39,8 +39,6 @@ fn cost<T>(mut work: impl FnMut() -> T) -> Duration {
     (0..5).map(once).min().unwrap()
 }
 
-/// Checking it costs a few times what reading it as JSON does, and five times as much costs about five
-/// times as much.
 #[test]
 fn a_large_file_loads_quickly() {
     let by_name: fn(usize) -> String = |n| format!("p{:03}", n % 20);

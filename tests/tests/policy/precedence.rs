@@ -96,7 +96,6 @@ fn policy(text: &str) -> Policy {
     read(text).unwrap().policy("p").unwrap()
 }
 
-/// Each field is inherited by itself; a table under `http` field by field too.
 #[test]
 fn every_field_is_inherited() {
     let all = r#"

@@ -92,7 +92,6 @@ fn no_fault_shows_a_password() {
     assert!(said.contains("(line 2, column "), "{said}");
 }
 
-/// The same by figment: files, and variables that are nearly right.
 #[test]
 #[allow(clippy::result_large_err, reason = "the loader's own error")]
 fn no_loader_shows_a_password() {
@@ -111,7 +110,6 @@ fn no_loader_shows_a_password() {
     });
 }
 
-/// Variables of the environment over a file that is right.
 #[test]
 #[allow(clippy::result_large_err, reason = "the loader's own error")]
 fn no_variable_shows_a_password() {
@@ -189,7 +187,6 @@ fn changed(text: &str, changes: &[Change]) -> String {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
 
-    /// However a file is broken: no form of the error has the secret in it.
     #[test]
     fn no_broken_file_shows_a_password(address in address(), changes in changes()) {
         let toml = format!(

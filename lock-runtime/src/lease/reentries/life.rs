@@ -13,12 +13,12 @@ use super::{Claim, Hold, Reentries, ReentryGuard, Standing, State};
 use crate::liveness::{self, ASLEEP_AFTER, SIGN_OF_LIFE, is_asleep};
 
 /// Releases what the store may have granted to a future that is not polled.
-type GiveBack = Box<dyn FnOnce() + Send>;
+type ReleaseGrant = Box<dyn FnOnce() + Send>;
 
 /// A re-entry that is inside and not a guard yet.
 pub(super) struct Asking {
     polled_at: Instant,
-    give_back: Option<GiveBack>,
+    release_grant: Option<ReleaseGrant>,
 }
 
 /// Work for after the mutex is unlocked (invariant 4).
@@ -31,7 +31,7 @@ pub(super) struct Afterwards {
 
 impl Afterwards {
     pub(super) fn finish(self) {
-        self.passed_over.into_iter().filter_map(|asking| asking.give_back).for_each(|it| it());
+        self.passed_over.into_iter().filter_map(|asking| asking.release_grant).for_each(|it| it());
         self.called.into_iter().for_each(Waker::wake);
     }
 }
@@ -49,7 +49,7 @@ impl State {
     ) -> Afterwards {
         let mut afterwards = Afterwards::default();
         let mut any = false;
-        for earlier in &mut self.line[..behind] {
+        for earlier in &mut self.queue[..behind] {
             if matches!(earlier.standing, Standing::Called(since) if is_asleep(since, now)) {
                 earlier.standing = Standing::PassedOver;
                 any = true;
@@ -59,7 +59,7 @@ impl State {
         while let Some(inside) = self.inside.get(place) {
             let asleep = inside.asking.as_ref().is_some_and(|it| is_asleep(it.polled_at, now));
             let in_the_way = || {
-                let waiting = self.line[..behind].iter().map(|waiter| &waiter.claim);
+                let waiting = self.queue[..behind].iter().map(|waiter| &waiter.claim);
                 waiting.chain(claim).any(|claim| claim.conflicts(&inside.claim))
             };
             if asleep && in_the_way() {
@@ -72,7 +72,7 @@ impl State {
         while any {
             afterwards.called.extend(self.call(now));
             any = false;
-            for earlier in &mut self.line[..behind] {
+            for earlier in &mut self.queue[..behind] {
                 let called = matches!(earlier.standing, Standing::Called(_));
                 if called && is_asleep(earlier.polled_at, now) {
                     earlier.standing = Standing::PassedOver;
@@ -85,7 +85,7 @@ impl State {
 
     /// Returns when the waiter at this place next checks for one to pass over, and gives a sign of life.
     pub(super) fn next_look(&self, place: usize, now: Instant) -> Instant {
-        let called = self.line[..place].iter().filter_map(|earlier| match earlier.standing {
+        let called = self.queue[..place].iter().filter_map(|earlier| match earlier.standing {
             Standing::Called(since) => Some(since),
             Standing::Waits | Standing::PassedOver => None,
         });
@@ -107,15 +107,15 @@ impl ReentryGuard {
     }
 
     /// Sets the callback that releases what the store grants from now on, if this re-entry is passed over.
-    pub(crate) fn on_passed_over(&self, give_back: impl FnOnce() + Send + 'static) {
+    pub(crate) fn on_passed_over(&self, release_grant: impl FnOnce() + Send + 'static) {
         if self.id == 0 {
             return;
         }
-        let mut give_back: Option<GiveBack> = Some(Box::new(give_back));
+        let mut release_grant: Option<ReleaseGrant> = Some(Box::new(release_grant));
         let mut state = self.hold.reentries.lock();
         let inside = state.inside.iter_mut().find(|inside| inside.id == self.id);
         if let Some(asking) = inside.and_then(|inside| inside.asking.as_mut()) {
-            std::mem::swap(&mut asking.give_back, &mut give_back);
+            std::mem::swap(&mut asking.release_grant, &mut release_grant);
         }
         // The old one is dropped after the unlock (invariant 4).
         drop(state);
@@ -147,10 +147,10 @@ impl Reentries {
         let Some(inside) = state.inside.iter_mut().find(|inside| inside.id == id) else {
             return false;
         };
-        let mut give_back = inside.asking.take().and_then(|before| before.give_back);
+        let mut release_grant = inside.asking.take().and_then(|before| before.release_grant);
         if asks {
-            let give_back = give_back.take();
-            inside.asking = Some(Asking { polled_at: Instant::now(), give_back });
+            let release_grant = release_grant.take();
+            inside.asking = Some(Asking { polled_at: Instant::now(), release_grant });
         }
         // The rest of it is dropped after the unlock (invariant 4).
         drop(state);

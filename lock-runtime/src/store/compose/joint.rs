@@ -128,7 +128,7 @@ impl JointStore {
             return self.undo(&request, &taken, Some((part, answer))).await;
         }
         let token = taken.iter().map(|(_, token)| *token).max().unwrap_or(FencingToken::new(0));
-        let last = FencingToken::new(token.get() + u64::from(request.tokens.max(1)) - 1);
+        let last = token.last_of(request.tokens);
         let below = taken.iter().filter(|(_, its)| *its < token);
         match try_join_all(below.map(|(part, _)| part.raise_tokens(last, left()))).await {
             Ok(_) => Ok(AcquireReply::Granted(token)),
@@ -153,7 +153,7 @@ impl JointStore {
         let undone = parts.map(|part| part.release(&release));
         let released = join_all(undone).await.into_iter().collect::<Result<Vec<_>, _>>();
         let unanswered = |source| {
-            let message = "some of the locks could not be taken and others not be given back yet";
+            let message = "some of the locks could not be acquired, and the release of others is not confirmed";
             StoreError::new(StoreErrorKind::OutcomeUnknown, message).with_source(source)
         };
         match last {

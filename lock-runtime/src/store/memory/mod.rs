@@ -132,10 +132,14 @@ impl MemoryStore {
     /// behind it do not listen, so any listener is another contender.
     // S-14.
     fn publish(&self, channel: &str) -> u32 {
-        let channels = self.shared.channels.lock();
-        let Some(channel) = channels.get(channel) else { return 0 };
-        channel.notices.send_modify(|notices| *notices += 1);
-        u32::try_from(channel.listeners).unwrap_or(u32::MAX)
+        let found = {
+            let channels = self.shared.channels.lock();
+            channels.get(channel).map(|channel| (channel.notices.clone(), channel.listeners))
+        };
+        let Some((notices, listeners)) = found else { return 0 };
+        // After the unlock: the waker of a listener may end another subscription.
+        notices.send_modify(|notices| *notices += 1);
+        u32::try_from(listeners).unwrap_or(u32::MAX)
     }
 
     fn listen(&self, target: &Target) -> Subscription {

@@ -87,7 +87,7 @@ impl HttpLockLayer {
     /// ```
     pub fn check(&self, client: &LockClient, config: &LockConfig) -> Result<(), BuildError> {
         match &self.shared.source {
-            Source::Code(_) => Ok(()),
+            Source::Code(plan) => plan.check_defaults(client, config),
             Source::Policy { name, seen, .. } => {
                 let plan = self.shared.plan_of(name, client, config)?;
                 let now = self.shared.policy_plan(client).ok();

@@ -9,8 +9,8 @@ use http::Method;
 use lock_runtime::observe::NO_POLICY;
 use lock_runtime::options::LockSettings;
 use lock_runtime::policy::{
-    BusyStatus, HoldUntil, HttpPolicy, LockRoute, Methods, OnDisconnect, OnMissingKey, Policy,
-    SafeMethods,
+    BusyStatus, HoldUntil, HttpPolicy, LockConfig, LockRoute, Methods, OnDisconnect, OnMissingKey,
+    Policy, SafeMethods,
 };
 use lock_runtime::{LockClient, LockError, LockKey, LockKind, LockOptions, Wait};
 use tokio::time::Instant;
@@ -164,6 +164,20 @@ impl Plan {
     pub(crate) fn checked(self, client: &LockClient) -> Result<Self, BuildError> {
         self.spec(client.clone(), Side::Main).map_err(BuildError::from_display)?;
         Ok(self)
+    }
+
+    /// Checks a plan without a policy with the defaults of a configuration that is not in effect yet.
+    pub(crate) fn check_defaults(
+        &self,
+        client: &LockClient,
+        config: &LockConfig,
+    ) -> Result<(), BuildError> {
+        if self.options.is_some() {
+            return Ok(());
+        }
+        let options = client.options_under(config);
+        let options = options.and_then(|options| self.settings.apply_to(options));
+        options.map(drop).map_err(BuildError::from_display)
     }
 
     /// Returns the side that a request with that method takes; `None` if it needs no lock.

@@ -117,7 +117,9 @@ type ExtensionPart =
 pub(crate) struct ExtensionParts(Vec<(String, Arc<ExtensionPart>)>);
 
 impl ExtensionParts {
+    /// Adds the extension of type `T`; it replaces an earlier one of that name.
     pub(crate) fn add<T: KeyPart + Send + Sync + 'static>(&mut self, name: String) {
+        self.0.retain(|(known, _)| *known != name);
         self.0.push((
             name,
             Arc::new(|extensions, key| match extensions.get::<T>() {

@@ -3,10 +3,9 @@
 #![allow(dead_code, clippy::items_after_statements, reason = "of the two ways one is never called")]
 #![allow(unused_assignments, reason = "the compiler says so of a field that only a drop reads")]
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::rc::Rc;
 
-use futures_util::future::BoxFuture;
 use tokio::task::yield_now;
 
 use crate::prelude::*;

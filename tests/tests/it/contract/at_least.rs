@@ -2,7 +2,6 @@
 
 use kinds::take_one_or_several as take;
 use kinds::{KINDS_AND_SEVERAL, two_in_memory};
-use lock_runtime::options::LockOptionsBuilder;
 
 use crate::prelude::*;
 use crate::support::kinds;
@@ -201,7 +200,6 @@ async fn the_local_line_waits_as_well() {
     third.release().await.unwrap();
 }
 
-/// Once the time has passed, a release is one like any other.
 #[tokio::test(start_paused = true)]
 async fn a_hold_that_is_old_enough_is_free_at_once() {
     let (client, peer) = two_in_memory();
@@ -271,7 +269,6 @@ async fn it_is_seen_and_freed_by_force() {
     }
 }
 
-/// What was lost is not kept: not what somebody else has by now, nor what only looked lost here.
 #[tokio::test]
 async fn what_was_lost_is_not_kept() {
     let (store, clock) = (MemoryStore::new(), Clock::tokio());

@@ -1,6 +1,6 @@
 //! Clusters for the cases: made once, lent to one case after the other.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
 
 use super::world::{Kind, Peer, World, has_subscribers, holders_on};
 use crate::prelude::*;

@@ -3,10 +3,8 @@
 use std::sync::atomic::AtomicI64;
 
 use futures_util::future::try_join_all;
-use lock_runtime::store::HoldKind;
 
 use crate::prelude::*;
-use crate::support::kinds::{KINDS, take};
 
 const SOON: Duration = secs(20);
 
@@ -35,8 +33,7 @@ fn expected(held: &str, asked: &str) -> Answer {
 /// Each ordered pair, asked by another client and by the holder's own, at once and with a wait.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_pair_is_told_apart() {
-    let (server, client) = world().await;
-    let other = connect(&server).await;
+    let (_server, client, other) = world_of_two().await;
     let wait = ms(100);
     for (held, _) in KINDS {
         for (asked, _) in KINDS {
@@ -72,7 +69,6 @@ async fn every_pair_is_told_apart() {
     }
 }
 
-/// The number of a semaphore's permits stays for a day, and the name is a semaphore's so long.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_semaphore_keeps_its_name() {
     let (_server, client) = world().await;
@@ -200,7 +196,6 @@ async fn one_of_several_mutexes_is_a_mutex() {
     both.release().await.unwrap();
 }
 
-/// S-32: a user's hash stays as it is, whatever it calls a mode, and nobody holds it as a lock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_users_hash_is_left_alone() {
     let (server, client) = world().await;

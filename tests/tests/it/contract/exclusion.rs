@@ -20,9 +20,7 @@ pub(crate) async fn one_holder_at_a_time(world: &impl World) {
             }
         }));
     }
-    for task in tasks {
-        task.await.unwrap();
-    }
+    joined(tasks).await;
     world.free_soon("one").await;
 }
 

@@ -1,7 +1,7 @@
 //! What is polled after its end panics, as tokio's futures do; and what only looks changes nothing.
 
 use std::future::poll_fn;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::catch_unwind;
 use std::task::Waker;
 
 use metrics::with_local_recorder;
@@ -47,7 +47,6 @@ async fn a_finished_future_panics_when_polled() {
     assert!(polled_again(call).await.contains("resumed after completion"));
 }
 
-/// A lost body is over as well.
 #[tokio::test(start_paused = true)]
 async fn a_lost_run_panics_when_polled() {
     let client = LockClient::in_memory();
@@ -85,7 +84,6 @@ async fn printing_a_guard_changes_nothing() {
     assert!(lost.await.unwrap().is_lost());
 }
 
-/// A finished future is not polled by mistake where it is one branch of a loop.
 #[tokio::test]
 async fn a_pending_future_is_polled_as_often_as_one_likes() {
     let client = LockClient::in_memory();

@@ -1,9 +1,6 @@
 //! Looking at locks and freeing them by force, from another process than the holder's.
 
-use lock_runtime::store::HoldKind;
-
 use crate::prelude::*;
-use crate::support::kinds::{KINDS, take, take_named};
 use crate::support::workers::{Workers, told};
 
 const SOON: Duration = secs(20);
@@ -191,7 +188,6 @@ async fn data_in_place_of_a_line_is_left_alone() {
     assert_eq!(dump(&raw).await, before);
 }
 
-/// A count that nobody has is not counted up to: every script that meets it answers at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_huge_count_is_answered_at_once() {
     let server = RedisServer::start().await;

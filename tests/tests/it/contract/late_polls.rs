@@ -1,19 +1,14 @@
 //! A poll that lasts past the deadline is late although it completed (S-13): its value is dropped, and
 //! the result is the loss, wherever a body runs under a lock.
 
-use std::future::{pending, poll_fn};
+use std::future::poll_fn;
 
-use bytes::Bytes;
-use futures_util::stream;
-use http::{Request, Response, StatusCode};
-use http_body::Frame;
-use http_body_util::{BodyExt, Full, StreamBody};
 use lock_runtime::guard::Protected;
+use lock_tower::LockServiceError;
 use lock_tower::http::LockBodyError;
-use lock_tower::{LockLayer, LockServiceError};
-use tower::{Layer, ServiceExt, service_fn};
 
 use crate::prelude::*;
+use crate::tower::http::*;
 
 const LEASE: Duration = ms(300);
 
@@ -121,7 +116,6 @@ async fn the_value_of_a_late_poll_is_dropped() {
     }
 }
 
-/// The poll after which the body waits on is late just as well.
 #[tokio::test(start_paused = true)]
 async fn a_late_poll_that_waits_on_is_the_last() {
     let (client, blocks) = world();
@@ -138,7 +132,6 @@ async fn a_late_poll_that_waits_on_is_the_last() {
     assert!(error.is_lost() && drops.count() == 1, "{error}");
 }
 
-/// Also a run inside of a run, whose hold is the outer's.
 #[tokio::test(start_paused = true)]
 async fn a_late_poll_of_a_re_entry_is_late() {
     let (client, blocks) = world();
@@ -179,7 +172,6 @@ async fn a_late_item_of_a_stream_is_dropped() {
     assert_eq!(drops.count(), 3, "the item, and what made it");
 }
 
-/// `OnLost::Finish` goes on, and whoever polls it asks when it has ended.
 #[tokio::test(start_paused = true)]
 async fn a_late_item_goes_out_where_the_body_is_to_finish() {
     let (client, blocks) = world();
@@ -229,7 +221,6 @@ async fn an_annotated_function_that_is_late_is_lost() {
     assert!(finishes(&client, blocks()).await.unwrap_err().is_lost());
 }
 
-/// A call that is not enforced is told of no loss.
 #[tokio::test(start_paused = true)]
 async fn what_is_not_enforced_keeps_its_value() {
     let text = "[lock.policies]\ntrial = { enforce = 0, lease = '300ms' }";

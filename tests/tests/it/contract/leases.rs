@@ -1,7 +1,5 @@
 //! Time: deadlines, renewal, loss (S-8 to S-13).
 
-use std::cell::RefCell;
-
 use crate::contract::world::*;
 
 /// S-10.

@@ -28,9 +28,7 @@ pub(crate) async fn local_waiters_are_served_in_order(world: &impl World) {
         }));
     }
     first.release().await.unwrap();
-    for task in tasks {
-        task.await.unwrap();
-    }
+    joined(tasks).await;
     let served = served.lock().unwrap();
     assert_eq!(served.len(), TASKS);
     assert!(served.is_sorted_by(|a, b| a.0 < b.0 && a.1 < b.1), "out of order: {served:?}");

@@ -94,3 +94,18 @@ async fn renewed_permits_keep_the_name() {
     let error = store.acquire(ask(&Target::mutex(key("s")), 2)).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::WrongType);
 }
+
+/// S-23: a counter at its end is no reason to panic.
+#[tokio::test(start_paused = true)]
+async fn the_highest_token_is_a_token() {
+    let (store, highest) = (MemoryStore::new(), FencingToken::new(u64::MAX));
+    for name in ["a", "b"] {
+        store.raise_token(&Target::mutex(key(name)), highest, MINUTE).await.unwrap();
+    }
+    let client = LockClient::builder().store(store).unwrap();
+    let one = client.mutex("a").lock().await.unwrap();
+    assert_eq!(one.token(), highest);
+    one.release().await.unwrap();
+    let parts = [client.mutex("a").into(), MultiMember::read(&client.rw_lock("b"))];
+    assert_eq!(MultiLock::of(parts).lock().await.unwrap().token(), highest);
+}

@@ -18,6 +18,7 @@ mod line;
 mod memory_store;
 mod reentry;
 mod reserved_names;
+mod wakers;
 mod world;
 
 use cluster::Cluster;

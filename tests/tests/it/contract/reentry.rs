@@ -1,6 +1,6 @@
 //! Re-entry follows the call path (S-6, S-7).
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 
 use lock_runtime::scope;
 

@@ -1,7 +1,6 @@
 //! No lock has the name of a key that belongs to another lock (S-2, S-32).
 
 use crate::prelude::*;
-use crate::support::kinds::{KINDS, take};
 
 const SOON: Duration = secs(20);
 
@@ -77,7 +76,6 @@ async fn a_companions_name_is_refused() {
     );
 }
 
-/// S-2: what counts is the whole name, with the namespace of the client in front.
 #[tokio::test]
 async fn a_namespace_makes_a_prefix_a_name() {
     let shop = LockClient::builder().namespace("shop").store(MemoryStore::new()).unwrap();
@@ -95,7 +93,6 @@ async fn a_namespace_makes_a_prefix_a_name() {
     }
 }
 
-/// S-2: every key that holders and waiters of any kind have on the server is no lock's name.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_key_beside_a_lock_is_reserved() {
     let server = RedisServer::start().await;

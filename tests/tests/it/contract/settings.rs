@@ -14,7 +14,6 @@ const SHORTEST: Duration = ms(5);
 const LONGEST: Duration = secs(60 * 60 * 24);
 const A_BIT: Duration = Duration::from_nanos(1);
 
-/// One sentence that names the setting, what it is and what it may be.
 #[tokio::test]
 async fn durations_out_of_range_are_refused() {
     for (name, set) in SETTINGS {

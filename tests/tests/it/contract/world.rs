@@ -2,7 +2,6 @@
 
 use std::ops::Deref;
 
-use futures_util::future::BoxFuture;
 use lock_runtime::{FairMutex, Mutex};
 
 pub(crate) use crate::prelude::*;

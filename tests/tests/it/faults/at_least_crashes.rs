@@ -2,7 +2,6 @@
 
 use kinds::take_one_or_several as take;
 use kinds::{KINDS_AND_SEVERAL, two_in_memory};
-use lock_runtime::options::LockOptionsBuilder;
 
 use crate::prelude::*;
 use crate::support::kinds;

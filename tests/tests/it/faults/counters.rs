@@ -1,13 +1,11 @@
 //! Fencing counters that hold what no client of ours wrote (S-23, S-32).
 
 use crate::prelude::*;
-use crate::support::kinds::{KINDS, take};
 
 const HOUR: Duration = secs(60 * 60);
 
 const COUNTER: &str = "redisson_lock_token:{c}";
 
-/// Text that is no number that can grow: a collision, at every attempt, with the value untouched.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn text_that_cannot_count_is_a_collision() {
     let server = RedisServer::start().await;
@@ -48,7 +46,6 @@ async fn text_that_cannot_count_is_a_collision() {
     client.mutex("c").lock().await.unwrap().release().await.unwrap();
 }
 
-/// Another type of value: the same.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_type_is_a_collision() {
     let server = RedisServer::start().await;
@@ -70,7 +67,6 @@ async fn another_type_is_a_collision() {
     client.mutex("c").lock().await.unwrap().release().await.unwrap();
 }
 
-/// Numbers behind the clock or ahead of it, up to the last that can grow: tokens strictly above.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_number_is_counted_on_from() {
     let server = RedisServer::start().await;
@@ -94,8 +90,7 @@ async fn every_number_is_counted_on_from() {
 /// S-21: a counter that goes wrong between a grant that nobody heard of and the next attempt.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hold_without_an_answer_is_undone_after_a_collision() {
-    let server = RedisServer::start().await;
-    let proxy = Proxy::start(server.port()).await;
+    let (server, proxy) = proxied().await;
     let builder = LockClient::builder().command_timeout(ms(500));
     let (client, raw) = (builder.connect(&proxy.url()).await.unwrap(), server.client());
     client.mutex("warm").lock().await.unwrap().release().await.unwrap();

@@ -4,10 +4,7 @@
 //! The address stays and the server behind it changes, as where a load balancer or a name leads to whichever is
 //! the master. What the old server grants late, the new one knows nothing of.
 
-use lock_runtime::store::client_id;
-
 use crate::prelude::*;
-use crate::support::kinds::{KINDS, take_named};
 
 const SOON: Duration = secs(20);
 
@@ -128,8 +125,7 @@ async fn after_readonly() {
 async fn after_the_end_of_the_store() {
     let replicated = LockOptions::builder().replicas(1, SOON).build().unwrap().replicas();
     for replicas in [None, replicated] {
-        let server = RedisServer::start().await;
-        let proxy = Proxy::start(server.port()).await;
+        let (server, proxy) = proxied().await;
         let store = Arc::new(RedisStore::connect(&proxy.url()).await.unwrap());
         let target = Target::mutex(LockKey::new("closed").unwrap()).with_replicas(replicas);
         let request =

@@ -1,7 +1,5 @@
 //! Several locks as one (S-28) where replies are lost, parts go, and holds lie inside each other.
 
-use lock_runtime::store::HoldKind;
-
 use crate::prelude::*;
 use crate::support::handed_on::handed_on;
 
@@ -150,8 +148,6 @@ impl Store for Sticky {
     }
 }
 
-/// S-28: whether released or dropped, the parts that can be are given back at once, and the one that
-/// cannot is not renewed any more: it ends with its lease.
 #[tokio::test(start_paused = true)]
 async fn a_part_that_cannot_be_released_is_not_renewed() {
     let (lease, good, sticky) = (ms(900), MemoryStore::new(), MemoryStore::new());

@@ -48,7 +48,6 @@ async fn every_call_says_what_is_missing() {
     check("a quorum", on_a_thread(Quorum::builder().connect([&url])));
 }
 
-/// With the runtime entered it is no matter which thread polls.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thread_that_enters_the_runtime_takes_locks() {
     let (_server, client) = world().await;

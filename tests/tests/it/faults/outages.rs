@@ -9,10 +9,7 @@ use crate::prelude::*;
 /// was not even sent.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_that_was_not_sent_explains_nothing() {
-    let server = RedisServer::start().await;
-    let proxy = Proxy::start(server.port()).await;
-    let builder = LockClient::builder().command_timeout(ms(200));
-    let client = builder.connect(&proxy.url()).await.unwrap();
+    let (server, proxy, client) = far_world_with(ms(200)).await;
     let other = connect(&server).await;
     let guard = client.mutex("k").lock().await.unwrap();
     proxy.refuse();
@@ -37,7 +34,6 @@ async fn a_release_that_was_not_sent_explains_nothing() {
     successor.release().await.unwrap();
 }
 
-/// Never a lock without an end: not even for a user who may set a hash but no expiry.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_missing_permission_leaves_no_lock_behind() {
     let server = RedisServer::start().await;
@@ -57,10 +53,7 @@ async fn a_missing_permission_leaves_no_lock_behind() {
 /// drop, is undone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_late_acquire_is_undone_after_a_drop() {
-    let server = RedisServer::start().await;
-    let proxy = Proxy::start(server.port()).await;
-    let builder = LockClient::builder().command_timeout(ms(300));
-    let client = builder.connect(&proxy.url()).await.unwrap();
+    let (server, proxy, client) = far_world_with(ms(300)).await;
     client.mutex("warm").lock().await.unwrap().release().await.unwrap();
     // Sent twice: once now, and once as if a dead connection delivered it late.
     proxy.drop_next_reply_to("tardy");
@@ -134,8 +127,7 @@ async fn evals(server: &RedisServer) -> u64 {
 /// S-15: whoever waits is woken once after a reconnect, because a notice may have been missed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reconnect_wakes_whoever_waits() {
-    let server = RedisServer::start().await;
-    let proxy = Proxy::start(server.port()).await;
+    let (server, proxy) = proxied().await;
     let builder = LockClient::builder().poll_cap(secs(60));
     let client = builder.connect(&proxy.url()).await.unwrap();
     let holder = connect(&server).await;
@@ -251,7 +243,6 @@ async fn shutdown_waits_for_what_is_under_way() {
     assert!(matches!(acquire.await.unwrap(), Err(LockError::Closed)));
 }
 
-/// A client that outlives the runtime of its first use goes on working, and so do its guards.
 #[test]
 fn a_client_outlives_its_first_runtime() {
     let runtime = || tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();

@@ -1,7 +1,5 @@
 //! `store_patience` is what it says: an acquire beside a store that does not answer ends when it is over.
 
-use futures_util::future::BoxFuture;
-
 use crate::prelude::*;
 
 /// How long one command may take. Long, so that a wait for one more is told from a busy machine.

@@ -1,7 +1,5 @@
 //! A lock on a majority of servers (S-29) while servers die, hang, restart, and answer late.
 
-use std::error::Error;
-
 use lock_runtime::quorum::QuorumBuilder;
 
 use crate::prelude::*;
@@ -78,7 +76,6 @@ async fn three_of_five_dead_fail_cleanly() {
     );
 }
 
-/// S-29: a server that hangs slows nobody down, and is given back what it grants when it wakes up.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hanging_server_slows_nobody_down() {
     let servers = servers(3).await;
@@ -249,7 +246,6 @@ async fn validity_counts_from_before_the_question() {
     eventually(LONG, "nothing is left", async || on(&servers, "v").await == 0).await;
 }
 
-/// S-29: a server that has just started is left out, since it may have forgotten.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restarted_server_is_left_out() {
     let servers = servers(3).await;

@@ -1,7 +1,5 @@
 //! How often a client connects again: seldom where connections do not live, soon where the server comes back.
 
-use lock_runtime::store::client_id;
-
 use crate::prelude::*;
 
 const SOON: Duration = secs(20);
@@ -39,8 +37,7 @@ async fn accepted_by_tenths(proxy: &Proxy, tenths: u32) -> Vec<usize> {
 /// A replica takes connections and refuses what is asked over them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_replica_is_connected_to_once_a_second_at_most() {
-    let server = RedisServer::start().await;
-    let proxy = Proxy::start(server.port()).await;
+    let (server, proxy) = proxied().await;
     let asking = keeps_asking(proxy.url()).await;
     server.client().cmd(&["REPLICAOF", "127.0.0.1", "1"]).await;
     soon!("ten connections have failed", proxy.accepted() > 10);
@@ -55,8 +52,7 @@ async fn a_replica_is_connected_to_once_a_second_at_most() {
 /// What stands between takes connections and closes them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_closing_proxy_is_connected_to_once_a_second_at_most() {
-    let server = RedisServer::start().await;
-    let proxy = Proxy::start(server.port()).await;
+    let (_server, proxy) = proxied().await;
     let asking = keeps_asking(proxy.url()).await;
     let closing = async {
         loop {
@@ -76,12 +72,10 @@ async fn a_closing_proxy_is_connected_to_once_a_second_at_most() {
     asking.abort();
 }
 
-/// Many clients of one replica do not connect in step.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_fleet_spreads() {
     const CLIENTS: usize = 200;
-    let server = RedisServer::start().await;
-    let proxy = Proxy::start(server.port()).await;
+    let (server, proxy) = proxied().await;
     let fleet = join_all((0..CLIENTS).map(|_| keeps_asking(proxy.url()))).await;
     server.client().cmd(&["REPLICAOF", "127.0.0.1", "1"]).await;
     let failed = async || proxy.accepted() > 11 * CLIENTS;
@@ -93,7 +87,6 @@ async fn a_fleet_spreads() {
     fleet.iter().for_each(JoinHandle::abort);
 }
 
-/// After an outage, the slowest of many clients has its first grant half a second after the server answers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_slowest_client_is_back_in_half_a_second() {
     let server = RedisServer::start().await;

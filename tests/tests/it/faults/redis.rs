@@ -1,7 +1,5 @@
 //! Redis restarted, stopped, full, flushed, wrong; the network cut, slow, lossy.
 
-use std::error::Error;
-
 use crate::prelude::*;
 
 /// A task that waits for the lock, and is waiting by the time this returns.
@@ -43,7 +41,6 @@ async fn a_bad_start_fails_at_once_and_clearly() {
     connect(&server).await.mutex("ok").lock().await.unwrap().release().await.unwrap();
 }
 
-/// Unix sockets and database numbers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn unix_sockets_and_databases_work() {
     let server = RedisServer::builder().unix_socket().start().await;
@@ -314,7 +311,6 @@ async fn patience_ends_an_endless_wait() {
     soon!("it works again", client.mutex("x").try_lock().await.is_ok());
 }
 
-/// A server that is stopped answers nothing: calls end by themselves and go on when it wakes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_frozen_server_is_waited_out() {
     let (server, client) = world().await;

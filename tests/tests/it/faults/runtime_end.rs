@@ -101,7 +101,6 @@ async fn a_runtime_that_ends_says_what_was_pending() {
     }
 }
 
-/// Guards that end with their tasks, and those that outlive the runtime.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn guards_that_go_with_the_runtime_or_after_it_are_counted() {
     let server = RedisServer::start().await;
@@ -115,7 +114,6 @@ async fn guards_that_go_with_the_runtime_or_after_it_are_counted() {
     }
 }
 
-/// A shutdown whose grace is over says what it leaves behind.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_shutdown_that_was_too_short_says_so() {
     let server = RedisServer::start().await;

@@ -1,10 +1,9 @@
 //! A store that does something at a chosen moment, for interleavings that no timing would hit.
 
-use std::sync::{Mutex, MutexGuard};
-
-use futures_util::future::BoxFuture;
+use std::sync::MutexGuard;
 
 use crate::prelude::*;
+use crate::support::handed_on::handed_on;
 
 type Step = BoxFuture<'static, ()>;
 
@@ -49,6 +48,8 @@ impl std::fmt::Debug for Scripted {
 }
 
 impl Store for Scripted {
+    handed_on!(show_counts clock);
+
     fn acquire(&self, request: AcquireRequest) -> StoreFuture<'_, AcquireReply> {
         let late = self.script().acquire_answers_after;
         Box::pin(async move {
@@ -77,10 +78,6 @@ impl Store for Scripted {
         })
     }
 
-    fn show_counts(&self, requests: Vec<CountRequest>, timeout: Duration) -> StoreFuture<'_, ()> {
-        self.inner.show_counts(requests, timeout)
-    }
-
     fn subscribe(&self, target: &Arc<Target>, timeout: Duration) -> StoreFuture<'_, Subscription> {
         let target = Arc::clone(target);
         Box::pin(async move {
@@ -90,10 +87,6 @@ impl Store for Scripted {
             }
             self.inner.subscribe(&target, timeout).await
         })
-    }
-
-    fn clock(&self) -> Clock {
-        self.inner.clock()
     }
 }
 

@@ -80,7 +80,6 @@ impl World {
     }
 }
 
-/// A server that was made a replica refuses writes until it is made a master.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_replica_is_ridden_out() {
     let enter = async |server: &RedisServer| {
@@ -93,7 +92,6 @@ async fn a_replica_is_ridden_out() {
     World::start().await.ride_out("READONLY", enter, leave).await;
 }
 
-/// A server that cannot save refuses writes until it can.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_cannot_save_is_ridden_out() {
     async fn save(raw: &RawClient, outcome: &str) {

@@ -1,7 +1,5 @@
 //! What a user reads when a Redis server, or what stands in its place, does not serve locks.
 
-use std::error::Error;
-
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
@@ -54,7 +52,6 @@ async fn an_http_server_is_not_redis() {
     assert!(error.to_string().contains("what answers there is not Redis"), "{error}");
 }
 
-/// No text of the chain of causes says again what the one before says.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_cause_is_told_twice() {
     let server = RedisServer::builder().password("right").start().await;
@@ -71,7 +68,6 @@ async fn no_cause_is_told_twice() {
     }
 }
 
-/// A server that is away for good is no news every second.
 #[tokio::test]
 async fn a_dead_server_is_warned_of_once() {
     let server = RedisServer::start().await;
@@ -87,8 +83,7 @@ async fn a_dead_server_is_warned_of_once() {
 /// Where nothing was held, nobody waits for a release; where something was, its end is news.
 #[tokio::test]
 async fn a_release_of_nothing_is_no_warning() {
-    let server = RedisServer::start().await;
-    let proxy = Proxy::start(server.port()).await;
+    let (_server, proxy) = proxied().await;
     let log = Log::start_at(tracing::Level::DEBUG);
     let client = LockClient::builder().command_timeout(ms(100)).store_patience(ms(300));
     let client = client.connect(&proxy.url()).await.unwrap();
@@ -129,7 +124,6 @@ async fn eviction_is_warned_of() {
     client.mutex("a").lock().await.unwrap().release().await.unwrap();
 }
 
-/// Without a subscription, too, silence is found out, and the next call has a connection that works.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_silent_idle_connection_is_replaced() {
     let (_server, proxy, client) = far_world().await;

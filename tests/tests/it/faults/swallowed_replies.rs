@@ -1,8 +1,6 @@
 //! A proxy that swallows one reply: every later reply on that connection arrives as the answer to the request
 //! before. No request may take another's answer for its own.
 
-use lock_runtime::store::client_id;
-
 use crate::prelude::*;
 
 /// A store behind a proxy, and another that reaches the server directly.
@@ -15,8 +13,7 @@ struct World {
 
 impl World {
     async fn new() -> Self {
-        let server = RedisServer::start().await;
-        let proxy = Proxy::start(server.port()).await;
+        let (server, proxy) = proxied().await;
         let store = Arc::new(RedisStore::connect(&proxy.url()).await.unwrap());
         let direct = RedisStore::connect(&server.url()).await.unwrap();
         Self { proxy, store, direct, server }
@@ -141,7 +138,6 @@ async fn grants_of_a_batch_are_of_the_locks_that_were_asked_for() {
     world.works_again().await;
 }
 
-/// A lock that its owner does not hold any more is not reported as released, nor as renewed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_and_a_renewal_are_of_the_hold_that_was_asked_for() {
     let world = World::new().await;
@@ -189,7 +185,6 @@ async fn a_sign_of_life_is_no_answer_to_a_script() {
     assert!(!server.client().exists("alone").await);
 }
 
-/// Errors keep their code inside of a numbered answer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_error_keeps_its_code() {
     let world = World::new().await;

@@ -48,9 +48,3 @@ impl Wire {
         timeout(QUIET, self.0.read_u8()).await.is_err()
     }
 }
-
-async fn server_and_proxy() -> (RedisServer, Proxy) {
-    let server = RedisServer::start().await;
-    let proxy = Proxy::start(server.port()).await;
-    (server, proxy)
-}

@@ -4,7 +4,7 @@ use super::*;
 
 #[tokio::test]
 async fn passes_and_counts_connections() {
-    let (_server, proxy) = server_and_proxy().await;
+    let (_server, proxy) = proxied().await;
     assert_eq!(proxy.accepted(), 0);
     let (mut one, mut two) = (Wire::open(proxy.port()).await, Wire::open(proxy.port()).await);
     assert_eq!(one.ask("SET k v").await, "+OK");
@@ -19,7 +19,7 @@ async fn passes_and_counts_connections() {
 
 #[tokio::test]
 async fn a_closed_client_is_closed_at_the_server() {
-    let (server, proxy) = server_and_proxy().await;
+    let (server, proxy) = proxied().await;
     let mut wire = Wire::open(proxy.port()).await;
     wire.ask("SUBSCRIBE news").await;
     server.wait_for_subscribers("news", 1).await;
@@ -29,7 +29,7 @@ async fn a_closed_client_is_closed_at_the_server() {
 
 #[tokio::test]
 async fn a_black_hole_swallows_old_and_new_connections_for_good() {
-    let (server, proxy) = server_and_proxy().await;
+    let (server, proxy) = proxied().await;
     let mut spared = Wire::open(proxy.port()).await;
     let (mut old, mut news) = (Wire::open(proxy.port()).await, Wire::open(proxy.port()).await);
     assert_eq!(spared.ask("PING").await, "+PONG");
@@ -63,7 +63,7 @@ async fn a_black_hole_swallows_old_and_new_connections_for_good() {
 
 #[tokio::test]
 async fn a_stall_delivers_late() {
-    let (server, proxy) = server_and_proxy().await;
+    let (server, proxy) = proxied().await;
     let mut wire = Wire::open(proxy.port()).await;
     assert_eq!(wire.ask("PING").await, "+PONG");
     proxy.stall();
@@ -76,7 +76,7 @@ async fn a_stall_delivers_late() {
 
 #[tokio::test]
 async fn delays_add_up_per_direction_and_keep_the_order() {
-    let (_server, proxy) = server_and_proxy().await;
+    let (_server, proxy) = proxied().await;
     let delay = Duration::from_millis(60);
     let mut wire = Wire::open(proxy.port()).await;
     let mut measure = async || {
@@ -104,7 +104,7 @@ async fn delays_add_up_per_direction_and_keep_the_order() {
 
 #[tokio::test]
 async fn delays_only_the_direction_it_is_told_to() {
-    let (server, proxy) = server_and_proxy().await;
+    let (server, proxy) = proxied().await;
     let mut wire = Wire::open(proxy.port()).await;
     let ages = Duration::from_secs(1000);
     proxy.delay_replies(ages);
@@ -120,7 +120,7 @@ async fn delays_only_the_direction_it_is_told_to() {
 
 #[tokio::test]
 async fn a_reply_is_dropped_after_its_request_was_executed() {
-    let (server, proxy) = server_and_proxy().await;
+    let (server, proxy) = proxied().await;
     let (mut one, mut two) = (Wire::open(proxy.port()).await, Wire::open(proxy.port()).await);
     proxy.drop_next_reply_to("INCR k");
     assert_eq!(one.ask("PING").await, "+PONG");
@@ -136,7 +136,7 @@ async fn a_reply_is_dropped_after_its_request_was_executed() {
 
 #[tokio::test]
 async fn a_request_is_delivered_twice() {
-    let (server, proxy) = server_and_proxy().await;
+    let (server, proxy) = proxied().await;
     let mut wire = Wire::open(proxy.port()).await;
     proxy.duplicate_next_request_with("INCR");
     assert_eq!(wire.ask("PING").await, "+PONG");
@@ -152,7 +152,7 @@ async fn a_request_is_delivered_twice() {
 
 #[tokio::test]
 async fn all_connections_are_reset_also_those_in_a_black_hole() {
-    let (server, proxy) = server_and_proxy().await;
+    let (server, proxy) = proxied().await;
     let mut old = Wire::open(proxy.port()).await;
     old.ask("SUBSCRIBE news").await;
     proxy.black_hole();
@@ -171,7 +171,7 @@ async fn all_connections_are_reset_also_those_in_a_black_hole() {
 
 #[tokio::test]
 async fn refuses_new_connections_and_keeps_old_ones() {
-    let (_server, proxy) = server_and_proxy().await;
+    let (_server, proxy) = proxied().await;
     let mut old = Wire::open(proxy.port()).await;
     assert_eq!(old.ask("PING").await, "+PONG");
     proxy.refuse();
@@ -188,7 +188,7 @@ async fn refuses_new_connections_and_keeps_old_ones() {
 
 #[tokio::test]
 async fn ends_with_its_connections() {
-    let (_server, proxy) = server_and_proxy().await;
+    let (_server, proxy) = proxied().await;
     let mut wire = Wire::open(proxy.port()).await;
     assert_eq!(wire.ask("PING").await, "+PONG");
     let port = proxy.port();

@@ -1,7 +1,5 @@
 //! `RFairLock` beside our fair mutex (S-26).
 
-use lock_runtime::store::HoldKind;
-
 use crate::interop::java::{Asked, Redisson};
 use crate::interop::world::*;
 
@@ -71,7 +69,6 @@ async fn one_line_for_both() {
     one_line(Redisson::default()).await;
 }
 
-/// S-26: the same beside clients with less patience than their default of five minutes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a JDK and Maven: cargo xtask interop"]
 async fn one_line_for_both_with_little_patience() {

@@ -65,38 +65,22 @@ async fn count(raw: &RawClient) {
     raw.cmd(&["DECR", "hammer:inside"]).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a JDK and Maven: cargo xtask interop"]
-async fn a_mutex() {
-    hammer("mutex", Redisson::default()).await;
+/// A test for each kind, which runs it with Redisson's defaults.
+macro_rules! hammered {
+    ($($test:ident: $kind:literal,)*) => { $(
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        #[ignore = "needs a JDK and Maven: cargo xtask interop"]
+        async fn $test() {
+            hammer($kind, Redisson::default()).await;
+        }
+    )* };
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a JDK and Maven: cargo xtask interop"]
-async fn a_fenced_lock() {
-    hammer("fenced", Redisson::default()).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a JDK and Maven: cargo xtask interop"]
-async fn a_fair_lock() {
-    hammer("fair", Redisson::default()).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a JDK and Maven: cargo xtask interop"]
-async fn a_write_lock() {
-    hammer("write", Redisson::default()).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a JDK and Maven: cargo xtask interop"]
-async fn a_multi_lock() {
-    hammer("multi", Redisson::default()).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a JDK and Maven: cargo xtask interop"]
-async fn the_only_permit() {
-    hammer("permits", Redisson::default()).await;
+hammered! {
+    a_mutex: "mutex",
+    a_fenced_lock: "fenced",
+    a_fair_lock: "fair",
+    a_write_lock: "write",
+    a_multi_lock: "multi",
+    the_only_permit: "permits",
 }

@@ -1,7 +1,7 @@
 //! A Java process with a Redisson client, told what to do line by line.
 
 use std::collections::HashMap;
-use std::{env, fs};
+use std::env;
 
 use crate::interop::world::*;
 

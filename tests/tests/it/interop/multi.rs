@@ -1,7 +1,5 @@
 //! `RMultiLock` of `RLock`s beside our multi lock (S-28).
 
-use lock_runtime::store::HoldKind;
-
 use crate::interop::world::*;
 
 const HALF_A_MINUTE: Duration = secs(30);

@@ -1,7 +1,5 @@
 //! `RLock` and `RFencedLock` beside our mutex (S-23, S-25).
 
-use lock_runtime::store::HoldKind;
-
 use crate::interop::java::Redisson;
 use crate::interop::world::*;
 
@@ -139,7 +137,6 @@ async fn each_frees_the_others_by_force() {
     assert_eq!(world.java.ask("t", "force mutex m").await, "false");
 }
 
-/// S-23: `RFencedLock` counts with our counter, so that tokens grow whoever holds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a JDK and Maven: cargo xtask interop"]
 async fn tokens_grow_across_both() {

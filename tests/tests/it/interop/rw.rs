@@ -1,7 +1,5 @@
 //! `RReadWriteLock` beside ours (S-27).
 
-use lock_runtime::store::HoldKind;
-
 use crate::interop::java::Redisson;
 use crate::interop::world::*;
 
@@ -84,7 +82,6 @@ async fn a_writer_of_either_is_alone() {
     world.sees("rw", HoldKind::Read, &[1, 1], HALF_A_MINUTE).await;
 }
 
-/// S-27: a reader of Java's that entered twice is one until its last unlock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a JDK and Maven: cargo xtask interop"]
 async fn a_java_reader_that_entered_twice_stays() {

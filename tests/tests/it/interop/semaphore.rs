@@ -1,7 +1,5 @@
 //! `RPermitExpirableSemaphore` beside our semaphore (S-30).
 
-use lock_runtime::store::HoldKind;
-
 use crate::interop::world::*;
 
 const CHANNEL: &str = "redisson_sc:{s}";
@@ -68,7 +66,6 @@ async fn made_by_rust_it_is_shared() {
     assert_eq!(world.java.ask("t", "set permit s 5").await, "false");
 }
 
-/// S-30: a permit whose lease ends comes back to the other side, told or not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a JDK and Maven: cargo xtask interop"]
 async fn leases_of_java_end_for_us() {
@@ -86,7 +83,6 @@ async fn leases_of_java_end_for_us() {
     java_sees_free(&mut world, 2).await;
 }
 
-/// S-30: several of ours at once are so many of theirs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a JDK and Maven: cargo xtask interop"]
 async fn several_at_once_count_each() {

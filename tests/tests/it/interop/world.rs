@@ -1,6 +1,6 @@
 //! A server, a Java process and clients of ours.
 
-use lock_runtime::store::{HoldKind, Inspection};
+use lock_runtime::store::Inspection;
 
 use crate::interop::java::{Asked, Java, Redisson};
 pub(crate) use crate::prelude::*;

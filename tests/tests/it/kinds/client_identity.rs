@@ -23,8 +23,7 @@ async fn has_connection(server: &RedisServer, client: &LockClient) {
 /// The id is what the holder of a lock has in the store, and what its connections are called.
 #[tokio::test]
 async fn a_holder_is_found_by_its_id() {
-    let (server, client) = world().await;
-    let other = connect(&server).await;
+    let (server, client, other) = world_of_two().await;
     assert_ne!(client.id(), other.id());
     has_connection(&server, &client).await;
     has_connection(&server, &other).await;
@@ -75,7 +74,6 @@ async fn behind_sentinels_in_a_cluster_and_of_a_quorum() {
     quorum.client().ready().await.unwrap_err();
 }
 
-/// A user without the right to name its connections takes locks all the same.
 #[tokio::test]
 async fn the_name_needs_no_permission() {
     let server = RedisServer::start().await;
@@ -88,7 +86,6 @@ async fn the_name_needs_no_permission() {
     assert!(!names(&server).await.contains(&name(&client)));
 }
 
-/// A readiness check asks the server, and says within the time of a command that it is away.
 #[tokio::test]
 async fn ping_asks_the_server() {
     LockClient::in_memory().ready().await.unwrap();
@@ -126,7 +123,6 @@ async fn a_lazy_client_starts_without_redis() {
     assert!(matches!(LockClient::connect_lazy("http://one"), Err(LockError::Store(_))));
 }
 
-/// It may be made where there is no runtime yet, as in a `static`.
 #[test]
 fn a_lazy_client_is_made_without_a_runtime() {
     let client = LockClient::connect_lazy("redis://127.0.0.1:1").unwrap();

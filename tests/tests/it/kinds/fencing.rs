@@ -1,7 +1,6 @@
 //! Fencing tokens of a name only ever grow (S-23), whatever becomes of the server's data.
 
 use crate::prelude::*;
-use crate::support::kinds::{take, take_named};
 
 const SOON: Duration = secs(20);
 
@@ -70,9 +69,7 @@ async fn hand_offs_keep_the_order() {
             }));
         }
     }
-    for task in tasks {
-        timeout(SOON * 2, task).await.expect("hung").unwrap();
-    }
+    joined(tasks).await;
 }
 
 /// Takes it once the client has found the server again.
@@ -92,8 +89,7 @@ async fn retake(client: &LockClient, kind: &str) -> LockGuard {
 /// A server that comes back with nothing, and one whose data an operator removes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lost_data_does_not_turn_them_back() {
-    let (server, client) = world().await;
-    let other = connect(&server).await;
+    let (server, client, other) = world_of_two().await;
     for kind in EXCLUSIVE {
         let mut last = FencingToken::new(0);
         for round in 0..4 {
@@ -119,8 +115,7 @@ async fn lost_data_does_not_turn_them_back() {
 /// back is held again by an owner that nobody keeps, until its lease ends.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rollback_does_not_turn_them_back() {
-    let (server, client) = world().await;
-    let other = connect(&server).await;
+    let (server, client, other) = world_of_two().await;
     let lease = secs(2);
     let options = watched(lease);
     for kind in EXCLUSIVE {

@@ -2,8 +2,6 @@
 //! has announced itself.
 
 use lock_runtime::acquire::Acquire;
-use lock_runtime::options::LockOptionsBuilder;
-use lock_runtime::store::client_id;
 
 use crate::prelude::*;
 

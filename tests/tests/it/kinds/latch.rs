@@ -72,7 +72,6 @@ async fn a_latch_has_redissons_layout() {
     assert!(!raw.exists("wire").await);
 }
 
-/// S-30: an open latch costs a waiter one command, and no subscription.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_open_latch_is_one_round_trip() {
     let (server, client) = world().await;
@@ -135,7 +134,6 @@ async fn a_reconnect_wakes_the_waiter() {
     timeout(SOON, waiter).await.expect("not woken").unwrap().unwrap();
 }
 
-/// S-30: restarted empty, the latch is gone and its waiters go on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restart_during_a_wait_is_survived() {
     let (server, client) = world().await;
@@ -223,9 +221,7 @@ async fn a_shutdown_wakes_the_waiters() {
 /// S-30: a count whose answer was lost is reported, and was counted once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_unanswered_count_is_not_repeated() {
-    let server = RedisServer::start().await;
-    let proxy = Proxy::start(server.port()).await;
-    let client = connect(&proxy).await;
+    let (_server, proxy, client) = far_world().await;
     let latch = client.latch("once");
     // The server knows the script from here on.
     latch.count().await.unwrap();
@@ -266,7 +262,6 @@ async fn a_count_outlasts_a_missing_connection() {
     assert_eq!(timeout(SOON, counting).await.expect("hangs").unwrap().unwrap(), 1);
 }
 
-/// S-30: a hundred who wait here cost the store about as much as one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hundred_waiters_ask_as_one() {
     let (server, client) = world().await;
@@ -287,8 +282,7 @@ async fn a_hundred_waiters_ask_as_one() {
 /// S-30: an answer from before somebody came is not taken for theirs: the latch was shut anew.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_newcomer_does_not_get_an_old_answer() {
-    let server = RedisServer::start().await;
-    let proxy = Proxy::start(server.port()).await;
+    let (server, proxy) = proxied().await;
     let slow = connect(&proxy).await;
     let (latch, other) = (slow.latch("new"), connect(&server).await.latch("new"));
     latch.count().await.unwrap();

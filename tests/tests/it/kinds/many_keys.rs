@@ -2,7 +2,6 @@
 //! it runs one.
 
 use lock_runtime::options::MAX_MULTI_NAMES;
-use lock_runtime::store::client_id;
 
 use crate::prelude::*;
 
@@ -106,7 +105,6 @@ async fn with_all_fair(names: Vec<LockKey>) -> Result<(), LockError> {
     Ok(())
 }
 
-/// A multi lock of too many names is refused, however it is made, before anything is sent.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn too_many_names_are_refused() {
     let server = RedisServer::start().await;

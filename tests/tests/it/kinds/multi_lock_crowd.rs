@@ -1,8 +1,5 @@
 //! Many calls that want several locks of any kind at once share what serves them (S-14, S-18, S-28).
 
-use std::sync::Mutex;
-
-use lock_runtime::AnyLock;
 use tokio::runtime::Handle;
 
 use crate::prelude::*;
@@ -89,7 +86,6 @@ async fn annotated_calls_make_no_tasks() {
         .await;
 }
 
-/// S-18: they count as waiters of one lock.
 #[tokio::test(start_paused = true)]
 async fn a_crowd_is_bounded() {
     for kind in KINDS {

@@ -1,9 +1,6 @@
 //! A lock on a majority of servers (S-29): what it does while all goes well, and how it starts.
 //! `contract` holds it to all that a mutex promises.
 
-use std::error::Error;
-use std::sync::Mutex;
-
 use lock_runtime::fence::FenceGate;
 
 use crate::prelude::*;
@@ -51,7 +48,6 @@ async fn tokens_grow_from_majority_to_majority() {
     }
 }
 
-/// S-29: a quorum of one server is a mutex over its store.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_quorum_of_one_is_a_mutex() {
     let server = RedisServer::start().await;
@@ -107,16 +103,13 @@ async fn twenty_clients_always_make_progress() {
             }
         }));
     }
-    for client in timeout(6 * SOON, join_all(clients)).await.expect("they hang") {
-        client.unwrap();
-    }
+    joined(clients).await;
     let order = order.lock().unwrap();
     let distinct: BTreeSet<_> = order.iter().collect();
     assert_eq!(distinct.len(), CLIENTS * EACH as usize);
     println!("{} holds in {:?}", order.len(), start.elapsed());
 }
 
-/// S-29: a minority that is down does not keep a quorum from starting, and joins later.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn it_starts_with_a_majority() {
     let servers = servers(3).await;
@@ -208,7 +201,6 @@ async fn a_quorum_asks_for_a_restart_guard() {
     Quorum::builder().restart_guard(secs(30)).stores(store()).unwrap();
 }
 
-/// S-29: only mutexes are kept so; anything else is refused, and says why.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn other_kinds_are_refused() {
     let servers = servers(3).await;
@@ -229,7 +221,6 @@ async fn other_kinds_are_refused() {
     assert_eq!(on(&servers, "f").await, 0);
 }
 
-/// Options and namespaces are a client's.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn settings_are_those_of_a_client() {
     let servers = servers(2).await;

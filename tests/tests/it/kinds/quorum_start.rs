@@ -4,13 +4,6 @@ use crate::prelude::*;
 use crate::support::authority::Authority;
 use crate::support::quorum::on;
 
-fn kind_and_sentence(error: LockError) -> (StoreErrorKind, String) {
-    match error {
-        LockError::Store(error) => (error.kind(), error.to_string()),
-        other => panic!("{other:?}"),
-    }
-}
-
 /// S-33: one server that refuses the password is an error, also when the others are a majority and
 /// quicker; and one sentence that does not show it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

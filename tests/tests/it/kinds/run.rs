@@ -1,30 +1,16 @@
 //! `run` of every kind: acquire, run and release in one call; `wait` and `lease` on the lock itself.
 // S-12, S-13.
 
-use std::future::pending;
-use std::num::NonZeroU32;
-use std::pin::pin;
-use std::sync::Arc;
-use std::time::Duration;
+use std::future::{Ready, ready};
 
-use lock_runtime::error::LossCause;
-use lock_runtime::options::{MAX_LEASE, OnLost, OnReleaseLost};
-use lock_runtime::quorum::Quorum;
-use lock_runtime::store::{MemoryStore, Store};
-use lock_runtime::{
-    AnyLock, FairMutex, Lease, LockClient, LockError, LockGuard, LockKind, LockOptions, MultiLock,
-    Mutex, QuorumLock, RwLock, Semaphore, Wait,
-};
-use tokio::time::{sleep, timeout};
+use lock_runtime::acquire::RunLocked;
+use lock_runtime::options::{MAX_LEASE, OnReleaseLost};
+use lock_runtime::{FairMutex, Mutex, QuorumLock};
 
-const BRIEF: Duration = Duration::from_millis(200);
+use crate::prelude::*;
+use crate::support::kinds::two_in_memory as two_clients;
 
-/// Two processes on one store.
-fn two_clients() -> (LockClient, LockClient) {
-    let store = MemoryStore::new();
-    let client = |store: MemoryStore| LockClient::builder().store(store).unwrap();
-    (client(store.peer()), client(store))
-}
+const BRIEF: Duration = ms(200);
 
 fn one_permit(client: &LockClient) -> Semaphore {
     client.semaphore("a:permits", NonZeroU32::MIN)
@@ -219,7 +205,7 @@ macro_rules! refuses {
         let lock = $lock;
         let invalid = [
             lock.clone().wait(Duration::ZERO),
-            lock.clone().lease(Lease::Fixed(Duration::from_millis(1))),
+            lock.clone().lease(Lease::Fixed(ms(1))),
             lock.clone().lease(Lease::Watchdog(MAX_LEASE + BRIEF)),
             lock.clone().lease(Lease::Fixed(Duration::ZERO)).wait(BRIEF),
         ];
@@ -285,16 +271,16 @@ async fn current_is_the_innermost_hold_of_the_call_path() {
 /// What users move between tasks, or name in a struct.
 #[test]
 fn a_run_is_send_for_every_kind() {
-    fn sends<T: Send>(_: impl Fn(&T) -> lock_runtime::acquire::RunLocked<std::future::Ready<()>>) {
+    fn sends<T: Send>(_: impl Fn(&T) -> RunLocked<Ready<()>>) {
         fn is_send<T: Send>() {}
-        is_send::<lock_runtime::acquire::RunLocked<std::future::Ready<()>>>();
+        is_send::<RunLocked<Ready<()>>>();
     }
-    sends::<Mutex>(|lock| lock.run(std::future::ready(())));
-    sends::<FairMutex>(|lock| lock.run(std::future::ready(())));
-    sends::<RwLock>(|lock| lock.run_read(std::future::ready(())));
-    sends::<RwLock>(|lock| lock.run_write(std::future::ready(())));
-    sends::<Semaphore>(|lock| lock.run(std::future::ready(())));
-    sends::<MultiLock>(|lock| lock.run(std::future::ready(())));
-    sends::<QuorumLock>(|lock| lock.run(std::future::ready(())));
-    sends::<AnyLock>(|lock| lock.run(std::future::ready(())));
+    sends::<Mutex>(|lock| lock.run(ready(())));
+    sends::<FairMutex>(|lock| lock.run(ready(())));
+    sends::<RwLock>(|lock| lock.run_read(ready(())));
+    sends::<RwLock>(|lock| lock.run_write(ready(())));
+    sends::<Semaphore>(|lock| lock.run(ready(())));
+    sends::<MultiLock>(|lock| lock.run(ready(())));
+    sends::<QuorumLock>(|lock| lock.run(ready(())));
+    sends::<AnyLock>(|lock| lock.run(ready(())));
 }

@@ -41,13 +41,11 @@ async fn free(server: &RedisServer, name: &str) -> i64 {
 
 /// A semaphore of two clients of one server.
 async fn of_two_clients(name: &str, limit: u32) -> (RedisServer, [Semaphore; 2]) {
-    let (server, client) = world().await;
-    let other = connect(&server).await;
+    let (server, client, other) = world_of_two().await;
     let both = [client, other].map(|client| client.semaphore(name, some(limit)));
     (server, both)
 }
 
-/// So many, across clients, and no more; a permit given back is free at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn there_are_as_many_permits_as_the_limit() {
     let (server, [a, b]) = of_two_clients("n", 3).await;

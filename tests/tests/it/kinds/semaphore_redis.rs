@@ -63,7 +63,6 @@ async fn permits_have_redissons_layout() {
     assert_eq!(free(&raw, "wire").await, 5);
 }
 
-/// Holds that outlive the keys' day keep both keys.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn renewal_keeps_both_keys() {
     let (_server, client, raw) = world().await;

@@ -105,10 +105,7 @@ async fn locks_with_replicas_go_round_as_well() {
 /// S-14, S-29: so do those of a quorum, whose notices come from several servers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn quorum_locks_go_round_as_well() {
-    let mut servers = Vec::new();
-    for _ in 0..3 {
-        servers.push(RedisServer::start().await);
-    }
+    let servers = crate::support::quorum::servers(3).await;
     let mut order = Vec::new();
     let order_of = std::sync::Mutex::new(&mut order);
     let until = Instant::now() + secs(3);
@@ -131,7 +128,6 @@ async fn quorum_locks_go_round_as_well() {
     assert!(turns.handed_over() >= 50);
 }
 
-/// S-14: who listens and does not wait costs a head start for each turn, and no more.
 #[tokio::test(start_paused = true)]
 async fn listeners_that_do_not_wait_cost_a_head_start() {
     for kind in ["mutex", "write"] {

@@ -1,13 +1,9 @@
 //! What is written down about metrics is what there is.
 
-use std::fs;
-use std::path::Path;
-
 use lock_runtime::observe::{
     ACQUIRE_FIELDS, AcquireOutcome, HOLD_FIELDS, METRICS, MetricKind, ReleaseOutcome, RenewOutcome,
     RunOutcome, cause_label, kind_label,
 };
-use lock_runtime::store::HoldKind;
 use serde_json::Value;
 
 use crate::prelude::*;
@@ -181,7 +177,6 @@ fn the_page_lists_what_there_is() {
     alerts.into_iter().for_each(|alert| drop(check(alert)));
 }
 
-/// The checks above see what is wrong.
 #[test]
 fn a_wrong_query_is_found() {
     for query in [

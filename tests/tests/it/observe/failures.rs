@@ -1,24 +1,16 @@
 //! Every failure that is logged names the lock, where it was asked for, and its policy.
 
-use axum::Router;
-use axum::body::Body;
-use axum::routing::post;
-use futures_util::future::BoxFuture;
-use http::Request;
-use lock_tower::LockLayer;
-use tower::ServiceExt;
-
 use crate::observe::outcomes::memory;
 use crate::observe::scenario::*;
+use crate::tower::http::*;
 
 const HERE: &str = "tests/tests/it/observe/failures.rs:";
 
-fn assert_named(log: &Log, what: &str, name: &str, policy: &str) {
-    assert_named_in(HERE, log, what, name, policy);
-}
-
-/// Every line that says `what` names this lock, its policy and a site of that file; there is one.
-pub(crate) fn assert_named_in(file: &str, log: &Log, what: &str, name: &str, policy: &str) {
+/// Every line that says `what` names this lock, its policy and a site of the caller's file; there is
+/// one.
+#[track_caller]
+pub(crate) fn assert_named(log: &Log, what: &str, name: &str, policy: &str) {
+    let file = std::panic::Location::caller().file();
     let lines = log.lines_with(what);
     assert!(!lines.is_empty(), "{what:?} is not logged:\n{}", log.text());
     for line in &lines {
@@ -177,7 +169,6 @@ async fn releases_of_annotated_functions() {
     assert_named(&log, "its release failed", "job", "checkout");
 }
 
-/// A layer's refusals and losses; its site is where it was made.
 #[tokio::test]
 async fn refusals_of_a_layer() {
     let log = Log::start();
@@ -198,15 +189,13 @@ async fn a_grant_that_comes_too_late() {
     let options = LockOptions::builder().lease(Lease::Fixed(ms(200)));
     let options = options.wait(secs(2)).build().unwrap();
     let log = Log::start();
-    let server = RedisServer::start().await;
-    let proxy = lock_tests::Proxy::start(server.port()).await;
+    let (_server, proxy) = proxied().await;
     let client = builder().connect(&proxy.url()).await.unwrap();
     proxy.delay_replies(ms(250));
     client.mutex("late").with(options).lock().await.unwrap_err();
     assert_named(&log, "granted too late", "late", "none");
 }
 
-/// One server of two refuses: the store renews the other's part, and the hold that this concerns is named.
 #[tokio::test]
 async fn a_renewal_that_fails_in_part() {
     let log = Log::start();

@@ -51,7 +51,6 @@ async fn drops_and_cancellations() {
     idle(&seen).await;
 }
 
-/// A lost hold is none any more, although its guard is kept.
 #[tokio::test]
 async fn losses() {
     let seen = Kept::default();
@@ -95,8 +94,7 @@ async fn hand_offs_change_the_policy() {
 async fn releases_without_an_answer_are_no_losses() {
     let seen = Kept::default();
     let _here = metrics::set_default_local_recorder(&seen);
-    let server = RedisServer::start().await;
-    let proxy = Proxy::start(server.port()).await;
+    let (server, proxy) = proxied().await;
     let client = builder().connect(&proxy.url()).await.unwrap();
     let dropped = client.mutex("dropped").lock().await.unwrap();
     proxy.drop_next_reply_to("dropped");

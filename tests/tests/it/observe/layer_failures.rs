@@ -1,28 +1,17 @@
 //! Every failure that a layer logs names the lock, the policy, and where the layer was made.
 
-use bytes::Bytes;
-use futures_util::stream;
-use http::{Request, Response};
-use http_body::Frame;
+use http_body_util::Empty;
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Empty, StreamBody};
-use lock_tower::{HttpLockLayer, HttpLockLayerBuilder, LockBody, LockLayer};
-use tower::{Layer, ServiceExt, service_fn};
 
-use crate::observe::failures::assert_named_in;
+use crate::observe::failures::assert_named;
 use crate::observe::scenario::*;
-
-const HERE: &str = "tests/tests/it/observe/layer_failures.rs:";
+use crate::tower::http::*;
 
 const LIMIT: Duration = secs(7);
 
 const NOT_ENFORCED: &str = "runs without the lock, which its policy does not enforce";
 
 type Sent = UnsyncBoxBody<Bytes, Infallible>;
-
-fn assert_named(log: &Log, what: &str, name: &str, policy: &str) {
-    assert_named_in(HERE, log, what, name, policy);
-}
 
 fn layer(client: &LockClient, policy: &str) -> HttpLockLayerBuilder {
     let layer = LockLayer::http().client(client.clone()).policy(policy);
@@ -83,7 +72,6 @@ async fn policies_that_a_layer_cannot_follow() {
     assert_named(&log, NOT_ENFORCED, "", "trial");
 }
 
-/// A hold that its release finds gone, of either layer.
 #[tokio::test(start_paused = true)]
 async fn releases() {
     let client = builder().in_memory().unwrap();

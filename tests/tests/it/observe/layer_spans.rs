@@ -1,17 +1,11 @@
 //! What the span of a layer's hold says of a handler or a body that does not come to its end.
 
-use std::panic::AssertUnwindSafe;
-
-use bytes::Bytes;
-use http::{Request, Response};
-use http_body::{Body, Frame};
-use http_body_util::BodyExt;
+use http_body::Body;
 use lock_runtime::observe::SPAN_HOLD;
-use lock_tower::{HttpLockLayerBuilder, LockBody, LockLayer};
-use tower::{Layer, ServiceExt, service_fn};
 
 use crate::observe::scenario::*;
 use crate::observe::tracer::Tracer;
+use crate::tower::http::*;
 
 /// What a body does when it is polled for the second time; at the first, it has nothing yet.
 #[derive(Debug, Clone, Copy)]

@@ -149,7 +149,6 @@ fn every_name_is_described() {
     }
 }
 
-/// What was counted for nobody before is not counted for nobody for ever.
 #[tokio::test]
 async fn a_recorder_may_come_late() {
     let pair = memory().await;

@@ -1,11 +1,10 @@
 //! What nobody gets to read in errors, `Debug` and log lines: passwords and owner ids.
 
-use std::error::Error;
 use std::fmt::Debug;
 use std::fmt::Write as _;
 
 use crate::prelude::*;
-use crate::support::kinds::{self, KINDS, take_named};
+use crate::support::kinds;
 
 /// The password of these tests, and what of it must not show.
 const SECRET: &str = "s3cr3t";

@@ -161,8 +161,7 @@ async fn a_store_that_is_gone() {
 async fn a_store_that_is_slow() {
     let seen = Kept::default();
     let _here = metrics::set_default_local_recorder(&seen);
-    let server = RedisServer::start().await;
-    let proxy = Proxy::start(server.port()).await;
+    let (server, proxy) = proxied().await;
     let client = connect(&proxy.url()).await;
     assert!(job(&client, 1).await.unwrap());
     // Less than a probe may take in all, and more than its answer.

@@ -1,8 +1,6 @@
 //! Shadow mode (`enforce`): a look that is given up wherever it stands, or whose answer gets lost, leaves
 //! nothing; one that is refused for good says nothing about the next.
 
-use lock_runtime::AnyLock;
-
 use crate::observe::scenario::*;
 use crate::observe::shadow::{A_LOOK, NOTICED};
 
@@ -30,8 +28,7 @@ async fn is_free(client: &LockClient, locks: [&AnyLock; 2]) -> bool {
 
 #[tokio::test]
 async fn a_look_that_is_dropped_leaves_nothing_wherever_it_stood() {
-    let (server, client) = world().await;
-    let other = connect(&server).await;
+    let (_server, client, other) = world_of_two().await;
     for (lock, theirs) in locks(&client).into_iter().zip(locks(&other)) {
         let look = || async { lock.shadow_lock().await?.release().await };
         let free = async |_| {

@@ -1,6 +1,6 @@
 //! Shadow mode (`enforce`) where many want one lock: each body runs at once, and each call is counted.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 
 use crate::observe::recorder::Kept;
 use crate::observe::scenario::*;
@@ -75,8 +75,7 @@ async fn watch_timers(lateness: &Cell<Duration>) {
 async fn a_hot_key_delays_nobody() {
     let seen = Kept::default();
     let _here = metrics::set_default_local_recorder(&seen);
-    let server = RedisServer::start().await;
-    let proxy = Proxy::start(server.port()).await;
+    let (_server, proxy) = proxied().await;
     let client = connect(&proxy.url()).await;
     proxy.delay_replies(ROUND_TRIP);
     let lateness = Cell::new(Duration::ZERO);
@@ -105,7 +104,6 @@ async fn a_hot_key_delays_nobody() {
     seen.assert_idle();
 }
 
-/// One caller after the other is in nobody's way: each release is over before the next call.
 #[tokio::test]
 async fn one_after_the_other_is_no_contention() {
     let seen = Kept::default();
@@ -125,8 +123,7 @@ async fn one_after_the_other_is_no_contention() {
 async fn those_who_wait_are_not_waited_for() {
     let seen = Kept::default();
     let _here = metrics::set_default_local_recorder(&seen);
-    let server = RedisServer::start().await;
-    let proxy = Proxy::start(server.port()).await;
+    let (server, proxy) = proxied().await;
     let client = connect(&proxy.url()).await;
     let lock = client.mutex("hot").with(LockOptions::default());
     let held = lock.lock().await.unwrap();
@@ -144,9 +141,7 @@ async fn those_who_wait_are_not_waited_for() {
     assert_eq!(counted(&seen, "not_enforced"), 1, "{}", seen.text());
     proxy.pass();
     held.release().await.unwrap();
-    for waiter in waiters {
-        waiter.await.unwrap();
-    }
+    joined(waiters).await;
     // A release under way is no reason to wait either.
     let held = lock.lock().await.unwrap();
     proxy.stall();

@@ -1,17 +1,9 @@
 //! Shadow mode (`enforce`) of the layer, beside a store that is no good.
 
-use axum::Router;
-use axum::body::Body;
-use axum::extract::State;
-use axum::routing::post;
-use http::Request;
-use http_body_util::BodyExt;
-use lock_tower::{HeldLock, LockLayer};
-use tower::ServiceExt;
-
 use crate::observe::recorder::Kept;
 use crate::observe::scenario::*;
 use crate::observe::shadow::{A_LOOK, FIFTY_CALLS, NOTICED, connect, counted};
+use crate::tower::http::*;
 
 async fn perhaps(held: Option<HeldLock>) -> String {
     held.is_some().to_string()

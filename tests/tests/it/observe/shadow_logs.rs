@@ -13,7 +13,6 @@ async fn overstays(client: &LockClient, id: u64) -> Result<(), LockError> {
     Ok(())
 }
 
-/// One line a second for each policy; it says how many it stands for.
 #[tokio::test(start_paused = true)]
 async fn at_most_one_line_a_second() {
     let (log, seen) = (Log::start(), Kept::default());

@@ -1,6 +1,5 @@
 //! Shadow mode (`enforce`): who asks a silent store for a sign of life, and what is one.
 
-use lock_runtime::AnyLock;
 use tokio::runtime::Handle;
 
 use crate::observe::shadow::{A_LOOK, NOTICED};
@@ -29,7 +28,6 @@ async fn one_asks_for_all() {
     server.resume();
 }
 
-/// A server that refuses has answered, and so the next call hears what is wrong.
 #[tokio::test]
 async fn a_refusal_is_a_sign_of_life() {
     let server = RedisServer::start().await;

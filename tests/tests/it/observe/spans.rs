@@ -62,7 +62,6 @@ async fn spans_nest_as_the_code_does() {
     assert!(hold.field("lock.held").ends_with('s'));
 }
 
-/// Every acquire ends its span with an outcome, also those that are dropped half way.
 #[tokio::test]
 async fn every_acquire_ends_its_span() {
     let (tracer, seen) = (Tracer::default(), Kept::default());
@@ -117,7 +116,6 @@ async fn every_body_ends_its_span() {
     assert_eq!(tracer.events_in(spans[0].number), ["in the body"]);
 }
 
-/// What an acquire logs is inside of its span.
 #[tokio::test]
 async fn events_of_an_acquire_are_inside_of_it() {
     let tracer = Tracer::default();

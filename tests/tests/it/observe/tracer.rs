@@ -1,7 +1,7 @@
 //! A subscriber that keeps every span, to look at.
 
 use std::fmt::Debug;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{MutexGuard, PoisonError};
 
 use lock_tests::log::here;
 use tracing::field::{Field, Visit};

@@ -28,10 +28,7 @@ async fn a_thousand_tasks_cost_a_handful_of_commands() {
         })
         .collect();
     first.release().await.unwrap();
-    let mut tokens = Vec::new();
-    for task in tasks {
-        tokens.push(timeout(secs(30), task).await.expect("starved").unwrap());
-    }
+    let tokens = joined(tasks).await;
     assert!(tokens.is_sorted_by(|a, b| a < b), "served out of order");
     let scripts = server.command_calls().await["evalsha"];
     // 256 tokens to a hold: four holds and the first one's release, unless the window of 5 ms ends

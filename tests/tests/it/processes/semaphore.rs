@@ -47,7 +47,6 @@ async fn eight_processes_stay_within_the_limit() {
     assert!(!raw.exists("{hot}:timeout").await);
 }
 
-/// S-30: two of eight are killed in the middle of it; within a lease all permits are back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kills_cost_no_permits() {
     let world = World::new().await;
@@ -73,7 +72,6 @@ async fn kills_cost_no_permits() {
     assert!(most <= 4, "{most} permits at once");
 }
 
-/// S-30: kept for as long as their holder lives, and back within a lease of its death, all together.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_holders_permits_come_back() {
     let world = World::new().await;

@@ -10,6 +10,15 @@ macro_rules! handed_on {
             self.inner.acquire(request)
         }
     };
+    (@renew) => {
+        fn renew(
+            &self,
+            requests: Vec<lock_runtime::store::RenewRequest>,
+            timeout: std::time::Duration,
+        ) -> lock_runtime::store::StoreFuture<'_, Vec<lock_runtime::store::Ownership>> {
+            self.inner.renew(requests, timeout)
+        }
+    };
     (@release) => {
         fn release(
             &self,

@@ -1,8 +1,6 @@
 //! The kinds of locks, taken in one way.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
-use lock_runtime::store::HoldKind;
-
 use crate::prelude::*;
 
 /// All that are taken and given back, by a word for each.

@@ -1,7 +1,5 @@
 //! Clients that want one lock all the time, each as a process of its own would.
 
-use std::sync::Mutex;
-
 use crate::prelude::*;
 
 /// Nobody waits for so long, on however busy a machine.
@@ -71,9 +69,7 @@ pub(crate) async fn compete(clients: &[(LockClient, usize)], rivalry: Rivalry) -
             }));
         }
     }
-    for task in tasks {
-        task.await.unwrap();
-    }
+    joined(tasks).await;
     std::mem::take(&mut *turns.lock().unwrap())
 }
 

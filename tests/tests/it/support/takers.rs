@@ -1,13 +1,9 @@
 //! Clients that take locks over and over while a server is stopped and replaced, and what their history says.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
-use std::path::Path;
-
 use lock_tests::history::{Op, Recorder};
-use tokio::sync::watch;
 
 use crate::prelude::*;
-use crate::support::kinds::take;
 
 /// More than anything here takes on a busy machine.
 const BOUND: Duration = secs(60);

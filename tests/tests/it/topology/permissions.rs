@@ -1,13 +1,9 @@
 //! The permissions that `RedisStore` documents: what they are enough for, and what they name.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-
-use lock_runtime::store::HoldKind;
+use std::path::PathBuf;
 
 use crate::prelude::*;
 use crate::support::kinds;
-use crate::support::kinds::{KINDS, take_named};
 
 fn store() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../lock-runtime/src/store/redis")
@@ -121,7 +117,6 @@ async fn they_are_enough_for_replicas() {
     take_named(&client, "mutex", options).await.unwrap().release().await.unwrap();
 }
 
-/// What is said to be enough for mutexes alone is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fewer_are_enough_for_mutexes() {
     let rules = "on >pw ~* resetchannels &* -@all +evalsha +script|load +ping +subscribe \

@@ -1,9 +1,6 @@
 //! Locks that count once replicas know of them, and failovers with and without (S-31).
 
-use std::error::Error;
-
 use crate::prelude::*;
-use crate::support::kinds::{KINDS, take_named};
 
 const SOON: Duration = secs(20);
 
@@ -38,7 +35,6 @@ fn counts(outcome: Result<LockGuard, LockError>) -> (usize, usize) {
     }
 }
 
-/// S-31: granted means that the replica has it already, however far away it is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_grant_is_on_the_replica() {
     let master = RedisServer::start().await;
@@ -301,7 +297,6 @@ async fn a_failover_without_replication_is_a_loss() {
     }
 }
 
-/// S-31: with a replica that knows, the failover keeps the lock, and renewals go on there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failover_with_replicas_keeps_the_lock() {
     let world = World::new().await;
@@ -327,7 +322,5 @@ async fn a_failover_with_replicas_keeps_the_lock() {
         }
         tokio::time::sleep(ms(100)).await;
     }
-    for guard in guards {
-        guard.release().await.unwrap();
-    }
+    release_all(guards).await;
 }

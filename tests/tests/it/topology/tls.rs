@@ -1,7 +1,5 @@
 //! `rediss://`: private authorities, client certificates, and what is refused.
 
-use std::error::Error;
-
 use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair, PKCS_ED25519, date_time_ymd};
 
 use crate::prelude::*;
@@ -30,13 +28,6 @@ async fn refused(url: &str, tls: TlsOptions) -> (StoreErrorKind, String) {
     kind_and_sentence(error)
 }
 
-fn kind_and_sentence(error: LockError) -> (StoreErrorKind, String) {
-    match error {
-        LockError::Store(error) => (error.kind(), error.to_string()),
-        other => panic!("{other:?}"),
-    }
-}
-
 /// A task that waits for the lock, and is waiting by the time this returns.
 async fn waiter(
     client: &LockClient,
@@ -50,7 +41,6 @@ async fn waiter(
     waiter
 }
 
-/// Taking, renewing, waiting for a notice, giving back, with a password inside the tunnel.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn locks_work_with_a_private_authority() {
     let authority = Authority::new("ours");
@@ -170,7 +160,6 @@ async fn a_certificate_that_goes_bad_is_reported_until_it_is_good() {
     soon!("it works again", client.mutex("x").try_lock().await.is_ok());
 }
 
-/// Mutual TLS, in both versions, which refuse at different points.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_wants_client_certificates_gets_them() {
     let (authority, other) = (Authority::new("ours"), Authority::new("other"));
@@ -189,7 +178,6 @@ async fn a_server_that_wants_client_certificates_gets_them() {
     }
 }
 
-/// Options that cannot work are one clear error before anything is sent, and show no key.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn unusable_options_fail_before_anything_is_sent() {
     let authority = Authority::new("ours");

@@ -24,6 +24,12 @@ async fn r#for(r#in: &str, r#mod: r#type) -> Result<String, LockError> {
     Ok(format!("{} {}", hold.key(), r#mod.r#fn))
 }
 
+#[distributed_lock(key = "{loop}", guard = r#ref)]
+async fn r#while(r#loop: u64) -> Result<u64, LockError> {
+    assert!(!r#ref.is_lost());
+    Ok(r#loop)
+}
+
 #[tokio::test]
 async fn runs() -> Result<(), LockError> {
     let r#dyn = r#type { r#fn: 1 };
@@ -32,6 +38,7 @@ async fn runs() -> Result<(), LockError> {
     LockClient::in_memory()
         .scope(async {
             assert_eq!(r#dyn.r#async(2, 3).await?, "1:2:3 6");
+            assert_eq!(r#while(4).await?, 4);
             assert_eq!(r#for("x", r#dyn).await?, "x:1 1");
             Ok(())
         })

@@ -91,7 +91,7 @@ impl QuorumStore {
         let (verdict, verdicts) = watch::channel(Verdict::Open);
         let (answer, answers) = mpsc::unbounded_channel();
         for (number, server) in self.servers.iter().enumerate() {
-            let turn = server.line_up(&request.owner, false);
+            let turn = server.enqueue(&request.owner, false);
             let (request, verdicts) = (request.clone(), verdicts.clone());
             spawn(Arc::clone(server).ask(turn, number, request, verdicts, answer.clone()));
         }
@@ -146,8 +146,8 @@ impl QuorumStore {
         let deadline = Instant::now() + request.timeout;
         let (answer, mut answers) = mpsc::unbounded_channel();
         for server in &self.servers {
-            let turn = server.line_up(&request.owner, true);
-            spawn(Arc::clone(server).give_back(turn, request.clone(), answer.clone()));
+            let turn = server.enqueue(&request.owner, true);
+            spawn(Arc::clone(server).release_hold(turn, request.clone(), answer.clone()));
         }
         drop(answer);
         let (mut count, mut told, mut failed) = (Count::default(), 0, None);
@@ -166,7 +166,7 @@ impl QuorumStore {
                 return Ok(reply);
             }
         }
-        let message = "too few servers of the quorum said in time that the lock was given back";
+        let message = "too few servers of the quorum confirmed the release in time";
         Err(because(StoreError::new(StoreErrorKind::OutcomeUnknown, message), failed))
     }
 
@@ -222,13 +222,12 @@ struct Election<'a> {
 impl Election<'_> {
     /// Returns the token once a majority has granted and confirmed it, or `None`.
     async fn run(&mut self, request: &AcquireRequest, deadline: Instant) -> Option<FencingToken> {
-        let tokens = u64::from(request.tokens.max(1));
         let (mut token, mut open) = (None, true);
         let mut raising = FuturesUnordered::new();
         loop {
             token = token.or_else(|| self.votes.token());
             if let Some(token) = token {
-                let last = FencingToken::new(token.get() + tokens - 1);
+                let last = token.last_of(request.tokens);
                 for (number, its) in self.votes.granted() {
                     let vote = if its >= token { Vote::Confirmed } else { Vote::Raising };
                     if matches!(vote, Vote::Raising) {

@@ -29,7 +29,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 const KEEP_RELEASING: Duration = Duration::from_secs(30);
 
 /// Requests of one owner that may wait for an earlier one. More acquires would be pointless.
-const MAX_LINE: usize = 3;
+const MAX_QUEUE: usize = 3;
 
 pub(super) struct Server {
     pub(super) store: Arc<dyn Store>,
@@ -40,17 +40,17 @@ pub(super) struct Server {
     silent: AtomicBool,
     /// True if its last error was permanent.
     refuses: AtomicBool,
-    lines: Mutex<Lines>,
+    queues: Mutex<Queues>,
 }
 
 #[derive(Default)]
-struct Lines {
-    by_owner: HashMap<OwnerId, Line>,
+struct Queues {
+    by_owner: HashMap<OwnerId, Queue>,
     requests: u64,
 }
 
 /// The end of one owner's queue.
-struct Line {
+struct Queue {
     last: u64,
     /// The number of the last release, for the requests ahead of it.
     last_release: watch::Sender<u64>,
@@ -80,7 +80,7 @@ impl Server {
         restart_guard: Option<Duration>,
     ) -> Arc<Self> {
         let (silent, refuses) = (AtomicBool::new(false), AtomicBool::new(false));
-        Arc::new(Self { store, timeout, restart_guard, silent, refuses, lines: Mutex::default() })
+        Arc::new(Self { store, timeout, restart_guard, silent, refuses, queues: Mutex::default() })
     }
 
     /// True if the server did not answer the last acquire.
@@ -89,30 +89,30 @@ impl Server {
     }
 
     /// A place in the queue, behind the owner's earlier requests.
-    pub(super) fn line_up(self: &Arc<Self>, owner: &OwnerId, releases: bool) -> Turn {
-        let mut lines = self.lines.lock();
-        lines.requests += 1;
-        let number = lines.requests;
+    pub(super) fn enqueue(self: &Arc<Self>, owner: &OwnerId, releases: bool) -> Turn {
+        let mut queues = self.queues.lock();
+        queues.requests += 1;
+        let number = queues.requests;
         let (done, end) = oneshot::channel();
-        let before = lines.by_owner.remove(owner);
-        let length = before.as_ref().map_or(0, |line| line.length);
+        let before = queues.by_owner.remove(owner);
+        let length = before.as_ref().map_or(0, |queue| queue.length);
         let (before, last_release) = match before {
-            Some(line) => (Some(line.end), line.last_release),
+            Some(queue) => (Some(queue.end), queue.last_release),
             None => (None, watch::Sender::new(0)),
         };
         if releases {
             last_release.send_replace(number);
         }
         let releases = last_release.subscribe();
-        let line = Line { last: number, last_release, length: length + 1, end };
-        lines.by_owner.insert(owner.clone(), line);
+        let queue = Queue { last: number, last_release, length: length + 1, end };
+        queues.by_owner.insert(owner.clone(), queue);
         let (server, owner) = (Arc::clone(self), owner.clone());
         Turn { server, owner, number, length, before, releases, _done: done }
     }
 
     /// True if no request is under way.
     pub(super) fn is_idle(&self) -> bool {
-        self.lines.lock().by_owner.is_empty()
+        self.queues.lock().by_owner.is_empty()
     }
 
     /// Asks for the lock, and releases a grant that does not count.
@@ -124,7 +124,7 @@ impl Server {
         mut verdict: watch::Receiver<Verdict>,
         answers: mpsc::UnboundedSender<Answer>,
     ) {
-        if turn.length >= MAX_LINE {
+        if turn.length >= MAX_QUEUE {
             let message = "an earlier request to the server is still under way";
             let error = StoreError::new(StoreErrorKind::NotReady, message);
             let _ = answers.send(Answer::Voted(number, Vote::Failed(error)));
@@ -246,7 +246,7 @@ impl Server {
     }
 
     /// Releases a hold. Sends each answer that counts, and repeats failed attempts for a while.
-    pub(super) async fn give_back(
+    pub(super) async fn release_hold(
         self: Arc<Self>,
         mut turn: Turn,
         request: ReleaseRequest,
@@ -329,11 +329,11 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        let mut lines = self.server.lines.lock();
-        if let Some(line) = lines.by_owner.get_mut(&self.owner) {
-            line.length -= 1;
-            if line.last == self.number {
-                lines.by_owner.remove(&self.owner);
+        let mut queues = self.server.queues.lock();
+        if let Some(queue) = queues.by_owner.get_mut(&self.owner) {
+            queue.length -= 1;
+            if queue.last == self.number {
+                queues.by_owner.remove(&self.owner);
             }
         }
     }

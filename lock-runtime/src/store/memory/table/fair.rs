@@ -7,7 +7,7 @@ use crate::store::target::waiter_channel;
 use crate::store::{AcquireReply, AcquireRequest, OwnerId, Target};
 
 /// How many waiters of the queue are tried to find one that is subscribed.
-const TOLD_AT_MOST: usize = 32;
+const MAX_NOTIFIED: usize = 32;
 
 impl Name {
     pub(super) fn acquire_fair(&mut self, ask: &AcquireRequest, change: &mut Change) -> Reply {
@@ -67,7 +67,7 @@ impl Name {
     /// long to wait for the first.
     pub(super) fn notify_first(&self, lock: &Target, change: &mut Change) {
         let channel = |place: &super::Place| waiter_channel(lock.companions(), &place.owner);
-        change.notify.push(self.queue.iter().take(TOLD_AT_MOST).map(channel).collect());
+        change.notify.push(self.queue.iter().take(MAX_NOTIFIED).map(channel).collect());
     }
 
     /// Removes dead waiters from the front; `asking` is not dead, however late. True if any was removed.

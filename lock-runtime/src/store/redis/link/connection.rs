@@ -4,7 +4,7 @@
 //! was silent may have been replaced meanwhile without knowing it, and would still grant earlier requests.
 
 use std::io;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -56,31 +56,38 @@ impl Connection {
     pub(crate) fn send(&self, cmd: Cmd) -> impl Future<Output = RedisResult<Value>> + Send + use<> {
         let mut connection = self.connection.clone();
         let retirement = Arc::clone(&self.retirement);
-        async move { unless_refused(retirement.before(transmit(&mut connection, &cmd)).await?) }
+        async move {
+            let answer = pin!(transmit(&mut connection, &cmd));
+            unless_refused(retirement.before(answer).await?)
+        }
     }
 
     /// As [`send`](Self::send), for a borrowed command.
     pub(crate) async fn ask(&self, cmd: &Cmd) -> RedisResult<Value> {
         let mut connection = self.connection.clone();
-        unless_refused(self.retirement.before(transmit(&mut connection, cmd)).await?)
+        let answer = pin!(transmit(&mut connection, cmd));
+        unless_refused(self.retirement.before(answer).await?)
     }
 
     /// Subscribes a channel and waits for the confirmation.
     pub(crate) async fn subscribe(&self, name: &str) -> RedisResult<()> {
         let mut connection = self.connection.clone();
-        self.retirement.before(connection.subscribe(name)).await
+        self.retirement.before(pin!(connection.subscribe(name))).await
     }
 
     /// Ends subscriptions.
     pub(crate) async fn unsubscribe(&self, names: &[String]) -> RedisResult<()> {
         let mut connection = self.connection.clone();
-        self.retirement.before(connection.unsubscribe(names)).await
+        self.retirement.before(pin!(connection.unsubscribe(names))).await
     }
 }
 
 impl Retirement {
     /// Fails if the connection is retired before the answer comes.
-    async fn before<T>(&self, answer: impl Future<Output = RedisResult<T>>) -> RedisResult<T> {
+    async fn before<T, F>(&self, answer: Pin<&mut F>) -> RedisResult<T>
+    where
+        F: Future<Output = RedisResult<T>>,
+    {
         let is_over = || self.is_over.load(Ordering::SeqCst);
         // Register, then check, then wait.
         let changed = self.changed.notified();
@@ -88,7 +95,7 @@ impl Retirement {
             return Err(given_up());
         }
         // The command is sent first, and its answer checked again.
-        match select(pin!(answer), pin!(changed)).await {
+        match select(answer, pin!(changed)).await {
             Either::Left((answer, _)) if !is_over() => answer,
             _ => Err(given_up()),
         }

@@ -36,7 +36,7 @@ pub(super) async fn transmit(
     let mut pair = redis::pipe();
     pair.cmd("ASKING").add_command(cmd.clone());
     // The answer to ASKING is skipped: if the server refuses it, it refuses the command too.
-    let answers = connection.send_packed_commands(&pair, 1, 1).await?;
+    let answers = Box::pin(connection.send_packed_commands(&pair, 1, 1)).await?;
     Ok(answers.into_iter().next().unwrap_or(Value::Nil))
 }
 

@@ -139,7 +139,7 @@ impl Link {
             let reply = self.call_on(&connection, call.cmd(), deadline).await;
             match reply.and_then(|reply| self.answer_of(&connection, call, reply)) {
                 Err(CallError::Server(error)) if is_noscript(&error) => {
-                    self.load(call, deadline).await?;
+                    Box::pin(self.load(call, deadline)).await?;
                 }
                 result => return result,
             }

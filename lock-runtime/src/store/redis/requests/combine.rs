@@ -120,7 +120,8 @@ impl Combiner {
         } else {
             None
         };
-        Ok(self.link.run(&request.call(publish), deadline).await?)
+        // In a box of its own, which a request that queues does not need.
+        Ok(Box::pin(self.link.run(&request.call(publish), deadline)).await?)
     }
 
     fn take_slot(self: &Arc<Self>, state: &mut State, now: Instant, sends_queue: bool) -> Slot {
@@ -223,7 +224,7 @@ impl Combiner {
                     }
                 }
                 Err(CallError::Server(error)) if is_noscript(&error) => {
-                    match self.link.load(&call, until).await {
+                    match Box::pin(self.link.load(&call, until)).await {
                         // Nothing ran.
                         Ok(()) => self.state.lock().put_back(entries),
                         Err(error) => answer_all(entries, &error.into()),

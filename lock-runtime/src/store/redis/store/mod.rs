@@ -83,7 +83,7 @@ impl RedisStore {
         if target.replicas().is_some() {
             let call = request.call(self.link.publish());
             let deadline = Instant::now() + request.timeout();
-            return Ok(self.replicated.link().run(&call, deadline).await?);
+            return Ok(Box::pin(self.replicated.link().run(&call, deadline)).await?);
         }
         self.link.ensure_task();
         self.combiner.run(request).await
@@ -126,7 +126,7 @@ impl Store for RedisStore {
     fn acquire(&self, request: AcquireRequest) -> StoreFuture<'_, AcquireReply> {
         Box::pin(async move {
             if let Some(replicas) = request.target.replicas() {
-                return self.replicated.acquire(request, replicas).await;
+                return Box::pin(self.replicated.acquire(request, replicas)).await;
             }
             let tokens = request.tokens;
             acquired(&self.hold(HoldRequest::Acquire(request)).await?, tokens)
@@ -150,7 +150,7 @@ impl Store for RedisStore {
             let own_notices = self.own_notices(&target);
             let answer = match request.keep {
                 Duration::ZERO => self.hold(HoldRequest::Release(request)).await,
-                _ => self.end_later(&request).await,
+                _ => Box::pin(self.end_later(&request)).await,
             };
             match answer {
                 Ok(Value::Int(-1)) => Ok(ReleaseReply::NotOwner),

@@ -1,8 +1,6 @@
 //! Runs a sequence on both stores and compares what they answer.
 
-use std::sync::Mutex;
-
-use lock_runtime::store::{Inspection, client_id};
+use lock_runtime::store::Inspection;
 use tokio::sync::Semaphore;
 
 use crate::contract::differential::compare::raised;

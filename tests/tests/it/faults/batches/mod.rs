@@ -23,7 +23,7 @@ type SlowLogEntry = (u64, u64, u64, Vec<String>, String, String);
 async fn world() -> (RedisServer, Proxy, LockClient) {
     let (server, proxy, client) = far_world().await;
     // The server knows all scripts from here on.
-    release_all(lock_all(&client, SEVERAL).await.into_iter().map(Result::unwrap).collect()).await;
+    release_all(lock_all(&client, SEVERAL).await.into_iter().map(Result::unwrap)).await;
     server.client().cmd(&["FLUSHALL"]).await;
     (server, proxy, client)
 }
@@ -40,14 +40,6 @@ fn locking(client: &LockClient, number: usize) -> Locking {
 async fn lock_all(client: &LockClient, count: usize) -> Vec<Result<LockGuard, LockError>> {
     let all = join_all((0..count).map(|number| locking(client, number)));
     timeout(SOON, all).await.expect("stuck")
-}
-
-async fn release_all(guards: Vec<LockGuard>) {
-    for outcome in
-        timeout(SOON, join_all(guards.into_iter().map(LockGuard::release))).await.unwrap()
-    {
-        outcome.unwrap();
-    }
 }
 
 async fn held(raw: &RawClient) -> Vec<String> {
@@ -77,7 +69,7 @@ async fn all_places_are_free(server: &RedisServer, client: &LockClient) {
         raw.cmd(&["SLOWLOG", "RESET"]).await;
         let guards = lock_all(client, PLACES).await;
         let log: Vec<SlowLogEntry> = raw.get(&["SLOWLOG", "GET", "128"]).await;
-        release_all(guards.into_iter().map(Result::unwrap).collect()).await;
+        release_all(guards.into_iter().map(Result::unwrap)).await;
         // EVALSHA, hash, count, 2 keys, 4 arguments, the number of the request. In a batch, the number of
         // the script as well.
         let alone =
@@ -131,7 +123,7 @@ async fn a_free_place_is_used_at_once() {
     let (_server, client) = crate::prelude::world().await;
     let best_of = async |locks| {
         let start = Instant::now();
-        release_all(lock_all(&client, locks).await.into_iter().map(Result::unwrap).collect()).await;
+        release_all(lock_all(&client, locks).await.into_iter().map(Result::unwrap)).await;
         start.elapsed()
     };
     let (mut alone, mut five) = (Duration::MAX, Duration::MAX);
@@ -185,7 +177,7 @@ async fn a_forbidden_key_hurts_nobody_else() {
     let (first, mut others) = join(first, join_all(others)).await;
     let error = others.remove(8).unwrap_err();
     assert_eq!(store_kind(&error), Some(StoreErrorKind::Denied), "{error:?}");
-    release_all(first.into_iter().chain(others).map(Result::unwrap).collect()).await;
+    release_all(first.into_iter().chain(others).map(Result::unwrap)).await;
 }
 
 /// S-20, S-21: acquires and guards dropped at any moment leave nothing.
@@ -209,9 +201,7 @@ async fn drops_at_any_moment_leave_nothing() {
             })
         })
         .collect();
-    for task in tasks {
-        timeout(SOON * 2, task).await.expect("stuck").unwrap();
-    }
+    joined(tasks).await;
     let dropped = dropped.load(Ordering::Relaxed);
     assert!((50..1_980).contains(&dropped), "{dropped} of 2000 dropped: says little");
     nothing_is_held(&server.client()).await;
@@ -228,7 +218,7 @@ async fn a_dropped_request_that_queued_is_not_sent() {
     }
     all.truncate(PLACES);
     let guards = timeout(SOON, join_all(all)).await.expect("stuck");
-    release_all(guards.into_iter().map(Result::unwrap).collect()).await;
+    release_all(guards.into_iter().map(Result::unwrap)).await;
     assert!(client.shutdown(SOON).await.is_clean());
     let raw = server.client();
     assert_eq!(held(&raw).await, [""; 0]);
@@ -270,7 +260,7 @@ async fn flushed_scripts_cost_nobody_a_lock() {
         for _ in 0..50 {
             raw.cmd(&["SCRIPT", "FLUSH"]).await;
             let guards = lock_all(&client, SEVERAL).await;
-            release_all(guards.into_iter().map(Result::unwrap).collect()).await;
+            release_all(guards.into_iter().map(Result::unwrap)).await;
         }
         done.store(true, Ordering::Relaxed);
     };

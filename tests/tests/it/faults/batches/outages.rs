@@ -23,7 +23,7 @@ async fn a_batch_without_an_answer_is_asked_for_again() {
             let hash = raw.hgetall(&name(number)).await;
             assert!(hash.values().eq(["1"]), "{hash:?}");
         }
-        release_all(guards.into_iter().map(Result::unwrap).collect()).await;
+        release_all(guards.into_iter().map(Result::unwrap)).await;
         nothing_is_held(&raw).await;
     }
 }
@@ -115,12 +115,11 @@ fn a_runtime_takes_no_place_with_it() {
     drop(brief);
     lasting.block_on(async {
         let guards = timeout(SOON, join_all(queued)).await.expect("stuck");
-        release_all(guards.into_iter().map(Result::unwrap).collect()).await;
+        release_all(guards.into_iter().map(Result::unwrap)).await;
         all_places_are_free(&server, &client).await;
     });
 }
 
-/// The same for the runtime that has the connection as well.
 #[test]
 fn a_client_outlives_the_runtime_of_its_batches() {
     let (first, second) = (runtime(), runtime());
@@ -167,10 +166,7 @@ async fn each_has_its_own_time() {
 /// S-33: the first in a batch to be out of time has the connection looked at, not the last.
 #[tokio::test]
 async fn a_silent_connection_is_found_out_by_the_first() {
-    let server = RedisServer::start().await;
-    let proxy = Proxy::start(server.port()).await;
-    let builder = LockClient::builder().command_timeout(SOON * 2);
-    let client = builder.connect(&proxy.url()).await.unwrap();
+    let (_server, proxy, client) = far_world_with(SOON * 2).await;
     proxy.black_hole();
     let mut all: Vec<_> = (0..SEVERAL).map(|number| locking(&client, number)).collect();
     let mutex = client.mutex("brief").with(waits(ms(200)));
@@ -185,10 +181,7 @@ async fn a_silent_connection_is_found_out_by_the_first() {
 /// S-33: while there is no connection, the end of one request's time is not that of another's.
 #[tokio::test]
 async fn who_has_longer_waits_for_the_connection() {
-    let server = RedisServer::start().await;
-    let proxy = Proxy::start(server.port()).await;
-    let builder = LockClient::builder().command_timeout(secs(5));
-    let client = builder.connect(&proxy.url()).await.unwrap();
+    let (_server, proxy, client) = far_world_with(secs(5)).await;
     proxy.refuse();
     proxy.reset_all();
     soon!("the reset is noticed", {

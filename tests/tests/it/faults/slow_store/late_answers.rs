@@ -1,10 +1,7 @@
 //! Renewals whose answers come late, in any order, or not at all: what each of them means (S-9).
 
 use std::collections::VecDeque;
-use std::future::pending;
-use std::sync::{Mutex, MutexGuard};
-
-use lock_runtime::store::client_id;
+use std::sync::MutexGuard;
 
 use crate::faults::slow_store::*;
 use crate::support::handed_on::handed_on;
@@ -154,7 +151,6 @@ async fn a_silent_store_piles_up_nothing() {
     );
 }
 
-/// S-9: after an error the next attempt comes within a tenth of the lease, and not in a busy loop.
 #[tokio::test(start_paused = true)]
 async fn an_error_is_tried_again_soon() {
     let store = Fateful::new([Fate::Fails; 5], Fate::Answered(Duration::ZERO));
@@ -172,7 +168,6 @@ async fn an_error_is_tried_again_soon() {
     guard.release().await.unwrap();
 }
 
-/// S-9: an error that comes late, and not at once, does not wait for its renewal's turn either.
 #[tokio::test(start_paused = true)]
 async fn a_lost_answer_between_late_ones_costs_nothing() {
     let late = Fate::Answered(LEASE / 4);
@@ -205,7 +200,6 @@ async fn a_late_denial_is_a_loss() {
     assert!(report.is_clean(), "{report:?}");
 }
 
-/// S-9: what comes after the release says nothing of it.
 #[tokio::test(start_paused = true)]
 async fn an_answer_after_the_release_means_nothing() {
     for fate in [Fate::Gone(ms(300)), Fate::Delivered(ms(300)), Fate::Answered(ms(300))] {

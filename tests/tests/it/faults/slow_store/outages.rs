@@ -1,10 +1,7 @@
 //! With the store away, a caller that does not wait is told so, and never that the lock is busy (S-33).
 
-use lock_tower::LockLayer;
-use tower::{Layer, ServiceExt, service_fn};
-
 use crate::faults::slow_store::*;
-use crate::support::kinds::take;
+use crate::tower::http::*;
 
 const PATIENCE: Duration = secs(8);
 
@@ -27,8 +24,7 @@ struct World {
 
 impl World {
     async fn new() -> Self {
-        let server = RedisServer::start().await;
-        let proxy = Proxy::start(server.port()).await;
+        let (server, proxy) = proxied().await;
         let builder = LockClient::builder().command_timeout(ms(300)).store_patience(PATIENCE);
         let config = "lock.policies.trial = { enforce = 0 }";
         let config = LockConfig::from_deserializer(toml::Deserializer::parse(config).unwrap());
@@ -148,7 +144,6 @@ async fn a_short_wait_in_line_tells_of_the_outage() {
     }
 }
 
-/// What this process itself holds is held, whatever the store does.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_held_here_is_busy_also_in_an_outage() {
     let world = World::new().await;

@@ -1,7 +1,6 @@
 //! An answer to a renewal may come as late as the deadline (S-9).
 
 use crate::faults::slow_store::*;
-use crate::support::kinds::{KINDS, take};
 
 const LEASE: Duration = secs(1);
 
@@ -40,7 +39,7 @@ fn delay(percent: u32) -> Duration {
 }
 
 async fn every_kind_stays(percent: u32) {
-    let (_server, proxy, client) = far_world(LEASE * 2).await;
+    let (_server, proxy, client) = far_world_with(LEASE * 2).await;
     let guards = one_of_each(&client, LEASE).await;
     proxy.delay(delay(percent));
     stay(&guards, LEASE, 20, |_| {}).await;
@@ -87,8 +86,8 @@ async fn holds_on_several_servers_survive_slow_answers() {
 /// until the first answers or the deadline has passed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_hangs_hides_no_loss() {
-    let (_one, proxy, first) = far_world(SOON).await;
-    let (two, _pass, second) = far_world(SOON).await;
+    let (_one, proxy, first) = far_world_with(SOON).await;
+    let (two, _pass, second) = far_world_with(SOON).await;
     let joint = MultiLock::of([first.mutex("a").into(), second.mutex("b").into()]);
     let lease = LEASE * 4;
     let guard = joint.with(watched(lease)).lock().await.unwrap();
@@ -102,10 +101,9 @@ async fn a_server_that_hangs_hides_no_loss() {
     proxy.pass();
 }
 
-/// S-9: an answer that is lost now and then, with its connection, costs no hold.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn holds_survive_lost_answers_between_slow_ones() {
-    let (_server, proxy, client) = far_world(LEASE * 2).await;
+    let (_server, proxy, client) = far_world_with(LEASE * 2).await;
     // Connecting anew takes several round trips.
     let lease = LEASE * 2;
     let guards = one_of_each(&client, lease).await;
@@ -122,10 +120,9 @@ async fn holds_survive_lost_answers_between_slow_ones() {
     released(guards).await;
 }
 
-/// S-9: a connection that goes silent under a renewal, which may take long, is replaced in time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hold_survives_a_connection_that_dies() {
-    let (server, proxy, client) = far_world(ms(1_000)).await;
+    let (server, proxy, client) = far_world_with(ms(1_000)).await;
     let lease = ms(9_000);
     let guard = client.mutex("kept").with(watched(lease)).lock().await.unwrap();
     let accepted = proxy.accepted();

@@ -32,7 +32,7 @@ async fn take(client: &LockClient, kind: &str) -> LockGuard {
 
 /// How long each of some tries takes beside eight tasks that take and drop.
 async fn beside_eight(kind: &'static str) -> Vec<Duration> {
-    let (_server, proxy, client) = far_world(ms(1_000)).await;
+    let (_server, proxy, client) = far_world_with(ms(1_000)).await;
     drop(take(&client, kind).await);
     proxy.delay(ROUND_TRIP / 2);
     let (over, taken) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
@@ -64,9 +64,7 @@ async fn beside_eight(kind: &'static str) -> Vec<Duration> {
         assert!(tried.unwrap().is_some() || kind == "fair", "a {kind} was refused");
     }
     over.store(true, Ordering::SeqCst);
-    for task in tasks {
-        task.await.unwrap();
-    }
+    joined(tasks).await;
     took
 }
 

@@ -42,7 +42,6 @@ async fn a_grant_that_nobody_waits_for_any_more_is_undone() {
     world.nothing_left("g").await;
 }
 
-/// S-17, S-21: dropped while asking, subscribing, asking again, waiting.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_dropped_anywhere_leaves_the_line() {
     let world = World::start().await;
@@ -79,7 +78,6 @@ async fn a_release_dropped_anywhere_tells_the_next() {
     panic!("the release did not complete within 12 polls");
 }
 
-/// S-17: a waiter whose time is over leaves the line at once; those behind it move up.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_out_of_time_leaves_the_line() {
     let world = World::start().await;
@@ -130,7 +128,6 @@ async fn a_turn_that_is_not_taken_goes_to_the_next() {
     world.nothing_left("p").await;
 }
 
-/// S-17: the head may leave while nobody holds the lock and before it was told, too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_head_that_leaves_a_lock_that_ended_tells_the_next() {
     let world = World::start().await;
@@ -146,7 +143,6 @@ async fn a_head_that_leaves_a_lock_that_ended_tells_the_next() {
     world.nothing_left("e").await;
 }
 
-/// S-17: whoever shuts down leaves the line before the shutdown returns.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_shutdown_leaves_the_line() {
     let world = World::start().await;

@@ -30,7 +30,6 @@ async fn a_grant_whose_answer_was_lost_is_found() {
     world.nothing_left("g").await;
 }
 
-/// S-22: a request that arrives twice makes one place and one hold.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_that_arrives_twice_counts_once() {
     let world = World::start().await;
@@ -179,7 +178,6 @@ async fn an_entry_without_a_score_is_repaired() {
     world.nothing_left("n").await;
 }
 
-/// S-26: whoever sweeps a dead head tells the new one, also if it only came to try.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_new_head_is_told() {
     let world = World::start().await;
@@ -215,7 +213,6 @@ async fn behind_a_deaf_head_the_first_who_hears_watches() {
     world.nothing_left("f").await;
 }
 
-/// S-26: swept while alive, a waiter lines up anew, at the end, and has one place.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_lost_its_place_lines_up_anew() {
     let world = World::start().await;

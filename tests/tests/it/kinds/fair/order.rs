@@ -1,7 +1,5 @@
 //! First come, first served; what a holder and its line look like in the store.
 
-use std::sync::Mutex;
-
 use crate::kinds::fair::world::*;
 
 /// S-26: by two clients in turn, 40 waiters; nobody is overtaken, each is told by a notice alone.
@@ -25,9 +23,7 @@ async fn waiters_come_in_the_order_of_the_queue() {
     let uuid = |owner: &String| owner.split(':').next().unwrap().to_owned();
     assert!(queue.chunks(2).all(|pair| uuid(&pair[0]) != uuid(&pair[1])), "{queue:?}");
     holder.release().await.unwrap();
-    for task in tasks {
-        timeout(SOON, task).await.expect("not told").unwrap();
-    }
+    joined(tasks).await;
     let grants = std::mem::take(&mut *grants.lock().unwrap());
     assert!(grants.is_sorted_by(|a, b| a.0 < b.0 && a.1 < b.1), "{grants:?}");
     world.nothing_left("o").await;
@@ -97,7 +93,6 @@ async fn nothing_is_handed_over() {
     guard.release().await.unwrap();
 }
 
-/// S-26: a release tells the head and nobody else, so a long line costs no more than a short one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn only_the_head_is_told() {
     let world = World::start().await;

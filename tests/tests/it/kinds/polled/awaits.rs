@@ -95,7 +95,6 @@ async fn a_sleeper_behind_another_process_is_passed_over() {
     }
 }
 
-/// S-34: a reader that sleeps holds up no reader beside it, whether they wait or only try.
 #[tokio::test(start_paused = true)]
 async fn a_sleeping_reader_is_passed_over() {
     for polls in 1..8 {

@@ -1,7 +1,5 @@
 //! Inside one hold: re-entries that are left alone while they ask the store, or in line (S-6, S-27).
 
-use std::cell::RefCell;
-
 use crate::kinds::polled::awaits::polled;
 use crate::kinds::polled::*;
 
@@ -108,7 +106,6 @@ async fn the_grant_of_a_sleeping_read_is_given_back() {
     }
 }
 
-/// S-34: a caller that does not wait is refused for a second at most.
 #[tokio::test(start_paused = true)]
 async fn a_try_beside_a_sleeping_read_succeeds_after_a_second() {
     let [client, _] = clients("write", LEASE);
@@ -128,7 +125,6 @@ async fn a_try_beside_a_sleeping_read_succeeds_after_a_second() {
     outer.release().await.unwrap();
 }
 
-/// S-34: polled within a second, it keeps its place, and has it for as long as it likes.
 #[tokio::test(start_paused = true)]
 async fn a_read_that_is_polled_within_a_second_keeps_its_place() {
     let [client, _] = clients("write", LEASE);

@@ -1,7 +1,5 @@
 //! Waiters in a local line whose turn has come and that are not polled.
 
-use tokio::sync::Notify;
-
 use crate::kinds::polled::*;
 
 const LEASE: Duration = secs(3);
@@ -55,7 +53,6 @@ async fn a_handed_over_hold_goes_on_to_the_next() {
     second.release().await.unwrap();
 }
 
-/// S-34: with nobody behind the sleeper in its process, other processes wait one lease at most.
 #[tokio::test(start_paused = true)]
 async fn a_hold_in_transit_ends_with_its_lease() {
     let [client, other] = clients("mutex", LEASE);

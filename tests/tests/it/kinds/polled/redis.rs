@@ -29,7 +29,6 @@ async fn asleep(mut acquiring: Acquiring) -> Acquiring {
     acquiring
 }
 
-/// S-34: a hold handed to a sleeper is not renewed, so another process has it after a lease.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn other_processes_wait_one_lease() {
     let server = RedisServer::start().await;
@@ -94,7 +93,6 @@ async fn other_processes_wait_one_waiter_lease() {
     timeout(SOON, sleeper).await.expect("no turn").unwrap().release().await.unwrap();
 }
 
-/// S-34: a grant whose answer nobody reads keeps the lock for its lease, and no longer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_unread_grant_lasts_one_lease() {
     let server = RedisServer::start().await;

@@ -5,8 +5,7 @@ use crate::kinds::rw::*;
 /// S-21: nobody else has it, so the drops come before, during and after the grant.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_acquire_dropped_anywhere_leaves_nothing() {
-    let (server, client) = world().await;
-    let other = connect(&server).await;
+    let (server, client, other) = world_of_two().await;
     let lock = client.rw_lock("a");
     for write in [false, true] {
         let take = || if write { lock.write() } else { lock.read() };
@@ -69,33 +68,37 @@ async fn a_joiner_dropped_anywhere_takes_nobody_along() {
     let (server, client) = world().await;
     let lock = client.rw_lock("j");
     let (mut asking, mut joined) = (0, 0);
-    for polls in 0..6 {
-        let holder = lock.read().await.unwrap();
-        sleep(ms(10)).await;
-        let joiner = timeout(ms(60), poll_then_drop(lock.read(), polls));
-        let (dropped, others) = tokio::join!(joiner, async {
-            [got(reading(&client, "j"), SOON).await, got(reading(&client, "j"), SOON).await]
-        });
-        match &dropped {
-            Ok(Polled::Completed(_)) => joined += 1,
-            Ok(Polled::Dropped) if polls > 0 => asking += 1,
-            _ => {}
+    // On a busy machine a whole round may be answered before its first poll has ended.
+    for round in 0..20 {
+        for polls in 0..6 {
+            let holder = lock.read().await.unwrap();
+            sleep(ms(10)).await;
+            let joiner = timeout(ms(60), poll_then_drop(lock.read(), polls));
+            let (dropped, others) = tokio::join!(joiner, async {
+                [got(reading(&client, "j"), SOON).await, got(reading(&client, "j"), SOON).await]
+            });
+            match &dropped {
+                Ok(Polled::Completed(_)) => joined += 1,
+                Ok(Polled::Dropped) if polls > 0 => asking += 1,
+                _ => {}
+            }
+            drop((dropped, others));
+            let last = reading(&client, "j");
+            holder.release().await.unwrap();
+            drop(got(last, SOON).await);
+            nothing_left(&server, "j").await;
         }
-        drop((dropped, others));
-        let last = reading(&client, "j");
-        holder.release().await.unwrap();
-        drop(got(last, SOON).await);
-        nothing_left(&server, "j").await;
+        if asking >= 1 && joined >= 1 {
+            return;
+        }
+        println!("round {round}: {asking} dropped while asking, {joined} joined");
     }
-    assert!(asking >= 1, "no drop came while it asked");
-    assert!(joined >= 1, "none of them got as far as to join");
+    panic!("no drop came while it asked, or none got as far as to join");
 }
 
-/// S-17: of a line of readers behind a writer, those at its head are dropped; the rest get in.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_line_outlives_its_head() {
-    let (server, client) = world().await;
-    let other = connect(&server).await;
+    let (server, client, other) = world_of_two().await;
     let writer = other.rw_lock("line").write().await.unwrap();
     let first = reading(&client, "line");
     listening(&server, "line", 1).await;
@@ -104,9 +107,7 @@ async fn a_line_outlives_its_head() {
     first.abort();
     assert!(first.await.unwrap_err().is_cancelled());
     writer.release().await.unwrap();
-    for reader in rest {
-        drop(got(reader, SOON).await);
-    }
+    drop(all_got(rest, SOON).await);
     nothing_left(&server, "line").await;
 }
 

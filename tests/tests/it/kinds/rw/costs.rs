@@ -30,8 +30,7 @@ async fn cost_of_one_script(server: &RedisServer) -> Duration {
 
 /// The least that a grant, and the refusal of the next writer, cost the server beside so many readers.
 async fn costs(readers: u32) -> (Duration, Duration) {
-    let (server, client) = world().await;
-    let other = connect(&server).await;
+    let (server, client, other) = world_of_two().await;
     let mut least = (Duration::MAX, Duration::MAX);
     for round in 0..7 {
         let name = format!("w{round}");

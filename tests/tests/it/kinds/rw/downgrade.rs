@@ -16,9 +16,7 @@ async fn a_downgrade_wakes_readers_at_once() {
     assert!(third.rw_lock("d").try_read().await.unwrap().is_none(), "the writer is not alone");
     writer.release().await.unwrap();
     let released = Instant::now();
-    for waiter in waiters {
-        drop(got(waiter, SOON).await);
-    }
+    drop(all_got(waiters, SOON).await);
     assert!(released.elapsed() < AT_ONCE, "readers slept on for {:?}", released.elapsed());
     for client in [&client, &other] {
         assert!(client.rw_lock("d").try_write().await.unwrap().is_none(), "a reader is there");
@@ -30,51 +28,40 @@ async fn a_downgrade_wakes_readers_at_once() {
     nothing_left(&server, "d").await;
 }
 
-/// W1: the read side goes first, and the write side is renewed for many leases.
+/// W1: one side is released, and the other is renewed for many leases.
+async fn the_other_side_is_renewed(read_goes_first: bool) {
+    let (server, client, other) = world_of_two().await;
+    let lease = ms(500);
+    let lock = client.rw_lock("w").with(watched(lease));
+    let writer = lock.write().await.unwrap();
+    let reader = writer.run(lock.read()).await.unwrap().unwrap();
+    let (gone, stays) = if read_goes_first { (reader, writer) } else { (writer, reader) };
+    gone.release().await.unwrap();
+    let until = Instant::now() + lease * 6;
+    while Instant::now() < until {
+        assert!(!stays.is_lost(), "the renewal stopped");
+        let other = other.rw_lock("w");
+        let tried = if read_goes_first { other.try_read().await } else { other.try_write().await };
+        assert!(tried.unwrap().is_none(), "it was free");
+        sleep(lease / 10).await;
+    }
+    stays.release().await.unwrap();
+    nothing_left(&server, "w").await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn releasing_the_read_side_leaves_the_write_side_renewed() {
-    let (server, client) = world().await;
-    let other = connect(&server).await;
-    let lease = ms(500);
-    let lock = client.rw_lock("w1").with(watched(lease));
-    let writer = lock.write().await.unwrap();
-    let reader = writer.run(lock.read()).await.unwrap().unwrap();
-    reader.release().await.unwrap();
-    let until = Instant::now() + lease * 6;
-    while Instant::now() < until {
-        assert!(!writer.is_lost(), "the renewal stopped");
-        assert!(other.rw_lock("w1").try_read().await.unwrap().is_none(), "it was free");
-        sleep(lease / 10).await;
-    }
-    writer.release().await.unwrap();
-    nothing_left(&server, "w1").await;
+    the_other_side_is_renewed(true).await;
 }
 
-/// W1 the other way round: the write side goes first, and the read side is renewed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn releasing_the_write_side_leaves_the_read_side_renewed() {
-    let (server, client) = world().await;
-    let other = connect(&server).await;
-    let lease = ms(500);
-    let lock = client.rw_lock("w2").with(watched(lease));
-    let writer = lock.write().await.unwrap();
-    let reader = writer.run(lock.read()).await.unwrap().unwrap();
-    writer.release().await.unwrap();
-    let until = Instant::now() + lease * 6;
-    while Instant::now() < until {
-        assert!(!reader.is_lost(), "the renewal stopped");
-        assert!(other.rw_lock("w2").try_write().await.unwrap().is_none(), "it was free");
-        sleep(lease / 10).await;
-    }
-    reader.release().await.unwrap();
-    nothing_left(&server, "w2").await;
+    the_other_side_is_renewed(false).await;
 }
 
-/// S-27: two reads inside one writer, side by side, end one by one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reads_inside_a_writer_do_not_end_each_other() {
-    let (server, client) = world().await;
-    let other = connect(&server).await;
+    let (server, client, other) = world_of_two().await;
     let lease = ms(500);
     let lock = client.rw_lock("two").with(watched(lease));
     let writer = lock.write().await.unwrap();
@@ -96,8 +83,7 @@ async fn reads_inside_a_writer_do_not_end_each_other() {
 /// S-27: also where only one of them is dropped half way.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_read_inside_a_writer_that_is_dropped_leaves_its_sibling() {
-    let (server, client) = world().await;
-    let other = connect(&server).await;
+    let (server, client, other) = world_of_two().await;
     let lock = client.rw_lock("half");
     for polls in 0..4 {
         let writer = lock.write().await.unwrap();
@@ -150,8 +136,7 @@ async fn a_reader_cannot_become_a_writer() {
 /// S-6: a read inside a read is a count in memory, even while a writer waits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_read_inside_a_read_waits_for_no_writer() {
-    let (server, client) = world().await;
-    let other = connect(&server).await;
+    let (server, client, other) = world_of_two().await;
     let lock = client.rw_lock("rr");
     let reader = lock.read().await.unwrap();
     let writer = writing(&other, "rr");

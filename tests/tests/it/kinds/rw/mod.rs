@@ -42,6 +42,11 @@ async fn got(waiter: Waiter, bound: Duration) -> LockGuard {
     result.unwrap()
 }
 
+/// The guards that readers get, each within `bound`.
+async fn all_got(readers: impl IntoIterator<Item = Waiter>, bound: Duration) -> Vec<LockGuard> {
+    join_all(readers.into_iter().map(|reader| got(reader, bound))).await
+}
+
 /// Waits until so many writers have announced themselves.
 async fn announced(server: &RedisServer, name: &str, writers: u64) {
     let set = format!("redisson_rwlock_writers:{{{name}}}");

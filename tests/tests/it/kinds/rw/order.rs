@@ -50,7 +50,6 @@ async fn writes_in_a_stream(readers: &LockClient, writer: &LockClient, name: &st
     stream.end().await;
 }
 
-/// S-27: readers of the same process.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn local_readers_do_not_starve_a_local_writer() {
     let (server, client) = world().await;
@@ -58,7 +57,6 @@ async fn local_readers_do_not_starve_a_local_writer() {
     nothing_left(&server, "l").await;
 }
 
-/// S-27: readers of one other process, and of several.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn remote_readers_do_not_starve_a_writer() {
     let (server, client) = world().await;
@@ -92,9 +90,7 @@ async fn readers_who_ask_whether_they_may_join_do_not_starve_a_writer() {
     }
     drop(last);
     got(writer, SOON).await.release().await.unwrap();
-    for reader in late {
-        drop(got(reader, SOON).await);
-    }
+    drop(all_got(late, SOON).await);
     nothing_left(&server, "far").await;
 }
 
@@ -129,9 +125,7 @@ async fn a_writer_who_gives_up_lets_readers_go_on() {
             assert!(writer.await.unwrap_err().is_cancelled());
         }
         let gave_up = Instant::now();
-        for waiter in waiters {
-            drop(got(waiter, SOON).await);
-        }
+        drop(all_got(waiters, SOON).await);
         assert!(gave_up.elapsed() < AT_ONCE, "readers waited on for {:?}", gave_up.elapsed());
         reader.release().await.unwrap();
         nothing_left(&server, "up").await;
@@ -141,8 +135,7 @@ async fn a_writer_who_gives_up_lets_readers_go_on() {
 /// S-17, S-27: the announcement of a writer that is dead does not hide that a live one gave up.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dead_announcement_does_not_keep_readers_asleep() {
-    let (server, client) = world().await;
-    let other = connect(&server).await;
+    let (server, client, other) = world_of_two().await;
     let reader = client.rw_lock("d").read().await.unwrap();
     let writer = writing(&client, "d");
     announced(&server, "d", 1).await;
@@ -179,10 +172,7 @@ async fn readers_who_waited_for_a_writer_go_before_the_next() {
     assert!(late.iter().all(|reader| !reader.is_finished()), "a reader overtook the writer");
     guard.release().await.unwrap();
     let released = Instant::now();
-    let mut reads = Vec::new();
-    for reader in late {
-        reads.push(got(reader, SOON).await);
-    }
+    let reads = all_got(late, SOON).await;
     assert!(released.elapsed() < AT_ONCE, "readers waited {:?}", released.elapsed());
     assert!(!writers[0].is_finished(), "the second writer overtook readers");
     let read = reads.iter().map(lock_runtime::LockGuard::token).max().unwrap();
@@ -196,8 +186,7 @@ async fn readers_who_waited_for_a_writer_go_before_the_next() {
 /// S-27: asking without waiting announces nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_writer_who_does_not_wait_is_in_nobodys_way() {
-    let (server, client) = world().await;
-    let other = connect(&server).await;
+    let (server, client, other) = world_of_two().await;
     let reader = client.rw_lock("n").read().await.unwrap();
     assert!(other.rw_lock("n").try_write().await.unwrap().is_none());
     assert!(!server.client().exists("redisson_rwlock_writers:{n}").await);

@@ -3,8 +3,7 @@
 use crate::kinds::rw::*;
 
 async fn far_world() -> (RedisServer, Proxy, LockClient) {
-    let server = RedisServer::start().await;
-    let proxy = Proxy::start(server.port()).await;
+    let (server, proxy) = proxied().await;
     let client = LockClient::builder()
         .command_timeout(ms(300))
         .store_patience(secs(1))
@@ -90,8 +89,7 @@ async fn waiters_survive_a_reset() {
 /// answers again, also when that lasts longer than the lease that it asked for.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_writer_that_gave_up_while_cut_off_is_not_announced() {
-    let server = RedisServer::start().await;
-    let proxy = Proxy::start(server.port()).await;
+    let (server, proxy) = proxied().await;
     let builder = LockClient::builder().waiter_lease(secs(3600));
     let builder = builder.command_timeout(ms(200));
     let client = builder.connect(&proxy.url()).await.unwrap();

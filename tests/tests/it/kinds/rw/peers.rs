@@ -88,11 +88,9 @@ async fn a_java_reader_with_two_holds_keeps_writers_out() {
     nothing_left(&server, "two").await;
 }
 
-/// S-27: the other way round, its unlock leaves our readers alone and does not cut their lease.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_java_readers_unlock_leaves_our_readers() {
-    let (server, client) = world().await;
-    let other = connect(&server).await;
+    let (server, client, other) = world_of_two().await;
     let peer = Peer { raw: server.client(), name: "ours" };
     peer.read("30000").await;
     let lock = client.rw_lock("ours");
@@ -106,11 +104,9 @@ async fn a_java_readers_unlock_leaves_our_readers() {
     nothing_left(&server, "ours").await;
 }
 
-/// S-27: readers of ours wait for a Java writer, and its unlock wakes them all.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_java_writers_unlock_wakes_our_readers() {
-    let (server, client) = world().await;
-    let other = connect(&server).await;
+    let (server, client, other) = world_of_two().await;
     let peer = Peer { raw: server.client(), name: "jw" };
     peer.write("60000").await;
     let waiters = [reading(&client, "jw"), reading(&client, "jw"), reading(&other, "jw")];
@@ -118,9 +114,7 @@ async fn a_java_writers_unlock_wakes_our_readers() {
     assert!(other.rw_lock("jw").try_write().await.unwrap().is_none());
     peer.unlock_write().await;
     let released = Instant::now();
-    for waiter in waiters {
-        drop(got(waiter, SOON).await);
-    }
+    drop(all_got(waiters, SOON).await);
     assert!(released.elapsed() < AT_ONCE, "{:?}", released.elapsed());
     nothing_left(&server, "jw").await;
 }

@@ -72,7 +72,6 @@ async fn a_dead_waiting_reader_keeps_writers_for_its_place_only() {
     nothing_left(&server, "g").await;
 }
 
-/// S-17: a reader that gives up leaves the phase, and a writer goes on at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reader_that_gave_up_keeps_no_writer() {
     for times_out in [false, true] {

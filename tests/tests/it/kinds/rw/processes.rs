@@ -69,9 +69,7 @@ async fn a_killed_waiting_writer_holds_readers_up_for_its_announcement_only() {
     listening(&world.server, "a", 3).await;
     worker.sigkill();
     let killed = Instant::now();
-    for waiter in waiters {
-        drop(got(waiter, ANSWER).await);
-    }
+    drop(all_got(waiters, ANSWER).await);
     // The default of `waiter_lease` is 5 s.
     let took = killed.elapsed();
     assert!(took < secs(6), "{took:?}");

@@ -2,16 +2,12 @@
 
 use crate::kinds::rw::*;
 
-/// S-27: fifty local readers cost one hold; the count in the hash is theirs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fifty_readers_share_one_hold() {
     let (server, client) = world().await;
     for round in 0..20 {
         let waiters: Vec<_> = (0..50).map(|_| reading(&client, "r")).collect();
-        let mut guards = Vec::new();
-        for waiter in waiters {
-            guards.push(got(waiter, SOON).await);
-        }
+        let mut guards = all_got(waiters, SOON).await;
         let hash = server.client().hgetall("r").await;
         assert_eq!((hash.len(), hash["mode"].as_str()), (2, "read"), "round {round}: {hash:?}");
         let shows = async |count: &str| {
@@ -28,9 +24,7 @@ async fn fifty_readers_share_one_hold() {
             guards.drain(1..);
             shows("1").await;
         }
-        for guard in guards {
-            guard.release().await.unwrap();
-        }
+        release_all(guards).await;
         nothing_left(&server, "r").await;
     }
 }
@@ -38,8 +32,7 @@ async fn fifty_readers_share_one_hold() {
 /// S-27: at once, in one process and in two.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_writer_is_alone() {
-    let (server, client) = world().await;
-    let other = connect(&server).await;
+    let (server, client, other) = world_of_two().await;
     let writer = client.rw_lock("w").write().await.unwrap();
     for client in [&client, &other] {
         assert!(client.rw_lock("w").try_read().await.unwrap().is_none());
@@ -79,21 +72,16 @@ async fn readers_who_do_not_wait_are_not_in_each_others_way() {
     }
 }
 
-/// S-27: the whole line behind a writer goes on together, with one hold.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waiting_readers_get_in_together() {
-    let (server, client) = world().await;
-    let other = connect(&server).await;
+    let (server, client, other) = world_of_two().await;
     for _ in 0..5 {
         let writer = other.rw_lock("line").write().await.unwrap();
         let waiters: Vec<_> = (0..40).map(|_| reading(&client, "line")).collect();
         listening(&server, "line", 1).await;
         writer.release().await.unwrap();
         let released = Instant::now();
-        let mut guards = Vec::new();
-        for waiter in waiters {
-            guards.push(got(waiter, SOON).await);
-        }
+        let guards = all_got(waiters, SOON).await;
         let took = released.elapsed();
         assert!(took < AT_ONCE, "the last of them came after {took:?}");
         assert_eq!(holds(&server, "line").await.len(), 1);
@@ -181,8 +169,7 @@ async fn many_locks_at_once() {
 /// S-23, S-27: both sides count on one counter; whoever shares a hold shares its token.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tokens_grow_across_both_sides() {
-    let (server, client) = world().await;
-    let other = connect(&server).await;
+    let (server, client, other) = world_of_two().await;
     let mut last = None;
     for _ in 0..5 {
         for client in [&client, &other] {
@@ -209,8 +196,6 @@ async fn readers_with_replicas_have_a_hold_of_their_own() {
     let lock = client.rw_lock("replicas").with(known);
     let guards = [lock.read().await.unwrap(), lock.try_read().await.unwrap().unwrap()];
     assert_eq!(holds(&server, "replicas").await.len(), 2);
-    for guard in guards {
-        guard.release().await.unwrap();
-    }
+    release_all(guards).await;
     nothing_left(&server, "replicas").await;
 }

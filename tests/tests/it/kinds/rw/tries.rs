@@ -27,10 +27,7 @@ pub(crate) fn same_token(guards: &[LockGuard]) {
 
 /// A client behind a proxy that can make answers late, so that what is to meet does.
 pub(crate) async fn far_world(command_timeout: Duration) -> (RedisServer, Proxy, LockClient) {
-    let server = RedisServer::start().await;
-    let proxy = Proxy::start(server.port()).await;
-    let client =
-        LockClient::builder().command_timeout(command_timeout).connect(&proxy.url()).await.unwrap();
+    let (server, proxy, client) = far_world_with(command_timeout).await;
     // The server knows the scripts afterwards.
     client.rw_lock("warm").read().await.unwrap().release().await.unwrap();
     (server, proxy, client)
@@ -55,14 +52,10 @@ async fn fifty_tries_share_one_hold() {
         let tries = if round % 2 == 0 { 50 } else { 25 };
         let waiters: Vec<_> = (tries..50).map(|_| reading(&client, "t")).collect();
         let mut guards = one_hold((0..tries).map(|_| trying(&client, "t")).collect()).await;
-        for waiter in waiters {
-            guards.push(got(waiter, SOON).await);
-        }
+        guards.extend(all_got(waiters, SOON).await);
         same_token(&guards);
         assert_eq!(holds(&server, "t").await.len(), 1);
-        for guard in guards {
-            guard.release().await.unwrap();
-        }
+        release_all(guards).await;
         nothing_left(&server, "t").await;
         // To take it, to give it back, to show the count; and whether a writer waits, every 5 ms.
         let scripts = server.command_calls().await["evalsha"];
@@ -70,7 +63,6 @@ async fn fifty_tries_share_one_hold() {
     }
 }
 
-/// S-27: readers who are done at once do not have the others ask one after the other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn quick_readers_make_no_line() {
     let (server, proxy, client) = far_world(secs(2)).await;
@@ -81,15 +73,12 @@ async fn quick_readers_make_no_line() {
         let lock = lock.clone();
         tokio::spawn(async move { drop(lock.try_read().await.unwrap().expect("nobody writes")) })
     });
-    for quick in join_all(quick).await {
-        quick.unwrap();
-    }
+    joined(quick).await;
     assert!(asked.elapsed() < ms(700), "took {:?}", asked.elapsed());
     proxy.pass();
     nothing_left(&server, "t").await;
 }
 
-/// S-27: behind a writer, elsewhere or here, the refusal of one is that of all who were there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refusal_is_shared() {
     let (server, proxy, client) = far_world(secs(2)).await;
@@ -119,7 +108,6 @@ async fn a_refusal_is_shared() {
     }
 }
 
-/// S-27: a reader who sleeps until the writer is done is in nobody's way, and the store is asked.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sleeping_reader_is_not_waited_for() {
     let (server, client) = world().await;
@@ -155,9 +143,7 @@ async fn who_wakes_up_joins_who_tries() {
         proxy.delay_replies(ms(round * 2));
         writer.release().await.unwrap();
         let mut guards = one_hold((0..10).map(|_| trying(&client, "t")).collect()).await;
-        for waiter in waiters {
-            guards.push(got(waiter, AT_ONCE).await);
-        }
+        guards.extend(all_got(waiters, AT_ONCE).await);
         same_token(&guards);
         assert_eq!(holds(&server, "t").await.len(), 1);
         proxy.pass();
@@ -166,7 +152,6 @@ async fn who_wakes_up_joins_who_tries() {
     }
 }
 
-/// S-27: who tries while a writer waits is refused, however many try and whoever reads.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiting_writer_goes_first() {
     let (server, client) = world().await;
@@ -185,7 +170,6 @@ async fn a_waiting_writer_goes_first() {
     nothing_left(&server, "t").await;
 }
 
-/// S-27: a refusal that is older than the question is nobody's answer to it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_old_refusal_is_not_shared() {
     let (server, proxy, client) = far_world(secs(2)).await;

@@ -41,9 +41,7 @@ async fn whoever_comes_in_between_joins() {
     for tried in tries {
         guards.push(tried.await.unwrap().unwrap().expect("nobody writes"));
     }
-    for waiter in waiters {
-        guards.push(got(waiter, SOON).await);
-    }
+    guards.extend(all_got(waiters, SOON).await);
     same_token(&guards);
     // Its answer, and that no writer waits.
     assert!(asked.elapsed() < ms(750), "took {:?}", asked.elapsed());
@@ -52,7 +50,6 @@ async fn whoever_comes_in_between_joins() {
     nothing_left(&server, "t").await;
 }
 
-/// S-17, S-21: the one who asks is dropped; another takes over, and nothing is left of the first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dropped_asker_is_replaced() {
     for dropped_too in [0, 3] {
@@ -74,7 +71,6 @@ async fn a_dropped_asker_is_replaced() {
     }
 }
 
-/// S-27: an asker who is not polled any more costs the others a wait, and those on other terms none.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_asker_who_stands_still_is_passed() {
     // A try fails with the first answer that is later than this, also on a machine that is busy.
@@ -102,7 +98,6 @@ async fn an_asker_who_stands_still_is_passed() {
     nothing_left(&server, "t").await;
 }
 
-/// S-33: the answer to the first is lost: he says so, and another asks for the rest.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_reply_is_no_refusal() {
     let (server, proxy, client) = far_world(ms(300)).await;
@@ -118,7 +113,6 @@ async fn a_lost_reply_is_no_refusal() {
     nothing_left(&server, "lost").await;
 }
 
-/// S-33: of a store that is silent nobody says "busy", and all say so in time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn silence_is_no_refusal() {
     let (server, proxy, client) = far_world(ms(300)).await;
@@ -149,7 +143,6 @@ async fn a_collision_is_no_refusal() {
     assert!(asked.elapsed() < ms(900), "took {:?}", asked.elapsed());
 }
 
-/// S-20: at a shutdown whoever waits for another's answer leaves with it, and nothing stays.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn shutdown_ends_the_wait_for_an_answer() {
     let (server, proxy, client) = far_world(secs(2)).await;
@@ -166,7 +159,6 @@ async fn shutdown_ends_the_wait_for_an_answer() {
     nothing_left(&server, "t").await;
 }
 
-/// S-27: whoever asks whether readers may join and is not polled any more costs the others a wait.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_joiner_who_stands_still_is_passed() {
     let (server, proxy, client) = far_world(ms(300)).await;
@@ -180,9 +172,7 @@ async fn a_joiner_who_stands_still_is_passed() {
     assert!(poll!(&mut still).is_pending());
     proxy.pass();
     let asked = Instant::now();
-    for waiting in [reading(&client, "t"), reading(&client, "t")] {
-        drop(got(waiting, secs(3)).await);
-    }
+    drop(all_got([reading(&client, "t"), reading(&client, "t")], secs(3)).await);
     assert!(asked.elapsed() < secs(2), "took {:?}", asked.elapsed());
     drop((still, reader));
     nothing_left(&server, "t").await;

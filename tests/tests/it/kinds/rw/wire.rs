@@ -64,7 +64,6 @@ async fn a_hash_tag_in_the_name_is_kept() {
     guard.release().await.unwrap();
 }
 
-/// S-6: nested writes are counted in the writer's field.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_nested_write_is_counted() {
     let (server, client) = world().await;
@@ -97,39 +96,6 @@ async fn a_wrong_count_ends_no_hold() {
     }
     reader.release().await.unwrap();
     nothing_left(&server, "c").await;
-}
-
-/// S-16: one script each way, no subscription. The commands are written down so that nobody adds to
-/// them unseen.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_uncontended_pair_costs_two_scripts() {
-    let (server, client) = world().await;
-    let lock = client.rw_lock("pair");
-    lock.read().await.unwrap().release().await.unwrap();
-    lock.write().await.unwrap().release().await.unwrap();
-    server.reset_stats().await;
-    lock.read().await.unwrap().release().await.unwrap();
-    assert_eq!(
-        calls(&server).await,
-        "del 2, evalsha 2, exists 4, hdel 1, hexists 1, hget 2, \
-        hgetall 1, hset 2, pexpire 1, pttl 2, publish 1, set 2, time 1, zrevrange 1"
-    );
-    server.reset_stats().await;
-    lock.write().await.unwrap().release().await.unwrap();
-    assert_eq!(
-        calls(&server).await,
-        "del 2, evalsha 2, exists 2, hdel 1, hget 1, hkeys 1, \
-        hset 1, pexpire 1, pttl 1, publish 1, set 1, time 1, zrem 2, zscore 1"
-    );
-}
-
-async fn calls(server: &lock_tests::RedisServer) -> String {
-    let mut calls = server.command_calls().await;
-    for own in ["config|resetstat", "info", "hello", "client|setinfo", "select", "ping"] {
-        calls.remove(own);
-    }
-    let calls: Vec<_> = calls.iter().map(|(name, count)| format!("{name} {count}")).collect();
-    calls.join(", ")
 }
 
 /// S-32: other kinds of locks and other values at the name.
@@ -204,7 +170,6 @@ async fn out_of_memory_keeps_frees_and_downgrades() {
     assert!(!raw.exists("r").await);
 }
 
-/// S-17: with the last listener goes the subscription.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_listens_for_longer_than_he_waits() {
     let (server, client) = world().await;
@@ -218,7 +183,6 @@ async fn nobody_listens_for_longer_than_he_waits() {
     nothing_left(&server, "s").await;
 }
 
-/// S-27: fifty processes' readers, each with its local count, cost a release next to nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_processes_readers_cost_little() {
     let (server, client) = world().await;

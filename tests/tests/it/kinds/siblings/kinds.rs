@@ -107,7 +107,6 @@ async fn members_that_read_share() {
     soon(outer.run(inside)).await.unwrap();
 }
 
-/// S-6: permits are counted instead; each call has its own.
 #[tokio::test(start_paused = true)]
 async fn permits_are_counted() {
     let client = LockClient::in_memory();

@@ -4,15 +4,11 @@
 mod kinds;
 mod turns;
 
-use bytes::Bytes;
-use http::{Request, Response};
-use http_body_util::Full;
 use lock_runtime::scope;
-use lock_tower::LockLayer;
 use tokio::sync::oneshot;
-use tower::{Layer, ServiceExt, service_fn};
 
 use crate::prelude::*;
+use crate::tower::http::*;
 
 /// More than anything here takes, on a paused clock.
 const SOON: Duration = secs(20);
@@ -119,7 +115,6 @@ async fn calls_and_handlers_under_a_layer() {
     assert_eq!(sum.get(), 5, "an update was lost beside another handler");
 }
 
-/// S-6: spawned tasks inherit the place of whoever spawned them.
 #[tokio::test(start_paused = true)]
 async fn inherited_tasks_exclude_each_other() {
     let (client, sum) = (LockClient::in_memory(), Sum::default());
@@ -137,7 +132,6 @@ async fn inherited_tasks_exclude_each_other() {
     assert_eq!(sum.get(), 3, "an update was lost");
 }
 
-/// A re-entry is over when everything inside of it is, also what has outlived its guard.
 #[tokio::test(start_paused = true)]
 async fn what_outlives_a_re_entry_keeps_its_siblings_out() {
     let client = LockClient::in_memory();
@@ -159,7 +153,6 @@ async fn what_outlives_a_re_entry_keeps_its_siblings_out() {
     soon(outer.run(inside)).await.unwrap();
 }
 
-/// A re-entry may run where the one that it was taken in does not: that is around it all the same.
 #[tokio::test(start_paused = true)]
 async fn a_re_entry_waits_for_nothing_that_it_was_taken_in() {
     let client = LockClient::in_memory();
@@ -210,7 +203,6 @@ async fn a_task_that_outlives_its_re_entry_is_beside_the_others() {
     soon(outer.run(inside)).await.unwrap();
 }
 
-/// The guards that a waiting task lined up behind are all gone: it takes the lock like anybody else.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_outlives_the_hold() {
     let client = LockClient::in_memory();
@@ -241,7 +233,6 @@ async fn not_enforced(client: &LockClient) -> Result<(), LockError> {
     Ok(())
 }
 
-/// A call that is not enforced waits for no sibling.
 #[tokio::test(start_paused = true)]
 async fn a_call_that_is_not_enforced_is_not_held_up() {
     let text = "[lock.policies]\ntrial = { enforce = 0 }";

@@ -1,12 +1,8 @@
 //! How a cluster is found, and what is refused.
 
-use lock_runtime::error::StoreErrorKind;
-use lock_runtime::policy::LockFile;
-
 use super::world::{client, shared};
 use crate::prelude::*;
 
-/// By configuration and in code, through the one address of several that answers.
 #[tokio::test]
 async fn one_node_that_answers_is_enough() {
     let cluster = shared().await;
@@ -38,9 +34,7 @@ async fn names_spread_over_the_masters() {
         assert!(held >= 5, "{held} of 60 at node {at}");
     }
     assert_eq!(client.held().len(), 60);
-    for guard in guards {
-        guard.release().await.unwrap();
-    }
+    release_all(guards).await;
 }
 
 /// Each in one sentence.

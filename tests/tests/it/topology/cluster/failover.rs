@@ -86,7 +86,6 @@ async fn a_master_dies() {
     elsewhere.release().await.unwrap();
 }
 
-/// A master that comes back is a replica by then; and one that hangs is replaced as one that dies is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_master_hangs_and_comes_back() {
     let cluster = RedisCluster::with_replicas().await;

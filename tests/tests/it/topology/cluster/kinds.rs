@@ -1,7 +1,5 @@
 //! Each kind of lock, at whatever node it is.
 
-use lock_runtime::store::HoldKind;
-
 use super::world::{SOON, client, shared};
 use crate::prelude::*;
 
@@ -10,9 +8,9 @@ use crate::prelude::*;
 struct Inside(AtomicU32);
 
 impl Inside {
-    async fn visit(&self, most: u32) {
+    async fn visit(&self, kind: &str, most: u32) {
         let now = self.0.fetch_add(1, Ordering::SeqCst) + 1;
-        assert!(now <= most, "{now} at once");
+        assert!(now <= most, "{kind}: {now} at once");
         tokio::task::yield_now().await;
         self.0.fetch_sub(1, Ordering::SeqCst);
     }
@@ -38,26 +36,36 @@ async fn load<F: Future<Output = ()>>(work: impl Fn(LockClient, usize) -> F) {
     assert!(a.held().is_empty() && b.held().is_empty());
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn mutexes_exclude() {
+/// So many holders of a lock of that kind at once, and no more.
+async fn is_limited(kind: &str, most: u32) {
     let inside: Vec<_> = (0..NAMES).map(|_| Inside::default()).collect();
     load(async |client: LockClient, n: usize| {
-        let guard = client.mutex(format!("load:mutex:{n}")).lock().await.unwrap();
-        inside[n].visit(1).await;
+        let name = format!("load:{kind}:{n}");
+        let guard = match kind {
+            "permits" => client.semaphore(name, some(most)).acquire().await.map(LockGuard::from),
+            kind => take(&client, kind, &name, LockOptions::default()).await,
+        };
+        let guard = guard.unwrap_or_else(|error| panic!("{kind}: {error}"));
+        inside[n].visit(kind, most).await;
         guard.release().await.unwrap();
     })
     .await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn fair_mutexes_exclude() {
-    let inside: Vec<_> = (0..NAMES).map(|_| Inside::default()).collect();
-    load(async |client: LockClient, n: usize| {
-        let guard = client.fair_mutex(format!("load:fair:{n}")).lock().await.unwrap();
-        inside[n].visit(1).await;
-        guard.release().await.unwrap();
-    })
-    .await;
+/// A test for each kind and the most holders at once.
+macro_rules! limited {
+    ($($test:ident: $kind:literal, $most:literal;)*) => { $(
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn $test() {
+            is_limited($kind, $most).await;
+        }
+    )* };
+}
+
+limited! {
+    mutexes_exclude: "mutex", 1;
+    fair_mutexes_exclude: "fair", 1;
+    permits_are_limited: "permits", 2;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -68,7 +76,7 @@ async fn writers_exclude() {
         let lock = client.rw_lock(format!("load:rw:{n}"));
         if turn.fetch_add(1, Ordering::SeqCst).is_multiple_of(4) {
             let guard = lock.write().await.unwrap();
-            inside[n].visit(1).await;
+            inside[n].visit("write", 1).await;
             guard.release().await.unwrap();
         } else {
             let guard = lock.read().await.unwrap();
@@ -79,20 +87,6 @@ async fn writers_exclude() {
     .await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn permits_are_limited() {
-    let inside: Vec<_> = (0..NAMES).map(|_| Inside::default()).collect();
-    load(async |client: LockClient, n: usize| {
-        let two = NonZeroU32::new(2).unwrap();
-        let semaphore = client.semaphore(format!("load:permits:{n}"), two);
-        let permit = semaphore.acquire().await.unwrap();
-        inside[n].visit(2).await;
-        permit.release().await.unwrap();
-    })
-    .await;
-}
-
-/// Also of names whose tag Redisson's channel for latches would hide.
 #[tokio::test]
 async fn latches_open() {
     let cluster = shared().await;
@@ -121,7 +115,6 @@ pub(crate) async fn until_heard(cluster: &lock_tests::RedisCluster, name: &str) 
     });
 }
 
-/// Within the poll cap, which is long here: so by the notice, at each of the nodes.
 #[tokio::test]
 async fn a_release_wakes_the_waiter_elsewhere() {
     let cluster = shared().await;
@@ -196,7 +189,6 @@ async fn an_operator_sees_and_frees() {
     }
 }
 
-/// Nothing listens and nothing is connected for a client that is gone.
 #[tokio::test]
 async fn a_client_that_is_shut_down_leaves_nothing() {
     let cluster = lock_tests::RedisCluster::start().await;

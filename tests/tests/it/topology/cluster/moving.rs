@@ -1,9 +1,6 @@
 //! Slots that move while locks in them are held and waited for.
 
-use std::error::Error;
-use std::sync::Mutex;
-
-use lock_runtime::store::{ClusterStore, client_id};
+use lock_runtime::store::ClusterStore;
 
 use super::kinds::until_heard;
 use super::world::{End, SOON, client, client_with};
@@ -22,7 +19,6 @@ async fn move_on(
     assert_ne!(cluster.owner(slot).await, from);
 }
 
-/// What is held is renewed and released where it is by then, by a client that knew it elsewhere.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stale_map_costs_nothing() {
     let cluster = RedisCluster::start().await;
@@ -128,7 +124,6 @@ async fn a_release_that_nobody_heard_is_found_out() {
     timeout(SOON, waiting).await.expect("not told").unwrap().unwrap().release().await.unwrap();
 }
 
-/// Holds of one slot are renewed together, and one by one while half of them are elsewhere.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn holds_of_a_half_moved_slot_are_renewed() {
     let cluster = RedisCluster::start().await;
@@ -144,9 +139,7 @@ async fn holds_of_a_half_moved_slot_are_renewed() {
         soon!("all are renewed", held.iter().zip(&ends).all(|(guard, end)| end.has_moved(guard)));
     };
     move_on(&cluster, "{half}", &first, half_way).await;
-    for guard in held {
-        guard.release().await.unwrap();
-    }
+    release_all(held).await;
 }
 
 /// A reader whose own key has not followed yet looks as if it had ended, at the node where the lock is by
@@ -248,8 +241,6 @@ impl Arena {
     }
 }
 
-/// A slot goes round, under load: no double entry, tokens grow, nobody hangs, and what is held stays
-/// held although half of it is here and half there for longer than a renewal takes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slot_moves_under_load() {
     const ARENAS: usize = 6;
@@ -307,7 +298,5 @@ async fn a_slot_moves_under_load() {
     let other = &clients[1];
     assert!(other.mutex("{moving}:held").try_lock().await.unwrap().is_none());
     assert!(other.rw_lock("{moving}:held:read").try_write().await.unwrap().is_none());
-    for guard in held {
-        guard.release().await.unwrap();
-    }
+    release_all(held).await;
 }

@@ -1,8 +1,5 @@
 //! What `ClusterStore` says that a user needs.
 
-use std::fs;
-use std::path::Path;
-
 use super::kinds::until_heard;
 use super::world::{End, POLL_CAP, SOON};
 use crate::prelude::*;

@@ -94,9 +94,7 @@ async fn an_acknowledged_lock_survives() {
     let other = world.servers[1..].iter().find(|server| server.port() != promoted.port()).unwrap();
     reach(other).await;
     assert!(promoted.client().exists("later").await && other.client().exists("later").await);
-    for guard in guards.into_iter().chain([later]) {
-        guard.release().await.unwrap();
-    }
+    release_all(guards.into_iter().chain([later])).await;
     assert!(!promoted.client().exists("a").await);
 }
 

@@ -80,7 +80,6 @@ async fn a_late_grant_of_it_does_not_count() {
     );
 }
 
-/// A client hears of it and does not wait until it asks again, which is up to a second later.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn news_comes_by_events() {
     let mut waits = Vec::new();

@@ -1,10 +1,5 @@
 //! Finding the master: by name, from whoever knows it, or not at all.
 
-use std::error::Error;
-
-use lock_runtime::error::{StoreError, StoreErrorKind};
-use lock_runtime::policy::LockFile;
-
 use super::world::{NAME, SOON, World, wait_for_client};
 use crate::prelude::*;
 
@@ -40,8 +35,6 @@ async fn by_name_from_code_and_configuration() {
     takes(&client, "alone", world.master()).await;
 }
 
-/// With the permissions that the documentation names. Events are asked for on the one connection to each
-/// sentinel, and a client that is shut down leaves none.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_connection_to_each_sentinel() {
     let world = World::new(0).await;
@@ -70,7 +63,6 @@ async fn one_connection_to_each_sentinel() {
     }
 }
 
-/// One that is dead or hangs costs nothing, whatever its place; the last one is enough.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dead_first_sentinel_does_not_matter() {
     let world = World::new(1).await;
@@ -166,7 +158,6 @@ async fn credentials_and_a_database() {
     client.mutex("two").lock().await.unwrap().release().await.unwrap();
 }
 
-/// A sentinel that has missed a fail-over, for how long it may be, is outvoted by one that has not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_newest_configuration_counts() {
     let (world, behind) = tokio::join!(World::new(1), World::new(1));

@@ -1,6 +1,6 @@
 //! One connection to a server, of one version of HTTP or the other, and what comes over it.
 
-use std::net::{Shutdown, SocketAddr};
+use std::net::Shutdown;
 
 use http_body_util::Empty;
 use hyper::body::Incoming;

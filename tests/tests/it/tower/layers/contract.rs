@@ -241,7 +241,6 @@ async fn options_are_the_clients_unless_told() {
     assert!(matches!(late.lock_error(), Some(LockError::Timeout { .. })), "{late:?}");
 }
 
-/// The answer of the lock is a body like any other: its length is known.
 #[tokio::test(start_paused = true)]
 async fn bodies_know_their_length() {
     use http_body::Body as _;
@@ -263,7 +262,6 @@ async fn bodies_know_their_length() {
     assert_eq!(body.size_hint().exact(), Some(4));
 }
 
-/// The mock counts its readiness, and panics when one is called that was not ready.
 #[tokio::test(start_paused = true)]
 async fn readiness_is_used_by_who_had_it() {
     let layer = LockLayer::new(LockClient::in_memory(), key);

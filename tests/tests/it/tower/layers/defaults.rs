@@ -1,7 +1,6 @@
 //! What a layer does that was told nothing but a key: every wait, line and held body has an end.
 
 use futures_util::future::select;
-use lock_runtime::options::LockSettings;
 
 use crate::tower::layers::hold::sent;
 use crate::tower::layers::policies::config;
@@ -34,7 +33,6 @@ async fn a_request_waits_ten_seconds() {
     }
 }
 
-/// A wait that was set is kept, also one for as long as it takes.
 #[tokio::test(start_paused = true)]
 async fn a_wait_that_was_set_counts() {
     let forever = waits(Wait::Forever);
@@ -173,7 +171,6 @@ async fn a_body_limit_that_was_set_counts() {
     }
 }
 
-/// A limit of nothing would cut off every body; whoever wants none held says `hold`.
 #[test]
 fn a_body_limit_of_nothing_is_refused() {
     let (locks, ..) = two_clients();

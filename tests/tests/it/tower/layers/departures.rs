@@ -1,8 +1,8 @@
 //! Clients that leave while their request waits for its lock, over real connections.
 
-use std::net::{Shutdown, SocketAddr};
+use std::net::Shutdown;
 
-use axum::body::{Body, Bytes};
+use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, Request};
 use axum::http::StatusCode;
 use axum::middleware::{Next, from_fn_with_state};
@@ -11,7 +11,6 @@ use axum::serve;
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use lock_tower::http::OnDisconnect;
-use tokio::sync::mpsc;
 
 use crate::tower::prelude::*;
 
@@ -191,7 +190,6 @@ async fn a_client_that_asks_first_is_told_to_go_on() {
     assert!(answer(&mut client, "paid").await.starts_with("HTTP/1.1 200"));
 }
 
-/// HTTP/2: of a stream that is reset, and of a connection that ends.
 #[tokio::test]
 async fn a_stream_that_ends_leaves_the_line() {
     for reset in [true, false] {
@@ -229,7 +227,6 @@ async fn a_stream_that_ends_leaves_the_line() {
     }
 }
 
-/// What a proxy does: it gives up, closes, and sends the request again.
 #[tokio::test]
 async fn a_repeated_request_runs_its_handler_once() {
     let server = Server::start(|layer| layer).await;
@@ -268,7 +265,6 @@ async fn of_three_hundred_that_leave_none_waits_and_none_runs() {
     server.nobody_is_left("300 clients").await;
 }
 
-/// A body that is larger than what is read ahead is handed on whole, whoever waited for it.
 #[tokio::test]
 async fn a_body_over_the_buffer_arrives_whole() {
     let server = Server::start(|layer| layer).await;
@@ -344,7 +340,6 @@ async fn pipelined_requests_are_served_in_their_order() {
     assert_eq!(server.counts.handlers.load(Ordering::SeqCst), 2);
 }
 
-/// axum's own limit is applied by the handler, and to what was read ahead as well.
 #[tokio::test]
 async fn the_handlers_body_limit_still_counts() {
     let (locks, peer, _) = two_clients();

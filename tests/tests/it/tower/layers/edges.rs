@@ -1,8 +1,6 @@
 //! Where two promises of the layer meet: shadow mode and a loss, an early release and `max_hold`, a
 //! policy and what the code says.
 
-use axum::body::Body;
-use lock_runtime::options::LockSettings;
 use lock_runtime::policy::{OnDisconnect, SafeMethods};
 use tracing::Instrument;
 
@@ -98,7 +96,6 @@ async fn what_contradicts_the_code_is_found_when_the_layer_is_built() {
     assert_eq!(log.text().matches("keeps the previous one").count(), 2, "{}", log.text());
 }
 
-/// A layer that finds no client knows no policy, but it knows what it was told itself.
 #[tokio::test(start_paused = true)]
 async fn without_a_client_no_method_passes_that_the_code_locks() {
     let builder = || LockLayer::http().policy("p");
@@ -110,7 +107,6 @@ async fn without_a_client_no_method_passes_that_the_code_locks() {
     }
 }
 
-/// A handler that runs in a task of its own still logs as part of its request.
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_finishes_keeps_its_span() {
     let log = Log::start_at(tracing::Level::DEBUG);

@@ -1,8 +1,5 @@
 //! [`HeldLock`]: what a handler can ask of its lock, and do with it.
 
-use std::sync::Mutex;
-
-use axum::body::Body;
 use axum::extract::Extension;
 use axum::routing::get;
 
@@ -197,6 +194,27 @@ async fn a_body_may_release_early() {
     let body = app.oneshot(request).await.unwrap().into_body().collect();
     let body = timeout(4 * SOON, body).await.expect("a hang").unwrap();
     assert_eq!(body.to_bytes(), "100");
+}
+
+/// The release of a task that the handler has spawned starts although the body always has its next frame.
+#[tokio::test(start_paused = true)]
+async fn a_body_that_never_waits_is_released_early() {
+    async fn flood() -> Body {
+        let held = HeldLock::current().unwrap();
+        tokio::spawn(async move { held.release().await });
+        Body::from_stream(stream::repeat_with(|| Ok::<_, Infallible>("x")))
+    }
+    let (locks, _, store) = two_clients();
+    let app = Router::new().route("/orders/{id}/pay", post(flood));
+    let app = app.route_layer(layer(&locks).build().unwrap());
+    let request = Request::post("/orders/42/pay").body(Body::empty()).unwrap();
+    let mut body = app.oneshot(request).await.unwrap().into_body();
+    assert_eq!(held(&store, ORDER), 1);
+    for _ in 0..20 {
+        body.frame().await.unwrap().unwrap();
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(held(&store, ORDER), 0);
 }
 
 /// The generic layer's calls have it too.

@@ -1,13 +1,10 @@
 //! For how long a response holds its lock, by what its body is.
 
-use std::sync::Mutex;
-
 use http::HeaderMap;
 use http::header::CONTENT_LENGTH;
 use http_body::Body;
 use lock_runtime::options::OnReleaseLost;
 use lock_tower::http::LockBodyError;
-use tokio::sync::mpsc;
 
 use crate::tower::prelude::*;
 

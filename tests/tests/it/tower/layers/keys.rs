@@ -1,7 +1,5 @@
 //! Which lock a request takes.
 
-use std::sync::Mutex;
-
 use lock_tower::http::{HttpLockLayer, OnMissingKey};
 
 use crate::tower::prelude::*;
@@ -103,6 +101,11 @@ async fn extensions_are_named_by_their_type() {
     assert_eq!(run(layer, post("/"), "t:7:a%3Ab").await, REFUSED);
     let skip = |builder| layer(builder).on_missing(OnMissingKey::Skip);
     assert_eq!(run(skip, post("/"), "t:7:a%3Ab").await, UNLOCKED);
+    // As with every other setting, the last one counts.
+    let renamed = |builder: HttpLockLayerBuilder| layer(builder.extension::<u64>("tenant"));
+    let mut request = post("/");
+    request.extensions_mut().insert(Tenant(7));
+    assert_eq!(run(renamed, request, "t:7:a%3Ab").await, OK);
     let unknown = LockLayer::http().extension::<Tenant>("tenant").key("{ext.user}").build();
     assert_eq!(
         unknown.unwrap_err().to_string(),

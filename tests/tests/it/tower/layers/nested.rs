@@ -1,12 +1,9 @@
 //! [`HeldLock`] under several layers: it is the innermost one's lock, or none.
 
 use std::io;
-use std::panic::AssertUnwindSafe;
 
-use axum::body::Body;
 use axum::extract::{FromRequestParts, OptionalFromRequestParts};
 use futures_util::StreamExt;
-use lock_runtime::policy::LockFile;
 use lock_tower::http::{OnMissingKey, SafeMethods};
 use tower::ServiceBuilder;
 use tower::util::BoxCloneService;
@@ -174,6 +171,27 @@ async fn in_a_body_the_innermost_layers_lock_is_found_or_none() {
         assert_eq!(ask(&service, Method::POST).await, found);
     }
     assert_eq!(ask(&http(&outer, streams), Method::POST).await, TENANT);
+}
+
+/// Two layers of one key: the lock is held for as long as either layer holds it.
+#[tokio::test(start_paused = true)]
+async fn the_inner_layer_of_one_key_holds_it_beyond_the_outer_one() {
+    let (locks, peer, _) = two_clients();
+    let slow = BoxCloneService::new(service_fn(|_: Request<Body>| async {
+        let line = stream::once(async {
+            sleep(secs(1)).await;
+            Ok::<_, Infallible>("done")
+        });
+        Ok::<_, io::Error>(Response::new(Body::from_stream(line)))
+    }));
+    let inner = builder(&locks, ORDER).hold(HoldUntil::Body).build().unwrap();
+    let outer = builder(&locks, ORDER).hold(HoldUntil::Response).build().unwrap();
+    let request = Request::post("/").body(Body::empty()).unwrap();
+    let answer = http(&outer, http(&inner, slow)).oneshot(request).await.unwrap();
+    let mutex = peer.mutex(ORDER);
+    assert!(mutex.try_lock().await.unwrap().is_none(), "the body is being sent");
+    assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), "done");
+    assert!(mutex.try_lock().await.unwrap().is_some(), "the body has been sent");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,7 +1,6 @@
 //! Redis going away under requests: an answer in time, and never a handler without its lock.
 
 use lock_tower::http::LockBodyError;
-use tokio::sync::Notify;
 
 use crate::tower::prelude::*;
 

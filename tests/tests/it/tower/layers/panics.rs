@@ -1,7 +1,5 @@
 //! Handlers that panic: a layer further out that makes an answer of the panic finds the lock free.
 
-use std::panic::AssertUnwindSafe;
-
 use http_body::Body;
 use lock_tower::http::{LockBodyError, OnDisconnect};
 
@@ -84,7 +82,6 @@ async fn the_lock_is_free_when_a_generic_layers_panic_is_out() {
     }
 }
 
-/// A store that does not answer holds a panic up for no longer than an answer.
 #[tokio::test(start_paused = true)]
 async fn a_panic_waits_for_the_release_timeout_at_most() {
     let store = MemoryStore::new();
@@ -157,7 +154,6 @@ async fn the_lock_is_free_when_a_bodys_panic_is_out() {
     }
 }
 
-/// A wrapper further out that catches the panic and reads on gets an error: a part does not look like the whole.
 #[tokio::test(start_paused = true)]
 async fn a_body_that_has_panicked_has_no_clean_end() {
     // With a length that is announced, the part is all of it, and is kept back until the lock is free.

@@ -1,7 +1,6 @@
 //! Where other layers belong beside a lock layer: what the chapter "Where to put it" says, tried.
 
 use axum::BoxError;
-use axum::body::Body;
 use axum::error_handling::HandleErrorLayer;
 use axum::http::HeaderValue;
 use axum::middleware::map_response;
@@ -56,7 +55,6 @@ async fn limits_belong_inside() {
     }
 }
 
-/// Inside, a refusal goes out without the headers that the layer would have added.
 #[tokio::test]
 async fn what_adds_headers_belongs_outside() {
     async fn cors<B>(mut response: http::Response<B>) -> http::Response<B> {

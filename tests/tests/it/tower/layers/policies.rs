@@ -1,9 +1,6 @@
 //! Layers that follow a configuration: policies, routes, and their reload.
 
-use axum::body::Body;
 use axum::routing::any;
-use lock_runtime::options::LockSettings;
-use lock_runtime::policy::LockFile;
 use lock_tower::http::RequestDeadline;
 
 use crate::tower::prelude::*;
@@ -271,7 +268,6 @@ async fn without_a_client_only_what_locks_fails() {
     drop(app.layer(layer));
 }
 
-/// What a layer could not follow is found before it is in effect.
 #[test]
 fn a_configuration_is_checked_before_a_reload() {
     let (locks, _) = clients(CHECKOUT);
@@ -296,6 +292,22 @@ fn a_configuration_is_checked_before_a_reload() {
         error.starts_with("lock.routes[0] (/{id}): `{path.nr}` is not in the route"),
         "{error}"
     );
+}
+
+/// New defaults that contradict the settings of a layer without a policy: every request would be a 500.
+#[test]
+fn defaults_that_contradict_the_code_are_refused_before_a_reload() {
+    let (locks, _) = clients("[lock.defaults]\nwait = '1s'");
+    let fixed = LockSettings::default().lease(Lease::Fixed(secs(10)));
+    let layer = LockLayer::http().key("a").client(locks.clone());
+    let set = layer.clone().settings(fixed).build().unwrap();
+    let complete = waits_and_holds(Wait::Never, secs(10));
+    let complete = layer.options(complete).build().unwrap();
+    let defaults = config("[lock.defaults]\nmax_hold = '1m'");
+    let error = set.check(&locks, &defaults).unwrap_err().to_string();
+    assert!(error.contains("max_hold"), "{error}");
+    complete.check(&locks, &defaults).unwrap();
+    set.check(&locks, &config("[lock.defaults]\nwait = '2s'")).unwrap();
 }
 
 /// A parameter that the router does not have: every request would be a 500.
@@ -336,7 +348,6 @@ async fn a_parameter_that_no_route_has_is_refused_before_a_reload() {
 const METHODS: [&str; 9] =
     ["GET", "HEAD", "OPTIONS", "TRACE", "POST", "PUT", "PATCH", "PROPFIND", "CONNECT"];
 
-/// Methods by a word, in a configuration as in code.
 #[tokio::test(start_paused = true)]
 async fn methods_are_listed_or_excluded() {
     for (methods, locked) in [

@@ -5,10 +5,8 @@
 use std::io;
 
 use axum::BoxError;
-use axum::body::Body;
 use axum::error_handling::HandleErrorLayer;
 use axum::response::{IntoResponse, Response};
-use tokio::sync::{Notify, watch};
 use tower::ServiceBuilder;
 
 use crate::tower::layers::connection::{self, Client, frame, request};

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::io;
 
-use axum::body::{Body, Bytes};
+use axum::body::Bytes;
 use http::{HeaderMap, HeaderName};
 use http_body::Body as _;
 use http_body_util::Limited;
@@ -253,7 +253,6 @@ async fn a_request_that_does_not_wait_is_handed_on_as_it_is() {
     assert!(refused.starts_with("409 ") && polls.load(Ordering::SeqCst) == 0, "{refused}");
 }
 
-/// However long the body, and however small its frames.
 #[tokio::test(start_paused = true)]
 async fn no_more_is_read_than_the_layer_is_told() {
     let frame = size_of::<Frame<Bytes>>();
@@ -310,7 +309,6 @@ async fn a_waiting_upload_is_read_on_slowly() {
     }
 }
 
-/// A server that finds its client gone says so by an error of the body.
 #[tokio::test(start_paused = true)]
 async fn an_incomplete_body_ends_the_wait() {
     let kinds = [io::ErrorKind::UnexpectedEof, io::ErrorKind::ConnectionReset];
@@ -335,7 +333,6 @@ async fn an_incomplete_body_ends_the_wait() {
     }
 }
 
-/// Any other error is the handler's, where it would have come without a wait.
 #[tokio::test(start_paused = true)]
 async fn other_errors_are_the_handlers() {
     let (locks, peer, _) = two_clients();

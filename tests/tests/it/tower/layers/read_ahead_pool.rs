@@ -1,6 +1,6 @@
 //! What the waiting requests of a layer read together, beyond what is each one's own.
 
-use axum::body::{Body, Bytes};
+use axum::body::Bytes;
 use axum::extract::Path;
 use tokio::sync::Semaphore;
 

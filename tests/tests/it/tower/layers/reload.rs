@@ -1,14 +1,9 @@
 //! Another configuration while requests are under way, over Redis: what is held keeps its lock, what
 //! waits goes on, and no request is lost.
 
-use std::net::SocketAddr;
-use std::sync::Mutex;
-
-use axum::body::Body;
 use axum::extract::Path;
 use axum::response::{IntoResponse, Response};
 use hyper::body::Incoming;
-use tokio::sync::mpsc;
 
 use crate::tower::layers::connection::{self, Client, frame};
 use crate::tower::layers::policies::config;

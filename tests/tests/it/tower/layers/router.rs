@@ -1,6 +1,5 @@
 //! In an axum router: its own path parameters as keys, nesting, and a real connection.
 
-use axum::body::Body;
 use axum::extract::Path;
 use axum::routing::any;
 
@@ -76,7 +75,6 @@ async fn nested_routers_keep_all_their_parameters() {
     assert_eq!(post_to(&app, "/tenants/a/nothing").await, "404 ");
 }
 
-/// `Router::layer` also wraps the fallback, where there are no parameters.
 #[tokio::test(start_paused = true)]
 async fn outside_of_routing_there_are_no_parameters() {
     let (locks, _, store) = two_clients();
@@ -175,7 +173,6 @@ async fn a_busy_answer_arrives_whole() {
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
 }
 
-/// A busy upload is refused before its body is asked for.
 #[tokio::test]
 async fn a_body_is_not_read_without_the_lock() {
     let (locks, peer, _) = two_clients();

@@ -1,6 +1,5 @@
 //! Configured routes beside a router's: which of its routes they are about, and what is said of others.
 
-use axum::body::Body;
 use axum::routing::any;
 
 use crate::tower::layers::policies::clients;
@@ -95,7 +94,6 @@ async fn fixed_text_is_what_it_decodes_to() {
     }
 }
 
-/// Nested routers, and services that are nested whole, wherever the layer is.
 #[tokio::test(start_paused = true)]
 async fn nested_routers_have_one_pattern() {
     let routes = [

@@ -1,11 +1,7 @@
 //! A client that is shut down while bodies are sent under its locks.
 
-use std::future::pending;
-
-use axum::body::Body;
 use futures_util::future::{Either, select};
 use hyper::body::Incoming;
-use tokio::sync::Notify;
 
 use crate::tower::layers::connection::{self, Client, frame, request};
 use crate::tower::layers::hold::{respond, sent};
@@ -92,6 +88,23 @@ async fn a_shutdown_without_bodies_takes_no_longer() {
     let start = Instant::now();
     assert!(locks.shutdown(GRACE).await.is_clean());
     assert!(start.elapsed() < GRACE, "{:?}", start.elapsed());
+}
+
+/// A body of shadow mode whose lock went with the grace may still ask for the release.
+#[tokio::test(start_paused = true)]
+async fn a_body_of_shadow_mode_may_release_what_the_shutdown_has_released() {
+    let (locks, _) = clients("[lock.policies.trial]\nkey = 'order:{path.id}'\nenforce = 0");
+    let release = stream::once(async {
+        sleep(2 * GRACE).await;
+        HeldLock::current().unwrap().release().await.unwrap();
+        Ok::<_, Infallible>(Frame::data(Bytes::from_static(b"released")))
+    });
+    let body = StreamBody::new(Box::pin(release));
+    let layer = order_layer(&locks).policy("trial");
+    let body = respond(layer, pay(), Response::new(body)).await.into_body();
+    let (report, body) = tokio::join!(locks.shutdown(GRACE), timeout(SOON, body.collect()));
+    assert!(report.is_clean(), "{report:?}");
+    assert_eq!(body.expect("a hang").unwrap().to_bytes(), "released");
 }
 
 /// What is not enforced cuts nothing off, whether or not the server polls it then: the lock is given back with

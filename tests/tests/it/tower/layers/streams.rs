@@ -1,15 +1,10 @@
 //! Bodies on real connections, HTTP/1.1 and HTTP/2, to a real client: what it sees of their end, and
 //! when the next request may come.
 
-use std::net::SocketAddr;
-use std::sync::Mutex;
-
-use axum::body::Body;
 use axum::response::sse::{Event, Sse};
 use axum::routing::get;
 use futures_util::stream::Stream;
 use http::header::CONTENT_LENGTH;
-use tokio::sync::mpsc;
 
 use crate::tower::layers::connection::{self, Client, frame, request};
 use crate::tower::prelude::*;
@@ -153,7 +148,6 @@ async fn a_slow_reader_is_cut_off() {
     }
 }
 
-/// `Body` holds a body that is there in one frame until the client has read it, to within what is in buffers.
 #[tokio::test]
 async fn a_large_frame_is_held_while_it_is_sent() {
     for version in [1, 2] {

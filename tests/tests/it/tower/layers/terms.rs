@@ -1,11 +1,9 @@
 //! On what terms requests are locked: deadlines, sides, statuses, handlers that outlive their client.
 
-use lock_runtime::options::LockSettings;
 use lock_tower::http::{
     KeyError, KeyExtractor, OnDisconnect, ProblemDetails, Refusal, RefusalKind, RefusalResponder,
     RequestDeadline, SafeMethods,
 };
-use tokio::sync::Notify;
 
 use crate::tower::prelude::*;
 
@@ -137,7 +135,6 @@ async fn busy_is_what_the_layer_calls_it() {
     }
 }
 
-/// What is left of a fixed lease, also for who does not wait.
 #[tokio::test(start_paused = true)]
 async fn a_busy_answer_knows_the_holders_end() {
     let (locks, peer, _) = two_clients();

@@ -33,7 +33,6 @@ async fn a_refused_request_keeps_no_readiness() {
     drop(refused);
 }
 
-/// A reload of `[lock.defaults]` goes for the next call, of a generic layer as of one for HTTP.
 #[tokio::test(start_paused = true)]
 async fn a_generic_layer_follows_the_clients_defaults() {
     let text = |wait: &str| config(&format!("[lock.defaults]\nwait = '{wait}'"));

@@ -1,14 +1,11 @@
 //! Connections that go on as something else: a real 101, and bytes both ways.
 
 use std::future::IntoFuture;
-use std::net::SocketAddr;
 
-use axum::body::Body;
 use axum::routing::get;
 use http_body_util::Empty;
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
-use tokio::sync::watch;
 
 use crate::tower::prelude::*;
 

@@ -1,8 +1,8 @@
 //! What the cases have in common: a service to lock, a store to look into or to break, a log.
 
 use http_body::Body;
-use tokio::sync::watch;
 
+use crate::support::handed_on::handed_on;
 use crate::tower::prelude::*;
 
 /// Plenty for anything that takes a few polls.
@@ -130,6 +130,8 @@ impl Moody {
 }
 
 impl Store for Moody {
+    handed_on!(renew show_counts subscribe clock);
+
     fn acquire(&self, request: AcquireRequest) -> StoreFuture<'_, AcquireReply> {
         match *self.mood.borrow() {
             Mood::Failing(kind) => {
@@ -137,14 +139,6 @@ impl Store for Moody {
             }
             _ => self.inner.acquire(request),
         }
-    }
-
-    fn renew(
-        &self,
-        requests: Vec<RenewRequest>,
-        timeout: Duration,
-    ) -> StoreFuture<'_, Vec<Ownership>> {
-        self.inner.renew(requests, timeout)
     }
 
     fn release(&self, request: ReleaseRequest) -> StoreFuture<'_, ReleaseReply> {
@@ -159,17 +153,5 @@ impl Store for Moody {
             }
             self.inner.release(request).await
         })
-    }
-
-    fn show_counts(&self, requests: Vec<CountRequest>, timeout: Duration) -> StoreFuture<'_, ()> {
-        self.inner.show_counts(requests, timeout)
-    }
-
-    fn subscribe(&self, target: &Arc<Target>, timeout: Duration) -> StoreFuture<'_, Subscription> {
-        self.inner.subscribe(target, timeout)
-    }
-
-    fn clock(&self) -> Clock {
-        self.inner.clock()
     }
 }

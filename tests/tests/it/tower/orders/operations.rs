@@ -1,7 +1,5 @@
 //! What an operator does: stopping, and changing the configuration.
 
-use std::fs;
-
 use rustix::process::Signal;
 use tempfile::TempDir;
 
@@ -103,7 +101,6 @@ wait = '1m'
 [lock.policies.refunds]
 ";
 
-/// SIGHUP: a good file is in effect for the next request, a bad one changes nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_configuration_is_read_again() {
     let directory = TempDir::new().unwrap();

@@ -1,7 +1,5 @@
 //! What the service shows of itself: metrics, spans, and a route that the configuration has forgotten.
 
-use std::fs;
-
 use tempfile::TempDir;
 
 use crate::tower::orders::shop::{BOUND, Shop, get, money};

@@ -1,9 +1,9 @@
 //! Two processes of the service, and what talks to them.
 
-use std::path::{Path, PathBuf};
+use std::env;
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::LazyLock;
-use std::{env, fs};
 
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;

@@ -1,7 +1,5 @@
 //! A process that sleeps past its lease, and what the database makes of it.
 
-use std::fs;
-
 use crate::tower::orders::shop::{BOUND, Shop, get, money};
 use crate::tower::prelude::*;
 

@@ -2,15 +2,12 @@
 //! client of it.
 
 use std::future::IntoFuture;
-use std::net::SocketAddr;
-use std::sync::Mutex;
 
 use futures_util::stream::Stream;
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use lock_tower::http::LockStatus;
-use tokio::sync::mpsc;
 use tonic::service::Routes;
 use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Channel, Endpoint, Server};

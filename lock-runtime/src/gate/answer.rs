@@ -8,33 +8,33 @@
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::{Admission, Behind, Gate, GateState, Gates};
+use super::{Admission, Gate, GateState, Gates, WaitsFor};
 use crate::error::{BusyReason, StoreError};
 use crate::store::Target;
 
 /// The store's answer: another task has the lock now, or the store has failed.
-pub(crate) type Word = Result<(), StoreError>;
+pub(crate) type StoreAnswer = Result<(), StoreError>;
 
 /// Resolves to the store's next answer, or to an error when the gate guard becomes free without one.
-pub(crate) type NextWord = oneshot::Receiver<Word>;
+pub(crate) type NextAnswer = oneshot::Receiver<StoreAnswer>;
 
 #[derive(Default)]
-pub(super) struct Words {
+pub(super) struct Answers {
     /// When the store last answered.
-    heard_at: Option<Instant>,
-    listeners: Vec<oneshot::Sender<Word>>,
+    answered_at: Option<Instant>,
+    listeners: Vec<oneshot::Sender<StoreAnswer>>,
     /// Wakes the contender, if it sleeps.
     asleep: Option<oneshot::Sender<()>>,
 }
 
-impl Words {
+impl Answers {
     /// Records an answer. Returns the callers to send it to.
-    pub(super) fn heard(&mut self) -> Vec<oneshot::Sender<Word>> {
-        self.heard_at = Some(Instant::now());
+    pub(super) fn note(&mut self) -> Vec<oneshot::Sender<StoreAnswer>> {
+        self.answered_at = Some(Instant::now());
         self.take_listeners()
     }
 
-    pub(super) fn take_listeners(&mut self) -> Vec<oneshot::Sender<Word>> {
+    pub(super) fn take_listeners(&mut self) -> Vec<oneshot::Sender<StoreAnswer>> {
         std::mem::take(&mut self.listeners)
     }
 
@@ -51,14 +51,14 @@ impl Words {
     }
 
     /// Adds a caller. Also returns the channel that wakes the contender, for use after the shard is unlocked.
-    fn listen(&mut self) -> (NextWord, Option<oneshot::Sender<()>>) {
-        let (listener, word) = oneshot::channel();
+    fn listen(&mut self) -> (NextAnswer, Option<oneshot::Sender<()>>) {
+        let (listener, answer) = oneshot::channel();
         // Callers that gave up meanwhile are removed when the list would grow.
         if self.listeners.len() == self.listeners.capacity() {
             self.listeners.retain(|listener| !listener.is_closed());
         }
         self.listeners.push(listener);
-        (word, self.asleep.take())
+        (answer, self.asleep.take())
     }
 }
 
@@ -71,39 +71,42 @@ pub(super) fn wake_up(contender: Option<oneshot::Sender<()>>) {
 
 impl<H> Gate<H> {
     /// Answers a caller that does not wait and finds the gate guard taken. Also returns the contender to wake.
-    pub(super) fn refuse(&mut self, behind: Behind) -> (Admission<H>, Option<oneshot::Sender<()>>) {
-        let entry = match (&self.gate_guard, &self.failing) {
+    pub(super) fn refuse(
+        &mut self,
+        waits_for: WaitsFor,
+    ) -> (Admission<H>, Option<oneshot::Sender<()>>) {
+        let admission = match (&self.gate_guard, &self.failing) {
             _ if self.is_held() => Admission::Busy(BusyReason::Held),
             // It counts as a hold of this process until the store has answered, and the caller does not wait
             // for that.
-            (GateState::Leaving { held: true, .. }, _) if behind == Behind::Nobody => {
+            (GateState::Leaving { held: true, .. }, _) if waits_for == WaitsFor::Nothing => {
                 Admission::Busy(BusyReason::Held)
             }
             (_, Some((_, error))) => Admission::Failing(error.clone()),
             _ => {
-                let (word, wake) = self.words.listen();
-                return (Admission::Unsaid(word), wake);
+                let (answer, wake) = self.answers.listen();
+                return (Admission::Unknown(answer), wake);
             }
         };
-        (entry, None)
+        (admission, None)
     }
 }
 
 impl<H> Gates<H> {
     /// For a caller whose time in the queue is over: `None` if the store has answered since `then` that another
     /// task has the lock, or a task of this process holds it; else the store's next answer.
-    pub(crate) fn unsaid_since(&self, target: &Target, then: Instant) -> Option<NextWord> {
-        let (word, wake) = {
+    pub(crate) fn unanswered_since(&self, target: &Target, then: Instant) -> Option<NextAnswer> {
+        let (answer, wake) = {
             let mut shard = self.shard(target);
             let gate = shard.gates.get_mut(target)?;
-            let heard = gate.words.heard_at.is_some_and(|at| at >= then);
+            let is_answered = gate.answers.answered_at.is_some_and(|at| at >= then);
             // At a free gate no contender would get another answer.
-            if heard || gate.is_held() || gate.is_free() {
+            if is_answered || gate.is_held() || gate.is_free() {
                 return None;
             }
-            gate.words.listen()
+            gate.answers.listen()
         };
         wake_up(wake);
-        Some(word)
+        Some(answer)
     }
 }

@@ -6,14 +6,14 @@ use tokio::time::{Instant, timeout_at};
 use super::PendingAcquire;
 use super::waiting::A_MOMENT;
 use crate::error::{BusyReason, LockError};
-use crate::gate::{Admission, Behind, GateGuard, Ticket, Turn};
+use crate::gate::{Admission, GateGuard, Ticket, Turn, WaitsFor};
 use crate::options::Wait;
 use crate::owned_hold::OwnedHold;
 use crate::store::HoldKind;
 
 impl PendingAcquire {
     /// Enters the gate, at its earlier `place` if it has one, and waits there for its turn.
-    pub(super) async fn line_up(
+    pub(super) async fn enter_queue(
         &self,
         limit: Option<Instant>,
         place: &mut Option<u64>,
@@ -25,7 +25,7 @@ impl PendingAcquire {
                 Admission::Busy(reason) => Err(self.busy(reason, None)),
                 Admission::Failing(error) => Err(LockError::Store(error)),
                 Admission::Closed => Err(LockError::Closed),
-                Admission::Unsaid(word) => match timeout_at(enough, word).await {
+                Admission::Unknown(answer) => match timeout_at(enough, answer).await {
                     Ok(Ok(Ok(()))) => Err(self.busy(BusyReason::Held, None)),
                     Ok(Ok(Err(error))) => Err(LockError::Store(error)),
                     // The gate is free.
@@ -34,12 +34,12 @@ impl PendingAcquire {
                     // the gate.
                     Err(_) => Ok(Turn::Contend(GateGuard::apart())),
                 },
-                Admission::Line(ticket) => {
+                Admission::Queued(ticket) => {
                     self.recorder.waits();
                     *place = Some(ticket.place());
-                    match self.wait_in_line(ticket, limit).await {
+                    match self.wait_in_queue(ticket, limit).await {
                         Some(turn) => Ok(turn),
-                        None => Err(self.timed_out_in_line().await),
+                        None => Err(self.timed_out_in_queue().await),
                     }
                 }
             };
@@ -53,22 +53,22 @@ impl PendingAcquire {
             return Admission::Turn(GateGuard::apart());
         }
         let may_wait = options.wait() != Wait::Never;
-        let behind = match (may_wait, self.recorder.label().is_enforced()) {
-            (true, _) => Behind::Anybody,
-            (false, true) => Behind::ARelease,
-            (false, false) => Behind::Nobody,
+        let waits_for = match (may_wait, self.recorder.label().is_enforced()) {
+            (true, _) => WaitsFor::Turn,
+            (false, true) => WaitsFor::Release,
+            (false, false) => WaitsFor::Nothing,
         };
         match self.target.kind() {
             // A reader does not block this caller, and only the store knows whether a writer does.
             HoldKind::Read if !may_wait => Admission::Turn(GateGuard::apart()),
             // Its queue is in the store, for all processes; a local one would be a second one (S-26).
             HoldKind::Fair => {
-                gates.enter_beside(&self.target, options.max_waiters(), place.is_some())
+                gates.enter_unqueued(&self.target, options.max_waiters(), place.is_some())
             }
             // Each reader has its own hold and place. In a queue, only the first would wait in the store, and
             // one reader would get the lock after each write (S-27).
             HoldKind::Read if !self.shares() => {
-                gates.enter_beside(&self.target, options.max_waiters(), place.is_some())
+                gates.enter_unqueued(&self.target, options.max_waiters(), place.is_some())
             }
             // A contender inside the gate may not get these, or not all of them: only the store knows.
             HoldKind::Latch if !may_wait => Admission::Turn(GateGuard::apart()),
@@ -76,7 +76,7 @@ impl PendingAcquire {
             _ => {
                 let most = options.max_waiters();
                 // A hold that is handed on keeps the store's lease of the hold before.
-                gates.enter(&self.target, options.stored_lease(), most, behind, place)
+                gates.enter(&self.target, options.stored_lease(), most, waits_for, place)
             }
         }
     }
@@ -84,7 +84,7 @@ impl PendingAcquire {
     /// Waits for the turn, and checks regularly that the task in front is polled. Returns `None` if the turn
     /// has not come by `limit`.
     // S-34.
-    async fn wait_in_line(
+    async fn wait_in_queue(
         &self,
         mut ticket: Ticket<OwnedHold>,
         limit: Option<Instant>,
@@ -101,7 +101,7 @@ impl PendingAcquire {
             // They renew and release what this waiter waits for, and may have ended with their runtime.
             self.engine.leases.ensure_running();
             if let Some(owner) = ticket.look() {
-                self.give_back_of(owner);
+                self.release_owner(owner);
             }
             look_at = Instant::now() + self.look_every();
             // The contender may keep asking for longer than this waiter's patience lasts (S-33).

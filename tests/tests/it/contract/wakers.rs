@@ -1,0 +1,120 @@
+//! A waker may run any code of its executor when it is called or dropped, so no mutex of the library is locked then.
+//!
+//! Each case runs on a thread of its own: a deadlock would stop the whole test program.
+
+use std::sync::Mutex;
+use std::sync::mpsc::channel;
+use std::task::{Wake, Waker};
+
+use crate::prelude::*;
+
+type Callback = Box<dyn FnOnce() + Send>;
+
+/// Runs one callback when it is woken, another when it is dropped.
+struct Calls {
+    on_wake: Mutex<Option<Callback>>,
+    on_drop: Mutex<Option<Callback>>,
+}
+
+impl Calls {
+    fn when_woken(callback: impl FnOnce() + Send + 'static) -> Waker {
+        let on_wake = Mutex::new(Some(Box::new(callback) as Callback));
+        Waker::from(Arc::new(Self { on_wake, on_drop: Mutex::default() }))
+    }
+
+    fn when_dropped(callback: impl FnOnce() + Send + 'static) -> Waker {
+        let on_drop = Mutex::new(Some(Box::new(callback) as Callback));
+        Waker::from(Arc::new(Self { on_wake: Mutex::default(), on_drop }))
+    }
+}
+
+impl Wake for Calls {
+    fn wake(self: Arc<Self>) {
+        let callback = self.on_wake.lock().unwrap().take();
+        callback.into_iter().for_each(|callback| callback());
+    }
+}
+
+impl Drop for Calls {
+    fn drop(&mut self) {
+        let callback = self.on_drop.get_mut().unwrap().take();
+        callback.into_iter().for_each(|callback| callback());
+    }
+}
+
+/// Polls once, with this waker.
+fn poll_with<F: Future + Unpin>(future: &mut F, waker: &Waker) -> Poll<F::Output> {
+    Pin::new(future).poll(&mut Context::from_waker(waker))
+}
+
+/// Runs the case on a thread with a runtime, and fails if it does not end.
+fn ends<F: Future<Output = ()>>(case: impl FnOnce() -> F + Send + 'static) {
+    let (ended, end) = channel();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(case());
+        ended.send(()).unwrap();
+    });
+    end.recv_timeout(SOON).expect("the case does not end");
+}
+
+/// The task that waits in `shutdown` is woken when the last hold has ended.
+#[test]
+fn a_waker_of_a_shutdown_may_ask_for_the_holds() {
+    ends(async || {
+        let client = LockClient::in_memory();
+        let guard = client.mutex("a").lock().await.unwrap();
+        let (woken, asked) = channel();
+        let asks = client.clone();
+        let waker = Calls::when_woken(move || woken.send(asks.held().len()).unwrap());
+        let mut shutdown = Box::pin(client.shutdown(SOON));
+        assert!(poll_with(&mut shutdown, &waker).is_pending());
+        drop(guard);
+        assert_eq!(asked.recv_timeout(SOON), Ok(0));
+        assert!(shutdown.await.is_clean());
+    });
+}
+
+/// A release in memory wakes the listeners of the name.
+#[test]
+fn a_waker_of_a_subscription_may_end_another() {
+    ends(async || {
+        let store = MemoryStore::new();
+        let client = LockClient::builder().store(store.clone()).unwrap();
+        let guard = client.mutex("a").lock().await.unwrap();
+        let target = Target::mutex(LockKey::new("a").unwrap());
+        let mut listens = store.subscribe(&target, SOON).await.unwrap();
+        let another = store.subscribe(&target, SOON).await.unwrap();
+        let waker = Calls::when_woken(move || drop(another));
+        let mut notified = Box::pin(listens.notified());
+        assert!(poll_with(&mut notified, &waker).is_pending());
+        guard.release().await.unwrap();
+        notified.await;
+    });
+}
+
+/// S-6: a re-entry that waits keeps the waker of its last poll until it is polled with another, or dropped.
+#[test]
+fn a_waker_of_a_re_entry_may_drop_another() {
+    ends(async || {
+        let client = LockClient::in_memory();
+        let mutex = client.mutex("a");
+        let guard = mutex.lock().await.unwrap();
+        let body = async {
+            let inside = mutex.lock().await.unwrap();
+            for drops_the_waiter in [true, false] {
+                let mut another = mutex.lock();
+                assert!(poll_with(&mut another, Waker::noop()).is_pending());
+                let waker = Calls::when_dropped(move || drop(another));
+                let mut waits = mutex.lock();
+                assert!(poll_with(&mut waits, &waker).is_pending());
+                drop(waker);
+                if !drops_the_waiter {
+                    assert!(poll_with(&mut waits, Waker::noop()).is_pending());
+                }
+            }
+            inside.release().await.unwrap();
+        };
+        guard.run(body).await.unwrap();
+    });
+}
