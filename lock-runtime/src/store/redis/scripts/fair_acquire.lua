@@ -86,10 +86,11 @@ if ours or (ttl == -2 and (not head or head == ARGV[1])) then
   return last
 end
 
--- The score of the place behind `ahead` others, or of the standing place if that is nil. A waiting Redisson client adds its patience (how long it waits) to the
--- last score it finds, or to the holder's lease; when it acquires the lock or gives up, it subtracts its patience from
--- all scores behind it. A place behind such clients gets as much more as they will subtract: with less it would count
--- as dead at once, with more a killed waiter of this client would delay the queue.
+-- The score of the place behind `ahead` others, or of the standing place if that is nil. A waiting Redisson client adds
+-- its patience (how long it waits) to the last score it finds, or to the holder's lease; when it acquires the lock or
+-- gives up, it subtracts its patience from all scores behind it. A place behind such clients gets as much more as they
+-- will subtract: with less it would count as dead at once, with more a killed waiter of this client would delay the
+-- queue.
 local function place_ends(ahead, keep)
   local ends = now + keep
   local latest = call('ZREVRANGE', KEYS[4], 0, 0, 'WITHSCORES')

@@ -119,7 +119,8 @@ scripts! {
     FORCE_RELEASE = "time.lua" "owner.lua" "force_release.lua";
 }
 
-// The functions that each calls, its own file, and the numbers of its keys and arguments.
+// The functions that each calls, its own file, and the numbers of its keys and arguments. Those of `MUTEX_BATCH` come
+// first: a number means the same part in both batch scripts.
 parts! {
     MUTEX_ACQUIRE = "time.lua" "mint.lua" "set_end.lua" => "mutex_acquire.lua", 2, 4;
     MUTEX_RELEASE = => "mutex_release.lua", 1, 2;
@@ -149,7 +150,8 @@ pub(crate) fn preparation(publish: Publish, name: &str) -> Pipeline {
 /// them would cost the server more than all else here.
 fn batch(functions: &str, parts: &[&Part]) -> Script {
     let (mut bodies, mut keys_of, mut args_of) = (String::new(), String::new(), String::new());
-    for Part { body, keys, args, .. } in parts {
+    for (at, Part { body, number, keys, args, .. }) in parts.iter().enumerate() {
+        debug_assert_eq!(*number, at + 1, "the parts of a batch are the first ones, in order");
         let body = body.replace("KEYS[", "KEYS[keys_before + ");
         let body = body.replace("ARGV[", "ARGV[args_before + ");
         // Writing to a string cannot fail.
