@@ -12,12 +12,16 @@ use super::Contender;
 use crate::Result;
 
 const ACQUIRE: &str = concat!(
+    "local call = redis.call\n",
+    include_str!("../../../../lock-runtime/src/store/redis/scripts/time.lua"),
     include_str!("../../../../lock-runtime/src/store/redis/scripts/mint.lua"),
     include_str!("../../../../lock-runtime/src/store/redis/scripts/set_end.lua"),
     include_str!("../../../../lock-runtime/src/store/redis/scripts/mutex_acquire.lua")
 );
-const RELEASE: &str =
-    include_str!("../../../../lock-runtime/src/store/redis/scripts/mutex_release.lua");
+const RELEASE: &str = concat!(
+    "local call = redis.call\n",
+    include_str!("../../../../lock-runtime/src/store/redis/scripts/mutex_release.lua")
+);
 
 /// As long as an owner id of `lock-runtime`.
 const OWNER: &str = "6f9d1c52-3c0e-4f6a-9d0b-2f6f1f0c7a11:1234567";

@@ -159,13 +159,25 @@ impl Link {
         call: &ScriptCall,
         reply: Value,
     ) -> Result<Value, CallError> {
-        let Some(answer) = call.answer_of(reply) else {
-            self.mixed_up(connection);
-            return Err(CallError::MixedUp);
-        };
-        unless_refused(answer).map_err(|error| {
+        let mut answers = self.answers_of(connection, call, 1, reply)?;
+        unless_refused(answers.next().unwrap_or(Value::Nil)).map_err(|error| {
             self.heed(connection, &error);
             CallError::Server(error)
+        })
+    }
+
+    /// As [`answer_of`](Self::answer_of), for a batch of so many requests. An answer may be an error.
+    pub(crate) fn answers_of(
+        &self,
+        connection: &Connection,
+        call: &ScriptCall,
+        requests: usize,
+        reply: Value,
+    ) -> Result<impl Iterator<Item = Value> + use<>, CallError> {
+        let answers = call.answers_of(reply).filter(|answers| answers.len() == requests);
+        answers.ok_or_else(|| {
+            self.mixed_up(connection);
+            CallError::MixedUp
         })
     }
 

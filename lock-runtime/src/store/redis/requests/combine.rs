@@ -38,9 +38,12 @@ use tokio::task::coop::unconstrained;
 use tokio::time::{Instant, timeout_at};
 
 use super::HoldRequest;
-use crate::error::{StoreError, StoreErrorKind};
+use crate::error::StoreError;
+use crate::store::HoldKind;
 use crate::store::redis::link::{Connection, Link};
-use crate::store::redis::scripts::{BATCH, MAX_KEYS, Publish, ScriptCall, is_noscript};
+use crate::store::redis::scripts::{
+    BATCH, MAX_KEYS, MUTEX_BATCH, Publish, ScriptCall, is_noscript,
+};
 use crate::store::redis::server::errors::{CallError, server_error};
 
 /// The number of scripts under way at once, unless requests are overdue. More would make batches smaller.
@@ -208,8 +211,10 @@ impl Combiner {
                 return;
             };
             let reply = self.link.judge(&connection, timeout_at(until, sending).await);
-            match reply.and_then(|reply| self.link.answer_of(&connection, &call, reply)) {
-                Ok(Value::Array(answers)) if answers.len() == entries.len() => {
+            let answers = reply
+                .and_then(|reply| self.link.answers_of(&connection, &call, entries.len(), reply));
+            match answers {
+                Ok(answers) => {
                     for (entry, answer) in entries.into_iter().zip(answers) {
                         let answer = answer.extract_error().map_err(|error| {
                             self.link.heed(&connection, &error);
@@ -217,10 +222,6 @@ impl Combiner {
                         });
                         let _ = entry.answer.send(answer);
                     }
-                }
-                Ok(_) => {
-                    let error = "a lock script answered something unexpected";
-                    answer_all(entries, &StoreError::new(StoreErrorKind::Protocol, error));
                 }
                 Err(CallError::Server(error)) if is_noscript(&error) => {
                     match Box::pin(self.link.load(&call, until)).await {
@@ -319,13 +320,20 @@ impl State {
 
 fn write_batch(entries: &[Entry]) -> ScriptCall {
     let parts = || entries.iter().filter_map(|entry| Some((entry.request.part()?, &entry.request)));
+    let is_mutex = |entry: &Entry| entry.request.target().kind() == HoldKind::Mutex;
+    let script = if entries.iter().all(is_mutex) { &MUTEX_BATCH } else { &BATCH };
     let keys = parts().map(|(part, _)| part.keys).sum();
-    BATCH.call(Publish::Everywhere, keys, |call| {
+    script.call(Publish::Everywhere, keys, |call| {
         for (_, request) in parts() {
             request.write_keys(call);
         }
-        for (part, request) in parts() {
-            call.arg(part.number);
+        let mut last = 0;
+        for (at, (part, request)) in parts().enumerate() {
+            if part.number != last {
+                last = part.number;
+                let same = parts().skip(at).take_while(|(part, _)| part.number == last);
+                call.arg(last).arg(same.count());
+            }
             request.write_args(call);
         }
     })

@@ -1,27 +1,31 @@
 -- Runs several requests, each by the script that also runs it alone (S-19, S-22).
--- `scripts[n]` is such a script as a function, `keys_of[n]` and `args_of[n]` say how many it takes.
+-- `scripts[n]` is such a script as a function of how many keys and arguments come before its own; `keys_of[n]` and
+-- `args_of[n]` say how many it has.
 -- KEYS[..] the keys of all requests, request by request
--- ARGV[..] for each request the number n of its script, then the arguments
--- returns one answer for each request, in order. A failed request does not fail the others.
-local answers, key, arg = {}, 0, 1
-while arg <= #ARGV do
-  local n = tonumber(ARGV[arg])
-  local keys, args = {}, {}
-  for i = 1, keys_of[n] do
-    keys[i] = KEYS[key + i]
+-- ARGV[..] for requests of the same script in succession: the number n of the script, how many they are, and the
+--   arguments of each; at the end the number of the call
+-- returns the number of the call, so that the client notices the answer to another call (S-21), and one answer for each
+-- request, in order. A failed request does not fail the others.
+local last = #ARGV - 1
+local number = ARGV[last + 1]
+local at, key, arg = 1, 0, 0
+while arg < last do
+  local n, count = tonumber(ARGV[arg + 1]), tonumber(ARGV[arg + 2])
+  local run, keys, args = scripts[n], keys_of[n], args_of[n]
+  arg = arg + 2
+  for _ = 1, count do
+    local ran, answer = pcall(run, key, arg)
+    if not ran and type(answer) == 'string' then
+      -- pcall turns an error into text, which would look like an answer.
+      answer = redis.error_reply(answer)
+    elseif answer == nil then
+      -- nil would end the list.
+      answer = false
+    end
+    at, key, arg = at + 1, key + keys, arg + args
+    -- In place of arguments that have been read: a list of its own would have to grow.
+    ARGV[at] = answer
   end
-  for i = 1, args_of[n] do
-    args[i] = ARGV[arg + i]
-  end
-  key, arg = key + keys_of[n], arg + args_of[n] + 1
-  local ran, answer = pcall(scripts[n], keys, args)
-  if not ran and type(answer) == 'string' then
-    -- pcall turns an error into text, which would look like an answer.
-    answer = redis.error_reply(answer)
-  elseif answer == nil then
-    -- nil would end the list.
-    answer = false
-  end
-  answers[#answers + 1] = answer
 end
-return answers
+ARGV[1], ARGV[at + 1] = number, nil
+return ARGV

@@ -6,23 +6,22 @@
 -- ARGV[5i-1] how many permits   ARGV[5i] channel of the lock's releases
 -- ARGV[5i+1] prefix of a fair queue's channels or of the readers' own keys
 -- returns 0 = done, or -1: not all held by this owner; those that are held end then.
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local now = now_in_ms()
 local later = tonumber(ARGV[1])
 local finish = {}
 
 -- A count of 0 marks a hold that was released and is kept; a late renewal does not move its end (renew.lua).
 function finish.hold(lock, _, field, _, channel)
-  redis.call('PEXPIRE', lock, later)
-  redis.call('HSET', lock, field, 0)
-  redis.call('PUBLISH', channel, '0')
+  call('PEXPIRE', lock, later)
+  call('HSET', lock, field, 0)
+  call('PUBLISH', channel, '0')
 end
 
 function finish.fair(lock, queue, field, _, _, prefix)
-  redis.call('PEXPIRE', lock, later)
-  redis.call('HSET', lock, field, 0)
-  for _, member in ipairs(redis.call('LRANGE', queue, 0, 31)) do
-    if redis.call('PUBLISH', prefix .. ':' .. member, '0') > 0 then
+  call('PEXPIRE', lock, later)
+  call('HSET', lock, field, 0)
+  for _, member in ipairs(call('LRANGE', queue, 0, 31)) do
+    if call('PUBLISH', prefix .. ':' .. member, '0') > 0 then
       break
     end
   end
@@ -32,11 +31,11 @@ end
 -- reader, this client has one for all.
 local function longest_reader(lock, prefix)
   local longest = -2
-  local fields = redis.call('HGETALL', lock)
+  local fields = call('HGETALL', lock)
   for i = 1, #fields, 2 do
     local count = tonumber(fields[i + 1]) or 0
     for n = 1, math.min(math.max(count, 1), 256) do
-      local left = redis.call('PTTL', prefix .. ':' .. fields[i] .. ':rwlock_timeout:' .. n)
+      local left = call('PTTL', prefix .. ':' .. fields[i] .. ':rwlock_timeout:' .. n)
       longest = math.max(longest, left)
       if left > 0 and count > 16 then
         break
@@ -47,51 +46,51 @@ local function longest_reader(lock, prefix)
 end
 
 function finish.read(lock, own, _, _, channel, prefix)
-  redis.call('PEXPIRE', own, later)
+  call('PEXPIRE', own, later)
   -- The mark of a read hold is in its own key: in the hash, a count of 0 marks a writer.
-  redis.call('SET', own, '0', 'PX', later)
+  call('SET', own, '0', 'PX', later)
   local ends = longest_reader(lock, prefix)
   -- A read inside a write hold does not shorten that hold.
-  if redis.call('HGET', lock, 'mode') == 'read' or redis.call('PTTL', lock) < ends then
-    redis.call('PEXPIRE', lock, ends)
+  if call('HGET', lock, 'mode') == 'read' or call('PTTL', lock) < ends then
+    call('PEXPIRE', lock, ends)
   end
-  redis.call('PUBLISH', channel, '0')
+  call('PUBLISH', channel, '0')
 end
 
 function finish.write(lock, _, field, _, channel, prefix)
-  redis.call('PEXPIRE', lock, later)
+  call('PEXPIRE', lock, later)
   -- Readers inside may extend the hash. So the writer gets a count of 0, which marks it as released, and a key of its
   -- own like a reader, which has its end.
-  redis.call('HSET', lock, field, 0)
-  redis.call('SET', prefix .. ':' .. field .. ':rwlock_timeout:1', '1', 'PX', later)
-  redis.call('PEXPIRE', lock, longest_reader(lock, prefix))
-  redis.call('PUBLISH', channel, '1')
+  call('HSET', lock, field, 0)
+  call('SET', prefix .. ':' .. field .. ':rwlock_timeout:1', '1', 'PX', later)
+  call('PEXPIRE', lock, longest_reader(lock, prefix))
+  call('PUBLISH', channel, '1')
 end
 
 function finish.permit(free, permits, field, count, channel)
   -- Removes nothing, but counts as a write: after a first write, a script may write even when memory is short.
-  redis.call('ZREM', permits, '')
+  call('ZREM', permits, '')
   for _, key in ipairs({permits, free}) do
-    local left = redis.call('PTTL', key)
+    local left = call('PTTL', key)
     if left >= 0 and left < later then
-      redis.call('PEXPIRE', key, later)
+      call('PEXPIRE', key, later)
     end
   end
   for n = 1, count do
     -- Half a millisecond more marks it as released: no other end has a fraction.
-    redis.call('ZADD', permits, 'XX', string.format('%.0f', now + later) .. '.5',
+    call('ZADD', permits, 'XX', string.format('%.0f', now + later) .. '.5',
       n == 1 and field or field .. ':' .. n)
   end
-  redis.call('PUBLISH', channel, count)
+  call('PUBLISH', channel, count)
 end
 
 local function is_held(manner, lock, own, field)
   if manner == 'permit' then
-    local score = redis.call('ZSCORE', own, field)
+    local score = call('ZSCORE', own, field)
     return score and tonumber(score) > now
   end
-  return redis.call('HEXISTS', lock, field) == 1
-    and (manner ~= 'read' or redis.call('EXISTS', own) == 1)
+  return call('HEXISTS', lock, field) == 1
+    and (manner ~= 'read' or call('EXISTS', own) == 1)
 end
 
 local answer = 0

@@ -15,48 +15,47 @@ local function is_ours(owner)
   return first and first == string.reverse(last)
 end
 
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local ttl = redis.call('PTTL', KEYS[1])
+local now = now_in_ms()
+local ttl = call('PTTL', KEYS[1])
 local ours = false
 if ttl ~= -2 then
-  ours = redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1
-  local mode = redis.call('HGET', KEYS[1], 'mode')
+  ours = call('HEXISTS', KEYS[1], ARGV[1]) == 1
+  local mode = call('HGET', KEYS[1], 'mode')
   -- A hold without a mode is either a plain one of this client, which is another kind, or Redisson's, plain or fair.
-  if mode ~= 'fair' and (mode or is_ours(redis.call('HRANDFIELD', KEYS[1]))) then
+  if mode ~= 'fair' and (mode or is_ours(call('HRANDFIELD', KEYS[1]))) then
     return redis.error_reply('WRONGTYPE the key holds another kind of lock')
   end
 end
 
 -- Dead waiters at the head leave. The asking owner lives, however late it is.
-local head = redis.call('LINDEX', KEYS[3], 0)
+local head = call('LINDEX', KEYS[3], 0)
 local first = head
 while head and head ~= ARGV[1] do
-  local score = redis.call('ZSCORE', KEYS[4], head)
+  local score = call('ZSCORE', KEYS[4], head)
   if not score then
     -- A waiter without a score would never count as dead. All of them get the score of a new waiter at once, so that
     -- they do not delay the queue one after the other.
     local keep = tonumber(ARGV[5])
     keep = keep > 0 and keep or 5000
-    for _, member in ipairs(redis.call('LRANGE', KEYS[3], 0, 999)) do
-      redis.call('ZADD', KEYS[4], 'NX', string.format('%.0f', now + keep), member)
+    for _, member in ipairs(call('LRANGE', KEYS[3], 0, 999)) do
+      call('ZADD', KEYS[4], 'NX', string.format('%.0f', now + keep), member)
     end
     -- The scores must not expire before the queue, which has no expiry if Redisson made it.
-    local line_ends = redis.call('PTTL', KEYS[3])
-    if line_ends > 0 and redis.call('PTTL', KEYS[4]) == -1 then
-      redis.call('PEXPIRE', KEYS[4], line_ends)
+    local line_ends = call('PTTL', KEYS[3])
+    if line_ends > 0 and call('PTTL', KEYS[4]) == -1 then
+      call('PEXPIRE', KEYS[4], line_ends)
     end
     break
   end
   if tonumber(score) > now then
     break
   end
-  redis.call('LPOP', KEYS[3])
-  redis.call('ZREM', KEYS[4], head)
-  head = redis.call('LINDEX', KEYS[3], 0)
+  call('LPOP', KEYS[3])
+  call('ZREM', KEYS[4], head)
+  head = call('LINDEX', KEYS[3], 0)
 end
 if ttl == -2 and head and head ~= first and head ~= ARGV[1] then
-  redis.call('PUBLISH', ARGV[6] .. ':' .. head, '0')
+  call('PUBLISH', ARGV[6] .. ':' .. head, '0')
 end
 
 if ours or (ttl == -2 and (not head or head == ARGV[1])) then
@@ -65,7 +64,7 @@ if ours or (ttl == -2 and (not head or head == ARGV[1])) then
     return problem
   end
   if not ours then
-    redis.call('HSET', KEYS[1], ARGV[1], 1, 'mode', 'fair')
+    call('HSET', KEYS[1], ARGV[1], 1, 'mode', 'fair')
   end
   if ttl < tonumber(ARGV[2]) then
     problem = set_end(KEYS[1], ARGV[2], not ours)
@@ -73,30 +72,37 @@ if ours or (ttl == -2 and (not head or head == ARGV[1])) then
       return problem
     end
   end
-  redis.call('LREM', KEYS[3], 0, ARGV[1])
-  redis.call('ZREM', KEYS[4], ARGV[1])
-  if redis.call('EXISTS', KEYS[3]) == 0 then
+  if head == ARGV[1] then
+    call('LPOP', KEYS[3])
+  elseif head then
+    -- A repeated request of the holder, which has no place any more unless something went wrong.
+    call('LREM', KEYS[3], 0, ARGV[1])
+  end
+  call('ZREM', KEYS[4], ARGV[1])
+  if call('EXISTS', KEYS[3]) == 0 then
     -- A score without a place belongs to no waiter.
-    redis.call('DEL', KEYS[4])
+    call('DEL', KEYS[4])
   end
   return last
 end
 
--- The score of the place behind `ahead` others. A waiting Redisson client adds its patience (how long it waits) to the
--- last score it finds, or to the holder's lease; when it acquires the lock or gives up, it subtracts its patience from
--- all scores behind it. A place behind such clients gets as much more as they will subtract: with less it would count
--- as dead at once, with more a killed waiter of this client would delay the queue.
+-- The score of the place behind `ahead` others, or of the standing place if that is nil. A waiting Redisson client adds
+-- its patience (how long it waits) to the last score it finds, or to the holder's lease; when it acquires the lock or
+-- gives up, it subtracts its patience from all scores behind it. A place behind such clients gets as much more as they
+-- will subtract: with less it would count as dead at once, with more a killed waiter of this client would delay the
+-- queue.
 local function place_ends(ahead, keep)
   local ends = now + keep
-  local latest = redis.call('ZREVRANGE', KEYS[4], 0, 0, 'WITHSCORES')
+  local latest = call('ZREVRANGE', KEYS[4], 0, 0, 'WITHSCORES')
   if not latest[2] or tonumber(latest[2]) <= ends and is_ours(latest[1]) then
     return ends
   end
+  ahead = ahead or call('LPOS', KEYS[3], ARGV[1])
   -- Only the last 64 places are read; the next request of this waiter corrects the rest.
-  local before = ahead > 0 and redis.call('LRANGE', KEYS[3], math.max(0, ahead - 64), ahead - 1) or {}
+  local before = ahead > 0 and call('LRANGE', KEYS[3], math.max(0, ahead - 64), ahead - 1) or {}
   local shift, last = 0, nil
   for n = 1, #before do
-    local its = not is_ours(before[n]) and tonumber(redis.call('ZSCORE', KEYS[4], before[n]) or now)
+    local its = not is_ours(before[n]) and tonumber(call('ZSCORE', KEYS[4], before[n]) or now)
     if its and last then
       shift = shift + math.max(0, its - last)
     elseif its then
@@ -117,15 +123,23 @@ end
 
 local keep = tonumber(ARGV[5])
 if keep > 0 then
-  -- Redisson's clients may have removed this waiter as dead, so the queue is searched for it each time.
-  local ahead = redis.call('LPOS', KEYS[3], ARGV[1]) or redis.call('RPUSH', KEYS[3], ARGV[1]) - 1
-  redis.call('ZADD', KEYS[4], string.format('%.0f', place_ends(ahead, keep)), ARGV[1])
+  -- Redisson's clients may have removed this waiter as dead, and its score with its place. So the queue, which may be
+  -- long, is only searched for it if there are more places or more scores.
+  local ahead
+  local has_place = call('ZSCORE', KEYS[4], ARGV[1])
+  if call('LLEN', KEYS[3]) ~= call('ZCARD', KEYS[4]) then
+    has_place = call('LPOS', KEYS[3], ARGV[1])
+  end
+  if not has_place then
+    ahead = call('RPUSH', KEYS[3], ARGV[1]) - 1
+  end
+  call('ZADD', KEYS[4], string.format('%.0f', place_ends(ahead, keep)), ARGV[1])
   -- An abandoned queue expires with the counter. Not sooner: Redisson's clients may be the last in it, and extend no
   -- expiry.
-  redis.call('PEXPIRE', KEYS[3], ARGV[4])
-  redis.call('PEXPIRE', KEYS[4], ARGV[4])
+  call('PEXPIRE', KEYS[3], ARGV[4])
+  call('PEXPIRE', KEYS[4], ARGV[4])
 end
 if ttl ~= -2 then
   return ttl
 end
-return {math.max(1, tonumber(redis.call('ZSCORE', KEYS[4], head)) - now)}
+return {math.max(1, tonumber(call('ZSCORE', KEYS[4], head)) - now)}

@@ -5,39 +5,40 @@
 -- returns how many subscribers received the notification, or -1: not held by this owner.
 local held = redis.pcall('HEXISTS', KEYS[1], ARGV[1])
 if held == 1 then
-  redis.call('DEL', KEYS[1])
+  call('DEL', KEYS[1])
 end
-redis.call('LREM', KEYS[2], 0, ARGV[1])
-redis.call('ZREM', KEYS[3], ARGV[1])
-if redis.call('EXISTS', KEYS[2]) == 0 then
+-- The holder has no place, and a long queue is not searched for it.
+if call('ZREM', KEYS[3], ARGV[1]) == 1 or call('LLEN', KEYS[2]) ~= call('ZCARD', KEYS[3]) then
+  call('LREM', KEYS[2], 0, ARGV[1])
+end
+if call('EXISTS', KEYS[2]) == 0 then
   -- A score without a place belongs to no waiter.
-  redis.call('DEL', KEYS[3])
+  call('DEL', KEYS[3])
 end
 if type(held) == 'table' then
   -- The key holds a user's data. The place is still given up.
   return held
 end
-if redis.call('EXISTS', KEYS[1]) == 1 then
+if call('EXISTS', KEYS[1]) == 1 then
   return -1
 end
 
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local head = redis.call('LINDEX', KEYS[2], 0)
+local now = now_in_ms()
+local head = call('LINDEX', KEYS[2], 0)
 while head do
-  local score = redis.call('ZSCORE', KEYS[3], head)
+  local score = call('ZSCORE', KEYS[3], head)
   if not score or tonumber(score) > now then
     break
   end
-  redis.call('LPOP', KEYS[2])
-  redis.call('ZREM', KEYS[3], head)
-  head = redis.call('LINDEX', KEYS[2], 0)
+  call('LPOP', KEYS[2])
+  call('ZREM', KEYS[3], head)
+  head = call('LINDEX', KEYS[2], 0)
 end
 -- A head that does not listen may be dead. Then the first waiter that listens asks, and learns how long to wait for the
 -- head.
 local told = 0
-for _, member in ipairs(redis.call('LRANGE', KEYS[2], 0, 31)) do
-  told = redis.call('PUBLISH', ARGV[2] .. ':' .. member, '0')
+for _, member in ipairs(call('LRANGE', KEYS[2], 0, 31)) do
+  told = call('PUBLISH', ARGV[2] .. ':' .. member, '0')
   if told > 0 then
     break
   end

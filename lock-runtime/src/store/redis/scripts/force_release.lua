@@ -4,8 +4,7 @@
 -- ARGV[1] channel of a mutex and prefix of a fair queue's channels   ARGV[2] channel of readers and
 --   writers   ARGV[3] channel of a semaphore   ARGV[4] prefix of the readers' own keys
 -- returns 1 = released, 0 = it was not held.
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local now = now_in_ms()
 
 local function free_sides(mode, fields)
   local held = mode == 'write'
@@ -14,41 +13,41 @@ local function free_sides(mode, fields)
     -- Further keys of the reader, if there are any, expire.
     for n = 1, count and math.min(math.max(count, 1), 256) or 0 do
       local key = ARGV[4] .. ':' .. fields[i] .. ':rwlock_timeout:' .. n
-      held = redis.call('DEL', key) == 1 or held
+      held = call('DEL', key) == 1 or held
     end
   end
-  redis.call('DEL', KEYS[1])
-  redis.call('PUBLISH', ARGV[2], '1')
+  call('DEL', KEYS[1])
+  call('PUBLISH', ARGV[2], '1')
   return held and 1 or 0
 end
 
 local function free_mutex()
   -- Checked before anything is deleted: a user's data at these keys would end the script half way.
-  local queue, ends = redis.call('TYPE', KEYS[2]).ok, redis.call('TYPE', KEYS[3]).ok
+  local queue, ends = call('TYPE', KEYS[2]).ok, call('TYPE', KEYS[3]).ok
   local in_line = queue == 'list' and (ends == 'zset' or ends == 'none')
-  redis.call('DEL', KEYS[1])
+  call('DEL', KEYS[1])
   -- Redisson's fair lock looks like its plain one, so there may be waiters of both kinds.
-  redis.call('PUBLISH', ARGV[1], '0')
-  local head = in_line and redis.call('LINDEX', KEYS[2], 0)
+  call('PUBLISH', ARGV[1], '0')
+  local head = in_line and call('LINDEX', KEYS[2], 0)
   while head do
-    local score = redis.call('ZSCORE', KEYS[3], head)
+    local score = call('ZSCORE', KEYS[3], head)
     if not score or tonumber(score) > now then
-      redis.call('PUBLISH', ARGV[1] .. ':' .. head, '0')
+      call('PUBLISH', ARGV[1] .. ':' .. head, '0')
       break
     end
     if not owner_of(head) then
       break
     end
-    redis.call('LPOP', KEYS[2])
-    redis.call('ZREM', KEYS[3], head)
-    head = redis.call('LINDEX', KEYS[2], 0)
+    call('LPOP', KEYS[2])
+    call('ZREM', KEYS[3], head)
+    head = call('LINDEX', KEYS[2], 0)
   end
   return 1
 end
 
 local function free_permits()
   local all, held = 0, false
-  local members = redis.call('ZRANGE', KEYS[4], 0, -1, 'WITHSCORES')
+  local members = call('ZRANGE', KEYS[4], 0, -1, 'WITHSCORES')
   for i = 1, #members, 2 do
     if permit_owner(members[i]) then
       all = all + 1
@@ -60,25 +59,25 @@ local function free_permits()
   end
   for i = 1, #members, 2 do
     if permit_owner(members[i]) then
-      redis.call('ZREM', KEYS[4], members[i])
+      call('ZREM', KEYS[4], members[i])
     end
   end
-  if redis.call('EXISTS', KEYS[1]) == 1 then
-    redis.call('INCRBY', KEYS[1], all)
+  if call('EXISTS', KEYS[1]) == 1 then
+    call('INCRBY', KEYS[1], all)
   end
   -- Redisson wakes as many waiters as the message says.
-  redis.call('PUBLISH', ARGV[3], all)
+  call('PUBLISH', ARGV[3], all)
   return 1
 end
 
-local type = redis.call('TYPE', KEYS[1]).ok
+local type = call('TYPE', KEYS[1]).ok
 local lock, mode, fields = type == 'none', nil, nil
 if type == 'hash' then
-  mode = redis.call('HGET', KEYS[1], 'mode')
-  fields = not stranger(KEYS[1]) and redis.call('HGETALL', KEYS[1])
+  mode = call('HGET', KEYS[1], 'mode')
+  fields = not stranger(KEYS[1]) and call('HGETALL', KEYS[1])
   lock = fields and is_lock(mode, fields)
 elseif type == 'string' then
-  lock = string.match(redis.call('GET', KEYS[1]), '^-?%d+$')
+  lock = string.match(call('GET', KEYS[1]), '^-?%d+$')
 end
 if not lock then
   -- A user's data must not be removed.

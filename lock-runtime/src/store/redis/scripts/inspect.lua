@@ -6,8 +6,7 @@
 -- returns the kind as a string, empty if it is not held; the remaining time of the longest lease in ms, -1 if it has no
 --         end; the last token as a string or empty; the number of waiters with a place; then owner and count of each
 --         holder.
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local now = now_in_ms()
 local after = '(' .. string.format('%.0f', now)
 local kind, left, holders = '', -2, {}
 
@@ -21,7 +20,7 @@ end
 local function reader_left(owner, count)
   local most = -2
   for n = 1, math.min(math.max(count, 1), 256) do
-    most = math.max(most, redis.call('PTTL', ARGV[1] .. ':' .. owner .. ':rwlock_timeout:' .. n))
+    most = math.max(most, call('PTTL', ARGV[1] .. ':' .. owner .. ':rwlock_timeout:' .. n))
     if n == 1 and most > 0 and count > 64 then
       break
     end
@@ -29,15 +28,15 @@ local function reader_left(owner, count)
   return most
 end
 
-local type = redis.call('TYPE', KEYS[1]).ok
+local type = call('TYPE', KEYS[1]).ok
 if type == 'hash' then
-  local mode = redis.call('HGET', KEYS[1], 'mode')
-  local fields = not stranger(KEYS[1]) and redis.call('HGETALL', KEYS[1])
+  local mode = call('HGET', KEYS[1], 'mode')
+  local fields = not stranger(KEYS[1]) and call('HGETALL', KEYS[1])
   if not fields or not is_lock(mode, fields) then
     return redis.error_reply('WRONGTYPE the key holds no lock')
   end
   mode = mode or 'mutex'
-  local ttl = redis.call('PTTL', KEYS[1])
+  local ttl = call('PTTL', KEYS[1])
   for i = 1, #fields, 2 do
     local owner, count = fields[i], tonumber(fields[i + 1])
     if owner ~= 'mode' then
@@ -51,11 +50,11 @@ if type == 'hash' then
   end
   kind = #holders > 0 and mode or ''
 elseif type == 'string' or type == 'none' then
-  local value = redis.call('GET', KEYS[1])
+  local value = call('GET', KEYS[1])
   if value and not string.match(value, '^-?%d+$') then
     return redis.error_reply('WRONGTYPE the key holds no lock')
   end
-  local permits = redis.call('ZRANGEBYSCORE', KEYS[5], after, '+inf', 'WITHSCORES')
+  local permits = call('ZRANGEBYSCORE', KEYS[5], after, '+inf', 'WITHSCORES')
   local at = {}
   for i = 1, #permits, 2 do
     -- `uuid:n`, and `uuid:n:2` and so on for its further permits.
@@ -76,7 +75,7 @@ elseif type == 'string' or type == 'none' then
     kind = 'semaphore'
   elseif value then
     -- Redisson's plain semaphore looks like its latch.
-    local ttl = redis.call('PTTL', KEYS[1])
+    local ttl = call('PTTL', KEYS[1])
     if ttl == -1 or is_latch(ttl) then
       kind, left = 'latch', -1
     end
@@ -85,9 +84,9 @@ else
   return redis.error_reply('WRONGTYPE the key holds no lock')
 end
 
-local waiting = redis.call('ZCOUNT', KEYS[3], after, '+inf')
-  + redis.call('ZCOUNT', KEYS[4], after, '+inf')
-local last = redis.call('GET', KEYS[2]) or ''
+local waiting = call('ZCOUNT', KEYS[3], after, '+inf')
+  + call('ZCOUNT', KEYS[4], after, '+inf')
+local last = call('GET', KEYS[2]) or ''
 local answer = {kind, left, last, waiting}
 for _, value in ipairs(holders) do
   answer[#answer + 1] = value

@@ -1,36 +1,43 @@
 -- Reserves fencing tokens: a function for every script that acquires (S-23).
--- counter: one of its KEYS[..]   tokens, expiry in ms: from its ARGV[..]
+-- counter: one of its KEYS[..]   tokens, expiry in ms: from its ARGV[..], as text
 -- returns the last reserved token as a string, or nothing and an error reply.
 -- Call it before anything has changed: when memory is short, its SET fails first.
 -- A counter without an expiry gets none: Redisson made it, and would not renew an expiry.
+-- Tokens are compared as text, which costs the server less than numbers.
 
 -- True for numbers that INCRBY accepts: a leading zero would stop it half way.
 local function can_count(value)
-  return #value <= 18 and (value == '0' or string.match(value, '^[1-9]%d*$'))
+  return #value <= 18 and (string.find(value, '^[1-9]%d*$') or value == '0')
 end
 
+-- The first of the 100 seconds that the server's time is in.
+local hundred
+
 local function mint(counter, tokens, expiry)
-  local time = redis.call('TIME')
-  local now = time[1] * 1000000 + time[2]
-  local last = string.format('%.0f', now + tokens - 1)
-  local previous = redis.call('SET', counter, last, 'KEEPTTL', 'GET')
+  local now = now_in_micros()
+  hundred = hundred or string.sub(now, 1, -9) .. '00000000'
+  local last = tokens == '1' and now or string.format('%.0f', now + tokens - 1)
+  local previous = call('SET', counter, last, 'KEEPTTL', 'GET')
   if not previous then
-    redis.call('SET', counter, last, 'PX', expiry)
+    call('SET', counter, last, 'PX', expiry)
+    return last
+  end
+  local is_behind = #previous == #now and previous < now
+  if is_behind and previous >= hundred then
+    -- Begins as the time does, so it is a token. Only the first of 100 seconds renews the expiry, which saves a command
+    -- for the others of a busy lock.
     return last
   end
   if not can_count(previous) then
-    redis.call('SET', counter, previous, 'KEEPTTL')
+    call('SET', counter, previous, 'KEEPTTL')
     return nil, redis.error_reply('WRONGTYPE the fencing counter is not a number')
   end
-  if tonumber(previous) >= now then
+  if not is_behind and #previous >= #now then
     -- The counter is ahead of the clock. Lua numbers end at 2^53, so the server adds.
-    redis.call('SET', counter, previous, 'KEEPTTL')
-    redis.call('INCRBY', counter, tokens)
-    last = redis.call('GET', counter)
-    redis.call('PEXPIRE', counter, expiry, 'XX')
-  elseif math.floor(previous / 60000000) < math.floor((now + tokens - 1) / 60000000) then
-    -- Only the first token of a minute renews the expiry, which saves a command for the others of a busy lock.
-    redis.call('PEXPIRE', counter, expiry, 'XX')
+    call('SET', counter, previous, 'KEEPTTL')
+    call('INCRBY', counter, tokens)
+    last = call('GET', counter)
   end
+  call('PEXPIRE', counter, expiry, 'XX')
   return last
 end

@@ -45,11 +45,11 @@ struct Text {
     sha: String,
 }
 
-/// A script with fixed numbers of keys and arguments, which can run as part of [`BATCH`].
+/// A script with fixed numbers of keys and arguments, which can run as part of a batch.
 pub(crate) struct Part {
     pub(crate) script: Script,
     body: &'static str,
-    /// Its number in the batch script, counted from one.
+    /// Its number in the batch scripts, counted from one.
     pub(crate) number: usize,
     pub(crate) keys: usize,
     args: usize,
@@ -65,9 +65,10 @@ macro_rules! scripts {
 /// Numbers the parts in the order in which they are listed.
 macro_rules! parts {
     (@ $number:expr;) => {};
-    (@ $number:expr; $name:ident = $file:literal, $keys:literal, $args:literal; $($rest:tt)*) => {
+    (@ $number:expr; $name:ident = $($function:literal)* => $file:literal, $keys:literal, $args:literal;
+     $($rest:tt)*) => {
         pub(crate) static $name: LazyLock<Part> = LazyLock::new(|| Part {
-            script: Script::new(&[FUNCTIONS, include_str!($file)].concat()),
+            script: Script::new(concat!($(include_str!($function),)* include_str!($file))),
             body: include_str!($file),
             number: $number,
             keys: $keys,
@@ -75,21 +76,31 @@ macro_rules! parts {
         });
         parts!(@ $number + 1; $($rest)*);
     };
-    ($($name:ident = $file:literal, $keys:literal, $args:literal;)*) => {
-        parts!(@ 1; $($name = $file, $keys, $args;)*);
+    ($($name:ident = $($function:literal)* => $file:literal, $keys:literal, $args:literal;)*) => {
+        parts!(@ 1; $($name = $($function)* => $file, $keys, $args;)*);
 
-        /// All parts in one script.
-        pub(crate) static BATCH: LazyLock<Script> = LazyLock::new(|| batch(&[$(&$name),*]));
+        /// Requests of all kinds in one script.
+        pub(crate) static BATCH: LazyLock<Script> = LazyLock::new(|| batch(FUNCTIONS, &[$(&$name),*]));
 
         /// The scripts that a server should know before the first request.
         fn preloaded() -> impl Iterator<Item = &'static Script> {
-            [$(&$name.script),*].into_iter().chain([&*BATCH, &*RENEW, &*RAISE_TOKEN])
+            let others = [&*BATCH, &*MUTEX_BATCH, &*RENEW, &*RAISE_TOKEN];
+            [$(&$name.script),*].into_iter().chain(others)
         }
     };
 }
 
-/// The functions that each part starts with.
+/// Requests of mutexes alone in one script, which costs the server less than [`BATCH`].
+pub(crate) static MUTEX_BATCH: LazyLock<Script> =
+    LazyLock::new(|| batch(TOKENS, &[&MUTEX_ACQUIRE, &MUTEX_RELEASE]));
+
+/// The functions that parts about mutexes call.
+const TOKENS: &str =
+    concat!(include_str!("time.lua"), include_str!("mint.lua"), include_str!("set_end.lua"));
+
+/// The functions that any part calls.
 const FUNCTIONS: &str = concat!(
+    include_str!("time.lua"),
     include_str!("mint.lua"),
     include_str!("set_end.lua"),
     include_str!("number.lua"),
@@ -97,29 +108,30 @@ const FUNCTIONS: &str = concat!(
 );
 
 scripts! {
-    RENEW = "renew.lua";
-    END_LATER = "end_later.lua";
+    RENEW = "time.lua" "renew.lua";
+    END_LATER = "time.lua" "end_later.lua";
     SHOW_COUNT = "show_count.lua";
-    MULTI_ACQUIRE = "mint.lua" "set_end.lua" "multi_acquire.lua";
+    MULTI_ACQUIRE = "time.lua" "mint.lua" "set_end.lua" "multi_acquire.lua";
     MULTI_RELEASE = "multi_release.lua";
-    RAISE_TOKEN = "mint.lua" "raise_token.lua";
+    RAISE_TOKEN = "time.lua" "mint.lua" "raise_token.lua";
     LATCH = "number.lua" "latch.lua";
-    INSPECT = "number.lua" "owner.lua" "inspect.lua";
-    FORCE_RELEASE = "owner.lua" "force_release.lua";
+    INSPECT = "time.lua" "number.lua" "owner.lua" "inspect.lua";
+    FORCE_RELEASE = "time.lua" "owner.lua" "force_release.lua";
 }
 
-// With the numbers of their keys and arguments.
+// The functions that each calls, its own file, and the numbers of its keys and arguments. Those of `MUTEX_BATCH` come
+// first: a number means the same part in both batch scripts.
 parts! {
-    MUTEX_ACQUIRE = "mutex_acquire.lua", 2, 4;
-    MUTEX_RELEASE = "mutex_release.lua", 1, 2;
-    FAIR_ACQUIRE = "fair_acquire.lua", 4, 6;
-    FAIR_RELEASE = "fair_release.lua", 3, 2;
-    READ_ACQUIRE = "read_acquire.lua", 6, 7;
-    READ_RELEASE = "read_release.lua", 4, 3;
-    WRITE_ACQUIRE = "write_acquire.lua", 5, 6;
-    WRITE_RELEASE = "write_release.lua", 2, 3;
-    PERMIT_ACQUIRE = "permit_acquire.lua", 3, 7;
-    PERMIT_RELEASE = "permit_release.lua", 2, 3;
+    MUTEX_ACQUIRE = "time.lua" "mint.lua" "set_end.lua" => "mutex_acquire.lua", 2, 4;
+    MUTEX_RELEASE = => "mutex_release.lua", 1, 2;
+    FAIR_ACQUIRE = "time.lua" "mint.lua" "set_end.lua" => "fair_acquire.lua", 4, 6;
+    FAIR_RELEASE = "time.lua" => "fair_release.lua", 3, 2;
+    READ_ACQUIRE = "time.lua" "mint.lua" "set_end.lua" "owner.lua" => "read_acquire.lua", 6, 7;
+    READ_RELEASE = "time.lua" => "read_release.lua", 4, 3;
+    WRITE_ACQUIRE = "time.lua" "mint.lua" "set_end.lua" "owner.lua" => "write_acquire.lua", 5, 6;
+    WRITE_RELEASE = "time.lua" => "write_release.lua", 2, 3;
+    PERMIT_ACQUIRE = "time.lua" "mint.lua" "set_end.lua" "number.lua" => "permit_acquire.lua", 3, 7;
+    PERMIT_RELEASE = "time.lua" => "permit_release.lua", 2, 3;
 }
 
 /// Names a new connection and loads the scripts that acquire, release and renew. A first request that finds its
@@ -134,27 +146,38 @@ pub(crate) fn preparation(publish: Publish, name: &str) -> Pipeline {
     prepare
 }
 
-/// Each part becomes a function whose parameters replace the script's own KEYS and ARGV.
-fn batch(parts: &[&Part]) -> Script {
-    let mut source = [FUNCTIONS, "local scripts, keys_of, args_of = {}, {}, {}\n"].concat();
-    for Part { body, number, keys, args, .. } in parts {
+/// Each part becomes a function that reads its keys and arguments behind those of the requests before it: copies of
+/// them would cost the server more than all else here.
+fn batch(functions: &str, parts: &[&Part]) -> Script {
+    let (mut bodies, mut keys_of, mut args_of) = (String::new(), String::new(), String::new());
+    for (at, Part { body, number, keys, args, .. }) in parts.iter().enumerate() {
+        debug_assert_eq!(*number, at + 1, "the parts of a batch are the first ones, in order");
+        let body = body.replace("KEYS[", "KEYS[keys_before + ");
+        let body = body.replace("ARGV[", "ARGV[args_before + ");
         // Writing to a string cannot fail.
-        let _ = write!(
-            source,
-            "keys_of[{number}], args_of[{number}] = {keys}, {args}\n\
-             scripts[{number}] = function(KEYS, ARGV)\n{body}\nend\n"
-        );
+        let _ = writeln!(bodies, "function(keys_before, args_before)\n{body}\nend,");
+        let _ = write!(keys_of, "{keys}, ");
+        let _ = write!(args_of, "{args}, ");
     }
-    source.push_str(include_str!("batch.lua"));
-    Script::new(&source)
+    let source = format!(
+        "{functions}\nlocal KEYS, ARGV = KEYS, ARGV\nlocal scripts = {{\n{bodies}}}\n\
+         local keys_of, args_of = {{{keys_of}}}, {{{args_of}}}\n{}",
+        include_str!("batch.lua")
+    );
+    Script::of(source)
 }
 
 impl Script {
     fn new(source: &str) -> Self {
         let numbered = include_str!("numbered.lua");
-        let source = ["local function script()\n", source, "\nend\n", numbered].concat();
+        Self::of(["local function script()\n", source, "\nend\n", numbered].concat())
+    }
+
+    fn of(source: String) -> Self {
+        // A local variable is found faster than a field of a global one.
+        let source = ["local call = redis.call\n", &source].concat();
         // A second version instead of an argument: a single server pays nothing for clusters.
-        let in_slot = source.replace("redis.call('PUBLISH'", "redis.call('SPUBLISH'");
+        let in_slot = source.replace("call('PUBLISH'", "call('SPUBLISH'");
         Self { everywhere: Text::new(source), in_slot: Text::new(in_slot) }
     }
 
@@ -209,13 +232,16 @@ impl ScriptCall {
         load
     }
 
-    /// The script's answer in a reply; `None` if the reply answers another request.
-    pub(crate) fn answer_of(&self, reply: Value) -> Option<Value> {
-        let Value::Array(pair) = reply else { return None };
-        let [Value::BulkString(number), answer] = <[Value; 2]>::try_from(pair).ok()? else {
-            return None;
-        };
-        (number == self.number.to_string().as_bytes()).then_some(answer)
+    /// The script's answer in a reply, or the answers to the requests of a batch; `None` if the reply answers another
+    /// call.
+    pub(crate) fn answers_of(
+        &self,
+        reply: Value,
+    ) -> Option<impl ExactSizeIterator<Item = Value> + use<>> {
+        let Value::Array(parts) = reply else { return None };
+        let mut parts = parts.into_iter();
+        let Some(Value::BulkString(number)) = parts.next() else { return None };
+        (number == self.number.to_string().as_bytes()).then_some(parts)
     }
 }
 
@@ -233,15 +259,13 @@ mod tests {
         let call = RENEW.call(Publish::Everywhere, 0, |_| {});
         let text = |number: u64| Value::BulkString(number.to_string().into_bytes());
         let reply = |number| Value::Array(vec![text(number), Value::Int(7)]);
-        assert_eq!(call.answer_of(reply(call.number)), Some(Value::Int(7)));
-        for other in [
-            reply(call.number + 1),
-            Value::Int(7),
-            text(call.number),
-            Value::Array(vec![text(call.number)]),
-            Value::Array(vec![text(call.number), Value::Int(7), Value::Int(7)]),
-        ] {
-            assert_eq!(call.answer_of(other), None);
+        let answers = |reply| call.answers_of(reply).map(Iterator::collect::<Vec<_>>);
+        assert_eq!(answers(reply(call.number)), Some(vec![Value::Int(7)]));
+        assert_eq!(answers(Value::Array(vec![text(call.number)])), Some(Vec::new()));
+        let others =
+            [reply(call.number + 1), Value::Int(7), text(call.number), Value::Array(Vec::new())];
+        for other in others {
+            assert_eq!(answers(other), None);
         }
     }
 }

@@ -6,12 +6,12 @@
 local n = #KEYS / 2
 local held
 for i = 1, n do
-  local ttl = redis.call('PTTL', KEYS[i])
+  local ttl = call('PTTL', KEYS[i])
   if ttl ~= -2 then
-    if redis.call('HEXISTS', KEYS[i], 'mode') == 1 then
+    if call('HEXISTS', KEYS[i], 'mode') == 1 then
       return redis.error_reply('WRONGTYPE the key holds another kind of lock')
     end
-    if redis.call('HEXISTS', KEYS[i], ARGV[1]) == 0 then
+    if call('HEXISTS', KEYS[i], ARGV[1]) == 0 then
       held = held == -1 and -1 or ttl == -1 and -1 or math.max(held or 0, ttl)
     end
   end
@@ -32,17 +32,17 @@ for i = n + 1, 2 * n do
   end
 end
 for i = n + 1, 2 * n do
-  redis.call('SET', KEYS[i], highest, 'KEEPTTL')
+  call('SET', KEYS[i], highest, 'KEEPTTL')
 end
 for i = 1, n do
-  if redis.call('HEXISTS', KEYS[i], ARGV[1]) == 0 then
-    redis.call('HSET', KEYS[i], ARGV[1], 1)
+  if call('HEXISTS', KEYS[i], ARGV[1]) == 0 then
+    call('HSET', KEYS[i], ARGV[1], 1)
   end
-  if redis.call('PTTL', KEYS[i]) < tonumber(ARGV[2]) then
+  if call('PTTL', KEYS[i]) < tonumber(ARGV[2]) then
     local problem = set_end(KEYS[i], ARGV[2], true)
     if problem then
       for j = 1, i - 1 do
-        redis.call('DEL', KEYS[j])
+        call('DEL', KEYS[j])
       end
       return problem
     end

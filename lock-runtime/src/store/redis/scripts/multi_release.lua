@@ -5,8 +5,8 @@
 local told, all = 0, true
 for i, key in ipairs(KEYS) do
   if redis.pcall('HEXISTS', key, ARGV[1]) == 1 then
-    redis.call('DEL', key)
-    told = told + redis.call('PUBLISH', ARGV[i + 1], '0')
+    call('DEL', key)
+    told = told + call('PUBLISH', ARGV[i + 1], '0')
   else
     all = false
   end

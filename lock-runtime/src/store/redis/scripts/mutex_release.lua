@@ -2,8 +2,9 @@
 -- KEYS[1] lock hash
 -- ARGV[1] owner   ARGV[2] channel of its releases
 -- returns how many subscribers received the notification, or -1: not held by this owner.
-if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then
+
+-- The owner is the only field, and a hash without fields is gone.
+if call('HDEL', KEYS[1], ARGV[1]) == 0 then
   return -1
 end
-redis.call('DEL', KEYS[1])
-return redis.call('PUBLISH', ARGV[2], '0')
+return call('PUBLISH', ARGV[2], '0')

@@ -1,9 +1,8 @@
 -- Adds the number of the request to the answer, so that the client notices the answer to another request (S-21).
 -- `script` is the script, as a function.
 -- KEYS[..] the keys of the script
--- ARGV[#ARGV] number of the request, hidden from the script
+-- ARGV[#ARGV] number of the request, which the script does not read
 -- returns the number, and the script's answer or error.
-local number = table.remove(ARGV)
 local ran, answer = pcall(script)
 if not ran then
   -- pcall turns an error into text, which would look like an answer.
@@ -11,4 +10,4 @@ if not ran then
 elseif answer == nil then
   answer = false
 end
-return {number, answer}
+return {ARGV[#ARGV], answer}

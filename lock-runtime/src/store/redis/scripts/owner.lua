@@ -33,7 +33,7 @@ end
 
 -- A field that names no owner, if one of two random fields does not. Only two, since a user's hash may be long.
 local function stranger(hash)
-  local fields = redis.call('HRANDFIELD', hash, 2)
+  local fields = call('HRANDFIELD', hash, 2)
   for _, field in ipairs(fields) do
     if (field ~= 'mode' or #fields == 1) and not owner_of(field) then
       return field

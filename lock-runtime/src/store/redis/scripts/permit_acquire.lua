@@ -7,12 +7,11 @@
 -- returns the last reserved token as a string: acquired;
 --         an integer: not enough are free; they are after that many ms unless leases are renewed, -1 if one of these
 --         leases has no end.
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local now = now_in_ms()
 local wanted, limit = tonumber(ARGV[5]), tonumber(ARGV[6])
-local free = redis.call('GET', KEYS[1])
-local members = redis.call('ZCARD', KEYS[3])
-local ttl = redis.call('PTTL', KEYS[1])
+local free = call('GET', KEYS[1])
+local members = call('ZCARD', KEYS[3])
+local ttl = call('PTTL', KEYS[1])
 -- Made by Redisson, which gives it no end.
 local endless = ttl == -1
 if free and not string.match(free, '^-?%d+$') then
@@ -26,13 +25,13 @@ if endless and tonumber(free) + members ~= limit then
     'with another number of permits')
 end
 
-local ours = tonumber(redis.call('ZSCORE', KEYS[3], ARGV[1]) or 0)
+local ours = tonumber(call('ZSCORE', KEYS[3], ARGV[1]) or 0)
 ours = ours > now and ours
 local alive = '(' .. string.format('%.0f', now)
-local over = redis.call('ZCOUNT', KEYS[3], alive, '+inf') + wanted - limit
+local over = call('ZCOUNT', KEYS[3], alive, '+inf') + wanted - limit
 if not ours and over > 0 then
   -- The lease whose end frees the last permit that is missing.
-  local last = redis.call('ZRANGEBYSCORE', KEYS[3], alive, '+inf', 'WITHSCORES', 'LIMIT', over - 1, 1)
+  local last = call('ZRANGEBYSCORE', KEYS[3], alive, '+inf', 'WITHSCORES', 'LIMIT', over - 1, 1)
   -- Redisson's score for a permit without a lease.
   local forever = not last[2] or tonumber(last[2]) >= 922337203685477
   return forever and -1 or math.max(1, tonumber(last[2]) - now)
@@ -42,20 +41,20 @@ local token, problem = mint(KEYS[2], ARGV[3], ARGV[4])
 if problem then
   return problem
 end
-local ended = redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', string.format('%.0f', now))
+local ended = call('ZREMRANGEBYSCORE', KEYS[3], '-inf', string.format('%.0f', now))
 -- A repeated request of the holder must not shorten an extended lease. A hold that was released and kept
 -- (end_later.lua) counts as held again.
 local score = string.format('%.0f', math.max(now + tonumber(ARGV[2]), math.floor(ours or 0)))
 for n = 1, wanted do
-  redis.call('ZADD', KEYS[3], score, n == 1 and ARGV[1] or ARGV[1] .. ':' .. n)
+  call('ZADD', KEYS[3], score, n == 1 and ARGV[1] or ARGV[1] .. ':' .. n)
 end
-local rest = limit - redis.call('ZCARD', KEYS[3])
+local rest = limit - call('ZCARD', KEYS[3])
 if endless then
   -- Its permits may have no end either.
-  redis.call('SET', KEYS[1], rest)
-  redis.call('PERSIST', KEYS[3])
+  call('SET', KEYS[1], rest)
+  call('PERSIST', KEYS[3])
 else
-  local last = redis.call('ZRANGE', KEYS[3], -1, -1, 'WITHSCORES')
+  local last = call('ZRANGE', KEYS[3], -1, -1, 'WITHSCORES')
   local expiry = math.max(tonumber(ARGV[2]) + tonumber(ARGV[4]), tonumber(last[2]) - now)
   -- A lease of Redisson's that is as long as a lifetime: as one without an end.
   expiry = is_latch(expiry) and 922337203685477 - now or expiry
@@ -64,9 +63,9 @@ else
   if unset then
     return unset
   end
-  redis.call('SET', KEYS[1], rest, 'PX', expiry)
+  call('SET', KEYS[1], rest, 'PX', expiry)
 end
 if ended > 0 and rest > 0 then
-  redis.call('PUBLISH', ARGV[7], rest)
+  call('PUBLISH', ARGV[7], rest)
 end
 return token

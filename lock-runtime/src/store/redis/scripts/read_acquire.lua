@@ -12,31 +12,33 @@
 -- returns the last reserved token as a string: acquired;
 --         an integer: a writer holds it, for that many ms unless renewed, -1 if that has no end;
 --         a list of one integer: an announced writer goes first; ask again after that many ms.
-local mode = redis.call('HGET', KEYS[1], 'mode')
-if mode ~= 'read' and mode ~= 'write' and (mode or redis.call('EXISTS', KEYS[1]) == 1) then
+local mode = call('HGET', KEYS[1], 'mode')
+if mode ~= 'read' and mode ~= 'write' and (mode or call('EXISTS', KEYS[1]) == 1) then
   return redis.error_reply('WRONGTYPE the key holds another kind of lock')
 end
-local ours = redis.call('EXISTS', KEYS[6]) == 1 and redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1
-local entered = mode == 'write' and redis.call('HGET', KEYS[1], ARGV[6] .. ':write')
+local ours = call('EXISTS', KEYS[6]) == 1 and call('HEXISTS', KEYS[1], ARGV[1]) == 1
+local entered = mode == 'write' and call('HGET', KEYS[1], ARGV[6] .. ':write')
 -- A writer that was released and is kept for a while (count 0) admits no readers.
 local writes = entered and entered ~= '0'
 local function turned_away(left, due)
   local keep = ARGV[5] == '1' and 0 or tonumber(ARGV[7])
   if keep > 0 then
-    local time = redis.call('TIME')
-    local now = time[1] * 1000 + math.floor(time[2] / 1000)
+    local now = now_in_ms()
     -- First the commands that need no memory: after a first write, a script may write even when memory is short.
-    local set, other = KEYS[due and 5 or 4], KEYS[due and 4 or 5]
-    redis.call('ZREM', other, ARGV[1])
-    redis.call('ZREMRANGEBYSCORE', set, '-inf', now)
-    redis.call('ZADD', set, string.format('%.0f', now + keep), ARGV[1])
-    local latest = redis.call('ZREVRANGE', set, 0, 0, 'WITHSCORES')
-    redis.call('PEXPIRE', set, string.format('%.0f', tonumber(latest[2]) - now))
+    local set, other = KEYS[4], KEYS[5]
+    if due then
+      set, other = other, set
+    end
+    call('ZREM', other, ARGV[1])
+    call('ZREMRANGEBYSCORE', set, '-inf', now)
+    call('ZADD', set, string.format('%.0f', now + keep), ARGV[1])
+    local latest = call('ZREVRANGE', set, 0, 0, 'WITHSCORES')
+    call('PEXPIRE', set, string.format('%.0f', tonumber(latest[2]) - now))
   end
   return left
 end
 if mode == 'write' and not (writes or ours) then
-  return turned_away(redis.call('PTTL', KEYS[1]), true)
+  return turned_away(call('PTTL', KEYS[1]), true)
 end
 if ARGV[5] == '1' and not ours then
   -- The hold has ended meanwhile, and joining never creates one.
@@ -44,11 +46,10 @@ if ARGV[5] == '1' and not ours then
 end
 -- The owner of the write hold may read, and an existing read hold goes on. All others let announced writers go first.
 if ARGV[5] == '1' or not (ours or writes) then
-  local time = redis.call('TIME')
-  local now = time[1] * 1000 + math.floor(time[2] / 1000)
-  local last = redis.call('ZREVRANGE', KEYS[3], 0, 0, 'WITHSCORES')
+  local now = now_in_ms()
+  local last = call('ZREVRANGE', KEYS[3], 0, 0, 'WITHSCORES')
   if last[2] and tonumber(last[2]) > now then
-    local place = ARGV[5] ~= '1' and redis.call('ZSCORE', KEYS[5], ARGV[1])
+    local place = ARGV[5] ~= '1' and call('ZSCORE', KEYS[5], ARGV[1])
     if not place or tonumber(place) <= now then
       return {turned_away(tonumber(last[2]) - now, false)}
     end
@@ -58,7 +59,7 @@ end
 if mode == 'read' and not ours then
   local prefix = string.sub(KEYS[6], 1, -#(':' .. ARGV[1] .. ':rwlock_timeout:1') - 1)
   local field = stranger(KEYS[1])
-  if field and redis.call('EXISTS', prefix .. ':' .. field .. ':rwlock_timeout:1') == 0 then
+  if field and call('EXISTS', prefix .. ':' .. field .. ':rwlock_timeout:1') == 0 then
     return redis.error_reply('WRONGTYPE the key holds no lock')
   end
 end
@@ -66,22 +67,22 @@ local token, problem = mint(KEYS[2], ARGV[3], ARGV[4])
 if problem then
   return problem
 end
-if redis.call('EXISTS', KEYS[4], KEYS[5]) > 0 then
-  redis.call('ZREM', KEYS[4], ARGV[1])
-  redis.call('ZREM', KEYS[5], ARGV[1])
+if call('EXISTS', KEYS[4], KEYS[5]) > 0 then
+  call('ZREM', KEYS[4], ARGV[1])
+  call('ZREM', KEYS[5], ARGV[1])
 end
 if not mode then
-  redis.call('HSET', KEYS[1], 'mode', 'read')
+  call('HSET', KEYS[1], 'mode', 'read')
 end
 if not ours then
-  redis.call('HSET', KEYS[1], ARGV[1], 1)
+  call('HSET', KEYS[1], ARGV[1], 1)
 end
-local ends = math.max(redis.call('PTTL', KEYS[6]), tonumber(ARGV[2]))
-redis.call('SET', KEYS[6], '1', 'PX', ends)
-if redis.call('PTTL', KEYS[1]) < ends then
+local ends = math.max(call('PTTL', KEYS[6]), tonumber(ARGV[2]))
+call('SET', KEYS[6], '1', 'PX', ends)
+if call('PTTL', KEYS[1]) < ends then
   problem = set_end(KEYS[1], ends, not mode)
   if problem and not ours then
-    redis.call('HDEL', KEYS[1], ARGV[1])
+    call('HDEL', KEYS[1], ARGV[1])
   end
 end
 return problem or token

@@ -6,26 +6,25 @@
 -- KEYS[4] this hold's own key
 -- ARGV[1] owner   ARGV[2] channel of the lock's releases   ARGV[3] prefix of the readers' own keys
 -- returns how many subscribers received the notification, or -1: not held by this owner.
-if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then
-  local place = redis.call('ZSCORE', KEYS[3], ARGV[1])
-  redis.call('ZREM', KEYS[2], ARGV[1])
-  redis.call('ZREM', KEYS[3], ARGV[1])
-  if place and redis.call('HGET', KEYS[1], 'mode') ~= 'write' then
-    local time = redis.call('TIME')
-    if tonumber(place) > time[1] * 1000 + math.floor(time[2] / 1000) then
+if call('HEXISTS', KEYS[1], ARGV[1]) == 0 then
+  local place = call('ZSCORE', KEYS[3], ARGV[1])
+  call('ZREM', KEYS[2], ARGV[1])
+  call('ZREM', KEYS[3], ARGV[1])
+  if place and call('HGET', KEYS[1], 'mode') ~= 'write' then
+    if tonumber(place) > now_in_ms() then
       -- A writer may have waited for this due reader.
-      redis.call('PUBLISH', ARGV[2], '0')
+      call('PUBLISH', ARGV[2], '0')
     end
   end
   return -1
 end
-local alive = redis.call('EXISTS', KEYS[4]) == 1
-redis.call('HDEL', KEYS[1], ARGV[1])
-redis.call('DEL', KEYS[4])
+local alive = call('EXISTS', KEYS[4]) == 1
+call('HDEL', KEYS[1], ARGV[1])
+call('DEL', KEYS[4])
 
-local write = redis.call('HGET', KEYS[1], 'mode') == 'write'
+local write = call('HGET', KEYS[1], 'mode') == 'write'
 local longest = -1
-local fields = redis.call('HGETALL', KEYS[1])
+local fields = call('HGETALL', KEYS[1])
 local kept
 for i = 1, #fields, 2 do
   kept = kept or write and fields[i + 1] == '0' and fields[i]
@@ -36,7 +35,7 @@ for i = 1, #fields, 2 do
     -- Redisson has one timeout key for each entry of a reader, this client has one for all.
     local left = -2
     for n = 1, math.min(math.max(count, 1), 256) do
-      left = math.max(left, redis.call('PTTL', ARGV[3] .. ':' .. fields[i] .. ':rwlock_timeout:' .. n))
+      left = math.max(left, call('PTTL', ARGV[3] .. ':' .. fields[i] .. ':rwlock_timeout:' .. n))
       if left > 0 and count > 16 then
         break
       end
@@ -44,23 +43,23 @@ for i = 1, #fields, 2 do
     if left > 0 then
       longest = math.max(longest, left)
     else
-      redis.call('HDEL', KEYS[1], fields[i])
+      call('HDEL', KEYS[1], fields[i])
     end
   end
 end
 local told = 0
 if longest > 0 then
-  redis.call('PEXPIRE', KEYS[1], longest)
-  if kept and redis.call('HEXISTS', KEYS[1], kept) == 0 then
-    redis.call('HSET', KEYS[1], 'mode', 'read')
+  call('PEXPIRE', KEYS[1], longest)
+  if kept and call('HEXISTS', KEYS[1], kept) == 0 then
+    call('HSET', KEYS[1], 'mode', 'read')
   end
 elseif kept or not write then
-  redis.call('DEL', KEYS[1])
+  call('DEL', KEYS[1])
 end
 if kept then
   -- The lock may end earlier now, also for readers.
-  told = redis.call('PUBLISH', ARGV[2], '1')
+  told = call('PUBLISH', ARGV[2], '1')
 elseif not write and longest <= 0 then
-  told = redis.call('PUBLISH', ARGV[2], '0')
+  told = call('PUBLISH', ARGV[2], '0')
 end
 return alive and told or -1

@@ -5,23 +5,22 @@
 -- ARGV[4i-3] hold, read or permit   ARGV[4i-2] field of the owner   ARGV[4i-1] lease in ms
 -- ARGV[4i] how many permits
 -- returns for each: 1 = held by its owner, 0 = not. One bad key does not fail the others.
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-
 local function prolong(key, lease)
-  if redis.call('PTTL', key) < lease then
-    redis.call('PEXPIRE', key, lease)
+  if call('PEXPIRE', key, lease, 'GT') == 0 and call('PTTL', key) == -1 then
+    -- GT takes a key without an end for one that lasts longer; a lock must have an end.
+    call('PEXPIRE', key, lease)
   end
 end
 
 local keep = {}
 
 function keep.hold(lock, _, field, lease)
-  if redis.call('HEXISTS', lock, field) == 0 then
-    return 0
+  local count = redis.pcall('HGET', lock, field)
+  if type(count) == 'table' then
+    -- An ACL for mutexes alone does not allow HGET.
+    count = call('HEXISTS', lock, field) == 1
   end
-  -- An ACL for mutexes alone does not allow HGET.
-  if redis.pcall('HGET', lock, field) == '0' then
+  if not count or count == '0' then
     return 0
   end
   prolong(lock, lease)
@@ -29,8 +28,8 @@ function keep.hold(lock, _, field, lease)
 end
 
 function keep.read(lock, own, field, lease)
-  local entered = redis.call('GET', own)
-  if redis.call('HEXISTS', lock, field) == 0 or not entered or entered == '0' then
+  local entered = call('GET', own)
+  if call('HEXISTS', lock, field) == 0 or not entered or entered == '0' then
     return 0
   end
   prolong(own, lease)
@@ -39,29 +38,29 @@ function keep.read(lock, own, field, lease)
 end
 
 function keep.permit(free, permits, field, lease, count)
-  local score = redis.call('ZSCORE', permits, field)
+  local now, score = now_in_ms(), call('ZSCORE', permits, field)
   if not score or tonumber(score) <= now or tonumber(score) % 1 > 0 then
     return 0
   end
   -- Removes nothing, but counts as a write: after a first write, a script may write even when memory is short.
-  redis.call('ZREM', permits, '')
+  call('ZREM', permits, '')
   for _, key in ipairs({permits, free}) do
-    if redis.call('PTTL', key) >= 0 then
+    if call('PTTL', key) >= 0 then
       prolong(key, lease)
     end
   end
-  for n = 1, count do
-    redis.call('ZADD', permits, 'XX', 'GT', string.format('%.0f', now + lease),
+  for n = 1, tonumber(count) do
+    call('ZADD', permits, 'XX', 'GT', string.format('%.0f', now + lease),
       n == 1 and field or field .. ':' .. n)
   end
   return 1
 end
 
-local held = {}
+local KEYS, ARGV, held = KEYS, ARGV, {}
 for i = 1, #KEYS / 2 do
-  local kind, field = ARGV[4 * i - 3], ARGV[4 * i - 2]
-  local lease, count = tonumber(ARGV[4 * i - 1]), tonumber(ARGV[4 * i])
-  local ok, answer = pcall(keep[kind], KEYS[2 * i - 1], KEYS[2 * i], field, lease, count)
+  local key, arg = 2 * i, 4 * i
+  local ok, answer =
+    pcall(keep[ARGV[arg - 3]], KEYS[key - 1], KEYS[key], ARGV[arg - 2], ARGV[arg - 1], ARGV[arg])
   if not ok then
     -- pcall turns the error of a command into text.
     local problem = type(answer) == 'table' and answer.err or answer

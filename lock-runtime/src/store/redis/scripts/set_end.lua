@@ -4,9 +4,9 @@
 -- new lock is then removed.
 local function set_end(lock, expiry, new)
   local set = redis.pcall('PEXPIRE', lock, expiry)
-  if type(set) == 'table' and set.err then
+  if set ~= 1 and type(set) == 'table' and set.err then
     if new then
-      redis.call('DEL', lock)
+      call('DEL', lock)
     end
     return set
   end

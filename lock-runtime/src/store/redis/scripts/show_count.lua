@@ -6,7 +6,7 @@ for i, key in ipairs(KEYS) do
   local field = ARGV[2 * i - 1]
   -- A count of 0 marks a released hold. An ACL for mutexes alone does not allow HGET.
   if redis.pcall('HEXISTS', key, field) == 1 and redis.pcall('HGET', key, field) ~= '0' then
-    redis.call('HSET', key, ARGV[2 * i - 1], ARGV[2 * i])
+    call('HSET', key, ARGV[2 * i - 1], ARGV[2 * i])
   end
 end
 return nil

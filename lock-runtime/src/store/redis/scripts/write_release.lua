@@ -6,34 +6,33 @@
 
 -- A user's data at this key does not prevent the release.
 local withdrawn = redis.pcall('ZREM', KEYS[2], ARGV[1]) == 1
-if redis.call('HDEL', KEYS[1], ARGV[1] .. ':write') == 0 then
+if call('HDEL', KEYS[1], ARGV[1] .. ':write') == 0 then
   if withdrawn then
-    local time = redis.call('TIME')
-    local now = time[1] * 1000 + math.floor(time[2] / 1000)
-    local last = redis.call('ZREVRANGE', KEYS[2], 0, 0, 'WITHSCORES')
+    local now = now_in_ms()
+    local last = call('ZREVRANGE', KEYS[2], 0, 0, 'WITHSCORES')
     if not last[2] or tonumber(last[2]) <= now then
       -- Readers may have let this writer go first.
-      redis.call('PUBLISH', ARGV[2], '1')
+      call('PUBLISH', ARGV[2], '1')
     end
   end
   return -1
 end
 local longest = -1
-for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do
+for _, field in ipairs(call('HKEYS', KEYS[1])) do
   if field ~= 'mode' then
     -- Only reads inside this write hold, which have one key each: no other owner reads during a write.
-    local left = redis.call('PTTL', ARGV[3] .. ':' .. field .. ':rwlock_timeout:1')
+    local left = call('PTTL', ARGV[3] .. ':' .. field .. ':rwlock_timeout:1')
     longest = math.max(longest, left)
     if left <= 0 then
-      redis.call('HDEL', KEYS[1], field)
+      call('HDEL', KEYS[1], field)
     end
   end
 end
 if longest > 0 then
-  redis.call('HSET', KEYS[1], 'mode', 'read')
-  redis.call('PEXPIRE', KEYS[1], longest)
+  call('HSET', KEYS[1], 'mode', 'read')
+  call('PEXPIRE', KEYS[1], longest)
 else
-  redis.call('DEL', KEYS[1])
+  call('DEL', KEYS[1])
 end
 -- Notifies all readers, also after a downgrade, where Redisson does not.
-return redis.call('PUBLISH', ARGV[2], '1')
+return call('PUBLISH', ARGV[2], '1')

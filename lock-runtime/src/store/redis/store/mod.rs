@@ -45,12 +45,12 @@ use crate::store::{
 ///   +evalsha +script|load +ping +subscribe +unsubscribe +publish +wait
 ///   +exists +type +del +pttl +pexpire +persist +rename +time +get +set +incrby +decr
 ///   +hexists +hget +hgetall +hkeys +hrandfield +hset +hdel
-///   +lindex +lpop +lpos +lrange +lrem +rpush
+///   +lindex +llen +lpop +lpos +lrange +lrem +rpush
 ///   +zadd +zcard +zcount +zrange +zrangebyscore +zrem +zremrangebyscore +zrevrange +zscore
 /// ```
 ///
-/// For mutexes alone, the first line, without `wait`, and `exists pttl pexpire hexists hset del time
-/// get set incrby` are enough. `wait` is for locks that ask for replicas, `type` for
+/// For mutexes alone, the first line, without `wait`, and `pttl pexpire hexists hset hdel del time get set
+/// incrby` are enough. `wait` is for locks that ask for replicas, `type` for
 /// [`inspect`](crate::LockClient::inspect) and
 /// [`force_release`](crate::LockClient::force_release).
 /// With `+client|setname` connections have the name of [`LockClient::id`](crate::LockClient::id) in `CLIENT LIST`.

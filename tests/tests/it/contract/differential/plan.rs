@@ -117,12 +117,13 @@ impl What {
     }
 
     pub(crate) fn owner(&self, themes: &[Theme; NAMES], client: &str) -> OwnerId {
-        let owner = owner(client, self.owner);
-        if self.kind(themes) == HoldKind::Read && self.inside {
-            let hold = u64::try_from(self.owner).unwrap() + 11;
-            return OwnerId::new(client, hold, 1).within(&owner);
+        let (own, number) = (owner(client, self.owner), u64::try_from(self.owner).unwrap());
+        match self.kind(themes) {
+            HoldKind::Read if self.inside => OwnerId::new(client, number + 11, 1).within(&own),
+            // Each hold has an id of its own, and a mutex is in the same hash as holds of other kinds.
+            HoldKind::Mutex | HoldKind::Multi => OwnerId::new(client, number + 21, 1),
+            _ => own,
         }
-        owner
     }
 
     pub(crate) fn target(&self, themes: &[Theme; NAMES], keys: &[LockKey; NAMES]) -> Arc<Target> {

@@ -230,3 +230,50 @@ async fn who_lost_its_place_lines_up_anew() {
     granted(first).await.release().await.unwrap();
     world.nothing_left("s").await;
 }
+
+/// A sign of life does not search the queue, which may be long, and still finds what is missing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_standing_waiter_is_searched_for_only_where_places_and_scores_differ() {
+    let server = RedisServer::start().await;
+    let (store, raw) = (RedisStore::connect(&server.url()).await.unwrap(), server.client());
+    let (places, scores) = ("redisson_lock_queue:{l}", "redisson_lock_timeout:{l}");
+    let id = lock_runtime::store::client_id();
+    let ask = async |hold| {
+        let (target, owner) =
+            (Target::fair(LockKey::new("l").unwrap()), OwnerId::new(&id, hold, 1));
+        let request = AcquireRequest::new(target, owner, secs(60), SOON);
+        store.acquire(request.with_place(Some(secs(60)))).await.unwrap()
+    };
+    let queue = async || raw.get::<Vec<String>>(&["LRANGE", places, "0", "-1"]).await;
+    let searched = async || {
+        let calls = server.command_calls().await;
+        [calls.contains_key("lpos"), calls.contains_key("lrem")]
+    };
+    assert!(matches!(ask(1).await, AcquireReply::Granted(_)));
+    server.reset_stats().await;
+    for hold in [2, 3, 4, 3, 2, 4] {
+        assert!(matches!(ask(hold).await, AcquireReply::Held(_)));
+    }
+    assert_eq!(searched().await, [false, false]);
+    let line = queue().await;
+    assert_eq!(line.len(), 3);
+
+    // A score is missing: the place is kept.
+    raw.cmd(&["ZREM", scores, &line[1]]).await;
+    ask(3).await;
+    assert_eq!(queue().await, line);
+    // A place is missing: it is at the end.
+    raw.cmd(&["LREM", places, "0", &line[1]]).await;
+    ask(3).await;
+    assert_eq!(queue().await, [&*line[0], &*line[2], &*line[1]]);
+    assert_eq!(raw.get::<u64>(&["ZCARD", scores]).await, 3);
+    assert_eq!(searched().await, [true, true], "by this test");
+
+    server.reset_stats().await;
+    let target = Target::fair(LockKey::new("l").unwrap());
+    let release = ReleaseRequest::new(target, OwnerId::new(&id, 1, 1), SOON);
+    store.release(release).await.unwrap();
+    assert!(matches!(ask(2).await, AcquireReply::Granted(_)));
+    assert_eq!(searched().await, [false, false]);
+    assert_eq!(queue().await, line[1..].iter().rev().cloned().collect::<Vec<_>>());
+}

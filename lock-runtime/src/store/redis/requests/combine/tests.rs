@@ -122,16 +122,19 @@ fn those_with_longer_stay() {
 /// The batch script passes the same arguments to each part as the request alone writes.
 #[test]
 fn a_batch_carries_what_each_would_send_alone() {
-    let (mut state, _callers, _) = queue([take("a"), free("b")]);
+    let (mut state, _callers, _) = queue([take("a"), free("b"), take("c")]);
     let entries = state.take_batch();
-    let [one, two] = [0, 1].map(|at| words(&entries[at].request.call(Publish::Everywhere)));
+    let [one, other, two] =
+        [0, 1, 2].map(|at| words(&entries[at].request.call(Publish::Everywhere)));
     assert_eq!((one[0].as_str(), two[0].as_str()), ("2", "1"));
-    let mut expected = vec!["3".to_owned()];
+    let mut expected = vec!["5".to_owned()];
     expected.extend_from_slice(&one[1..3]);
+    expected.extend_from_slice(&other[1..3]);
     expected.extend_from_slice(&two[1..2]);
-    expected.push("1".to_owned());
+    expected.extend(["1".to_owned(), "2".to_owned()]);
     expected.extend_from_slice(&one[3..]);
-    expected.push("2".to_owned());
+    expected.extend_from_slice(&other[3..]);
+    expected.extend(["2".to_owned(), "1".to_owned()]);
     expected.extend_from_slice(&two[2..]);
     assert_eq!(words(&write_batch(&entries)), expected);
     assert_eq!((one.len(), two.len()), (1 + 2 + 4, 1 + 1 + 2), "as `parts!` says");
