@@ -144,7 +144,7 @@ async fn a_missing_replica_holds_nobody_else_up() {
     let held = held.lease(Lease::Watchdog(ms(1_500))).build().unwrap();
     let guard = world.client.mutex("held").with(held).lock().await.unwrap();
     world.replica.pause();
-    let long = LockOptions::builder().replicas(1, secs(2)).wait(SOON / 4);
+    let long = LockOptions::builder().replicas(1, secs(1)).wait(SOON / 4);
     let long = long.build().unwrap();
     let crowd: Vec<_> = (0..64)
         .map(|n| world.client.mutex(format!("crowd:{n}")).with(long).lock())
