@@ -157,7 +157,9 @@ async fn patience_ends_every_wait_at_once() {
     server.kill();
     let down = Instant::now();
     for outcome in timeout(SOON, join_all(waiters)).await.expect("hangs") {
-        assert_eq!(store_kind(outcome.unwrap()), Some(StoreErrorKind::Unavailable));
+        // A question may have been under way.
+        let kind = store_kind(outcome.unwrap());
+        assert!(kind.is_some_and(StoreErrorKind::is_transient), "{kind:?}");
     }
     assert!(down.elapsed() < patience * 4, "one after the other: {:?}", down.elapsed());
     assert_eq!(store_kind(client.latch("p").count().await), Some(StoreErrorKind::Unavailable));
