@@ -221,7 +221,7 @@ impl PendingAcquire {
         Self { engine, target, options, permits, inside, started, holder_ends, recorder }
     }
 
-    // A block, not an async function: that would keep `self` twice.
+    #[expect(clippy::manual_async_fn, reason = "an async function would keep `self` twice")]
     fn run(self) -> impl Future<Output = Result<LockGuard, LockError>> + Send {
         async move {
             let taken = self.log_if_long(self.take()).await;

@@ -47,13 +47,13 @@ pub(crate) use tokio::time::{Instant, sleep, timeout};
 
 pub(crate) use crate::support::kinds::{KINDS, take, take_named};
 
-/// More than anything that has to happen takes on a busy machine.
-pub(crate) const SOON: Duration = secs(10);
+/// More than anything that has to happen takes on a busy machine, and less than a lease of 30 s.
+pub(crate) const SOON: Duration = secs(20);
 
-/// Waits until the condition holds, for as long as `SOON` says where it is written.
+/// Waits until the condition holds, at most for [`SOON`].
 macro_rules! soon {
     ($what:expr, $condition:expr) => {
-        lock_tests::eventually(SOON, $what, async || $condition).await
+        lock_tests::eventually(crate::prelude::SOON, $what, async || $condition).await
     };
 }
 pub(crate) use soon;
@@ -64,6 +64,16 @@ pub(crate) const fn ms(millis: u64) -> Duration {
 
 pub(crate) const fn secs(secs: u64) -> Duration {
     Duration::from_secs(secs)
+}
+
+/// Waits until the server has nothing of the lock but its fencing counter and Redisson's note of an unlock.
+pub(crate) async fn nothing_left(server: &RedisServer, name: &str) {
+    let tag = format!("{{{name}}}");
+    let kept = ["redisson_lock_token:", "redisson_unlock_latch:"];
+    let is_left = |key: &String| {
+        key == name || key.contains(&tag) && !kept.iter().any(|prefix| key.starts_with(prefix))
+    };
+    soon!("nothing is left", !server.client().keys().await.iter().any(is_left));
 }
 
 /// So many permits.

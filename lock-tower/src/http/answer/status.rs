@@ -79,7 +79,7 @@ impl From<&Refusal> for Status {
 ///
 /// let orders = Orders { locks: LockClient::in_memory() };
 /// assert_eq!(orders.pay(Request::new(42)).await?.into_inner(), 4200);
-/// let _somebody_else = orders.locks.mutex("order:42").lock().await?;
+/// let _other = orders.locks.mutex("order:42").lock().await?;
 /// let refused = orders.pay(Request::new(42)).await.unwrap_err();
 /// assert_eq!(refused.code(), Code::Aborted);
 /// assert!(refused.metadata().contains_key("grpc-retry-pushback-ms"));

@@ -6,8 +6,6 @@ use futures_util::future::try_join_all;
 
 use crate::prelude::*;
 
-const SOON: Duration = secs(20);
-
 #[derive(Debug, PartialEq, Eq)]
 enum Answer {
     /// Both hold it.

@@ -3,8 +3,6 @@
 use crate::prelude::*;
 use crate::support::workers::{Workers, told};
 
-const SOON: Duration = secs(20);
-
 /// An owner as Redisson names its own.
 const OWNER: &str = "3b241101-e2bb-4255-8caf-4136c566a962:57";
 

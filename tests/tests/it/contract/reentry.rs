@@ -168,7 +168,7 @@ pub(crate) async fn re_entries_side_by_side_exclude_each_other(world: &impl Worl
         guard.release().await.unwrap();
     };
     let three = outer.run(async { tokio::join!(add(0), add(1), add(2)) });
-    timeout(SOON * 4, three).await.expect("they wait for themselves").unwrap();
+    timeout(PROMPTLY * 4, three).await.expect("they wait for themselves").unwrap();
     assert_eq!((sum.get(), order.take()), (3, vec![0, 1, 2]));
     // Also under two runs of one guard.
     let (one, two) = tokio::join!(outer.run(add(3)), outer.run(add(4)));
@@ -193,7 +193,7 @@ pub(crate) async fn a_re_entry_beside_another_is_busy_or_times_out(world: &impl 
         first.release().await.unwrap();
         drop(lock.try_lock().await.unwrap().expect("nobody else is inside"));
     };
-    timeout(SOON * 4, outer.run(inside)).await.expect("it waits for ever").unwrap();
+    timeout(PROMPTLY * 4, outer.run(inside)).await.expect("it waits for ever").unwrap();
 }
 
 /// S-17: whoever leaves the line, also when its turn has come, lets the next one in.
@@ -214,9 +214,9 @@ pub(crate) async fn a_waiting_re_entry_that_is_dropped_is_passed_over(world: &im
         drop(third);
         let released = Instant::now();
         fourth.await.unwrap().release().await.unwrap();
-        assert!(released.elapsed() < SOON, "the turn was lost for {:?}", released.elapsed());
+        assert!(released.elapsed() < PROMPTLY, "the turn was lost for {:?}", released.elapsed());
     };
-    timeout(SOON * 4, outer.run(inside)).await.expect("the turn was lost").unwrap();
+    timeout(PROMPTLY * 4, outer.run(inside)).await.expect("the turn was lost").unwrap();
 }
 
 /// S-12: whoever waits inside of a hold hears of its loss at once.
@@ -231,7 +231,7 @@ pub(crate) async fn a_loss_reaches_re_entries_that_wait(world: &impl World) {
         let mut second = pin!(lock.lock());
         assert!(poll!(&mut second).is_pending(), "two are inside");
         let left = outer.remaining();
-        let told = timeout(left + SOON, second).await.expect("it hears nothing of the loss");
+        let told = timeout(left + PROMPTLY, second).await.expect("it hears nothing of the loss");
         assert!(matches!(told, Err(LockError::Lost { .. })), "{told:?}");
         drop(first);
     };

@@ -2,8 +2,6 @@
 
 use crate::prelude::*;
 
-const SOON: Duration = secs(20);
-
 /// Names that another lock may have as a key or a channel of its own.
 const RESERVED: [&str; 18] = [
     "redisson_lock_token:{x}",

@@ -51,7 +51,7 @@ pub(crate) trait World {
 }
 
 /// Far less than any lease used here, and plenty for a few round trips on a busy machine.
-pub(crate) const SOON: Duration = ms(700);
+pub(crate) const PROMPTLY: Duration = ms(700);
 
 /// The shortest watchdog lease used here: three renewals fit well, on a busy machine too.
 pub(crate) const SHORT: Duration = ms(900);

@@ -3,7 +3,7 @@
 
 use crate::prelude::*;
 
-const SOON: Duration = secs(3);
+const PROMPTLY: Duration = secs(3);
 
 /// S-12, S-17: whoever keeps a guard after its loss keeps nobody of its own process waiting.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -12,8 +12,8 @@ async fn a_lost_guard_holds_nobody_up() {
     let hanging = client.mutex("h").with(watched(ms(600))).lock().await.unwrap();
     let waiter = tokio::spawn(client.mutex("h").lock());
     assert!(client.force_release("h").await.unwrap());
-    timeout(SOON, hanging.lost()).await.expect("the loss was not noticed");
-    let guard = timeout(SOON, waiter).await.expect("held up by a lost guard").unwrap().unwrap();
+    timeout(PROMPTLY, hanging.lost()).await.expect("the loss was not noticed");
+    let guard = timeout(PROMPTLY, waiter).await.expect("held up by a lost guard").unwrap().unwrap();
     assert!(guard.token() > hanging.token());
     assert!(matches!(hanging.release().await, Err(LockError::Lost { .. })));
     assert!(!guard.is_lost(), "the lost guard's release ended its successor's hold");

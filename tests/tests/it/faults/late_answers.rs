@@ -6,8 +6,6 @@
 
 use crate::prelude::*;
 
-const SOON: Duration = secs(20);
-
 /// How long an answer takes that is to be late.
 const LATE: Duration = ms(600);
 

@@ -2,8 +2,6 @@
 
 use crate::prelude::*;
 
-const SOON: Duration = secs(20);
-
 /// A store that asks for a lock for ever, whatever it is answered.
 async fn keeps_asking(url: String) -> JoinHandle<()> {
     let store = RedisStore::connect(&url).await.unwrap();

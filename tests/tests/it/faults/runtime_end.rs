@@ -5,9 +5,6 @@ use crate::prelude::*;
 /// How long a worker may take to start and to answer, on a busy machine.
 const ANSWER: Duration = secs(20);
 
-/// Far less than a lease.
-const SOON: Duration = secs(5);
-
 const RUNTIMES: [&str; 2] = ["multi", "current"];
 
 const EVERYTHING: [&str; 11] = [

@@ -5,8 +5,6 @@ use tokio::net::TcpListener;
 
 use crate::prelude::*;
 
-const SOON: Duration = secs(20);
-
 fn store_error(error: LockError) -> StoreError {
     match error {
         LockError::Store(error) => error,

@@ -2,8 +2,6 @@
 
 use crate::prelude::*;
 
-const SOON: Duration = secs(5);
-
 /// Redisson's hash while held, nothing but the fencing counter afterwards, and its message.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hold_has_redissons_layout() {

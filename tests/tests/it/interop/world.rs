@@ -5,9 +5,6 @@ use lock_runtime::store::Inspection;
 use crate::interop::java::{Asked, Java, Redisson};
 pub(crate) use crate::prelude::*;
 
-/// More than anything takes here on a busy machine, unless a test says so.
-pub(crate) const SOON: Duration = secs(20);
-
 /// Whoever is told goes on well within this. All that could stand in for being told takes longer: the
 /// lease of a holder, 30 s, and the poll cap of our waiters, an hour.
 pub(crate) const AT_ONCE: Duration = secs(2);
@@ -96,19 +93,7 @@ impl World {
 
     /// Waits until nothing of the lock is left but its fencing counter.
     pub(crate) async fn nothing_left(&self, name: &str) {
-        soon!("nothing is left", {
-            let keys = self.server.client().keys().await;
-            let counters =
-                keys.iter().filter(|key| key.starts_with("redisson_lock_token:")).count();
-            keys.len() == counters
-                || !keys.iter().any(|key| {
-                    key == name
-                        || key.contains(&format!("{{{name}}}"))
-                            && !key.starts_with("redisson_lock_token:")
-                            // Redisson's memory of an unlock, which it deletes a little later.
-                            && !key.starts_with("redisson_unlock_latch:")
-                })
-        });
+        nothing_left(&self.server, name).await;
     }
 }
 

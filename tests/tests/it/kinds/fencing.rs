@@ -2,8 +2,6 @@
 
 use crate::prelude::*;
 
-const SOON: Duration = secs(20);
-
 /// The kinds whose holds are alone, and so are ordered by their tokens.
 const EXCLUSIVE: [&str; 3] = ["mutex", "fair", "write"];
 

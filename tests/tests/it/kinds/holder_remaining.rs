@@ -5,8 +5,6 @@ use lock_runtime::acquire::Acquire;
 
 use crate::prelude::*;
 
-const SOON: Duration = secs(20);
-
 /// The time for which a dead waiter keeps its place: more than any lease here.
 const PLACE: Duration = secs(9);
 

@@ -5,8 +5,6 @@ use lock_runtime::options::MAX_MULTI_NAMES;
 
 use crate::prelude::*;
 
-const SOON: Duration = secs(20);
-
 const MAX_KEYS: usize = 256;
 
 type SlowLogEntry = (u64, u64, u64, Vec<String>, String, String);

@@ -5,7 +5,6 @@ use tokio::runtime::Handle;
 use crate::prelude::*;
 use crate::support::kinds::two_in_memory;
 
-const SOON: Duration = secs(30);
 const CALLS: usize = 1000;
 
 /// The kinds of which several are taken one after the other.

@@ -65,13 +65,6 @@ impl World {
         claims.sort_by_key(|claim| claim.token);
         claims.iter().map(|claim| (claim.process, claim.task)).collect()
     }
-
-    async fn nothing_left(&self) {
-        eventually(ANSWER, "only the fencing counter is left", async || {
-            self.server.client().keys().await == ["redisson_lock_token:{k}"]
-        })
-        .await;
-    }
 }
 
 async fn done(worker: &mut Worker, tasks: usize) {
@@ -111,7 +104,7 @@ async fn two_hundred_waiters_of_four_processes_keep_their_order() {
     let grants = world.grants();
     let overtakes = grants.windows(2).filter(|pair| pair[0].1 > pair[1].1).count();
     assert_eq!((overtakes, &grants), (0, &world.arrivals));
-    world.nothing_left().await;
+    nothing_left(&world.server, "k").await;
 }
 
 /// S-26: ten waiters killed in line, between living ones, cost one waiter lease in all.
@@ -136,7 +129,7 @@ async fn ten_killed_waiters_cost_one_waiter_lease() {
     let living: Vec<_> =
         world.arrivals.iter().copied().filter(|one| one.0 == living.id()).collect();
     assert_eq!(world.grants(), living);
-    world.nothing_left().await;
+    nothing_left(&world.server, "k").await;
     eprintln!("ten killed waiters, of a lease of {:?}: {took:?}", world.waiter_lease);
 }
 
@@ -164,7 +157,7 @@ async fn a_dead_head_of_a_free_lock_does_not_make_others_busy() {
     assert_eq!(world.grants(), [], "the head was overtaken in its time");
     done(&mut living, 30).await;
     assert_eq!(world.grants(), world.arrivals[1..]);
-    world.nothing_left().await;
+    nothing_left(&world.server, "k").await;
     eprintln!("30 waiters behind a dead head: {asked} requests in two seconds");
 }
 
@@ -191,7 +184,7 @@ async fn a_stopped_waiter_lines_up_anew() {
     done(&mut other, 1).await;
     done(&mut stopped, 1).await;
     assert_eq!(world.grants(), [world.arrivals[1], world.arrivals[0]]);
-    world.nothing_left().await;
+    nothing_left(&world.server, "k").await;
 }
 
 /// S-26: told that its turn has come and stopped, it costs the others its lease; when it goes on, it
@@ -211,7 +204,7 @@ async fn a_head_that_was_told_and_is_stopped_is_passed() {
     stopped.sigcont();
     done(&mut stopped, 1).await;
     assert_eq!(world.grants(), [world.arrivals[1], world.arrivals[0]]);
-    world.nothing_left().await;
+    nothing_left(&world.server, "k").await;
 }
 
 /// S-10, S-26: the holder was killed; the head has the lock when its lease is over.
@@ -228,5 +221,5 @@ async fn a_killed_holder_costs_its_lease() {
     let killed = Instant::now();
     done(&mut waiter, 1).await;
     assert!(killed.elapsed() < ms(1500), "{:?}", killed.elapsed());
-    world.nothing_left().await;
+    nothing_left(&world.server, "k").await;
 }

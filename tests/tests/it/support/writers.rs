@@ -2,9 +2,6 @@
 
 use crate::prelude::*;
 
-/// More than anything here takes on a busy machine.
-const SOON: Duration = secs(5);
-
 const WRITE: Duration = ms(10);
 
 /// Writers that come without a pause, several tasks of each client, and how many have written.

@@ -2,8 +2,6 @@
 
 use crate::prelude::*;
 
-const SOON: Duration = secs(20);
-
 /// How long replicas get to acknowledge.
 const ACK: Duration = ms(100);
 

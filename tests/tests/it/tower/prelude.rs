@@ -2,4 +2,4 @@
 
 pub(crate) use crate::prelude::*;
 pub(crate) use crate::tower::http::*;
-pub(crate) use crate::tower::layers::world::{SOON, *};
+pub(crate) use crate::tower::layers::world::*;

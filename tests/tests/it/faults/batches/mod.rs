@@ -9,9 +9,6 @@ use futures_util::future::join;
 
 use crate::prelude::*;
 
-/// Well below the lease of 30 s.
-const SOON: Duration = secs(8);
-
 /// More than go out alone.
 const SEVERAL: usize = 24;
 

@@ -10,7 +10,8 @@ async fn an_acquire_dropped_anywhere_leaves_nothing() {
     let (polls, guard) = drop_at_every_await(
         || client.fair_mutex("a").lock(),
         async |_| {
-            let next = timeout(SOON, other.fair_mutex("a").lock()).await.expect("not given back");
+            let next =
+                timeout(PROMPTLY, other.fair_mutex("a").lock()).await.expect("not given back");
             next.unwrap().release().await.unwrap();
             world.nothing_left("a").await;
         },
@@ -89,7 +90,7 @@ async fn a_waiter_out_of_time_leaves_the_line() {
     let timed = tokio::spawn(client.fair_mutex("t").with(short).lock());
     soon!("it is in line", world.queue("t").await.len() == 1);
     let (waiting, behind) = world.waiter(&client, "t").await;
-    let error = timeout(SOON, timed).await.expect("waits on").unwrap().unwrap_err();
+    let error = timeout(PROMPTLY, timed).await.expect("waits on").unwrap().unwrap_err();
     assert!(error.is_timeout() && start.elapsed() >= limit, "{error:?}");
     soon!("it has left", world.queue("t").await.iter().eq([&behind]));
     guard.release().await.unwrap();
@@ -107,7 +108,7 @@ async fn a_turn_that_is_not_taken_goes_to_the_next() {
     let mut first = Box::pin(client.fair_mutex("p").lock());
     // Polled only until it listens, as a future whose task hangs.
     let listens = async {
-        eventually(SOON, "the first listens", async || {
+        eventually(PROMPTLY, "the first listens", async || {
             let Some(owner) = world.queue("p").await.first().cloned() else { return false };
             world.server.pubsub_numsub(&channel("p", &owner)).await > 0
         })
@@ -120,7 +121,7 @@ async fn a_turn_that_is_not_taken_goes_to_the_next() {
     let (waiting, _) = world.waiter(&client, "p").await;
     guard.release().await.unwrap();
     let free = async || world.holder("p").await.is_none();
-    eventually(SOON, "it is free", free).await;
+    eventually(PROMPTLY, "it is free", free).await;
     assert_eq!(world.queue("p").await.len(), 2, "somebody came out of turn");
     assert!(!waiting.is_finished());
     drop(first);
@@ -151,11 +152,11 @@ async fn a_shutdown_leaves_the_line() {
     let (one, _) = world.waiter(&client, "s").await;
     let (two, _) = world.waiter(&client, "s").await;
     let (behind, owner) = world.waiter(&holder, "s").await;
-    let report = client.shutdown(SOON).await;
+    let report = client.shutdown(PROMPTLY).await;
     assert!(report.is_clean(), "{report:?}");
     assert_eq!(world.queue("s").await, [owner]);
     for waiting in [one, two] {
-        let outcome = timeout(SOON, waiting).await.expect("waits on").unwrap();
+        let outcome = timeout(PROMPTLY, waiting).await.expect("waits on").unwrap();
         assert!(matches!(outcome, Err(LockError::Closed)), "{outcome:?}");
     }
     assert!(matches!(client.fair_mutex("s").lock().await, Err(LockError::Closed)));

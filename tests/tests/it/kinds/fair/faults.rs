@@ -24,7 +24,7 @@ async fn a_grant_whose_answer_was_lost_is_found() {
     guard.release().await.unwrap();
     let last = granted(next).await;
     // The release that is sent again for what was unanswered does no harm.
-    timeout(SOON, client.shutdown(NEVER)).await.expect("not given back");
+    timeout(PROMPTLY, client.shutdown(NEVER)).await.expect("not given back");
     assert!(world.holder("g").await.is_some() && !last.is_lost());
     last.release().await.unwrap();
     world.nothing_left("g").await;
@@ -121,7 +121,7 @@ async fn without_memory_a_lock_and_a_place_are_given_up() {
     cancelled.abort();
     soon!("it has left", world.queue("m").await.len() == 1);
     guard.release().await.unwrap();
-    let error = timeout(SOON, head).await.expect("not told").unwrap().unwrap_err();
+    let error = timeout(PROMPTLY, head).await.expect("not told").unwrap().unwrap_err();
     let LockError::Store(error) = error else { panic!("{error:?}") };
     assert_eq!(error.kind(), StoreErrorKind::OutOfMemory);
     world.nothing_left("m").await;
@@ -172,7 +172,7 @@ async fn an_entry_without_a_score_is_repaired() {
     assert!((0.0..=5000.0).contains(&left), "{left}");
     assert!(world.holder("n").await.is_none(), "overtaken");
     // Not put off again by those who ask: it ends.
-    let guard = timeout(2 * SOON, waiting).await.expect("stuck").unwrap().unwrap();
+    let guard = timeout(2 * PROMPTLY, waiting).await.expect("stuck").unwrap().unwrap();
     assert!(world.now().await >= score);
     guard.release().await.unwrap();
     world.nothing_left("n").await;
@@ -241,7 +241,7 @@ async fn a_standing_waiter_is_searched_for_only_where_places_and_scores_differ()
     let ask = async |hold| {
         let (target, owner) =
             (Target::fair(LockKey::new("l").unwrap()), OwnerId::new(&id, hold, 1));
-        let request = AcquireRequest::new(target, owner, secs(60), SOON);
+        let request = AcquireRequest::new(target, owner, secs(60), PROMPTLY);
         store.acquire(request.with_place(Some(secs(60)))).await.unwrap()
     };
     let queue = async || raw.get::<Vec<String>>(&["LRANGE", places, "0", "-1"]).await;
@@ -271,7 +271,7 @@ async fn a_standing_waiter_is_searched_for_only_where_places_and_scores_differ()
 
     server.reset_stats().await;
     let target = Target::fair(LockKey::new("l").unwrap());
-    let release = ReleaseRequest::new(target, OwnerId::new(&id, 1, 1), SOON);
+    let release = ReleaseRequest::new(target, OwnerId::new(&id, 1, 1), PROMPTLY);
     store.release(release).await.unwrap();
     assert!(matches!(ask(2).await, AcquireReply::Granted(_)));
     assert_eq!(searched().await, [false, false]);

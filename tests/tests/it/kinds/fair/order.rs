@@ -182,7 +182,7 @@ async fn another_kind_at_the_name_is_a_collision() {
     let (waiting, owner) = world.waiter(&client, "c").await;
     world.server.client().cmd(&["SET", "c", "a string"]).await;
     world.server.client().cmd(&["PUBLISH", &channel("c", &owner), "0"]).await;
-    collides(timeout(SOON, waiting).await.expect("not told").unwrap());
+    collides(timeout(PROMPTLY, waiting).await.expect("not told").unwrap());
     soon!("it has left", world.queue("c").await.is_empty());
     drop(fair);
     assert!(world.server.client().del("c").await);

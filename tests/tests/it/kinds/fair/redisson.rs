@@ -115,7 +115,7 @@ async fn releases_are_told_both_ways() {
     assert!(!java.take().await, "it is held");
     assert_eq!(heard.payloads(), [""; 0]);
     guard.release().await.unwrap();
-    assert_eq!(heard.wait_for(1, SOON).await, ["0"]);
+    assert_eq!(heard.wait_for(1, PROMPTLY).await, ["0"]);
     assert!(world.holder("j").await.is_none() && !behind.is_finished(), "overtook");
     assert!(java.take().await);
     // Our place is an hour long here, so it stood the shift.
@@ -346,7 +346,7 @@ async fn killed_behind(world: &World, name: &str, lease: Duration, peers: &[usiz
         }
         let before = world.queue(name).await.len();
         let mut worker = Worker::spawn(env!("CARGO_BIN_EXE_fair_worker"), &args, &[]);
-        assert_eq!(worker.next_line(4 * SOON).await, "ready");
+        assert_eq!(worker.next_line(4 * PROMPTLY).await, "ready");
         worker.send(&format!("queue {name} 1"));
         soon!("in line", world.queue(name).await.len() > before);
         workers.push(worker);
@@ -355,7 +355,7 @@ async fn killed_behind(world: &World, name: &str, lease: Duration, peers: &[usiz
     workers.iter_mut().for_each(Worker::sigkill);
     holder.release().await.unwrap();
     for java in javas {
-        eventually(4 * SOON, "its turn", async || java.take().await).await;
+        eventually(4 * PROMPTLY, "its turn", async || java.take().await).await;
         java.unlock().await;
     }
     live
@@ -371,7 +371,7 @@ async fn a_waiter_killed_behind_redisson_delays_by_one_place() {
         async move {
             let live = killed_behind(world, name, secs(lease), peers).await;
             let free = Instant::now();
-            let guard = tokio::time::timeout(4 * SOON, live).await;
+            let guard = tokio::time::timeout(4 * PROMPTLY, live).await;
             let guard = guard.unwrap_or_else(|_| panic!("{name}: stuck")).unwrap().unwrap();
             let took = free.elapsed();
             guard.release().await.unwrap();
@@ -389,6 +389,6 @@ async fn a_waiter_killed_behind_redisson_delays_by_one_place() {
     );
     for (name, took) in [all.0, all.1, all.2, all.3, all.4, all.5] {
         // Until the live one looks: a third of a place.
-        assert!(took < 2 * PLACE + SOON / 2, "{name}: {took:?}, {all:?}");
+        assert!(took < 2 * PLACE + PROMPTLY / 2, "{name}: {took:?}, {all:?}");
     }
 }

@@ -3,7 +3,7 @@
 pub(crate) use crate::prelude::*;
 
 /// Bounds what takes a few round trips, on a busy machine.
-pub(crate) const SOON: Duration = secs(5);
+pub(crate) const PROMPTLY: Duration = secs(5);
 
 /// So long that nothing happens in a test because it is over.
 pub(crate) const NEVER: Duration = secs(3600);
@@ -93,18 +93,7 @@ impl World {
 
     /// Waits until nothing of the lock is left but its fencing counter.
     pub(crate) async fn nothing_left(&self, name: &str) {
-        let tag = format!("{{{name}}}");
-        let counter = format!("redisson_lock_token:{tag}");
-        let mut keys = Vec::new();
-        for _ in 0..1000 {
-            keys = self.server.client().keys().await;
-            keys.retain(|key| key == name || key.contains(&tag) && *key != counter);
-            if keys.is_empty() {
-                return;
-            }
-            tokio::time::sleep(ms(2)).await;
-        }
-        panic!("left behind: {keys:?}");
+        nothing_left(&self.server, name).await;
     }
 }
 
@@ -114,6 +103,6 @@ pub(crate) fn channel(name: &str, owner: &str) -> String {
 
 /// The guard of a waiter that has been told.
 pub(crate) async fn granted(waiting: Waiting) -> LockGuard {
-    let guard = tokio::time::timeout(SOON, waiting).await.expect("not told");
+    let guard = tokio::time::timeout(PROMPTLY, waiting).await.expect("not told");
     guard.unwrap().unwrap()
 }

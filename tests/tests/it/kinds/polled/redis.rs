@@ -5,7 +5,7 @@ use crate::kinds::polled::*;
 const LEASE: Duration = ms(1_500);
 
 /// Plenty for a few round trips on a busy machine.
-const SOON: Duration = ms(1_500);
+const PROMPTLY: Duration = ms(1_500);
 
 async fn connect(server: &RedisServer, kind: &str) -> LockClient {
     let options = watched(LEASE);
@@ -44,10 +44,10 @@ async fn other_processes_wait_one_lease() {
     let start = Instant::now();
     let theirs = timeout(LEASE * 3, other.mutex("k").lock()).await.expect("renewed for ever");
     let waited = start.elapsed();
-    assert!(waited <= LEASE + SOON, "waited {waited:?}");
+    assert!(waited <= LEASE + PROMPTLY, "waited {waited:?}");
     assert_ne!(server.client().hgetall("k").await, holder);
     theirs.unwrap().release().await.unwrap();
-    timeout(SOON, sleeper).await.expect("the sleeper hangs").unwrap().release().await.unwrap();
+    timeout(PROMPTLY, sleeper).await.expect("the sleeper hangs").unwrap().release().await.unwrap();
 }
 
 /// S-34: the next waiter of the same process goes on after a second, in each kind.
@@ -65,9 +65,9 @@ async fn a_sleeping_contender_is_passed_over() {
         let guard = timeout(secs(20), behind).await;
         let waited = start.elapsed();
         let guard = guard.unwrap_or_else(|_| panic!("{kind} hangs")).unwrap().unwrap();
-        assert!(waited <= ms(1_000) + SOON, "{kind}: waited {waited:?}");
+        assert!(waited <= ms(1_000) + PROMPTLY, "{kind}: waited {waited:?}");
         guard.release().await.unwrap();
-        let late = timeout(SOON, sleeper).await.unwrap_or_else(|_| panic!("{kind}: no turn"));
+        let late = timeout(PROMPTLY, sleeper).await.unwrap_or_else(|_| panic!("{kind}: no turn"));
         late.unwrap().release().await.unwrap();
     }
 }
@@ -88,9 +88,9 @@ async fn other_processes_wait_one_waiter_lease() {
     let start = Instant::now();
     let guard = timeout(waiter_lease * 4, behind).await.expect("hangs").unwrap().unwrap();
     let waited = start.elapsed();
-    assert!(waited <= waiter_lease + SOON, "waited {waited:?}");
+    assert!(waited <= waiter_lease + PROMPTLY, "waited {waited:?}");
     guard.release().await.unwrap();
-    timeout(SOON, sleeper).await.expect("no turn").unwrap().release().await.unwrap();
+    timeout(PROMPTLY, sleeper).await.expect("no turn").unwrap().release().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -107,10 +107,10 @@ async fn an_unread_grant_lasts_one_lease() {
     let start = Instant::now();
     let theirs = timeout(LEASE * 3, other.mutex("k").lock()).await.expect("renewed for ever");
     let waited = start.elapsed();
-    assert!(waited <= LEASE + SOON, "waited {waited:?}");
+    assert!(waited <= LEASE + PROMPTLY, "waited {waited:?}");
     assert!(timeout(ms(200), &mut sleeper).await.is_err(), "two have it");
     theirs.unwrap().release().await.unwrap();
-    timeout(SOON, sleeper).await.expect("no turn").unwrap().release().await.unwrap();
+    timeout(PROMPTLY, sleeper).await.expect("no turn").unwrap().release().await.unwrap();
 }
 
 /// S-27, S-34: a read that is asked for inside of a write and then not polled. Its grant is given back.
@@ -129,19 +129,19 @@ async fn a_sleeping_read_inside_a_write_is_passed_over() {
         assert!(futures_util::poll!(&mut sleeper).is_pending());
         // The mode, the write and the read.
         let granted = async || server.client().hgetall("k").await.len() == 3;
-        lock_tests::eventually(SOON, "it is granted", granted).await;
+        lock_tests::eventually(PROMPTLY, "it is granted", granted).await;
         let start = Instant::now();
         let next = timeout(secs(20), client.rw_lock("k").write()).await;
         let next = next.expect("hangs").unwrap();
         let waited = start.elapsed();
-        assert!(waited <= ms(1_000) + SOON, "waited {waited:?}");
+        assert!(waited <= ms(1_000) + PROMPTLY, "waited {waited:?}");
         next.release().await.unwrap();
     };
     outer.run(inside).await.unwrap();
     outer.release().await.unwrap();
-    let theirs = timeout(SOON, other.rw_lock("k").write()).await.expect("left held").unwrap();
+    let theirs = timeout(PROMPTLY, other.rw_lock("k").write()).await.expect("left held").unwrap();
     theirs.release().await.unwrap();
-    timeout(SOON, sleeper).await.expect("no turn").unwrap().release().await.unwrap();
+    timeout(PROMPTLY, sleeper).await.expect("no turn").unwrap().release().await.unwrap();
 }
 
 /// S-29, S-34: what a quorum's contender was granted is given back at all servers as it is passed over.
@@ -165,13 +165,13 @@ async fn the_grant_of_a_sleeping_quorum_contender_is_given_back() {
     let sleeper = polled_once(lock(client, "quorum", "k")).await;
     for server in &servers {
         let granted = async || !server.client().hgetall("k").await.is_empty();
-        lock_tests::eventually(SOON, "it is granted", granted).await;
+        lock_tests::eventually(PROMPTLY, "it is granted", granted).await;
     }
     let start = Instant::now();
     let guard = timeout(secs(20), lock(client, "quorum", "k")).await;
     let guard = guard.expect("hangs").unwrap();
     let waited = start.elapsed();
-    assert!(waited <= ms(1_500) + SOON, "waited {waited:?}");
+    assert!(waited <= ms(1_500) + PROMPTLY, "waited {waited:?}");
     guard.release().await.unwrap();
-    timeout(SOON, sleeper).await.expect("no turn").unwrap().release().await.unwrap();
+    timeout(PROMPTLY, sleeper).await.expect("no turn").unwrap().release().await.unwrap();
 }

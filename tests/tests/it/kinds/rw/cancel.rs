@@ -75,7 +75,10 @@ async fn a_joiner_dropped_anywhere_takes_nobody_along() {
             sleep(ms(10)).await;
             let joiner = timeout(ms(60), poll_then_drop(lock.read(), polls));
             let (dropped, others) = tokio::join!(joiner, async {
-                [got(reading(&client, "j"), SOON).await, got(reading(&client, "j"), SOON).await]
+                [
+                    got(reading(&client, "j"), PROMPTLY).await,
+                    got(reading(&client, "j"), PROMPTLY).await,
+                ]
             });
             match &dropped {
                 Ok(Polled::Completed(_)) => joined += 1,
@@ -85,7 +88,7 @@ async fn a_joiner_dropped_anywhere_takes_nobody_along() {
             drop((dropped, others));
             let last = reading(&client, "j");
             holder.release().await.unwrap();
-            drop(got(last, SOON).await);
+            drop(got(last, PROMPTLY).await);
             nothing_left(&server, "j").await;
         }
         if asking >= 1 && joined >= 1 {
@@ -107,7 +110,7 @@ async fn a_line_outlives_its_head() {
     first.abort();
     assert!(first.await.unwrap_err().is_cancelled());
     writer.release().await.unwrap();
-    drop(all_got(rest, SOON).await);
+    drop(all_got(rest, PROMPTLY).await);
     nothing_left(&server, "line").await;
 }
 

@@ -16,7 +16,7 @@ async fn a_downgrade_wakes_readers_at_once() {
     assert!(third.rw_lock("d").try_read().await.unwrap().is_none(), "the writer is not alone");
     writer.release().await.unwrap();
     let released = Instant::now();
-    drop(all_got(waiters, SOON).await);
+    drop(all_got(waiters, PROMPTLY).await);
     assert!(released.elapsed() < AT_ONCE, "readers slept on for {:?}", released.elapsed());
     for client in [&client, &other] {
         assert!(client.rw_lock("d").try_write().await.unwrap().is_none(), "a reader is there");
@@ -107,7 +107,7 @@ async fn a_reader_cannot_become_a_writer() {
     let lock = client.rw_lock("up");
     let reader = lock.read().await.unwrap();
     let asked = Instant::now();
-    let refused = reader.run(tokio::time::timeout(SOON, lock.write())).await.unwrap();
+    let refused = reader.run(tokio::time::timeout(PROMPTLY, lock.write())).await.unwrap();
     let refused = refused.expect("waits for itself").unwrap_err();
     assert!(matches!(refused, LockError::WouldDeadlock { .. }), "{refused}");
     let refused = reader.run(lock.try_write()).await.unwrap().unwrap_err();
@@ -148,9 +148,9 @@ async fn a_read_inside_a_read_waits_for_no_writer() {
             assert_eq!(nested.token(), reader.token());
         }
     };
-    tokio::time::timeout(SOON, reader.run(nested)).await.expect("waits for itself").unwrap();
+    tokio::time::timeout(PROMPTLY, reader.run(nested)).await.expect("waits for itself").unwrap();
     reader.release().await.unwrap();
-    got(writer, SOON).await.release().await.unwrap();
+    got(writer, PROMPTLY).await.release().await.unwrap();
     nothing_left(&server, "rr").await;
 }
 
@@ -167,7 +167,8 @@ async fn a_lost_read_side_leaves_the_write_side_whole() {
     let hold_end = format!("{{l}}:{}:rwlock_timeout:1", field.unwrap().0);
     assert!(matches!(raw.pttl(&hold_end).await, Ttl::Left(_)));
     assert!(raw.del(&hold_end).await);
-    let lost = tokio::time::timeout(SOON, reader.lost()).await.expect("the loss went unnoticed");
+    let lost =
+        tokio::time::timeout(PROMPTLY, reader.lost()).await.expect("the loss went unnoticed");
     assert!(matches!(lost, LockError::Lost { cause: LossCause::NotOwner, .. }), "{lost}");
     assert!(!writer.is_lost());
     writer.release().await.unwrap();

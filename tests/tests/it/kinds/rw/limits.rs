@@ -23,7 +23,7 @@ impl World {
 
     /// Three readers that have a hold each, because a fixed lease is not shared.
     async fn readers_apart(&self) -> Vec<Waiter> {
-        let lease = Lease::Fixed(SOON);
+        let lease = Lease::Fixed(PROMPTLY);
         let lock = self.client.rw_lock("r").with(leased(lease));
         let readers = (0..3).map(|_| tokio::spawn(lock.read())).collect();
         sleep(A_LITTLE).await;
@@ -51,7 +51,7 @@ async fn readers_beside_a_sharing_one_leave_the_count() {
         world.a_sharing_reader_gives_up().await;
         writer.release().await.unwrap();
         for reader in readers {
-            let guard = timeout(SOON, reader).await.expect("still waiting").unwrap();
+            let guard = timeout(PROMPTLY, reader).await.expect("still waiting").unwrap();
             let guard = guard.unwrap_or_else(|error| panic!("round {round}: {error:?}"));
             guard.release().await.unwrap();
         }
@@ -79,7 +79,7 @@ async fn readers_that_leave_beside_a_second_sharing_one_leave_room() {
         assert!(later.iter().all(|reader| !reader.is_finished()), "refused");
         writer.release().await.unwrap();
         for reader in later.into_iter().chain([second]) {
-            got(reader, SOON).await.release().await.unwrap();
+            got(reader, PROMPTLY).await.release().await.unwrap();
         }
     }
 }

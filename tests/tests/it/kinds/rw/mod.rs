@@ -18,7 +18,7 @@ mod wire;
 use crate::prelude::*;
 
 /// More than anything here takes on a busy machine, unless a test says so.
-const SOON: Duration = secs(5);
+const PROMPTLY: Duration = secs(5);
 
 /// A waiter who is told goes on well within this. What could stand in for being told takes longer:
 /// the poll cap, a lease, a writer's announcement or a third of one.
@@ -59,15 +59,6 @@ async fn announced(server: &RedisServer, name: &str, writers: u64) {
 /// Waits until so many connections listen for the lock.
 async fn listening(server: &RedisServer, name: &str, count: u64) {
     server.wait_for_subscribers(&format!("redisson_rwlock:{{{name}}}"), count).await;
-}
-
-/// Waits until the server has nothing but the fencing counter.
-async fn nothing_left(server: &RedisServer, name: &str) {
-    let counter = format!("redisson_lock_token:{{{name}}}");
-    soon!("nothing is left", {
-        let keys = server.client().keys().await;
-        keys.iter().all(|key| *key == counter || key.ends_with(":{warm}"))
-    });
 }
 
 /// The holds that the lock's hash shows, without its mode.

@@ -31,7 +31,8 @@ impl Stream {
     async fn end(self) {
         self.stop.store(true, Ordering::Relaxed);
         for reader in self.readers {
-            let reads = timeout(SOON, reader).await.expect("a reader starved").unwrap().unwrap();
+            let reads =
+                timeout(PROMPTLY, reader).await.expect("a reader starved").unwrap().unwrap();
             assert!(reads > 0, "a reader never had a turn");
         }
     }
@@ -43,8 +44,8 @@ async fn writes_in_a_stream(readers: &LockClient, writer: &LockClient, name: &st
     sleep(held * 4).await;
     for _ in 0..5 {
         let asked = Instant::now();
-        got(writing(writer, name), SOON).await.release().await.unwrap();
-        assert!(asked.elapsed() < SOON / 2, "waited {:?}", asked.elapsed());
+        got(writing(writer, name), PROMPTLY).await.release().await.unwrap();
+        assert!(asked.elapsed() < PROMPTLY / 2, "waited {:?}", asked.elapsed());
         sleep(held).await;
     }
     stream.end().await;
@@ -74,14 +75,14 @@ async fn readers_who_ask_whether_they_may_join_do_not_starve_a_writer() {
     let (server, writer) = world().await;
     let (proxy, readers) = behind_proxy(&server).await;
     proxy.delay(ms(30));
-    let hold = got(reading(&readers, "far"), SOON).await;
+    let hold = got(reading(&readers, "far"), PROMPTLY).await;
     let writer = writing(&writer, "far");
     announced(&server, "far", 1).await;
     let mut late = Vec::new();
     let mut last = Some(hold);
     let started = Instant::now();
     while !writer.is_finished() {
-        assert!(started.elapsed() < SOON, "the writer starves");
+        assert!(started.elapsed() < PROMPTLY, "the writer starves");
         late.push(reading(&readers, "far"));
         sleep(ms(10)).await;
         if started.elapsed() > ms(200) {
@@ -89,8 +90,8 @@ async fn readers_who_ask_whether_they_may_join_do_not_starve_a_writer() {
         }
     }
     drop(last);
-    got(writer, SOON).await.release().await.unwrap();
-    drop(all_got(late, SOON).await);
+    got(writer, PROMPTLY).await.release().await.unwrap();
+    drop(all_got(late, PROMPTLY).await);
     nothing_left(&server, "far").await;
 }
 
@@ -102,7 +103,7 @@ async fn a_writer_who_gives_up_lets_readers_go_on() {
         let (server, client) = world().await;
         let (other, third) = (connect(&server).await, connect(&server).await);
         let reader = client.rw_lock("up").read().await.unwrap();
-        let limit = if times_out { ms(1500) } else { SOON * 10 };
+        let limit = if times_out { ms(1500) } else { PROMPTLY * 10 };
         let options = waits(Wait::UpTo(limit));
         let writer = third.rw_lock("up").with(options);
         let writer = tokio::spawn(async move { writer.write().await });
@@ -118,14 +119,14 @@ async fn a_writer_who_gives_up_lets_readers_go_on() {
         sleep(ms(50)).await;
         assert!(waiters.iter().all(|waiter| !waiter.is_finished()), "readers overtook the writer");
         if times_out {
-            let error = timeout(SOON, writer).await.unwrap().unwrap().unwrap_err();
+            let error = timeout(PROMPTLY, writer).await.unwrap().unwrap().unwrap_err();
             assert!(matches!(error, LockError::Timeout { .. }), "{error}");
         } else {
             writer.abort();
             assert!(writer.await.unwrap_err().is_cancelled());
         }
         let gave_up = Instant::now();
-        drop(all_got(waiters, SOON).await);
+        drop(all_got(waiters, PROMPTLY).await);
         assert!(gave_up.elapsed() < AT_ONCE, "readers waited on for {:?}", gave_up.elapsed());
         reader.release().await.unwrap();
         nothing_left(&server, "up").await;
@@ -146,7 +147,7 @@ async fn a_dead_announcement_does_not_keep_readers_asleep() {
     // The live one is refreshed, and sweeps, every so often: between two of those.
     writer.abort();
     let gave_up = Instant::now();
-    drop(got(waiter, SOON).await);
+    drop(got(waiter, PROMPTLY).await);
     assert!(gave_up.elapsed() < AT_ONCE, "asleep for {:?}", gave_up.elapsed());
     reader.release().await.unwrap();
 }
@@ -166,18 +167,18 @@ async fn readers_who_waited_for_a_writer_go_before_the_next() {
     reader.release().await.unwrap();
     soon!("a writer has it", writers.iter().any(JoinHandle::is_finished));
     let first = writers.iter().position(JoinHandle::is_finished).unwrap();
-    let guard = got(writers.remove(first), SOON).await;
+    let guard = got(writers.remove(first), PROMPTLY).await;
     let first = guard.token();
     assert!(!writers.iter().any(JoinHandle::is_finished), "two writers at once");
     assert!(late.iter().all(|reader| !reader.is_finished()), "a reader overtook the writer");
     guard.release().await.unwrap();
     let released = Instant::now();
-    let reads = all_got(late, SOON).await;
+    let reads = all_got(late, PROMPTLY).await;
     assert!(released.elapsed() < AT_ONCE, "readers waited {:?}", released.elapsed());
     assert!(!writers[0].is_finished(), "the second writer overtook readers");
     let read = reads.iter().map(lock_runtime::LockGuard::token).max().unwrap();
     drop(reads);
-    let second = got(writers.remove(0), SOON).await;
+    let second = got(writers.remove(0), PROMPTLY).await;
     assert!(first < read && read < second.token(), "{first}, {read}, {second:?}");
     second.release().await.unwrap();
     nothing_left(&server, "q").await;

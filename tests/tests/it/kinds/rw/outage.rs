@@ -23,14 +23,14 @@ async fn readers_lose_patience_side_by_side() {
     let asked = Instant::now();
     let waiters: Vec<_> = (0..40).map(|_| reading(&client, "p")).collect();
     for waiter in waiters {
-        let result = tokio::time::timeout(SOON, waiter).await.expect("still waiting").unwrap();
+        let result = tokio::time::timeout(PROMPTLY, waiter).await.expect("still waiting").unwrap();
         assert!(matches!(result, Err(LockError::Store(_))), "{result:?}");
     }
     assert!(asked.elapsed() < ms(3500), "took {:?}", asked.elapsed());
     proxy.pass();
     assert!(!hold.is_lost());
     // And it goes on as if nothing had happened.
-    got(reading(&client, "p"), SOON).await.release().await.unwrap();
+    got(reading(&client, "p"), PROMPTLY).await.release().await.unwrap();
     hold.release().await.unwrap();
     nothing_left(&server, "p").await;
 }
@@ -76,12 +76,12 @@ async fn waiters_survive_a_reset() {
     proxy.reset_all();
     sleep(ms(100)).await;
     reader.release().await.unwrap();
-    let writer = got(writer, SOON).await;
+    let writer = got(writer, PROMPTLY).await;
     let waiter = reading(&client, "reset");
     crate::kinds::rw::listening(&server, "reset", 1).await;
     proxy.reset_all();
     writer.release().await.unwrap();
-    got(waiter, SOON).await.release().await.unwrap();
+    got(waiter, PROMPTLY).await.release().await.unwrap();
     nothing_left(&server, "reset").await;
 }
 

@@ -84,7 +84,7 @@ async fn a_java_reader_with_two_holds_keeps_writers_out() {
     listening(&server, "two", 1).await;
     peer.unlock_read().await;
     peer.unlock_read().await;
-    got(writer, SOON).await.release().await.unwrap();
+    got(writer, PROMPTLY).await.release().await.unwrap();
     nothing_left(&server, "two").await;
 }
 
@@ -114,7 +114,7 @@ async fn a_java_writers_unlock_wakes_our_readers() {
     assert!(other.rw_lock("jw").try_write().await.unwrap().is_none());
     peer.unlock_write().await;
     let released = Instant::now();
-    drop(all_got(waiters, SOON).await);
+    drop(all_got(waiters, PROMPTLY).await);
     assert!(released.elapsed() < AT_ONCE, "{:?}", released.elapsed());
     nothing_left(&server, "jw").await;
 }
@@ -146,7 +146,7 @@ async fn a_java_reader_that_died_after_its_downgrade_is_none() {
     peer.read("400").await;
     peer.raw.cmd(&["PEXPIRE", "down", "60000"]).await;
     assert!(client.rw_lock("down").try_write().await.unwrap().is_none());
-    got(writing(&client, "down"), SOON).await.release().await.unwrap();
+    got(writing(&client, "down"), PROMPTLY).await.release().await.unwrap();
     nothing_left(&server, "down").await;
 }
 

@@ -34,15 +34,15 @@ async fn the_local_line_of_readers_goes_with_its_head() {
     let next = writing(&other, "line");
     announced(&server, "line", 1).await;
     let waits = async || server.client().exists("redisson_rwlock_due_readers:{line}").await;
-    eventually(SOON, "the head of the line waits in the store", waits).await;
+    eventually(PROMPTLY, "the head of the line waits in the store", waits).await;
     writer.release().await.unwrap();
     let mut guards = Vec::new();
     for reader in readers {
-        guards.push(got(reader, SOON).await);
+        guards.push(got(reader, PROMPTLY).await);
         assert!(!next.is_finished(), "a writer overtook a reader of the line");
     }
     drop(guards);
-    got(next, SOON).await.release().await.unwrap();
+    got(next, PROMPTLY).await.release().await.unwrap();
     nothing_left(&server, "line").await;
 }
 
@@ -61,13 +61,13 @@ async fn a_dead_waiting_reader_keeps_writers_for_its_place_only() {
     raw.cmd(&["ZADD", place, &silent, "silent:1"]).await;
     raw.cmd(&["PEXPIRE", place, "5000"]).await;
     writer.release().await.unwrap();
-    drop(got(waiting, SOON).await);
+    drop(got(waiting, PROMPTLY).await);
     let released = Instant::now();
     assert!(client.rw_lock("g").try_write().await.unwrap().is_none(), "the phase is over already");
-    got(writing(&client, "g"), SOON).await.release().await.unwrap();
-    assert!(released.elapsed() < SOON, "waited {:?}", released.elapsed());
+    got(writing(&client, "g"), PROMPTLY).await.release().await.unwrap();
+    assert!(released.elapsed() < PROMPTLY, "waited {:?}", released.elapsed());
     let asked = Instant::now();
-    got(writing(&client, "g"), SOON).await.release().await.unwrap();
+    got(writing(&client, "g"), PROMPTLY).await.release().await.unwrap();
     assert!(asked.elapsed() < AT_ONCE, "waited again for {:?}", asked.elapsed());
     nothing_left(&server, "g").await;
 }
@@ -79,7 +79,7 @@ async fn a_reader_that_gave_up_keeps_no_writer() {
         let (other, third) = (connect(&server).await, connect(&server).await);
         let name = "d";
         let writer = client.rw_lock(name).write().await.unwrap();
-        let limit = if times_out { ms(300) } else { SOON };
+        let limit = if times_out { ms(300) } else { PROMPTLY };
         let options = waits(Wait::UpTo(limit));
         let lock = other.rw_lock(name).with(options);
         let waiting = tokio::spawn(async move { lock.read().await });
@@ -91,7 +91,7 @@ async fn a_reader_that_gave_up_keeps_no_writer() {
         assert!(ended.is_err() || ended.unwrap().is_err());
         writer.release().await.unwrap();
         let asked = Instant::now();
-        got(writing(&third, name), SOON).await.release().await.unwrap();
+        got(writing(&third, name), PROMPTLY).await.release().await.unwrap();
         assert!(asked.elapsed() < AT_ONCE, "waited {:?} for nobody", asked.elapsed());
         nothing_left(&server, name).await;
     }
@@ -117,7 +117,7 @@ async fn a_due_reader_that_gives_up_wakes_the_writer() {
     writer.release().await.unwrap();
     // The release, and the question that its notice leads to.
     let asked = async || server.command_calls().await.get("evalsha").is_some_and(|&n| n >= 2);
-    eventually(SOON, "the next writer asks", asked).await;
+    eventually(PROMPTLY, "the next writer asks", asked).await;
     assert!(!raw.exists("u").await, "the writer did not wait for the reader");
     drop(waiting);
     got(next, AT_ONCE).await.release().await.unwrap();

@@ -7,7 +7,7 @@ async fn fifty_readers_share_one_hold() {
     let (server, client) = world().await;
     for round in 0..20 {
         let waiters: Vec<_> = (0..50).map(|_| reading(&client, "r")).collect();
-        let mut guards = all_got(waiters, SOON).await;
+        let mut guards = all_got(waiters, PROMPTLY).await;
         let hash = server.client().hgetall("r").await;
         assert_eq!((hash.len(), hash["mode"].as_str()), (2, "read"), "round {round}: {hash:?}");
         let shows = async |count: &str| {
@@ -81,7 +81,7 @@ async fn waiting_readers_get_in_together() {
         listening(&server, "line", 1).await;
         writer.release().await.unwrap();
         let released = Instant::now();
-        let guards = all_got(waiters, SOON).await;
+        let guards = all_got(waiters, PROMPTLY).await;
         let took = released.elapsed();
         assert!(took < AT_ONCE, "the last of them came after {took:?}");
         assert_eq!(holds(&server, "line").await.len(), 1);
@@ -100,7 +100,7 @@ async fn readers_with_other_terms_have_a_hold_of_their_own() {
     let limited = LockOptions::builder()
         .lease(Lease::Watchdog(lease))
         .max_hold(lease)
-        .wait(Wait::UpTo(SOON))
+        .wait(Wait::UpTo(PROMPTLY))
         .build()
         .unwrap();
     let limited = lock.clone().with(limited).read().await.unwrap();
@@ -109,8 +109,8 @@ async fn readers_with_other_terms_have_a_hold_of_their_own() {
     let again = lock.clone().with(watched(lease)).read().await.unwrap();
     assert_eq!(again.token(), renewed.token(), "equal terms share");
     assert_eq!(holds(&server, "terms").await.len(), 3);
-    tokio::time::timeout(SOON, fixed.lost()).await.expect("a fixed lease was renewed");
-    tokio::time::timeout(SOON, limited.lost()).await.expect("a limit was passed");
+    tokio::time::timeout(PROMPTLY, fixed.lost()).await.expect("a fixed lease was renewed");
+    tokio::time::timeout(PROMPTLY, limited.lost()).await.expect("a limit was passed");
     sleep(lease * 2).await;
     assert!(!renewed.is_lost() && !again.is_lost(), "lost by somebody else's terms");
     drop((fixed, limited, again));
@@ -125,9 +125,9 @@ async fn a_lost_hold_is_not_joined() {
     let lock = client.rw_lock("lost").with(watched(ms(600)));
     let lost = lock.read().await.unwrap();
     server.client().cmd(&["FLUSHALL"]).await;
-    tokio::time::timeout(SOON, lost.lost()).await.expect("the loss went unnoticed");
+    tokio::time::timeout(PROMPTLY, lost.lost()).await.expect("the loss went unnoticed");
     let asked = Instant::now();
-    let fresh = got(reading(&client, "lost"), SOON).await;
+    let fresh = got(reading(&client, "lost"), PROMPTLY).await;
     assert!(asked.elapsed() < AT_ONCE, "kept out by a lost hold for {:?}", asked.elapsed());
     assert!(fresh.token() > lost.token());
     // The clean-up after the lost one does not touch the new one.
@@ -136,7 +136,7 @@ async fn a_lost_hold_is_not_joined() {
     crate::kinds::rw::announced(&server, "lost", 1).await;
     assert!(!writer.is_finished());
     fresh.release().await.unwrap();
-    got(writer, SOON).await.release().await.unwrap();
+    got(writer, PROMPTLY).await.release().await.unwrap();
     nothing_left(&server, "lost").await;
 }
 
@@ -192,7 +192,7 @@ async fn readers_with_replicas_have_a_hold_of_their_own() {
     let (server, client) = world().await;
     let _replica = RedisServer::builder().replica_of(server.port()).start().await;
     server.wait_for_replicas(1).await;
-    let known = LockOptions::builder().replicas(1, SOON).build().unwrap();
+    let known = LockOptions::builder().replicas(1, PROMPTLY).build().unwrap();
     let lock = client.rw_lock("replicas").with(known);
     let guards = [lock.read().await.unwrap(), lock.try_read().await.unwrap().unwrap()];
     assert_eq!(holds(&server, "replicas").await.len(), 2);

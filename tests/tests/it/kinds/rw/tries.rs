@@ -13,7 +13,7 @@ pub(crate) fn trying(client: &LockClient, name: &str) -> JoinHandle<Tried> {
 async fn one_hold(tried: Vec<JoinHandle<Tried>>) -> Vec<LockGuard> {
     let mut guards = Vec::new();
     for tried in tried {
-        let tried = timeout(SOON, tried).await.expect("still trying").unwrap();
+        let tried = timeout(PROMPTLY, tried).await.expect("still trying").unwrap();
         guards.push(tried.unwrap().expect("nobody writes"));
     }
     same_token(&guards);
@@ -52,7 +52,7 @@ async fn fifty_tries_share_one_hold() {
         let tries = if round % 2 == 0 { 50 } else { 25 };
         let waiters: Vec<_> = (tries..50).map(|_| reading(&client, "t")).collect();
         let mut guards = one_hold((0..tries).map(|_| trying(&client, "t")).collect()).await;
-        guards.extend(all_got(waiters, SOON).await);
+        guards.extend(all_got(waiters, PROMPTLY).await);
         same_token(&guards);
         assert_eq!(holds(&server, "t").await.len(), 1);
         release_all(guards).await;

@@ -41,7 +41,7 @@ async fn whoever_comes_in_between_joins() {
     for tried in tries {
         guards.push(tried.await.unwrap().unwrap().expect("nobody writes"));
     }
-    guards.extend(all_got(waiters, SOON).await);
+    guards.extend(all_got(waiters, PROMPTLY).await);
     same_token(&guards);
     // Its answer, and that no writer waits.
     assert!(asked.elapsed() < ms(750), "took {:?}", asked.elapsed());
@@ -80,8 +80,8 @@ async fn an_asker_who_stands_still_is_passed() {
     proxy.delay_replies(ms(100));
     let still = asking(&server, &lock).await;
     proxy.pass();
-    let fixed = fixed(SOON);
-    let limited = LockOptions::builder().max_hold(SOON).build().unwrap();
+    let fixed = fixed(PROMPTLY);
+    let limited = LockOptions::builder().max_hold(PROMPTLY).build().unwrap();
     for options in [fixed, limited] {
         let asked = Instant::now();
         let apart = lock.clone().with(options).try_read().await.unwrap();
@@ -90,7 +90,7 @@ async fn an_asker_who_stands_still_is_passed() {
         apart.expect("nobody writes").release().await.unwrap();
     }
     let asked = Instant::now();
-    let (tried, waited) = tokio::join!(lock.try_read(), got(reading(&client, "t"), SOON));
+    let (tried, waited) = tokio::join!(lock.try_read(), got(reading(&client, "t"), PROMPTLY));
     assert!(tried.unwrap().is_some());
     // Not passed over, it would keep them for as long as two answers may take.
     assert!(asked.elapsed() < secs(3), "took {:?}", asked.elapsed());
@@ -151,7 +151,7 @@ async fn shutdown_ends_the_wait_for_an_answer() {
     let first = asking(&server, &lock).await;
     let behind = behind(&lock, 5).await;
     let (_, first, behind) =
-        tokio::join!(client.shutdown(SOON), first, timeout(AT_ONCE, join_all(behind)));
+        tokio::join!(client.shutdown(PROMPTLY), first, timeout(AT_ONCE, join_all(behind)));
     for tried in behind.expect("still waiting").into_iter().chain([first]) {
         assert!(matches!(tried, Err(LockError::Closed)), "{tried:?}");
     }
@@ -191,7 +191,7 @@ async fn nothing_is_kept_for_who_stands_still() {
     assert_eq!(holds(&server, "t").await.len(), 1, "not kept, not what this is about");
     proxy.pass();
     nothing_left(&server, "t").await;
-    let late = timeout(SOON, behind.remove(0)).await.expect("no turn");
+    let late = timeout(PROMPTLY, behind.remove(0)).await.expect("no turn");
     drop(late.unwrap().expect("nobody writes"));
     nothing_left(&server, "t").await;
 }

@@ -30,7 +30,7 @@ async fn both_sides_have_redissons_layout() {
     expires_like_a_lease(&raw, &hold_end).await;
     expires_like_a_lease(&raw, "l").await;
     reader.release().await.unwrap();
-    assert_eq!(log.wait_for(1, SOON).await, ["0"]);
+    assert_eq!(log.wait_for(1, PROMPTLY).await, ["0"]);
     assert_eq!(raw.keys().await, [counter]);
 
     let writer = lock.write().await.unwrap();
@@ -48,7 +48,7 @@ async fn both_sides_have_redissons_layout() {
     assert_eq!(raw.keys().await, ["l", counter]);
     assert_eq!(log.payloads().len(), 1, "a read side inside a writer published");
     writer.release().await.unwrap();
-    assert_eq!(log.wait_for(2, SOON).await, ["0", "1"]);
+    assert_eq!(log.wait_for(2, PROMPTLY).await, ["0", "1"]);
     assert_eq!(raw.keys().await, [counter]);
 }
 
@@ -177,7 +177,7 @@ async fn nobody_listens_for_longer_than_he_waits() {
     let waiter = reading(&client, "s");
     listening(&server, "s", 1).await;
     writer.release().await.unwrap();
-    got(waiter, SOON).await.release().await.unwrap();
+    got(waiter, PROMPTLY).await.release().await.unwrap();
     listening(&server, "s", 0).await;
     assert!(matches!(server.client().pttl("s").await, Ttl::Missing));
     nothing_left(&server, "s").await;

@@ -10,9 +10,6 @@ use tokio::sync::oneshot;
 use crate::prelude::*;
 use crate::tower::http::*;
 
-/// More than anything here takes, on a paused clock.
-const SOON: Duration = secs(20);
-
 /// Reads, waits and writes: two at once lose an update.
 #[derive(Default, Clone)]
 struct Sum(Arc<AtomicU32>);

@@ -1,7 +1,7 @@
 //! Masters that die.
 
 use super::kinds::until_heard;
-use super::world::{End, SOON, client_with};
+use super::world::{End, PROMPTLY, client_with};
 use crate::prelude::*;
 
 /// More than a cluster takes to elect, on a busy machine.
@@ -29,7 +29,7 @@ async fn patient(cluster: &RedisCluster) -> LockClient {
 async fn hold(client: &LockClient, name: &str) -> LockGuard {
     // A fail-over that takes as long as it is waited for does not end it.
     let lease = Lease::Watchdog(FAIL_OVER * 3 / 2);
-    let options = LockOptions::builder().lease(lease).replicas(1, SOON).build().unwrap();
+    let options = LockOptions::builder().lease(lease).replicas(1, PROMPTLY).build().unwrap();
     client.mutex(name).with(options).lock().await.unwrap()
 }
 
@@ -68,7 +68,10 @@ async fn a_master_dies() {
     taken_over.await.unwrap();
     let took = start.elapsed();
     // Held up until the replica has taken over, they would take as long as that; a busy machine slows both down.
-    assert!(slowest < (took / 2).max(SOON / 5), "others were held up for {slowest:?} of {took:?}");
+    assert!(
+        slowest < (took / 2).max(PROMPTLY / 5),
+        "others were held up for {slowest:?} of {took:?}"
+    );
 
     let before = End::of(&held);
     eventually(FAIL_OVER, "the hold is renewed at the new master", async || {
@@ -82,7 +85,7 @@ async fn a_master_dies() {
     let released = Instant::now();
     held.release().await.unwrap();
     waiting.await.unwrap().unwrap().release().await.unwrap();
-    assert!(released.elapsed() < SOON, "{:?}", released.elapsed());
+    assert!(released.elapsed() < PROMPTLY, "{:?}", released.elapsed());
     elsewhere.release().await.unwrap();
 }
 
@@ -120,11 +123,11 @@ async fn a_late_grant_of_a_replaced_master_does_not_count() {
     let mut asked = tokio::spawn(late.mutex(&name).lock());
     let held = prompt.mutex(&name).lock().await.unwrap();
     eventually(FAIL_OVER, "it knows who has the slot", async || {
-        timeout(SOON / 10, late.inspect(&beside)).await.is_ok_and(|seen| seen.is_ok())
+        timeout(PROMPTLY / 10, late.inspect(&beside)).await.is_ok_and(|seen| seen.is_ok())
     })
     .await;
     cluster.node(1).resume();
-    let granted = timeout(SOON / 2, &mut asked).await;
+    let granted = timeout(PROMPTLY / 2, &mut asked).await;
     assert!(granted.is_err(), "two have it: {granted:?}");
     assert!(!held.is_lost());
     held.release().await.unwrap();

@@ -1,7 +1,7 @@
 //! Answers that are lost between a node and its client.
 
 use super::kinds::until_heard;
-use super::world::{End, SOON};
+use super::world::{End, PROMPTLY};
 use crate::prelude::*;
 
 /// A proxy in front of the first node, which announces it as its own address.
@@ -108,7 +108,7 @@ async fn a_silent_node_costs_only_its_own_holds() {
     for _ in 0..2 {
         let before = End::of(&kept);
         let renewed = async || before.has_moved(&kept);
-        eventually(SOON, "the other is renewed beside it", renewed).await;
+        eventually(PROMPTLY, "the other is renewed beside it", renewed).await;
     }
     assert!(!kept.is_lost());
     proxy.pass();

@@ -1,6 +1,6 @@
 //! Each kind of lock, at whatever node it is.
 
-use super::world::{SOON, client, shared};
+use super::world::{PROMPTLY, client, shared};
 use crate::prelude::*;
 
 /// Counts who is inside at once.
@@ -102,7 +102,7 @@ async fn latches_open() {
         let start = Instant::now();
         assert_eq!(a.latch(name).count_down().await.unwrap(), 0);
         waiting.await.unwrap().unwrap();
-        assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
+        assert!(start.elapsed() < PROMPTLY, "{:?}", start.elapsed());
     }
 }
 
@@ -130,7 +130,7 @@ async fn a_release_wakes_the_waiter_elsewhere() {
         let start = Instant::now();
         guard.release().await.unwrap();
         waiting.await.unwrap().unwrap().release().await.unwrap();
-        assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
+        assert!(start.elapsed() < PROMPTLY, "{:?}", start.elapsed());
     }
 }
 
@@ -199,10 +199,10 @@ async fn a_client_that_is_shut_down_leaves_nothing() {
         async move { mutex.lock().await }
     });
     until_heard(&cluster, "left").await;
-    waiter.shutdown(SOON).await;
+    waiter.shutdown(PROMPTLY).await;
     assert!(matches!(waiting.await.unwrap(), Err(LockError::Closed)));
     held.release().await.unwrap();
-    holder.shutdown(SOON).await;
+    holder.shutdown(PROMPTLY).await;
     for at in 0..3 {
         let node = cluster.node(at).client();
         soon!("no client is left", {

@@ -3,7 +3,7 @@
 use lock_runtime::store::ClusterStore;
 
 use super::kinds::until_heard;
-use super::world::{End, SOON, client, client_with};
+use super::world::{End, PROMPTLY, client, client_with};
 use crate::prelude::*;
 
 /// A name's slot goes to the next master.
@@ -56,7 +56,7 @@ async fn waiters_listen_at_the_new_place() {
             let start = Instant::now();
             guard.release().await.unwrap();
             waiting.await.unwrap().unwrap().release().await.unwrap();
-            assert!(start.elapsed() < SOON, "round {round}, {name}: {:?}", start.elapsed());
+            assert!(start.elapsed() < PROMPTLY, "round {round}, {name}: {:?}", start.elapsed());
         }
     }
 }
@@ -121,7 +121,7 @@ async fn a_release_that_nobody_heard_is_found_out() {
     soon!("it is free", !target.exists(name).await);
     assert!(!waiting.is_finished(), "it has heard");
     target.cmd(&["ACL", "SETUSER", "default", "+ssubscribe"]).await;
-    timeout(SOON, waiting).await.expect("not told").unwrap().unwrap().release().await.unwrap();
+    timeout(PROMPTLY, waiting).await.expect("not told").unwrap().unwrap().release().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -178,7 +178,7 @@ async fn a_release_in_a_divided_slot_says_so() {
     let store = ClusterStore::connect(cluster.urls()).await.unwrap();
     let target = Target::read(LockKey::new("{rw}").unwrap());
     let owner = OwnerId::new(&client_id(), 1, 1);
-    let request = AcquireRequest::new(Arc::clone(&target), owner.clone(), SOON, SOON);
+    let request = AcquireRequest::new(Arc::clone(&target), owner.clone(), PROMPTLY, PROMPTLY);
     assert!(matches!(store.acquire(request).await, Ok(AcquireReply::Granted(_))));
     let half_way = async {
         let release = ReleaseRequest::new(target, owner, ms(300));
@@ -284,7 +284,7 @@ async fn a_slot_moves_under_load() {
                     let mut held = held.iter().zip(&ends).filter(|(guard, _)| has_one_key(guard));
                     held.all(|(guard, end)| end.has_moved(guard))
                 };
-                lock_tests::eventually(SOON, "all are renewed half way", renewed).await;
+                lock_tests::eventually(PROMPTLY, "all are renewed half way", renewed).await;
             };
             move_on(&cluster, "{moving}", &["{moving}:held", "{moving}:1"], half_way).await;
             everybody_goes_on().await;

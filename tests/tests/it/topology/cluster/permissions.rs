@@ -1,7 +1,7 @@
 //! What `ClusterStore` says that a user needs.
 
 use super::kinds::until_heard;
-use super::world::{End, POLL_CAP, SOON};
+use super::world::{End, POLL_CAP, PROMPTLY};
 use crate::prelude::*;
 use crate::topology::cluster::taking::{KINDS, take};
 
@@ -61,7 +61,7 @@ async fn they_are_enough() {
         let start = Instant::now();
         held.release().await.unwrap_or_else(|error| panic!("{kind}: {error:?}"));
         let guard = waiting.await.unwrap().unwrap_or_else(|error| panic!("{kind}: {error:?}"));
-        assert!(start.elapsed() < SOON, "{kind}: {:?}", start.elapsed());
+        assert!(start.elapsed() < PROMPTLY, "{kind}: {:?}", start.elapsed());
         assert_eq!(a.inspect(&name).await.unwrap().kind, Some(is));
         guard.release().await.unwrap_or_else(|error| panic!("{kind}: {error:?}"));
     }

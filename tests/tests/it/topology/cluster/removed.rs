@@ -1,6 +1,6 @@
 //! Nodes that were taken out of the cluster.
 
-use super::world::{SOON, client};
+use super::world::{PROMPTLY, client};
 use crate::prelude::*;
 
 /// A node that was named in a redirection is kept for a while, also when it is dead and the cluster has forgotten it.
@@ -27,7 +27,7 @@ async fn a_dead_node_that_was_forgotten_is_warned_of_once() {
         cluster.node(at).client().cmd(&["CLUSTER", "FORGET", &id]).await;
     }
     let attempts = || log.lines_with("cannot connect to the lock store yet");
-    eventually(4 * SOON, "it tries", async || attempts().len() > 20).await;
+    eventually(4 * PROMPTLY, "it tries", async || attempts().len() > 20).await;
     let lines = log.lines_with("WARN");
     assert!(lines.len() <= 1, "{} of {} attempts: {lines:#?}", lines.len(), attempts().len());
     // Its locks are elsewhere by now.

@@ -5,7 +5,7 @@ use tokio::sync::OnceCell;
 use crate::prelude::*;
 
 /// More than a busy machine takes for a few round trips.
-pub(crate) const SOON: Duration = secs(5);
+pub(crate) const PROMPTLY: Duration = secs(5);
 
 /// A waiter that has only polling left does not come before.
 pub(crate) const POLL_CAP: Duration = secs(30);

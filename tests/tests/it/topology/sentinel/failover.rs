@@ -1,6 +1,6 @@
 //! What a fail-over does to locks that are held, waited for, and asked for.
 
-use super::world::{NAME, SOON, World, builder, long, reach, wait_for_client};
+use super::world::{NAME, World, builder, long, reach, wait_for_client};
 use crate::prelude::*;
 
 /// S-9, S-15: the master dies. Who holds a lock that the replica knows of keeps it, with its token, and
@@ -39,7 +39,7 @@ async fn the_master_dies() {
     assert!(!waiter.is_finished(), "two have it");
     replica.wait_for_subscribers("redisson_lock__channel:{held}", 1).await;
     guard.release().await.unwrap();
-    let next = timeout(SOON / 6, waiter).await.expect("not woken").unwrap().unwrap();
+    let next = timeout(secs(5), waiter).await.expect("not woken").unwrap().unwrap();
     assert!(next.token() > token);
     next.release().await.unwrap();
 }

@@ -4,7 +4,7 @@
 //! How the old master's answers and the news of its successor meet is a matter of milliseconds, so these
 //! tests repeat that.
 
-use super::world::{NAME, SOON, World, builder};
+use super::world::{NAME, World, builder};
 use crate::prelude::*;
 use crate::support::takers::{EXCLUSIVE, Takers, rounds, violations};
 

@@ -1,6 +1,6 @@
 //! A master that was replaced, does not know it, and would go on granting.
 
-use super::world::{NAME, SOON, World, builder, wait_for_client};
+use super::world::{NAME, World, builder, wait_for_client};
 use crate::prelude::*;
 
 async fn role(server: &RedisServer) -> String {

@@ -1,6 +1,6 @@
 //! Finding the master: by name, from whoever knows it, or not at all.
 
-use super::world::{NAME, SOON, World, wait_for_client};
+use super::world::{NAME, World, wait_for_client};
 use crate::prelude::*;
 
 async fn refused<U: AsRef<str>>(master: &str, nodes: impl IntoIterator<Item = U>) -> StoreError {

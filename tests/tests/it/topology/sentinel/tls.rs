@@ -1,6 +1,6 @@
 //! Sentinels and servers that speak TLS only, to who shows a certificate.
 
-use super::world::{NAME, SOON};
+use super::world::NAME;
 use crate::prelude::*;
 use crate::support::authority::Authority;
 

@@ -2,8 +2,6 @@
 
 use crate::prelude::*;
 
-pub(crate) const SOON: Duration = secs(30);
-
 /// What the sentinels call the master.
 pub(crate) const NAME: &str = "locks";
 

@@ -143,7 +143,7 @@ async fn a_store_that_fails_is_unavailable() {
 #[tokio::test(start_paused = true)]
 async fn a_client_that_is_shut_down_is_unavailable() {
     let locks = LockClient::in_memory();
-    assert!(locks.shutdown(SOON).await.is_clean());
+    assert!(locks.shutdown(PROMPTLY).await.is_clean());
     let service = order_layer(&locks).build().unwrap().layer(Calls::default().service());
     let answer = seen(service.oneshot(pay()).await.unwrap()).await;
     assert!(answer.starts_with("503 "), "{answer}");
@@ -177,7 +177,7 @@ content-type: application/problem+json
 {"type":"/problems/lock-lost","title":"The request lost its hold on the resource before it was done","status":500}"#
     );
     for next in [peer, locks] {
-        let guard = timeout(SOON, next.mutex("order:42").lock()).await.unwrap().unwrap();
+        let guard = timeout(PROMPTLY, next.mutex("order:42").lock()).await.unwrap().unwrap();
         assert_eq!(held(&store, "order:42"), 1);
         guard.release().await.unwrap();
     }

@@ -71,7 +71,7 @@ impl Client {
                 Sender::Two(client) => client.send_request(request).await,
             }
         };
-        timeout(SOON, sent).await.expect("no answer")
+        timeout(PROMPTLY, sent).await.expect("no answer")
     }
 
     pub(crate) async fn send(&mut self, request: Request<Empty<Bytes>>) -> Response<Incoming> {
@@ -82,7 +82,7 @@ impl Client {
 /// The next that says anything: HTTP/2 ends with data that is empty.
 pub(crate) async fn frame(body: &mut Incoming) -> Option<Result<Bytes, hyper::Error>> {
     loop {
-        let frame = timeout(SOON, body.frame()).await.expect("the body says nothing");
+        let frame = timeout(PROMPTLY, body.frame()).await.expect("the body says nothing");
         match frame.map(|frame| frame.map(|frame| frame.into_data().unwrap_or_default())) {
             Some(Ok(data)) if data.is_empty() => {}
             frame => return frame,

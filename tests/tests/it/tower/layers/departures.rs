@@ -117,7 +117,7 @@ async fn answer(client: &mut TcpStream, until: &str) -> String {
             assert_ne!(client.read_buf(&mut seen).await.unwrap(), 0, "the connection ended");
         }
     };
-    timeout(SOON, read).await.expect("no answer");
+    timeout(PROMPTLY, read).await.expect("no answer");
     String::from_utf8(seen).unwrap()
 }
 
@@ -293,7 +293,7 @@ async fn a_body_over_the_buffer_arrives_whole() {
         String::from_utf8(seen).unwrap()
     };
     let all = async { tokio::join!(send, release, receive) };
-    let (_, _, seen) = timeout(SOON, all).await.expect("no answer");
+    let (_, _, seen) = timeout(PROMPTLY, all).await.expect("no answer");
     assert!(seen.ends_with(&format!("\r\n\r\n{body}")), "{} bytes came back", seen.len());
 }
 
@@ -363,7 +363,7 @@ async fn the_handlers_body_limit_still_counts() {
         assert!(!call.is_finished());
         assert_eq!(read.load(Ordering::SeqCst), length, "frames read while it waited");
         busy.release().await.unwrap();
-        let response = timeout(SOON, call).await.expect("no answer").unwrap().unwrap();
+        let response = timeout(PROMPTLY, call).await.expect("no answer").unwrap().unwrap();
         assert_eq!(response.status(), status);
     }
 }

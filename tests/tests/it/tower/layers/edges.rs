@@ -28,7 +28,7 @@ async fn answer_of(layer: HttpLockLayer, release_at: Option<usize>) -> String {
     let app = Router::new().route("/orders/{id}/pay", post(handler)).route_layer(layer);
     let request = Request::post("/orders/42/pay").body(Body::empty()).unwrap();
     let answer = async { seen(app.oneshot(request).await.unwrap()).await };
-    timeout(2 * SOON, answer).await.expect("a hang")
+    timeout(2 * PROMPTLY, answer).await.expect("a hang")
 }
 
 /// Shadow mode only tells: what it lost or held for too long is no reason to cut off a handler, or its
@@ -64,7 +64,7 @@ async fn what_was_given_back_early_is_not_cut_off() {
 async fn status(layer: &HttpLockLayer, method: Method) -> u16 {
     let request = Request::builder().method(method).uri("/").body(TestBody::default()).unwrap();
     let answer = layer.layer(Calls::default().service()).oneshot(request);
-    timeout(SOON, answer).await.expect("a hang").unwrap().status().as_u16()
+    timeout(PROMPTLY, answer).await.expect("a hang").unwrap().status().as_u16()
 }
 
 /// S-10: each by itself is sound, so it is the layer that finds it, and not each of its requests.
@@ -84,7 +84,7 @@ async fn what_contradicts_the_code_is_found_when_the_layer_is_built() {
     }
     let options = waits_and_holds(Wait::Never, secs(9));
     let locks = LockClient::builder().options(options).in_memory().unwrap();
-    assert!(order_layer(&locks).max_hold(SOON).build().is_err());
+    assert!(order_layer(&locks).max_hold(PROMPTLY).build().is_err());
 
     // A reload that brings it is not followed.
     let (locks, log) = (client(SOUND), Log::start_at(tracing::Level::DEBUG));

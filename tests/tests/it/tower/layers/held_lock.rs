@@ -67,7 +67,7 @@ where
             Ok::<_, Infallible>(Response::new(TestBody::from("done")))
         }
     }));
-    timeout(4 * SOON, service.oneshot(pay())).await.expect("a hang").unwrap()
+    timeout(4 * PROMPTLY, service.oneshot(pay())).await.expect("a hang").unwrap()
 }
 
 #[tokio::test(start_paused = true)]
@@ -89,7 +89,10 @@ async fn a_handler_may_release_early() {
                 assert!(locks.mutex(ORDER).try_lock().await.unwrap().is_none());
                 // No lease that runs out ends what is not under it.
                 sleep(lease * 3).await;
-                assert!(timeout(SOON, mine.lost()).await.is_err(), "what was released is not lost");
+                assert!(
+                    timeout(PROMPTLY, mine.lost()).await.is_err(),
+                    "what was released is not lost"
+                );
                 theirs.release().await.unwrap();
             }
         }
@@ -120,7 +123,7 @@ async fn another_task_may_release_it_and_learn_of_its_loss() {
                     assert!(mine.release().await.is_err());
                     *learned.lock().unwrap() = Some(lost);
                 });
-                sleep(SOON).await;
+                sleep(PROMPTLY).await;
             }
         }
     };
@@ -165,7 +168,7 @@ async fn a_handle_that_outlives_its_call_keeps_nothing() {
     assert!(gone.is_err());
     free_soon(&store, ORDER).await;
     let mine = out.lock().unwrap().take().unwrap();
-    assert!(timeout(SOON, mine.release()).await.is_ok());
+    assert!(timeout(PROMPTLY, mine.release()).await.is_ok());
 }
 
 #[tokio::test(start_paused = true)]
@@ -192,7 +195,7 @@ async fn a_body_may_release_early() {
         .with_state(store.clone());
     let request = Request::post("/orders/42/pay").body(Body::empty()).unwrap();
     let body = app.oneshot(request).await.unwrap().into_body().collect();
-    let body = timeout(4 * SOON, body).await.expect("a hang").unwrap();
+    let body = timeout(4 * PROMPTLY, body).await.expect("a hang").unwrap();
     assert_eq!(body.to_bytes(), "100");
 }
 
@@ -230,6 +233,6 @@ async fn a_plain_service_gets_its_lock() {
             peer.mutex(name).lock().await.map(drop)
         }
     }));
-    timeout(SOON, service.oneshot("a")).await.unwrap().unwrap();
+    timeout(PROMPTLY, service.oneshot("a")).await.unwrap().unwrap();
     assert!(HeldLock::current().is_none(), "nothing is left on the thread");
 }

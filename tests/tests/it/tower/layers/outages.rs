@@ -25,7 +25,7 @@ async fn killed_before_a_request_it_is_unavailable() {
     let service = layer.build().unwrap().layer(calls.service());
     assert_eq!(service.clone().oneshot(pay()).await.unwrap().status(), StatusCode::OK);
     server.kill();
-    let answer = timeout(SOON, service.clone().oneshot(pay())).await.expect("a hang").unwrap();
+    let answer = timeout(PROMPTLY, service.clone().oneshot(pay())).await.expect("a hang").unwrap();
     let answer = seen(answer).await;
     assert!(answer.starts_with("503 ") && answer.contains("lock-unavailable"), "{answer}");
     assert_eq!(calls.count(), 1, "nothing runs without its lock");
@@ -54,10 +54,10 @@ async fn killed_during_a_request_it_is_lost_or_not_noticed() {
         });
         let service = order_layer(&locks).options(terms(lease)).build().unwrap().layer(handler);
         let answer = tokio::spawn(service.oneshot(pay()));
-        timeout(SOON, inside.notified()).await.unwrap();
+        timeout(PROMPTLY, inside.notified()).await.unwrap();
         let start = Instant::now();
         server.kill();
-        let answer = timeout(SOON, answer).await.expect("a hang").unwrap().unwrap();
+        let answer = timeout(PROMPTLY, answer).await.expect("a hang").unwrap().unwrap();
         assert_eq!(answer.status().as_u16(), status);
         // The release that nobody confirms holds it up for a moment only.
         let bound = if status == 500 { lease } else { secs(2) };
@@ -93,7 +93,7 @@ async fn killed_during_a_body_it_is_broken_off() {
             }
         }
     };
-    let error = timeout(SOON, error).await.expect("it goes on without its lock");
+    let error = timeout(PROMPTLY, error).await.expect("it goes on without its lock");
     assert!(matches!(error, LockBodyError::Lost(_)), "{error:?}");
     assert!(start.elapsed() < lease + ms(300), "{:?}", start.elapsed());
 }

@@ -53,7 +53,7 @@ async fn the_lock_is_free_when_a_panic_is_answered() {
     let near = order_layer(&near).wait(Wait::Never).build().unwrap();
     for on_disconnect in [OnDisconnect::Cancel, OnDisconnect::Finish] {
         let turns = Arc::default();
-        let layer = order_layer(&far).on_disconnect(on_disconnect).release_timeout(SOON);
+        let layer = order_layer(&far).on_disconnect(on_disconnect).release_timeout(PROMPTLY);
         let layer = layer.build().unwrap();
         let mut busy = 0;
         for _ in 0..30 {
@@ -73,7 +73,7 @@ async fn the_lock_is_free_when_a_generic_layers_panic_is_out() {
     let (far, _proxy) = from_afar(&server).await;
     let near = connect(&server).await;
     let layer = LockLayer::new(far, |_: &Request<TestBody>| LockKey::new(ORDER).map(Some))
-        .release_timeout(SOON);
+        .release_timeout(PROMPTLY);
     let turns = Arc::default();
     for round in 0..9 {
         assert_eq!(caught(layer.layer(panicking(&turns)).oneshot(pay())).await, 500);
@@ -91,7 +91,7 @@ async fn a_panic_waits_for_the_release_timeout_at_most() {
     let layer = order_layer(&locks).release_timeout(limit).build().unwrap();
     let start = Instant::now();
     let answer = layer.layer(panicking(&Arc::new(AtomicUsize::new(1)))).oneshot(pay());
-    assert_eq!(timeout(SOON, caught(answer)).await.expect("a hang"), 500);
+    assert_eq!(timeout(PROMPTLY, caught(answer)).await.expect("a hang"), 500);
     let waited = start.elapsed();
     assert!(waited.abs_diff(limit) <= ms(2), "{waited:?}");
     moody.set(Mood::Good);
@@ -143,7 +143,7 @@ async fn the_lock_is_free_when_a_bodys_panic_is_out() {
     let server = RedisServer::start().await;
     let (far, _proxy) = from_afar(&server).await;
     let near = connect(&server).await;
-    let layer = order_layer(&far).release_timeout(SOON).build().unwrap();
+    let layer = order_layer(&far).release_timeout(PROMPTLY).build().unwrap();
     for round in 0..5 {
         let mut body = broken(&layer, SizeHint::new()).await;
         assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "a part");

@@ -17,7 +17,7 @@ use crate::tower::prelude::*;
 fn ask(app: &Router, method: &str, path: &str) -> impl Future<Output = Response> + use<> {
     let request = Request::builder().method(method).uri(path).body(Body::empty()).unwrap();
     let answer = app.clone().oneshot(request);
-    async { timeout(2 * SOON, answer).await.expect("a hang").unwrap() }
+    async { timeout(2 * PROMPTLY, answer).await.expect("a hang").unwrap() }
 }
 
 /// A limit of four requests, and 503 for others.
@@ -99,7 +99,7 @@ async fn time_outs_of_handlers_belong_inside() {
     let (far, proxy) = from_afar(&server).await;
     let near = connect(&server).await;
     let brief = TimeoutLayer::new(ms(30));
-    let layer = order_layer(&far).release_timeout(SOON).build().unwrap();
+    let layer = order_layer(&far).release_timeout(PROMPTLY).build().unwrap();
     let calls = Calls::default();
     for round in 0..10 {
         let counts = calls.clone();

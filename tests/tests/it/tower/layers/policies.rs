@@ -18,7 +18,7 @@ pub(crate) fn clients(text: &str) -> (LockClient, LockClient) {
 
 async fn ask(layer: &HttpLockLayer, request: Request<TestBody>) -> Response<impl Sized + use<>> {
     let answer = layer.layer(Calls::default().service()).oneshot(request);
-    timeout(2 * SOON, answer).await.expect("a hang").unwrap()
+    timeout(2 * PROMPTLY, answer).await.expect("a hang").unwrap()
 }
 
 pub(crate) async fn status(layer: &HttpLockLayer, request: Request<TestBody>) -> u16 {

@@ -111,13 +111,13 @@ fn app(locks: &LockClient, stage: Stage) -> Router {
         .client(locks.clone())
         .wait(Wait::Never)
         // More than the round trip: the answer waits for the release.
-        .release_timeout(SOON);
+        .release_timeout(PROMPTLY);
     let ending = stage.ending;
     let fail = move |answer: Result<Response, Infallible>| match (answer, ending) {
         (_, Ending::Error) => Err(BoxError::from("as the test wants it")),
         (answer, _) => Ok(answer?),
     };
-    let limit = if ending == Ending::Timeout { TIMEOUT } else { 4 * SOON };
+    let limit = if ending == Ending::Timeout { TIMEOUT } else { 4 * PROMPTLY };
     let layers = ServiceBuilder::new()
         .layer(HandleErrorLayer::new(async |_: BoxError| StatusCode::INTERNAL_SERVER_ERROR))
         .timeout(limit)
@@ -161,7 +161,7 @@ async fn ends_promptly(ending: Ending, version: u8) {
             stage.end.notify_one();
         }
     }
-    let over = timeout(SOON, act.wait_for(|act| matches!(act, Act::Over(_)))).await;
+    let over = timeout(PROMPTLY, act.wait_for(|act| matches!(act, Act::Over(_)))).await;
     if let (Ending::Timeout, Act::Over(at)) = (ending, *over.expect(&what).unwrap()) {
         ended = at;
     }
@@ -174,7 +174,7 @@ async fn ends_promptly(ending: Ending, version: u8) {
 
 /// Since the counts were reset, and after whatever is still to come.
 async fn sent_one_script(server: &RedisServer, locks: &LockClient, what: &str) {
-    let left = locks.shutdown(SOON).await;
+    let left = locks.shutdown(PROMPTLY).await;
     assert!(left.is_clean(), "{what}: {left:?}");
     let calls = server.command_calls().await;
     let scripts = ["evalsha", "eval"].map(|name| calls.get(name).copied().unwrap_or(0));

@@ -173,7 +173,7 @@ impl Scene {
             }
         };
         let both = async { tokio::join!(call, release) };
-        let (answer, ()) = timeout(4 * SOON, both).await.expect("no answer");
+        let (answer, ()) = timeout(4 * PROMPTLY, both).await.expect("no answer");
         seen(answer.unwrap()).await
     }
 }
@@ -323,7 +323,8 @@ async fn an_incomplete_body_ends_the_wait() {
         let frames = stream::iter([Ok(Bytes::from_static(b"a part of it")), Err(error)]);
         let body = Body::from_stream(frames);
         let request = Request::post("/orders/42/pay").body(body).unwrap();
-        let answer = timeout(SOON, app.clone().oneshot(request)).await.expect("it waits").unwrap();
+        let answer =
+            timeout(PROMPTLY, app.clone().oneshot(request)).await.expect("it waits").unwrap();
         let answer = seen(answer).await;
         assert!(answer.starts_with("400 ") && answer.contains("lock-body-incomplete"), "{answer}");
         assert!(answer.contains(r#""executed":false"#), "{answer}");
@@ -352,7 +353,7 @@ async fn other_errors_are_the_handlers() {
             let call = tokio::spawn(app.clone().oneshot(request));
             sleep(A_WHILE).await;
             drop(busy);
-            let answer = timeout(SOON, call).await.expect("no answer").unwrap().unwrap();
+            let answer = timeout(PROMPTLY, call).await.expect("no answer").unwrap().unwrap();
             assert_eq!(answer.status(), status);
         }
     }

@@ -157,7 +157,7 @@ async fn a_busy_answer_arrives_whole() {
     let mut answer = String::new();
     while !answer.ends_with('}') {
         let mut chunk = [0; 1024];
-        let read = tokio::time::timeout(SOON, stream.read(&mut chunk)).await.unwrap().unwrap();
+        let read = tokio::time::timeout(PROMPTLY, stream.read(&mut chunk)).await.unwrap().unwrap();
         assert!(read > 0, "{answer}");
         answer.push_str(std::str::from_utf8(&chunk[..read]).unwrap());
     }
@@ -168,7 +168,7 @@ async fn a_busy_answer_arrives_whole() {
     let request = b"POST /orders/42/pay HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n";
     stream.write_all(request).await.unwrap();
     let mut chunk = [0; 1024];
-    let read = tokio::time::timeout(SOON, stream.read(&mut chunk)).await.unwrap().unwrap();
+    let read = tokio::time::timeout(PROMPTLY, stream.read(&mut chunk)).await.unwrap().unwrap();
     let answer = std::str::from_utf8(&chunk[..read]).unwrap();
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
 }
@@ -183,7 +183,7 @@ async fn a_body_is_not_read_without_the_lock() {
         expect: 100-continue\r\n\r\n";
     stream.write_all(request).await.unwrap();
     let mut first = [0; 12];
-    tokio::time::timeout(SOON, stream.read_exact(&mut first)).await.unwrap().unwrap();
+    tokio::time::timeout(PROMPTLY, stream.read_exact(&mut first)).await.unwrap().unwrap();
     assert_eq!(&first, b"HTTP/1.1 409", "and not 100");
 }
 

@@ -73,7 +73,7 @@ async fn ends_cleanly(body: &mut Incoming) -> bool {
             }
         }
     };
-    timeout(SOON, ends).await.expect("it goes on for ever")
+    timeout(PROMPTLY, ends).await.expect("it goes on for ever")
 }
 
 #[tokio::test]
@@ -102,7 +102,7 @@ async fn a_body_of_shadow_mode_may_release_what_the_shutdown_has_released() {
     let body = StreamBody::new(Box::pin(release));
     let layer = order_layer(&locks).policy("trial");
     let body = respond(layer, pay(), Response::new(body)).await.into_body();
-    let (report, body) = tokio::join!(locks.shutdown(GRACE), timeout(SOON, body.collect()));
+    let (report, body) = tokio::join!(locks.shutdown(GRACE), timeout(PROMPTLY, body.collect()));
     assert!(report.is_clean(), "{report:?}");
     assert_eq!(body.expect("a hang").unwrap().to_bytes(), "released");
 }

@@ -11,7 +11,7 @@ const ORDER: &str = "order:42";
 
 async fn ask(layer: &HttpLockLayer, request: Request<TestBody>) -> Response<LockBody<TestBody>> {
     let answer = layer.layer(Calls::default().service()).oneshot(request);
-    timeout(2 * SOON, answer).await.expect("a hang").unwrap()
+    timeout(2 * PROMPTLY, answer).await.expect("a hang").unwrap()
 }
 
 /// `wait = min(policy, deadline)`.

@@ -18,7 +18,7 @@ async fn what_only_reads_costs_no_command() {
         let request = Request::builder().method(method).uri(uri);
         let request = request.body(TestBody::default()).unwrap();
         server.reset_stats().await;
-        let answer = timeout(SOON, layer.layer(calls.service()).oneshot(request)).await;
+        let answer = timeout(PROMPTLY, layer.layer(calls.service()).oneshot(request)).await;
         let answer = answer.expect("it waits").unwrap();
         assert_eq!(answer.status(), 200, "{method}");
         let mut commands = server.command_calls().await;

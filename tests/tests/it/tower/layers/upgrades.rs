@@ -66,7 +66,7 @@ async fn upgrade(address: SocketAddr) -> Response<hyper::body::Incoming> {
         .header("connection", "upgrade")
         .header("upgrade", "echo")
         .body(Empty::<Bytes>::new());
-    timeout(SOON, client.send_request(request.unwrap())).await.expect("a hang").unwrap()
+    timeout(PROMPTLY, client.send_request(request.unwrap())).await.expect("a hang").unwrap()
 }
 
 /// Says it and waits for it to be said back.
@@ -76,7 +76,7 @@ async fn said_back(io: &mut TokioIo<Upgraded>, text: &str) {
         io.write_all(text.as_bytes()).await.unwrap();
         io.read_exact(&mut back).await.unwrap();
     };
-    timeout(SOON, talk).await.expect("no echo");
+    timeout(PROMPTLY, talk).await.expect("no echo");
     assert_eq!(back, text.as_bytes());
 }
 
@@ -87,7 +87,8 @@ async fn the_lock_is_let_go_of_with_the_101() {
     let (locks, _proxy) = from_afar(&server).await;
     for hold in [HoldUntil::Auto, HoldUntil::Body, HoldUntil::Response] {
         let layer = LockLayer::http().key("room:{path.id}").client(locks.clone());
-        let layer = layer.wait(Wait::Never).methods([Method::GET]).hold(hold).release_timeout(SOON);
+        let layer =
+            layer.wait(Wait::Never).methods([Method::GET]).hold(hold).release_timeout(PROMPTLY);
         let layer = layer.build().unwrap();
         let open = watch::Sender::new(0);
         let address = serve(layer, open.clone()).await;

@@ -6,7 +6,7 @@ use crate::support::handed_on::handed_on;
 use crate::tower::prelude::*;
 
 /// Plenty for anything that takes a few polls.
-pub(crate) const SOON: Duration = secs(5);
+pub(crate) const PROMPTLY: Duration = secs(5);
 
 pub(crate) type TestBody = Full<Bytes>;
 

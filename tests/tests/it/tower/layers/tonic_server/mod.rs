@@ -124,7 +124,7 @@ fn layer(locks: &LockClient) -> HttpLockLayerBuilder {
         .key("order:{header.x-order}")
         .client(locks.clone())
         .wait(Wait::Never)
-        .release_timeout(SOON)
+        .release_timeout(PROMPTLY)
 }
 
 /// Two processes' clients of one server.
@@ -135,7 +135,7 @@ async fn two_of(server: &RedisServer) -> (LockClient, LockClient) {
 
 async fn connect(address: SocketAddr) -> HealthClient<Channel> {
     let endpoint = Endpoint::from_shared(format!("http://{address}")).unwrap();
-    HealthClient::new(endpoint.timeout(SOON).connect().await.unwrap())
+    HealthClient::new(endpoint.timeout(PROMPTLY).connect().await.unwrap())
 }
 
 /// Without the timer of tonic's channel, which says of a deadline that the call was cancelled.

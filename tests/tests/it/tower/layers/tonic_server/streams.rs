@@ -12,7 +12,7 @@ fn message(status: i32) -> HealthCheckResponse {
 
 /// The number in the next message.
 async fn next(stream: &mut Streaming<HealthCheckResponse>) -> Result<Option<i32>, Status> {
-    let message = timeout(SOON, stream.message()).await.expect("the stream says nothing")?;
+    let message = timeout(PROMPTLY, stream.message()).await.expect("the stream says nothing")?;
     Ok(message.map(|message| message.status))
 }
 
