@@ -70,9 +70,7 @@ where
         match argument {
             Long("quick") => quick = true,
             Long("strict") => strict = true,
-            #[cfg(feature = "server")]
             Long("instructions") => instructions = true,
-            #[cfg(feature = "server")]
             Long("accept") => accept = true,
             #[cfg(feature = "server")]
             Long("work") => return Ok(Command::Work(parser.value()?.parse()?)),

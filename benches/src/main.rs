@@ -56,6 +56,10 @@ fn exit(result: Result<ExitCode>) -> ExitCode {
 
 /// Runs the cases, shows the table, writes the file.
 fn run(args: &Args) -> Result<Report> {
+    #[cfg(not(feature = "server"))]
+    if args.instructions {
+        return Err("--instructions needs the feature `server`".into());
+    }
     #[cfg(feature = "server")]
     if args.instructions {
         let mut report = Report::new(args);

@@ -46,7 +46,8 @@ pub(crate) trait World {
 
     /// Waits until nobody holds the lock, no longer than a few round trips take.
     async fn free_soon(&self, name: &str) {
-        soon!("the lock is free", self.holders(name).await.is_empty());
+        let free = async || self.holders(name).await.is_empty();
+        eventually(PROMPTLY, "the lock is free", free).await;
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a fail-over does to locks that are held, waited for, and asked for.
 
-use super::world::{NAME, World, builder, long, reach, wait_for_client};
+use super::world::{FAILOVER, NAME, World, builder, long, reach, wait_for_client};
 use crate::prelude::*;
 
 /// S-9, S-15: the master dies. Who holds a lock that the replica knows of keeps it, with its token, and
@@ -8,7 +8,7 @@ use crate::prelude::*;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_master_dies() {
     let world = World::new(1).await;
-    let quiet = || builder().poll_cap(SOON * 10);
+    let quiet = || builder().poll_cap(FAILOVER * 10);
     let (client, other) = (world.client().await, world.client_of(quiet()).await);
     // Longer than a fail-over takes on a busy machine.
     let lease = secs(21);
@@ -55,7 +55,7 @@ async fn a_lock_that_was_not_replicated_is_lost_and_told() {
     world.master().client_kill(ClientType::Replica).await;
     // A fail-over may take as long as it is waited for, and the loss is to be told by the store, not by the
     // deadline: with a lease of the same time it was told by either, on a busy machine.
-    let lease = Lease::Watchdog(SOON * 3 / 2);
+    let lease = Lease::Watchdog(FAILOVER * 3 / 2);
     let outlives = leased(lease);
     let guard = client.mutex("lost").with(outlives).lock().await.unwrap();
     let token = guard.token();
@@ -64,7 +64,7 @@ async fn a_lock_that_was_not_replicated_is_lost_and_told() {
     world.promoted().await;
     let second = other.mutex("lost").with(long()).lock().await.unwrap();
     assert!(second.token() > token, "fencing does not tell them apart");
-    timeout(SOON, guard.lost()).await.expect("not told");
+    timeout(FAILOVER, guard.lost()).await.expect("not told");
     match guard.release().await {
         Err(LockError::Lost { cause: LossCause::NotOwner, .. }) => {}
         other => panic!("{other:?}"),
@@ -79,7 +79,7 @@ async fn a_lock_that_was_not_replicated_is_lost_and_told() {
 async fn an_acknowledged_lock_survives() {
     let world = World::new(2).await;
     let client = world.client().await;
-    let options = LockOptions::builder().replicas(1, secs(2)).wait(SOON);
+    let options = LockOptions::builder().replicas(1, secs(2)).wait(FAILOVER);
     let options = options.build().unwrap();
     let mut guards = Vec::new();
     for name in ["a", "b", "c"] {
@@ -129,6 +129,6 @@ async fn a_planned_failover_is_no_error() {
     after.release().await.unwrap();
     stop.send(true).unwrap();
     for task in tasks {
-        assert!(timeout(SOON, task).await.expect("hung").unwrap() > 0);
+        assert!(timeout(FAILOVER, task).await.expect("hung").unwrap() > 0);
     }
 }

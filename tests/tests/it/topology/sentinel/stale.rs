@@ -1,6 +1,6 @@
 //! A master that was replaced, does not know it, and would go on granting.
 
-use super::world::{NAME, World, builder, wait_for_client};
+use super::world::{FAILOVER, NAME, World, builder, wait_for_client};
 use crate::prelude::*;
 
 async fn role(server: &RedisServer) -> String {
@@ -40,7 +40,7 @@ async fn not_asked(world: &World) {
     let promoted = replaced(world).await;
     wait_for_client(promoted).await;
     let both = async || promoted.command_calls().await["role"] >= 2;
-    eventually(SOON, "both are at the new master", both).await;
+    eventually(FAILOVER, "both are at the new master", both).await;
     world.master().resume();
     for number in 0..20 {
         let name = format!("after:{number}");
@@ -63,13 +63,14 @@ async fn a_late_grant_of_it_does_not_count() {
     let world = World::new(1).await;
     // Nothing of ours gives up waiting for an answer by itself.
     let client =
-        world.client_of(builder().command_timeout(SOON * 2).store_patience(SOON * 4)).await;
+        world.client_of(builder().command_timeout(FAILOVER * 2).store_patience(FAILOVER * 4)).await;
     client.mutex("warm").lock().await.unwrap().release().await.unwrap();
     world.sentinels.publish_every(secs(5)).await;
     world.master().pause();
     let acquire = tokio::spawn(client.mutex("late").lock());
     let promoted = world.promoted().await;
-    let guard = timeout(SOON, acquire).await.expect("waits for the old master").unwrap().unwrap();
+    let guard =
+        timeout(FAILOVER, acquire).await.expect("waits for the old master").unwrap().unwrap();
     assert!(promoted.client().exists("late").await, "granted by nobody");
     world.master().resume();
     guard.release().await.unwrap();
@@ -94,7 +95,7 @@ async fn news_comes_by_events() {
         let promoted = world.promoted().await;
         let start = Instant::now();
         let all = async || promoted.command_calls().await.get("role") == Some(&8);
-        eventually(SOON, "all are at the new master", all).await;
+        eventually(FAILOVER, "all are at the new master", all).await;
         waits.push(start.elapsed());
         if start.elapsed() < ms(400) {
             return;

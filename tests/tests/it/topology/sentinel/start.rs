@@ -1,6 +1,6 @@
 //! Finding the master: by name, from whoever knows it, or not at all.
 
-use super::world::{NAME, World, wait_for_client};
+use super::world::{FAILOVER, NAME, World, wait_for_client};
 use crate::prelude::*;
 
 async fn refused<U: AsRef<str>>(master: &str, nodes: impl IntoIterator<Item = U>) -> StoreError {
@@ -57,7 +57,7 @@ async fn one_connection_to_each_sentinel() {
     for node in 0..3 {
         soon!("it listens", clients(node).await == 1);
     }
-    client.shutdown(SOON).await;
+    client.shutdown(FAILOVER).await;
     for node in 0..3 {
         soon!("it has left", clients(node).await == 0);
     }
@@ -75,9 +75,9 @@ async fn a_dead_first_sentinel_does_not_matter() {
         start.elapsed() < ms(800)
     };
     // A busy machine may need a second try. What it hangs for by itself is a second.
-    eventually(SOON, "one that hangs is not waited for", timed).await;
+    eventually(FAILOVER, "one that hangs is not waited for", timed).await;
     world.sentinels.kill(0);
-    eventually(SOON, "one that is dead is not waited for", timed).await;
+    eventually(FAILOVER, "one that is dead is not waited for", timed).await;
     world.sentinels.kill(1);
     let client = LockClient::connect_sentinel(NAME, &urls).await.unwrap();
     takes(&client, "last", world.master()).await;
@@ -116,7 +116,7 @@ async fn what_is_wrong_is_said_at_once() {
     let start = Instant::now();
     let error = refused(NAME, &urls).await;
     assert!(error.kind().is_transient(), "{error:?}");
-    assert!(start.elapsed() < SOON / 3, "{:?}", start.elapsed());
+    assert!(start.elapsed() < FAILOVER / 3, "{:?}", start.elapsed());
     world.master().resume();
 }
 
@@ -165,7 +165,7 @@ async fn the_newest_configuration_counts() {
     let promoted = world.promoted().await;
     for node in 0..3 {
         let named = async || world.sentinels.master_port(node).await == promoted.port();
-        eventually(SOON, "all know", named).await;
+        eventually(FAILOVER, "all know", named).await;
     }
     let (old, new) = (behind.sentinels.urls(), world.sentinels.urls());
     for nodes in [vec![&old[0], &new[0]], vec![&old[0], &old[1], &new[0]]] {
@@ -207,5 +207,5 @@ async fn without_sentinels_the_caller_reads_so() {
         }
         other => panic!("{other:?}"),
     };
-    eventually(SOON, "it says so", told).await;
+    eventually(FAILOVER, "it says so", told).await;
 }

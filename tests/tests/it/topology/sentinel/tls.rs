@@ -1,6 +1,6 @@
 //! Sentinels and servers that speak TLS only, to who shows a certificate.
 
-use super::world::NAME;
+use super::world::{FAILOVER, NAME};
 use crate::prelude::*;
 use crate::support::authority::Authority;
 
@@ -15,7 +15,7 @@ async fn everything_over_tls() {
     let ours =
         || LockClient::builder().tls(authority.issue_for("client").shown_with(authority.trusted()));
     let client =
-        ours().store_patience(SOON).connect_sentinel("rediss://locks", &urls).await.unwrap();
+        ours().store_patience(FAILOVER).connect_sentinel("rediss://locks", &urls).await.unwrap();
     let guard = client.mutex("tls").lock().await.unwrap();
     assert!(master.client().exists("tls").await);
     guard.release().await.unwrap();

@@ -2,6 +2,9 @@
 
 use crate::prelude::*;
 
+/// More than a fail-over takes on a busy machine.
+pub(crate) const FAILOVER: Duration = secs(30);
+
 /// What the sentinels call the master.
 pub(crate) const NAME: &str = "locks";
 
@@ -46,12 +49,12 @@ impl World {
 
 /// Patience for a fail-over.
 pub(crate) fn builder() -> LockClientBuilder {
-    LockClient::builder().store_patience(SOON)
+    LockClient::builder().store_patience(FAILOVER)
 }
 
 /// Outlives a fail-over without a renewal, and is renewed often enough to be told of its loss.
 pub(crate) fn long() -> LockOptions {
-    watched(SOON)
+    watched(FAILOVER)
 }
 
 /// Sentinels cut off the clients of a server whose role they change, the side channel as well.
@@ -63,5 +66,5 @@ pub(crate) async fn reach(server: &RedisServer) {
 pub(crate) async fn wait_for_client(server: &RedisServer) {
     reach(server).await;
     let asked = async || server.command_calls().await.contains_key("role");
-    eventually(SOON, "the client is at the new master", asked).await;
+    eventually(FAILOVER, "the client is at the new master", asked).await;
 }
