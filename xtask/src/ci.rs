@@ -91,7 +91,7 @@ pub(crate) fn features(depth: u8) -> Result<(), Failure> {
     let tools = cargo::checks_folder().join("tools");
     if !tools.join("bin").join("cargo-hack").exists() {
         let root = tools.display().to_string();
-        let install = &["--quiet", "--locked", "--root", &root, "cargo-hack@0.6.46"];
+        let install = &["--quiet", "--debug", "--locked", "--root", &root, "cargo-hack@0.6.46"];
         Step::new("install").in_background().args(install).run()?;
     }
     let packages = FOR_USERS.iter().flat_map(|name| ["--package", name]).collect::<Vec<_>>();
