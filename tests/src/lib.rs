@@ -35,3 +35,13 @@ pub use proxy::Proxy;
 pub use raw_client::{RawClient, Ttl};
 pub use redis_cluster::RedisCluster;
 pub use redis_server::RedisServer;
+
+/// The manuals of the macros: their examples need what a compiler plug-in cannot depend on.
+#[cfg(doctest)]
+mod manuals {
+    #[doc = include_str!("../../lock-macros/src/manual.md")]
+    mod distributed_lock {}
+
+    #[doc = include_str!("../../lock-macros/src/key_part/manual.md")]
+    mod key_part {}
+}

@@ -49,7 +49,9 @@ fn checks() -> Result<(), Failure> {
 /// The benchmarks without a server, which are built from half as many crates.
 fn in_process_costs(subcommand: &str) -> Step {
     let package = &["--release", "--package", "lock-benches", "--no-default-features"];
-    Step::new(subcommand).args(package).env("CARGO_TARGET_DIR", cargo::checks_folder())
+    let step = Step::new(subcommand).args(package).env("CARGO_TARGET_DIR", cargo::checks_folder());
+    // Nobody profiles this build.
+    step.env("CARGO_PROFILE_RELEASE_DEBUG", "false")
 }
 
 /// Compares the public API of each crate with `tests/api/<crate>.txt`, or writes these files.

@@ -2,5 +2,6 @@
 
 mod calls;
 mod future;
+mod keys_differ;
 mod losses;
 mod scheduled_jobs;

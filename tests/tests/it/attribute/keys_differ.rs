@@ -1,5 +1,4 @@
 //! S-3: two different lists of arguments never lock one name, through the attribute itself.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicBool, Ordering};
