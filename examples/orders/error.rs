@@ -11,7 +11,7 @@ use lock_runtime::LockError;
 pub(crate) enum OrderError {
     #[error("only {paid} cents have been paid")]
     TooMuch { paid: u64 },
-    #[error("the order could not be locked")]
+    #[error("the lock of the order failed")]
     Lock(#[from] LockError),
     /// A later holder of the lock has already read the balance.
     #[error("the database refused a write that came too late")]
