@@ -145,6 +145,7 @@ mod quorum_lock;
 mod rw_lock;
 mod semaphore;
 mod shadow;
+mod timer;
 
 pub use any_lock::AnyLock;
 pub use client::{LockClient, LockClientBuilder};

@@ -10,7 +10,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use pin_project_lite::pin_project;
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::time::Instant;
+
+use crate::timer::Timer;
 
 /// How often a future proves that it is polled.
 pub(crate) const SIGN_OF_LIFE: Duration = Duration::from_millis(500);
@@ -30,7 +32,17 @@ pub(crate) fn drive<F: Future, S: Fn(Instant) -> bool>(
     sign_of_life: S,
     future: F,
 ) -> Driven<F, S> {
-    Driven { future, timer: None, every, sign_of_life }
+    Driven { future, timer: None, next: None, every, sign_of_life }
+}
+
+/// As [`drive`], but the first call of `sign_of_life` is due at `next`.
+pub(crate) fn drive_from<F: Future, S: Fn(Instant) -> bool>(
+    next: Instant,
+    every: Duration,
+    sign_of_life: S,
+    future: F,
+) -> Driven<F, S> {
+    Driven { future, timer: None, next: Some(next), every, sign_of_life }
 }
 
 pin_project! {
@@ -38,8 +50,8 @@ pin_project! {
     pub(crate) struct Driven<F, S> {
         #[pin]
         future: F,
-        #[pin]
-        timer: Option<Sleep>,
+        timer: Option<Timer>,
+        next: Option<Instant>,
         every: Duration,
         sign_of_life: S,
     }
@@ -49,16 +61,23 @@ impl<F: Future, S: Fn(Instant) -> bool> Future for Driven<F, S> {
     type Output = Option<F::Output>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut this = self.project();
+        let this = self.project();
         if let Poll::Ready(output) = this.future.poll(cx) {
             return Poll::Ready(Some(output));
         }
-        while this.timer.as_mut().as_pin_mut().is_none_or(|timer| timer.poll(cx).is_ready()) {
+        if let Some(next) = this.next.take() {
+            *this.timer = Some(Timer::at(next));
+        }
+        while this.timer.as_mut().is_none_or(|timer| timer.poll(cx).is_ready()) {
             let now = Instant::now();
             if !(this.sign_of_life)(now) {
                 return Poll::Ready(None);
             }
-            this.timer.set(Some(sleep_until(now + *this.every)));
+            let next = now + *this.every;
+            match &mut *this.timer {
+                Some(timer) => timer.reset(next),
+                timer => *timer = Some(Timer::at(next)),
+            }
         }
         Poll::Pending
     }

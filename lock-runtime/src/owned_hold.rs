@@ -16,10 +16,10 @@ use crate::clock::Tick;
 use crate::error::{LockError, LossCause, StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
 use crate::gate::GateGuard;
-use crate::lease::Hold;
 use crate::lease::manager::LeaseManager;
 use crate::lease::reentries::ReentryGuard;
 use crate::lease::releaser::{AfterRelease, keep};
+use crate::lease::{AtLoss, Hold};
 use crate::observe::ReleaseOutcome;
 use crate::options::Lease;
 use crate::store::{ReleaseReply, ReleaseRequest};
@@ -43,16 +43,20 @@ enum Owned {
 
 /// Shared with the hold, which takes the place when it is lost.
 // S-12.
-#[derive(Clone)]
-struct Owns(Arc<Mutex<Owned>>);
+struct Owns(Mutex<Owned>);
+
+impl AtLoss for Owns {
+    fn act(&self) {
+        drop(self.take_place());
+    }
+}
 
 impl Owns {
-    fn new(place: Option<GateGuard<OwnedHold>>, hold: &Hold) -> Self {
+    fn new(place: Option<GateGuard<OwnedHold>>, hold: &Hold) -> Arc<Self> {
         let has_place = place.is_some();
-        let owns = Self(Arc::new(Mutex::new(place.map_or(Owned::Hold, Owned::HoldAndPlace))));
+        let owns = Arc::new(Self(Mutex::new(place.map_or(Owned::Hold, Owned::HoldAndPlace))));
         if has_place {
-            let at_loss = owns.clone();
-            hold.on_lost(move || drop(at_loss.take_place()));
+            hold.set_at_loss(Arc::clone(&owns) as _);
         }
         owns
     }
@@ -108,7 +112,7 @@ pub(crate) struct OwnedHold {
     /// For a read hold inside of a write hold: excludes other writers inside that write hold.
     // S-27.
     pub(crate) inside: Option<ReentryGuard>,
-    owns: Owns,
+    owns: Arc<Owns>,
 }
 
 impl OwnedHold {
@@ -177,11 +181,11 @@ impl OwnedHold {
     /// Dropping the future leaves the rest to the releaser.
     pub(crate) async fn release(self) -> Result<(), LockError> {
         // A loss is reported without the store (S-12); the releaser cleans up.
-        self.hold.ensure_held()?;
+        let now = self.hold.ensure_held()?;
         if self.hand_off() {
             return Ok(());
         }
-        self.release_to_store().await
+        self.release_to_store(now).await
     }
 
     /// As [`release`](Self::release), for a call that is not enforced: leaves the rest to the releaser if the
@@ -197,12 +201,12 @@ impl OwnedHold {
         }
     }
 
-    async fn release_to_store(self) -> Result<(), LockError> {
+    async fn release_to_store(self, now: Tick) -> Result<(), LockError> {
         // A shutdown must wait for it too. The counter outlives the owned hold, which may leave the rest to the
         // releaser.
         let _counted = self.leases.releaser.elsewhere();
         let owned = self;
-        owned.hold.mark_released();
+        owned.hold.mark_released(now);
         owned.leases.watchdog.remove(&owned.hold);
         owned.owns.announce_release();
         let reply = owned.ask_release().await;
@@ -241,8 +245,9 @@ impl OwnedHold {
         let mut repeated = false;
         loop {
             let (target, owner) = (Arc::clone(&self.hold.target), self.hold.owner.clone());
-            let request = ReleaseRequest::new(target, owner, timing.command_timeout)
-                .with_keep(keep(self.keep_until, self.leases.clock.now()));
+            let keep = keep(self.keep_until, &self.leases.clock);
+            let request =
+                ReleaseRequest::new(target, owner, timing.command_timeout).with_keep(keep);
             match self.leases.store.release(request).await {
                 // Gone in time, after a lost reply: an earlier request of this process released it.
                 Ok(ReleaseReply::NotOwner)
@@ -268,14 +273,11 @@ impl OwnedHold {
 /// Leaves the gate after the first attempt to release, with the store's answer if there was one.
 fn leave(place: Option<GateGuard<OwnedHold>>, handoffs: u32, reply: Option<ReleaseReply>) {
     let Some(place) = place else { return };
-    if reply.is_some() {
-        place.answered(false);
-    }
-    place.note_handoffs(handoffs);
-    place.leave(match reply {
-        Some(ReleaseReply::Released { others }) => others,
-        _ => 0,
+    let others = reply.map(|reply| match reply {
+        ReleaseReply::Released { others } => others,
+        ReleaseReply::NotOwner => 0,
     });
+    place.leave(handoffs, others);
 }
 
 impl Drop for OwnedHold {

@@ -49,23 +49,23 @@ impl Drop for Asks {
 
 impl Store for Asks {
     fn acquire(&self, _: AcquireRequest) -> StoreFuture<'_, AcquireReply> {
-        Box::pin(std::future::pending())
+        StoreFuture::new(std::future::pending())
     }
 
     fn renew(&self, _: Vec<RenewRequest>, _: Duration) -> StoreFuture<'_, Vec<Ownership>> {
-        Box::pin(std::future::pending())
+        StoreFuture::new(std::future::pending())
     }
 
     fn release(&self, _: ReleaseRequest) -> StoreFuture<'_, ReleaseReply> {
-        Box::pin(std::future::pending())
+        StoreFuture::new(std::future::pending())
     }
 
     fn show_counts(&self, _: Vec<CountRequest>, _: Duration) -> StoreFuture<'_, ()> {
-        Box::pin(std::future::pending())
+        StoreFuture::new(std::future::pending())
     }
 
     fn subscribe(&self, _: &Arc<Target>, _: Duration) -> StoreFuture<'_, Subscription> {
-        Box::pin(std::future::pending())
+        StoreFuture::new(std::future::pending())
     }
 
     fn clock(&self) -> Clock {

@@ -41,13 +41,21 @@ pub(super) struct Attempt<'a> {
 
 impl<'a> Attempt<'a> {
     pub(super) fn new(pending: &'a PendingAcquire, gate_guard: GateGuard<OwnedHold>) -> Self {
-        let PendingAcquire { engine, target, permits, .. } = pending;
-        let owner = engine.next_owner(*permits);
+        let owner = pending.next_owner();
         let owner = match pending.inside(|inside| inside.hold().owner.clone()) {
             Some(writer) => owner.within(&writer),
             None => owner,
         };
-        let target = known_as(target, &owner);
+        Self::of(pending, owner, gate_guard)
+    }
+
+    /// An attempt of that owner.
+    pub(super) fn of(
+        pending: &'a PendingAcquire,
+        owner: OwnerId,
+        gate_guard: GateGuard<OwnedHold>,
+    ) -> Self {
+        let target = known_as(&pending.target, &owner);
         Self {
             pending,
             target,
@@ -110,6 +118,10 @@ impl<'a> Attempt<'a> {
 }
 
 impl PendingAcquire {
+    pub(super) fn next_owner(&self) -> OwnerId {
+        self.engine.next_owner(self.permits)
+    }
+
     /// Releases what a contender of the same lock may have been granted while it was not polled.
     // S-34.
     pub(super) fn release_owner(&self, owner: OwnerId) {

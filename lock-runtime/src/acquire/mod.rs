@@ -19,6 +19,7 @@ mod attempt;
 mod contend;
 mod enclosing;
 mod engine;
+mod first;
 mod handle;
 mod long_wait;
 mod open;
@@ -45,6 +46,7 @@ pub(crate) use self::handle::{Handle, lock_settings};
 pub use self::run::RunLocked;
 pub(crate) use self::run::after_body;
 use self::share::Joined;
+use crate::clock::Tick;
 use crate::error::{LockError, StoreError, check_runtime};
 use crate::gate::{GuardId, Turn};
 use crate::guard::LockGuard;
@@ -155,7 +157,9 @@ fn start(spec: &mut AcquireSpec) -> Started {
     if engine.closed.load(Ordering::Acquire) {
         return Ok(ended(&recorder, AcquireOutcome::Closed, Err(LockError::Closed)));
     }
-    match enclosing(engine, target) {
+    let around = enclosing(engine, target);
+    let is_outermost = matches!(around, Enclosing::Nothing);
+    match around {
         Enclosing::Same(around) if let Ok(reentry) = enter(&around, engine, target) => {
             // An acquire that needs a round trip enters again below, where it can be passed over (S-34).
             if let Ok(result) = re_enter(around.owned, reentry, options) {
@@ -170,9 +174,14 @@ fn start(spec: &mut AcquireSpec) -> Started {
     }
     let span = recorder.span();
     let pending = PendingAcquire::new(engine, target, *options, *permits, recorder);
-    Err(match pending.recorder.label().is_enforced() {
-        true => Box::pin(span.around(pending.run())),
-        false => Box::pin(span.around(pending.shadow_lock())),
+    if !pending.recorder.label().is_enforced() {
+        return Err(span.around(pending.shadow_lock()));
+    }
+    // In futures of their own: a task that waits in the queue has no use for the room that a request needs.
+    let gate_guard = is_outermost.then(|| pending.enter_free_gate()).flatten();
+    Err(match gate_guard {
+        Some((owner, gate_guard)) => span.around(pending.run_first(owner, gate_guard)),
+        None => span.around(pending.run()),
     })
 }
 
@@ -292,9 +301,16 @@ impl PendingAcquire {
         &self,
         limit: Option<Instant>,
     ) -> Result<(AcquireOutcome, LockGuard), LockError> {
+        self.take_hold_at(limit, None).await
+    }
+
+    /// As [`take_hold`](Self::take_hold), for a caller that queues again at this place.
+    async fn take_hold_at(
+        &self,
+        limit: Option<Instant>,
+        mut place: Option<u64>,
+    ) -> Result<(AcquireOutcome, LockGuard), LockError> {
         let mut to_join = None;
-        // Its place in the queue, if it has to queue again.
-        let mut place = None;
         loop {
             match self.join(limit, to_join.take()).await {
                 Joined::Yes(result) => return Ok((AcquireOutcome::Joined, result?)),
@@ -305,11 +321,13 @@ impl PendingAcquire {
                 Turn::Failed(error) => return Err(LockError::Store(error)),
                 Turn::Closed => return Err(LockError::Closed),
                 Turn::Contend(gate_guard) => gate_guard,
-                Turn::Handed(owned) => match self.guard_on(owned) {
-                    Some(guard) => return Ok((AcquireOutcome::HandedOver, guard)),
-                    // Lost on the way here; queue again.
-                    None => continue,
-                },
+                Turn::Handed(owned) => {
+                    match owned.hold.check().map(|now| self.guard_on(owned, now)) {
+                        Ok(guard) => return Ok((AcquireOutcome::HandedOver, guard)),
+                        // Lost on the way here; queue again.
+                        Err(_) => continue,
+                    }
+                }
                 Turn::Shared => continue,
             };
             if self.can_join() {
@@ -359,6 +377,20 @@ impl PendingAcquire {
         liveness::drive(self.look_every(), sign_of_life, contending)
     }
 
+    /// The same, for a contender that has given a sign of life. The next one is due at `first`.
+    fn drive_from<F: Future>(
+        &self,
+        first: Instant,
+        guard: GuardId,
+        contending: F,
+    ) -> impl Future<Output = Option<F::Output>> {
+        let sign_of_life = move |now| {
+            self.engine.leases.ensure_running();
+            self.engine.gates.is_contending(&self.target, guard, now)
+        };
+        liveness::drive_from(first, self.look_every(), sign_of_life, contending)
+    }
+
     fn limit(&self) -> Option<Instant> {
         match self.options.wait() {
             // Only behind a release that is under way: for as long as that may take.
@@ -369,8 +401,7 @@ impl PendingAcquire {
     }
 
     /// Returns a guard on the owned hold, which may be lost by now.
-    fn guard_on(&self, mut owned: OwnedHold) -> Option<LockGuard> {
-        let now = owned.hold.check().ok()?;
+    fn guard_on(&self, mut owned: OwnedHold, now: Tick) -> LockGuard {
         if owned.hold.arrives()
             && owned.hold.deadline().since(now) < owned.hold.lease.duration() / 2
         {
@@ -387,9 +418,9 @@ impl PendingAcquire {
         if self.shares() {
             let guard = LockGuard::first_of_many(owned, self.options.on_lost());
             self.offer(&guard.owned);
-            return Some(guard);
+            return guard;
         }
-        Some(LockGuard::outermost(owned, self.options.on_lost()))
+        LockGuard::outermost(owned, self.options.on_lost())
     }
 }
 

@@ -29,7 +29,7 @@ impl Handle {
         let recorder = AcquireRecorder::nothing(target);
         let pending = PendingAcquire::new(engine, target, options, 1, recorder);
         let apart = GateGuard::apart();
-        let mut waiting = Waiting::new(&pending, &apart, None);
+        let mut waiting = Waiting::new(&pending, Instant::now(), None, None);
         loop {
             let error = match pending.ask_latch(request, waiting.ask()).await? {
                 Ok(answer) => return Ok(answer),
@@ -97,7 +97,7 @@ impl PendingAcquire {
         gate_guard: GateGuard<OwnedHold>,
         limit: Option<Instant>,
     ) -> Result<(), LockError> {
-        let mut waiting = Waiting::new(self, &gate_guard, limit);
+        let mut waiting = Waiting::new(self, Instant::now(), gate_guard.failing_since(), limit);
         let mut known = None;
         loop {
             waiting.forget_past();
@@ -117,7 +117,7 @@ impl PendingAcquire {
                     continue;
                 }
             };
-            waiting.answered(&gate_guard, false);
+            waiting.answered(&gate_guard);
             known = Some(count);
             if count == 0 {
                 gate_guard.share_before(asked_at);

@@ -41,7 +41,8 @@ impl<'a> Waiting<'a> {
     /// Continues where the last contender stopped.
     pub(super) fn new(
         pending: &'a PendingAcquire,
-        gate_guard: &GateGuard<OwnedHold>,
+        asked_at: Instant,
+        failing_since: Option<Instant>,
         limit: Option<Instant>,
     ) -> Self {
         Self {
@@ -49,9 +50,9 @@ impl<'a> Waiting<'a> {
             limit,
             notices: None,
             turns_seen: 0,
-            asked_at: Instant::now(),
+            asked_at,
             is_cut_short: false,
-            failing_since: gate_guard.failing_since(),
+            failing_since,
         }
     }
 
@@ -59,10 +60,10 @@ impl<'a> Waiting<'a> {
         &self.pending.engine.leases.timing
     }
 
-    /// Records that the store has answered, and whether its answer `grants` the lock.
-    pub(super) fn answered(&mut self, gate_guard: &GateGuard<OwnedHold>, grants: bool) {
+    /// Records that the store has answered, without a grant.
+    pub(super) fn answered(&mut self, gate_guard: &GateGuard<OwnedHold>) {
         self.failing_since = None;
-        gate_guard.answered(grants);
+        gate_guard.answered();
     }
 
     /// Records that the store has failed. True if that ends the wait.

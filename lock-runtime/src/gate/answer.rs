@@ -28,12 +28,6 @@ pub(super) struct Answers {
 }
 
 impl Answers {
-    /// Records an answer. Returns the callers to send it to.
-    pub(super) fn note(&mut self) -> Vec<oneshot::Sender<StoreAnswer>> {
-        self.answered_at = Some(Instant::now());
-        self.take_listeners()
-    }
-
     pub(super) fn take_listeners(&mut self) -> Vec<oneshot::Sender<StoreAnswer>> {
         std::mem::take(&mut self.listeners)
     }
@@ -70,6 +64,27 @@ pub(super) fn wake_up(contender: Option<oneshot::Sender<()>>) {
 }
 
 impl<H> Gate<H> {
+    /// Records that the store has answered, and whether its answer `grants` the lock to the contender. Returns the
+    /// callers to send the answer to.
+    pub(super) fn note_answer(&mut self, grants: bool) -> Vec<oneshot::Sender<StoreAnswer>> {
+        if grants {
+            self.gate_guard = GateState::Holding;
+        }
+        self.answers.answered_at = Some(Instant::now());
+        self.forget_failure()
+    }
+
+    /// Records that the store has answered to a task that leaves the gate. When it did matters only to a next contender.
+    pub(super) fn note_last_answer(&mut self) -> Vec<oneshot::Sender<StoreAnswer>> {
+        if self.queue.is_empty() { self.forget_failure() } else { self.note_answer(false) }
+    }
+
+    fn forget_failure(&mut self) -> Vec<oneshot::Sender<StoreAnswer>> {
+        self.failing = None;
+        self.holder_ends = None;
+        self.answers.take_listeners()
+    }
+
     /// Answers a caller that does not wait and finds the gate guard taken. Also returns the contender to wake.
     pub(super) fn refuse(
         &mut self,

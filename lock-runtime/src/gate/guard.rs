@@ -80,13 +80,16 @@ impl<H> GateGuard<H> {
         self.with(|gate| gate.asking = Some(owner.clone()));
     }
 
-    /// False if the grant was given up meanwhile, because its contender was not polled: the hold then
-    /// belongs to no task.
-    pub(crate) fn secures_grant(&self) -> bool {
-        match self.is_unqueued {
-            true => self.secure_place(),
-            false => !self.is_passed_over(),
+    /// Records that the store has granted the lock to this guard's task. False if the grant was given up meanwhile,
+    /// because its contender was not polled: the hold then belongs to no task.
+    pub(crate) fn granted(&self) -> bool {
+        if self.is_unqueued {
+            return self.secure_place();
         }
+        let listeners = self.with(|gate| gate.note_answer(true));
+        let is_valid = listeners.is_some() || self.inside.is_none() || self.outside;
+        send(listeners, &Ok(()));
+        is_valid
     }
 
     /// Ends the wait of those that queued before `then`: they can share the hold.
@@ -130,17 +133,9 @@ impl<H> GateGuard<H> {
         self.with(|gate| gate.failing.as_ref().map(|(since, _)| *since)).flatten()
     }
 
-    /// Records that the store has answered, and whether its answer `grants` the lock to this guard's task.
-    pub(crate) fn answered(&self, grants: bool) {
-        let listeners = self.with(|gate| {
-            gate.failing = None;
-            gate.holder_ends = None;
-            if grants {
-                gate.gate_guard = GateState::Holding;
-            }
-            gate.answers.note()
-        });
-        send(listeners, &Ok(()));
+    /// Records that the store has answered, without granting the lock to this guard's task.
+    pub(crate) fn answered(&self) {
+        send(self.with(|gate| gate.note_answer(false)), &Ok(()));
     }
 
     /// Records the holder's lease as the store reported it, for the waiters in the queue.
@@ -174,11 +169,6 @@ impl<H> GateGuard<H> {
         let Some(since) = since else { return };
         let overdue = |waiter: &Waiter<H>| now >= waiter.since.max(since) + patience;
         self.end_waits(overdue, || Turn::Failed(error.clone()));
-    }
-
-    /// Records how often the last hold was handed on.
-    pub(crate) fn note_handoffs(&self, handoffs: u32) {
-        self.with(|gate| gate.recent_handoffs = handoffs);
     }
 
     /// When the head start of other processes after the last release of this one ends.
@@ -225,17 +215,23 @@ impl<H> GateGuard<H> {
         Ok(())
     }
 
-    /// Leaves after a release of which `others` processes were notified: they may go first.
+    /// Leaves after the first attempt to release a hold that was handed on `handoffs` times. `others` is how many
+    /// processes were notified, if the store has answered: they may go first.
     // S-14.
-    pub(crate) fn leave(self, others: u32) {
-        let others_first = (others > 0).then(|| OthersFirst::from_now(others));
-        match (&self.inside, others_first) {
-            (Some((gates, target)), Some(_)) if self.outside => {
+    pub(crate) fn leave(mut self, handoffs: u32, others: Option<u32>) {
+        let others_first = others.filter(|others| *others > 0).map(OthersFirst::from_now);
+        if self.outside {
+            if let (Some((gates, target)), Some(_)) = (&self.inside, others_first) {
                 // Several hold a semaphore at a time, so a release does not say whose turn it is.
                 gates.let_others_first(target, OthersFirst::from_now(0));
             }
-            _ => drop(self.with(|gate| gate.others_first = others_first)),
+            return;
         }
+        self.pass_after(|gate| {
+            gate.recent_handoffs = handoffs;
+            gate.others_first = others_first;
+            others.map(|_| gate.note_last_answer())
+        });
     }
 
     /// Admits the next waiter at once. The returned guard can [leave](Self::leave) later.
@@ -246,6 +242,14 @@ impl<H> GateGuard<H> {
     }
 
     fn pass(&mut self) {
+        self.pass_after(|_| None);
+    }
+
+    /// Admits the next waiter, after a last change of the gate, and sends the store's answer to what that returns.
+    fn pass_after(
+        &mut self,
+        change: impl FnOnce(&mut Gate<H>) -> Option<Vec<oneshot::Sender<StoreAnswer>>>,
+    ) {
         let Some((gates, target)) = self.inside.take() else { return };
         if self.outside {
             return;
@@ -255,11 +259,12 @@ impl<H> GateGuard<H> {
         }
         // Callers that wait for an answer ask themselves once the gate guard is free. They are dropped after
         // the unlock.
-        let (next, _listeners) = {
+        let (next, answered, _listeners) = {
             let mut shard = gates.shard(&target);
             let gate =
                 shard.gates.get_mut(&*target).filter(|gate| gate.guard_number == self.number);
             let Some(gate) = gate else { return };
+            let answered = change(gate);
             let next = gate.pop(false);
             let listeners = next.is_none().then(|| std::mem::take(&mut gate.answers));
             if next.is_none() {
@@ -273,8 +278,9 @@ impl<H> GateGuard<H> {
                     shard.gates.remove(&*target);
                 }
             }
-            (next, listeners)
+            (next, answered, listeners)
         };
+        send(answered, &Ok(()));
         if let Some(waiter) = next {
             gates.waiting.fetch_sub(1, Ordering::Relaxed);
             let gate_guard = Self::new(gates, target, self.number, waiter.number);
@@ -293,7 +299,8 @@ impl<H> GateGuard<H> {
 }
 
 fn send(listeners: Option<Vec<oneshot::Sender<StoreAnswer>>>, answer: &StoreAnswer) {
-    for listener in listeners.into_iter().flatten() {
+    let Some(listeners) = listeners.filter(|listeners| !listeners.is_empty()) else { return };
+    for listener in listeners {
         let _ = listener.send(answer.clone());
     }
 }

@@ -253,6 +253,31 @@ impl<H> Gates<H> {
         Admission::Queued(Ticket::new(Arc::clone(self), Arc::clone(target), waiter))
     }
 
+    /// Takes the gate guard of a gate that nobody uses and where other processes do not go first, for a contender
+    /// that asks the store as `owner` now.
+    pub(crate) fn enter_unused(
+        self: &Arc<Self>,
+        target: &Arc<Target>,
+        owner: &OwnerId,
+        now: Instant,
+    ) -> Option<GateGuard<H>> {
+        let mut shard = self.shard(target);
+        if shard.gates.contains_key(&**target) || self.closed.load(Ordering::SeqCst) {
+            return None;
+        }
+        shard.sweep();
+        let number = shard.next_number();
+        let gate = Gate {
+            gate_guard: GateState::Contending { polled_at: now },
+            guard_number: number,
+            asking: Some(owner.clone()),
+            ..Gate::free()
+        };
+        shard.gates.insert(Arc::clone(target), gate);
+        drop(shard);
+        Some(self.gate_guard(target, number, number))
+    }
+
     fn enqueue(&self, gate: &mut Gate<H>, waiter: &Arc<Waiter<H>>, now: Instant) {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         gate.queue.insert(waiter.number, Queued { waiter: Arc::clone(waiter), polled_at: now });

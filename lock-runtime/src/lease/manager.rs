@@ -112,7 +112,7 @@ impl LeaseManager {
         after: Option<AfterRelease>,
     ) {
         let repeated = hold.is_released();
-        hold.mark_released();
+        hold.mark_released(self.clock.now());
         self.watchdog.remove(hold);
         self.give(ReleaseJob {
             target: Arc::clone(&hold.target),

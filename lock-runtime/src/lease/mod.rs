@@ -19,8 +19,8 @@ pub(crate) mod reentries;
 pub(crate) mod releaser;
 mod watchdog;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -103,8 +103,9 @@ pub(crate) struct Hold {
     /// Nanoseconds of a [`Tick`].
     deadline: AtomicU64,
     state: AtomicU8,
-    lost: Arc<Notify>,
-    on_lost: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+    /// Made for the first task that waits for the loss.
+    lost: OnceLock<Arc<Notify>>,
+    at_loss: Mutex<Option<Arc<dyn AtLoss>>>,
     /// The lease that renewals ask for, in nanoseconds; zero for none.
     renewal: AtomicU64,
     /// Leases that nested guards want a fixed hold renewed with.
@@ -125,6 +126,12 @@ pub(crate) struct Hold {
     queued_at: AtomicU64,
     reentries: Reentries,
     pub(crate) recorder: HoldRecorder,
+}
+
+/// Acts at once when a hold is lost.
+pub(crate) trait AtLoss: Send + Sync {
+    /// Called once, by the task that finds the loss.
+    fn act(&self);
 }
 
 /// For how long no renewal has been confirmed, and of which lease.
@@ -159,8 +166,8 @@ impl Hold {
             clock,
             deadline: AtomicU64::new(deadline(sent_at, lease.duration()).as_nanos()),
             state: AtomicU8::new(HELD),
-            lost: Arc::default(),
-            on_lost: Mutex::default(),
+            lost: OnceLock::new(),
+            at_loss: Mutex::default(),
             renewal: AtomicU64::new(renewal),
             renewal_wishes: Mutex::default(),
             renewals: AtomicU32::new(0),
@@ -223,10 +230,14 @@ impl Hold {
         };
         match self.state.compare_exchange(HELD, new, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => {
-                self.lost.notify_waiters();
-                let on_lost = self.on_lost.lock().take();
-                if let Some(on_lost) = on_lost {
-                    on_lost();
+                // As in `lost`: one of the two sees what the other has written.
+                fence(Ordering::SeqCst);
+                if let Some(lost) = self.lost.get() {
+                    lost.notify_waiters();
+                }
+                let at_loss = self.at_loss.lock().take();
+                if let Some(at_loss) = at_loss {
+                    at_loss.act();
                 }
                 self.recorder.lost(cause, self.clock.now());
                 log_lock!(warn, self.target.key(), self.recorder.label(), %cause, "lock lost");
@@ -237,10 +248,9 @@ impl Hold {
         }
     }
 
-    /// Sets the action that runs at once when the hold is lost, in place of the earlier one.
-    pub(crate) fn on_lost(&self, on_lost: impl FnOnce() + Send + 'static) {
-        let boxed = Box::new(on_lost);
-        *self.on_lost.lock() = Some(boxed);
+    /// Sets what acts at once when the hold is lost, in place of the earlier one.
+    pub(crate) fn set_at_loss(&self, at_loss: Arc<dyn AtLoss>) {
+        *self.at_loss.lock() = Some(at_loss);
     }
 
     /// Records that the store confirmed `lease` for a request sent at `sent_at`.
@@ -252,9 +262,9 @@ impl Hold {
     }
 
     /// Marks the hold as released, so that it is neither renewed nor declared lost any more.
-    pub(crate) fn mark_released(&self) {
+    pub(crate) fn mark_released(&self, now: Tick) {
         let _ = self.state.compare_exchange(HELD, RELEASED, Ordering::AcqRel, Ordering::Acquire);
-        self.recorder.end(self.clock.now());
+        self.recorder.end(now);
     }
 
     /// Starts the time of a holder, which `whose` counts.
@@ -291,7 +301,9 @@ impl Hold {
 
     /// Notified when the hold is lost by NotOwner; the deadline also needs a timer.
     pub(crate) fn lost(&self) -> &Arc<Notify> {
-        &self.lost
+        let lost = self.lost.get_or_init(Arc::default);
+        fence(Ordering::SeqCst);
+        lost
     }
 
     /// Returns the lease to renew for at `now`, if this hold should be renewed.

@@ -189,7 +189,7 @@ impl Releaser {
         while let Some(job) = &mut work.job {
             let (target, owner) = (Arc::clone(&job.target), job.owner.clone());
             let request = ReleaseRequest::new(target, owner, self.timeout)
-                .with_keep(keep(job.keep_until, self.clock.now()));
+                .with_keep(keep(job.keep_until, &self.clock));
             let reply = store.release(request).await;
             if let Some(after) = job.after.take() {
                 after(reply.as_ref().ok().copied());
@@ -230,8 +230,8 @@ impl Releaser {
 }
 
 /// Returns for how long the store should keep a hold that is released now.
-pub(crate) fn keep(until: Option<Tick>, now: Tick) -> Duration {
-    until.map_or(Duration::ZERO, |until| until.since(now))
+pub(crate) fn keep(until: Option<Tick>, clock: &Clock) -> Duration {
+    until.map_or(Duration::ZERO, |until| until.since(clock.now()))
 }
 
 /// A release without a job: its caller waits for the answer.

@@ -1,5 +1,6 @@
 //! The spans, disabled without the feature `tracing`. A span that no subscriber enables costs a load.
 
+use std::pin::Pin;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -58,9 +59,15 @@ impl AcquireSpan {
         }
     }
 
-    /// Runs `future` inside the span.
-    pub(crate) fn around<F: Future>(self, future: F) -> impl Future<Output = F::Output> {
-        future.instrument(self.0)
+    /// Runs `future` inside the span, if anybody sees it.
+    pub(crate) fn around<'a, F>(
+        self,
+        future: F,
+    ) -> Pin<Box<dyn Future<Output = F::Output> + Send + 'a>>
+    where
+        F: Future + Send + 'a,
+    {
+        if self.0.is_disabled() { Box::pin(future) } else { Box::pin(future.instrument(self.0)) }
     }
 }
 

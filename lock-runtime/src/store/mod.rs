@@ -18,9 +18,12 @@ mod target;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use pin_project_lite::pin_project;
+use stackfuture::StackFuture;
 use uuid::Uuid;
 
 use crate::clock::Clock;
@@ -44,13 +47,37 @@ pub use self::subscription::Subscription;
 pub(crate) use self::target::JointPart;
 pub use self::target::{HoldKind, Target};
 
-/// The future that a [`Store`] method returns.
-pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
+/// The room of a [`StoreFuture`], in bytes: enough for a request that waits for its answer.
+const ROOM: usize = 160;
+
+pin_project! {
+    /// The future that a [`Store`] method returns. A small one is kept without an allocation.
+    #[must_use = "futures do nothing unless polled"]
+    pub struct StoreFuture<'a, T> {
+        #[pin]
+        future: StackFuture<'a, Result<T, StoreError>, ROOM>,
+    }
+}
+
+impl<'a, T> StoreFuture<'a, T> {
+    /// Wraps any future.
+    pub fn new(future: impl Future<Output = Result<T, StoreError>> + Send + 'a) -> Self {
+        Self { future: StackFuture::from_or_box(future) }
+    }
+}
+
+impl<T> Future for StoreFuture<'_, T> {
+    type Output = Result<T, StoreError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.project().future.poll(cx)
+    }
+}
 
 /// The answer of a store that supports only some kinds of locks.
-pub(crate) fn unsupported<T: Send + 'static>(what: &str) -> StoreFuture<'static, T> {
+pub(crate) fn unsupported<'a, T: Send + 'a>(what: &str) -> StoreFuture<'a, T> {
     let message = format!("this store does not support {what}");
-    Box::pin(std::future::ready(Err(StoreError::new(StoreErrorKind::Config, message))))
+    StoreFuture::new(std::future::ready(Err(StoreError::new(StoreErrorKind::Config, message))))
 }
 
 /// Reports the answers of one part of a renewal, whose requests have these places in the whole.
@@ -117,7 +144,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         requests: Vec<RenewRequest>,
         timeout: Duration,
     ) -> StoreFuture<'_, Vec<Ownership>> {
-        Box::pin(async move {
+        StoreFuture::new(async move {
             let answers = Arc::new(Mutex::new(vec![Ownership::Unknown; requests.len()]));
             let known = Arc::clone(&answers);
             let on_renewed = move |place: usize, answer| {
@@ -138,7 +165,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         timeout: Duration,
         on_renewed: OnRenewed,
     ) -> StoreFuture<'_, ()> {
-        Box::pin(async move {
+        StoreFuture::new(async move {
             let answers = self.renew(requests, timeout).await?;
             answers.into_iter().enumerate().for_each(|(place, answer)| on_renewed(place, answer));
             Ok(())
@@ -194,7 +221,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     // S-29.
     fn age(&self, timeout: Duration) -> StoreFuture<'_, Option<Duration>> {
         let _ = timeout;
-        Box::pin(std::future::ready(Ok(None)))
+        StoreFuture::new(std::future::ready(Ok(None)))
     }
 
     /// Checks the server: `Ok` if the store would answer requests for locks now.

@@ -291,14 +291,14 @@ fn refused(part: &Part<'_>, reply: AcquireReply) -> AcquireReply {
 
 impl Store for JointStore {
     fn ping(&self, timeout: Duration) -> StoreFuture<'_, ()> {
-        Box::pin(async move {
+        StoreFuture::new(async move {
             let asked = join_all(self.stores.values().map(|store| store.ping(timeout))).await;
             asked.into_iter().collect()
         })
     }
 
     fn acquire(&self, request: AcquireRequest) -> StoreFuture<'_, AcquireReply> {
-        Box::pin(self.acquire_all(request))
+        StoreFuture::new(self.acquire_all(request))
     }
 
     fn renew_each(
@@ -307,15 +307,15 @@ impl Store for JointStore {
         timeout: Duration,
         on_renewed: OnRenewed,
     ) -> StoreFuture<'_, ()> {
-        Box::pin(self.renew_all(requests, timeout, on_renewed))
+        StoreFuture::new(self.renew_all(requests, timeout, on_renewed))
     }
 
     fn release(&self, request: ReleaseRequest) -> StoreFuture<'_, ReleaseReply> {
-        Box::pin(self.release_all(request))
+        StoreFuture::new(self.release_all(request))
     }
 
     fn show_counts(&self, requests: Vec<CountRequest>, timeout: Duration) -> StoreFuture<'_, ()> {
-        Box::pin(async move {
+        StoreFuture::new(async move {
             let mut by_store: BTreeMap<u64, Vec<CountRequest>> = BTreeMap::new();
             for request in &requests {
                 for JointPart { home, target, .. } in request.target.parts() {
@@ -332,7 +332,7 @@ impl Store for JointStore {
 
     fn subscribe(&self, target: &Arc<Target>, timeout: Duration) -> StoreFuture<'_, Subscription> {
         let target = Arc::clone(target);
-        Box::pin(async move {
+        StoreFuture::new(async move {
             let parts = self.parts(&target)?;
             let all = parts.iter().map(|part| part.store.subscribe(part.target, timeout));
             Ok(Subscription::any_of(try_join_all(all).await?))

@@ -181,11 +181,11 @@ impl Drop for Listener {
 
 impl Store for MemoryStore {
     fn ping(&self, _: Duration) -> StoreFuture<'_, ()> {
-        Box::pin(std::future::ready(Ok(())))
+        StoreFuture::new(std::future::ready(Ok(())))
     }
 
     fn acquire(&self, request: AcquireRequest) -> StoreFuture<'_, AcquireReply> {
-        Box::pin(async move {
+        StoreFuture::new(async move {
             let (reply, _) = self.change(|table, change| table.acquire(&request, change));
             let acked = self.shared.replicas.load(Ordering::Relaxed);
             match (reply?, request.target.replicas()) {
@@ -202,14 +202,14 @@ impl Store for MemoryStore {
         requests: Vec<RenewRequest>,
         _timeout: Duration,
     ) -> StoreFuture<'_, Vec<Ownership>> {
-        Box::pin(async move {
+        StoreFuture::new(async move {
             let (mut table, now) = (self.shared.table.lock(), self.shared.clock.now());
             Ok(requests.iter().map(|request| table.renew(request, now)).collect())
         })
     }
 
     fn release(&self, request: ReleaseRequest) -> StoreFuture<'_, ReleaseReply> {
-        Box::pin(async move {
+        StoreFuture::new(async move {
             let (released, told) = self.change(|table, change| table.release(&request, change));
             // A listener that waits for several locks at once was notified of each.
             let locks = u32::try_from(request.target.locks().count()).unwrap_or(u32::MAX);
@@ -222,7 +222,7 @@ impl Store for MemoryStore {
     }
 
     fn show_counts(&self, requests: Vec<CountRequest>, _timeout: Duration) -> StoreFuture<'_, ()> {
-        Box::pin(async move {
+        StoreFuture::new(async move {
             let (mut table, now) = (self.shared.table.lock(), self.shared.clock.now());
             requests.iter().for_each(|request| table.show_count(request, now));
             Ok(())
@@ -231,7 +231,7 @@ impl Store for MemoryStore {
 
     fn subscribe(&self, target: &Arc<Target>, _timeout: Duration) -> StoreFuture<'_, Subscription> {
         let subscription = Subscription::any_of(target.locks().map(|lock| self.listen(lock)));
-        Box::pin(async move { Ok(subscription) })
+        StoreFuture::new(async move { Ok(subscription) })
     }
 
     fn latch(
@@ -241,21 +241,23 @@ impl Store for MemoryStore {
         _timeout: Duration,
     ) -> StoreFuture<'_, u64> {
         let target = Arc::clone(target);
-        Box::pin(
-            async move { self.change(|table, change| table.latch(&target, request, change)).0 },
-        )
+        StoreFuture::new(async move {
+            self.change(|table, change| table.latch(&target, request, change)).0
+        })
     }
 
     fn inspect(&self, key: &LockKey, _timeout: Duration) -> StoreFuture<'_, Inspection> {
         let key = key.clone();
-        Box::pin(async move { Ok(self.shared.table.lock().inspect(&key, self.shared.clock.now())) })
+        StoreFuture::new(async move {
+            Ok(self.shared.table.lock().inspect(&key, self.shared.clock.now()))
+        })
     }
 
     fn force_release(&self, key: &LockKey, _timeout: Duration) -> StoreFuture<'_, bool> {
         let key = key.clone();
-        Box::pin(
-            async move { Ok(self.change(|table, change| table.force_release(&key, change)).0) },
-        )
+        StoreFuture::new(async move {
+            Ok(self.change(|table, change| table.force_release(&key, change)).0)
+        })
     }
 
     fn raise_token(
@@ -265,7 +267,7 @@ impl Store for MemoryStore {
         _timeout: Duration,
     ) -> StoreFuture<'_, ()> {
         let target = Arc::clone(target);
-        Box::pin(async move {
+        StoreFuture::new(async move {
             self.shared.table.lock().raise_token(&target, token, self.shared.clock.now());
             Ok(())
         })

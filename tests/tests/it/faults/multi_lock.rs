@@ -144,7 +144,7 @@ impl Store for Sticky {
             return self.inner.release(request);
         }
         let error = StoreError::new(StoreErrorKind::NotReady, "it sticks");
-        Box::pin(std::future::ready(Err(error)))
+        StoreFuture::new(std::future::ready(Err(error)))
     }
 }
 

@@ -52,7 +52,7 @@ impl Store for Scripted {
 
     fn acquire(&self, request: AcquireRequest) -> StoreFuture<'_, AcquireReply> {
         let late = self.script().acquire_answers_after;
-        Box::pin(async move {
+        StoreFuture::new(async move {
             let reply = self.inner.acquire(request).await;
             sleep(late).await;
             reply
@@ -65,14 +65,14 @@ impl Store for Scripted {
         timeout: Duration,
     ) -> StoreFuture<'_, Vec<Ownership>> {
         if self.script().holds_are_gone {
-            return Box::pin(async move { Ok(vec![Ownership::NotOwner; requests.len()]) });
+            return StoreFuture::new(async move { Ok(vec![Ownership::NotOwner; requests.len()]) });
         }
         self.inner.renew(requests, timeout)
     }
 
     fn release(&self, request: ReleaseRequest) -> StoreFuture<'_, ReleaseReply> {
         let late = self.script().release_starts_after;
-        Box::pin(async move {
+        StoreFuture::new(async move {
             sleep(late).await;
             self.inner.release(request).await
         })
@@ -80,7 +80,7 @@ impl Store for Scripted {
 
     fn subscribe(&self, target: &Arc<Target>, timeout: Duration) -> StoreFuture<'_, Subscription> {
         let target = Arc::clone(target);
-        Box::pin(async move {
+        StoreFuture::new(async move {
             let step = self.script().before_subscribing.take();
             if let Some(step) = step {
                 step.await;

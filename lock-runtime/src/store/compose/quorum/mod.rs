@@ -306,7 +306,7 @@ fn spawn(task: impl Future<Output = ()> + Send + 'static) {
 
 impl Store for QuorumStore {
     fn ping(&self, _: Duration) -> StoreFuture<'_, ()> {
-        Box::pin(async move {
+        StoreFuture::new(async move {
             let asked = self.servers.iter().map(|server| server.store.ping(server.timeout));
             let (well, mut failed): (Vec<_>, Vec<_>) =
                 join_all(asked).await.into_iter().partition(Result::is_ok);
@@ -328,7 +328,7 @@ impl Store for QuorumStore {
         if request.target.kind() != HoldKind::Mutex {
             return unsupported(&format!("a {} on a quorum of servers", request.target.kind()));
         }
-        Box::pin(self.acquire_majority(request))
+        StoreFuture::new(self.acquire_majority(request))
     }
 
     fn renew_each(
@@ -337,15 +337,15 @@ impl Store for QuorumStore {
         timeout: Duration,
         on_renewed: OnRenewed,
     ) -> StoreFuture<'_, ()> {
-        Box::pin(self.renew_majority(requests, timeout, on_renewed))
+        StoreFuture::new(self.renew_majority(requests, timeout, on_renewed))
     }
 
     fn release(&self, request: ReleaseRequest) -> StoreFuture<'_, ReleaseReply> {
-        Box::pin(self.release_majority(request))
+        StoreFuture::new(self.release_majority(request))
     }
 
     fn show_counts(&self, requests: Vec<CountRequest>, timeout: Duration) -> StoreFuture<'_, ()> {
-        Box::pin(async move {
+        StoreFuture::new(async move {
             let servers = self.servers.iter();
             let shown = servers.map(|server| server.store.show_counts(requests.clone(), timeout));
             join_all(shown).await.into_iter().collect()
@@ -353,7 +353,7 @@ impl Store for QuorumStore {
     }
 
     fn subscribe(&self, target: &Arc<Target>, _timeout: Duration) -> StoreFuture<'_, Subscription> {
-        Box::pin(self.listen(Arc::clone(target)))
+        StoreFuture::new(self.listen(Arc::clone(target)))
     }
 
     fn raise_token(
@@ -363,7 +363,7 @@ impl Store for QuorumStore {
         timeout: Duration,
     ) -> StoreFuture<'_, ()> {
         let target = Arc::clone(target);
-        Box::pin(async move {
+        StoreFuture::new(async move {
             let all = self.servers.len();
             let mut answers = self.each(|server| {
                 let target = Arc::clone(&target);

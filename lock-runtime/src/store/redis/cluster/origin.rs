@@ -127,7 +127,7 @@ pub(super) fn read(
         let is_answer = !error.is_io_error() && error.kind() != ErrorKind::Parse;
         if is_answer { server_error(error) } else { connect_error(error) }
     })?;
-    let read = ranges(&answer, asked).ok_or_else(|| surprise(&answer))?;
+    let read = ranges(&answer, asked).ok_or_else(|| surprise(&answer.clone().into()))?;
     if read.is_empty() {
         let message = "the node knows of no slots; make the cluster first, or wait for it to form";
         return Err(StoreError::new(StoreErrorKind::NotReady, message));

@@ -154,7 +154,7 @@ impl ClusterStore {
 impl Store for ClusterStore {
     /// Asks all masters: locks in a slot without a master cannot be acquired.
     fn ping(&self, timeout: Duration) -> StoreFuture<'_, ()> {
-        Box::pin(async move {
+        StoreFuture::new(async move {
             self.ensure_task();
             let map = self.shared.topology.map();
             let asked = join_all(map.nodes.iter().map(|node| node.store.ping(timeout))).await;
@@ -167,7 +167,7 @@ impl Store for ClusterStore {
     }
 
     fn acquire(&self, request: AcquireRequest) -> StoreFuture<'_, AcquireReply> {
-        Box::pin(async move {
+        StoreFuture::new(async move {
             self.ensure_task();
             let (slot, moving) = way(&request.target)?;
             // Repeating it for the same owner is safe (S-22).
@@ -185,11 +185,11 @@ impl Store for ClusterStore {
         timeout: Duration,
         on_renewed: OnRenewed,
     ) -> StoreFuture<'_, ()> {
-        Box::pin(async move { self.renew_by_slot(requests, timeout, &on_renewed).await })
+        StoreFuture::new(async move { self.renew_by_slot(requests, timeout, &on_renewed).await })
     }
 
     fn release(&self, request: ReleaseRequest) -> StoreFuture<'_, ReleaseReply> {
-        Box::pin(async move {
+        StoreFuture::new(async move {
             self.at(way(&request.target)?, request.timeout, |store, timeout| {
                 store.release(ReleaseRequest { timeout, ..request.clone() })
             })
@@ -198,7 +198,7 @@ impl Store for ClusterStore {
     }
 
     fn show_counts(&self, requests: Vec<CountRequest>, timeout: Duration) -> StoreFuture<'_, ()> {
-        Box::pin(async move {
+        StoreFuture::new(async move {
             let groups = by_slot(requests, |request| &request.target)?;
             let shown = groups.iter().map(|(slot, (_, group))| {
                 self.at((*slot, Moving::Follow), timeout, |store, left| {
@@ -211,7 +211,7 @@ impl Store for ClusterStore {
 
     fn subscribe(&self, target: &Arc<Target>, timeout: Duration) -> StoreFuture<'_, Subscription> {
         let target = in_one_slot(target);
-        Box::pin(async move { self.listen(&target, timeout).await })
+        StoreFuture::new(async move { self.listen(&target, timeout).await })
     }
 
     fn latch(
@@ -221,21 +221,21 @@ impl Store for ClusterStore {
         timeout: Duration,
     ) -> StoreFuture<'_, u64> {
         let target = in_one_slot(target);
-        Box::pin(async move {
+        StoreFuture::new(async move {
             self.at(way(&target)?, timeout, |store, left| store.latch(&target, request, left)).await
         })
     }
 
     fn inspect(&self, key: &LockKey, timeout: Duration) -> StoreFuture<'_, Inspection> {
         let (key, slot) = (key.clone(), slot_of(key.as_str()));
-        Box::pin(async move {
+        StoreFuture::new(async move {
             self.at((slot, Moving::Wait), timeout, |store, left| store.inspect(&key, left)).await
         })
     }
 
     fn force_release(&self, key: &LockKey, timeout: Duration) -> StoreFuture<'_, bool> {
         let (key, slot) = (key.clone(), slot_of(key.as_str()));
-        Box::pin(async move {
+        StoreFuture::new(async move {
             self.at((slot, Moving::Wait), timeout, |store, left| store.force_release(&key, left))
                 .await
         })
@@ -248,7 +248,7 @@ impl Store for ClusterStore {
         timeout: Duration,
     ) -> StoreFuture<'_, ()> {
         let target = Arc::clone(target);
-        Box::pin(async move {
+        StoreFuture::new(async move {
             self.at(way(&target)?, timeout, |store, left| store.raise_token(&target, token, left))
                 .await
         })
@@ -256,7 +256,7 @@ impl Store for ClusterStore {
 
     /// The age of the youngest master, which has lost the most locks.
     fn age(&self, timeout: Duration) -> StoreFuture<'_, Option<Duration>> {
-        Box::pin(async move {
+        StoreFuture::new(async move {
             self.ensure_task();
             let map = self.shared.topology.map();
             let ages = map.nodes.iter().map(|node| node.store.age(timeout));

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use futures_util::future::{Either, select};
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, RedisError, RedisResult, Value};
+use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
 use super::in_cluster::transmit;
@@ -20,6 +21,8 @@ use crate::store::redis::endpoint::sentinel::Master;
 pub(crate) struct Connection {
     pub(crate) number: u64,
     connection: MultiplexedConnection,
+    /// Runs the task that reads the answers.
+    pub(super) runtime: Handle,
     /// The master that the sentinels named, if there are sentinels.
     pub(super) master: Option<Master>,
     retirement: Arc<Retirement>,
@@ -38,7 +41,8 @@ impl Connection {
         connection: MultiplexedConnection,
         master: Option<Master>,
     ) -> Self {
-        Self { number, connection, master, retirement: Arc::default() }
+        let runtime = Handle::current();
+        Self { number, connection, runtime, master, retirement: Arc::default() }
     }
 
     /// Retires the connection: all calls under way fail, as if it had broken.

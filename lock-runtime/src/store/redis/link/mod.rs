@@ -15,6 +15,7 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
 use redis::{AsyncConnectionConfig, Cmd, PushInfo, PushKind, RedisError, RedisResult, Value};
+use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::task::coop::unconstrained;
@@ -31,12 +32,11 @@ mod upkeep;
 use self::channels::Channels;
 pub(crate) use self::channels::Listener;
 pub(crate) use self::connection::Connection;
-use self::connection::unless_refused;
 pub(crate) use self::in_cluster::asking;
 use self::reconnect::ReconnectPause;
 use crate::error::StoreError;
 use crate::store::redis::endpoint::Endpoint;
-use crate::store::redis::scripts::{Publish, ScriptCall, is_noscript, preparation};
+use crate::store::redis::scripts::{Answer, Publish, ScriptCall, is_noscript, preparation};
 use crate::store::redis::server::CONNECT_TIMEOUT;
 use crate::store::redis::server::errors::{CallError, connect_error, server_error, was_unreached};
 
@@ -110,6 +110,11 @@ impl Link {
         self.current.load().as_ref().map(|connection| connection.number)
     }
 
+    /// The runtime that the connection depends on, if there is one.
+    pub(crate) fn runtime(&self) -> Option<Handle> {
+        self.current.load().as_ref().map(|connection| connection.runtime.clone())
+    }
+
     /// Sends one command and waits for its answer.
     pub(crate) async fn call(&self, cmd: &Cmd, deadline: Instant) -> Result<Value, CallError> {
         let connection = self.connected(deadline).await?;
@@ -133,7 +138,7 @@ impl Link {
         &self,
         call: &ScriptCall,
         deadline: Instant,
-    ) -> Result<Value, CallError> {
+    ) -> Result<Answer, CallError> {
         loop {
             let connection = self.connected(deadline).await?;
             let reply = self.call_on(&connection, call.cmd(), deadline).await;
@@ -158,12 +163,18 @@ impl Link {
         connection: &Connection,
         call: &ScriptCall,
         reply: Value,
-    ) -> Result<Value, CallError> {
-        let mut answers = self.answers_of(connection, call, 1, reply)?;
-        unless_refused(answers.next().unwrap_or(Value::Nil)).map_err(|error| {
-            self.heed(connection, &error);
-            CallError::Server(error)
-        })
+    ) -> Result<Answer, CallError> {
+        let answer = self.answers_of(connection, call, 1, reply)?.pop();
+        let answer = answer.unwrap_or(Answer::Other(Value::Nil));
+        self.heed_answer(connection, &answer);
+        answer.unless_error().map_err(CallError::Server)
+    }
+
+    /// As [`heed`](Self::heed), if the answer is an error.
+    pub(crate) fn heed_answer(&self, connection: &Connection, answer: &Answer) {
+        if let Answer::Other(Value::ServerError(error)) = answer {
+            self.heed(connection, &error.clone().into());
+        }
     }
 
     /// As [`answer_of`](Self::answer_of), for a batch of so many requests. An answer may be an error.
@@ -173,7 +184,7 @@ impl Link {
         call: &ScriptCall,
         requests: usize,
         reply: Value,
-    ) -> Result<impl Iterator<Item = Value> + use<>, CallError> {
+    ) -> Result<Vec<Answer>, CallError> {
         let answers = call.answers_of(reply).filter(|answers| answers.len() == requests);
         answers.ok_or_else(|| {
             self.mixed_up(connection);

@@ -6,37 +6,41 @@ use redis::Value;
 
 use crate::error::{StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
+use crate::store::redis::scripts::Answer;
 use crate::store::{AcquireReply, HoldKind, Inspection, Ownership, StoredHold};
 
 /// The error of an answer that no script of this version gives.
-pub(crate) fn surprise(answer: &Value) -> StoreError {
-    // Only the type of the value: the value itself might be an owner id.
+pub(crate) fn surprise(answer: &Answer) -> StoreError {
+    // Only the type of the answer: the answer itself might be an owner id.
     let shape = match answer {
-        Value::Nil => "nothing",
-        Value::Int(_) => "an unexpected number",
-        Value::BulkString(_) | Value::SimpleString(_) => "unexpected text",
-        _ => "an unexpected structure",
+        Answer::Number(_) => "an unexpected number",
+        Answer::Other(Value::Nil) => "nothing",
+        Answer::Token(_) | Answer::Other(Value::BulkString(_) | Value::SimpleString(_)) => {
+            "unexpected text"
+        }
+        Answer::Other(_) => "an unexpected structure",
     };
     StoreError::new(StoreErrorKind::Protocol, format!("a lock script answered {shape}"))
 }
 
-pub(crate) fn number(answer: &Value) -> Result<i64, StoreError> {
+pub(crate) fn number(answer: &Answer) -> Result<i64, StoreError> {
     match answer {
-        Value::Int(number) => Ok(*number),
+        Answer::Number(number) => Ok(*number),
         other => Err(surprise(other)),
     }
 }
 
 /// The answer of a script that acquires.
-pub(crate) fn acquired(answer: &Value, tokens: u32) -> Result<AcquireReply, StoreError> {
+pub(crate) fn acquired(answer: &Answer, tokens: u32) -> Result<AcquireReply, StoreError> {
     match answer {
-        Value::Int(left) => Ok(AcquireReply::Held(remaining(*left))),
-        Value::Array(first) => match first[..] {
+        Answer::Number(left) => Ok(AcquireReply::Held(remaining(*left))),
+        Answer::Token(last) => first_token(*last, tokens).map(AcquireReply::Granted),
+        Answer::Other(Value::Array(first)) => match first[..] {
             [Value::Int(left)] => Ok(AcquireReply::Behind(remaining(left))),
             _ => Err(surprise(answer)),
         },
-        Value::BulkString(text) => first_token(text, tokens).map(AcquireReply::Granted),
-        other => Err(surprise(other)),
+        Answer::Other(Value::BulkString(_)) => Err(no_counter()),
+        Answer::Other(_) => Err(surprise(answer)),
     }
 }
 
@@ -50,26 +54,29 @@ fn token(text: &[u8]) -> Option<u64> {
 }
 
 /// The first of the reserved tokens; the script answers the last.
-fn first_token(last: &[u8], tokens: u32) -> Result<FencingToken, StoreError> {
-    match token(last).and_then(|last| last.checked_sub(u64::from(tokens.max(1)) - 1)) {
-        Some(first) => Ok(FencingToken::new(first)),
-        None => Err(StoreError::new(
-            StoreErrorKind::Protocol,
-            "the fencing counter is not a number; delete its key",
-        )),
-    }
+fn first_token(last: u64, tokens: u32) -> Result<FencingToken, StoreError> {
+    let first = last.checked_sub(u64::from(tokens.max(1)) - 1);
+    first.map(FencingToken::new).ok_or_else(no_counter)
+}
+
+fn no_counter() -> StoreError {
+    let message = "the fencing counter is not a number; delete its key";
+    StoreError::new(StoreErrorKind::Protocol, message)
 }
 
 pub(super) fn ownership(answer: &Value) -> Result<Ownership, StoreError> {
     match answer {
         Value::Int(1) => Ok(Ownership::Owner),
         Value::Int(0) => Ok(Ownership::NotOwner),
-        other => Err(surprise(other)),
+        other => Err(surprise(&other.clone().into())),
     }
 }
 
-pub(crate) fn inspection(answer: &Value) -> Result<Inspection, StoreError> {
-    let parts = answer.as_sequence().and_then(inspection_of);
+pub(crate) fn inspection(answer: &Answer) -> Result<Inspection, StoreError> {
+    let parts = match answer {
+        Answer::Other(Value::Array(parts)) => inspection_of(parts),
+        _ => None,
+    };
     parts.ok_or_else(|| surprise(answer))
 }
 

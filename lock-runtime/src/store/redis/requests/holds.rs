@@ -89,43 +89,79 @@ impl HoldRequest {
         };
     }
 
-    pub(crate) fn write_args(&self, call: &mut Cmd) {
-        let (target, owner, _) = self.parts();
-        let companions = target.companions();
-        call.arg(owner.as_field());
-        match self {
-            Self::Acquire(request) => {
-                // The counter of a long hold lasts at least as long as the hold.
-                let counter_expiry = target.token_ttl().max(request.lease);
-                call.arg(millis(request.lease)).arg(request.tokens).arg(millis(counter_expiry));
-                let place = request.place.map_or(0, millis);
-                match target.kind() {
-                    HoldKind::Fair => call.arg(place).arg(&companions[2]),
-                    HoldKind::Read => {
-                        let writer = owner.writer().unwrap_or_default();
-                        call.arg(u8::from(request.joins)).arg(writer).arg(place)
-                    }
-                    HoldKind::Write => call.arg(place).arg(&companions[3]),
-                    HoldKind::Semaphore => {
-                        call.arg(owner.permits()).arg(target.limit()).arg(target.channel())
-                    }
-                    HoldKind::Mutex | HoldKind::Multi | HoldKind::Latch => call,
-                };
+    /// True if both have the same shared arguments.
+    pub(crate) fn shares_args_with(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Acquire(one), Self::Acquire(other)) => {
+                one.lease == other.lease
+                    && one.tokens == other.tokens
+                    && one.target.token_ttl() == other.target.token_ttl()
             }
-            Self::Release(_) => {
-                match target.kind() {
-                    HoldKind::Mutex | HoldKind::Latch => call.arg(target.channel()),
-                    HoldKind::Fair => call.arg(&companions[2]),
-                    HoldKind::Read | HoldKind::Write => {
-                        call.arg(target.channel()).arg(&companions[3])
-                    }
-                    HoldKind::Semaphore => call.arg(owner.permits()).arg(target.channel()),
-                    HoldKind::Multi => {
-                        let channels = target.members().iter().map(|member| member.channel());
-                        call.arg(channels.collect::<Vec<_>>())
-                    }
-                };
-            }
+            _ => true,
         }
     }
+
+    /// Writes all arguments, in the order in which the script alone reads them.
+    fn write_args(&self, call: &mut Cmd) {
+        self.write_own_args(call);
+        self.write_shared_args(call);
+    }
+
+    /// Writes the arguments that requests of the same script may share. Only those of mutexes do: their own come first.
+    pub(crate) fn write_shared_args(&self, call: &mut Cmd) {
+        if let Self::Acquire(request) = self
+            && request.target.kind() == HoldKind::Mutex
+        {
+            write_terms(request, call);
+        }
+    }
+
+    /// Writes the arguments that differ between requests of the same script.
+    pub(crate) fn write_own_args(&self, call: &mut Cmd) {
+        let (target, owner, _) = self.parts();
+        call.arg(owner.as_field());
+        match self {
+            Self::Acquire(_) if target.kind() == HoldKind::Mutex => {}
+            Self::Acquire(request) => write_acquire_args(request, call),
+            Self::Release(_) => write_release_args(target, owner, call),
+        }
+    }
+}
+
+/// For how long an acquire is to hold, and the tokens that it wants.
+fn write_terms(request: &AcquireRequest, call: &mut Cmd) {
+    // The counter of a long hold lasts at least as long as the hold.
+    let counter_expiry = request.target.token_ttl().max(request.lease);
+    call.arg(millis(request.lease)).arg(request.tokens).arg(millis(counter_expiry));
+}
+
+fn write_acquire_args(request: &AcquireRequest, call: &mut Cmd) {
+    let AcquireRequest { target, owner, .. } = request;
+    let companions = target.companions();
+    write_terms(request, call);
+    let place = request.place.map_or(0, millis);
+    match target.kind() {
+        HoldKind::Fair => call.arg(place).arg(&companions[2]),
+        HoldKind::Read => {
+            let writer = owner.writer().unwrap_or_default();
+            call.arg(u8::from(request.joins)).arg(writer).arg(place)
+        }
+        HoldKind::Write => call.arg(place).arg(&companions[3]),
+        HoldKind::Semaphore => call.arg(owner.permits()).arg(target.limit()).arg(target.channel()),
+        HoldKind::Mutex | HoldKind::Multi | HoldKind::Latch => call,
+    };
+}
+
+fn write_release_args(target: &Target, owner: &OwnerId, call: &mut Cmd) {
+    let companions = target.companions();
+    match target.kind() {
+        HoldKind::Mutex | HoldKind::Latch => call.arg(target.channel()),
+        HoldKind::Fair => call.arg(&companions[2]),
+        HoldKind::Read | HoldKind::Write => call.arg(target.channel()).arg(&companions[3]),
+        HoldKind::Semaphore => call.arg(owner.permits()).arg(target.channel()),
+        HoldKind::Multi => {
+            let channels = target.members().iter().map(|member| member.channel());
+            call.arg(channels.collect::<Vec<_>>())
+        }
+    };
 }

@@ -26,7 +26,7 @@ async fn info(
     let text = match &answer {
         Value::BulkString(text) => String::from_utf8_lossy(text),
         Value::VerbatimString { text, .. } => text.as_str().into(),
-        _ => return Err(surprise(&answer)),
+        _ => return Err(surprise(&answer.into())),
     };
     Ok(value_of(&text, field).map(str::to_owned))
 }

@@ -13,7 +13,7 @@ use super::calls;
 use super::replicated::Replicated;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::store::redis::link::Link;
-use crate::store::redis::scripts::MAX_KEYS;
+use crate::store::redis::scripts::{Answer, MAX_KEYS};
 use crate::store::{OnRenewed, Ownership, RenewRequest, renewed_in_parts, tell_part};
 
 /// A renewal without an answer after a tenth of the lease, within these bounds, has the connection checked. The
@@ -105,7 +105,9 @@ async fn renew_together(
     };
     let locks = |request: &&RenewRequest| request.target.locks().count();
     match &answer {
-        Value::Array(held) if held.len() == requests.iter().map(locks).sum::<usize>() => {
+        Answer::Other(Value::Array(held))
+            if held.len() == requests.iter().map(locks).sum::<usize>() =>
+        {
             let mut held = held.iter().map(ownership);
             let mut whole = |request: &&RenewRequest| {
                 let parts: Result<Vec<_>, _> = held.by_ref().take(locks(request)).collect();

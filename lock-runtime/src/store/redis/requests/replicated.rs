@@ -186,7 +186,7 @@ fn wait(replicas: u32, until: Instant, slice: Duration) -> Cmd {
 /// The number that a WAIT answers. The lock is acquired, so no error may say that nothing ran.
 fn count(answer: Result<Value, CallError>) -> Result<u32, StoreError> {
     let error = match answer {
-        Ok(answer) => return Ok(u32::try_from(number(&answer)?).unwrap_or(0)),
+        Ok(answer) => return Ok(u32::try_from(number(&answer.into())?).unwrap_or(0)),
         Err(error) => StoreError::from(error),
     };
     Err(match error.kind() {

@@ -7,12 +7,15 @@
 //! answer gets lost on the way, each later one would count for the request before: a grant of another lock, the
 //! release of another hold. So each call has a number, which the server sends back.
 
+mod answer;
+
 use std::fmt::Write;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use redis::{Cmd, Pipeline, RedisError, Value};
 
+pub(crate) use self::answer::Answer;
 use crate::options::MAX_MULTI_NAMES;
 
 /// The maximum number of keys of one script, which bounds how long it keeps the server busy. A lock of several names
@@ -52,7 +55,10 @@ pub(crate) struct Part {
     /// Its number in the batch scripts, counted from one.
     pub(crate) number: usize,
     pub(crate) keys: usize,
-    args: usize,
+    /// How many arguments each request has of its own. Requests in succession that have the others in common send
+    /// those once.
+    own_args: usize,
+    shared_args: usize,
 }
 
 macro_rules! scripts {
@@ -65,19 +71,20 @@ macro_rules! scripts {
 /// Numbers the parts in the order in which they are listed.
 macro_rules! parts {
     (@ $number:expr;) => {};
-    (@ $number:expr; $name:ident = $($function:literal)* => $file:literal, $keys:literal, $args:literal;
-     $($rest:tt)*) => {
+    (@ $number:expr; $name:ident = $($function:literal)* => $file:literal, $keys:literal,
+     $own_args:literal + $shared_args:literal; $($rest:tt)*) => {
         pub(crate) static $name: LazyLock<Part> = LazyLock::new(|| Part {
             script: Script::new(concat!($(include_str!($function),)* include_str!($file))),
             body: include_str!($file),
             number: $number,
             keys: $keys,
-            args: $args,
+            own_args: $own_args,
+            shared_args: $shared_args,
         });
         parts!(@ $number + 1; $($rest)*);
     };
-    ($($name:ident = $($function:literal)* => $file:literal, $keys:literal, $args:literal;)*) => {
-        parts!(@ 1; $($name = $($function)* => $file, $keys, $args;)*);
+    ($($name:ident = $($function:literal)* => $file:literal, $keys:literal, $own:literal + $shared:literal;)*) => {
+        parts!(@ 1; $($name = $($function)* => $file, $keys, $own + $shared;)*);
 
         /// Requests of all kinds in one script.
         pub(crate) static BATCH: LazyLock<Script> = LazyLock::new(|| batch(FUNCTIONS, &[$(&$name),*]));
@@ -119,19 +126,19 @@ scripts! {
     FORCE_RELEASE = "time.lua" "owner.lua" "force_release.lua";
 }
 
-// The functions that each calls, its own file, and the numbers of its keys and arguments. Those of `MUTEX_BATCH` come
+// The functions that each calls, its own file, the number of its keys, and those of its own and its shared arguments. Those of `MUTEX_BATCH` come
 // first: a number means the same part in both batch scripts.
 parts! {
-    MUTEX_ACQUIRE = "time.lua" "mint.lua" "set_end.lua" => "mutex_acquire.lua", 2, 4;
-    MUTEX_RELEASE = => "mutex_release.lua", 1, 2;
-    FAIR_ACQUIRE = "time.lua" "mint.lua" "set_end.lua" => "fair_acquire.lua", 4, 6;
-    FAIR_RELEASE = "time.lua" => "fair_release.lua", 3, 2;
-    READ_ACQUIRE = "time.lua" "mint.lua" "set_end.lua" "owner.lua" => "read_acquire.lua", 6, 7;
-    READ_RELEASE = "time.lua" => "read_release.lua", 4, 3;
-    WRITE_ACQUIRE = "time.lua" "mint.lua" "set_end.lua" "owner.lua" => "write_acquire.lua", 5, 6;
-    WRITE_RELEASE = "time.lua" => "write_release.lua", 2, 3;
-    PERMIT_ACQUIRE = "time.lua" "mint.lua" "set_end.lua" "number.lua" => "permit_acquire.lua", 3, 7;
-    PERMIT_RELEASE = "time.lua" => "permit_release.lua", 2, 3;
+    MUTEX_ACQUIRE = "time.lua" "mint.lua" "set_end.lua" => "mutex_acquire.lua", 2, 1 + 3;
+    MUTEX_RELEASE = => "mutex_release.lua", 1, 2 + 0;
+    FAIR_ACQUIRE = "time.lua" "mint.lua" "set_end.lua" => "fair_acquire.lua", 4, 6 + 0;
+    FAIR_RELEASE = "time.lua" => "fair_release.lua", 3, 2 + 0;
+    READ_ACQUIRE = "time.lua" "mint.lua" "set_end.lua" "owner.lua" => "read_acquire.lua", 6, 7 + 0;
+    READ_RELEASE = "time.lua" => "read_release.lua", 4, 3 + 0;
+    WRITE_ACQUIRE = "time.lua" "mint.lua" "set_end.lua" "owner.lua" => "write_acquire.lua", 5, 6 + 0;
+    WRITE_RELEASE = "time.lua" => "write_release.lua", 2, 3 + 0;
+    PERMIT_ACQUIRE = "time.lua" "mint.lua" "set_end.lua" "number.lua" => "permit_acquire.lua", 3, 7 + 0;
+    PERMIT_RELEASE = "time.lua" => "permit_release.lua", 2, 3 + 0;
 }
 
 /// Names a new connection and loads the scripts that acquire, release and renew. A first request that finds its
@@ -149,19 +156,27 @@ pub(crate) fn preparation(publish: Publish, name: &str) -> Pipeline {
 /// Each part becomes a function that reads its keys and arguments behind those of the requests before it: copies of
 /// them would cost the server more than all else here.
 fn batch(functions: &str, parts: &[&Part]) -> Script {
-    let (mut bodies, mut keys_of, mut args_of) = (String::new(), String::new(), String::new());
-    for (at, Part { body, number, keys, args, .. }) in parts.iter().enumerate() {
-        debug_assert_eq!(*number, at + 1, "the parts of a batch are the first ones, in order");
-        let body = body.replace("KEYS[", "KEYS[keys_before + ");
-        let body = body.replace("ARGV[", "ARGV[args_before + ");
+    let (mut bodies, mut keys_of) = (String::new(), String::new());
+    let (mut own_args_of, mut shared_args_of) = (String::new(), String::new());
+    for (at, part) in parts.iter().enumerate() {
+        debug_assert_eq!(part.number, at + 1, "the parts of a batch are the first ones, in order");
+        let mut body = part.body.replace("KEYS[", "KEYS[keys_before + ");
+        for arg in 1..=part.own_args + part.shared_args {
+            let (before, place) = match arg.checked_sub(part.own_args) {
+                None | Some(0) => ("args_before", arg),
+                Some(shared) => ("shared_before", shared),
+            };
+            body = body.replace(&format!("ARGV[{arg}]"), &format!("ARGV[{before} + {place}]"));
+        }
         // Writing to a string cannot fail.
-        let _ = writeln!(bodies, "function(keys_before, args_before)\n{body}\nend,");
-        let _ = write!(keys_of, "{keys}, ");
-        let _ = write!(args_of, "{args}, ");
+        let _ = writeln!(bodies, "function(keys_before, args_before, shared_before)\n{body}\nend,");
+        let _ = write!(keys_of, "{}, ", part.keys);
+        let _ = write!(own_args_of, "{}, ", part.own_args);
+        let _ = write!(shared_args_of, "{}, ", part.shared_args);
     }
     let source = format!(
         "{functions}\nlocal KEYS, ARGV = KEYS, ARGV\nlocal scripts = {{\n{bodies}}}\n\
-         local keys_of, args_of = {{{keys_of}}}, {{{args_of}}}\n{}",
+         local keys_of, own_args_of, shared_args_of = {{{keys_of}}}, {{{own_args_of}}}, {{{shared_args_of}}}\n{}",
         include_str!("batch.lua")
     );
     Script::of(source)
@@ -234,38 +249,12 @@ impl ScriptCall {
 
     /// The script's answer in a reply, or the answers to the requests of a batch; `None` if the reply answers another
     /// call.
-    pub(crate) fn answers_of(
-        &self,
-        reply: Value,
-    ) -> Option<impl ExactSizeIterator<Item = Value> + use<>> {
-        let Value::Array(parts) = reply else { return None };
-        let mut parts = parts.into_iter();
-        let Some(Value::BulkString(number)) = parts.next() else { return None };
-        (number == self.number.to_string().as_bytes()).then_some(parts)
+    pub(crate) fn answers_of(&self, reply: Value) -> Option<Vec<Answer>> {
+        Answer::all_in(reply, self.number)
     }
 }
 
 /// True if the server does not know the script, so that nothing ran.
 pub(crate) fn is_noscript(error: &RedisError) -> bool {
     error.code() == Some("NOSCRIPT")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_a_reply_with_the_number_is_an_answer() {
-        let call = RENEW.call(Publish::Everywhere, 0, |_| {});
-        let text = |number: u64| Value::BulkString(number.to_string().into_bytes());
-        let reply = |number| Value::Array(vec![text(number), Value::Int(7)]);
-        let answers = |reply| call.answers_of(reply).map(Iterator::collect::<Vec<_>>);
-        assert_eq!(answers(reply(call.number)), Some(vec![Value::Int(7)]));
-        assert_eq!(answers(Value::Array(vec![text(call.number)])), Some(Vec::new()));
-        let others =
-            [reply(call.number + 1), Value::Int(7), text(call.number), Value::Array(Vec::new())];
-        for other in others {
-            assert_eq!(answers(other), None);
-        }
-    }
 }

@@ -3,23 +3,23 @@
 mod connect;
 mod notices;
 
+use std::future::ready;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
-use redis::Value;
 use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::link::Link;
 use super::requests::answers::{acquired, inspection, number};
-use super::requests::combine::Combiner;
+use super::requests::combine::{Asked, Combiner};
 use super::requests::info::Age;
 use super::requests::renew::renew_all;
 use super::requests::replicated::Replicated;
 use super::requests::{HoldRequest, calls};
-use super::scripts::{MAX_KEYS, ScriptCall};
+use super::scripts::{Answer, MAX_KEYS, ScriptCall};
 use crate::clock::Clock;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
@@ -75,44 +75,58 @@ pub struct RedisStore {
 
 impl RedisStore {
     /// Sends a request that may share its script with others.
-    async fn hold(&self, request: HoldRequest) -> Result<Value, StoreError> {
+    fn hold(&self, request: HoldRequest) -> Asked {
         let target = request.target();
         if target.kind() == HoldKind::Latch {
-            return Err(no_hold());
+            return Asked::Alone(Box::pin(ready(Err(no_hold()))));
         }
         if target.replicas().is_some() {
-            let call = request.call(self.link.publish());
+            let link = Arc::clone(self.replicated.link());
             let deadline = Instant::now() + request.timeout();
-            return Ok(Box::pin(self.replicated.link().run(&call, deadline)).await?);
+            return Asked::Alone(Box::pin(async move {
+                Ok(link.run(&request.call(link.publish()), deadline).await?)
+            }));
         }
         self.link.ensure_task();
-        self.combiner.run(request).await
+        self.combiner.ask(request)
     }
 
     /// Uses the connection that acquired the hold, so that it comes after the requests sent there.
-    async fn end_later(&self, request: &ReleaseRequest) -> Result<Value, StoreError> {
+    fn end_later(&self, request: ReleaseRequest) -> Asked {
         if request.target.kind() == HoldKind::Latch {
-            return Err(no_hold());
+            return Asked::Alone(Box::pin(ready(Err(no_hold()))));
         }
-        let call = calls::end_later(self.link.publish(), request);
-        match request.target.replicas() {
-            Some(_) => {
-                let deadline = Instant::now() + request.timeout;
-                Ok(self.replicated.link().run(&call, deadline).await?)
-            }
-            None => self.run(&call, request.timeout).await,
-        }
+        let link = match request.target.replicas() {
+            Some(_) => Arc::clone(self.replicated.link()),
+            None => Arc::clone(&self.link),
+        };
+        link.ensure_task();
+        let deadline = Instant::now() + request.timeout;
+        Asked::Alone(Box::pin(async move {
+            Ok(link.run(&calls::end_later(link.publish(), &request), deadline).await?)
+        }))
     }
 
-    async fn run(&self, call: &ScriptCall, timeout: Duration) -> Result<Value, StoreError> {
+    async fn run(&self, call: &ScriptCall, timeout: Duration) -> Result<Answer, StoreError> {
         self.link.ensure_task();
         Ok(self.link.run(call, Instant::now() + timeout).await?)
     }
 }
 
+/// How many subscribers a release has notified; `None` if the owner did not hold the lock.
+fn told(answer: Result<Answer, StoreError>) -> Result<Option<i64>, StoreError> {
+    match answer {
+        Ok(Answer::Number(-1)) => Ok(None),
+        Ok(answer) => number(&answer).map(Some),
+        // The key holds a user's data by now, which a release must not remove.
+        Err(error) if error.kind() == StoreErrorKind::WrongType => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 impl Store for RedisStore {
     fn ping(&self, timeout: Duration) -> StoreFuture<'_, ()> {
-        Box::pin(async move {
+        StoreFuture::new(async move {
             self.link.ensure_task();
             let pong = self.link.call(&redis::cmd("PING"), Instant::now() + timeout).await;
             Ok(pong.map(drop)?)
@@ -124,13 +138,13 @@ impl Store for RedisStore {
     }
 
     fn acquire(&self, request: AcquireRequest) -> StoreFuture<'_, AcquireReply> {
-        Box::pin(async move {
-            if let Some(replicas) = request.target.replicas() {
-                return Box::pin(self.replicated.acquire(request, replicas)).await;
-            }
-            let tokens = request.tokens;
-            acquired(&self.hold(HoldRequest::Acquire(request)).await?, tokens)
-        })
+        if let Some(replicas) = request.target.replicas() {
+            return StoreFuture::new(self.replicated.acquire(request, replicas));
+        }
+        let tokens = request.tokens;
+        let mut asked = self.hold(HoldRequest::Acquire(request));
+        // Borrowed, or the future would have room for it twice.
+        StoreFuture::new(async move { acquired(&(&mut asked).await?, tokens) })
     }
 
     fn renew_each(
@@ -139,39 +153,34 @@ impl Store for RedisStore {
         timeout: Duration,
         on_renewed: OnRenewed,
     ) -> StoreFuture<'_, ()> {
-        Box::pin(async move {
+        StoreFuture::new(async move {
             renew_all(&self.link, &self.replicated, &requests, timeout, &on_renewed).await
         })
     }
 
     fn release(&self, request: ReleaseRequest) -> StoreFuture<'_, ReleaseReply> {
-        Box::pin(async move {
-            let target = Arc::clone(&request.target);
-            let own_notices = self.own_notices(&target);
-            let answer = match request.keep {
-                Duration::ZERO => self.hold(HoldRequest::Release(request)).await,
-                _ => Box::pin(self.end_later(&request)).await,
+        let target = Arc::clone(&request.target);
+        let own_notices = self.own_notices(&target);
+        let mut asked = match request.keep {
+            Duration::ZERO => self.hold(HoldRequest::Release(request)),
+            _ => self.end_later(request),
+        };
+        StoreFuture::new(async move {
+            // Borrowed, or the future would have room for it twice.
+            let told = match told((&mut asked).await)? {
+                Some(told) => told,
+                None => return Ok(ReleaseReply::NotOwner),
             };
-            match answer {
-                Ok(Value::Int(-1)) => Ok(ReleaseReply::NotOwner),
-                Ok(answer) => {
-                    let others = self.others(&target, number(&answer)?);
-                    if others > 0 {
-                        own_notices.received().await;
-                    }
-                    Ok(ReleaseReply::Released { others })
-                }
-                // The key holds a user's data by now, which a release must not remove.
-                Err(error) if error.kind() == StoreErrorKind::WrongType => {
-                    Ok(ReleaseReply::NotOwner)
-                }
-                Err(error) => Err(error),
+            let others = self.others(&target, told);
+            if others > 0 {
+                Box::pin(own_notices.received()).await;
             }
+            Ok(ReleaseReply::Released { others })
         })
     }
 
     fn show_counts(&self, requests: Vec<CountRequest>, timeout: Duration) -> StoreFuture<'_, ()> {
-        Box::pin(async move {
+        StoreFuture::new(async move {
             let counts = calls::counts(&requests);
             let scripts = counts.chunks(MAX_KEYS).map(|counts| async move {
                 self.run(&calls::show_counts(self.link.publish(), counts), timeout).await
@@ -182,7 +191,7 @@ impl Store for RedisStore {
 
     fn subscribe(&self, target: &Arc<Target>, timeout: Duration) -> StoreFuture<'_, Subscription> {
         let target = Arc::clone(target);
-        Box::pin(async move {
+        StoreFuture::new(async move {
             self.subscriptions.ensure_task();
             let deadline = Instant::now() + timeout;
             let mut all = Vec::new();
@@ -202,7 +211,7 @@ impl Store for RedisStore {
         timeout: Duration,
     ) -> StoreFuture<'_, u64> {
         let call = calls::latch(self.link.publish(), target, request);
-        Box::pin(async move {
+        StoreFuture::new(async move {
             let count = number(&self.run(&call, timeout).await?)?;
             Ok(u64::try_from(count).unwrap_or(0))
         })
@@ -210,12 +219,12 @@ impl Store for RedisStore {
 
     fn inspect(&self, key: &LockKey, timeout: Duration) -> StoreFuture<'_, Inspection> {
         let call = calls::inspect(self.link.publish(), key);
-        Box::pin(async move { inspection(&self.run(&call, timeout).await?) })
+        StoreFuture::new(async move { inspection(&self.run(&call, timeout).await?) })
     }
 
     fn force_release(&self, key: &LockKey, timeout: Duration) -> StoreFuture<'_, bool> {
         let call = calls::force_release(self.link.publish(), key);
-        Box::pin(async move { Ok(number(&self.run(&call, timeout).await?)? == 1) })
+        StoreFuture::new(async move { Ok(number(&self.run(&call, timeout).await?)? == 1) })
     }
 
     fn raise_token(
@@ -225,11 +234,11 @@ impl Store for RedisStore {
         timeout: Duration,
     ) -> StoreFuture<'_, ()> {
         let call = calls::raise_token(self.link.publish(), target, token);
-        Box::pin(async move { self.run(&call, timeout).await.map(drop) })
+        StoreFuture::new(async move { self.run(&call, timeout).await.map(drop) })
     }
 
     fn age(&self, timeout: Duration) -> StoreFuture<'_, Option<Duration>> {
-        Box::pin(async move {
+        StoreFuture::new(async move {
             self.link.ensure_task();
             self.age.of(&self.link, timeout).await.map(Some)
         })

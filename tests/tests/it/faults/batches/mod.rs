@@ -113,6 +113,29 @@ async fn many_locks_share_scripts() {
     }
 }
 
+/// S-8: what requests of one script have in common is sent once, and each gets its own lease all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_lease_is_its_own() {
+    let (server, _proxy, client) = world().await;
+    server.reset_stats().await;
+    // Two by two: some neighbours differ, and some do not.
+    let lease_of = |number: usize| ms(20_000 + 10_000 * (number as u64 / 2 % 3));
+    let all = join_all((0..SEVERAL).map(|number| {
+        let mutex = client.mutex(name(number)).lease(Lease::Fixed(lease_of(number)));
+        async move { mutex.lock().await.unwrap() }
+    }));
+    let guards = timeout(SOON, all).await.expect("stuck");
+    were_batched(&server, SEVERAL).await;
+    let raw = server.client();
+    for number in 0..SEVERAL {
+        let Ttl::Left(left) = raw.pttl(&name(number)).await else { panic!("{number}: no expiry") };
+        let lease = lease_of(number);
+        assert!((lease - ms(9_000)..=lease).contains(&left), "{number}: {left:?} of {lease:?}");
+    }
+    release_all(guards).await;
+    nothing_is_held(&raw).await;
+}
+
 /// Whoever queues goes out when the first is answered, and not, taking and freeing, when overdue
 /// by a millisecond.
 #[tokio::test]

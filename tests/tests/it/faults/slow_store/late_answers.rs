@@ -105,7 +105,7 @@ impl Store for Fateful {
                 Fate::Silent => pending().await,
             }
         };
-        Box::pin(async move {
+        StoreFuture::new(async move {
             let silence = StoreError::new(StoreErrorKind::OutcomeUnknown, "it says nothing");
             timeout(limit, answer).await.unwrap_or(Err(silence))
         })

@@ -24,7 +24,7 @@ macro_rules! far {
             sleep(WAY).await;
             answer
         });
-        Box::pin(async move { sent.await.expect("the store does not panic") })
+        StoreFuture::new(async move { sent.await.expect("the store does not panic") })
     }};
 }
 

@@ -135,7 +135,7 @@ impl Store for Moody {
     fn acquire(&self, request: AcquireRequest) -> StoreFuture<'_, AcquireReply> {
         match *self.mood.borrow() {
             Mood::Failing(kind) => {
-                Box::pin(async move { Err(StoreError::new(kind, "it is in a mood")) })
+                StoreFuture::new(async move { Err(StoreError::new(kind, "it is in a mood")) })
             }
             _ => self.inner.acquire(request),
         }
@@ -143,7 +143,7 @@ impl Store for Moody {
 
     fn release(&self, request: ReleaseRequest) -> StoreFuture<'_, ReleaseReply> {
         let mut mood = self.mood.subscribe();
-        Box::pin(async move {
+        StoreFuture::new(async move {
             let answers = mood.wait_for(|mood| *mood != Mood::Silent);
             let Ok(mood) = tokio::time::timeout(request.timeout, answers).await else {
                 return Err(StoreError::new(StoreErrorKind::OutcomeUnknown, "it says nothing"));

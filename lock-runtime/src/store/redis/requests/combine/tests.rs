@@ -1,5 +1,7 @@
+use super::queue::{Key, Queue};
 use super::*;
 use crate::key::LockKey;
+use crate::store::redis::scripts::ScriptCall;
 use crate::store::{AcquireRequest, OwnerId, ReleaseRequest, Target};
 
 fn target(name: &str) -> Arc<Target> {
@@ -26,24 +28,27 @@ fn free(name: &str) -> HoldRequest {
     ))
 }
 
-/// Queues the requests, a millisecond of time more for each, and keeps their callers.
-fn queue(
-    requests: impl IntoIterator<Item = HoldRequest>,
-) -> (State, Vec<oneshot::Receiver<Answer>>, Instant) {
-    let start = Instant::now();
-    let mut state = State::default();
-    let mut callers = Vec::new();
-    for (number, request) in (0..).zip(requests) {
-        let (answer, caller) = oneshot::channel();
-        let deadline = start + Duration::from_millis(number);
-        state.queue.push_back(Entry { number, request, deadline, alone: false, answer });
-        callers.push(caller);
-    }
-    (state, callers, start)
+fn add(queue: &mut Queue, request: HoldRequest, deadline: Instant) -> Key {
+    let part = request.part().expect("can share a script");
+    queue.add(request, part, Instant::now(), deadline).0
 }
 
-fn numbers<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Vec<u64> {
-    entries.into_iter().map(|entry| entry.number).collect()
+/// Queues the requests, a millisecond of time more for each.
+fn queue(requests: impl IntoIterator<Item = HoldRequest>) -> (Queue, Vec<Key>, Instant) {
+    let start = Instant::now();
+    let mut queue = Queue::default();
+    let deadlines = (0..).map(|number| start + Duration::from_millis(number));
+    let keys = requests.into_iter().zip(deadlines);
+    let keys = keys.map(|(request, deadline)| add(&mut queue, request, deadline)).collect();
+    (queue, keys, start)
+}
+
+fn numbers<'a>(keys: impl IntoIterator<Item = &'a Key>) -> Vec<u64> {
+    keys.into_iter().map(|key| key.number).collect()
+}
+
+fn write(queue: &Queue, batch: &[Key]) -> ScriptCall {
+    queue.write(batch).expect("not empty").0
 }
 
 /// The number of keys, the keys and the arguments, without the number of the call.
@@ -60,28 +65,43 @@ fn words(call: &ScriptCall) -> Vec<String> {
 /// The server only refuses commands for lack of memory before a script has written.
 #[test]
 fn those_that_take_go_first() {
-    let (mut state, _callers, _) = queue([free("a"), take("b"), free("c"), take("d")]);
-    assert_eq!(numbers(&state.take_batch()), [1, 3, 0, 2]);
-    assert!(state.queue.is_empty());
+    let (mut queue, ..) = queue([free("a"), take("b"), free("c"), take("d")]);
+    assert_eq!(numbers(&queue.take_batch()), [1, 3, 0, 2]);
+    assert!(!queue.has_unsent());
 }
 
 #[test]
 fn nobody_asks_for_a_caller_that_is_gone() {
-    let (mut state, mut callers, _) = queue([take("a"), take("b"), free("b")]);
-    drop(callers.remove(1));
-    assert_eq!(numbers(&state.take_batch()), [0, 2]);
+    let (mut queue, keys, start) = queue([take("a"), take("b"), free("b")]);
+    assert!(queue.remove(keys[1]).is_some());
+    // Its place in the table belongs to the next request now.
+    add(&mut queue, take("c"), start);
+    assert!(queue.remove(keys[1]).is_none());
+    assert_eq!(numbers(&queue.take_batch()), [0, 3, 2]);
+}
+
+/// An answer belongs to the request that was sent, not to a later one at its place in the table.
+#[test]
+fn an_answer_reaches_only_its_caller() {
+    let (mut queue, keys, start) = queue([take("a"), take("b")]);
+    let batch = queue.take_batch();
+    assert!(queue.remove(keys[0]).is_some());
+    let later = add(&mut queue, take("c"), start);
+    queue.answer(&batch, [Ok(Answer::Number(1)), Ok(Answer::Number(2))]);
+    let cx = Context::from_waker(std::task::Waker::noop());
+    assert!(queue.poll(later, &cx).is_none());
+    assert!(matches!(queue.poll(keys[1], &cx), Some(Ok(Answer::Number(2)))));
 }
 
 #[test]
 fn a_batch_is_bounded_and_taken_from_the_front() {
-    let (mut state, _callers, _) = queue((0..MAX_BATCH + 2).map(|_| take("a")));
-    let first = state.take_batch();
+    let (mut queue, ..) = queue((0..MAX_BATCH + 2).map(|_| take("a")));
+    let first = queue.take_batch();
     assert_eq!(numbers(&first), (0..64).collect::<Vec<_>>());
-    state.put_back(first);
-    assert_eq!(numbers(&state.queue), (0..66).collect::<Vec<_>>());
-    state.take_batch();
-    assert_eq!(numbers(&state.take_batch()), [64, 65]);
-    assert!(state.take_batch().is_empty());
+    queue.put_back(&first, false);
+    assert_eq!(numbers(&queue.take_batch()), numbers(&first), "not at the front again");
+    assert_eq!(numbers(&queue.take_batch()), [64, 65]);
+    assert!(queue.take_batch().is_empty());
 }
 
 /// A reader has more keys than most.
@@ -92,50 +112,90 @@ fn a_batch_has_no_more_keys_than_a_script_may_have() {
         let (owner, lease) = (OwnerId::new("uuid", 7, 1), Duration::from_secs(30));
         HoldRequest::Acquire(AcquireRequest::new(Target::read(key), owner, lease, lease))
     };
-    let (mut state, _callers, _) = queue((0..MAX_BATCH).map(|_| read()));
+    let (mut queue, ..) = queue((0..MAX_BATCH).map(|_| read()));
     let mut sizes = Vec::new();
-    while !state.queue.is_empty() {
-        let entries = state.take_batch();
-        assert!(words(&write_batch(&entries))[0].parse::<usize>().is_ok_and(|it| it <= MAX_KEYS));
-        sizes.push(entries.len());
+    while queue.has_unsent() {
+        let batch = queue.take_batch();
+        let keys = words(&write(&queue, &batch))[0].parse::<usize>();
+        assert!(keys.is_ok_and(|keys| keys <= MAX_KEYS));
+        sizes.push(batch.len());
     }
     assert_eq!(sizes, [42, 22]);
 }
 
 #[test]
 fn those_set_apart_go_out_one_by_one() {
-    let (mut state, _callers, _) = queue((0..4).map(|_| take("a")));
-    state.queue[1].alone = true;
-    state.queue[2].alone = true;
+    let (mut queue, ..) = queue((0..4).map(|_| take("a")));
+    let batch = queue.take_batch();
+    queue.put_back(&batch[1..3], true);
+    queue.put_back(&[batch[0], batch[3]], false);
     for expected in [0, 1, 2, 3] {
-        assert_eq!(numbers(&state.take_batch()), [expected]);
+        assert_eq!(numbers(&queue.take_batch()), [expected]);
     }
 }
 
 #[test]
 fn those_with_longer_stay() {
-    let (mut state, _callers, start) = queue((0..4).map(|_| take("a")));
-    let over = state.take_until(start + Duration::from_millis(1));
-    assert_eq!((numbers(&over), numbers(&state.queue)), (vec![0, 1], vec![2, 3]));
+    let (mut queue, keys, start) = queue((0..4).map(|_| take("a")));
+    let error = StoreError::from(CallError::NotSent);
+    queue.answer_until(start + Duration::from_millis(1), &error);
+    let cx = Context::from_waker(std::task::Waker::noop());
+    let is_over = keys.iter().map(|key| queue.poll(*key, &cx).is_some()).collect::<Vec<_>>();
+    assert_eq!(is_over, [true, true, false, false]);
+    assert_eq!(numbers(&queue.take_batch()), [2, 3]);
 }
 
-/// The batch script passes the same arguments to each part as the request alone writes.
+/// Requests whose time is over get that answer, sent or not, and no other; the others keep theirs.
+#[test]
+fn those_out_of_time_are_found_once() {
+    let (mut queue, keys, start) = queue((0..4).map(|_| take("a")));
+    assert_eq!(queue.earliest, Some(start));
+    let batch = queue.take_batch();
+    let last = add(&mut queue, take("b"), start);
+    queue.put_back(&batch[2..3], false);
+    let over = queue.out_of_time(start + Duration::from_millis(2));
+    assert_eq!(numbers(over.iter().map(|(key, _)| key)), [0, 1, 2, 4]);
+    assert_eq!(
+        over.iter().map(|(_, was_sent)| *was_sent).collect::<Vec<_>>(),
+        [true, true, false, false]
+    );
+    assert_eq!(queue.earliest, Some(start + Duration::from_millis(3)));
+    for (key, _) in over {
+        queue.answer(&[key], [Err(CallError::TimedOut.into())]);
+    }
+    assert!(queue.take_batch().is_empty(), "sent all the same");
+    queue.answer(&batch, (0..4).map(|number| Ok(Answer::Number(number))));
+    let cx = Context::from_waker(std::task::Waker::noop());
+    for key in [keys[0], keys[2], last] {
+        assert!(matches!(queue.poll(key, &cx), Some(Err(_))));
+    }
+    assert!(matches!(queue.poll(keys[3], &cx), Some(Ok(Answer::Number(3)))));
+    assert_eq!((queue.out_of_time(start).len(), queue.earliest), (0, None));
+}
+
+/// The batch script passes the same arguments to each part as the request alone writes; those that successive
+/// requests share it gets once.
 #[test]
 fn a_batch_carries_what_each_would_send_alone() {
-    let (mut state, _callers, _) = queue([take("a"), free("b"), take("c")]);
-    let entries = state.take_batch();
-    let [one, other, two] =
-        [0, 1, 2].map(|at| words(&entries[at].request.call(Publish::Everywhere)));
+    let long = |name: &str| match take(name) {
+        HoldRequest::Acquire(request) => HoldRequest::Acquire(request.with_tokens(4)),
+        release @ HoldRequest::Release(_) => release,
+    };
+    let requests = [take("a"), take("c"), long("d"), free("b")];
+    let each = requests.each_ref().map(|it| words(&it.call(Publish::Everywhere)));
+    let (mut queue, ..) = queue(requests);
+    let batch = queue.take_batch();
+    let [one, other, longer, two] = &each;
     assert_eq!((one[0].as_str(), two[0].as_str()), ("2", "1"));
-    let mut expected = vec!["5".to_owned()];
-    expected.extend_from_slice(&one[1..3]);
-    expected.extend_from_slice(&other[1..3]);
-    expected.extend_from_slice(&two[1..2]);
+    let mut expected = vec!["7".to_owned()];
+    expected.extend([&one[1..3], &other[1..3], &longer[1..3], &two[1..2]].concat());
+    // The number of the script, how many requests, their own arguments, and the shared ones.
     expected.extend(["1".to_owned(), "2".to_owned()]);
-    expected.extend_from_slice(&one[3..]);
-    expected.extend_from_slice(&other[3..]);
+    expected.extend([&one[3..4], &other[3..4], &one[4..]].concat());
+    expected.extend(["1".to_owned(), "1".to_owned()]);
+    expected.extend_from_slice(&longer[3..]);
     expected.extend(["2".to_owned(), "1".to_owned()]);
     expected.extend_from_slice(&two[2..]);
-    assert_eq!(words(&write_batch(&entries)), expected);
+    assert_eq!(words(&write(&queue, &batch)), expected);
     assert_eq!((one.len(), two.len()), (1 + 2 + 4, 1 + 1 + 2), "as `parts!` says");
 }

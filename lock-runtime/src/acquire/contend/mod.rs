@@ -1,19 +1,21 @@
 //! The one task of this process that asks the store for a key.
 
+mod refused;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
-use super::PendingAcquire;
-use super::attempt::Attempt;
-use super::share::{Answer, AskPermit, Before, JoinableHold, Refusal};
-use super::waiting::Waiting;
+use crate::acquire::PendingAcquire;
+use crate::acquire::attempt::Attempt;
+use crate::acquire::share::{Answer, AskPermit, Before, JoinableHold, Refusal};
+use crate::acquire::waiting::Waiting;
 use crate::clock::Tick;
 use crate::error::{BusyReason, LockError, StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
-use crate::gate::{GateGuard, head_start};
+use crate::gate::{GateGuard, GuardId, head_start};
 use crate::guard::LockGuard;
 use crate::lease::manager::LeaseManager;
 use crate::lease::{Hold, Taken, deadline};
@@ -47,6 +49,23 @@ pub(super) enum Contended {
     PassedOver,
 }
 
+/// The store's answer to one request.
+pub(super) struct Answered {
+    reply: Result<AcquireReply, StoreError>,
+    /// How many tokens were asked for.
+    tokens: u32,
+    /// When the request was sent.
+    sent_at: Tick,
+}
+
+/// What a grant is worth.
+enum Grant {
+    Taken(LockGuard),
+    PassedOver,
+    /// It came after its own deadline.
+    TooLate(StoreError),
+}
+
 /// What the contender does next.
 enum Next {
     End(Contended),
@@ -60,10 +79,50 @@ impl<'a> Contender<'a> {
         gate_guard: GateGuard<OwnedHold>,
         limit: Option<Instant>,
     ) -> Self {
+        let failing_since = gate_guard.failing_since();
         let attempt = Attempt::new(pending, gate_guard);
+        Self::with(pending, attempt, Waiting::new(pending, Instant::now(), failing_since, limit))
+    }
+
+    /// A contender at a gate that was free.
+    pub(super) fn first(
+        pending: &'a PendingAcquire,
+        attempt: Attempt<'a>,
+        limit: Option<Instant>,
+    ) -> Self {
+        Self::with(pending, attempt, Waiting::new(pending, pending.started, None, limit))
+    }
+
+    fn with(pending: &'a PendingAcquire, attempt: Attempt<'a>, waiting: Waiting<'a>) -> Self {
         pending.engine.contenders.begin();
-        let waiting = Waiting::new(pending, &attempt.gate_guard, limit);
         Self { pending, attempt, waiting, turn: AskPermit::default(), refusal: None, earlier: None }
+    }
+
+    /// Asks the store once. The answer, if it does not end the acquire, is for [`go_on`](Self::go_on).
+    pub(super) async fn ask_once(&mut self) -> Result<Result<Contended, Answered>, LockError> {
+        if self.pending.engine.closed.load(Ordering::Acquire) {
+            return Err(LockError::Closed);
+        }
+        let Answered { reply, tokens, sent_at } = self.send(1).await;
+        let reply = match reply {
+            Ok(AcquireReply::Granted(token)) => match self.secure(token, tokens, sent_at)? {
+                Grant::Taken(guard) => return Ok(Ok(Contended::Taken(guard))),
+                Grant::PassedOver => return Ok(Ok(Contended::PassedOver)),
+                Grant::TooLate(error) => Err(error),
+            },
+            other => other,
+        };
+        Ok(Err(Answered { reply, tokens, sent_at }))
+    }
+
+    /// Contends after a first answer.
+    pub(super) async fn go_on(mut self, first: Answered) -> Result<Contended, LockError> {
+        let next = self.heed(first).await?;
+        self.contend_from(Some(next)).await
+    }
+
+    pub(super) fn id_and_place(&self) -> (GuardId, u64) {
+        (self.attempt.gate_guard.id(), self.attempt.gate_guard.place())
     }
 
     fn leases(&self) -> &'a Arc<LeaseManager> {
@@ -87,20 +146,14 @@ impl<'a> Contender<'a> {
             // Another process was notified of the last release, and goes first.
             return Err(self.pending.busy(BusyReason::Held, None));
         }
+        self.contend_from(None).await
+    }
+
+    async fn contend_from(mut self, mut first: Option<Next>) -> Result<Contended, LockError> {
         loop {
-            self.waiting.forget_past();
-            let before = self.pending.before_asking().await;
-            if self.pending.engine.closed.load(Ordering::Acquire) {
-                return Err(LockError::Closed);
-            }
-            let next = match before {
-                Before::Ask(turn) => {
-                    self.turn = turn;
-                    self.ask().await?
-                }
-                Before::Join(hold) => return Ok(Contended::JoinableHold(hold)),
-                Before::Refused(refusal) => self.refused(refusal).await?,
-                Before::Failed(error) => self.failed(error).await?,
+            let next = match first.take() {
+                Some(next) => next,
+                None => self.next().await?,
             };
             match next {
                 Next::End(contended) => return Ok(contended),
@@ -115,6 +168,23 @@ impl<'a> Contender<'a> {
             if self.attempt.gate_guard.is_passed_over() {
                 return Ok(Contended::PassedOver);
             }
+        }
+    }
+
+    async fn next(&mut self) -> Result<Next, LockError> {
+        self.waiting.forget_past();
+        let before = self.pending.before_asking().await;
+        if self.pending.engine.closed.load(Ordering::Acquire) {
+            return Err(LockError::Closed);
+        }
+        match before {
+            Before::Ask(turn) => {
+                self.turn = turn;
+                self.ask().await
+            }
+            Before::Join(hold) => Ok(Next::End(Contended::JoinableHold(hold))),
+            Before::Refused(refusal) => self.refused(refusal).await,
+            Before::Failed(error) => self.failed(error).await,
         }
     }
 
@@ -157,9 +227,27 @@ impl<'a> Contender<'a> {
 
     /// Asks the store and acts on the answer.
     async fn ask(&mut self) -> Result<Next, LockError> {
-        let (reply, tokens, sent_at) = self.send().await;
+        let tokens = match self.pending.options.lease() {
+            // Only watchdog holds are handed on, so only they need tokens in stock.
+            Lease::Watchdog(_) if self.attempt.target.is_handed_on() => {
+                self.attempt.gate_guard.tokens_wanted()
+            }
+            _ => 1,
+        };
+        self.attempt.asks();
+        let answered = self.send(tokens).await;
+        self.heed(answered).await
+    }
+
+    /// Acts on an answer.
+    async fn heed(&mut self, answered: Answered) -> Result<Next, LockError> {
+        let Answered { reply, tokens, sent_at } = answered;
         match reply {
-            Ok(AcquireReply::Granted(token)) => self.granted(token, tokens, sent_at).await,
+            Ok(AcquireReply::Granted(token)) => match self.secure(token, tokens, sent_at)? {
+                Grant::Taken(guard) => Ok(Next::End(Contended::Taken(guard))),
+                Grant::PassedOver => Ok(Next::End(Contended::PassedOver)),
+                Grant::TooLate(error) => self.failed(error).await,
+            },
             Ok(AcquireReply::Held(changes_in)) => {
                 self.refused_by_store(sent_at, Refusal { changes_in, is_held: true }).await
             }
@@ -181,39 +269,33 @@ impl<'a> Contender<'a> {
 
     /// Sends one request. `sent_at` is read before anything is written.
     // S-8.
-    async fn send(&mut self) -> (Result<AcquireReply, StoreError>, u32, Tick) {
+    async fn send(&mut self, tokens: u32) -> Answered {
         let options = &self.pending.options;
         let keeps_place = self.attempt.target.kind().has_places() && options.wait() != Wait::Never;
         if keeps_place {
             self.attempt.keep_place();
         }
         let target = &self.attempt.target;
-        let tokens = match options.lease() {
-            // Only watchdog holds are handed on, so only they need tokens in stock.
-            Lease::Watchdog(_) if target.is_handed_on() => self.attempt.gate_guard.tokens_wanted(),
-            _ => 1,
-        };
         let (target, owner) = (Arc::clone(target), self.attempt.owner.clone());
         let lease = options.stored_lease().duration();
         let request = AcquireRequest::new(target, owner, lease, self.waiting.ask())
             .with_tokens(tokens)
             .with_place(keeps_place.then_some(self.leases().timing.waiter_lease));
-        self.attempt.asks();
         let sent_at = self.leases().clock.now();
         self.attempt.in_flight = true;
         let reply = self.leases().store.acquire(request).await;
         self.attempt.in_flight = false;
-        (reply, tokens, sent_at)
+        Answered { reply, tokens, sent_at }
     }
 
     /// A granted lock becomes a guard, unless the answer came after its own deadline.
     // S-8.
-    async fn granted(
+    fn secure(
         &mut self,
         token: FencingToken,
         tokens: u32,
         sent_at: Tick,
-    ) -> Result<Next, LockError> {
+    ) -> Result<Grant, LockError> {
         let PendingAcquire { engine, options, .. } = self.pending;
         let lease = options.lease();
         // A holder has no place in the store's queue.
@@ -223,7 +305,8 @@ impl<'a> Contender<'a> {
             self.attempt.unsettled = true;
             return Err(LockError::Closed);
         }
-        if engine.leases.clock.now() >= deadline(sent_at, lease.duration()) {
+        let now = engine.leases.clock.now();
+        if now >= deadline(sent_at, lease.duration()) {
             let key = self.attempt.target.key();
             let label = self.pending.recorder.label();
             log_lock!(warn, key, label, "granted too late, released");
@@ -231,14 +314,13 @@ impl<'a> Contender<'a> {
             let message = "the store takes longer to answer than the lease lasts";
             let error = StoreError::new(StoreErrorKind::NotReady, message);
             self.turn.report(sent_at, Answer::Failed(error.clone()));
-            return self.failed(error).await;
+            return Ok(Grant::TooLate(error));
         }
-        self.answered(true);
-        if !self.attempt.gate_guard.secures_grant() {
+        if !self.attempt.gate_guard.granted() {
             // It was not polled when it was granted, and the grant was released since, or is about to be
             // (S-34).
             self.attempt.unsettled = true;
-            return Ok(Next::End(Contended::PassedOver));
+            return Ok(Grant::PassedOver);
         }
         let gate_guard = self.attempt.take_gate_guard();
         let taken = Taken {
@@ -259,14 +341,11 @@ impl<'a> Contender<'a> {
             _ => (Some(gate_guard), None),
         };
         let owned = OwnedHold::new(Arc::clone(&engine.leases), hold, gate_guard, token, tokens);
-        let guard = self.pending.guard_on(owned).ok_or_else(|| {
-            let message = "the lease was over as soon as it was granted";
-            StoreError::new(StoreErrorKind::NotReady, message)
-        })?;
+        let guard = self.pending.guard_on(owned, now);
         // Only now can the next reader join the hold.
         self.turn.report(sent_at, Answer::Granted(Arc::clone(&guard.owned)));
         drop(left);
-        Ok(Next::End(Contended::Taken(guard)))
+        Ok(Grant::Taken(guard))
     }
 
     /// Continues with a new owner id, whose notifications may arrive on another channel.
@@ -274,100 +353,6 @@ impl<'a> Contender<'a> {
     fn start_over(&mut self) {
         self.attempt.start_over();
         self.waiting.stop_listening();
-    }
-
-    fn answered(&mut self, grants: bool) {
-        self.earlier = None;
-        self.waiting.answered(&self.attempt.gate_guard, grants);
-    }
-
-    async fn refused_by_store(
-        &mut self,
-        sent_at: Tick,
-        refusal: Refusal,
-    ) -> Result<Next, LockError> {
-        self.turn.report(sent_at, Answer::Refused(refusal));
-        self.refused(refusal).await
-    }
-
-    async fn refused(&mut self, refusal: Refusal) -> Result<Next, LockError> {
-        self.answered(false);
-        let remaining = refusal.holder_remaining();
-        self.pending.note_holder(remaining);
-        self.attempt.gate_guard.note_holder(remaining);
-        self.refusal = Some(refusal);
-        self.check_wait(remaining)?;
-        if !self.waiting.listens() && self.subscribe().await {
-            return Ok(Next::TryAgain);
-        }
-        Ok(Next::Wait(refusal))
-    }
-
-    /// Fails if this acquisition does not wait for a busy lock, or not any longer.
-    fn check_wait(&self, holder_remaining: Option<Duration>) -> Result<(), LockError> {
-        if self.pending.options.wait() == Wait::Never {
-            return Err(self.pending.busy(BusyReason::Held, holder_remaining));
-        }
-        if self.waiting.out_of_time() {
-            return Err(self.pending.timed_out(holder_remaining));
-        }
-        Ok(())
-    }
-
-    /// No contender won a majority because several asked at once: waits for a random time to break the tie.
-    // S-29.
-    async fn split(&mut self) -> Result<Next, LockError> {
-        self.answered(false);
-        self.check_wait(None)?;
-        self.waiting.pause(5..100).await;
-        Ok(Next::TryAgain)
-    }
-
-    /// Too few replicas confirmed the hold: releases it, and tries again while the wait lasts.
-    // S-31.
-    async fn not_replicated(&mut self, acked: u32) -> Result<Next, LockError> {
-        // The hold is released before the next waiter contends, however this acquire ends.
-        self.attempt.placed = true;
-        if self.pending.options.wait() == Wait::Never
-            || self.waiting.out_of_time()
-            || (self.pending.options.wait() == Wait::Forever
-                && self.waiting.failing_for() >= self.leases().timing.store_patience)
-        {
-            return Err(self.pending.not_replicated(acked));
-        }
-        self.start_over();
-        // Otherwise the next attempt would find it held by this process.
-        let answered = self.leases().releaser.answered(self.attempt.target.key());
-        self.waiting.at_most(self.leases().timing.command_timeout, answered).await;
-        self.waiting.pause(10..50).await;
-        Ok(Next::TryAgain)
-    }
-
-    /// Tries again after a transient error while the wait and the store's patience last; returns other errors.
-    // S-33.
-    async fn failed(&mut self, error: StoreError) -> Result<Next, LockError> {
-        if error.kind() == StoreErrorKind::WrongType {
-            return Err(error.about(self.pending.target.key()));
-        }
-        if let (Some(refusal), true) = (self.refusal.take(), self.waiting.out_of_time()) {
-            // The store works and the lock was held: the wait only left the request too little time.
-            return Err(self.pending.timed_out(refusal.holder_remaining()));
-        }
-        if self.attempt.unsettled && self.attempt.target.kind() == HoldKind::Multi {
-            // Some of the locks may be granted, and a multi lock waits for no lock while it holds another (S-28).
-            self.start_over();
-        }
-        let is_over = self.waiting.failed(&error, &self.attempt.gate_guard);
-        // A request that had too little time says nothing about the store.
-        let earlier = self.earlier.take().filter(|_| self.waiting.was_cut_short());
-        let error = earlier.unwrap_or(error);
-        if is_over {
-            // Never "busy" or "timed out": whether the lock was free is not known.
-            return Err(LockError::Store(error));
-        }
-        self.earlier = Some(error);
-        self.waiting.pause(10..50).await;
-        Ok(Next::TryAgain)
     }
 
     async fn subscribe(&mut self) -> bool {

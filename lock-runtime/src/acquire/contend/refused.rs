@@ -1,0 +1,106 @@
+//! What a contender does with an answer that is no grant.
+
+use std::time::Duration;
+
+use super::{Contender, Next};
+use crate::acquire::share::{Answer, Refusal};
+use crate::clock::Tick;
+use crate::error::{BusyReason, LockError, StoreError, StoreErrorKind};
+use crate::options::Wait;
+use crate::store::HoldKind;
+
+impl Contender<'_> {
+    fn answered(&mut self) {
+        self.earlier = None;
+        self.waiting.answered(&self.attempt.gate_guard);
+    }
+
+    pub(super) async fn refused_by_store(
+        &mut self,
+        sent_at: Tick,
+        refusal: Refusal,
+    ) -> Result<Next, LockError> {
+        self.turn.report(sent_at, Answer::Refused(refusal));
+        self.refused(refusal).await
+    }
+
+    pub(super) async fn refused(&mut self, refusal: Refusal) -> Result<Next, LockError> {
+        self.answered();
+        let remaining = refusal.holder_remaining();
+        self.pending.note_holder(remaining);
+        self.attempt.gate_guard.note_holder(remaining);
+        self.refusal = Some(refusal);
+        self.check_wait(remaining)?;
+        if !self.waiting.listens() && self.subscribe().await {
+            return Ok(Next::TryAgain);
+        }
+        Ok(Next::Wait(refusal))
+    }
+
+    /// Fails if this acquisition does not wait for a busy lock, or not any longer.
+    fn check_wait(&self, holder_remaining: Option<Duration>) -> Result<(), LockError> {
+        if self.pending.options.wait() == Wait::Never {
+            return Err(self.pending.busy(BusyReason::Held, holder_remaining));
+        }
+        if self.waiting.out_of_time() {
+            return Err(self.pending.timed_out(holder_remaining));
+        }
+        Ok(())
+    }
+
+    /// No contender won a majority because several asked at once: waits for a random time to break the tie.
+    // S-29.
+    pub(super) async fn split(&mut self) -> Result<Next, LockError> {
+        self.answered();
+        self.check_wait(None)?;
+        self.waiting.pause(5..100).await;
+        Ok(Next::TryAgain)
+    }
+
+    /// Too few replicas confirmed the hold: releases it, and tries again while the wait lasts.
+    // S-31.
+    pub(super) async fn not_replicated(&mut self, acked: u32) -> Result<Next, LockError> {
+        // The hold is released before the next waiter contends, however this acquire ends.
+        self.attempt.placed = true;
+        if self.pending.options.wait() == Wait::Never
+            || self.waiting.out_of_time()
+            || (self.pending.options.wait() == Wait::Forever
+                && self.waiting.failing_for() >= self.leases().timing.store_patience)
+        {
+            return Err(self.pending.not_replicated(acked));
+        }
+        self.start_over();
+        // Otherwise the next attempt would find it held by this process.
+        let answered = self.leases().releaser.answered(self.attempt.target.key());
+        self.waiting.at_most(self.leases().timing.command_timeout, answered).await;
+        self.waiting.pause(10..50).await;
+        Ok(Next::TryAgain)
+    }
+
+    /// Tries again after a transient error while the wait and the store's patience last; returns other errors.
+    // S-33.
+    pub(super) async fn failed(&mut self, error: StoreError) -> Result<Next, LockError> {
+        if error.kind() == StoreErrorKind::WrongType {
+            return Err(error.about(self.pending.target.key()));
+        }
+        if let (Some(refusal), true) = (self.refusal.take(), self.waiting.out_of_time()) {
+            // The store works and the lock was held: the wait only left the request too little time.
+            return Err(self.pending.timed_out(refusal.holder_remaining()));
+        }
+        if self.attempt.unsettled && self.attempt.target.kind() == HoldKind::Multi {
+            // Some of the locks may be granted, and a multi lock waits for no lock while it holds another (S-28).
+            self.start_over();
+        }
+        let is_over = self.waiting.failed(&error, &self.attempt.gate_guard);
+        // A request that had too little time says nothing about the store.
+        let earlier = self.earlier.take().filter(|_| self.waiting.was_cut_short());
+        let error = earlier.unwrap_or(error);
+        if is_over {
+            // Never "busy" or "timed out": whether the lock was free is not known.
+            return Err(LockError::Store(error));
+        }
+        self.earlier = Some(error);
+        self.waiting.pause(10..50).await;
+        Ok(Next::TryAgain)
+    }
+}

@@ -1,0 +1,227 @@
+//! Several requests in one script, when many are sent at once.
+//!
+//! While fewer than [`SIDE_BY_SIDE`] scripts are under way, each caller sends its own request at once: a single
+//! request pays nothing. Further requests queue, and a task, the [pump](pump), sends the queue in one script when an
+//! answer comes, when it fills a batch, or when nothing has been sent for [`OVERDUE`]. So batches grow with the load,
+//! and a slow server delays a queued request by at most [`OVERDUE`].
+//!
+//! # Order
+//!
+//! A request must take effect after every request that was dropped before it was made. So no request is sent alone
+//! while others queue, the queue is sent from the front, and a batch is passed to the connection while the queue's
+//! mutex is held.
+//!
+//! # Ownership
+//!
+//! A request is in the table of [requests](queue) until its caller, which has the [`Ticket`], takes the answer or is
+//! dropped. The queue and the batches only name it, so no caller takes a batch along, and a request whose caller is
+//! gone is not sent.
+//!
+//! # Progress
+//!
+//! The pump runs where the connection's own task does, or where its first caller is. It answers the requests whose time
+//! is over, so a caller of the same runtime needs no timer: it is not polled either if that runtime is not driven. Any
+//! other caller looks at the pump from time to time, and starts another one if it does not run. That one wakes all
+//! callers, which do not rely on a pump any more once they were polled in vain.
+// S-21.
+
+mod pump;
+mod queue;
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::runtime::{Handle, Id};
+use tokio::time::Instant;
+
+use self::queue::{Queue, Stage};
+use super::HoldRequest;
+use crate::error::StoreError;
+use crate::store::redis::link::Link;
+use crate::store::redis::scripts::{Answer, MAX_KEYS, Publish};
+use crate::store::redis::server::errors::CallError;
+use crate::timer::Timer;
+
+/// The number of scripts under way at once, unless requests are overdue. More would make batches smaller.
+const SIDE_BY_SIDE: usize = 2;
+
+/// The maximum number of requests in one script.
+const MAX_BATCH: usize = MAX_KEYS / 4;
+
+/// For how long the scripts under way may delay the queue.
+const OVERDUE: Duration = Duration::from_millis(1);
+
+/// How often a caller in another runtime checks that the pump runs.
+const LOOK: Duration = Duration::from_millis(500);
+
+type Answered = Result<Answer, StoreError>;
+
+/// Sends requests of one link, several in one script when many queue.
+pub(crate) struct Combiner {
+    link: Arc<Link>,
+    queue: Mutex<Queue>,
+}
+
+impl Combiner {
+    pub(crate) fn new(link: Arc<Link>) -> Arc<Self> {
+        Arc::new(Self { link, queue: Mutex::default() })
+    }
+
+    /// Sends one request, alone or with others, and resolves to its answer.
+    pub(crate) fn ask(self: &Arc<Self>, request: HoldRequest) -> Asked {
+        let now = Instant::now();
+        let deadline = now + request.timeout();
+        let publish = self.link.publish();
+        // In a cluster, requests of one slot seldom meet, and others cannot share a script.
+        let part = request.part().filter(|_| publish == Publish::Everywhere);
+        let _slot = if let Some(part) = part {
+            let mut queue = self.queue.lock();
+            if !queue.lets_one_go_alone() {
+                let (key, pump) = queue.add(request, part, now, deadline);
+                // A pump that was not polled for long is replaced.
+                let runs = queue.pump.as_ref().is_some_and(|pump| pump.is_polled(now));
+                drop(queue);
+                if let Some(pump) = pump {
+                    pump.wake();
+                }
+                if !runs {
+                    self.keep_pumping();
+                }
+                return Asked::Queued(Ticket {
+                    combiner: Arc::clone(self),
+                    key: Some(key),
+                    deadline,
+                    is_polled: false,
+                    timer: None,
+                });
+            }
+            queue.alone += 1;
+            Some(Slot(Arc::clone(self)))
+        } else {
+            None
+        };
+        let link = Arc::clone(&self.link);
+        let alone = async move {
+            let _slot = _slot;
+            Ok(link.run(&request.call(publish), deadline).await?)
+        };
+        Asked::Alone(Box::pin(alone))
+    }
+}
+
+/// A script under way that its caller has sent alone. It may not be polled for long, so it delays the queue by
+/// [`OVERDUE`] at most.
+// S-34.
+struct Slot(Arc<Combiner>);
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        let pump = {
+            let mut queue = self.0.queue.lock();
+            queue.alone -= 1;
+            queue.wake_pump()
+        };
+        if let Some(pump) = pump {
+            pump.wake();
+        }
+    }
+}
+
+/// A request under way.
+pub(crate) enum Asked {
+    /// Sent by its caller, at the first poll.
+    Alone(Pin<Box<dyn Future<Output = Answered> + Send>>),
+    /// Sent by the pump.
+    Queued(Ticket),
+}
+
+impl Future for Asked {
+    type Output = Answered;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answered> {
+        match self.get_mut() {
+            Self::Alone(alone) => alone.as_mut().poll(cx),
+            Self::Queued(ticket) => ticket.poll(cx),
+        }
+    }
+}
+
+/// A caller's right to the answer of a queued request. Dropping it drops the request.
+pub(crate) struct Ticket {
+    combiner: Arc<Combiner>,
+    /// `None` once it was answered.
+    key: Option<queue::Key>,
+    deadline: Instant,
+    is_polled: bool,
+    /// If it does not rely on the pump.
+    timer: Option<Timer>,
+}
+
+impl Ticket {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Answered> {
+        let Some(key) = self.key else { return Poll::Pending };
+        let pump = {
+            let mut queue = self.combiner.queue.lock();
+            if let Some(answer) = queue.poll(key, cx) {
+                self.key = None;
+                return Poll::Ready(answer);
+            }
+            queue.pump.as_ref().map(|pump| pump.runtime)
+        };
+        let is_first = !std::mem::replace(&mut self.is_polled, true);
+        if is_first && pump.is_some() && pump == current_runtime() {
+            return Poll::Pending;
+        }
+        if self.timer.is_none() {
+            self.combiner.keep_pumping();
+        }
+        loop {
+            let look = || (Instant::now() + LOOK).min(self.deadline);
+            let timer = self.timer.get_or_insert_with(|| Timer::at(look()));
+            ready!(timer.poll(cx));
+            if Instant::now() >= self.deadline {
+                self.key = None;
+                return Poll::Ready(self.combiner.out_of_time(key));
+            }
+            self.combiner.keep_pumping();
+            timer.reset(look());
+        }
+    }
+}
+
+fn current_runtime() -> Option<Id> {
+    Handle::try_current().ok().map(|runtime| runtime.id())
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        if let Some(key) = self.key {
+            // The request is dropped after the unlock.
+            let _dropped = self.combiner.queue.lock().remove(key);
+        }
+    }
+}
+
+impl Combiner {
+    /// The answer to a request whose time is over.
+    fn out_of_time(&self, key: queue::Key) -> Answered {
+        let dropped = self.queue.lock().remove(key);
+        match dropped.map(|entry| entry.stage) {
+            Some(Stage::Answered(answer)) => answer,
+            Some(Stage::Unsent) => Err(self.why_out_of_time(false).into()),
+            Some(Stage::Sent) | None => Err(self.why_out_of_time(true).into()),
+        }
+    }
+
+    fn why_out_of_time(&self, was_sent: bool) -> CallError {
+        // Its batch may have a later deadline, but the connection is silent already.
+        self.link.suspect();
+        if was_sent { CallError::TimedOut } else { self.link.away() }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,281 @@
+//! The task that sends the queue.
+//!
+//! It starts with the first request that queues and ends when the queue is empty and all its batches are answered.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use futures_util::future::poll_fn;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use redis::{RedisResult, Value};
+use tokio::runtime::{Handle, Id};
+use tokio::task::coop::unconstrained;
+use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
+
+use super::queue::{Key, Pump};
+use super::{Combiner, OVERDUE};
+use crate::error::StoreError;
+use crate::store::redis::link::Connection;
+use crate::store::redis::scripts::{Answer, ScriptCall, is_noscript};
+use crate::store::redis::server::errors::{CallError, server_error};
+
+/// A pump that has not looked at the queue for this long does not run: it looks each [`OVERDUE`].
+const STALLED: Duration = Duration::from_millis(100);
+
+/// What the pump does next.
+enum Next {
+    Send,
+    /// Answer the requests whose time is over.
+    Expire,
+    /// Wait for an answer or a request, and until then.
+    Wait(Option<Instant>),
+    End,
+}
+
+impl Pump {
+    /// False if requests have queued for longer than it takes the pump to look at them.
+    pub(super) fn is_polled(&self, now: Instant) -> bool {
+        now < self.looked + STALLED
+    }
+}
+
+impl Combiner {
+    /// Starts a pump if requests queue and none sends them.
+    pub(super) fn keep_pumping(self: &Arc<Self>) {
+        let (number, runtime, callers) = {
+            let mut queue = self.queue.lock();
+            let now = Instant::now();
+            let runs = |pump: &Pump| pump.is_polled(now) || !self.link.is_connected();
+            if !queue.has_unsent() || queue.pump.as_ref().is_some_and(runs) {
+                return;
+            }
+            // Without the runtime of the connection, no answer comes; so that one is driven, if any is.
+            let of_link = self
+                .link
+                .runtime()
+                .filter(|runtime| queue.pump.is_none() && queue.ended != Some(runtime.id()));
+            // Outside of a runtime, another caller starts it.
+            let Some(runtime) = of_link.or_else(|| Handle::try_current().ok()) else { return };
+            let stalled = queue.pump.take().map(|stalled| stalled.number);
+            let number = stalled.map_or(0, |stalled| stalled + 1);
+            queue.pump = Some(Pump { number, runtime: runtime.id(), waker: None, looked: now });
+            (number, runtime, stalled.map_or_else(Vec::new, |_| queue.callers()))
+        };
+        // Not under the mutex: a runtime that shuts down drops the task here.
+        let task = Task { combiner: Arc::clone(self), number, runtime: runtime.id() };
+        runtime.spawn(task.run());
+        wake(callers);
+    }
+
+    /// Decides what pump `number` does next; it has batches under way unless it is `idle`.
+    fn next(&self, number: u64, idle: bool, cx: &Context<'_>) -> Next {
+        let mut queue = self.queue.lock();
+        let is_mine = |pump: &&mut Pump| pump.number == number;
+        let now = Instant::now();
+        let is_due = queue.is_due(now, self.link.is_connected());
+        let (has_unsent, moved, earliest) = (queue.has_unsent(), queue.moved, queue.earliest);
+        let Some(pump) = queue.pump.as_mut().filter(is_mine) else {
+            // Another one sends the queue, since this one was not polled for long.
+            return if idle { Next::End } else { Next::Wait(None) };
+        };
+        pump.looked = now;
+        if is_due {
+            queue.batches += 1;
+            return Next::Send;
+        }
+        if idle && !has_unsent {
+            queue.pump = None;
+            return Next::End;
+        }
+        if earliest.is_some_and(|earliest| now >= earliest) {
+            return Next::Expire;
+        }
+        match &mut pump.waker {
+            Some(waker) => waker.clone_from(cx.waker()),
+            waker => *waker = Some(cx.waker().clone()),
+        }
+        let overdue = moved.filter(|_| has_unsent && self.link.is_connected());
+        let overdue = overdue.map(|moved| moved + OVERDUE);
+        Next::Wait(overdue.into_iter().chain(earliest).min())
+    }
+
+    /// Answers the requests whose time is over.
+    fn expire(&self) {
+        let over = self.queue.lock().out_of_time(Instant::now());
+        let answer = |(key, was_sent)| (key, self.why_out_of_time(was_sent).into());
+        let answers: Vec<(Key, StoreError)> = over.into_iter().map(answer).collect();
+        let callers = {
+            let mut queue = self.queue.lock();
+            let answer = |(key, error)| queue.answer(&[key], [Err(error)]);
+            answers.into_iter().flat_map(answer).collect()
+        };
+        wake(callers);
+    }
+
+    /// Sends one batch, waits for its answers and passes them on.
+    async fn send_batch(self: Arc<Self>) {
+        let _counted = Counted(&self);
+        let Some(latest) = self.queue.lock().latest() else { return };
+        let connection = match self.link.connected(latest).await {
+            Ok(connection) => connection,
+            Err(error) => {
+                // Requests that have queued meanwhile may have later deadlines.
+                let callers = self.queue.lock().answer_until(latest, &error.into());
+                return wake(callers);
+            }
+        };
+        let Some(Sent { mut batch, call, until, sending }) = self.send(&connection).await else {
+            return;
+        };
+        let reply = self.link.judge(&connection, timeout_at(until, sending).await);
+        let requests = batch.keys.len();
+        let answers =
+            reply.and_then(|reply| self.link.answers_of(&connection, &call, requests, reply));
+        match answers {
+            Ok(answers) => batch.answer(&connection, answers),
+            Err(CallError::Server(error)) if is_noscript(&error) => {
+                match Box::pin(self.link.load(&call, until)).await {
+                    // Nothing ran.
+                    Ok(()) => batch.put_back(false),
+                    Err(error) => batch.fail(&error.into()),
+                }
+            }
+            Err(CallError::Server(error)) if error.code() == Some("NOPERM") && requests > 1 => {
+                // Nothing ran, perhaps because of a key that only one of the requests has.
+                batch.put_back(true);
+            }
+            Err(error) => batch.fail(&error.into()),
+        }
+    }
+
+    /// Takes a batch from the queue and passes it to the connection, both under the mutex.
+    async fn send(self: &Arc<Self>, connection: &Connection) -> Option<Sent> {
+        poll_fn(|cx| {
+            let mut queue = self.queue.lock();
+            let keys = queue.take_batch();
+            let Some((call, until)) = queue.write(&keys) else { return Poll::Ready(None) };
+            queue.moved = Some(Instant::now());
+            // Unconstrained: the first poll sends it, however much this task has done.
+            let mut sending: Sending = Box::pin(unconstrained(connection.send(call.cmd().clone())));
+            let sending = match sending.as_mut().poll(cx) {
+                Poll::Pending => sending,
+                Poll::Ready(answer) => Box::pin(std::future::ready(answer)),
+            };
+            let batch = Batch { combiner: Arc::clone(self), keys };
+            Poll::Ready(Some(Sent { batch, call, until, sending }))
+        })
+        .await
+    }
+}
+
+fn wake(callers: Vec<Waker>) {
+    callers.into_iter().for_each(Waker::wake);
+}
+
+type Sending = Pin<Box<dyn Future<Output = RedisResult<Value>> + Send>>;
+
+/// A batch under way.
+struct Sent {
+    batch: Batch,
+    call: ScriptCall,
+    /// The latest deadline of its requests.
+    until: Instant,
+    sending: Sending,
+}
+
+/// Requests that one script carries. If it is dropped, with its task, they fail.
+struct Batch {
+    combiner: Arc<Combiner>,
+    keys: Vec<Key>,
+}
+
+impl Batch {
+    fn answer(&mut self, connection: &Connection, answers: Vec<Answer>) {
+        let link = &self.combiner.link;
+        // Before the queue is locked.
+        answers.iter().for_each(|answer| link.heed_answer(connection, answer));
+        let keys = std::mem::take(&mut self.keys);
+        let answers = answers.into_iter().map(|answer| answer.unless_error().map_err(server_error));
+        let callers = self.combiner.queue.lock().answer(&keys, answers);
+        wake(callers);
+    }
+
+    fn fail(&mut self, error: &StoreError) {
+        let keys = std::mem::take(&mut self.keys);
+        let answers = std::iter::repeat_with(|| Err(error.clone()));
+        let callers = self.combiner.queue.lock().answer(&keys, answers);
+        wake(callers);
+    }
+
+    /// Queues the requests again, since nothing ran; to be sent `alone` if that is set.
+    fn put_back(&mut self, alone: bool) {
+        let keys = std::mem::take(&mut self.keys);
+        self.combiner.queue.lock().put_back(&keys, alone);
+    }
+}
+
+impl Drop for Batch {
+    fn drop(&mut self) {
+        if !self.keys.is_empty() {
+            self.fail(&CallError::TimedOut.into());
+        }
+    }
+}
+
+/// Counts a batch as under way until it is dropped.
+struct Counted<'a>(&'a Combiner);
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.queue.lock().batches -= 1;
+    }
+}
+
+struct Task {
+    combiner: Arc<Combiner>,
+    number: u64,
+    runtime: Id,
+}
+
+impl Task {
+    async fn run(self) {
+        let mut under_way = FuturesUnordered::new();
+        let mut timer: Option<Pin<Box<Sleep>>> = None;
+        poll_fn(|cx| {
+            loop {
+                while let Poll::Ready(Some(())) = under_way.poll_next_unpin(cx) {}
+                match self.combiner.next(self.number, under_way.is_empty(), cx) {
+                    Next::Send => under_way.push(Arc::clone(&self.combiner).send_batch()),
+                    Next::Expire => self.combiner.expire(),
+                    Next::End => return Poll::Ready(()),
+                    Next::Wait(None) => return Poll::Pending,
+                    Next::Wait(Some(until)) => {
+                        let timer = timer.get_or_insert_with(|| Box::pin(sleep_until(until)));
+                        timer.as_mut().reset(until);
+                        if timer.as_mut().poll(cx).is_pending() {
+                            return Poll::Pending;
+                        }
+                    }
+                }
+            }
+        })
+        .await;
+    }
+}
+
+impl Drop for Task {
+    /// If it ends with its runtime, a caller starts another.
+    fn drop(&mut self) {
+        let callers = {
+            let mut queue = self.combiner.queue.lock();
+            if queue.pump.as_ref().is_some_and(|pump| pump.number == self.number) {
+                queue.pump = None;
+                queue.ended = Some(self.runtime);
+            }
+            if queue.pump.is_some() { Vec::new() } else { queue.unsent_callers() }
+        };
+        wake(callers);
+    }
+}

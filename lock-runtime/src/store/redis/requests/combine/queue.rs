@@ -1,0 +1,302 @@
+//! The requests that wait to be sent together, and those that were and have no answer yet.
+
+use std::collections::VecDeque;
+use std::mem;
+use std::task::{Context, Waker};
+
+use slab::Slab;
+use tokio::runtime::Id;
+use tokio::time::Instant;
+
+use super::{Answered, HoldRequest, MAX_BATCH, OVERDUE, SIDE_BY_SIDE};
+use crate::error::StoreError;
+use crate::store::HoldKind;
+use crate::store::redis::scripts::{BATCH, MAX_KEYS, MUTEX_BATCH, Part, Publish, ScriptCall};
+
+/// A request and its place in the table. The number tells it from a later request at the same place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Key {
+    at: usize,
+    pub(super) number: u64,
+}
+
+#[derive(Default)]
+pub(super) struct Queue {
+    /// All requests whose callers wait.
+    requests: Slab<Entry>,
+    /// Those that were not sent yet, in order. Some may have been dropped since.
+    unsent: VecDeque<Key>,
+    next_number: u64,
+    /// Scripts under way that their callers have sent alone.
+    pub(super) alone: usize,
+    /// Scripts under way that a pump has sent.
+    pub(super) batches: usize,
+    /// When a script was last sent.
+    pub(super) moved: Option<Instant>,
+    /// No request's deadline is before this.
+    pub(super) earliest: Option<Instant>,
+    pub(super) pump: Option<Pump>,
+    /// The runtime with which a pump ended.
+    pub(super) ended: Option<Id>,
+}
+
+/// The task that sends the queue.
+pub(super) struct Pump {
+    pub(super) number: u64,
+    pub(super) runtime: Id,
+    /// While it waits.
+    pub(super) waker: Option<Waker>,
+    /// When it last looked at the queue, or was woken because of the first request there.
+    pub(super) looked: Instant,
+}
+
+pub(super) struct Entry {
+    pub(super) number: u64,
+    pub(super) request: HoldRequest,
+    /// Its script.
+    part: &'static Part,
+    deadline: Instant,
+    /// True if the server denied it together with others, so that it is sent alone.
+    alone: bool,
+    pub(super) stage: Stage,
+    caller: Option<Waker>,
+}
+
+pub(super) enum Stage {
+    Unsent,
+    Sent,
+    Answered(Answered),
+}
+
+impl Queue {
+    /// True if a caller may send its request alone.
+    pub(super) fn lets_one_go_alone(&self) -> bool {
+        self.unsent.is_empty() && self.alone + self.batches < SIDE_BY_SIDE
+    }
+
+    /// Adds a request. Also returns the waker of the pump, if it waits and has to look at the queue because of it.
+    pub(super) fn add(
+        &mut self,
+        request: HoldRequest,
+        part: &'static Part,
+        now: Instant,
+        deadline: Instant,
+    ) -> (Key, Option<Waker>) {
+        let number = self.next_number;
+        self.next_number += 1;
+        let is_earliest = self.earliest.is_none_or(|earliest| deadline < earliest);
+        if is_earliest {
+            self.earliest = Some(deadline);
+        }
+        let stage = Stage::Unsent;
+        let entry = Entry { number, request, part, deadline, alone: false, stage, caller: None };
+        let key = Key { at: self.requests.insert(entry), number };
+        self.unsent.push_back(key);
+        let queued = self.unsent.len();
+        if let (Some(pump), 1) = (&mut self.pump, queued) {
+            pump.looked = now;
+        }
+        let wakes = is_earliest || queued == 1 || queued.is_multiple_of(MAX_BATCH);
+        (key, if wakes { self.wake_pump() } else { None })
+    }
+
+    /// The waker of the pump, if it waits while requests queue.
+    pub(super) fn wake_pump(&mut self) -> Option<Waker> {
+        if self.unsent.is_empty() {
+            return None;
+        }
+        self.pump.as_mut()?.waker.take()
+    }
+
+    fn get(&self, key: Key) -> Option<&Entry> {
+        self.requests.get(key.at).filter(|entry| entry.number == key.number)
+    }
+
+    fn get_mut(&mut self, key: Key) -> Option<&mut Entry> {
+        self.requests.get_mut(key.at).filter(|entry| entry.number == key.number)
+    }
+
+    /// False if its caller is gone, or its time was over.
+    fn is_unsent(&self, key: Key) -> bool {
+        self.get(key).is_some_and(|entry| matches!(entry.stage, Stage::Unsent))
+    }
+
+    /// The answer of a request, or `None` and a wake-up for its caller to come.
+    pub(super) fn poll(&mut self, key: Key, cx: &Context<'_>) -> Option<Answered> {
+        let entry = self.get_mut(key)?;
+        if !matches!(entry.stage, Stage::Answered(_)) {
+            match &mut entry.caller {
+                Some(caller) => caller.clone_from(cx.waker()),
+                caller => *caller = Some(cx.waker().clone()),
+            }
+            return None;
+        }
+        match self.requests.remove(key.at).stage {
+            Stage::Answered(answer) => Some(answer),
+            Stage::Unsent | Stage::Sent => None,
+        }
+    }
+
+    /// Removes a request, which is then not sent, or not answered, any more.
+    pub(super) fn remove(&mut self, key: Key) -> Option<Entry> {
+        self.get_mut(key)?;
+        Some(self.requests.remove(key.at))
+    }
+
+    /// True if the queue is to be sent now.
+    pub(super) fn is_due(&self, now: Instant, is_connected: bool) -> bool {
+        !self.unsent.is_empty()
+            && (self.alone + self.batches < SIDE_BY_SIDE
+                // While there is no connection, the batches under way wait for it and take nothing from the queue.
+                || is_connected
+                    && (self.unsent.len() >= MAX_BATCH
+                        || self.moved.is_none_or(|moved| now >= moved + OVERDUE)))
+    }
+
+    pub(super) fn has_unsent(&self) -> bool {
+        !self.unsent.is_empty()
+    }
+
+    /// The wakers of those in the queue.
+    pub(super) fn unsent_callers(&mut self) -> Vec<Waker> {
+        let Self { requests, unsent, .. } = self;
+        let caller = |key: &Key| requests.get_mut(key.at)?.caller.take();
+        unsent.iter().filter_map(caller).collect()
+    }
+
+    /// The wakers of all callers.
+    pub(super) fn callers(&mut self) -> Vec<Waker> {
+        self.requests.iter_mut().filter_map(|(_, entry)| entry.caller.take()).collect()
+    }
+
+    /// The requests without an answer whose time is over, and whether they were sent.
+    pub(super) fn out_of_time(&mut self, now: Instant) -> Vec<(Key, bool)> {
+        let mut over = Vec::new();
+        self.earliest = None;
+        for (at, entry) in &self.requests {
+            let was_sent = match entry.stage {
+                Stage::Unsent => false,
+                Stage::Sent => true,
+                Stage::Answered(_) => continue,
+            };
+            if entry.deadline <= now {
+                over.push((Key { at, number: entry.number }, was_sent));
+            } else if self.earliest.is_none_or(|earliest| entry.deadline < earliest) {
+                self.earliest = Some(entry.deadline);
+            }
+        }
+        over
+    }
+
+    /// The latest deadline in the queue; `None` if it is empty.
+    pub(super) fn latest(&mut self) -> Option<Instant> {
+        let mut unsent = mem::take(&mut self.unsent);
+        unsent.retain(|key| self.is_unsent(*key));
+        self.unsent = unsent;
+        self.unsent.iter().filter_map(|key| Some(self.get(*key)?.deadline)).max()
+    }
+
+    /// Takes the first requests whose callers still wait. Acquires come before releases, or memory that a release
+    /// frees in the same script would hide that the server has none left.
+    pub(super) fn take_batch(&mut self) -> Vec<Key> {
+        let mut batch = Vec::with_capacity(self.unsent.len().min(MAX_BATCH));
+        let mut releases = Vec::new();
+        let mut keys = 0;
+        while batch.len() + releases.len() < MAX_BATCH
+            && let Some(key) = self.unsent.pop_front()
+        {
+            let is_first = batch.is_empty() && releases.is_empty();
+            let Some(entry) = self.get_mut(key).filter(|it| matches!(it.stage, Stage::Unsent))
+            else {
+                continue;
+            };
+            keys += entry.part.keys;
+            let alone = entry.alone;
+            if (alone || keys > MAX_KEYS) && !is_first {
+                self.unsent.push_front(key);
+                break;
+            }
+            entry.stage = Stage::Sent;
+            match entry.request {
+                HoldRequest::Acquire(_) => batch.push(key),
+                HoldRequest::Release(_) => releases.push(key),
+            }
+            if alone {
+                break;
+            }
+        }
+        batch.append(&mut releases);
+        batch
+    }
+
+    /// The call of a batch, and the latest deadline of its requests.
+    pub(super) fn write(&self, batch: &[Key]) -> Option<(ScriptCall, Instant)> {
+        let entries: Vec<_> = batch.iter().filter_map(|key| self.requests.get(key.at)).collect();
+        let until = entries.iter().map(|entry| entry.deadline).max()?;
+        Some((write_batch(&entries), until))
+    }
+
+    /// Puts requests back to the front, in the order in which they came, which matters to a fair lock when two batches
+    /// come back at once. Each is then sent `alone`, if that is set.
+    pub(super) fn put_back(&mut self, batch: &[Key], alone: bool) {
+        for key in batch {
+            if let Some(entry) = self.get_mut(*key).filter(|it| matches!(it.stage, Stage::Sent)) {
+                entry.stage = Stage::Unsent;
+                entry.alone |= alone;
+                self.unsent.push_back(*key);
+            }
+        }
+        self.unsent.make_contiguous().sort_by_key(|key| key.number);
+    }
+
+    /// Answers requests whose callers still wait, and returns the wakers of those.
+    pub(super) fn answer(
+        &mut self,
+        batch: &[Key],
+        answers: impl IntoIterator<Item = Answered>,
+    ) -> Vec<Waker> {
+        let mut callers = Vec::with_capacity(batch.len());
+        for (key, answer) in batch.iter().zip(answers) {
+            // The first answer counts.
+            if let Some(entry) = self.get_mut(*key)
+                && !matches!(entry.stage, Stage::Answered(_))
+            {
+                entry.stage = Stage::Answered(answer);
+                callers.extend(entry.caller.take());
+            }
+        }
+        callers
+    }
+
+    /// Answers the requests in the queue with a deadline up to `end`.
+    pub(super) fn answer_until(&mut self, end: Instant, error: &StoreError) -> Vec<Waker> {
+        let queue = mem::take(&mut self.unsent);
+        let requests = &self.requests;
+        let is_over = |key: &Key| requests.get(key.at).is_some_and(|it| it.deadline <= end);
+        let (mut over, left): (VecDeque<_>, VecDeque<_>) = queue.into_iter().partition(is_over);
+        self.unsent = left;
+        self.answer(over.make_contiguous(), std::iter::repeat_with(|| Err(error.clone())))
+    }
+}
+
+fn write_batch(entries: &[&Entry]) -> ScriptCall {
+    let is_mutex = |entry: &&Entry| entry.request.target().kind() == HoldKind::Mutex;
+    let script = if entries.iter().all(is_mutex) { &MUTEX_BATCH } else { &BATCH };
+    let keys = entries.iter().map(|entry| entry.part.keys).sum();
+    script.call(Publish::Everywhere, keys, |call| {
+        for entry in entries {
+            entry.request.write_keys(call);
+        }
+        let is_same = |one: &&Entry, next: &&Entry| {
+            one.part.number == next.part.number && one.request.shares_args_with(&next.request)
+        };
+        for same in entries.chunk_by(is_same) {
+            let [first, ..] = same else { continue };
+            call.arg(first.part.number).arg(same.len());
+            for entry in same {
+                entry.request.write_own_args(call);
+            }
+            first.request.write_shared_args(call);
+        }
+    })
+}

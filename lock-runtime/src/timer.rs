@@ -1,0 +1,130 @@
+//! Timers that are used again.
+//!
+//! Tokio registers a timer under a lock, and removes one that is dropped early under the same lock: that takes longer
+//! than all else that a request waits for. Moving a registered timer to a later time needs no lock. So a timer that is
+//! not needed any more stays registered, and the next one that its thread needs is that one, moved.
+
+use std::cell::RefCell;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::runtime::{Handle, Id};
+use tokio::time::{Instant, Sleep, sleep_until};
+
+/// The most timers that a thread keeps.
+const MOST: usize = 256;
+
+thread_local! {
+    static IDLE: RefCell<Idle> = const { RefCell::new(Idle { runtime: None, timers: Vec::new() }) };
+}
+
+/// Timers of one runtime. A thread that runs another one meanwhile starts anew.
+struct Idle {
+    runtime: Option<Id>,
+    timers: Vec<Pin<Box<Sleep>>>,
+}
+
+impl Idle {
+    fn timers_of(&mut self, runtime: Id) -> &mut Vec<Pin<Box<Sleep>>> {
+        if self.runtime != Some(runtime) {
+            self.timers.clear();
+            self.runtime = Some(runtime);
+        }
+        &mut self.timers
+    }
+}
+
+/// A timer for a wait that usually ends earlier.
+pub(crate) struct Timer {
+    /// Empty only while it is dropped.
+    sleep: Option<Pin<Box<Sleep>>>,
+    runtime: Id,
+}
+
+impl Timer {
+    /// A timer that fires then. The caller is in a runtime.
+    pub(crate) fn at(then: Instant) -> Self {
+        let runtime = Handle::current().id();
+        let idle = IDLE.try_with(|idle| idle.borrow_mut().timers_of(runtime).pop());
+        let sleep = match idle.ok().flatten() {
+            Some(mut sleep) => {
+                sleep.as_mut().reset(then);
+                sleep
+            }
+            None => Box::pin(sleep_until(then)),
+        };
+        Self { sleep: Some(sleep), runtime }
+    }
+
+    /// Moves it.
+    pub(crate) fn reset(&mut self, then: Instant) {
+        if let Some(sleep) = &mut self.sleep {
+            sleep.as_mut().reset(then);
+        }
+    }
+
+    /// Ready once it has fired.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.sleep.as_mut().map_or(Poll::Pending, |sleep| sleep.as_mut().poll(cx))
+    }
+}
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        let Some(sleep) = self.sleep.take() else { return };
+        // The thread may be ending, or another timer of it may be dropped right now.
+        let _ = IDLE.try_with(|idle| {
+            if let Ok(mut idle) = idle.try_borrow_mut() {
+                let timers = idle.timers_of(self.runtime);
+                if timers.len() < MOST {
+                    timers.push(sleep);
+                }
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::time::Duration;
+
+    use super::*;
+
+    async fn fired(timer: &mut Timer) {
+        poll_fn(|cx| timer.poll(cx)).await;
+    }
+
+    fn kept() -> usize {
+        IDLE.with(|idle| idle.borrow().timers.len())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_kept_timer_fires_at_its_new_time() {
+        let start = Instant::now();
+        let second = Duration::from_secs(1);
+        let mut first = Timer::at(start + second);
+        assert!(tokio::time::timeout(second / 2, fired(&mut first)).await.is_err());
+        drop(first);
+        for (then, expected) in [(3, 3), (2, 3), (4, 4)] {
+            let mut next = Timer::at(start + second * then);
+            assert_eq!(kept(), 0, "not used again");
+            fired(&mut next).await;
+            assert_eq!(start.elapsed().as_secs(), expected);
+        }
+    }
+
+    #[test]
+    fn a_timer_belongs_to_its_runtime() {
+        for _ in 0..2 {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.expect("a runtime").block_on(async {
+                let soon = Instant::now() + Duration::from_millis(1);
+                // The one that the first runtime has left behind would panic.
+                fired(&mut Timer::at(soon)).await;
+                drop([Timer::at(soon), Timer::at(soon)]);
+                assert_eq!(kept(), 2);
+            });
+        }
+    }
+}
