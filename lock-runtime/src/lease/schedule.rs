@@ -24,8 +24,8 @@ const SHORTEST_SLOT: Duration = Duration::from_millis(5);
 /// The number of slots in a third of a lease, unless they would be too short.
 const SLOTS: u32 = 1024;
 
-/// Holds for which a slot is never crowded.
-const FEW: usize = 64;
+/// The number of holds that never crowd a slot.
+const FEW: usize = 16;
 
 /// The slots whose memory is kept when they are emptied, and the holds that each may have room for.
 const SPARES: usize = 16;
@@ -71,13 +71,18 @@ impl Schedule {
 
     /// Enters a hold whose lease was confirmed for a request sent at `sent_at`, or moves it, to be renewed within a
     /// third of the lease. Returns when.
-    pub(super) fn renew_within(&mut self, hold: &Arc<Hold>, sent_at: Tick, lease: Duration) -> Tick {
+    pub(super) fn renew_within(
+        &mut self,
+        hold: &Arc<Hold>,
+        sent_at: Tick,
+        lease: Duration,
+    ) -> Tick {
         self.remove(hold);
         let width = width(lease);
         let latest = start(sent_at.after(lease / 3), width);
-        // Twice the average: most of a random number of holds fit without being moved.
-        let average = self.len as u128 * u128::from(width) * 3 / lease.as_nanos().max(1);
-        let crowd = FEW.max(usize::try_from(average * 5 / 4).unwrap_or(usize::MAX));
+        // More than the average, so that holds which are nearly even stay where they are.
+        let average = self.len as u64 * width / nanos(lease / 3).max(1);
+        let crowd = FEW.max((average + average / 4) as usize);
         let slot = if self.count(latest) < crowd {
             latest
         } else {
@@ -114,7 +119,8 @@ impl Schedule {
     /// Takes out all holds that are due.
     pub(super) fn take_due(&mut self, now: Tick) -> Vec<Arc<Hold>> {
         let mut due = Vec::new();
-        while let Some(slot) = self.slots.first_entry().filter(|slot| *slot.key() <= now.as_nanos()) {
+        while let Some(slot) = self.slots.first_entry().filter(|slot| *slot.key() <= now.as_nanos())
+        {
             let mut holds = slot.remove();
             holds.iter().for_each(|hold| hold.place.slot.store(0, Ordering::Relaxed));
             due.append(&mut holds);

@@ -7,7 +7,8 @@ use std::time::Duration;
 use crate::fence::FencingToken;
 use crate::key::LockKey;
 use crate::store::redis::scripts::{
-    END_LATER, FORCE_RELEASE, INSPECT, LATCH, Publish, RAISE_TOKEN, RENEW, RENEW_PLAIN, SHOW_COUNT, ScriptCall,
+    END_LATER, FORCE_RELEASE, INSPECT, LATCH, Publish, RAISE_TOKEN, RENEW, RENEW_PLAIN, SHOW_COUNT,
+    ScriptCall,
 };
 use crate::store::{
     CountRequest, HoldKind, LatchRequest, OwnerId, ReleaseRequest, RenewRequest, Target,

@@ -72,7 +72,8 @@ fn parts(requests: &[RenewRequest]) -> Vec<Part<'_>> {
     for (place, request) in requests.iter().enumerate() {
         let manner = Manner::of(request);
         let locks = request.target.locks().count().max(request.owner.permits() as usize);
-        let has_room = |part: &&mut Part<'_>| part.manner == manner && part.locks + locks <= MAX_LOCKS;
+        let has_room =
+            |part: &&mut Part<'_>| part.manner == manner && part.locks + locks <= MAX_LOCKS;
         if let Some(part) = parts.iter_mut().rev().find(has_room) {
             part.places.push(place);
             part.requests.push(request);
