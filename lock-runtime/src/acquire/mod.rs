@@ -38,7 +38,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::{Instant, timeout_at};
 
-use self::attempt::known_as;
+use self::attempt::{Attempt, known_as};
 use self::contend::{Contended, Contender};
 use self::enclosing::{Enclosing, Within, enclosing, enter, re_enter};
 pub(crate) use self::engine::Engine;
@@ -178,9 +178,9 @@ fn start(spec: &mut AcquireSpec) -> Started {
         return Err(span.around(pending.shadow_lock()));
     }
     // In futures of their own: a task that waits in the queue has no use for the room that a request needs.
-    let gate_guard = is_outermost.then(|| pending.enter_free_gate()).flatten();
-    Err(match gate_guard {
-        Some((owner, gate_guard)) => span.around(pending.run_first(owner, gate_guard)),
+    let attempt = is_outermost.then(|| pending.enter_free_gate()).flatten();
+    Err(match attempt {
+        Some(attempt) => span.around(pending.run_first(attempt)),
         None => span.around(pending.run()),
     })
 }
@@ -339,8 +339,10 @@ impl PendingAcquire {
             let id = gate_guard.id();
             // In a box of its own: a task that waits in the queue has no use for the room, and two small boxes are
             // allocated faster than a large one.
-            let contending =
-                Box::pin(self.drive(id, Contender::new(self, gate_guard, limit).contend()));
+            let contending = Box::pin(self.drive(id, async move {
+                let mut attempt = Attempt::new(self, gate_guard);
+                Contender::new(self, &mut attempt, limit).contend().await
+            }));
             match contending.await.transpose()? {
                 Some(Contended::Taken(guard)) => return Ok((AcquireOutcome::Acquired, guard)),
                 Some(Contended::JoinableHold(hold)) => to_join = Some(hold),
