@@ -33,8 +33,8 @@ impl Baseline {
     }
 }
 
-/// To four digits, so that a difference of the file shows a difference of the code.
-fn rounded(value: f64) -> f64 {
+/// To four digits: the others are chance.
+pub(super) fn rounded(value: f64) -> f64 {
     if value == 0.0 {
         return 0.0;
     }

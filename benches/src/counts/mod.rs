@@ -11,7 +11,7 @@ mod servers;
 
 use lock_tests::{RedisCluster, RedisServer};
 
-use self::baseline::Baseline;
+use self::baseline::{Baseline, rounded};
 pub(crate) use self::load::Load;
 use self::load::{Locks, Who};
 use self::servers::{Served, Servers};
@@ -25,9 +25,10 @@ const REPETITIONS: usize = 4;
 /// How far a count may be above the one on record.
 const TOLERANCE: f64 = 1.05;
 
-/// How many more system calls a pair may make than on record. Where requests share them, a pair makes a seventh of one,
-/// more or less by how many answers come at once; without sharing it would make two and more.
+/// How many more system calls, and reads by the server, a pair may cost than on record. Where requests share them, a pair
+/// costs a tenth of one, more or less by how many answers come at once; without sharing it would cost two and more.
 const SYSTEM_CALLS: f64 = 0.1;
+const READS: f64 = 0.02;
 
 /// How much longer the second run is.
 const LONGER: u32 = 3;
@@ -214,11 +215,12 @@ fn plain(case: &str, who: Who, count: Count, samples: Vec<f64>) -> Record {
 fn bound(row: &Row, count: Count, baseline: &Baseline) -> f64 {
     let on_record = baseline.get(row.name, count.name()).unwrap_or_default();
     let bound = on_record * TOLERANCE;
-    match count {
+    rounded(match count {
         Count::SystemCalls => bound + SYSTEM_CALLS,
+        Count::Reads => bound + READS,
         Count::Commands => bound.min(row.most_commands),
         _ => bound,
-    }
+    })
 }
 
 /// All costs of one pair.
