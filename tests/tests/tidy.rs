@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const LONGEST: usize = 450;
 
 /// Level by module of `lock-runtime`; the longest matching prefix counts.
-const LEVELS: [(&str, u8); 35] = [
+const LEVELS: [(&str, u8); 36] = [
     ("backoff", 0),
     ("opaque", 0),
     ("error", 0),
@@ -18,6 +18,7 @@ const LEVELS: [(&str, u8); 35] = [
     ("key", 0),
     ("options", 0),
     ("site", 0),
+    ("reuse", 0),
     ("timer", 0),
     ("liveness", 0),
     ("observe", 1),

@@ -29,6 +29,7 @@ mod run;
 mod share;
 mod waiting;
 
+use std::cell::RefCell;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -38,7 +39,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::{Instant, timeout_at};
 
-use self::attempt::known_as;
+use self::attempt::{Attempt, known_as};
 use self::contend::{Contended, Contender};
 use self::enclosing::{Enclosing, Within, enclosing, enter, re_enter};
 pub(crate) use self::engine::Engine;
@@ -57,6 +58,7 @@ use crate::observe::{AcquireOutcome, AcquireRecorder, Label, Meter};
 use crate::opaque::opaque_debug;
 use crate::options::{LockOptions, Wait};
 use crate::owned_hold::OwnedHold;
+use crate::reuse::{self, Boxed};
 use crate::shadow::SHADOW_TIMEOUT;
 use crate::store::{ReleaseRequest, Target};
 
@@ -89,7 +91,11 @@ enum State {
     /// Not polled yet. Where it is first polled decides whether it is a re-entry.
     // S-6.
     Start(AcquireSpec),
-    UnderWay(Acquiring),
+    UnderWay {
+        acquiring: Acquiring,
+        /// True if it asks the store at once.
+        is_first: bool,
+    },
     Done,
 }
 
@@ -101,10 +107,15 @@ struct AcquireSpec {
     label: Label,
 }
 
-type Acquiring = Pin<Box<dyn Future<Output = Result<LockGuard, LockError>> + Send>>;
+type Acquiring = Boxed<Result<LockGuard, LockError>>;
+
+thread_local! {
+    /// For the acquires that ask the store at once.
+    static IDLE: RefCell<Vec<Acquiring>> = const { RefCell::new(Vec::new()) };
+}
 
 /// Result of the first poll: the outcome, or that it takes time.
-type Started = Result<Result<LockGuard, LockError>, Acquiring>;
+type Started<F = Acquiring> = Result<Result<LockGuard, LockError>, F>;
 
 impl Future for Acquire {
     type Output = Result<LockGuard, LockError>;
@@ -121,15 +132,18 @@ impl Future for Acquire {
                     self.0 = State::Done;
                     return Poll::Ready(result);
                 }
-                Err(acquiring) => State::UnderWay(acquiring),
+                Err(under_way) => under_way,
             };
         }
-        let State::UnderWay(acquiring) = &mut self.0 else {
+        let State::UnderWay { acquiring, .. } = &mut self.0 else {
             panic!("`Acquire` polled after completion");
         };
-        let result = ready!(acquiring.as_mut().poll(cx));
+        let result = ready!(acquiring.poll(cx));
         // Its span ends here, also if the caller keeps this future.
-        self.0 = State::Done;
+        let done = std::mem::replace(&mut self.0, State::Done);
+        if let State::UnderWay { acquiring, is_first: true } = done {
+            reuse::keep(&IDLE, acquiring);
+        }
         Poll::Ready(result)
     }
 }
@@ -147,11 +161,17 @@ impl Acquire {
 
     /// An acquire that has already failed.
     pub(crate) fn failed(error: LockError) -> Self {
-        Self(State::UnderWay(Box::pin(std::future::ready(Err(error)))))
+        Self(State::of(Acquiring::new(std::future::ready(Err(error)))))
     }
 }
 
-fn start(spec: &mut AcquireSpec) -> Started {
+impl State {
+    fn of(acquiring: Acquiring) -> Self {
+        Self::UnderWay { acquiring, is_first: false }
+    }
+}
+
+fn start(spec: &mut AcquireSpec) -> Started<State> {
     let AcquireSpec { engine, target, options, permits, label } = spec;
     let recorder = AcquireRecorder::new(target, std::mem::take(label));
     if engine.closed.load(Ordering::Acquire) {
@@ -175,13 +195,17 @@ fn start(spec: &mut AcquireSpec) -> Started {
     let span = recorder.span();
     let pending = PendingAcquire::new(engine, target, *options, *permits, recorder);
     if !pending.recorder.label().is_enforced() {
-        return Err(span.around(pending.shadow_lock()));
+        return Err(State::of(span.around(pending.shadow_lock())));
     }
     // In futures of their own: a task that waits in the queue has no use for the room that a request needs.
-    let gate_guard = is_outermost.then(|| pending.enter_free_gate()).flatten();
-    Err(match gate_guard {
-        Some((owner, gate_guard)) => span.around(pending.run_first(owner, gate_guard)),
-        None => span.around(pending.run()),
+    let attempt = is_outermost.then(|| pending.enter_free_gate()).flatten();
+    Err(match attempt {
+        Some(attempt) if span.is_disabled() => {
+            let acquiring = reuse::boxed(&IDLE, pending.run_first(attempt));
+            State::UnderWay { acquiring, is_first: true }
+        }
+        Some(attempt) => State::of(span.around(pending.run_first(attempt))),
+        None => State::of(span.around(pending.run())),
     })
 }
 
@@ -339,8 +363,10 @@ impl PendingAcquire {
             let id = gate_guard.id();
             // In a box of its own: a task that waits in the queue has no use for the room, and two small boxes are
             // allocated faster than a large one.
-            let contending =
-                Box::pin(self.drive(id, Contender::new(self, gate_guard, limit).contend()));
+            let contending = Box::pin(self.drive(id, async move {
+                let mut attempt = Attempt::new(self, gate_guard);
+                Contender::new(self, &mut attempt, limit).contend().await
+            }));
             match contending.await.transpose()? {
                 Some(Contended::Taken(guard)) => return Ok((AcquireOutcome::Acquired, guard)),
                 Some(Contended::JoinableHold(hold)) => to_join = Some(hold),

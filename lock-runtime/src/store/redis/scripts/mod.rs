@@ -247,10 +247,10 @@ impl ScriptCall {
         load
     }
 
-    /// The script's answer in a reply, or the answers to the requests of a batch; `None` if the reply answers another
-    /// call.
-    pub(crate) fn answers_of(&self, reply: Value) -> Option<Vec<Answer>> {
-        Answer::all_in(reply, self.number)
+    /// The script's answer in a reply, or the answers to so many requests of a batch; `None` if the reply answers
+    /// another call.
+    pub(crate) fn answers_of(&self, reply: Value, requests: usize) -> Option<Vec<Answer>> {
+        Answer::all_in(reply, self.number, requests)
     }
 }
 
