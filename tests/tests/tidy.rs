@@ -92,7 +92,7 @@ const TOWER_LEVELS: [(&str, u8); 28] = [
 ];
 
 /// Level by module of `benches`. Modules of one level must not know each other.
-const BENCH_LEVELS: [(&str, u8); 19] = [
+const BENCH_LEVELS: [(&str, u8); 20] = [
     ("record", 0),
     ("timing", 0),
     ("server::awake", 0),
@@ -106,10 +106,11 @@ const BENCH_LEVELS: [(&str, u8); 19] = [
     ("server::pair", 3),
     ("server", 4),
     ("case", 5),
-    ("instructions::baseline", 0),
-    ("instructions::work", 1),
-    ("instructions::callgrind", 2),
-    ("instructions", 3),
+    ("counts::baseline", 0),
+    ("counts::servers", 0),
+    ("counts::load", 1),
+    ("counts::callgrind", 2),
+    ("counts", 3),
     ("args", 6),
     ("report", 7),
 ];
