@@ -1,8 +1,8 @@
 //! A hold that was acquired from the store: how long it lasts, and the tasks that renew it.
 //!
 //! [`Hold`] does the arithmetic and is the one place that declares a loss. The [`watchdog`] renews holds at the times
-//! of its [`schedule`], the [`releaser`] releases those that were dropped, and the [`lease manager`] owns both. [`reentries`] decides
-//! which guards may be inside one hold at once.
+//! of its [`schedule`], the [`releaser`] releases those that were dropped, and the [`lease manager`] owns both.
+//! [`reentries`] decides which guards may be inside one hold at once.
 //!
 //! # Invariants
 //!

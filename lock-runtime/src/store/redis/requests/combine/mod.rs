@@ -21,8 +21,9 @@
 //!
 //! The pump runs where the connection's own task does, or where its first caller is. It answers the requests whose time
 //! is over, and wakes the callers that have waited for long, so a caller of the same runtime needs no timer: it is not
-//! polled either if that runtime is not driven. Any other caller looks at the pump from time to time, and starts another one if it does not run. That one wakes all
-//! callers, which do not rely on a pump any more once they were polled in vain.
+//! polled either if that runtime is not driven. Any other caller looks at the pump from time to time, and starts another
+//! one if it does not run. That one wakes all callers, which do not rely on a pump any more once they were polled in
+//! vain.
 // S-21.
 
 mod pump;
