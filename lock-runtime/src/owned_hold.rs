@@ -251,18 +251,20 @@ impl OwnedHold {
         Instant::now() + self.leases.timing.store_patience.min(left)
     }
 
+    fn release_request(&self) -> ReleaseRequest {
+        let (target, owner) = (Arc::clone(&self.hold.target), self.hold.owner.clone());
+        let timeout = self.leases.timing.command_timeout;
+        let keep = keep(self.keep_until, &self.leases.clock);
+        ReleaseRequest::new(target, owner, timeout).with_keep(keep)
+    }
+
     /// Asks until the store answers, for as long as the lease and the patience last.
     // S-19.
     async fn ask_release(&self) -> Result<ReleaseReply, StoreError> {
-        let timing = self.leases.timing;
         let mut give_up = None;
         let mut repeated = false;
         loop {
-            let (target, owner) = (Arc::clone(&self.hold.target), self.hold.owner.clone());
-            let keep = keep(self.keep_until, &self.leases.clock);
-            let request =
-                ReleaseRequest::new(target, owner, timing.command_timeout).with_keep(keep);
-            match self.leases.store.release(request).await {
+            match self.leases.store.release(self.release_request()).await {
                 // Gone in time, after a lost reply: an earlier request of this process released it.
                 Ok(ReleaseReply::NotOwner)
                     if repeated && self.leases.clock.now() < self.hold.deadline() =>

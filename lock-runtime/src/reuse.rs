@@ -19,6 +19,7 @@ pub(crate) type Boxed<T> = ReusableBoxFuture<'static, T>;
 pub(crate) type Idle<T> = LocalKey<RefCell<Vec<Boxed<T>>>>;
 
 /// Puts a future into a box that was used before, if there is one.
+#[inline]
 pub(crate) fn boxed<T>(
     idle: &'static Idle<T>,
     future: impl Future<Output = T> + Send + 'static,

@@ -86,10 +86,12 @@ impl Answer {
 
 /// The number that a text begins with, and what follows its digits.
 fn number_in(text: &[u8]) -> Option<(u64, &[u8])> {
-    let end = text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
-    let (digits, rest) = text.split_at_checked(end)?;
-    let more = |number: u64, digit: &u8| number.checked_mul(10)?.checked_add((digit - b'0').into());
-    if digits.is_empty() { None } else { Some((digits.iter().try_fold(0, more)?, rest)) }
+    let (mut number, mut rest) = (0_u64, text);
+    while let [byte @ b'0'..=b'9', behind @ ..] = rest {
+        number = number.checked_mul(10)?.checked_add((byte - b'0').into())?;
+        rest = behind;
+    }
+    (rest.len() < text.len()).then_some((number, rest))
 }
 
 #[cfg(test)]
