@@ -92,7 +92,7 @@ const TOWER_LEVELS: [(&str, u8); 28] = [
 ];
 
 /// Level by module of `benches`. Modules of one level must not know each other.
-const BENCH_LEVELS: [(&str, u8); 20] = [
+const BENCH_LEVELS: [(&str, u8); 21] = [
     ("record", 0),
     ("timing", 0),
     ("server::awake", 0),
@@ -100,6 +100,7 @@ const BENCH_LEVELS: [(&str, u8); 20] = [
     ("server::drive", 1),
     ("server::turns", 1),
     ("server::bench", 2),
+    ("server::cluster", 3),
     ("server::hot_key", 3),
     ("server::nested", 3),
     ("server::own_keys", 3),

@@ -39,6 +39,8 @@ impl Case {
         #[cfg(feature = "server")]
         Self::Server(ServerCase::Nested),
         #[cfg(feature = "server")]
+        Self::Server(ServerCase::Cluster),
+        #[cfg(feature = "server")]
         Self::Server(ServerCase::Holds),
         Self::InProcess(InProcess::Attribute),
         Self::InProcess(InProcess::Layer),

@@ -4,6 +4,7 @@ pub(crate) mod bench;
 pub(crate) mod contender;
 
 mod awake;
+mod cluster;
 mod drive;
 mod holds;
 mod hot_key;
@@ -23,6 +24,7 @@ pub(crate) enum ServerCase {
     OwnKeys,
     HotKey,
     Nested,
+    Cluster,
     Holds,
 }
 
@@ -34,6 +36,7 @@ impl ServerCase {
             Self::OwnKeys => "own-keys",
             Self::HotKey => "hot-key",
             Self::Nested => "nested",
+            Self::Cluster => "cluster",
             Self::Holds => "holds",
         }
     }
@@ -45,6 +48,7 @@ impl ServerCase {
             Self::OwnKeys => own_keys::run(bench).await,
             Self::HotKey => hot_key::run(bench).await,
             Self::Nested => nested::run(bench).await,
+            Self::Cluster => cluster::run(bench).await,
             Self::Holds => holds::run(bench).await,
         }
     }

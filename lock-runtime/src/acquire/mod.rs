@@ -114,10 +114,6 @@ impl Future for Acquire {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         if let State::Start(spec) = &mut self.0 {
-            if let Err(error) = check_runtime() {
-                self.0 = State::Done;
-                return Poll::Ready(Err(error));
-            }
             // A re-entry ends here, so the spec is not moved for it: that would be most of its time.
             self.0 = match start(spec) {
                 Ok(result) => {
@@ -183,6 +179,10 @@ fn start(spec: &mut AcquireSpec) -> Started<UnderWay> {
             return Ok(ended(&recorder, AcquireOutcome::WouldDeadlock, Err(error)));
         }
         Enclosing::Same(_) | Enclosing::Writer(_) | Enclosing::Nothing => {}
+    }
+    // Not for a re-entry: the code under a hold runs in a runtime.
+    if let Err(error) = check_runtime() {
+        return Ok(ended(&recorder, AcquireOutcome::Failed, Err(error)));
     }
     let span = recorder.span();
     let pending = PendingAcquire::new(engine, target, *options, *permits, recorder);
