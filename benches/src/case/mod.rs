@@ -40,6 +40,8 @@ impl Case {
         Self::Server(ServerCase::Nested),
         #[cfg(feature = "server")]
         Self::Server(ServerCase::Holds),
+        #[cfg(feature = "server")]
+        Self::Server(ServerCase::Waiters),
         Self::InProcess(InProcess::Attribute),
         Self::InProcess(InProcess::Layer),
         Self::InProcess(InProcess::Load),

@@ -11,6 +11,8 @@ mod nested;
 mod own_keys;
 mod pair;
 mod turns;
+mod usage;
+mod waiters;
 
 use self::bench::Bench;
 use crate::Result;
@@ -24,6 +26,7 @@ pub(crate) enum ServerCase {
     HotKey,
     Nested,
     Holds,
+    Waiters,
 }
 
 impl ServerCase {
@@ -35,6 +38,7 @@ impl ServerCase {
             Self::HotKey => "hot-key",
             Self::Nested => "nested",
             Self::Holds => "holds",
+            Self::Waiters => "waiters",
         }
     }
 
@@ -46,6 +50,7 @@ impl ServerCase {
             Self::HotKey => hot_key::run(bench).await,
             Self::Nested => nested::run(bench).await,
             Self::Holds => holds::run(bench).await,
+            Self::Waiters => waiters::run(bench).await,
         }
     }
 }

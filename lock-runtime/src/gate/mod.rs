@@ -46,7 +46,7 @@ pub(crate) use self::waiter::Turn;
 use self::waiter::Waiter;
 use crate::error::{BusyReason, StoreError};
 use crate::options::Lease;
-use crate::store::{OwnerId, Target};
+use crate::store::{HoldNumber, OwnerId, Target};
 
 /// Number of maps that keys are spread over.
 const SHARDS: usize = 32;
@@ -102,16 +102,23 @@ struct Gate<H> {
     /// The number of the valid gate guard (invariant 5).
     guard_number: u64,
     queue: BTreeMap<u64, Queued<H>>,
-    /// The head start of other processes, if they waited when the last hold was released.
-    others_first: Option<OthersFirst>,
-    /// The owner id with which the contender asks the store. If the contender is passed over, what that owner
-    /// was granted is released.
+    /// The owner with which the contender asks the store. If the contender is passed over, what that owner was
+    /// granted is released.
     // S-34.
-    asking: Option<OwnerId>,
+    asking: Option<HoldNumber>,
     /// What few gates need: the others are created and removed faster without the room for it.
     told: Option<Box<Told>>,
+    /// The same, for gates where tasks of other processes matter.
+    elsewhere: Option<Box<Elsewhere>>,
     /// Hand-offs of the last hold: the next one reserves tokens for as many.
     recent_handoffs: u32,
+}
+
+/// What a gate knows of turns that it does not give.
+#[derive(Default)]
+struct Elsewhere {
+    /// The head start of other processes, if they waited when the last hold was released.
+    others_first: Option<OthersFirst>,
     /// Number of unqueued contenders, whose queue is in the store.
     // S-26.
     unqueued: usize,
@@ -277,7 +284,7 @@ impl<H> Gates<H> {
         let gate = Gate {
             gate_guard: GateState::Contending { polled_at: now },
             guard_number: number,
-            asking: Some(owner.clone()),
+            asking: owner.number(),
             ..Gate::free()
         };
         shard.gates.insert(Arc::clone(target), gate);
@@ -329,8 +336,8 @@ impl<H> Gates<H> {
     fn let_others_first(&self, target: &Arc<Target>, others_first: OthersFirst) {
         let mut shard = self.shard(target);
         shard.sweep();
-        shard.gates.entry(Arc::clone(target)).or_insert_with(Gate::free).others_first =
-            Some(others_first);
+        let gate = shard.gates.entry(Arc::clone(target)).or_insert_with(Gate::free);
+        gate.elsewhere().others_first = Some(others_first);
     }
 
     fn shard(&self, target: &Target) -> MutexGuard<'_, Shard<H>> {
@@ -359,14 +366,14 @@ impl<H> Shard<H> {
             return;
         }
         let now = Instant::now();
-        let is_used = |gate: &Gate<H>| !gate.is_free() || gate.unqueued > 0;
+        let is_used = |gate: &Gate<H>| !gate.is_free() || gate.unqueued() > 0;
         self.gates.retain(|_, gate| {
-            is_used(gate) || gate.others_first.is_some_and(|others| !others.is_over(now))
+            is_used(gate) || gate.others_first().is_some_and(|others| !others.is_over(now))
         });
         if self.gates.values().filter(|gate| !is_used(gate)).count() > MOST_UNUSED {
             // The turns of other processes are not worth more memory.
             self.gates.retain(|_, gate| {
-                is_used(gate) || gate.others_first.is_some_and(|it| it.head_start_end().is_some())
+                is_used(gate) || gate.others_first().is_some_and(|it| it.head_start_end().is_some())
             });
         }
         self.sweep_at = (self.gates.len() * 2).max(64);
@@ -379,12 +386,10 @@ impl<H> Gate<H> {
             gate_guard: GateState::Free,
             guard_number: 0,
             queue: BTreeMap::new(),
-            others_first: None,
             asking: None,
             told: None,
+            elsewhere: None,
             recent_handoffs: 0,
-            unqueued: 0,
-            places: BTreeMap::new(),
         }
     }
 
@@ -398,6 +403,27 @@ impl<H> Gate<H> {
 
     fn told(&mut self) -> &mut Told {
         self.told.get_or_insert_default()
+    }
+
+    fn elsewhere(&mut self) -> &mut Elsewhere {
+        self.elsewhere.get_or_insert_default()
+    }
+
+    fn others_first(&self) -> Option<OthersFirst> {
+        self.elsewhere.as_ref()?.others_first
+    }
+
+    fn unqueued(&self) -> usize {
+        self.elsewhere.as_ref().map_or(0, |elsewhere| elsewhere.unqueued)
+    }
+
+    /// The place of an unqueued contender in the store's queue.
+    fn place(&self, gate_guard: u64) -> Option<&Place> {
+        self.elsewhere.as_ref()?.places.get(&gate_guard)
+    }
+
+    fn remove_place(&mut self, gate_guard: u64) -> Option<Place> {
+        self.elsewhere.as_mut()?.places.remove(&gate_guard)
     }
 
     fn take(&mut self, number: u64) {

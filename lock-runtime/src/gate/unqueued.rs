@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 
 use tokio::time::Instant;
 
-use super::{Admission, Gate, GateGuard, Gates};
+use super::{Admission, Elsewhere, Gate, GateGuard, Gates};
 use crate::error::BusyReason;
 use crate::liveness::is_asleep;
 use crate::store::Target;
@@ -37,7 +37,7 @@ impl<H> Gates<H> {
         if self.closed.load(Ordering::SeqCst) {
             return Admission::Closed;
         }
-        let others = shard.gates.get(&**target).map_or(0, |gate| gate.unqueued);
+        let others = shard.gates.get(&**target).map_or(0, Gate::unqueued);
         // As with a gate guard, one of them counts as contending and the others as waiting.
         if others > 0 {
             let full = others > max || self.waiting.load(Ordering::Relaxed) >= self.max_waiting;
@@ -47,7 +47,8 @@ impl<H> Gates<H> {
             self.waiting.fetch_add(1, Ordering::Relaxed);
         }
         let number = shard.next_number();
-        shard.gates.entry(Arc::clone(target)).or_insert_with(Gate::free).unqueued += 1;
+        let gate = shard.gates.entry(Arc::clone(target)).or_insert_with(Gate::free);
+        gate.elsewhere().unqueued += 1;
         Admission::Turn(GateGuard::unqueued(Arc::clone(self), Arc::clone(target), number))
     }
 
@@ -55,12 +56,13 @@ impl<H> Gates<H> {
         let _place = {
             let mut shard = self.shard(target);
             let Some(gate) = shard.gates.get_mut(target) else { return };
-            let place = gate.places.remove(&gate_guard);
+            let place = gate.remove_place(gate_guard);
             // A gate that has an unqueued contender is kept, so the gate that a contender leaves counts at
             // least one.
-            debug_assert!(gate.unqueued > 0, "a contender leaves a gate that did not count it");
-            gate.unqueued = gate.unqueued.saturating_sub(1);
-            if gate.unqueued > 0 {
+            debug_assert!(gate.unqueued() > 0, "a contender leaves a gate that did not count it");
+            let left = gate.unqueued().saturating_sub(1);
+            gate.elsewhere().unqueued = left;
+            if left > 0 {
                 self.waiting.fetch_sub(1, Ordering::Relaxed);
             } else if gate.is_free() {
                 shard.gates.remove(target);
@@ -76,10 +78,11 @@ impl<H> Gates<H> {
         let lives = {
             let mut shard = self.shard(target);
             let Some(gate) = shard.gates.get_mut(target) else { return false };
-            let Some(place) = gate.places.get_mut(&gate_guard) else { return true };
+            let Some(Elsewhere { places, .. }) = gate.elsewhere.as_deref_mut() else { return true };
+            let Some(place) = places.get_mut(&gate_guard) else { return true };
             place.polled_at = now;
             let lives = place.give_up.is_some();
-            for (_, place) in gate.places.range_mut(..gate_guard) {
+            for (_, place) in places.range_mut(..gate_guard) {
                 if place.give_up.is_some() && !is_asleep(place.polled_at, now) {
                     break;
                 }
@@ -107,10 +110,10 @@ impl<H> GateGuard<H> {
         let _old = {
             let mut shard = gates.shard(target);
             let Some(gate) = shard.gates.get_mut(&**target) else { return };
-            match gate.places.get(&self.number) {
+            match gate.place(self.number) {
                 // If it was passed over, it stays so until it queues again.
                 Some(Place { give_up: None, .. }) => Some(place),
-                _ => gate.places.insert(self.number, place),
+                _ => gate.elsewhere().places.insert(self.number, place),
             }
         };
     }
@@ -119,7 +122,7 @@ impl<H> GateGuard<H> {
     pub(super) fn has_lost_place(&self) -> bool {
         let Some((gates, target)) = &self.inside else { return false };
         let shard = gates.shard(target);
-        let place = shard.gates.get(&**target).and_then(|gate| gate.places.get(&self.number));
+        let place = shard.gates.get(&**target).and_then(|gate| gate.place(self.number));
         place.is_some_and(|place| place.give_up.is_none())
     }
 
@@ -128,9 +131,9 @@ impl<H> GateGuard<H> {
         let Some((gates, target)) = &self.inside else { return true };
         let mut shard = gates.shard(target);
         let Some(gate) = shard.gates.get_mut(&**target) else { return true };
-        let (given_up, _place) = match gate.places.get(&self.number) {
+        let (given_up, _place) = match gate.place(self.number) {
             Some(Place { give_up: None, .. }) => (true, None),
-            _ => (false, gate.places.remove(&self.number)),
+            _ => (false, gate.remove_place(self.number)),
         };
         // Not under the mutex (invariant 4).
         drop(shard);

@@ -111,7 +111,7 @@ pub(crate) struct Hold {
     /// The lease that renewals ask for, in nanoseconds; zero for none.
     renewal: AtomicU64,
     /// Leases that nested guards want a fixed hold renewed with.
-    renewal_wishes: Mutex<Vec<Duration>>,
+    renewal_wishes: Mutex<Option<Box<Wishes>>>,
     /// Renewals under way.
     renewals: AtomicU32,
     /// When renewals end, in nanoseconds of a [`Tick`] (`max_hold`).
@@ -127,6 +127,10 @@ pub(crate) struct Hold {
     reentries: Reentries,
     pub(crate) recorder: HoldRecorder,
 }
+
+/// Leases that nested guards want.
+#[derive(Default)]
+struct Wishes(Vec<Duration>);
 
 /// Acts at once when a hold is lost.
 pub(crate) trait AtLoss: Send + Sync {
@@ -345,7 +349,8 @@ impl Hold {
 
     fn change_wishes(&self, change: impl FnOnce(&mut Vec<Duration>)) {
         let mut wishes = self.renewal_wishes.lock();
-        change(&mut wishes);
+        let Wishes(wishes) = &mut **wishes.get_or_insert_default();
+        change(wishes);
         let longest = wishes.iter().max().map_or(0, |lease| crate::clock::nanos(*lease));
         self.renewal.store(longest, Ordering::Release);
     }
