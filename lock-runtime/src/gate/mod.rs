@@ -41,7 +41,7 @@ pub(crate) use self::guard::{GateGuard, GuardId};
 use self::others_first::OthersFirst;
 pub(crate) use self::others_first::head_start;
 pub(crate) use self::ticket::Ticket;
-use self::unqueued::Place;
+use self::unqueued::Elsewhere;
 pub(crate) use self::waiter::Turn;
 use self::waiter::Waiter;
 use crate::error::{BusyReason, StoreError};
@@ -112,18 +112,6 @@ struct Gate<H> {
     elsewhere: Option<Box<Elsewhere>>,
     /// Hand-offs of the last hold: the next one reserves tokens for as many.
     recent_handoffs: u32,
-}
-
-/// What a gate knows of turns that it does not give.
-#[derive(Default)]
-struct Elsewhere {
-    /// The head start of other processes, if they waited when the last hold was released.
-    others_first: Option<OthersFirst>,
-    /// Number of unqueued contenders, whose queue is in the store.
-    // S-26.
-    unqueued: usize,
-    /// Places of unqueued contenders in the store's queue, in its order.
-    places: BTreeMap<u64, Place>,
 }
 
 /// What the store has told the contenders of a gate.
@@ -403,27 +391,6 @@ impl<H> Gate<H> {
 
     fn told(&mut self) -> &mut Told {
         self.told.get_or_insert_default()
-    }
-
-    fn elsewhere(&mut self) -> &mut Elsewhere {
-        self.elsewhere.get_or_insert_default()
-    }
-
-    fn others_first(&self) -> Option<OthersFirst> {
-        self.elsewhere.as_ref()?.others_first
-    }
-
-    fn unqueued(&self) -> usize {
-        self.elsewhere.as_ref().map_or(0, |elsewhere| elsewhere.unqueued)
-    }
-
-    /// The place of an unqueued contender in the store's queue.
-    fn place(&self, gate_guard: u64) -> Option<&Place> {
-        self.elsewhere.as_ref()?.places.get(&gate_guard)
-    }
-
-    fn remove_place(&mut self, gate_guard: u64) -> Option<Place> {
-        self.elsewhere.as_mut()?.places.remove(&gate_guard)
     }
 
     fn take(&mut self, number: u64) {

@@ -4,15 +4,28 @@
 //! contender that is not polled does not delay the others.
 // S-18, S-26, S-34.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tokio::time::Instant;
 
-use super::{Admission, Elsewhere, Gate, GateGuard, Gates};
+use super::{Admission, Gate, GateGuard, Gates, OthersFirst};
 use crate::error::BusyReason;
 use crate::liveness::is_asleep;
 use crate::store::Target;
+
+/// What a gate knows of turns that it does not give.
+#[derive(Default)]
+pub(super) struct Elsewhere {
+    /// The head start of other processes, if they waited when the last hold was released.
+    pub(super) others_first: Option<OthersFirst>,
+    /// Number of unqueued contenders, whose queue is in the store.
+    // S-26.
+    unqueued: usize,
+    /// Places of unqueued contenders in the store's queue, in its order.
+    places: BTreeMap<u64, Place>,
+}
 
 /// A place in the store's queue.
 pub(super) struct Place {
@@ -92,6 +105,29 @@ impl<H> Gates<H> {
         };
         asleep.into_iter().for_each(|give_up| give_up());
         lives
+    }
+}
+
+impl<H> Gate<H> {
+    pub(super) fn elsewhere(&mut self) -> &mut Elsewhere {
+        self.elsewhere.get_or_insert_default()
+    }
+
+    pub(super) fn others_first(&self) -> Option<OthersFirst> {
+        self.elsewhere.as_ref()?.others_first
+    }
+
+    pub(super) fn unqueued(&self) -> usize {
+        self.elsewhere.as_ref().map_or(0, |elsewhere| elsewhere.unqueued)
+    }
+
+    /// The place of an unqueued contender in the store's queue.
+    fn place(&self, gate_guard: u64) -> Option<&Place> {
+        self.elsewhere.as_ref()?.places.get(&gate_guard)
+    }
+
+    fn remove_place(&mut self, gate_guard: u64) -> Option<Place> {
+        self.elsewhere.as_mut()?.places.remove(&gate_guard)
     }
 }
 

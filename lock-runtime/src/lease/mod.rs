@@ -27,6 +27,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use self::batch::Wishes;
 use self::reentries::Reentries;
 use self::schedule::Place;
 use crate::clock::{Clock, Tick};
@@ -127,10 +128,6 @@ pub(crate) struct Hold {
     reentries: Reentries,
     pub(crate) recorder: HoldRecorder,
 }
-
-/// Leases that nested guards want.
-#[derive(Default)]
-struct Wishes(Vec<Duration>);
 
 /// Acts at once when a hold is lost.
 pub(crate) trait AtLoss: Send + Sync {

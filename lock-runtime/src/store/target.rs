@@ -109,19 +109,29 @@ pub(crate) struct JointPart {
 
 impl Target {
     fn new(kind: HoldKind, key: LockKey, channel: &str, companions: Vec<String>) -> Self {
-        let mut target = Self {
+        let counter = key.fence_counter();
+        let names = [&counter, channel].concat();
+        Self::named(kind, key, (names.into(), counter.len()), companions)
+    }
+
+    /// As [`new`](Self::new), with the fencing counter and the channel in one piece, and where the channel begins.
+    fn named(
+        kind: HoldKind,
+        key: LockKey,
+        (names, channel_at): (Box<str>, usize),
+        companions: Vec<String>,
+    ) -> Self {
+        Self {
             kind,
-            names: key.fence_counter().into(),
-            channel_at: 0,
+            names,
+            channel_at: channel_at as u32,
             limit: 1,
             companions: companions.into(),
             token_ttl: DEFAULT_TOKEN_TTL,
             hash: HASHING.hash_one((kind, &key)),
             more: None,
             key,
-        };
-        target.channel_at = target.names.len() as u32;
-        target.with_channel(channel)
+        }
     }
 
     /// Returns the same lock with this channel.
@@ -162,8 +172,8 @@ impl Target {
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     pub fn mutex(key: LockKey) -> Arc<Self> {
-        let channel = key.mutex_channel();
-        Arc::new(Self::new(HoldKind::Mutex, key, &channel, Vec::new()))
+        let names = key.two_companions(companion::FENCE_COUNTER, companion::MUTEX_CHANNEL);
+        Arc::new(Self::named(HoldKind::Mutex, key, names, Vec::new()))
     }
 
     /// Returns the fair mutex of that name. Its waiters subscribe to [`for_waiter`](Self::for_waiter).
