@@ -42,6 +42,8 @@ impl Case {
         Self::Server(ServerCase::Cluster),
         #[cfg(feature = "server")]
         Self::Server(ServerCase::Holds),
+        #[cfg(feature = "server")]
+        Self::Server(ServerCase::Waiters),
         Self::InProcess(InProcess::Attribute),
         Self::InProcess(InProcess::Layer),
         Self::InProcess(InProcess::Load),

@@ -12,6 +12,8 @@ mod nested;
 mod own_keys;
 mod pair;
 mod turns;
+mod usage;
+mod waiters;
 
 use self::bench::Bench;
 use crate::Result;
@@ -26,6 +28,7 @@ pub(crate) enum ServerCase {
     Nested,
     Cluster,
     Holds,
+    Waiters,
 }
 
 impl ServerCase {
@@ -38,6 +41,7 @@ impl ServerCase {
             Self::Nested => "nested",
             Self::Cluster => "cluster",
             Self::Holds => "holds",
+            Self::Waiters => "waiters",
         }
     }
 
@@ -50,6 +54,7 @@ impl ServerCase {
             Self::Nested => nested::run(bench).await,
             Self::Cluster => cluster::run(bench).await,
             Self::Holds => holds::run(bench).await,
+            Self::Waiters => waiters::run(bench).await,
         }
     }
 }
