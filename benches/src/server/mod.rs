@@ -5,6 +5,7 @@ pub(crate) mod contender;
 
 mod awake;
 mod drive;
+mod fair;
 mod hot_key;
 mod nested;
 mod own_keys;
@@ -21,6 +22,7 @@ pub(crate) enum ServerCase {
     Pair,
     OwnKeys,
     HotKey,
+    Fair,
     Nested,
 }
 
@@ -31,6 +33,7 @@ impl ServerCase {
             Self::Pair => "pair",
             Self::OwnKeys => "own-keys",
             Self::HotKey => "hot-key",
+            Self::Fair => "fair",
             Self::Nested => "nested",
         }
     }
@@ -41,6 +44,7 @@ impl ServerCase {
             Self::Pair => pair::run(bench).await,
             Self::OwnKeys => own_keys::run(bench).await,
             Self::HotKey => hot_key::run(bench).await,
+            Self::Fair => fair::run(bench).await,
             Self::Nested => nested::run(bench).await,
         }
     }
