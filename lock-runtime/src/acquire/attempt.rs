@@ -73,6 +73,16 @@ impl<'a> Attempt<'a> {
         *self = Self::new(self.pending, self.take_gate_guard());
     }
 
+    /// Its notifications come from clients of Redisson too, on another channel. False if that was known.
+    // S-26.
+    pub(super) fn is_behind_redisson(&mut self) -> bool {
+        let is_new = self.target.own_channel().is_none();
+        if is_new {
+            self.target = Arc::new(self.target.for_waiter_behind_redisson(&self.owner));
+        }
+        is_new
+    }
+
     pub(super) fn take_gate_guard(&mut self) -> GateGuard<OwnedHold> {
         std::mem::replace(&mut self.gate_guard, GateGuard::apart())
     }

@@ -103,6 +103,14 @@ impl<'a> Waiting<'a> {
         self.notices.is_some()
     }
 
+    /// Listens if that needs no request. A refusal of a request after that needs no second one.
+    pub(super) fn listen_at_once(&mut self, target: &Arc<Target>) {
+        if !self.listens() {
+            self.notices = self.pending.engine.leases.store.standing_subscription(target);
+            self.turns_seen = 0;
+        }
+    }
+
     /// True once a notification from now on will be received. Without a subscription, the wait polls.
     pub(super) async fn subscribe(&mut self, target: &Arc<Target>) -> bool {
         let leases = &self.pending.engine.leases;

@@ -84,6 +84,7 @@ impl<H> GateGuard<H> {
     /// because its contender was not polled: the hold then belongs to no task.
     pub(crate) fn granted(&self) -> bool {
         if self.is_unqueued {
+            self.note_turn(true);
             return self.secure_place();
         }
         let listeners = self.with(|gate| gate.note_answer(true));
@@ -135,6 +136,9 @@ impl<H> GateGuard<H> {
 
     /// Records that the store has answered, without granting the lock to this guard's task.
     pub(crate) fn answered(&self) {
+        if self.is_unqueued {
+            return self.note_turn(false);
+        }
         send(self.with(|gate| gate.note_answer(false)), &Ok(()));
     }
 
@@ -150,8 +154,12 @@ impl<H> GateGuard<H> {
         send(listeners, &Err(error.clone()));
     }
 
-    /// Resolves when a caller that does not wait needs the store asked; at once if one already does.
+    /// Resolves when a caller that does not wait needs the store asked; at once if one already does. For an unqueued
+    /// contender, when its turn has probably come.
     pub(crate) fn asked_for(&self) -> Option<oneshot::Receiver<()>> {
+        if self.is_unqueued {
+            return self.sleeps_unqueued();
+        }
         self.with(|gate| gate.answers.sleep())
     }
 
@@ -221,7 +229,9 @@ impl<H> GateGuard<H> {
     pub(crate) fn leave(mut self, handoffs: u32, others: Option<u32>) {
         let others_first = others.filter(|others| *others > 0).map(OthersFirst::from_now);
         if self.outside {
-            if let (Some((gates, target)), Some(_)) = (&self.inside, others_first) {
+            if let (Some((gates, target)), Some(_)) = (&self.inside, others_first)
+                && target.is_shared()
+            {
                 // Several hold a semaphore at a time, so a release does not say whose turn it is.
                 gates.let_others_first(target, OthersFirst::from_now(0));
             }

@@ -41,7 +41,8 @@ pub(crate) use self::guard::{GateGuard, GuardId};
 use self::others_first::OthersFirst;
 pub(crate) use self::others_first::head_start;
 pub(crate) use self::ticket::Ticket;
-use self::unqueued::Place;
+pub(crate) use self::unqueued::Sleeper;
+use self::unqueued::{Hints, Place};
 pub(crate) use self::waiter::Turn;
 use self::waiter::Waiter;
 use crate::error::{BusyReason, StoreError};
@@ -119,6 +120,7 @@ struct Gate<H> {
     unqueued: usize,
     /// Places of unqueued contenders in the store's queue, in its order.
     places: BTreeMap<u64, Place>,
+    hints: Hints,
     answers: Answers,
 }
 
@@ -379,6 +381,7 @@ impl<H> Gate<H> {
             recent_handoffs: 0,
             unqueued: 0,
             places: BTreeMap::new(),
+            hints: Hints::default(),
             answers: Answers::default(),
         }
     }

@@ -2,11 +2,15 @@
 //!
 //! For each of them that has a place in that queue, the gate has a callback that gives the place up, so that a
 //! contender that is not polled does not delay the others.
+//!
+//! A task that releases the lock wakes the contender that is probably next, so that its request follows the release and
+//! the hand-over takes one round trip. That is a hint: the store decides whose turn it is, and notifies that waiter.
 // S-18, S-26, S-34.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::{Admission, Gate, GateGuard, Gates};
@@ -20,9 +24,42 @@ pub(super) struct Place {
     polled_at: Instant,
     /// Empty once the place was given up and its contender passed over.
     give_up: Option<GiveUp>,
+    /// Wakes its contender, while that sleeps.
+    asleep: Option<oneshot::Sender<()>>,
+    /// True from when a release has woken it until the store's answer.
+    is_hinted: bool,
 }
 
 type GiveUp = Box<dyn FnOnce() + Send>;
+
+/// After so many hints in a row to waiters whose turn had not come, only one release in [`SELDOM`] gives one: waiters of
+/// other processes are probably in between.
+const MOST_MISSES: u8 = 2;
+const SELDOM: u8 = 8;
+
+/// How often the waiters that were woken had their turn.
+#[derive(Default)]
+pub(super) struct Hints {
+    /// How many of the last ones had not.
+    misses: u8,
+    /// How many releases gave no hint since.
+    skipped: u8,
+}
+
+impl Hints {
+    fn is_worth_one(&mut self) -> bool {
+        if self.misses < MOST_MISSES {
+            return true;
+        }
+        self.skipped = (self.skipped + 1) % SELDOM;
+        self.skipped == 0
+    }
+}
+
+/// A contender that sleeps. Dropping this wakes it.
+pub(crate) struct Sleeper {
+    _wakes: oneshot::Sender<()>,
+}
 
 impl<H> Gates<H> {
     /// Admits a contender that queues in the store and not here, if there is room or it was already admitted.
@@ -92,7 +129,51 @@ impl<H> Gates<H> {
     }
 }
 
+impl<H> Gates<H> {
+    /// The contender that is probably next in the store's queue, if it sleeps and waking it is likely to help.
+    fn next_unqueued(&self, target: &Target) -> Option<Sleeper> {
+        let mut shard = self.shard(target);
+        let gate = shard.gates.get_mut(target)?;
+        let mut places = gate.places.values_mut().filter(|place| place.give_up.is_some());
+        let first = places.next().filter(|place| place.asleep.is_some())?;
+        if !gate.hints.is_worth_one() {
+            return None;
+        }
+        first.is_hinted = true;
+        Some(Sleeper { _wakes: first.asleep.take()? })
+    }
+}
+
 impl<H> GateGuard<H> {
+    /// For the holder of a lock whose queue is in the store: the waiter to wake once the release is on its way.
+    pub(crate) fn next_unqueued(&self) -> Option<Sleeper> {
+        let (gates, target) = self.inside.as_ref().filter(|_| self.outside)?;
+        gates.next_unqueued(target)
+    }
+
+    /// Resolves when a release wakes this unqueued contender.
+    pub(super) fn sleeps_unqueued(&self) -> Option<oneshot::Receiver<()>> {
+        let (wake, woken) = oneshot::channel();
+        self.with_place(|_, place| place.asleep = Some(wake))?;
+        Some(woken)
+    }
+
+    /// Records the store's answer to this unqueued contender.
+    pub(super) fn note_turn(&self, has_come: bool) {
+        self.with_place(|hints, place| {
+            if std::mem::take(&mut place.is_hinted) {
+                hints.misses = if has_come { 0 } else { hints.misses.saturating_add(1) };
+            }
+        });
+    }
+
+    fn with_place<T>(&self, f: impl FnOnce(&mut Hints, &mut Place) -> T) -> Option<T> {
+        let (gates, target) = self.inside.as_ref().filter(|_| self.is_unqueued)?;
+        let mut shard = gates.shard(target);
+        let Gate { hints, places, .. } = shard.gates.get_mut(&**target)?;
+        places.get_mut(&self.number).map(|place| f(hints, place))
+    }
+
     /// True for an unqueued contender.
     pub(crate) fn is_unqueued(&self) -> bool {
         self.is_unqueued
@@ -103,7 +184,12 @@ impl<H> GateGuard<H> {
         let Some((gates, target)) = self.inside.as_ref().filter(|_| self.is_unqueued) else {
             return;
         };
-        let place = Place { polled_at: Instant::now(), give_up: Some(Box::new(give_up)) };
+        let place = Place {
+            polled_at: Instant::now(),
+            give_up: Some(Box::new(give_up)),
+            asleep: None,
+            is_hinted: false,
+        };
         let _old = {
             let mut shard = gates.shard(target);
             let Some(gate) = shard.gates.get_mut(&**target) else { return };

@@ -68,6 +68,15 @@ pub enum AcquireReply {
     Held(Option<Duration>),
     /// The lock is free, but a waiter goes first, for this long unless it gives another sign of life.
     Behind(Option<Duration>),
+    /// As [`Held`](Self::Held) or [`Behind`](Self::Behind), while the holder or the first waiter of a fair lock is a
+    /// client of Redisson, which notifies this waiter on a channel of its own.
+    // S-26.
+    BehindRedisson {
+        /// True if Redisson's client holds the lock; false if the lock is free and that client goes first.
+        is_held: bool,
+        /// For how long, unless it gives another sign of life; `None` if that has no end.
+        left: Option<Duration>,
+    },
     /// No contender got the lock, because several asked a quorum of servers at once: ask again after a random pause.
     // S-29.
     Split,

@@ -7,6 +7,7 @@ use std::num::NonZeroU32;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use super::client_id::is_ours;
 use super::owner::OwnerId;
 use crate::key::{LockKey, companion};
 use crate::options::{DEFAULT_TOKEN_TTL, Replicas};
@@ -75,6 +76,10 @@ pub struct Target {
     kind: HoldKind,
     key: LockKey,
     channel: String,
+    /// For one waiter of a fair lock, its number in the messages on the channel.
+    waiter: Option<u64>,
+    /// For a waiter behind clients of Redisson, the channel on which these notify it.
+    own_channel: Option<String>,
     fence_counter: String,
     companions: Vec<String>,
     members: Vec<Arc<Target>>,
@@ -103,6 +108,8 @@ impl Target {
         Self {
             kind,
             channel,
+            waiter: None,
+            own_channel: None,
             fence_counter: key.fence_counter(),
             companions,
             members: Vec::new(),
@@ -264,16 +271,32 @@ impl Target {
         Some(Self::multi(keys.into_iter().map(Self::mutex).collect()))
     }
 
-    /// Returns the same lock for one waiter of a fair lock, which is notified only of its own turn.
+    /// Returns the same lock for one waiter of a fair lock, which is notified only of its own turn. All waiters of a
+    /// client share a [`channel`](Self::channel); a message there has the number of the [`waiter`](Self::waiter).
     // S-26.
     #[must_use]
     pub fn for_waiter(&self, owner: &OwnerId) -> Self {
-        match self.kind {
-            HoldKind::Fair => {
+        if self.kind != HoldKind::Fair {
+            return self.clone();
+        }
+        match owner.client_and_number() {
+            (client, number) if is_ours(client) => {
+                let channel = waiter_channel(&self.companions, client);
+                Self { channel, waiter: Some(number), ..self.clone() }
+            }
+            // Scripts take it for a waiter of Redisson.
+            _ => {
                 Self { channel: waiter_channel(&self.companions, owner.as_field()), ..self.clone() }
             }
-            _ => self.clone(),
         }
+    }
+
+    /// Returns the same lock for one waiter of a fair lock that waits [behind Redisson](super::AcquireReply): it listens
+    /// to a channel of its own as well.
+    // S-26.
+    pub(crate) fn for_waiter_behind_redisson(&self, owner: &OwnerId) -> Self {
+        let own_channel = Some(waiter_channel(&self.companions, owner.as_field()));
+        Self { own_channel, ..self.for_waiter(owner) }
     }
 
     /// Returns the same lock, acquired only if replicas confirm it.
@@ -313,6 +336,28 @@ impl Target {
     #[must_use]
     pub fn channel(&self) -> &str {
         &self.channel
+    }
+
+    /// Returns the number that a message on the [`channel`](Self::channel) has if it is for this waiter of a fair lock.
+    /// `None` if every message is.
+    // S-26.
+    #[must_use]
+    pub fn waiter(&self) -> Option<u64> {
+        self.waiter
+    }
+
+    /// Returns a second channel to listen to: the one on which clients of Redisson notify this waiter of a fair lock.
+    /// `None` unless it waits behind such clients.
+    // S-26.
+    #[must_use]
+    pub fn own_channel(&self) -> Option<&str> {
+        self.own_channel.as_deref()
+    }
+
+    /// Returns the channels to listen to, each with the number in the messages for this waiter.
+    pub(crate) fn channels(&self) -> impl Iterator<Item = (&str, Option<u64>)> {
+        let own = self.own_channel().map(|own| (own, None));
+        [(self.channel(), self.waiter)].into_iter().chain(own)
     }
 
     /// Returns the key of its fencing counter.
@@ -361,10 +406,10 @@ impl Target {
     }
 }
 
-/// Returns the channel of one waiter of a fair lock, from the lock's companions.
+/// Returns the channel of one waiter of a fair lock, or of all waiters of a client, from the lock's companions.
 pub(crate) fn waiter_channel(companions: &[String], owner: &str) -> String {
     let prefix = companions.last().map_or("", String::as_str);
-    format!("{prefix}:{owner}")
+    [prefix, ":", owner].concat()
 }
 
 impl fmt::Debug for Target {

@@ -254,6 +254,12 @@ impl<'a> Contender<'a> {
             Ok(AcquireReply::Behind(changes_in)) => {
                 self.refused_by_store(sent_at, Refusal { changes_in, is_held: false }).await
             }
+            Ok(AcquireReply::BehindRedisson { is_held, left }) => {
+                if self.attempt.is_behind_redisson() {
+                    self.waiting.stop_listening();
+                }
+                self.refused_by_store(sent_at, Refusal { changes_in: left, is_held }).await
+            }
             Ok(AcquireReply::Split) => {
                 self.turn.pass();
                 self.split().await
@@ -274,6 +280,9 @@ impl<'a> Contender<'a> {
         let keeps_place = self.attempt.target.kind().has_places() && options.wait() != Wait::Never;
         if keeps_place {
             self.attempt.keep_place();
+        }
+        if keeps_place && self.attempt.target.kind() == HoldKind::Fair {
+            self.waiting.listen_at_once(&self.attempt.target);
         }
         let target = &self.attempt.target;
         let (target, owner) = (Arc::clone(target), self.attempt.owner.clone());
@@ -337,7 +346,8 @@ impl<'a> Contender<'a> {
         // The next waiter does not wait for this hold if others can hold too, or if the queue is in the store.
         let (gate_guard, left) = match hold.target.kind() {
             _ if hold.target.is_shared() => (Some(gate_guard.step_out()), None),
-            HoldKind::Fair | HoldKind::Read => (None, Some(gate_guard)),
+            HoldKind::Fair => (Some(gate_guard.step_out()), None),
+            HoldKind::Read => (None, Some(gate_guard)),
             _ => (Some(gate_guard), None),
         };
         let owned = OwnedHold::new(Arc::clone(&engine.leases), hold, gate_guard, token, tokens);

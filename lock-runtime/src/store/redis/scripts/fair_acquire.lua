@@ -6,23 +6,17 @@
 -- ARGV[5] how long the place is kept in ms, 0 for none   ARGV[6] prefix of the waiters' channels
 -- returns the last reserved token as a string: acquired;
 --         an integer: another owner holds it, for that many ms unless renewed, -1 if that has no end;
---         a list of one integer: free, but the head of the queue goes first, for that many ms.
-
--- The last eight digits of this client's uuids are the first eight backwards; by chance, those of one in 2^32 of
--- Redisson's are too.
-local function is_ours(owner)
-  local first, last = string.match(owner, '^(%x+)%-%x+%-4%x+%-%x+%-%x%x%x%x(%x+):%d+$')
-  return first and first == string.reverse(last)
-end
-
+--         a list of one integer: free, but the head of the queue goes first, for that many ms;
+--         a list of two integers: Redisson's client holds it, for that many ms, and 1; or is the head, and 0.
 local now = now_in_ms()
 local ttl = call('PTTL', KEYS[1])
-local ours = false
+local ours, redissons = false, false
 if ttl ~= -2 then
   ours = call('HEXISTS', KEYS[1], ARGV[1]) == 1
   local mode = call('HGET', KEYS[1], 'mode')
+  redissons = not mode
   -- A hold without a mode is either a plain one of this client, which is another kind, or Redisson's, plain or fair.
-  if mode ~= 'fair' and (mode or is_ours(call('HRANDFIELD', KEYS[1]))) then
+  if mode ~= 'fair' and (mode or our_client(call('HRANDFIELD', KEYS[1]))) then
     return redis.error_reply('WRONGTYPE the key holds another kind of lock')
   end
 end
@@ -55,7 +49,7 @@ while head and head ~= ARGV[1] do
   head = call('LINDEX', KEYS[3], 0)
 end
 if ttl == -2 and head and head ~= first and head ~= ARGV[1] then
-  call('PUBLISH', ARGV[6] .. ':' .. head, '0')
+  notify_head(KEYS[3], ARGV[6], head)
 end
 
 if ours or (ttl == -2 and (not head or head == ARGV[1])) then
@@ -74,14 +68,11 @@ if ours or (ttl == -2 and (not head or head == ARGV[1])) then
   end
   if head == ARGV[1] then
     call('LPOP', KEYS[3])
+    call('ZREM', KEYS[4], ARGV[1])
   elseif head then
     -- A repeated request of the holder, which has no place any more unless something went wrong.
     call('LREM', KEYS[3], 0, ARGV[1])
-  end
-  call('ZREM', KEYS[4], ARGV[1])
-  if call('EXISTS', KEYS[3]) == 0 then
-    -- A score without a place belongs to no waiter.
-    call('DEL', KEYS[4])
+    call('ZREM', KEYS[4], ARGV[1])
   end
   return last
 end
@@ -94,15 +85,19 @@ end
 local function place_ends(ahead, keep)
   local ends = now + keep
   local latest = call('ZREVRANGE', KEYS[4], 0, 0, 'WITHSCORES')
-  if not latest[2] or tonumber(latest[2]) <= ends and is_ours(latest[1]) then
+  if not latest[2] or tonumber(latest[2]) <= ends and our_client(latest[1]) then
     return ends
   end
-  ahead = ahead or call('LPOS', KEYS[3], ARGV[1])
+  -- A waiter further behind keeps what it has, and the queue is not searched for it.
+  ahead = ahead or call('LPOS', KEYS[3], ARGV[1], 'MAXLEN', 256)
+  if not ahead then
+    return math.max(ends, tonumber(call('ZSCORE', KEYS[4], ARGV[1]) or ends))
+  end
   -- Only the last 64 places are read; the next request of this waiter corrects the rest.
   local before = ahead > 0 and call('LRANGE', KEYS[3], math.max(0, ahead - 64), ahead - 1) or {}
   local shift, last = 0, nil
   for n = 1, #before do
-    local its = not is_ours(before[n]) and tonumber(call('ZSCORE', KEYS[4], before[n]) or now)
+    local its = not our_client(before[n]) and tonumber(call('ZSCORE', KEYS[4], before[n]) or now)
     if its and last then
       shift = shift + math.max(0, its - last)
     elseif its then
@@ -139,7 +134,10 @@ if keep > 0 then
   call('PEXPIRE', KEYS[3], ARGV[4])
   call('PEXPIRE', KEYS[4], ARGV[4])
 end
+-- A waiter without a place does not listen.
+redissons = keep > 0 and (redissons or ttl == -2 and not our_client(head))
 if ttl ~= -2 then
-  return ttl
+  return redissons and {ttl, 1} or ttl
 end
-return {math.max(1, tonumber(call('ZSCORE', KEYS[4], head)) - now)}
+local left = math.max(1, tonumber(call('ZSCORE', KEYS[4], head)) - now)
+return redissons and {left, 0} or {left}

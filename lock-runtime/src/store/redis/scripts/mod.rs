@@ -112,18 +112,19 @@ const FUNCTIONS: &str = concat!(
     include_str!("set_end.lua"),
     include_str!("number.lua"),
     include_str!("owner.lua"),
+    include_str!("fair_notify.lua"),
 );
 
 scripts! {
     RENEW = "time.lua" "renew.lua";
-    END_LATER = "time.lua" "end_later.lua";
+    END_LATER = "time.lua" "fair_notify.lua" "end_later.lua";
     SHOW_COUNT = "show_count.lua";
     MULTI_ACQUIRE = "time.lua" "mint.lua" "set_end.lua" "multi_acquire.lua";
     MULTI_RELEASE = "multi_release.lua";
     RAISE_TOKEN = "time.lua" "mint.lua" "raise_token.lua";
     LATCH = "number.lua" "latch.lua";
     INSPECT = "time.lua" "number.lua" "owner.lua" "inspect.lua";
-    FORCE_RELEASE = "time.lua" "owner.lua" "force_release.lua";
+    FORCE_RELEASE = "time.lua" "owner.lua" "fair_notify.lua" "force_release.lua";
 }
 
 // The functions that each calls, its own file, the number of its keys, and those of its own and its shared arguments. Those of `MUTEX_BATCH` come
@@ -131,8 +132,8 @@ scripts! {
 parts! {
     MUTEX_ACQUIRE = "time.lua" "mint.lua" "set_end.lua" => "mutex_acquire.lua", 2, 1 + 3;
     MUTEX_RELEASE = => "mutex_release.lua", 1, 2 + 0;
-    FAIR_ACQUIRE = "time.lua" "mint.lua" "set_end.lua" => "fair_acquire.lua", 4, 6 + 0;
-    FAIR_RELEASE = "time.lua" => "fair_release.lua", 3, 2 + 0;
+    FAIR_ACQUIRE = "time.lua" "mint.lua" "set_end.lua" "fair_notify.lua" => "fair_acquire.lua", 4, 6 + 0;
+    FAIR_RELEASE = "time.lua" "fair_notify.lua" => "fair_release.lua", 3, 2 + 0;
     READ_ACQUIRE = "time.lua" "mint.lua" "set_end.lua" "owner.lua" => "read_acquire.lua", 6, 7 + 0;
     READ_RELEASE = "time.lua" => "read_release.lua", 4, 3 + 0;
     WRITE_ACQUIRE = "time.lua" "mint.lua" "set_end.lua" "owner.lua" => "write_acquire.lua", 5, 6 + 0;

@@ -197,15 +197,17 @@ impl Queue {
     }
 
     /// Takes the first requests whose callers still wait. Acquires come before releases, or memory that a release
-    /// frees in the same script would hide that the server has none left.
+    /// frees in the same script would hide that the server has none left. But an acquire of a fair lock follows an
+    /// earlier release of that lock, and so gets it in the same round trip; it needs no more memory than the release
+    /// frees.
     pub(super) fn take_batch(&mut self) -> Vec<Key> {
         let mut batch = Vec::with_capacity(self.unsent.len().min(MAX_BATCH));
-        let mut releases = Vec::new();
+        let (mut later, mut released) = (Vec::new(), Vec::new());
         let mut keys = 0;
-        while batch.len() + releases.len() < MAX_BATCH
+        while batch.len() + later.len() < MAX_BATCH
             && let Some(key) = self.unsent.pop_front()
         {
-            let is_first = batch.is_empty() && releases.is_empty();
+            let is_first = batch.is_empty() && later.is_empty();
             let Some(entry) = self.get_mut(key).filter(|it| matches!(it.stage, Stage::Unsent))
             else {
                 continue;
@@ -217,15 +219,21 @@ impl Queue {
                 break;
             }
             entry.stage = Stage::Sent;
+            let target = entry.request.target();
+            let (is_fair, lock) = (target.kind() == HoldKind::Fair, target.hashed());
             match entry.request {
+                HoldRequest::Acquire(_) if is_fair && released.contains(&lock) => later.push(key),
                 HoldRequest::Acquire(_) => batch.push(key),
-                HoldRequest::Release(_) => releases.push(key),
+                HoldRequest::Release(_) => {
+                    later.push(key);
+                    released.extend(is_fair.then_some(lock));
+                }
             }
             if alone {
                 break;
             }
         }
-        batch.append(&mut releases);
+        batch.append(&mut later);
         batch
     }
 

@@ -70,6 +70,28 @@ fn those_that_take_go_first() {
     assert!(!queue.has_unsent());
 }
 
+/// S-26: behind its release, an acquire of a fair lock gets it; all others of the batch keep their places.
+#[test]
+fn a_fair_lock_is_released_before_it_is_acquired_again() {
+    let fair = |request: HoldRequest| {
+        let fair = |name: &LockKey| Target::fair(name.clone());
+        match request {
+            HoldRequest::Acquire(ask) => {
+                let target = fair(ask.target.key());
+                HoldRequest::Acquire(AcquireRequest { target, ..ask })
+            }
+            HoldRequest::Release(ask) => {
+                let target = fair(ask.target.key());
+                HoldRequest::Release(ReleaseRequest { target, ..ask })
+            }
+        }
+    };
+    let requests = [free("m"), fair(take("a")), fair(free("a")), fair(take("a"))];
+    let others = [take("m"), fair(take("b")), fair(free("a"))];
+    let (mut queue, ..) = queue(requests.into_iter().chain(others));
+    assert_eq!(numbers(&queue.take_batch()), [1, 4, 5, 0, 2, 3, 6]);
+}
+
 #[test]
 fn nobody_asks_for_a_caller_that_is_gone() {
     let (mut queue, keys, start) = queue([take("a"), take("b"), free("b")]);
