@@ -257,9 +257,10 @@ impl OwnedHold {
         loop {
             let (target, owner) = (Arc::clone(&self.hold.target), self.hold.owner.clone());
             let keep = keep(self.keep_until, &self.leases.clock);
-            let request =
-                ReleaseRequest::new(target, owner, timing.command_timeout).with_keep(keep);
-            let mut next = self.owns.next_unqueued();
+            let mut next = if keep.is_zero() { self.owns.next_unqueued() } else { None };
+            let request = ReleaseRequest::new(target, owner, timing.command_timeout)
+                .with_keep(keep)
+                .with_next(next.as_ref().map(|next| next.owner.clone()));
             let mut released = pin!(self.leases.store.release(request));
             let released = poll_fn(|cx| {
                 let released = released.as_mut().poll(cx);

@@ -108,7 +108,7 @@ impl<'a> Attempt<'a> {
         if self.gate_guard.is_unqueued() {
             let leftover = self.leftover();
             // A request of the contender that is not polled may be under way.
-            self.gate_guard.keep_place(move || leftover.release(true, None));
+            self.gate_guard.keep_place(&self.owner, move || leftover.release(true, None));
         }
     }
 

@@ -134,12 +134,14 @@ impl<H> GateGuard<H> {
         self.with(|gate| gate.failing.as_ref().map(|(since, _)| *since)).flatten()
     }
 
-    /// Records that the store has answered, without granting the lock to this guard's task.
-    pub(crate) fn answered(&self) {
+    /// Records that the store has answered, without granting the lock to this guard's task. True if a release had woken
+    /// the task to ask.
+    pub(crate) fn refused(&self) -> bool {
         if self.is_unqueued {
             return self.note_turn(false);
         }
         send(self.with(|gate| gate.note_answer(false)), &Ok(()));
+        false
     }
 
     /// Records the holder's lease as the store reported it, for the waiters in the queue.

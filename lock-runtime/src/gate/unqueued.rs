@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use super::{Admission, Gate, GateGuard, Gates};
 use crate::error::BusyReason;
 use crate::liveness::is_asleep;
-use crate::store::Target;
+use crate::store::{OwnerId, Target};
 
 /// A place in the store's queue.
 pub(super) struct Place {
@@ -24,6 +24,7 @@ pub(super) struct Place {
     polled_at: Instant,
     /// Empty once the place was given up and its contender passed over.
     give_up: Option<GiveUp>,
+    owner: OwnerId,
     /// Wakes its contender, while that sleeps.
     asleep: Option<oneshot::Sender<()>>,
     /// True from when a release has woken it until the store's answer.
@@ -58,6 +59,8 @@ impl Hints {
 
 /// A contender that sleeps. Dropping this wakes it.
 pub(crate) struct Sleeper {
+    /// Whose place it has in the store's queue.
+    pub(crate) owner: OwnerId,
     _wakes: oneshot::Sender<()>,
 }
 
@@ -140,7 +143,7 @@ impl<H> Gates<H> {
             return None;
         }
         first.is_hinted = true;
-        Some(Sleeper { _wakes: first.asleep.take()? })
+        Some(Sleeper { owner: first.owner.clone(), _wakes: first.asleep.take()? })
     }
 }
 
@@ -158,13 +161,24 @@ impl<H> GateGuard<H> {
         Some(woken)
     }
 
-    /// Records the store's answer to this unqueued contender.
-    pub(super) fn note_turn(&self, has_come: bool) {
-        self.with_place(|hints, place| {
-            if std::mem::take(&mut place.is_hinted) {
+    /// Records the store's answer to this unqueued contender. True if it was hinted at its turn.
+    pub(super) fn note_turn(&self, has_come: bool) -> bool {
+        let noted = self.with_place(|hints, place| {
+            let was_hinted = std::mem::take(&mut place.is_hinted);
+            if was_hinted {
                 hints.misses = if has_come { 0 } else { hints.misses.saturating_add(1) };
             }
+            was_hinted
         });
+        noted.unwrap_or(false)
+    }
+
+    /// True if this process has other unqueued contenders.
+    pub(crate) fn has_company(&self) -> bool {
+        let Some((gates, target)) = self.inside.as_ref().filter(|_| self.is_unqueued) else {
+            return false;
+        };
+        gates.shard(target).gates.get(&**target).is_some_and(|gate| gate.unqueued > 1)
     }
 
     fn with_place<T>(&self, f: impl FnOnce(&mut Hints, &mut Place) -> T) -> Option<T> {
@@ -180,13 +194,14 @@ impl<H> GateGuard<H> {
     }
 
     /// From now on its contender has a place in the store's queue, which `give_up` gives up.
-    pub(crate) fn keep_place(&self, give_up: impl FnOnce() + Send + 'static) {
+    pub(crate) fn keep_place(&self, owner: &OwnerId, give_up: impl FnOnce() + Send + 'static) {
         let Some((gates, target)) = self.inside.as_ref().filter(|_| self.is_unqueued) else {
             return;
         };
         let place = Place {
             polled_at: Instant::now(),
             give_up: Some(Box::new(give_up)),
+            owner: owner.clone(),
             asleep: None,
             is_hinted: false,
         };

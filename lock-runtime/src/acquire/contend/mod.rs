@@ -289,7 +289,8 @@ impl<'a> Contender<'a> {
         let lease = options.stored_lease().duration();
         let request = AcquireRequest::new(target, owner, lease, self.waiting.ask())
             .with_tokens(tokens)
-            .with_place(keeps_place.then_some(self.leases().timing.waiter_lease));
+            .with_place(keeps_place.then_some(self.leases().timing.waiter_lease))
+            .meeting_others(self.attempt.gate_guard.has_company());
         let sent_at = self.leases().clock.now();
         self.attempt.in_flight = true;
         let reply = self.leases().store.acquire(request).await;

@@ -44,7 +44,7 @@ use crate::store::{
 /// ACL SETUSER locks on >SECRET ~* resetchannels &* -@all
 ///   +evalsha +script|load +ping +subscribe +unsubscribe +publish +wait
 ///   +exists +type +del +pttl +pexpire +persist +rename +time +get +set +incrby +decr
-///   +hexists +hget +hgetall +hkeys +hrandfield +hset +hdel
+///   +hexists +hget +hgetall +hkeys +hmget +hrandfield +hset +hdel
 ///   +lindex +llen +lpop +lpos +lrange +lrem +rpush
 ///   +zadd +zcard +zcount +zrange +zrangebyscore +zrem +zremrangebyscore +zrevrange +zscore
 /// ```

@@ -11,7 +11,9 @@ use tokio::time::Instant;
 use super::{Answered, HoldRequest, MAX_BATCH, OVERDUE, SIDE_BY_SIDE};
 use crate::error::StoreError;
 use crate::store::HoldKind;
-use crate::store::redis::scripts::{BATCH, MAX_KEYS, MUTEX_BATCH, Part, Publish, ScriptCall};
+use crate::store::redis::scripts::{
+    BATCH, FAIR_BATCH, MAX_KEYS, MUTEX_BATCH, Part, Publish, ScriptCall,
+};
 
 /// A request and its place in the table. The number tells it from a later request at the same place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -288,8 +290,12 @@ impl Queue {
 }
 
 fn write_batch(entries: &[&Entry]) -> ScriptCall {
-    let is_mutex = |entry: &&Entry| entry.request.target().kind() == HoldKind::Mutex;
-    let script = if entries.iter().all(is_mutex) { &MUTEX_BATCH } else { &BATCH };
+    let all_are = |kind| entries.iter().all(|entry| entry.request.target().kind() == kind);
+    let script = match () {
+        () if all_are(HoldKind::Mutex) => &MUTEX_BATCH,
+        () if all_are(HoldKind::Fair) => &FAIR_BATCH,
+        () => &BATCH,
+    };
     let keys = entries.iter().map(|entry| entry.part.keys).sum();
     script.call(Publish::Everywhere, keys, |call| {
         for entry in entries {
