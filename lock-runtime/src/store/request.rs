@@ -27,8 +27,8 @@ pub struct AcquireRequest {
     /// For a read hold that exists already: may another reader join it? Refused while a writer waits.
     // S-27.
     pub joins: bool,
-    /// True if other tasks of this process ask for the same lock, or release it, at this moment: a store may send their
-    /// requests together.
+    /// True if other tasks of this process ask for the same lock, or release it, at this moment: a store may keep the
+    /// request for a millisecond, to send it together with theirs.
     pub meets_others: bool,
     /// How long to wait for the answer.
     pub timeout: Duration,

@@ -278,6 +278,8 @@ impl<'a> Contender<'a> {
     async fn send(&mut self, tokens: u32) -> Answered {
         let options = &self.pending.options;
         let keeps_place = self.attempt.target.kind().has_places() && options.wait() != Wait::Never;
+        // A newcomer behind others of this process is not in a hurry; a waiter that was notified is.
+        let meets_others = !self.attempt.placed && self.attempt.gate_guard.has_company();
         if keeps_place {
             self.attempt.keep_place();
         }
@@ -290,7 +292,7 @@ impl<'a> Contender<'a> {
         let request = AcquireRequest::new(target, owner, lease, self.waiting.ask())
             .with_tokens(tokens)
             .with_place(keeps_place.then_some(self.leases().timing.waiter_lease))
-            .meeting_others(self.attempt.gate_guard.has_company());
+            .meeting_others(meets_others);
         let sent_at = self.leases().clock.now();
         self.attempt.in_flight = true;
         let reply = self.leases().store.acquire(request).await;

@@ -35,7 +35,7 @@ impl HoldRequest {
         self.parts().2
     }
 
-    /// True if it should share its script with others, which are likely to come at this moment.
+    /// True if it waits for others, which come at this moment, to share its script with them.
     pub(crate) fn meets_others(&self) -> bool {
         match self {
             Self::Acquire(request) => request.meets_others,

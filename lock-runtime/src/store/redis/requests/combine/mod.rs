@@ -4,8 +4,8 @@
 //! request pays nothing. Further requests queue, and a task, the [pump](pump), sends the queue in one script when an
 //! answer comes, when it fills a batch, or when nothing has been sent for [`OVERDUE`]. So batches grow with the load,
 //! and a slow server delays a queued request by at most [`OVERDUE`]. A request that [meets
-//! others](HoldRequest::meets_others) queues in any case: other tasks of this process ask for the same lock at this
-//! moment, and all go out together.
+//! others](HoldRequest::meets_others) queues in any case and waits up to [`OVERDUE`] for a request that does not: other
+//! tasks of this process ask for the same lock at this moment, and all go out together.
 //!
 //! # Order
 //!

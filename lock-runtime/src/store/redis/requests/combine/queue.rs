@@ -33,6 +33,8 @@ pub(super) struct Queue {
     pub(super) alone: usize,
     /// Scripts under way that a pump has sent.
     pub(super) batches: usize,
+    /// True if one of the unsent requests does not wait for others.
+    is_urgent: bool,
     /// When a script was last sent.
     pub(super) moved: Option<Instant>,
     /// No request's deadline is before this.
@@ -57,6 +59,7 @@ pub(super) struct Entry {
     pub(super) request: HoldRequest,
     /// Its script.
     part: &'static Part,
+    since: Instant,
     deadline: Instant,
     /// True if the server denied it together with others, so that it is sent alone.
     alone: bool,
@@ -90,15 +93,18 @@ impl Queue {
         if is_earliest {
             self.earliest = Some(deadline);
         }
-        let stage = Stage::Unsent;
-        let entry = Entry { number, request, part, deadline, alone: false, stage, caller: None };
+        let (alone, stage, caller) = (false, Stage::Unsent, None);
+        let is_first_urgent = !request.meets_others() && !self.is_urgent;
+        self.is_urgent |= is_first_urgent;
+        let entry = Entry { number, request, part, since: now, deadline, alone, stage, caller };
         let key = Key { at: self.requests.insert(entry), number };
         self.unsent.push_back(key);
         let queued = self.unsent.len();
         if let (Some(pump), 1) = (&mut self.pump, queued) {
             pump.looked = now;
         }
-        let wakes = is_earliest || queued == 1 || queued.is_multiple_of(MAX_BATCH);
+        let wakes =
+            is_earliest || queued == 1 || is_first_urgent || queued.is_multiple_of(MAX_BATCH);
         (key, if wakes { self.wake_pump() } else { None })
     }
 
@@ -145,14 +151,23 @@ impl Queue {
         Some(self.requests.remove(key.at))
     }
 
-    /// True if the queue is to be sent now.
-    pub(super) fn is_due(&self, now: Instant, is_connected: bool) -> bool {
-        !self.unsent.is_empty()
-            && (self.alone + self.batches < SIDE_BY_SIDE
-                // While there is no connection, the batches under way wait for it and take nothing from the queue.
-                || is_connected
-                    && (self.unsent.len() >= MAX_BATCH
-                        || self.moved.is_none_or(|moved| now >= moved + OVERDUE)))
+    /// When the queue is to be sent: now, or later. `None` if that depends on an answer.
+    pub(super) fn due_at(&self, now: Instant, is_connected: bool) -> Option<Instant> {
+        let first = *self.unsent.front()?;
+        let is_full = self.unsent.len() >= MAX_BATCH;
+        let next_script = match () {
+            () if self.alone + self.batches < SIDE_BY_SIDE => now,
+            // While there is no connection, the batches under way wait for it and take nothing from the queue.
+            () if !is_connected => return None,
+            () if is_full => now,
+            () => self.moved.map_or(now, |moved| moved + OVERDUE),
+        };
+        // Requests that wait for others are sent with the first one that does not.
+        let met = match self.get(first) {
+            Some(first) if !self.is_urgent && !is_full => first.since + OVERDUE,
+            _ => now,
+        };
+        Some(next_script.max(met))
     }
 
     pub(super) fn has_unsent(&self) -> bool {
@@ -236,6 +251,8 @@ impl Queue {
             }
         }
         batch.append(&mut later);
+        let is_urgent = |key: &Key| self.get(*key).is_some_and(|it| !it.request.meets_others());
+        self.is_urgent = self.unsent.iter().any(is_urgent);
         batch
     }
 
@@ -257,6 +274,7 @@ impl Queue {
             }
         }
         self.unsent.make_contiguous().sort_by_key(|key| key.number);
+        self.is_urgent |= !self.unsent.is_empty();
     }
 
     /// Answers requests whose callers still wait, and returns the wakers of those.
