@@ -6,6 +6,8 @@
 //! [`OwnedHold::release`] waits for the store's answer.
 // S-14, S-20.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +17,7 @@ use tokio::time::Instant;
 use crate::clock::Tick;
 use crate::error::{LockError, LossCause, StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
-use crate::gate::GateGuard;
+use crate::gate::{GateGuard, Sleeper};
 use crate::lease::manager::LeaseManager;
 use crate::lease::reentries::ReentryGuard;
 use crate::lease::releaser::{AfterRelease, Elsewhere, keep};
@@ -88,6 +90,15 @@ impl Owns {
 
     fn is_nothing(&self) -> bool {
         matches!(*self.0.lock(), Owned::Nothing)
+    }
+
+    /// The waiter to wake once the release is on its way.
+    // S-26.
+    fn next_unqueued(&self) -> Option<Sleeper> {
+        match &*self.0.lock() {
+            Owned::HoldAndPlace(place) => place.next_unqueued(),
+            Owned::Hold | Owned::Nothing => None,
+        }
     }
 
     /// Announces the release to newcomers at the gate.
@@ -251,11 +262,14 @@ impl OwnedHold {
         Instant::now() + self.leases.timing.store_patience.min(left)
     }
 
-    fn release_request(&self) -> ReleaseRequest {
+    /// The request, and the waiter to wake once it is on its way.
+    fn release_request(&self) -> (ReleaseRequest, Option<Sleeper>) {
         let (target, owner) = (Arc::clone(&self.hold.target), self.hold.owner.clone());
         let timeout = self.leases.timing.command_timeout;
         let keep = keep(self.keep_until, &self.leases.clock);
-        ReleaseRequest::new(target, owner, timeout).with_keep(keep)
+        let next = if keep.is_zero() { self.owns.next_unqueued() } else { None };
+        let next_owner = next.as_ref().map(|next| next.owner.clone());
+        (ReleaseRequest::new(target, owner, timeout).with_keep(keep).with_next(next_owner), next)
     }
 
     /// Asks until the store answers, for as long as the lease and the patience last.
@@ -264,7 +278,15 @@ impl OwnedHold {
         let mut give_up = None;
         let mut repeated = false;
         loop {
-            match self.leases.store.release(self.release_request()).await {
+            let (request, mut next) = self.release_request();
+            let mut released = pin!(self.leases.store.release(request));
+            let released = poll_fn(|cx| {
+                let released = released.as_mut().poll(cx);
+                // Its request follows this one: the first poll has sent it.
+                drop(next.take());
+                released
+            });
+            match released.await {
                 // Gone in time, after a lost reply: an earlier request of this process released it.
                 Ok(ReleaseReply::NotOwner)
                     if repeated && self.leases.clock.now() < self.hold.deadline() =>

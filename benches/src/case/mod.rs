@@ -37,6 +37,8 @@ impl Case {
         #[cfg(feature = "server")]
         Self::Server(ServerCase::HotKey),
         #[cfg(feature = "server")]
+        Self::Server(ServerCase::Fair),
+        #[cfg(feature = "server")]
         Self::Server(ServerCase::Nested),
         #[cfg(feature = "server")]
         Self::Server(ServerCase::Cluster),

@@ -8,7 +8,7 @@ use lock_tests::RedisServer;
 use rslock::LockManager;
 
 use crate::Result;
-use crate::server::contender::{Bare, Ours, Peer};
+use crate::server::contender::{Bare, Ours, OursFair, Peer};
 use crate::server::drive;
 use crate::timing::Timing;
 
@@ -49,6 +49,11 @@ impl Bench {
         Ours::new(self.client.mutex(format!("ours:{name}")))
     }
 
+    /// This library's fair mutex.
+    pub(crate) fn fair(&self, name: &str) -> OursFair {
+        OursFair::new(self.client.fair_mutex(format!("ours:{name}")))
+    }
+
     /// rslock's lock.
     pub(crate) fn peer(&self, name: &str) -> Peer {
         Peer::new(self.manager.clone(), format!("peer:{name}"))
@@ -57,6 +62,16 @@ impl Bench {
     /// The number of calls of each command, inside scripts too.
     pub(crate) async fn commands(&self) -> Commands {
         Commands(self.server.command_calls().await)
+    }
+
+    /// The processor time that the server has used, in µs.
+    pub(crate) async fn server_micros(&self) -> Result<f64> {
+        let info: String = self.server.client().get(&["INFO", "cpu"]).await;
+        let seconds = |name: &str| -> Result<f64> {
+            let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+            Ok(value.ok_or("the server does not report its processor time")?.trim().parse()?)
+        };
+        Ok((seconds("used_cpu_user")? + seconds("used_cpu_sys")?) * 1e6)
     }
 
     /// The version that the server reports.

@@ -6,6 +6,7 @@ pub(crate) mod contender;
 mod awake;
 mod cluster;
 mod drive;
+mod fair;
 mod holds;
 mod hot_key;
 mod nested;
@@ -25,6 +26,7 @@ pub(crate) enum ServerCase {
     Pair,
     OwnKeys,
     HotKey,
+    Fair,
     Nested,
     Cluster,
     Holds,
@@ -38,6 +40,7 @@ impl ServerCase {
             Self::Pair => "pair",
             Self::OwnKeys => "own-keys",
             Self::HotKey => "hot-key",
+            Self::Fair => "fair",
             Self::Nested => "nested",
             Self::Cluster => "cluster",
             Self::Holds => "holds",
@@ -51,6 +54,7 @@ impl ServerCase {
             Self::Pair => pair::run(bench).await,
             Self::OwnKeys => own_keys::run(bench).await,
             Self::HotKey => hot_key::run(bench).await,
+            Self::Fair => fair::run(bench).await,
             Self::Nested => nested::run(bench).await,
             Self::Cluster => cluster::run(bench).await,
             Self::Holds => holds::run(bench).await,

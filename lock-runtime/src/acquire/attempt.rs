@@ -64,6 +64,16 @@ impl Attempt {
         *self = Self::new(pending, self.take_gate_guard());
     }
 
+    /// Its notifications come from clients of Redisson too, on another channel. False if that was known.
+    // S-26.
+    pub(super) fn is_behind_redisson(&mut self) -> bool {
+        let is_new = self.target.own_channel().is_none();
+        if is_new {
+            self.target = Arc::new(self.target.for_waiter_behind_redisson(&self.owner));
+        }
+        is_new
+    }
+
     pub(super) fn take_gate_guard(&mut self) -> GateGuard<OwnedHold> {
         std::mem::replace(&mut self.gate_guard, GateGuard::apart())
     }
@@ -89,7 +99,7 @@ impl Attempt {
         if self.gate_guard.is_unqueued() {
             let leftover = self.leftover(pending);
             // A request of the contender that is not polled may be under way.
-            self.gate_guard.keep_place(move || leftover.release(true, None));
+            self.gate_guard.keep_place(&self.owner, move || leftover.release(true, None));
         }
     }
 

@@ -33,6 +33,8 @@ pub(super) struct Waiting<'a> {
     asked_at: Instant,
     /// True if that request had less time than usual, because the patience is nearly over.
     is_cut_short: bool,
+    /// True if a release woke this waiter, and the store has refused it nevertheless.
+    is_misled: bool,
     /// Since when the store has been failing.
     failing_since: Option<Instant>,
 }
@@ -52,6 +54,7 @@ impl<'a> Waiting<'a> {
             turns_seen: 0,
             asked_at,
             is_cut_short: false,
+            is_misled: false,
             failing_since,
         }
     }
@@ -63,7 +66,7 @@ impl<'a> Waiting<'a> {
     /// Records that the store has answered, without a grant.
     pub(super) fn answered(&mut self, gate_guard: &GateGuard<OwnedHold>) {
         self.failing_since = None;
-        gate_guard.answered();
+        self.is_misled = gate_guard.refused();
     }
 
     /// Records that the store has failed. True if that ends the wait.
@@ -101,6 +104,14 @@ impl<'a> Waiting<'a> {
 
     pub(super) fn listens(&self) -> bool {
         self.notices.is_some()
+    }
+
+    /// Listens if that needs no request. A refusal of a request after that needs no second one.
+    pub(super) fn listen_at_once(&mut self, target: &Arc<Target>) {
+        if !self.listens() {
+            self.notices = self.pending.engine.leases.store.standing_subscription(target);
+            self.turns_seen = 0;
+        }
     }
 
     /// True once a notification from now on will be received. Without a subscription, the wait polls.
@@ -149,6 +160,8 @@ impl<'a> Waiting<'a> {
     // S-15, S-33.
     pub(super) async fn nap(&mut self, most: Duration, gate_guard: &GateGuard<OwnedHold>) {
         self.pending.recorder.waits();
+        // Requests that were sent again, because the server had lost their scripts, may have crossed with the release.
+        let most = if self.is_misled { most.min(A_MOMENT) } else { most };
         let nap = tokio::time::sleep(self.time_left(most));
         let engine = &self.pending.engine;
         let closing = engine.closing.notified();

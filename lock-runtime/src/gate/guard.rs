@@ -84,6 +84,7 @@ impl<H> GateGuard<H> {
     /// because its contender was not polled: the hold then belongs to no task.
     pub(crate) fn granted(&self) -> bool {
         if self.is_unqueued {
+            self.note_turn(true);
             return self.secure_place();
         }
         let listeners = self.with(|gate| gate.note_answer(true));
@@ -133,9 +134,14 @@ impl<H> GateGuard<H> {
         self.with(|gate| gate.failing().map(|(since, _)| *since)).flatten()
     }
 
-    /// Records that the store has answered, without granting the lock to this guard's task.
-    pub(crate) fn answered(&self) {
+    /// Records that the store has answered, without granting the lock to this guard's task. True if a release had woken
+    /// the task to ask.
+    pub(crate) fn refused(&self) -> bool {
+        if self.is_unqueued {
+            return self.note_turn(false);
+        }
         send(self.with(|gate| gate.note_answer(false)), &Ok(()));
+        false
     }
 
     /// Records the holder's lease as the store reported it, for the waiters in the queue.
@@ -150,8 +156,12 @@ impl<H> GateGuard<H> {
         send(listeners, &Err(error.clone()));
     }
 
-    /// Resolves when a caller that does not wait needs the store asked; at once if one already does.
+    /// Resolves when a caller that does not wait needs the store asked; at once if one already does. For an unqueued
+    /// contender, when its turn has probably come.
     pub(crate) fn asked_for(&self) -> Option<oneshot::Receiver<()>> {
+        if self.is_unqueued {
+            return self.sleeps_unqueued();
+        }
         self.with(|gate| gate.told().answers.sleep())
     }
 
@@ -225,7 +235,9 @@ impl<H> GateGuard<H> {
     pub(crate) fn leave(mut self, handoffs: u32, others: Option<u32>) {
         let others_first = others.filter(|others| *others > 0).map(OthersFirst::from_now);
         if self.outside {
-            if let (Some((gates, target)), Some(_)) = (&self.inside, others_first) {
+            if let (Some((gates, target)), Some(_)) = (&self.inside, others_first)
+                && target.is_shared()
+            {
                 // Several hold a semaphore at a time, so a release does not say whose turn it is.
                 gates.let_others_first(target, OthersFirst::from_now(0));
             }

@@ -42,6 +42,7 @@ use self::others_first::OthersFirst;
 pub(crate) use self::others_first::head_start;
 pub(crate) use self::ticket::Ticket;
 use self::unqueued::Elsewhere;
+pub(crate) use self::unqueued::Sleeper;
 pub(crate) use self::waiter::Turn;
 use self::waiter::Waiter;
 use crate::error::{BusyReason, StoreError};

@@ -2,18 +2,22 @@
 //!
 //! For each of them that has a place in that queue, the gate has a callback that gives the place up, so that a
 //! contender that is not polled does not delay the others.
+//!
+//! A task that releases the lock wakes the contender that is probably next, so that its request follows the release and
+//! the hand-over takes one round trip. That is a hint: the store decides whose turn it is, and notifies that waiter.
 // S-18, S-26, S-34.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::{Admission, Gate, GateGuard, Gates, OthersFirst};
 use crate::error::BusyReason;
 use crate::liveness::is_asleep;
-use crate::store::Target;
+use crate::store::{OwnerId, Target};
 
 /// What a gate knows of turns that it does not give.
 #[derive(Default)]
@@ -25,6 +29,7 @@ pub(super) struct Elsewhere {
     unqueued: usize,
     /// Places of unqueued contenders in the store's queue, in its order.
     places: BTreeMap<u64, Place>,
+    hints: Hints,
 }
 
 /// A place in the store's queue.
@@ -33,9 +38,45 @@ pub(super) struct Place {
     polled_at: Instant,
     /// Empty once the place was given up and its contender passed over.
     give_up: Option<GiveUp>,
+    owner: OwnerId,
+    /// Wakes its contender, while that sleeps.
+    asleep: Option<oneshot::Sender<()>>,
+    /// True from when a release has woken it until the store's answer.
+    is_hinted: bool,
 }
 
 type GiveUp = Box<dyn FnOnce() + Send>;
+
+/// After so many hints in a row to waiters whose turn had not come, only one release in [`SELDOM`] gives one: waiters of
+/// other processes are probably in between.
+const MOST_MISSES: u8 = 2;
+const SELDOM: u8 = 8;
+
+/// How often the waiters that were woken had their turn.
+#[derive(Default)]
+pub(super) struct Hints {
+    /// How many of the last ones had not.
+    misses: u8,
+    /// How many releases gave no hint since.
+    skipped: u8,
+}
+
+impl Hints {
+    fn is_worth_one(&mut self) -> bool {
+        if self.misses < MOST_MISSES {
+            return true;
+        }
+        self.skipped = (self.skipped + 1) % SELDOM;
+        self.skipped == 0
+    }
+}
+
+/// A contender that sleeps. Dropping this wakes it.
+pub(crate) struct Sleeper {
+    /// Whose place it has in the store's queue.
+    pub(crate) owner: OwnerId,
+    _wakes: oneshot::Sender<()>,
+}
 
 impl<H> Gates<H> {
     /// Admits a contender that queues in the store and not here, if there is room or it was already admitted.
@@ -131,18 +172,81 @@ impl<H> Gate<H> {
     }
 }
 
+impl<H> Gates<H> {
+    /// The contender that is probably next in the store's queue, if it sleeps and waking it is likely to help.
+    fn next_unqueued(&self, target: &Target) -> Option<Sleeper> {
+        let mut shard = self.shard(target);
+        let gate = shard.gates.get_mut(target)?;
+        let Elsewhere { places, hints, .. } = gate.elsewhere.as_deref_mut()?;
+        let mut places = places.values_mut().filter(|place| place.give_up.is_some());
+        let first = places.next().filter(|place| place.asleep.is_some())?;
+        if !hints.is_worth_one() {
+            return None;
+        }
+        first.is_hinted = true;
+        Some(Sleeper { owner: first.owner.clone(), _wakes: first.asleep.take()? })
+    }
+}
+
 impl<H> GateGuard<H> {
+    /// For the holder of a lock whose queue is in the store: the waiter to wake once the release is on its way.
+    pub(crate) fn next_unqueued(&self) -> Option<Sleeper> {
+        let (gates, target) = self.inside.as_ref().filter(|_| self.outside)?;
+        gates.next_unqueued(target)
+    }
+
+    /// Resolves when a release wakes this unqueued contender.
+    pub(super) fn sleeps_unqueued(&self) -> Option<oneshot::Receiver<()>> {
+        let (wake, woken) = oneshot::channel();
+        self.with_place(|_, place| place.asleep = Some(wake))?;
+        Some(woken)
+    }
+
+    /// Records the store's answer to this unqueued contender. True if it was hinted at its turn.
+    pub(super) fn note_turn(&self, has_come: bool) -> bool {
+        let noted = self.with_place(|hints, place| {
+            let was_hinted = std::mem::take(&mut place.is_hinted);
+            if was_hinted {
+                hints.misses = if has_come { 0 } else { hints.misses.saturating_add(1) };
+            }
+            was_hinted
+        });
+        noted.unwrap_or(false)
+    }
+
+    /// True if this process has other unqueued contenders.
+    pub(crate) fn has_company(&self) -> bool {
+        let Some((gates, target)) = self.inside.as_ref().filter(|_| self.is_unqueued) else {
+            return false;
+        };
+        gates.shard(target).gates.get(&**target).is_some_and(|gate| gate.unqueued() > 1)
+    }
+
+    fn with_place<T>(&self, f: impl FnOnce(&mut Hints, &mut Place) -> T) -> Option<T> {
+        let (gates, target) = self.inside.as_ref().filter(|_| self.is_unqueued)?;
+        let mut shard = gates.shard(target);
+        let gate = shard.gates.get_mut(&**target)?;
+        let Elsewhere { hints, places, .. } = gate.elsewhere.as_deref_mut()?;
+        places.get_mut(&self.number).map(|place| f(hints, place))
+    }
+
     /// True for an unqueued contender.
     pub(crate) fn is_unqueued(&self) -> bool {
         self.is_unqueued
     }
 
     /// From now on its contender has a place in the store's queue, which `give_up` gives up.
-    pub(crate) fn keep_place(&self, give_up: impl FnOnce() + Send + 'static) {
+    pub(crate) fn keep_place(&self, owner: &OwnerId, give_up: impl FnOnce() + Send + 'static) {
         let Some((gates, target)) = self.inside.as_ref().filter(|_| self.is_unqueued) else {
             return;
         };
-        let place = Place { polled_at: Instant::now(), give_up: Some(Box::new(give_up)) };
+        let place = Place {
+            polled_at: Instant::now(),
+            give_up: Some(Box::new(give_up)),
+            owner: owner.clone(),
+            asleep: None,
+            is_hinted: false,
+        };
         let _old = {
             let mut shard = gates.shard(target);
             let Some(gate) = shard.gates.get_mut(&**target) else { return };

@@ -33,6 +33,12 @@ pub(crate) fn new_id() -> Uuid {
     Uuid::from_bytes(bytes)
 }
 
+/// True for a uuid of that form.
+pub(super) fn is_ours(uuid: &str) -> bool {
+    let ends = uuid.get(..8).zip(uuid.get(28..));
+    ends.is_some_and(|(first, last)| first.bytes().eq(last.bytes().rev()))
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
@@ -48,6 +54,8 @@ mod tests {
             assert_eq!((uuid.get_version_num(), uuid.get_variant()), (4, uuid::Variant::RFC4122));
             assert_eq!(uuid.to_string(), id);
             assert!(id[28..].chars().eq(id[..8].chars().rev()), "{id}");
+            assert!(is_ours(&id), "{id}");
         }
+        assert!(!is_ours("3b241101-e2bb-4255-8caf-4136c566a962") && !is_ours("8f1c"));
     }
 }

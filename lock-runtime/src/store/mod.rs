@@ -182,6 +182,13 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Subscribes to releases of a lock.
     fn subscribe(&self, target: &Arc<Target>, timeout: Duration) -> StoreFuture<'_, Subscription>;
 
+    /// Returns a subscription to releases of a lock if the store needs no request for it, because it has subscribed the
+    /// channel for another waiter already. A waiter that has it before it asks need not ask again.
+    fn standing_subscription(&self, target: &Arc<Target>) -> Option<Subscription> {
+        let _ = target;
+        None
+    }
+
     /// Operates a count-down latch. Do not repeat it blindly: a count whose answer was lost has been counted.
     fn latch(
         &self,

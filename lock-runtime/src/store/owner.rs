@@ -93,6 +93,12 @@ impl OwnerId {
         }
     }
 
+    /// Returns the client's uuid and the number of the hold.
+    pub(crate) fn client_and_number(&self) -> (&str, u64) {
+        let (client, number) = self.as_field().rsplit_once(':').unwrap_or((self.as_field(), ""));
+        (client, number.parse().unwrap_or(0))
+    }
+
     /// Returns how many permits of a semaphore this hold has; one for all other kinds.
     #[must_use]
     pub fn permits(&self) -> u32 {

@@ -27,6 +27,9 @@ pub struct AcquireRequest {
     /// For a read hold that exists already: may another reader join it? Refused while a writer waits.
     // S-27.
     pub joins: bool,
+    /// True if other tasks of this process ask for the same lock, or release it, at this moment: a store may keep the
+    /// request for a millisecond, to send it together with theirs.
+    pub meets_others: bool,
     /// How long to wait for the answer.
     pub timeout: Duration,
 }
@@ -35,7 +38,8 @@ impl AcquireRequest {
     /// A request for one fencing token, without a place, of an owner that does not join a hold.
     #[must_use]
     pub fn new(target: Arc<Target>, owner: OwnerId, lease: Duration, timeout: Duration) -> Self {
-        Self { target, owner, lease, tokens: 1, place: None, joins: false, timeout }
+        let (tokens, place, joins, meets_others) = (1, None, false, false);
+        Self { target, owner, lease, tokens, place, joins, meets_others, timeout }
     }
 
     /// Sets [`tokens`](Self::tokens).
@@ -48,6 +52,12 @@ impl AcquireRequest {
     #[must_use]
     pub fn with_place(self, place: Option<Duration>) -> Self {
         Self { place, ..self }
+    }
+
+    /// Sets [`meets_others`](Self::meets_others).
+    #[must_use]
+    pub fn meeting_others(self, meets_others: bool) -> Self {
+        Self { meets_others, ..self }
     }
 
     /// Sets [`joins`](Self::joins).
@@ -68,6 +78,15 @@ pub enum AcquireReply {
     Held(Option<Duration>),
     /// The lock is free, but a waiter goes first, for this long unless it gives another sign of life.
     Behind(Option<Duration>),
+    /// As [`Held`](Self::Held) or [`Behind`](Self::Behind), while the holder or the first waiter of a fair lock is a
+    /// client of Redisson, which notifies this waiter on a channel of its own.
+    // S-26.
+    BehindRedisson {
+        /// True if Redisson's client holds the lock; false if the lock is free and that client goes first.
+        is_held: bool,
+        /// For how long, unless it gives another sign of life; `None` if that has no end.
+        left: Option<Duration>,
+    },
     /// No contender got the lock, because several asked a quorum of servers at once: ask again after a random pause.
     // S-29.
     Split,
@@ -127,6 +146,10 @@ pub struct ReleaseRequest {
     /// If not zero, the store ends the hold only after this time from now, whether that is sooner or later than its
     /// lease would, and notifies its waiters now.
     pub keep: Duration,
+    /// For a fair mutex: the waiter of this process that asks right behind this request. A store may send both together,
+    /// and need not notify that waiter.
+    // S-26.
+    pub next: Option<OwnerId>,
     /// How long to wait for the answer.
     pub timeout: Duration,
 }
@@ -135,13 +158,19 @@ impl ReleaseRequest {
     /// A request to release the hold now.
     #[must_use]
     pub fn new(target: Arc<Target>, owner: OwnerId, timeout: Duration) -> Self {
-        Self { target, owner, keep: Duration::ZERO, timeout }
+        Self { target, owner, keep: Duration::ZERO, next: None, timeout }
     }
 
     /// Sets [`keep`](Self::keep).
     #[must_use]
     pub fn with_keep(self, keep: Duration) -> Self {
         Self { keep, ..self }
+    }
+
+    /// Sets [`next`](Self::next).
+    #[must_use]
+    pub fn with_next(self, next: Option<OwnerId>) -> Self {
+        Self { next, ..self }
     }
 }
 

@@ -7,6 +7,7 @@ use std::num::NonZeroU32;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use super::client_id::is_ours;
 use super::owner::OwnerId;
 use crate::key::{LockKey, companion};
 use crate::options::{DEFAULT_TOKEN_TTL, Replicas};
@@ -83,6 +84,8 @@ pub struct Target {
     token_ttl: Duration,
     /// Hashed once: the gates look it up several times for each lock.
     hash: u64,
+    /// For one waiter of a fair lock, its number in the messages on the channel.
+    waiter: Option<u64>,
     /// What few locks have: most are kept in less memory without the room for it.
     more: Option<Box<More>>,
 }
@@ -90,6 +93,8 @@ pub struct Target {
 /// Parts and conditions of a lock.
 #[derive(Clone, Default)]
 struct More {
+    /// For a waiter behind clients of Redisson, the channel on which these notify it.
+    own_channel: Option<String>,
     members: Vec<Arc<Target>>,
     /// For a member of a lock over several clients: the id of its client's lease manager. Otherwise zero.
     home: u64,
@@ -125,6 +130,7 @@ impl Target {
             kind,
             names,
             channel_at: channel_at as u32,
+            waiter: None,
             limit: 1,
             companions: companions.into(),
             token_ttl: DEFAULT_TOKEN_TTL,
@@ -303,16 +309,30 @@ impl Target {
         Some(Self::multi(keys.into_iter().map(Self::mutex).collect()))
     }
 
-    /// Returns the same lock for one waiter of a fair lock, which is notified only of its own turn.
+    /// Returns the same lock for one waiter of a fair lock, which is notified only of its own turn. All waiters of a
+    /// client share a [`channel`](Self::channel); a message there has the number of the [`waiter`](Self::waiter).
     // S-26.
     #[must_use]
     pub fn for_waiter(&self, owner: &OwnerId) -> Self {
-        match self.kind {
-            HoldKind::Fair => {
-                self.clone().with_channel(&waiter_channel(&self.companions, owner.as_field()))
-            }
-            _ => self.clone(),
+        if self.kind != HoldKind::Fair {
+            return self.clone();
         }
+        match owner.client_and_number() {
+            (client, number) if is_ours(client) => {
+                let target = self.clone().with_channel(&waiter_channel(&self.companions, client));
+                Self { waiter: Some(number), ..target }
+            }
+            // Scripts take it for a waiter of Redisson.
+            _ => self.clone().with_channel(&waiter_channel(&self.companions, owner.as_field())),
+        }
+    }
+
+    /// Returns the same lock for one waiter of a fair lock that waits [behind Redisson](super::AcquireReply): it listens
+    /// to a channel of its own as well.
+    // S-26.
+    pub(crate) fn for_waiter_behind_redisson(&self, owner: &OwnerId) -> Self {
+        let own_channel = waiter_channel(&self.companions, owner.as_field());
+        self.for_waiter(owner).with_more(|more| more.own_channel = Some(own_channel))
     }
 
     /// Returns the same lock, acquired only if replicas confirm it.
@@ -352,6 +372,28 @@ impl Target {
     #[must_use]
     pub fn channel(&self) -> &str {
         self.names.get(self.channel_at as usize..).unwrap_or_default()
+    }
+
+    /// Returns the number that a message on the [`channel`](Self::channel) has if it is for this waiter of a fair lock.
+    /// `None` if every message is.
+    // S-26.
+    #[must_use]
+    pub fn waiter(&self) -> Option<u64> {
+        self.waiter
+    }
+
+    /// Returns a second channel to listen to: the one on which clients of Redisson notify this waiter of a fair lock.
+    /// `None` unless it waits behind such clients.
+    // S-26.
+    #[must_use]
+    pub fn own_channel(&self) -> Option<&str> {
+        self.more.as_ref()?.own_channel.as_deref()
+    }
+
+    /// Returns the channels to listen to, each with the number in the messages for this waiter.
+    pub(crate) fn channels(&self) -> impl Iterator<Item = (&str, Option<u64>)> {
+        let own = self.own_channel().map(|own| (own, None));
+        [(self.channel(), self.waiter)].into_iter().chain(own)
     }
 
     /// Returns the key of its fencing counter.
@@ -400,10 +442,10 @@ impl Target {
     }
 }
 
-/// Returns the channel of one waiter of a fair lock, from the lock's companions.
+/// Returns the channel of one waiter of a fair lock, or of all waiters of a client, from the lock's companions.
 pub(crate) fn waiter_channel(companions: &[String], owner: &str) -> String {
     let prefix = companions.last().map_or("", String::as_str);
-    format!("{prefix}:{owner}")
+    [prefix, ":", owner].concat()
 }
 
 impl fmt::Debug for Target {

@@ -5,7 +5,7 @@ mod ours;
 mod peer;
 
 pub(crate) use self::bare::{Bare, Ping};
-pub(crate) use self::ours::Ours;
+pub(crate) use self::ours::{Ours, OursFair};
 pub(crate) use self::peer::Peer;
 use crate::Result;
 

@@ -259,6 +259,12 @@ impl<'a> Contender<'a> {
             Ok(AcquireReply::Behind(changes_in)) => {
                 self.refused_by_store(sent_at, Refusal { changes_in, is_held: false }).await
             }
+            Ok(AcquireReply::BehindRedisson { is_held, left }) => {
+                if self.attempt.is_behind_redisson() {
+                    self.waiting.stop_listening();
+                }
+                self.refused_by_store(sent_at, Refusal { changes_in: left, is_held }).await
+            }
             Ok(AcquireReply::Split) => {
                 self.turn.pass();
                 self.split().await
@@ -277,15 +283,21 @@ impl<'a> Contender<'a> {
     async fn send(&mut self, tokens: u32) -> Answered {
         let options = &self.pending.options;
         let keeps_place = self.attempt.target.kind().has_places() && options.wait() != Wait::Never;
+        // A newcomer behind others of this process is not in a hurry; a waiter that was notified is.
+        let meets_others = !self.attempt.placed && self.attempt.gate_guard.has_company();
         if keeps_place {
             self.attempt.keep_place(self.pending);
+        }
+        if keeps_place && self.attempt.target.kind() == HoldKind::Fair {
+            self.waiting.listen_at_once(&self.attempt.target);
         }
         let target = &self.attempt.target;
         let (target, owner) = (Arc::clone(target), self.attempt.owner.clone());
         let lease = options.stored_lease().duration();
         let request = AcquireRequest::new(target, owner, lease, self.waiting.ask())
             .with_tokens(tokens)
-            .with_place(keeps_place.then_some(self.leases().timing.waiter_lease));
+            .with_place(keeps_place.then_some(self.leases().timing.waiter_lease))
+            .meeting_others(meets_others);
         let sent_at = self.leases().clock.now();
         self.attempt.in_flight = true;
         let reply = self.leases().store.acquire(request).await;
@@ -342,7 +354,8 @@ impl<'a> Contender<'a> {
         // The next waiter does not wait for this hold if others can hold too, or if the queue is in the store.
         let (gate_guard, left) = match hold.target.kind() {
             _ if hold.target.is_shared() => (Some(gate_guard.step_out()), None),
-            HoldKind::Fair | HoldKind::Read => (None, Some(gate_guard)),
+            HoldKind::Fair => (Some(gate_guard.step_out()), None),
+            HoldKind::Read => (None, Some(gate_guard)),
             _ => (Some(gate_guard), None),
         };
         let owned = OwnedHold::new(Arc::clone(&engine.leases), hold, gate_guard, token, tokens);

@@ -272,13 +272,18 @@ impl Tally {
 
 /// True for the answer that another owner has the lock or goes first: nothing was acquired.
 fn is_refused(answer: &Result<AcquireReply, StoreError>) -> bool {
-    matches!(answer, Ok(AcquireReply::Held(_) | AcquireReply::Behind(_)))
+    matches!(
+        answer,
+        Ok(AcquireReply::Held(_) | AcquireReply::Behind(_) | AcquireReply::BehindRedisson { .. })
+    )
 }
 
 /// Returns the answer of the whole if the first part has given this one.
 fn refused(part: &Part<'_>, reply: AcquireReply) -> AcquireReply {
     match reply {
-        AcquireReply::Held(left) | AcquireReply::Behind(left)
+        AcquireReply::Held(left)
+        | AcquireReply::Behind(left)
+        | AcquireReply::BehindRedisson { left, .. }
             if part.target.kind() == HoldKind::Fair
                 && left.is_none_or(|left| left > LOOK_AGAIN) =>
         {

@@ -143,13 +143,18 @@ impl MemoryStore {
     }
 
     fn listen(&self, target: &Target) -> Subscription {
+        // The table notifies each waiter on a channel of its own, as there is no cost of subscribing here.
+        let name = match target.waiter() {
+            Some(number) => format!("{}:{number}", target.channel()),
+            None => target.channel().to_owned(),
+        };
         let mut channels = self.shared.channels.lock();
         let channel = channels
-            .entry(target.channel().to_owned())
+            .entry(name.clone())
             .or_insert_with(|| Channel { notices: watch::Sender::new(0), listeners: 0 });
         channel.listeners += 1;
         let notices = channel.notices.subscribe();
-        let registration = Listener { store: self.clone(), channel: target.channel().to_owned() };
+        let registration = Listener { store: self.clone(), channel: name };
         Subscription::new(notices, registration)
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::interop::java::{Asked, Redisson};
 use crate::interop::world::*;
+use crate::support::fair_line::waiter_channel;
 
 const HALF_A_MINUTE: Duration = secs(30);
 
@@ -20,7 +21,7 @@ async fn line(world: &World) -> Vec<String> {
 async fn lines_up(world: &World, length: usize) {
     soon!("in line", line(world).await.len() == length);
     let last = line(world).await.pop().unwrap_or_default();
-    world.server.wait_for_subscribers(&format!("{}:{last}", lock_channel("f")), 1).await;
+    world.server.wait_for_subscribers(&waiter_channel("f", &last), 1).await;
 }
 
 async fn rust_waits(world: &World, length: usize) -> Waiting {

@@ -1,6 +1,7 @@
 //! How long a release takes to reach the waiter on the other side.
 
 use crate::interop::world::*;
+use crate::support::fair_line::waiter_channel;
 use crate::support::kinds;
 
 const ROUNDS: u32 = 15;
@@ -62,7 +63,7 @@ async fn take(client: &lock_runtime::LockClient, kind: &str) -> Result<LockGuard
 async fn listens(world: &World, kind: &str) {
     let channel = match kind {
         "mutex" => lock_channel(kind),
-        // Each waiter has its own, with its owner behind.
+        // Each of Redisson's waiters and each of our clients has its own.
         "fair" => {
             let queue = format!("redisson_lock_queue:{{{kind}}}");
             lock_tests::eventually(AT_ONCE, "in line", async || {
@@ -70,7 +71,7 @@ async fn listens(world: &World, kind: &str) {
             })
             .await;
             let head: String = world.server.client().get(&["LINDEX", &queue, "0"]).await;
-            format!("{}:{head}", lock_channel(kind))
+            waiter_channel(kind, &head)
         }
         _ => rw_channel(kind),
     };

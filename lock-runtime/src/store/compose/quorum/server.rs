@@ -170,9 +170,11 @@ impl Server {
                 Ok(()) => (Vote::Granted(token), Effect::Taken),
                 Err(error) => (Vote::Failed(error), Effect::Taken),
             },
-            Ok(AcquireReply::Held(left) | AcquireReply::Behind(left)) => {
-                (Vote::Held(left), Effect::None)
-            }
+            Ok(
+                AcquireReply::Held(left)
+                | AcquireReply::Behind(left)
+                | AcquireReply::BehindRedisson { left, .. },
+            ) => (Vote::Held(left), Effect::None),
             Ok(AcquireReply::Split) => (Vote::Held(None), Effect::None),
             Ok(AcquireReply::NotReplicated { .. }) => {
                 let message = "too few replicas of a server acknowledged the lock";

@@ -20,7 +20,10 @@ impl Name {
             ours = hash.has(owner.as_field(), Side::Only);
             ends = Some(hash.until);
         }
-        let swept = self.sweep_queue(Some(owner), now);
+        // A newcomer to a held lock leaves the dead to the release, as in Redis.
+        let is_new = self.queue.iter().all(|place| &*place.owner != owner.as_field());
+        let leaves_them = ends.is_some() && !ours && (is_new || ask.place.is_none());
+        let swept = !leaves_them && self.sweep_queue(Some(owner), now);
         let head = self.queue.front();
         let our_turn = head.is_none_or(|head| &*head.owner == owner.as_field());
         if swept && ends.is_none() && !our_turn {

@@ -141,11 +141,13 @@ impl ClusterStore {
         let deadline = Instant::now() + timeout;
         let mut all = Vec::new();
         for lock in target.locks() {
-            let subscription = self.shared.subscriptions.of(lock.channel());
-            subscription.follow(&self.shared.topology, deadline).await?;
-            // Only now: following notifies all listeners, and that is no release.
-            let notices = subscription.notices.subscribe();
-            all.push(Subscription::new(notices, subscription));
+            for (channel, waiter) in lock.channels() {
+                let subscription = self.shared.subscriptions.of(channel);
+                subscription.follow(&self.shared.topology, deadline).await?;
+                // Only now: following notifies all listeners, and that is no release.
+                let (notices, counted) = subscription.notices.listen(waiter);
+                all.push(Subscription::new(notices, (subscription, counted)));
+            }
         }
         Ok(Subscription::any_of(all))
     }
@@ -186,6 +188,18 @@ impl Store for ClusterStore {
         on_renewed: OnRenewed,
     ) -> StoreFuture<'_, ()> {
         StoreFuture::new(async move { self.renew_by_slot(requests, timeout, &on_renewed).await })
+    }
+
+    fn standing_subscription(&self, target: &Arc<Target>) -> Option<Subscription> {
+        let channels = target.locks().flat_map(Target::channels);
+        let listen = |(channel, waiter)| {
+            let super::Shared { subscriptions, topology } = &*self.shared;
+            let subscription = subscriptions.at_its_slot(channel, topology)?;
+            let (notices, counted) = subscription.notices.listen(waiter);
+            Some(Subscription::new(notices, (subscription, counted)))
+        };
+        let all: Option<Vec<_>> = channels.map(listen).collect();
+        all.map(Subscription::any_of)
     }
 
     fn release(&self, request: ReleaseRequest) -> StoreFuture<'_, ReleaseReply> {

@@ -10,14 +10,13 @@ use std::sync::{Arc, Weak};
 
 use futures_util::stream::{self, StreamExt};
 use parking_lot::Mutex;
-use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
 use super::route::{NotRun, Pause};
 use super::slots::slot_of;
 use super::topology::{Node, Topology};
 use crate::error::StoreError;
-use crate::store::redis::link::Listener;
+use crate::store::redis::link::{Listener, Notices};
 use crate::store::redis::server::errors::CallError;
 
 /// How many subscriptions follow their slots at once.
@@ -34,7 +33,7 @@ pub(super) struct ShardSubscription {
     all: Arc<ShardSubscriptions>,
     channel: String,
     slot: u16,
-    pub(super) notices: Arc<watch::Sender<u64>>,
+    pub(super) notices: Arc<Notices>,
     place: Mutex<Option<Place>>,
     /// Held while it moves.
     moving: tokio::sync::Mutex<()>,
@@ -63,6 +62,17 @@ impl ShardSubscriptions {
         });
         by_channel.insert(channel.to_owned(), Arc::downgrade(&subscription));
         subscription
+    }
+
+    /// The subscription of a channel, if it is where its slot is.
+    pub(super) fn at_its_slot(
+        &self,
+        channel: &str,
+        topology: &Topology,
+    ) -> Option<Arc<ShardSubscription>> {
+        let subscription = self.by_channel.lock().get(channel).and_then(Weak::upgrade)?;
+        let node = topology.owner(subscription.slot)?;
+        subscription.is_subscribed_at(&node).then_some(subscription)
     }
 
     /// Has all subscriptions follow that are not where their slots are. Starts to connect to nodes without a connection;
@@ -111,7 +121,7 @@ impl ShardSubscription {
             link.ensure_task();
             let error = match link.subscribe(&self.channel, deadline).await {
                 Ok(()) => {
-                    self.notices.send_modify(|notices| *notices += 1);
+                    self.notices.notify_all();
                     continue;
                 }
                 Err(error) => error,

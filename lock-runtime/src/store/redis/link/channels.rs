@@ -12,6 +12,8 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::notices::{Counted, Notices};
+
 /// How long a subscription outlasts its last listener.
 const LINGER: Duration = Duration::from_secs(2);
 
@@ -23,7 +25,7 @@ pub(crate) struct Channels {
 
 #[derive(Default)]
 struct Channel {
-    notices: Arc<watch::Sender<u64>>,
+    notices: Arc<Notices>,
     listeners: usize,
     idle_since: Option<Instant>,
     /// The number of the connection on which the server confirmed the subscription; zero for none.
@@ -31,23 +33,35 @@ struct Channel {
 }
 
 impl Channels {
-    /// Starts to listen. The caller must subscribe the channel, unless an earlier subscription is still confirmed.
-    pub(crate) fn listen(self: &Arc<Self>, name: &str) -> (watch::Receiver<u64>, Listener) {
+    /// Starts to listen, to the messages for that waiter if the channel is shared by several. The caller must subscribe
+    /// the channel, unless an earlier subscription is still confirmed.
+    pub(crate) fn listen(
+        self: &Arc<Self>,
+        name: &str,
+        waiter: Option<u64>,
+    ) -> (watch::Receiver<u64>, Listener) {
         let mut channels = self.by_name.lock();
-        let channel = channels.entry(name.to_owned()).or_default();
-        (channel.notices.subscribe(), channel.listener(self, name))
+        channels.entry(name.to_owned()).or_default().listen(self, name, waiter)
+    }
+
+    /// As [`listen`](Self::listen), if the server has confirmed the subscription on this connection.
+    pub(crate) fn listen_if_confirmed(
+        self: &Arc<Self>,
+        name: &str,
+        waiter: Option<u64>,
+        connection: u64,
+    ) -> Option<(watch::Receiver<u64>, Listener)> {
+        let mut channels = self.by_name.lock();
+        let channel = channels.get_mut(name).filter(|it| it.confirmed_on == connection)?;
+        Some(channel.listen(self, name, waiter))
     }
 
     /// As [`listen`](Self::listen), with a counter that listeners keep when the channel moves to another node.
-    pub(crate) fn listen_for(
-        self: &Arc<Self>,
-        name: &str,
-        notices: &Arc<watch::Sender<u64>>,
-    ) -> Listener {
+    pub(crate) fn listen_for(self: &Arc<Self>, name: &str, notices: &Arc<Notices>) -> Listener {
         let mut channels = self.by_name.lock();
         let channel = channels.entry(name.to_owned()).or_default();
         channel.notices = Arc::clone(notices);
-        channel.listener(self, name)
+        channel.listener(self, name, None)
     }
 
     /// True if the server confirmed the subscription on this connection.
@@ -78,24 +92,31 @@ impl Channels {
         match self.by_name.lock().get_mut(name) {
             Some(channel) if channel.confirmed_on == connection => {
                 channel.confirmed_on = 0;
-                channel.notify();
+                channel.notices.notify_all();
                 true
             }
             _ => false,
         }
     }
 
-    /// Notifies the listeners of one channel.
+    /// Passes a message to the listeners of its channel that it is for.
+    pub(crate) fn deliver(&self, name: &str, message: &[u8]) {
+        if let Some(channel) = self.by_name.lock().get(name) {
+            channel.notices.count(message);
+        }
+    }
+
+    /// Notifies the listeners of one channel, which may have missed messages.
     pub(crate) fn notify(&self, name: &str) {
         if let Some(channel) = self.by_name.lock().get(name) {
-            channel.notify();
+            channel.notices.notify_all();
         }
     }
 
     /// Notifies all listeners, which missed all notifications while there was no connection.
     // S-15.
     pub(crate) fn notify_all(&self) {
-        self.by_name.lock().values().for_each(Channel::notify);
+        self.by_name.lock().values().for_each(|channel| channel.notices.notify_all());
     }
 
     /// The channels to subscribe on a new connection.
@@ -141,14 +162,25 @@ impl Channels {
 }
 
 impl Channel {
-    fn notify(&self) {
-        self.notices.send_modify(|notices| *notices += 1);
+    fn listen(
+        &mut self,
+        channels: &Arc<Channels>,
+        name: &str,
+        waiter: Option<u64>,
+    ) -> (watch::Receiver<u64>, Listener) {
+        let (counter, counted) = self.notices.listen(waiter);
+        (counter, self.listener(channels, name, counted))
     }
 
-    fn listener(&mut self, channels: &Arc<Channels>, name: &str) -> Listener {
+    fn listener(
+        &mut self,
+        channels: &Arc<Channels>,
+        name: &str,
+        counted: Option<Counted>,
+    ) -> Listener {
         self.listeners += 1;
         self.idle_since = None;
-        Listener { channels: Arc::clone(channels), name: name.to_owned() }
+        Listener { channels: Arc::clone(channels), name: name.to_owned(), _counted: counted }
     }
 }
 
@@ -156,6 +188,7 @@ impl Channel {
 pub(crate) struct Listener {
     channels: Arc<Channels>,
     name: String,
+    _counted: Option<Counted>,
 }
 
 impl Drop for Listener {
@@ -178,14 +211,14 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_crossing_subscription_counts_as_unconfirmed() {
         let channels = Arc::new(Channels::default());
-        let (_, listener) = channels.listen("c");
+        let (_, listener) = channels.listen("c", None);
         channels.confirm("c", 1);
         drop(listener);
         assert!(channels.take_stale().is_empty(), "ended at once");
         tokio::time::sleep(LINGER).await;
         assert_eq!(channels.take_stale(), ["c"]);
         // The unsubscribe is under way; a new listener subscribes, and is confirmed before it.
-        let (mut notices, _listener) = channels.listen("c");
+        let (mut notices, _listener) = channels.listen("c", None);
         assert!(!channels.is_confirmed("c", 1), "nothing would have been sent");
         channels.confirm("c", 1);
         assert!(!channels.settle("c"), "forgotten while somebody listens");
@@ -199,7 +232,7 @@ mod tests {
     #[tokio::test]
     async fn a_late_confirmation_of_an_earlier_connection_changes_nothing() {
         let channels = Arc::new(Channels::default());
-        let (_, _listener) = channels.listen("c");
+        let (_, _listener) = channels.listen("c", None);
         channels.confirm("c", 2);
         channels.confirm("c", 1);
         assert!(channels.is_confirmed("c", 2));
@@ -209,7 +242,7 @@ mod tests {
     async fn unused_channels_are_forgotten() {
         let channels = Arc::new(Channels::default());
         for number in 0..100 {
-            drop(channels.listen(&number.to_string()));
+            drop(channels.listen(&number.to_string(), None));
         }
         tokio::time::sleep(LINGER).await;
         for name in channels.take_stale() {

@@ -85,9 +85,9 @@ impl Link {
     }
 
     /// Handles a message about a channel. Runs inside the connection's driver.
-    pub(super) fn on_notice(&self, number: u64, kind: &PushKind, name: &str) {
+    pub(super) fn on_notice(&self, number: u64, kind: &PushKind, name: &str, message: &[u8]) {
         match kind {
-            PushKind::Message | PushKind::SMessage => self.channels.notify(name),
+            PushKind::Message | PushKind::SMessage => self.channels.deliver(name, message),
             PushKind::SSubscribe => self.channels.confirm(name, number),
             PushKind::SUnsubscribe if self.channels.lose(name, number) => {
                 self.unsubscribed.iter().for_each(|unsubscribed| unsubscribed.notify_one());

@@ -26,13 +26,16 @@ use uuid::Uuid;
 mod channels;
 mod connection;
 mod in_cluster;
+mod notices;
 mod reconnect;
+mod subscribe;
 mod upkeep;
 
 use self::channels::Channels;
 pub(crate) use self::channels::Listener;
 pub(crate) use self::connection::Connection;
 pub(crate) use self::in_cluster::asking;
+pub(crate) use self::notices::Notices;
 use self::reconnect::ReconnectPause;
 use crate::error::StoreError;
 use crate::store::redis::endpoint::Endpoint;
@@ -197,26 +200,6 @@ impl Link {
             tracing::warn!("the lock store answered another request; its connection is dropped");
         }
         self.give_up(connection);
-    }
-
-    /// Subscribes a channel and waits for the confirmation.
-    pub(crate) async fn subscribe(&self, name: &str, deadline: Instant) -> Result<(), CallError> {
-        let connection = self.connected(deadline).await?;
-        if self.channels.is_confirmed(name, connection.number) {
-            return Ok(());
-        }
-        if self.publish() == Publish::InSlot {
-            return self.subscribe_in_slot(&connection, name, deadline).await;
-        }
-        let answer = timeout_at(deadline, connection.subscribe(name)).await;
-        self.judge(&connection, answer)?;
-        self.channels.confirm(name, connection.number);
-        Ok(())
-    }
-
-    /// True if this process receives what is published on the channel.
-    pub(crate) fn is_subscribed(&self, name: &str) -> bool {
-        self.connection().is_some_and(|number| self.channels.is_confirmed(name, number))
     }
 
     /// Ends the link; the task ends at its next check.
@@ -431,9 +414,13 @@ fn on_push(link: &Weak<Link>, number: u64, push: PushInfo) {
         if let Some(connection) = current.filter(|connection| connection.number == number) {
             link.give_up(&connection);
         }
-    } else if let Some(Value::BulkString(name)) = push.data.first()
+    } else if let [Value::BulkString(name), rest @ ..] = &push.data[..]
         && let Ok(name) = std::str::from_utf8(name)
     {
-        link.on_notice(number, &push.kind, name);
+        let message = match rest {
+            [Value::BulkString(message), ..] => message,
+            _ => &[][..],
+        };
+        link.on_notice(number, &push.kind, name, message);
     }
 }

@@ -37,6 +37,9 @@ pub(crate) fn acquired(answer: &Answer, tokens: u32) -> Result<AcquireReply, Sto
         Answer::Token(last) => first_token(*last, tokens).map(AcquireReply::Granted),
         Answer::Other(Value::Array(first)) => match first[..] {
             [Value::Int(left)] => Ok(AcquireReply::Behind(remaining(left))),
+            [Value::Int(left), Value::Int(held)] => {
+                Ok(AcquireReply::BehindRedisson { is_held: held == 1, left: remaining(left) })
+            }
             _ => Err(surprise(answer)),
         },
         Answer::Other(Value::BulkString(_)) => Err(no_counter()),

@@ -35,6 +35,14 @@ impl HoldRequest {
         self.parts().2
     }
 
+    /// True if it waits for others, which come at this moment, to share its script with them.
+    pub(crate) fn meets_others(&self) -> bool {
+        match self {
+            Self::Acquire(request) => request.meets_others,
+            Self::Release(request) => request.next.is_some(),
+        }
+    }
+
     /// The script, if it has a fixed number of keys, so that it can share a call with others.
     pub(crate) fn part(&self) -> Option<&'static Part> {
         Some(match (self, self.target().kind()) {
@@ -96,8 +104,10 @@ impl HoldRequest {
                 one.lease == other.lease
                     && one.tokens == other.tokens
                     && one.target.token_ttl() == other.target.token_ttl()
+                    && one.place == other.place
+                    && shares_channels(&one.target, &other.target)
             }
-            _ => true,
+            _ => shares_channels(self.target(), other.target()),
         }
     }
 
@@ -109,10 +119,16 @@ impl HoldRequest {
 
     /// Writes the arguments that requests of the same script may share. Only those of mutexes do: their own come first.
     pub(crate) fn write_shared_args(&self, call: &mut Cmd) {
-        if let Self::Acquire(request) = self
-            && request.target.kind() == HoldKind::Mutex
-        {
-            write_terms(request, call);
+        match (self, self.target().kind()) {
+            (Self::Acquire(request), HoldKind::Mutex) => write_terms(request, call),
+            (Self::Acquire(request), HoldKind::Fair) => {
+                write_terms(request, call);
+                call.arg(request.place.map_or(0, millis)).arg(&request.target.companions()[2]);
+            }
+            (Self::Release(request), HoldKind::Fair) => {
+                call.arg(&request.target.companions()[2]);
+            }
+            _ => {}
         }
     }
 
@@ -121,11 +137,16 @@ impl HoldRequest {
         let (target, owner, _) = self.parts();
         call.arg(owner.as_field());
         match self {
-            Self::Acquire(_) if target.kind() == HoldKind::Mutex => {}
+            Self::Acquire(_) if matches!(target.kind(), HoldKind::Mutex | HoldKind::Fair) => {}
             Self::Acquire(request) => write_acquire_args(request, call),
-            Self::Release(_) => write_release_args(target, owner, call),
+            Self::Release(request) => write_release_args(request, call),
         }
     }
+}
+
+/// True unless both are fair locks with different channels.
+fn shares_channels(one: &Target, other: &Target) -> bool {
+    one.kind() != HoldKind::Fair || one.key() == other.key()
 }
 
 /// For how long an acquire is to hold, and the tokens that it wants.
@@ -141,22 +162,22 @@ fn write_acquire_args(request: &AcquireRequest, call: &mut Cmd) {
     write_terms(request, call);
     let place = request.place.map_or(0, millis);
     match target.kind() {
-        HoldKind::Fair => call.arg(place).arg(&companions[2]),
         HoldKind::Read => {
             let writer = owner.writer().unwrap_or_default();
             call.arg(u8::from(request.joins)).arg(writer).arg(place)
         }
         HoldKind::Write => call.arg(place).arg(&companions[3]),
         HoldKind::Semaphore => call.arg(owner.permits()).arg(target.limit()).arg(target.channel()),
-        HoldKind::Mutex | HoldKind::Multi | HoldKind::Latch => call,
+        HoldKind::Mutex | HoldKind::Fair | HoldKind::Multi | HoldKind::Latch => call,
     };
 }
 
-fn write_release_args(target: &Target, owner: &OwnerId, call: &mut Cmd) {
+fn write_release_args(request: &ReleaseRequest, call: &mut Cmd) {
+    let ReleaseRequest { target, owner, next, .. } = request;
     let companions = target.companions();
     match target.kind() {
         HoldKind::Mutex | HoldKind::Latch => call.arg(target.channel()),
-        HoldKind::Fair => call.arg(&companions[2]),
+        HoldKind::Fair => call.arg(next.as_ref().map_or("", OwnerId::as_field)),
         HoldKind::Read | HoldKind::Write => call.arg(target.channel()).arg(&companions[3]),
         HoldKind::Semaphore => call.arg(owner.permits()).arg(target.channel()),
         HoldKind::Multi => {

@@ -5,7 +5,7 @@
 -- ARGV[..] for requests in succession of the same script with the same shared arguments: the number n of the script, how
 --   many they are, each request's own arguments, and the shared ones; at the end the number of the call
 -- returns the number of the call, so that the client notices the answer to another call (S-21), and one answer for each
--- request, in order. A failed request does not fail the others. If all are tokens or small numbers, the reply is text
+-- request, in order. A failed request does not fail the others. If all are tokens or numbers, the reply is text
 -- with a space between them, the numbers with a colon before them: a list costs the server and the client more.
 local short = {[0] = ':0', [1] = ':1', [-1] = ':-1'}
 local last = #ARGV - 1
@@ -26,7 +26,7 @@ while arg < last do
       answer = false
     end
     if type(answer) ~= 'string' then
-      local text = short[answer]
+      local text = short[answer] or type(answer) == 'number' and string.format(':%d', answer)
       answer, is_short = text or answer, is_short and text
     end
     at, key, arg = at + 1, key + keys, arg + own_args

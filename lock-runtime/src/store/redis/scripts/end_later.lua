@@ -20,10 +20,9 @@ end
 function finish.fair(lock, queue, field, _, _, prefix)
   call('PEXPIRE', lock, later)
   call('HSET', lock, field, 0)
-  for _, member in ipairs(call('LRANGE', queue, 0, 31)) do
-    if call('PUBLISH', prefix .. ':' .. member, '0') > 0 then
-      break
-    end
+  local head = call('LINDEX', queue, 0)
+  if head then
+    notify_head(queue, prefix, head)
   end
 end
 

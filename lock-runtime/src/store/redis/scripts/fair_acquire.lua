@@ -6,60 +6,68 @@
 -- ARGV[5] how long the place is kept in ms, 0 for none   ARGV[6] prefix of the waiters' channels
 -- returns the last reserved token as a string: acquired;
 --         an integer: another owner holds it, for that many ms unless renewed, -1 if that has no end;
---         a list of one integer: free, but the head of the queue goes first, for that many ms.
-
--- The last eight digits of this client's uuids are the first eight backwards; by chance, those of one in 2^32 of
--- Redisson's are too.
-local function is_ours(owner)
-  local first, last = string.match(owner, '^(%x+)%-%x+%-4%x+%-%x+%-%x%x%x%x(%x+):%d+$')
-  return first and first == string.reverse(last)
-end
-
+--         a list of one integer: free, but the head of the queue goes first, for that many ms;
+--         a list of two integers: Redisson's client holds it, for that many ms, and 1; or is the head, and 0.
 local now = now_in_ms()
+local keep = tonumber(ARGV[5])
 local ttl = call('PTTL', KEYS[1])
-local ours = false
+local ours, redissons = false, false
 if ttl ~= -2 then
-  ours = call('HEXISTS', KEYS[1], ARGV[1]) == 1
-  local mode = call('HGET', KEYS[1], 'mode')
+  local fields = call('HMGET', KEYS[1], ARGV[1], 'mode')
+  local mode = fields[2]
+  ours, redissons = fields[1], not mode
   -- A hold without a mode is either a plain one of this client, which is another kind, or Redisson's, plain or fair.
-  if mode ~= 'fair' and (mode or is_ours(call('HRANDFIELD', KEYS[1]))) then
+  if mode ~= 'fair' and (mode or our_client(call('HRANDFIELD', KEYS[1]))) then
     return redis.error_reply('WRONGTYPE the key holds another kind of lock')
   end
 end
 
--- Dead waiters at the head leave. The asking owner lives, however late it is.
-local head = call('LINDEX', KEYS[3], 0)
-local first = head
-while head and head ~= ARGV[1] do
-  local score = call('ZSCORE', KEYS[4], head)
-  if not score then
-    -- A waiter without a score would never count as dead. All of them get the score of a new waiter at once, so that
-    -- they do not delay the queue one after the other.
-    local keep = tonumber(ARGV[5])
-    keep = keep > 0 and keep or 5000
-    for _, member in ipairs(call('LRANGE', KEYS[3], 0, 999)) do
-      call('ZADD', KEYS[4], 'NX', string.format('%.0f', now + keep), member)
+local swept = false
+
+-- Removes dead waiters from the head of the queue, and returns the head. The asking owner lives, however late it is.
+local function sweep()
+  local head = call('LINDEX', KEYS[3], 0)
+  while head and head ~= ARGV[1] do
+    local ends = call('ZSCORE', KEYS[4], head)
+    if not ends then
+      -- A waiter without a score would never count as dead. All of them get the score of a new waiter at once, so that
+      -- they do not delay the queue one after the other.
+      local ended = now + (keep > 0 and keep or 5000)
+      for _, member in ipairs(call('LRANGE', KEYS[3], 0, 999)) do
+        call('ZADD', KEYS[4], 'NX', string.format('%.0f', ended), member)
+      end
+      -- The scores must not expire before the queue, which has no expiry if Redisson made it.
+      local line_ends = call('PTTL', KEYS[3])
+      if line_ends > 0 and call('PTTL', KEYS[4]) == -1 then
+        call('PEXPIRE', KEYS[4], line_ends)
+      end
+      break
     end
-    -- The scores must not expire before the queue, which has no expiry if Redisson made it.
-    local line_ends = call('PTTL', KEYS[3])
-    if line_ends > 0 and call('PTTL', KEYS[4]) == -1 then
-      call('PEXPIRE', KEYS[4], line_ends)
+    if tonumber(ends) > now then
+      break
     end
-    break
+    call('LPOP', KEYS[3])
+    call('ZREM', KEYS[4], head)
+    head = call('LINDEX', KEYS[3], 0)
+    swept = true
   end
-  if tonumber(score) > now then
-    break
-  end
-  call('LPOP', KEYS[3])
-  call('ZREM', KEYS[4], head)
-  head = call('LINDEX', KEYS[3], 0)
+  return head
 end
-if ttl == -2 and head and head ~= first and head ~= ARGV[1] then
-  call('PUBLISH', ARGV[6] .. ':' .. head, '0')
+
+local head = (ttl == -2 or ours) and sweep()
+if swept and ttl == -2 and head and head ~= ARGV[1] then
+  notify_head(KEYS[3], ARGV[6], head)
+end
+
+-- An abandoned queue expires with the counter. Not sooner: Redisson's clients may be the last in it, and extend no
+-- expiry.
+local function renew_queue()
+  call('PEXPIRE', KEYS[3], ARGV[4])
+  call('PEXPIRE', KEYS[4], ARGV[4])
 end
 
 if ours or (ttl == -2 and (not head or head == ARGV[1])) then
-  local last, problem = mint(KEYS[2], ARGV[3], ARGV[4])
+  local last, problem, renewed = mint(KEYS[2], ARGV[3], ARGV[4])
   if problem then
     return problem
   end
@@ -74,35 +82,29 @@ if ours or (ttl == -2 and (not head or head == ARGV[1])) then
   end
   if head == ARGV[1] then
     call('LPOP', KEYS[3])
+    call('ZREM', KEYS[4], ARGV[1])
   elseif head then
     -- A repeated request of the holder, which has no place any more unless something went wrong.
     call('LREM', KEYS[3], 0, ARGV[1])
+    call('ZREM', KEYS[4], ARGV[1])
   end
-  call('ZREM', KEYS[4], ARGV[1])
-  if call('EXISTS', KEYS[3]) == 0 then
-    -- A score without a place belongs to no waiter.
-    call('DEL', KEYS[4])
+  if head and renewed then
+    renew_queue()
   end
   return last
 end
 
--- The score of the place behind `ahead` others, or of the standing place if that is nil. A waiting Redisson client adds
--- its patience (how long it waits) to the last score it finds, or to the holder's lease; when it acquires the lock or
--- gives up, it subtracts its patience from all scores behind it. A place behind such clients gets as much more as they
--- will subtract: with less it would count as dead at once, with more a killed waiter of this client would delay the
--- queue.
-local function place_ends(ahead, keep)
-  local ends = now + keep
-  local latest = call('ZREVRANGE', KEYS[4], 0, 0, 'WITHSCORES')
-  if not latest[2] or tonumber(latest[2]) <= ends and is_ours(latest[1]) then
-    return ends
-  end
-  ahead = ahead or call('LPOS', KEYS[3], ARGV[1])
+-- How much longer than others the waiter keeps its place, which has `ahead` others before it, because Redisson's clients
+-- wait there. A waiting Redisson client adds its patience (how long it waits) to the last score it finds, or to the
+-- holder's lease; when it acquires the lock or gives up, it subtracts its patience from all scores behind it. A place
+-- behind such clients gets as much more as they will subtract: with less it would count as dead at once, with more a
+-- killed waiter of this client would delay the queue.
+local function patience_of_others(ahead)
   -- Only the last 64 places are read; the next request of this waiter corrects the rest.
   local before = ahead > 0 and call('LRANGE', KEYS[3], math.max(0, ahead - 64), ahead - 1) or {}
   local shift, last = 0, nil
   for n = 1, #before do
-    local its = not is_ours(before[n]) and tonumber(call('ZSCORE', KEYS[4], before[n]) or now)
+    local its = not our_client(before[n]) and tonumber(call('ZSCORE', KEYS[4], before[n]) or now)
     if its and last then
       shift = shift + math.max(0, its - last)
     elseif its then
@@ -118,28 +120,56 @@ local function place_ends(ahead, keep)
     end
     last = its
   end
-  return ends + shift
+  return shift
 end
 
-local keep = tonumber(ARGV[5])
 if keep > 0 then
+  local ends = now + keep
+  local latest = call('ZREVRANGE', KEYS[4], 0, 0, 'WITHSCORES')
+  -- Redisson's clients wait longer than ours.
+  local are_ours = not latest[2] or tonumber(latest[2]) <= ends and our_client(latest[1])
+  local is_new, score
+  if are_ours then
+    is_new = call('ZADD', KEYS[4], string.format('%.0f', ends), ARGV[1]) == 1
+  else
+    score = call('ZSCORE', KEYS[4], ARGV[1])
+    is_new = not score
+  end
   -- Redisson's clients may have removed this waiter as dead, and its score with its place. So the queue, which may be
   -- long, is only searched for it if there are more places or more scores.
   local ahead
-  local has_place = call('ZSCORE', KEYS[4], ARGV[1])
-  if call('LLEN', KEYS[3]) ~= call('ZCARD', KEYS[4]) then
-    has_place = call('LPOS', KEYS[3], ARGV[1])
-  end
-  if not has_place then
+  if is_new then
+    local places = call('RPUSH', KEYS[3], ARGV[1])
+    ahead = places - 1
+    if call('ZCARD', KEYS[4]) ~= (are_ours and places or ahead) then
+      local place = call('LPOS', KEYS[3], ARGV[1])
+      if place < ahead then
+        call('LREM', KEYS[3], -1, ARGV[1])
+        ahead = place
+      end
+    end
+  elseif call('LLEN', KEYS[3]) ~= call('ZCARD', KEYS[4]) and not call('LPOS', KEYS[3], ARGV[1]) then
     ahead = call('RPUSH', KEYS[3], ARGV[1]) - 1
   end
-  call('ZADD', KEYS[4], string.format('%.0f', place_ends(ahead, keep)), ARGV[1])
-  -- An abandoned queue expires with the counter. Not sooner: Redisson's clients may be the last in it, and extend no
-  -- expiry.
-  call('PEXPIRE', KEYS[3], ARGV[4])
-  call('PEXPIRE', KEYS[4], ARGV[4])
+  if not are_ours then
+    -- A waiter further behind keeps what it has, and the queue is not searched for it.
+    ahead = ahead or call('LPOS', KEYS[3], ARGV[1], 'MAXLEN', 256)
+    ends = ahead and ends + patience_of_others(ahead) or math.max(ends, tonumber(score or ends))
+    call('ZADD', KEYS[4], string.format('%.0f', ends), ARGV[1])
+  end
+  -- Grants renew the expiry for those in between.
+  if not is_new or ahead == 0 then
+    renew_queue()
+  end
+  if not is_new and ttl ~= -2 then
+    -- A newcomer to a held lock leaves the dead to the release.
+    sweep()
+  end
 end
+-- A waiter without a place does not listen.
+redissons = keep > 0 and (redissons or ttl == -2 and not our_client(head))
 if ttl ~= -2 then
-  return ttl
+  return redissons and {ttl, 1} or ttl
 end
-return {math.max(1, tonumber(call('ZSCORE', KEYS[4], head)) - now)}
+local left = math.max(1, tonumber(call('ZSCORE', KEYS[4], head)) - now)
+return redissons and {left, 0} or {left}

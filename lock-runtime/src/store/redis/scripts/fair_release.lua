@@ -1,17 +1,18 @@
 -- Releases a fair mutex if this owner holds it, else gives up its place; notifies the next waiter
 -- (S-17, S-19, S-26).
 -- KEYS[1] lock hash   KEYS[2] queue   KEYS[3] scores of its members
--- ARGV[1] owner   ARGV[2] prefix of the waiters' channels
+-- ARGV[1] owner   ARGV[2] waiter that asks behind this request, and is not notified, or ''
+-- ARGV[3] prefix of the waiters' channels
 -- returns how many subscribers received the notification, or -1: not held by this owner.
 local held = redis.pcall('HEXISTS', KEYS[1], ARGV[1])
 if held == 1 then
   call('DEL', KEYS[1])
-end
 -- The holder has no place, and a long queue is not searched for it.
-if call('ZREM', KEYS[3], ARGV[1]) == 1 or call('LLEN', KEYS[2]) ~= call('ZCARD', KEYS[3]) then
+elseif call('ZREM', KEYS[3], ARGV[1]) == 1 or call('LLEN', KEYS[2]) ~= call('ZCARD', KEYS[3]) then
   call('LREM', KEYS[2], 0, ARGV[1])
 end
-if call('EXISTS', KEYS[2]) == 0 then
+local head = call('LINDEX', KEYS[2], 0)
+if not head then
   -- A score without a place belongs to no waiter.
   call('DEL', KEYS[3])
 end
@@ -19,12 +20,14 @@ if type(held) == 'table' then
   -- The key holds a user's data. The place is still given up.
   return held
 end
-if call('EXISTS', KEYS[1]) == 1 then
+if held == 0 and call('EXISTS', KEYS[1]) == 1 then
   return -1
 end
 
-local now = now_in_ms()
-local head = call('LINDEX', KEYS[2], 0)
+if head and head == ARGV[2] then
+  return held == 1 and 0 or -1
+end
+local now = head and now_in_ms()
 while head do
   local score = call('ZSCORE', KEYS[3], head)
   if not score or tonumber(score) > now then
@@ -34,13 +37,5 @@ while head do
   call('ZREM', KEYS[3], head)
   head = call('LINDEX', KEYS[2], 0)
 end
--- A head that does not listen may be dead. Then the first waiter that listens asks, and learns how long to wait for the
--- head.
-local told = 0
-for _, member in ipairs(call('LRANGE', KEYS[2], 0, 31)) do
-  told = call('PUBLISH', ARGV[2] .. ':' .. member, '0')
-  if told > 0 then
-    break
-  end
-end
+local told = head and notify_head(KEYS[2], ARGV[3], head) or 0
 return held == 1 and told or -1

@@ -32,7 +32,7 @@ local function free_mutex()
   while head do
     local score = call('ZSCORE', KEYS[3], head)
     if not score or tonumber(score) > now then
-      call('PUBLISH', ARGV[1] .. ':' .. head, '0')
+      notify_head(KEYS[2], ARGV[1], head)
       break
     end
     if not owner_of(head) then

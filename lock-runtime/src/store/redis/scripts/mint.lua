@@ -1,6 +1,6 @@
 -- Reserves fencing tokens: a function for every script that acquires (S-23).
 -- counter: one of its KEYS[..]   tokens, expiry in ms: from its ARGV[..], as text
--- returns the last reserved token as a string, or nothing and an error reply.
+-- returns the last reserved token as a string, or nothing and an error reply; then whether the expiry was renewed.
 -- Call it before anything has changed: when memory is short, its SET fails first.
 -- A counter without an expiry gets none: Redisson made it, and would not renew an expiry.
 -- Tokens are compared as text, which costs the server less than numbers.
@@ -20,7 +20,7 @@ local function mint(counter, tokens, expiry)
   local previous = call('SET', counter, last, 'KEEPTTL', 'GET')
   if not previous then
     call('SET', counter, last, 'PX', expiry)
-    return last
+    return last, nil, true
   end
   local is_behind = #previous == #now and previous < now
   if is_behind and previous >= hundred then
@@ -39,5 +39,5 @@ local function mint(counter, tokens, expiry)
     last = call('GET', counter)
   end
   call('PEXPIRE', counter, expiry, 'XX')
-  return last
+  return last, nil, true
 end

@@ -91,7 +91,8 @@ macro_rules! parts {
 
         /// The scripts that a server should know before the first request.
         fn preloaded() -> impl Iterator<Item = &'static Script> {
-            let others = [&*BATCH, &*MUTEX_BATCH, &*RENEW, &*RENEW_PLAIN, &*RAISE_TOKEN];
+            let others =
+                [&*BATCH, &*MUTEX_BATCH, &*FAIR_BATCH, &*RENEW, &*RENEW_PLAIN, &*RAISE_TOKEN];
             [$(&$name.script),*].into_iter().chain(others)
         }
     };
@@ -100,6 +101,12 @@ macro_rules! parts {
 /// Requests of mutexes alone in one script, which costs the server less than [`BATCH`].
 pub(crate) static MUTEX_BATCH: LazyLock<Script> =
     LazyLock::new(|| batch(TOKENS, &[&MUTEX_ACQUIRE, &MUTEX_RELEASE]));
+
+/// The same for fair mutexes.
+pub(crate) static FAIR_BATCH: LazyLock<Script> = LazyLock::new(|| {
+    let functions = [TOKENS, include_str!("fair_notify.lua")].concat();
+    batch(&functions, &[&FAIR_ACQUIRE, &FAIR_RELEASE])
+});
 
 /// The functions that parts about mutexes call.
 const TOKENS: &str =
@@ -112,28 +119,29 @@ const FUNCTIONS: &str = concat!(
     include_str!("set_end.lua"),
     include_str!("number.lua"),
     include_str!("owner.lua"),
+    include_str!("fair_notify.lua"),
 );
 
 scripts! {
     RENEW = "time.lua" "renew.lua";
     RENEW_PLAIN = "renew_plain.lua";
-    END_LATER = "time.lua" "end_later.lua";
+    END_LATER = "time.lua" "fair_notify.lua" "end_later.lua";
     SHOW_COUNT = "show_count.lua";
     MULTI_ACQUIRE = "time.lua" "mint.lua" "set_end.lua" "multi_acquire.lua";
     MULTI_RELEASE = "multi_release.lua";
     RAISE_TOKEN = "time.lua" "mint.lua" "raise_token.lua";
     LATCH = "number.lua" "latch.lua";
     INSPECT = "time.lua" "number.lua" "owner.lua" "inspect.lua";
-    FORCE_RELEASE = "time.lua" "owner.lua" "force_release.lua";
+    FORCE_RELEASE = "time.lua" "owner.lua" "fair_notify.lua" "force_release.lua";
 }
 
-// The functions that each calls, its own file, the number of its keys, and those of its own and its shared arguments. Those of `MUTEX_BATCH` come
-// first: a number means the same part in both batch scripts.
+// The functions that each calls, its own file, the number of its keys, and those of its own and its shared arguments. A
+// number means the same part in each batch script.
 parts! {
     MUTEX_ACQUIRE = "time.lua" "mint.lua" "set_end.lua" => "mutex_acquire.lua", 2, 1 + 3;
     MUTEX_RELEASE = => "mutex_release.lua", 1, 2 + 0;
-    FAIR_ACQUIRE = "time.lua" "mint.lua" "set_end.lua" => "fair_acquire.lua", 4, 6 + 0;
-    FAIR_RELEASE = "time.lua" => "fair_release.lua", 3, 2 + 0;
+    FAIR_ACQUIRE = "time.lua" "mint.lua" "set_end.lua" "fair_notify.lua" => "fair_acquire.lua", 4, 1 + 5;
+    FAIR_RELEASE = "time.lua" "fair_notify.lua" => "fair_release.lua", 3, 2 + 1;
     READ_ACQUIRE = "time.lua" "mint.lua" "set_end.lua" "owner.lua" => "read_acquire.lua", 6, 7 + 0;
     READ_RELEASE = "time.lua" => "read_release.lua", 4, 3 + 0;
     WRITE_ACQUIRE = "time.lua" "mint.lua" "set_end.lua" "owner.lua" => "write_acquire.lua", 5, 6 + 0;
@@ -159,8 +167,16 @@ pub(crate) fn preparation(publish: Publish, name: &str) -> Pipeline {
 fn batch(functions: &str, parts: &[&Part]) -> Script {
     let (mut bodies, mut keys_of) = (String::new(), String::new());
     let (mut own_args_of, mut shared_args_of) = (String::new(), String::new());
-    for (at, part) in parts.iter().enumerate() {
-        debug_assert_eq!(part.number, at + 1, "the parts of a batch are the first ones, in order");
+    let first = parts.first().map_or(1, |part| part.number);
+    // The numbers before the first part stand for nothing here.
+    for _ in 1..first {
+        bodies.push_str("false, ");
+        keys_of.push_str("0, ");
+        own_args_of.push_str("0, ");
+        shared_args_of.push_str("0, ");
+    }
+    for (number, part) in (first..).zip(parts) {
+        debug_assert_eq!(part.number, number, "the parts of a batch follow each other");
         let mut body = part.body.replace("KEYS[", "KEYS[keys_before + ");
         for arg in 1..=part.own_args + part.shared_args {
             let (before, place) = match arg.checked_sub(part.own_args) {

@@ -2,8 +2,8 @@
 -- `script` is the script, as a function.
 -- KEYS[..] the keys of the script
 -- ARGV[#ARGV] number of the request, which the script does not read
--- returns the number, and the script's answer or error. A token and a zero, the usual answers, are text behind the
--- number and a space, the zero with a colon before it: a list costs the server and the client more.
+-- returns the number, and the script's answer or error. Tokens and numbers, the usual answers, are text behind the
+-- number and a space, numbers with a colon before them: a list costs the server and the client more.
 local number = ARGV[#ARGV]
 local ran, answer = pcall(script)
 if not ran then
@@ -11,8 +11,8 @@ if not ran then
   answer = type(answer) == 'string' and redis.error_reply(answer) or answer
 elseif type(answer) == 'string' then
   return number .. ' ' .. answer
-elseif answer == 0 then
-  return number .. ' :0'
+elseif type(answer) == 'number' then
+  return number .. string.format(' :%d', answer)
 elseif answer == nil then
   answer = false
 end

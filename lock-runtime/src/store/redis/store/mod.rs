@@ -44,7 +44,7 @@ use crate::store::{
 /// ACL SETUSER locks on >SECRET ~* resetchannels &* -@all
 ///   +evalsha +script|load +ping +subscribe +unsubscribe +publish +wait
 ///   +exists +type +del +pttl +pexpire +persist +rename +time +get +set +incrby +decr
-///   +hexists +hget +hgetall +hkeys +hrandfield +hset +hdel
+///   +hexists +hget +hgetall +hkeys +hmget +hrandfield +hset +hdel
 ///   +lindex +llen +lpop +lpos +lrange +lrem +rpush
 ///   +zadd +zcard +zcount +zrange +zrangebyscore +zrem +zremrangebyscore +zrevrange +zscore
 /// ```
@@ -196,13 +196,25 @@ impl Store for RedisStore {
             self.subscriptions.ensure_task();
             let deadline = Instant::now() + timeout;
             let mut all = Vec::new();
-            for lock in target.locks() {
-                let (notices, listener) = self.subscriptions.channels.listen(lock.channel());
-                self.subscriptions.subscribe(lock.channel(), deadline).await?;
+            for (channel, waiter) in target.locks().flat_map(Target::channels) {
+                let (notices, listener) = self.subscriptions.channels.listen(channel, waiter);
+                self.subscriptions.subscribe(channel, deadline).await?;
                 all.push(Subscription::new(notices, listener));
             }
             Ok(Subscription::any_of(all))
         })
+    }
+
+    fn standing_subscription(&self, target: &Arc<Target>) -> Option<Subscription> {
+        let channels = target.locks().flat_map(Target::channels);
+        let all: Option<Vec<_>> = channels
+            .map(|(channel, waiter)| {
+                let (notices, listener) =
+                    self.subscriptions.listen_if_subscribed(channel, waiter)?;
+                Some(Subscription::new(notices, listener))
+            })
+            .collect();
+        all.map(Subscription::any_of)
     }
 
     fn latch(

@@ -108,14 +108,14 @@ async fn a_connection_that_breaks_wakes_the_head() {
     world.nothing_left("b").await;
 }
 
-/// S-19, S-33: short of memory the lock is not given, but given back and left.
+/// S-19, S-33: short of memory the lock is not given to another process, but given back and left.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_memory_a_lock_and_a_place_are_given_up() {
     let world = World::start().await;
-    let client = world.client_that_only_listens().await;
+    let (client, other) = (world.client_that_only_listens().await, world.client().await);
     let raw = world.server.client();
     let guard = client.fair_mutex("m").lock().await.unwrap();
-    let (head, _) = world.waiter(&client, "m").await;
+    let (head, _) = world.waiter(&other, "m").await;
     let (cancelled, _) = world.waiter(&client, "m").await;
     raw.cmd(&["CONFIG", "SET", "maxmemory", "1"]).await;
     cancelled.abort();

@@ -173,6 +173,33 @@ async fn a_shifted_place_is_put_right() {
     world.nothing_left("f").await;
 }
 
+/// S-26: all of ours listen to one channel until a client of Redisson goes first; then the next of ours also listens to
+/// its own, before that client can release.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_first_of_ours_behind_redisson_hears_it() {
+    let world = World::start().await;
+    let client = world.client_that_only_listens().await;
+    let java = Peer::new(&world, "b", "java:1");
+    let holder = client.fair_mutex("b").lock().await.unwrap();
+    let (ahead, _) = world.waiter(&client, "b").await;
+    java.line_up().await;
+    let (first, one) = world.waiter(&client, "b").await;
+    let (second, two) = world.waiter(&client, "b").await;
+    let own = async |owner: &str| world.server.pubsub_numsub(&own_channel("b", owner)).await;
+    holder.release().await.unwrap();
+    let guard = granted(ahead).await;
+    assert_eq!((own(&one).await, own(&two).await), (0, 0));
+    guard.release().await.unwrap();
+    // The lock is free, and Redisson's client has been told.
+    soon!("the next of ours listens there too", own(&one).await == 1);
+    assert!(java.take().await);
+    java.unlock().await;
+    granted(first).await.release().await.unwrap();
+    granted(second).await.release().await.unwrap();
+    assert_eq!(own(&two).await, 0);
+    world.nothing_left("b").await;
+}
+
 /// S-26: behind Redisson clients ours have time for what those will take from it, and no more than that:
 /// nobody loses its turn, though each of them moves all that wait back by its patience.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,6 +1,7 @@
 //! A server and its line, as its keys show it.
 
 pub(crate) use crate::prelude::*;
+pub(crate) use crate::support::fair_line::{is_ours, own_channel, waiter_channel as channel};
 
 /// Bounds what takes a few round trips, on a busy machine.
 pub(crate) const PROMPTLY: Duration = secs(5);
@@ -64,10 +65,13 @@ impl World {
         self.server.command_calls().await.get("zadd").copied().unwrap_or_default()
     }
 
-    /// A task that waits, and its owner. By the time this returns it is in line, listens, and has
-    /// asked again (S-15), unless somebody else did meanwhile.
+    /// A task that waits, and its owner. By the time this returns it is in line, listens, and has asked since then
+    /// (S-15), unless somebody else did meanwhile: once if its process listened before, else twice. Behind a client of
+    /// Redisson it listens to a channel of its own as well.
     pub(crate) async fn waiter(&self, client: &LockClient, name: &str) -> (Waiting, String) {
         let (before, asked) = (self.queue(name).await, self.asked().await);
+        let listened =
+            self.server.pubsub_numsub(&channel(name, &client.id().to_string())).await > 0;
         let waiting = tokio::spawn(client.fair_mutex(name).lock());
         let mut owner = String::new();
         soon!("the waiter is in line", {
@@ -76,7 +80,16 @@ impl World {
             !owner.is_empty()
         });
         self.server.wait_for_subscribers(&channel(name, &owner), 1).await;
-        soon!("it has asked again", self.asked().await >= asked + 2);
+        let first = match self.holder(name).await {
+            Some(holder) => Some(holder),
+            None => self.queue(name).await.into_iter().next(),
+        };
+        let behind_redisson = first.is_some_and(|first| !is_ours(&first));
+        if behind_redisson {
+            self.server.wait_for_subscribers(&own_channel(name, &owner), 1).await;
+        }
+        let asks = if listened && !behind_redisson { 1 } else { 2 };
+        soon!("it has asked since", self.asked().await >= asked + asks);
         (waiting, owner)
     }
 
@@ -95,10 +108,6 @@ impl World {
     pub(crate) async fn nothing_left(&self, name: &str) {
         nothing_left(&self.server, name).await;
     }
-}
-
-pub(crate) fn channel(name: &str, owner: &str) -> String {
-    format!("redisson_lock__channel:{{{name}}}:{owner}")
 }
 
 /// The guard of a waiter that has been told.

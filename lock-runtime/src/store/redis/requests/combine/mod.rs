@@ -3,7 +3,9 @@
 //! While fewer than [`SIDE_BY_SIDE`] scripts are under way, each caller sends its own request at once: a single
 //! request pays nothing. Further requests queue, and a task, the [pump](pump), sends the queue in one script when an
 //! answer comes, when it fills a batch, or when nothing has been sent for [`OVERDUE`]. So batches grow with the load,
-//! and a slow server delays a queued request by at most [`OVERDUE`].
+//! and a slow server delays a queued request by at most [`OVERDUE`]. A request that [meets
+//! others](HoldRequest::meets_others) queues in any case and waits up to [`OVERDUE`] for a request that does not: other
+//! tasks of this process ask for the same lock at this moment, and all go out together.
 //!
 //! # Order
 //!
@@ -78,7 +80,7 @@ impl Combiner {
         let part = request.part().filter(|_| publish == Publish::Everywhere);
         let _slot = if let Some(part) = part {
             let mut queue = self.queue.lock();
-            if !queue.lets_one_go_alone() {
+            if !queue.lets_one_go_alone() || request.meets_others() {
                 let (key, pump) = queue.add(request, part, now, deadline);
                 // A pump that was not polled for long is replaced.
                 let runs = queue.pump.as_ref().is_some_and(|pump| pump.is_polled(now));

@@ -14,14 +14,14 @@ use tokio::runtime::{Handle, Id};
 use tokio::task::coop::unconstrained;
 use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
 
+use super::Combiner;
 use super::queue::{Key, Pump};
-use super::{Combiner, OVERDUE};
 use crate::error::StoreError;
 use crate::store::redis::link::Connection;
 use crate::store::redis::scripts::{Answer, ScriptCall, is_noscript};
 use crate::store::redis::server::errors::{CallError, server_error};
 
-/// A pump that has not looked at the queue for this long does not run: it looks each [`OVERDUE`].
+/// A pump that has not looked at the queue for this long does not run: it looks each [`OVERDUE`](super::OVERDUE).
 const STALLED: Duration = Duration::from_millis(100);
 
 /// What the pump does next.
@@ -76,14 +76,14 @@ impl Combiner {
         let mut queue = self.queue.lock();
         let is_mine = |pump: &&mut Pump| pump.number == number;
         let now = Instant::now();
-        let is_due = queue.is_due(now, self.link.is_connected());
-        let (has_unsent, moved, earliest) = (queue.has_unsent(), queue.moved, queue.earliest);
+        let due_at = queue.due_at(now, self.link.is_connected());
+        let (has_unsent, earliest) = (queue.has_unsent(), queue.earliest);
         let Some(pump) = queue.pump.as_mut().filter(is_mine) else {
             // Another one sends the queue, since this one was not polled for long.
             return if idle { Next::End } else { Next::Wait(None) };
         };
         pump.looked = now;
-        if is_due {
+        if due_at.is_some_and(|due_at| due_at <= now) {
             queue.batches += 1;
             return Next::Send;
         }
@@ -103,9 +103,7 @@ impl Combiner {
             Some(waker) => waker.clone_from(cx.waker()),
             waker => *waker = Some(cx.waker().clone()),
         }
-        let overdue = moved.filter(|_| has_unsent && self.link.is_connected());
-        let overdue = overdue.map(|moved| moved + OVERDUE);
-        Next::Wait(overdue.into_iter().chain(earliest).chain(look).min())
+        Next::Wait(due_at.into_iter().chain(earliest).chain(look).min())
     }
 
     /// Answers the requests whose time is over.

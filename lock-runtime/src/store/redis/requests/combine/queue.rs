@@ -11,7 +11,9 @@ use tokio::time::Instant;
 use super::{Answered, HoldRequest, MAX_BATCH, OVERDUE, SIDE_BY_SIDE};
 use crate::error::StoreError;
 use crate::store::HoldKind;
-use crate::store::redis::scripts::{BATCH, MAX_KEYS, MUTEX_BATCH, Part, Publish, ScriptCall};
+use crate::store::redis::scripts::{
+    BATCH, FAIR_BATCH, MAX_KEYS, MUTEX_BATCH, Part, Publish, ScriptCall,
+};
 use crate::timer::ATTENDED_EVERY;
 
 /// A request and its place in the table. The number tells it from a later request at the same place.
@@ -32,6 +34,8 @@ pub(super) struct Queue {
     pub(super) alone: usize,
     /// Scripts under way that a pump has sent.
     pub(super) batches: usize,
+    /// True if one of the unsent requests does not wait for others.
+    is_urgent: bool,
     /// When a script was last sent.
     pub(super) moved: Option<Instant>,
     /// No request's deadline is before this.
@@ -58,6 +62,7 @@ pub(super) struct Entry {
     pub(super) request: HoldRequest,
     /// Its script.
     part: &'static Part,
+    since: Instant,
     deadline: Instant,
     /// True if the server denied it together with others, so that it is sent alone.
     alone: bool,
@@ -93,15 +98,18 @@ impl Queue {
             self.earliest = Some(deadline);
         }
         self.look.get_or_insert(now + ATTENDED_EVERY);
-        let stage = Stage::Unsent;
-        let entry = Entry { number, request, part, deadline, alone: false, stage, caller: None };
+        let (alone, stage, caller) = (false, Stage::Unsent, None);
+        let is_first_urgent = !request.meets_others() && !self.is_urgent;
+        self.is_urgent |= is_first_urgent;
+        let entry = Entry { number, request, part, since: now, deadline, alone, stage, caller };
         let key = Key { at: self.requests.insert(entry), number };
         self.unsent.push_back(key);
         let queued = self.unsent.len();
         if let (Some(pump), 1) = (&mut self.pump, queued) {
             pump.looked = now;
         }
-        let wakes = is_earliest || queued == 1 || queued.is_multiple_of(MAX_BATCH);
+        let wakes =
+            is_earliest || queued == 1 || is_first_urgent || queued.is_multiple_of(MAX_BATCH);
         (key, if wakes { self.wake_pump() } else { None })
     }
 
@@ -148,14 +156,23 @@ impl Queue {
         Some(self.requests.remove(key.at))
     }
 
-    /// True if the queue is to be sent now.
-    pub(super) fn is_due(&self, now: Instant, is_connected: bool) -> bool {
-        !self.unsent.is_empty()
-            && (self.alone + self.batches < SIDE_BY_SIDE
-                // While there is no connection, the batches under way wait for it and take nothing from the queue.
-                || is_connected
-                    && (self.unsent.len() >= MAX_BATCH
-                        || self.moved.is_none_or(|moved| now >= moved + OVERDUE)))
+    /// When the queue is to be sent: now, or later. `None` if that depends on an answer.
+    pub(super) fn due_at(&self, now: Instant, is_connected: bool) -> Option<Instant> {
+        let first = *self.unsent.front()?;
+        let is_full = self.unsent.len() >= MAX_BATCH;
+        let next_script = match () {
+            () if self.alone + self.batches < SIDE_BY_SIDE => now,
+            // While there is no connection, the batches under way wait for it and take nothing from the queue.
+            () if !is_connected => return None,
+            () if is_full => now,
+            () => self.moved.map_or(now, |moved| moved + OVERDUE),
+        };
+        // Requests that wait for others are sent with the first one that does not.
+        let met = match self.get(first) {
+            Some(first) if !self.is_urgent && !is_full => first.since + OVERDUE,
+            _ => now,
+        };
+        Some(next_script.max(met))
     }
 
     pub(super) fn has_unsent(&self) -> bool {
@@ -208,15 +225,18 @@ impl Queue {
     }
 
     /// Takes the first requests whose callers still wait. Acquires come before releases, or memory that a release
-    /// frees in the same script would hide that the server has none left.
+    /// frees in the same script would hide that the server has none left. But an acquire of a fair lock follows an
+    /// earlier release of that lock, and so gets it in the same round trip; it needs no more memory than the release
+    /// frees.
     pub(super) fn take_batch(&mut self) -> Vec<Key> {
         let most = self.unsent.len().min(MAX_BATCH);
-        let (mut batch, mut releases) = (Vec::with_capacity(most), Vec::with_capacity(most));
+        let (mut batch, mut later) = (Vec::with_capacity(most), Vec::with_capacity(most));
+        let mut released = Vec::new();
         let mut keys = 0;
-        while batch.len() + releases.len() < MAX_BATCH
+        while batch.len() + later.len() < MAX_BATCH
             && let Some(key) = self.unsent.pop_front()
         {
-            let is_first = batch.is_empty() && releases.is_empty();
+            let is_first = batch.is_empty() && later.is_empty();
             let Some(entry) = self.get_mut(key).filter(|it| matches!(it.stage, Stage::Unsent))
             else {
                 continue;
@@ -228,15 +248,23 @@ impl Queue {
                 break;
             }
             entry.stage = Stage::Sent;
+            let target = entry.request.target();
+            let (is_fair, lock) = (target.kind() == HoldKind::Fair, target.hashed());
             match entry.request {
+                HoldRequest::Acquire(_) if is_fair && released.contains(&lock) => later.push(key),
                 HoldRequest::Acquire(_) => batch.push(key),
-                HoldRequest::Release(_) => releases.push(key),
+                HoldRequest::Release(_) => {
+                    later.push(key);
+                    released.extend(is_fair.then_some(lock));
+                }
             }
             if alone {
                 break;
             }
         }
-        batch.append(&mut releases);
+        batch.append(&mut later);
+        let is_urgent = |key: &Key| self.get(*key).is_some_and(|it| !it.request.meets_others());
+        self.is_urgent = self.unsent.iter().any(is_urgent);
         batch
     }
 
@@ -259,6 +287,7 @@ impl Queue {
             }
         }
         self.unsent.make_contiguous().sort_by_key(|key| key.number);
+        self.is_urgent |= !self.unsent.is_empty();
     }
 
     /// Answers requests whose callers still wait, and returns the wakers of those.
@@ -292,8 +321,12 @@ impl Queue {
 }
 
 fn write_batch(entries: &[&Entry]) -> ScriptCall {
-    let is_mutex = |entry: &&Entry| entry.request.target().kind() == HoldKind::Mutex;
-    let script = if entries.iter().all(is_mutex) { &MUTEX_BATCH } else { &BATCH };
+    let all_are = |kind| entries.iter().all(|entry| entry.request.target().kind() == kind);
+    let script = match () {
+        () if all_are(HoldKind::Mutex) => &MUTEX_BATCH,
+        () if all_are(HoldKind::Fair) => &FAIR_BATCH,
+        () => &BATCH,
+    };
     let keys = entries.iter().map(|entry| entry.part.keys).sum();
     script.call(Publish::Everywhere, keys, |call| {
         for entry in entries {
