@@ -70,7 +70,8 @@ fn those_that_take_go_first() {
     assert!(!queue.has_unsent());
 }
 
-/// S-26: behind its release, an acquire of a fair lock gets it; all others of the batch keep their places.
+/// Behind its release, an acquire of a fair lock gets it; all others of the batch keep their places.
+// S-26.
 #[test]
 fn a_fair_lock_is_released_before_it_is_acquired_again() {
     let fair = |request: HoldRequest| {
