@@ -8,12 +8,15 @@ use lexopt::prelude::*;
 use crate::case::Case;
 #[cfg(feature = "server")]
 use crate::instructions::Load;
+#[cfg(feature = "server")]
+use crate::peers::{Contender, Drive, Plan, Row};
 use crate::timing::Timing;
 
 /// The answer to `--help`.
 pub(crate) const HELP: &str = "\
 Usage: lock-benches [--quick] [--only CASE]… [--rounds N] [--seconds S] [--strict]
        lock-benches --instructions [--accept] [--strict]
+       lock-benches [--quick] --peers [--row ROW]… [--peer NAME]… [--rounds N] [--seconds S]
 
   --quick       a short run, well under two minutes
   --only CASE   only this case: pair, own-keys, hot-key, nested, attribute, layer,
@@ -25,6 +28,10 @@ Usage: lock-benches [--quick] [--only CASE]… [--rounds N] [--seconds S] [--str
                 counts instructions in place of time, by valgrind, and compares them with
                 those on record; a run by `cargo xtask bench` builds what valgrind can run
   --accept      puts these counts on record
+  --peers       compares with other libraries, each in processes of its own, whose drivers are
+                built by the tools of their languages; writes report.md
+  --row ROW     only this row, such as own-64 or hot-4x16; may be repeated
+  --peer NAME   only this contender beside ours, such as Redisson; may be repeated
 
 Needs `redis-server`: the one named in REDIS_SERVER, else the one on the PATH.";
 
@@ -35,6 +42,12 @@ pub(crate) enum Command {
     /// Runs the load whose instructions are counted.
     #[cfg(feature = "server")]
     Work(Load),
+    /// Compares with other libraries.
+    #[cfg(feature = "server")]
+    Peers(Plan),
+    /// Drives a contender that the comparison asks for.
+    #[cfg(feature = "server")]
+    Drive(Drive),
     Help,
 }
 
@@ -74,6 +87,10 @@ where
             Long("accept") => accept = true,
             #[cfg(feature = "server")]
             Long("work") => return Ok(Command::Work(parser.value()?.parse()?)),
+            #[cfg(feature = "server")]
+            Long("drive") => return Ok(Command::Drive(parser.value()?.parse()?)),
+            #[cfg(feature = "server")]
+            Long("peers") => return Ok(Command::Peers(plan(&mut parser, quick)?)),
             Long("only") => only.push(parser.value()?.parse_with(case)?),
             Long("rounds") => rounds = Some(parser.value()?.parse_with(round_count)?),
             Long("seconds") => seconds = Some(parser.value()?.parse_with(turn_length)?),
@@ -94,6 +111,47 @@ where
     only.iter().for_each(|case: &Case| name = format!("{name}-{}", case.name()));
     let cases = if only.is_empty() { Case::ALL.to_vec() } else { only };
     Ok(Command::Run(Args { name, timing, cases, strict, instructions, accept }))
+}
+
+/// What follows `--peers`.
+#[cfg(feature = "server")]
+fn plan(parser: &mut lexopt::Parser, quick: bool) -> Result<Plan, lexopt::Error> {
+    let mut plan = Plan::new(quick);
+    let (mut rows, mut peers) = (Vec::new(), Vec::new());
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("quick") => plan.timing = Plan::new(true).timing,
+            Long("row") => rows.push(parser.value()?.parse_with(row)?),
+            Long("peer") => peers.push(parser.value()?.parse_with(contender)?),
+            Long("rounds") => plan.timing.rounds = parser.value()?.parse_with(round_count)?,
+            Long("seconds") => plan.timing.turn = parser.value()?.parse_with(turn_length)?,
+            _ => return Err(argument.unexpected()),
+        }
+    }
+    if !rows.is_empty() {
+        plan.rows = rows;
+    }
+    if !peers.is_empty() {
+        plan.contenders.retain(|name| Contender::is_ours(name) || peers.contains(name));
+    }
+    Ok(plan)
+}
+
+#[cfg(feature = "server")]
+fn row(text: &str) -> Result<Row, String> {
+    Row::ALL.into_iter().find(|row| row.to_string() == text).ok_or_else(|| {
+        let names: Vec<_> = Row::ALL.iter().map(Row::to_string).collect();
+        format!("there is no such row; expected one of: {}", names.join(", "))
+    })
+}
+
+#[cfg(feature = "server")]
+fn contender(text: &str) -> Result<&'static str, String> {
+    let names = Contender::ALL.map(|contender| contender.name);
+    names
+        .into_iter()
+        .find(|name| *name == text)
+        .ok_or_else(|| format!("there is no such contender; expected one of: {}", names.join(", ")))
 }
 
 fn case(text: &str) -> Result<Case, String> {
@@ -145,6 +203,19 @@ mod tests {
             ("quick-pair", &[Case::ALL[0]][..])
         );
         assert!(args.strict);
+    }
+
+    #[cfg(feature = "server")]
+    #[test]
+    fn a_comparison_is_limited_to_rows_and_peers() {
+        let words = ["lock-benches", "--quick", "--peers", "--row", "hot-8", "--peer", "rslock"];
+        let Ok(Command::Peers(plan)) = parse(words) else { panic!("{words:?} should compare") };
+        assert_eq!(plan.contenders, ["PING", "floor", "ours", "rslock"]);
+        assert_eq!(plan.rows.iter().map(Row::to_string).collect::<Vec<_>>(), ["hot-8"]);
+        assert_eq!(plan.timing, Plan::new(true).timing);
+        for words in [&["--peers", "--row", "hot"][..], &["--peers", "--peer", "pears"]] {
+            assert!(parse(std::iter::once(&"lock-benches").chain(words)).is_err(), "{words:?}");
+        }
     }
 
     #[test]

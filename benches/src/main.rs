@@ -3,8 +3,11 @@
 
 mod args;
 mod case;
+mod folder;
 #[cfg(feature = "server")]
 mod instructions;
+#[cfg(feature = "server")]
+mod peers;
 mod record;
 mod report;
 #[cfg(feature = "server")]
@@ -31,6 +34,10 @@ fn main() -> ExitCode {
         Ok(Command::Run(args)) => args,
         #[cfg(feature = "server")]
         Ok(Command::Work(load)) => return exit(load.run().map(|()| ExitCode::SUCCESS)),
+        #[cfg(feature = "server")]
+        Ok(Command::Peers(plan)) => return exit(compare(&plan).map(|()| ExitCode::SUCCESS)),
+        #[cfg(feature = "server")]
+        Ok(Command::Drive(drive)) => return exit(drive.run().map(|()| ExitCode::SUCCESS)),
         Ok(Command::Help) => {
             println!("{}", args::HELP);
             return ExitCode::SUCCESS;
@@ -69,6 +76,13 @@ fn run(args: &Args) -> Result<Report> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build()?;
     shown(runtime.block_on(measure(args))?)
+}
+
+/// Compares with other libraries; the work is done by other processes.
+#[cfg(feature = "server")]
+fn compare(plan: &peers::Plan) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(peers::run(plan))
 }
 
 fn shown(report: Report) -> Result<Report> {

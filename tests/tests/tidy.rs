@@ -91,7 +91,8 @@ const TOWER_LEVELS: [(&str, u8); 28] = [
 ];
 
 /// Level by module of `benches`. Modules of one level must not know each other.
-const BENCH_LEVELS: [(&str, u8); 19] = [
+const BENCH_LEVELS: [(&str, u8); 32] = [
+    ("folder", 0),
     ("record", 0),
     ("timing", 0),
     ("server::awake", 0),
@@ -105,6 +106,18 @@ const BENCH_LEVELS: [(&str, u8); 19] = [
     ("server::pair", 3),
     ("server", 4),
     ("case", 5),
+    ("peers::cpu", 0),
+    ("peers::row", 0),
+    ("peers::trace", 0),
+    ("peers::result", 1),
+    ("peers::sample", 1),
+    ("peers::drive", 1),
+    ("peers::program", 2),
+    ("peers::process", 3),
+    ("peers::compare", 4),
+    ("peers::target", 2),
+    ("peers::report", 3),
+    ("peers", 5),
     ("instructions::baseline", 0),
     ("instructions::work", 1),
     ("instructions::callgrind", 2),

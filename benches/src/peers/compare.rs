@@ -1,0 +1,256 @@
+//! The contenders take turns at each row.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use lock_tests::RedisServer;
+
+use super::cpu;
+use super::process::{Order, Processes};
+use super::program::Contender;
+use super::result::{Entry, Figure, Measure, Run};
+use super::row::{Row, Work};
+use super::sample::Turn;
+use crate::Result;
+use crate::server::awake::Awake;
+use crate::timing::Timing;
+
+/// What is compared.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Plan {
+    pub(crate) timing: Timing,
+    pub(crate) rows: Vec<Row>,
+    /// Names of contenders.
+    pub(crate) contenders: Vec<&'static str>,
+}
+
+const FULL: Timing =
+    Timing { rounds: 5, turn: Duration::from_secs(2), slow_turn: Duration::from_secs(2) };
+const QUICK: Timing =
+    Timing { rounds: 3, turn: Duration::from_millis(700), slow_turn: Duration::from_millis(700) };
+
+impl Plan {
+    /// All rows and contenders.
+    pub(crate) fn new(quick: bool) -> Self {
+        let timing = if quick { QUICK } else { FULL };
+        let contenders = Contender::ALL.iter().map(|contender| contender.name).collect();
+        Self { timing, rows: Row::ALL.to_vec(), contenders }
+    }
+}
+
+/// A contender whose processes run.
+struct Running {
+    contender: Contender,
+    processes: Processes,
+}
+
+/// The server and the contenders on it.
+pub(super) struct Comparison {
+    server: RedisServer,
+    running: Vec<Running>,
+    entries: Vec<Entry>,
+    figures: BTreeMap<(usize, &'static str, Measure), Vec<f64>>,
+}
+
+impl Comparison {
+    /// Starts the server, builds and starts the contenders and warms them up. A contender that cannot be built is
+    /// named in the result.
+    pub(super) async fn start(plan: &Plan) -> Result<Self> {
+        let server = RedisServer::start().await;
+        let (running, entries, figures) = (Vec::new(), Vec::new(), BTreeMap::new());
+        let mut all = Self { server, running, entries, figures };
+        for contender in Contender::ALL.iter().filter(|it| plan.contenders.contains(&it.name)) {
+            eprintln!("starting {} …", contender.name);
+            let mut entry = Entry {
+                name: contender.name.to_owned(),
+                version: String::new(),
+                settings: String::new(),
+                missing: None,
+            };
+            match all.prepare(*contender, plan).await {
+                Ok(running) => {
+                    entry.version.clone_from(&running.processes.version);
+                    entry.settings.clone_from(&running.processes.settings);
+                    all.running.push(running);
+                }
+                Err(error) => {
+                    eprintln!("{} is missing: {error}", contender.name);
+                    entry.missing = Some(error.to_string());
+                }
+            }
+            all.entries.push(entry);
+        }
+        Ok(all)
+    }
+
+    async fn prepare(&self, contender: Contender, plan: &Plan) -> Result<Running> {
+        let program = contender.build()?;
+        let address = format!("127.0.0.1:{}", self.server.port());
+        let wanted = plan.rows.iter().map(|row| row.processes).max().unwrap_or(1);
+        let count = wanted.min(contender.processes());
+        let mut processes = Processes::start(&program, count, &address).await?;
+        for work in [Work::Own, Work::Hot, Work::Fair, Work::ReadWrite] {
+            let key = format!("{}:warm-up", contender.name);
+            let order = Order { work, key: &key, tasks: 8, length: contender.warm_up() };
+            if contender.does(work) && plan.rows.iter().any(|row| row.work == work) {
+                processes.run(count, order).await?;
+            }
+        }
+        Ok(Running { contender, processes })
+    }
+
+    /// Measures a row.
+    ///
+    /// # Errors
+    ///
+    /// When this library fails, or lets two tasks hold a lock that only one may hold.
+    pub(super) async fn measure(&mut self, at: usize, row: Row, timing: Timing) -> Result<()> {
+        for round in 0..timing.rounds {
+            let _awake = row.is_single().then(Awake::keep);
+            let mut order: Vec<_> = (0..self.running.len()).collect();
+            // A machine that slows down or speeds up favours none of them.
+            if !round.is_multiple_of(2) {
+                order.reverse();
+            }
+            let trip = self.round_trip(timing.turn / 5).await?;
+            for number in order {
+                let contender = self.running[number].contender;
+                if !contender.does(row.work) || row.processes > contender.processes() {
+                    continue;
+                }
+                match self.turn(number, row, timing.turn).await {
+                    Ok(samples) => self.note(at, contender.name, samples, trip),
+                    Err(error) if contender.name == "ours" => return Err(error),
+                    Err(error) => self.give_up(number, row, &error.to_string()),
+                }
+            }
+            let entries = &self.entries;
+            let is_there =
+                |name: &str| entries.iter().any(|it| it.name == name && it.missing.is_none());
+            self.running.retain(|running| is_there(running.contender.name));
+        }
+        Ok(())
+    }
+
+    /// The median time of a `PING` now, in µs, if that contender is there.
+    async fn round_trip(&mut self, length: Duration) -> Result<f64> {
+        let ping = self.running.iter_mut().find(|it| it.contender.name == "PING");
+        let Some(ping) = ping else { return Ok(f64::NAN) };
+        let _awake = Awake::keep();
+        let order = Order { work: Work::Own, key: "ping", tasks: 1, length };
+        let tasks = ping.processes.run(1, order).await?.ok_or("PING cannot be sent")?;
+        Ok(Turn::new(tasks, length).quantiles([0.5, 0.5])[0])
+    }
+
+    async fn turn(
+        &mut self,
+        number: usize,
+        row: Row,
+        length: Duration,
+    ) -> Result<Vec<(Measure, f64)>> {
+        let Running { contender, processes } = &mut self.running[number];
+        let key = format!("{}:{row}", contender.name);
+        let order = Order { work: row.work, key: &key, tasks: row.tasks, length };
+        let before = Used::now(&self.server, processes, row.processes).await;
+        let tasks = processes.run(row.processes, order).await?;
+        let after = Used::now(&self.server, processes, row.processes).await;
+        let turn = Turn::new(tasks.ok_or("it has no such lock")?, length);
+        let pairs = turn.all_pairs().max(1) as f64;
+        let [p50, p99] = turn.quantiles([0.5, 0.99]);
+        let mut samples = vec![
+            (Measure::Rate, turn.rate()),
+            (Measure::P50, p50),
+            (Measure::P99, p99),
+            (Measure::Commands, after.commands.saturating_sub(before.commands) as f64 / pairs),
+            (Measure::ServerCpu, (after.server - before.server) / pairs),
+            (Measure::Failures, turn.failures() as f64),
+        ];
+        if let (Some(before), Some(after)) = (before.client, after.client) {
+            samples.push((Measure::ClientCpu, (after - before) / pairs));
+        }
+        if row.work == Work::Own {
+            return Ok(samples);
+        }
+        let holds = turn.holds(contender.shares_reads && row.work == Work::ReadWrite);
+        let doubles = holds.doubles();
+        if doubles > 0 && contender.name == "ours" {
+            return Err(format!("{row}: {doubles} times two tasks held the lock").into());
+        }
+        samples.push((Measure::Doubles, doubles as f64));
+        samples.push((Measure::Tasks, turn.evenness_of_tasks()));
+        if row.processes > 1 {
+            samples.push((Measure::Processes, turn.evenness_of_processes()));
+            samples.extend(holds.hand_over().map(|time| (Measure::HandOver, time)));
+        }
+        Ok(samples)
+    }
+
+    fn note(&mut self, row: usize, name: &'static str, samples: Vec<(Measure, f64)>, trip: f64) {
+        let mut add = |measure, sample| {
+            self.figures.entry((row, name, measure)).or_default().push(sample);
+        };
+        for (measure, sample) in samples {
+            add(measure, sample);
+            if measure == Measure::HandOver && trip.is_finite() {
+                add(Measure::HandOverTrips, sample / trip);
+            }
+        }
+    }
+
+    /// Leaves a contender out from now on.
+    fn give_up(&mut self, number: usize, row: Row, error: &str) {
+        let name = self.running[number].contender.name;
+        eprintln!("{name} ends at {row}: {error}");
+        if let Some(entry) = self.entries.iter_mut().find(|entry| entry.name == name) {
+            entry.missing = Some(format!("since {row}: {error}"));
+        }
+    }
+
+    /// Ends the processes and returns the figures.
+    pub(super) async fn finish(self, plan: &Plan) -> Run {
+        let info: String = self.server.client().get(&["INFO", "server"]).await;
+        let version = info.lines().find_map(|line| line.strip_prefix("redis_version:"));
+        for running in self.running {
+            running.processes.end().await;
+        }
+        let figure =
+            |((row, contender, measure), samples): ((usize, &str, Measure), Vec<f64>)| Figure {
+                row: plan.rows[row].to_string(),
+                contender: contender.to_owned(),
+                measure,
+                samples,
+            };
+        Run {
+            server_version: version.unwrap_or("unknown").trim().to_owned(),
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            rounds: plan.timing.rounds,
+            turn_seconds: plan.timing.turn.as_secs_f64(),
+            contenders: self.entries,
+            figures: self.figures.into_iter().map(figure).collect(),
+        }
+    }
+}
+
+/// What server and clients have used so far.
+struct Used {
+    /// Calls of commands, without this program's own.
+    commands: u64,
+    /// Processor time in µs.
+    server: f64,
+    client: Option<f64>,
+}
+
+impl Used {
+    async fn now(server: &RedisServer, processes: &Processes, count: usize) -> Self {
+        let calls = server.command_calls().await;
+        let commands =
+            calls.iter().filter(|(name, _)| *name != "info").map(|(_, calls)| calls).sum();
+        let info: String = server.client().get(&["INFO", "cpu"]).await;
+        let seconds = |name: &str| -> f64 {
+            let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+            value.and_then(|value| value.trim().parse().ok()).unwrap_or_default()
+        };
+        let cpu = seconds("used_cpu_user_main_thread") + seconds("used_cpu_sys_main_thread");
+        Self { commands, server: cpu * 1e6, client: cpu::of(processes.ids(count)) }
+    }
+}

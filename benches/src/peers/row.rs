@@ -1,0 +1,107 @@
+//! What is measured: the work of each row.
+
+use std::fmt;
+
+/// What the tasks of a row do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// Each task acquires and releases a lock of its own.
+    Own,
+    /// All acquire and release the same lock.
+    Hot,
+    /// All acquire and release the same fair lock.
+    Fair,
+    /// All acquire and release the same read/write lock, one acquire of [`WRITE_EVERY`] for writing.
+    ReadWrite,
+}
+
+/// One of so many acquires of a read/write lock is a write.
+pub(crate) const WRITE_EVERY: usize = 10;
+
+/// Whether a task's acquire of a read/write lock is a write; both are counted from zero.
+pub(crate) fn is_write(task: usize, acquire: usize) -> bool {
+    (task + acquire).is_multiple_of(WRITE_EVERY)
+}
+
+impl Work {
+    const ALL: [Self; 4] = [Self::Own, Self::Hot, Self::Fair, Self::ReadWrite];
+
+    /// The word for it that drivers understand.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Own => "own",
+            Self::Hot => "hot",
+            Self::Fair => "fair",
+            Self::ReadWrite => "read-write",
+        }
+    }
+
+    /// The work of this word.
+    pub(crate) fn of(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|work| work.word() == word)
+    }
+}
+
+/// Work by so many processes with so many tasks each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Row {
+    pub(crate) work: Work,
+    pub(crate) processes: usize,
+    pub(crate) tasks: usize,
+}
+
+impl Row {
+    /// All rows, in the order of the report.
+    pub(crate) const ALL: [Self; 11] = [
+        Self::of(Work::Own, 1, 1),
+        Self::of(Work::Own, 1, 64),
+        Self::of(Work::Hot, 1, 8),
+        Self::of(Work::Hot, 1, 64),
+        Self::of(Work::Hot, 1, 512),
+        Self::of(Work::Hot, 4, 16),
+        Self::of(Work::Fair, 1, 8),
+        Self::of(Work::Fair, 1, 64),
+        Self::of(Work::Fair, 4, 16),
+        Self::of(Work::ReadWrite, 1, 64),
+        Self::of(Work::ReadWrite, 4, 16),
+    ];
+
+    const fn of(work: Work, processes: usize, tasks: usize) -> Self {
+        Self { work, processes, tasks }
+    }
+
+    /// Whether one task makes single round trips, so that only the time of a pair counts.
+    pub(crate) fn is_single(self) -> bool {
+        self.processes * self.tasks == 1
+    }
+}
+
+/// As in `--row`: `own-64`, `hot-4x16`.
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.processes {
+            1 => write!(f, "{}-{}", self.work.word(), self.tasks),
+            processes => write!(f, "{}-{processes}x{}", self.work.word(), self.tasks),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_and_work_has_a_name_of_its_own() {
+        let names: std::collections::BTreeSet<_> = Row::ALL.iter().map(Row::to_string).collect();
+        assert_eq!(names.len(), Row::ALL.len());
+        assert!(names.contains("own-64") && names.contains("hot-4x16"));
+        assert!(Work::ALL.iter().all(|work| Work::of(work.word()) == Some(*work)));
+    }
+
+    #[test]
+    fn one_acquire_of_ten_is_a_write() {
+        for task in 0..20 {
+            assert_eq!((0..100).filter(|acquire| is_write(task, *acquire)).count(), 10);
+        }
+    }
+}
