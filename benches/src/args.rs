@@ -9,14 +9,15 @@ use crate::case::Case;
 #[cfg(feature = "server")]
 use crate::instructions::Load;
 #[cfg(feature = "server")]
-use crate::peers::{Contender, Drive, Plan, Row};
+use crate::peers::{Contender, Drive, Plan};
 use crate::timing::Timing;
 
 /// The answer to `--help`.
 pub(crate) const HELP: &str = "\
 Usage: lock-benches [--quick] [--only CASE]… [--rounds N] [--seconds S] [--strict]
        lock-benches --instructions [--accept] [--strict]
-       lock-benches [--quick] --peers [--row ROW]… [--peer NAME]… [--rounds N] [--seconds S]
+       lock-benches [--quick] --peers [--curves] [--row ROW]… [--peer NAME]… [--rounds N] [--seconds S]
+       lock-benches --docs
 
   --quick       a short run, well under two minutes
   --only CASE   only this case: pair, own-keys, hot-key, nested, attribute, layer,
@@ -30,8 +31,11 @@ Usage: lock-benches [--quick] [--only CASE]… [--rounds N] [--seconds S] [--str
   --accept      puts these counts on record
   --peers       compares with other libraries, each in processes of its own, whose drivers are
                 built by the tools of their languages; writes report.md
+  --curves      more and fewer tasks, locks and processes in place of the usual rows
   --row ROW     only this row, such as own-64 or hot-4x16; may be repeated
   --peer NAME   only this contender beside ours, such as Redisson; may be repeated
+  --docs        draws the charts and fills the tables of docs/performance.md and docs/scale.md
+                from the last --peers, --peers --curves and --only holds
 
 Needs `redis-server`: the one named in REDIS_SERVER, else the one on the PATH.";
 
@@ -45,6 +49,9 @@ pub(crate) enum Command {
     /// Compares with other libraries.
     #[cfg(feature = "server")]
     Peers(Plan),
+    /// Writes the pages on performance.
+    #[cfg(feature = "charts")]
+    Docs,
     /// Drives a contender that the comparison asks for.
     #[cfg(feature = "server")]
     Drive(Drive),
@@ -89,6 +96,8 @@ where
             Long("work") => return Ok(Command::Work(parser.value()?.parse()?)),
             #[cfg(feature = "server")]
             Long("drive") => return Ok(Command::Drive(parser.value()?.parse()?)),
+            #[cfg(feature = "charts")]
+            Long("docs") => return Ok(Command::Docs),
             #[cfg(feature = "server")]
             Long("peers") => return Ok(Command::Peers(plan(&mut parser, quick)?)),
             Long("only") => only.push(parser.value()?.parse_with(case)?),
@@ -121,7 +130,8 @@ fn plan(parser: &mut lexopt::Parser, quick: bool) -> Result<Plan, lexopt::Error>
     while let Some(argument) = parser.next()? {
         match argument {
             Long("quick") => plan.timing = Plan::new(true).timing,
-            Long("row") => rows.push(parser.value()?.parse_with(row)?),
+            Long("curves") => plan = Plan { timing: plan.timing, ..Plan::curves() },
+            Long("row") => rows.push(parser.value()?.parse()?),
             Long("peer") => peers.push(parser.value()?.parse_with(contender)?),
             Long("rounds") => plan.timing.rounds = parser.value()?.parse_with(round_count)?,
             Long("seconds") => plan.timing.turn = parser.value()?.parse_with(turn_length)?,
@@ -135,14 +145,6 @@ fn plan(parser: &mut lexopt::Parser, quick: bool) -> Result<Plan, lexopt::Error>
         plan.contenders.retain(|name| Contender::is_ours(name) || peers.contains(name));
     }
     Ok(plan)
-}
-
-#[cfg(feature = "server")]
-fn row(text: &str) -> Result<Row, String> {
-    Row::ALL.into_iter().find(|row| row.to_string() == text).ok_or_else(|| {
-        let names: Vec<_> = Row::ALL.iter().map(Row::to_string).collect();
-        format!("there is no such row; expected one of: {}", names.join(", "))
-    })
 }
 
 #[cfg(feature = "server")]
@@ -211,7 +213,7 @@ mod tests {
         let words = ["lock-benches", "--quick", "--peers", "--row", "hot-8", "--peer", "rslock"];
         let Ok(Command::Peers(plan)) = parse(words) else { panic!("{words:?} should compare") };
         assert_eq!(plan.contenders, ["PING", "floor", "ours", "rslock"]);
-        assert_eq!(plan.rows.iter().map(Row::to_string).collect::<Vec<_>>(), ["hot-8"]);
+        assert_eq!(plan.rows.len(), 1);
         assert_eq!(plan.timing, Plan::new(true).timing);
         for words in [&["--peers", "--row", "hot"][..], &["--peers", "--peer", "pears"]] {
             assert!(parse(std::iter::once(&"lock-benches").chain(words)).is_err(), "{words:?}");

@@ -3,6 +3,10 @@
 
 mod args;
 mod case;
+#[cfg(feature = "charts")]
+mod charts;
+#[cfg(feature = "charts")]
+mod docs;
 mod folder;
 #[cfg(feature = "server")]
 mod instructions;
@@ -36,6 +40,8 @@ fn main() -> ExitCode {
         Ok(Command::Work(load)) => return exit(load.run().map(|()| ExitCode::SUCCESS)),
         #[cfg(feature = "server")]
         Ok(Command::Peers(plan)) => return exit(compare(&plan).map(|()| ExitCode::SUCCESS)),
+        #[cfg(feature = "charts")]
+        Ok(Command::Docs) => return exit(docs::write().map(|()| ExitCode::SUCCESS)),
         #[cfg(feature = "server")]
         Ok(Command::Drive(drive)) => return exit(drive.run().map(|()| ExitCode::SUCCESS)),
         Ok(Command::Help) => {

@@ -91,7 +91,12 @@ const TOWER_LEVELS: [(&str, u8); 28] = [
 ];
 
 /// Level by module of `benches`. Modules of one level must not know each other.
-const BENCH_LEVELS: [(&str, u8); 32] = [
+const BENCH_LEVELS: [(&str, u8); 38] = [
+    ("charts::canvas", 0),
+    ("charts::bars", 1),
+    ("charts::curves", 1),
+    ("charts", 4),
+    ("docs", 5),
     ("folder", 0),
     ("record", 0),
     ("timing", 0),
@@ -116,6 +121,7 @@ const BENCH_LEVELS: [(&str, u8); 32] = [
     ("peers::process", 3),
     ("peers::compare", 4),
     ("peers::target", 2),
+    ("peers::text", 1),
     ("peers::report", 3),
     ("peers", 5),
     ("instructions::baseline", 0),

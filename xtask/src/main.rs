@@ -18,7 +18,8 @@ cargo xtask <command>
   test [args]          finds or installs redis-server, then runs all tests of the workspace;
                        args go to `cargo test`: `cargo xtask test -p lock-tests some_name`
   bench [--quick] …    finds or installs redis-server, then runs the benchmarks;
-                       args go to the benchmark program; `--instructions` needs valgrind
+                       args go to the benchmark program; `--instructions` needs valgrind; `--peers`
+                       compares with other libraries, as far as the tools of their languages are there
   interop [--redisson=VERSION] …
                        runs the tests beside the real Redisson; needs a JDK and Maven, which
                        fetches Redisson; args go to the test program

@@ -15,6 +15,9 @@ use crate::Result;
 use crate::server::awake::Awake;
 use crate::timing::Timing;
 
+const PEERS: &str = "peers.json";
+const CURVES: &str = "curves.json";
+
 /// What is compared.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Plan {
@@ -22,19 +25,33 @@ pub(crate) struct Plan {
     pub(crate) rows: Vec<Row>,
     /// Names of contenders.
     pub(crate) contenders: Vec<&'static str>,
+    /// The name of the file of figures.
+    pub(crate) file: &'static str,
 }
 
 const FULL: Timing =
     Timing { rounds: 5, turn: Duration::from_secs(2), slow_turn: Duration::from_secs(2) };
 const QUICK: Timing =
-    Timing { rounds: 3, turn: Duration::from_millis(700), slow_turn: Duration::from_millis(700) };
+    Timing { rounds: 3, turn: Duration::from_millis(500), slow_turn: Duration::from_millis(500) };
 
 impl Plan {
     /// All rows and contenders.
     pub(crate) fn new(quick: bool) -> Self {
         let timing = if quick { QUICK } else { FULL };
         let contenders = Contender::ALL.iter().map(|contender| contender.name).collect();
-        Self { timing, rows: Row::ALL.to_vec(), contenders }
+        Self { timing, rows: Row::ALL.to_vec(), contenders, file: PEERS }
+    }
+
+    /// Curves over tasks, keys and processes, of contenders whose curves differ.
+    pub(crate) fn curves() -> Self {
+        let contenders =
+            vec!["PING", "floor", "ours", "rslock", "Redisson", "redsync", "rueidislock"];
+        Self { rows: Row::CURVES.to_vec(), contenders, file: CURVES, ..Self::new(false) }
+    }
+
+    /// Whether this is for curves.
+    pub(super) fn is_curves(&self) -> bool {
+        self.file == CURVES
     }
 }
 
@@ -47,6 +64,8 @@ struct Running {
 /// The server and the contenders on it.
 pub(super) struct Comparison {
     server: RedisServer,
+    /// Times round trips while others work.
+    probe: Processes,
     running: Vec<Running>,
     entries: Vec<Entry>,
     figures: BTreeMap<(usize, &'static str, Measure), Vec<f64>>,
@@ -57,8 +76,10 @@ impl Comparison {
     /// named in the result.
     pub(super) async fn start(plan: &Plan) -> Result<Self> {
         let server = RedisServer::start().await;
+        let program = Contender::PING.build()?;
+        let probe = Processes::start(&program, 1, &address_of(&server)).await?;
         let (running, entries, figures) = (Vec::new(), Vec::new(), BTreeMap::new());
-        let mut all = Self { server, running, entries, figures };
+        let mut all = Self { server, probe, running, entries, figures };
         for contender in Contender::ALL.iter().filter(|it| plan.contenders.contains(&it.name)) {
             eprintln!("starting {} …", contender.name);
             let mut entry = Entry {
@@ -85,14 +106,13 @@ impl Comparison {
 
     async fn prepare(&self, contender: Contender, plan: &Plan) -> Result<Running> {
         let program = contender.build()?;
-        let address = format!("127.0.0.1:{}", self.server.port());
-        let wanted = plan.rows.iter().map(|row| row.processes).max().unwrap_or(1);
-        let count = wanted.min(contender.processes());
-        let mut processes = Processes::start(&program, count, &address).await?;
+        let rows = plan.rows.iter().filter(|row| contender.does(**row));
+        let count = rows.map(|row| row.processes).max().unwrap_or(1);
+        let mut processes = Processes::start(&program, count, &address_of(&self.server)).await?;
         for work in [Work::Own, Work::Hot, Work::Fair, Work::ReadWrite] {
             let key = format!("{}:warm-up", contender.name);
             let order = Order { work, key: &key, tasks: 8, length: contender.warm_up() };
-            if contender.does(work) && plan.rows.iter().any(|row| row.work == work) {
+            if plan.rows.iter().any(|row| row.work == work && contender.does(*row)) {
                 processes.run(count, order).await?;
             }
         }
@@ -112,14 +132,13 @@ impl Comparison {
             if !round.is_multiple_of(2) {
                 order.reverse();
             }
-            let trip = self.round_trip(timing.turn / 5).await?;
             for number in order {
                 let contender = self.running[number].contender;
-                if !contender.does(row.work) || row.processes > contender.processes() {
+                if !contender.does(row) {
                     continue;
                 }
                 match self.turn(number, row, timing.turn).await {
-                    Ok(samples) => self.note(at, contender.name, samples, trip),
+                    Ok(samples) => self.note(at, contender.name, samples),
                     Err(error) if contender.name == "ours" => return Err(error),
                     Err(error) => self.give_up(number, row, &error.to_string()),
                 }
@@ -132,16 +151,6 @@ impl Comparison {
         Ok(())
     }
 
-    /// The median time of a `PING` now, in µs, if that contender is there.
-    async fn round_trip(&mut self, length: Duration) -> Result<f64> {
-        let ping = self.running.iter_mut().find(|it| it.contender.name == "PING");
-        let Some(ping) = ping else { return Ok(f64::NAN) };
-        let _awake = Awake::keep();
-        let order = Order { work: Work::Own, key: "ping", tasks: 1, length };
-        let tasks = ping.processes.run(1, order).await?.ok_or("PING cannot be sent")?;
-        Ok(Turn::new(tasks, length).quantiles([0.5, 0.5])[0])
-    }
-
     async fn turn(
         &mut self,
         number: usize,
@@ -152,7 +161,15 @@ impl Comparison {
         let key = format!("{}:{row}", contender.name);
         let order = Order { work: row.work, key: &key, tasks: row.tasks, length };
         let before = Used::now(&self.server, processes, row.processes).await;
-        let tasks = processes.run(row.processes, order).await?;
+        let probe = Order { work: Work::Hot, key: "probe", tasks: 1, length };
+        let (tasks, probed) = match row.processes {
+            1 => (processes.run(1, order).await?, None),
+            count => {
+                let (tasks, probed) =
+                    tokio::join!(processes.run(count, order), self.probe.run(1, probe));
+                (tasks?, probed?)
+            }
+        };
         let after = Used::now(&self.server, processes, row.processes).await;
         let turn = Turn::new(tasks.ok_or("it has no such lock")?, length);
         let pairs = turn.all_pairs().max(1) as f64;
@@ -180,20 +197,18 @@ impl Comparison {
         samples.push((Measure::Tasks, turn.evenness_of_tasks()));
         if row.processes > 1 {
             samples.push((Measure::Processes, turn.evenness_of_processes()));
-            samples.extend(holds.hand_over().map(|time| (Measure::HandOver, time)));
+            if let (Some(time), Some(probed)) = (holds.hand_over(), probed) {
+                let trip = Turn::new(probed, length).wait();
+                samples.push((Measure::HandOver, time));
+                samples.push((Measure::HandOverTrips, time / trip));
+            }
         }
         Ok(samples)
     }
 
-    fn note(&mut self, row: usize, name: &'static str, samples: Vec<(Measure, f64)>, trip: f64) {
-        let mut add = |measure, sample| {
-            self.figures.entry((row, name, measure)).or_default().push(sample);
-        };
+    fn note(&mut self, row: usize, name: &'static str, samples: Vec<(Measure, f64)>) {
         for (measure, sample) in samples {
-            add(measure, sample);
-            if measure == Measure::HandOver && trip.is_finite() {
-                add(Measure::HandOverTrips, sample / trip);
-            }
+            self.figures.entry((row, name, measure)).or_default().push(sample);
         }
     }
 
@@ -210,8 +225,8 @@ impl Comparison {
     pub(super) async fn finish(self, plan: &Plan) -> Run {
         let info: String = self.server.client().get(&["INFO", "server"]).await;
         let version = info.lines().find_map(|line| line.strip_prefix("redis_version:"));
-        for running in self.running {
-            running.processes.end().await;
+        for processes in self.running.into_iter().map(|it| it.processes).chain([self.probe]) {
+            processes.end().await;
         }
         let figure =
             |((row, contender, measure), samples): ((usize, &str, Measure), Vec<f64>)| Figure {
@@ -231,9 +246,13 @@ impl Comparison {
     }
 }
 
+fn address_of(server: &RedisServer) -> String {
+    format!("127.0.0.1:{}", server.port())
+}
+
 /// What server and clients have used so far.
 struct Used {
-    /// Calls of commands, without this program's own.
+    /// Calls of commands, without those of this program and of the probe.
     commands: u64,
     /// Processor time in µs.
     server: f64,

@@ -23,10 +23,11 @@ pub(super) fn of(_processes: impl Iterator<Item = u32>) -> Option<f64> {
     None
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
 mod tests {
     use super::*;
 
+    #[cfg(target_os = "linux")]
     #[test]
     fn work_uses_processor_time() {
         let myself = || of(std::iter::once(std::process::id())).unwrap();

@@ -7,24 +7,26 @@ mod cpu;
 mod drive;
 mod process;
 mod program;
-mod report;
-mod result;
-mod row;
+pub(crate) mod report;
+pub(crate) mod result;
+pub(crate) mod row;
 mod sample;
 mod target;
+pub(crate) mod text;
 mod trace;
 
 use std::fs;
+use std::path::Path;
 
 use self::compare::Comparison;
 pub(crate) use self::compare::Plan;
 pub(crate) use self::drive::Drive;
 pub(crate) use self::program::Contender;
-pub(crate) use self::row::Row;
 use crate::Result;
 use crate::folder;
 
-/// Compares, and writes `bench/peers.json` and `bench/report.md` below the build directory.
+/// Compares, and writes `bench/peers.json`, `bench/report.md` and its charts below the build directory; of curves,
+/// only `bench/curves.json` and the charts.
 ///
 /// # Errors
 ///
@@ -37,11 +39,26 @@ pub(crate) async fn run(plan: &Plan) -> Result<()> {
     }
     let run = comparison.finish(plan).await;
     let folder = folder::target().join("bench");
-    fs::create_dir_all(&folder)?;
-    fs::write(folder.join("peers.json"), serde_json::to_string_pretty(&run)? + "\n")?;
-    let report = report::markdown(&run);
-    fs::write(folder.join("report.md"), &report)?;
-    println!("{report}");
-    println!("figures in {}", folder.display());
+    fs::create_dir_all(folder.join("charts"))?;
+    fs::write(folder.join(plan.file), serde_json::to_string_pretty(&run)? + "\n")?;
+    let report = report::markdown(&run, &charts(plan, &run, &folder)?);
+    if !plan.is_curves() {
+        fs::write(folder.join("report.md"), &report)?;
+    }
+    println!("{report}\nfigures in {}", folder.join(plan.file).display());
     Ok(())
+}
+
+#[cfg(feature = "charts")]
+fn charts(plan: &Plan, run: &result::Run, folder: &Path) -> Result<Vec<(String, String)>> {
+    let folder = folder.join("charts");
+    match plan.is_curves() {
+        true => crate::charts::grown(run, &folder),
+        false => crate::charts::compared(run, &folder),
+    }
+}
+
+#[cfg(not(feature = "charts"))]
+fn charts(_plan: &Plan, _run: &result::Run, _folder: &Path) -> Result<Vec<(String, String)>> {
+    Ok(Vec::new())
 }

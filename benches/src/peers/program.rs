@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use super::drive::{DRIVE, Drive};
-use super::row::Work;
+use super::row::{Row, Work};
 use crate::Result;
 use crate::folder;
 
@@ -17,6 +17,9 @@ const WARM_UP: Duration = Duration::from_millis(300);
 
 /// How long a JVM warms up at each kind of work, so that its compilers have seen it.
 const JVM_WARM_UP: Duration = Duration::from_millis(1500);
+
+/// The most tasks of a process outside Rust: Redisson needs a thread for each.
+const MOST_TASKS: usize = 512;
 
 /// A contender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,9 +47,12 @@ const MUTEX: &[Work] = &[Work::Hot, Work::ReadWrite];
 const ALL_KINDS: &[Work] = &[Work::Hot, Work::Fair, Work::ReadWrite];
 
 impl Contender {
+    /// The round trip.
+    pub(crate) const PING: Self = Self::new("PING", Language::Rust, &[]);
+
     /// The round trip, the floor and this library, then the peers.
     pub(crate) const ALL: [Self; 9] = [
-        Self::new("PING", Language::Rust, &[]),
+        Self::PING,
         Self::new("floor", Language::Rust, &[]),
         Self { shares_reads: true, ..Self::new("ours", Language::Rust, ALL_KINDS) },
         Self::new("rslock", Language::Rust, MUTEX),
@@ -66,14 +72,10 @@ impl Contender {
         ["PING", "floor", "ours"].contains(&name)
     }
 
-    /// Whether it has a lock for this work.
-    pub(crate) fn does(&self, work: Work) -> bool {
-        work == Work::Own || self.work.contains(&work)
-    }
-
-    /// How many processes of it work at the same time at most.
-    pub(crate) fn processes(&self) -> usize {
-        if self.work.is_empty() { 1 } else { 4 }
+    /// Whether it has a lock for the work of this row, and can have so many tasks.
+    pub(crate) fn does(&self, row: Row) -> bool {
+        let limit = if self.language == Language::Rust { usize::MAX } else { MOST_TASKS };
+        row.tasks <= limit && (row.work == Work::Own || self.work.contains(&row.work))
     }
 
     /// How long it warms up at each kind of work.

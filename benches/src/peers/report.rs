@@ -3,8 +3,9 @@
 use std::fmt::Write as _;
 
 use super::result::{Measure, Run};
-use super::row::{Row, Work};
+use super::row::Row;
 use super::target::{Bound, verdicts};
+use super::text::{grouped, significant, title};
 
 /// A column of a row's table.
 struct Column {
@@ -32,20 +33,31 @@ impl Column {
     }
 }
 
-/// The whole report.
-pub(super) fn markdown(run: &Run) -> String {
-    let mut text = format!(
-        "# Locks beside each other\n\nRedis {}, {} processor cores, {} rounds of {} s. All contenders on one \
-         server, in turns; each driver is a process of its own. Ratios compare turns of one round; the \
-         figure is the median over the rounds.\n",
-        run.server_version, run.cores, run.rounds, run.turn_seconds
-    );
-    text += &targets(run);
-    for row in Row::ALL {
-        text += &table(run, row);
+/// The whole report. The charts are file names and titles, in the folder `charts`.
+pub(super) fn markdown(run: &Run, charts: &[(String, String)]) -> String {
+    let mut text = format!("# Locks beside each other\n\n{}\n", conditions(run));
+    let verdicts = targets(run);
+    if !verdicts.is_empty() {
+        let _ = write!(text, "\n## Targets\n\n{verdicts}");
     }
-    text += &contenders(run);
+    for (file, title) in charts {
+        let _ = write!(text, "\n![{title}](charts/{file})\n");
+    }
+    for row in run.rows() {
+        let _ = write!(text, "\n## {}\n\n{}", title(row), table(run, row));
+    }
+    let _ = write!(text, "\n## Contenders\n\n{}", contenders(run));
     text
+}
+
+/// What was measured how.
+pub(crate) fn conditions(run: &Run) -> String {
+    format!(
+        "Redis {}, {} processor cores, {} rounds of {} s. All contenders use one server, in turns; each driver \
+         is a process of its own. Ratios compare turns of one round; every figure is the median over \
+         the rounds.",
+        run.server_version, run.cores, run.rounds, run.turn_seconds
+    )
 }
 
 /// What one row shows: a line for each contender.
@@ -56,7 +68,7 @@ pub(crate) fn table(run: &Run, row: Row) -> String {
         return String::new();
     }
     let columns: Vec<_> = COLUMNS.iter().filter(|column| there(column.measure)).collect();
-    let mut text = format!("\n## {}\n\n| | ", title(row));
+    let mut text = "| | ".to_owned();
     columns.iter().take(1).for_each(|column| text += column.heading);
     text += " | ours is |";
     columns.iter().skip(1).for_each(|column| _ = write!(text, " {} |", column.heading));
@@ -111,14 +123,13 @@ fn remarks(run: &Run, row: &str) -> String {
     text
 }
 
-fn targets(run: &Run) -> String {
+/// What this library is to reach, and whether it does.
+pub(crate) fn targets(run: &Run) -> String {
     let verdicts = verdicts(run);
     if verdicts.is_empty() {
         return String::new();
     }
-    let mut text =
-        "\n## Targets\n\n| row | figure | target | reached | |\n|---|---|---:|---:|---|\n"
-            .to_owned();
+    let mut text = "| row | figure | target | reached | |\n|---|---|---:|---:|---|\n".to_owned();
     for verdict in verdicts {
         let bound = match verdict.bound {
             Bound::AtLeast(bound) => format!("≥ {bound}"),
@@ -134,41 +145,11 @@ fn targets(run: &Run) -> String {
 
 /// Versions and settings.
 pub(crate) fn contenders(run: &Run) -> String {
-    let mut text = "\n## Contenders\n\n| | version | settings |\n|---|---|---|\n".to_owned();
+    let mut text = "| | version | settings |\n|---|---|---|\n".to_owned();
     for entry in &run.contenders {
         let missing = entry.missing.as_ref().map(|why| format!("**missing**: {why}. "));
         let settings = missing.unwrap_or_default() + &entry.settings;
         let _ = writeln!(text, "| {} | {} | {settings} |", entry.name, entry.version);
-    }
-    text
-}
-
-/// What a row measures.
-pub(crate) fn title(row: Row) -> String {
-    let Row { work, processes, tasks } = row;
-    let who = match (processes, tasks) {
-        (1, 1) => "1 task".to_owned(),
-        (1, tasks) => format!("{tasks} tasks"),
-        (processes, tasks) => format!("{processes} processes with {tasks} tasks each"),
-    };
-    match work {
-        Work::Own if tasks == 1 => format!("A pair of acquire and release, {who}"),
-        Work::Own => format!("Own keys: {who}, each with a lock of its own"),
-        Work::Hot => format!("Hot key: {who} on one lock"),
-        Work::Fair => format!("Fair lock: {who} on one lock"),
-        Work::ReadWrite => format!("Read/write lock: {who} on one lock, 90 % reads"),
-    }
-}
-
-/// With a space between thousands.
-pub(crate) fn grouped(value: f64) -> String {
-    let digits = format!("{value:.0}");
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(' ');
-        }
-        text.push(digit);
     }
     text
 }
@@ -181,19 +162,10 @@ fn two_digits(value: f64) -> String {
     format!("{value:.2}")
 }
 
-/// Two digits behind the point for small numbers, none for large ones.
-fn significant(value: f64) -> String {
-    match value {
-        ..10.0 => format!("{value:.2}"),
-        10.0..100.0 => format!("{value:.1}"),
-        _ => grouped(value),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::peers::result::tests::run_of;
+    use crate::peers::result::run_of;
 
     #[test]
     fn a_table_has_a_line_for_each_contender() {
@@ -214,12 +186,6 @@ mod tests {
     fn a_missing_peer_is_named() {
         let mut run = run_of(&[("hot-8", "ours", &[1.0])]);
         run.contenders[0].missing = Some("`mvn` cannot be run".to_owned());
-        assert!(markdown(&run).contains("**missing**: `mvn` cannot be run."));
-    }
-
-    #[test]
-    fn numbers_are_readable() {
-        assert_eq!((significant(0.5), significant(12.34)), ("0.50".into(), "12.3".into()));
-        assert_eq!(significant(12_345.6), "12 346");
+        assert!(markdown(&run, &[]).contains("**missing**: `mvn` cannot be run."));
     }
 }

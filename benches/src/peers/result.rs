@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::row::Row;
 use crate::record::median;
 
 /// What a figure measures, with its unit.
@@ -16,7 +17,7 @@ pub(crate) enum Measure {
     P99,
     /// Median time from the begin of a release to the moment that a task of another process holds the lock, in µs.
     HandOver,
-    /// The same in round trips: over the median time of a `PING` in the same round.
+    /// The same in round trips: over the median time of a `PING` by another process during the same turn.
     HandOverTrips,
     /// Commands that the server ran for a pair, with those of scripts.
     Commands,
@@ -109,6 +110,17 @@ impl Run {
         Some(median(&ratios))
     }
 
+    /// The rows that have figures, in their order.
+    pub(crate) fn rows(&self) -> Vec<Row> {
+        let mut rows: Vec<Row> = Vec::new();
+        for row in self.figures.iter().filter_map(|figure| figure.row.parse().ok()) {
+            if !rows.contains(&row) {
+                rows.push(row);
+            }
+        }
+        rows
+    }
+
     /// The contenders that have a rate in this row, except the floor and this library.
     pub(crate) fn peers_in(&self, row: &str) -> Vec<&str> {
         let names = self.contenders.iter().map(|entry| entry.name.as_str());
@@ -119,35 +131,36 @@ impl Run {
     }
 }
 
+/// A run with these rates: row, contender, samples.
 #[cfg(test)]
-pub(super) mod tests {
-    use super::*;
-
-    /// A run with these rates: row, contender, samples.
-    pub(crate) fn run_of(rates: &[(&str, &str, &[f64])]) -> Run {
-        let figure = |(row, contender, samples): &(&str, &str, &[f64])| Figure {
-            row: (*row).to_owned(),
-            contender: (*contender).to_owned(),
-            measure: Measure::Rate,
-            samples: samples.to_vec(),
-        };
-        let mut names: Vec<_> = rates.iter().map(|(_, contender, _)| *contender).collect();
-        names.dedup();
-        let entry = |name: &str| Entry {
-            name: name.to_owned(),
-            version: "1".to_owned(),
-            settings: "default".to_owned(),
-            missing: None,
-        };
-        Run {
-            server_version: "7".to_owned(),
-            cores: 2,
-            rounds: 3,
-            turn_seconds: 1.0,
-            contenders: names.into_iter().map(entry).collect(),
-            figures: rates.iter().map(figure).collect(),
-        }
+pub(crate) fn run_of(rates: &[(&str, &str, &[f64])]) -> Run {
+    let figure = |(row, contender, samples): &(&str, &str, &[f64])| Figure {
+        row: (*row).to_owned(),
+        contender: (*contender).to_owned(),
+        measure: Measure::Rate,
+        samples: samples.to_vec(),
+    };
+    let mut names: Vec<_> = rates.iter().map(|(_, contender, _)| *contender).collect();
+    names.dedup();
+    let entry = |name: &str| Entry {
+        name: name.to_owned(),
+        version: "1".to_owned(),
+        settings: "default".to_owned(),
+        missing: None,
+    };
+    Run {
+        server_version: "7".to_owned(),
+        cores: 2,
+        rounds: 3,
+        turn_seconds: 1.0,
+        contenders: names.into_iter().map(entry).collect(),
+        figures: rates.iter().map(figure).collect(),
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
 
     #[test]
     fn a_ratio_compares_samples_of_one_round() {

@@ -1,6 +1,7 @@
 //! What is measured: the work of each row.
 
 use std::fmt;
+use std::str::FromStr;
 
 /// What the tasks of a row do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,7 +67,25 @@ impl Row {
         Self::of(Work::ReadWrite, 4, 16),
     ];
 
-    const fn of(work: Work, processes: usize, tasks: usize) -> Self {
+    /// How throughput grows with tasks, keys and processes.
+    pub(crate) const CURVES: [Self; 13] = [
+        Self::of(Work::Own, 1, 1),
+        Self::of(Work::Own, 1, 8),
+        Self::of(Work::Own, 1, 64),
+        Self::of(Work::Own, 1, 512),
+        Self::of(Work::Own, 1, 4096),
+        Self::of(Work::Hot, 1, 8),
+        Self::of(Work::Hot, 1, 64),
+        Self::of(Work::Hot, 1, 512),
+        Self::of(Work::Hot, 1, 4096),
+        Self::of(Work::Hot, 1, 16),
+        Self::of(Work::Hot, 2, 16),
+        Self::of(Work::Hot, 4, 16),
+        Self::of(Work::Hot, 8, 16),
+    ];
+
+    /// This work by so many.
+    pub(crate) const fn of(work: Work, processes: usize, tasks: usize) -> Self {
         Self { work, processes, tasks }
     }
 
@@ -86,9 +105,37 @@ impl fmt::Display for Row {
     }
 }
 
+impl FromStr for Row {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let row = || {
+            let (word, who) = text.rsplit_once('-')?;
+            let (processes, tasks) = who.split_once('x').unwrap_or(("1", who));
+            let number =
+                |text: &str| text.parse().ok().filter(|number| (1..=10_000).contains(number));
+            Some(Self::of(Work::of(word)?, number(processes)?, number(tasks)?))
+        };
+        row().ok_or_else(|| {
+            let names: Vec<_> = Self::ALL.iter().map(Self::to_string).collect();
+            format!("there is no row `{text}`; give one such as {}", names.join(", "))
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_are_read() {
+        for row in Row::ALL.into_iter().chain(Row::CURVES) {
+            assert_eq!(row.to_string().parse(), Ok(row));
+        }
+        for nonsense in ["hot", "hot-", "hot-0", "pears-8", "hot-4x", "hot-99999"] {
+            assert!(nonsense.parse::<Row>().is_err(), "{nonsense}");
+        }
+    }
 
     #[test]
     fn every_row_and_work_has_a_name_of_its_own() {

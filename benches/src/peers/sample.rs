@@ -57,6 +57,12 @@ impl Turn {
         quantiles(pairs.map(|pair| pair.released.saturating_sub(pair.asked)).collect(), parts)
     }
 
+    /// The median time from the call that asks to the hold, in µs.
+    pub(super) fn wait(&self) -> f64 {
+        let pairs = self.tasks().flat_map(|task| &task.pairs);
+        quantiles(pairs.map(|pair| pair.held.saturating_sub(pair.asked)).collect(), [0.5])[0]
+    }
+
     /// Fewest ÷ most pairs of a task.
     pub(super) fn evenness_of_tasks(&self) -> f64 {
         evenness(self.tasks().map(|task| self.within(task)))
@@ -167,7 +173,7 @@ mod tests {
         assert_eq!(turn.all_pairs(), 4);
         assert_eq!(turn.rate(), 40_000.0);
         assert_eq!((turn.evenness_of_tasks(), turn.evenness_of_processes()), (0.5, 1.0 / 3.0));
-        assert_eq!(turn.quantiles([0.5, 0.99]), [2.0, 2.0]);
+        assert_eq!((turn.quantiles([0.5, 0.99]), turn.wait()), ([2.0, 2.0], 0.5));
     }
 
     #[test]

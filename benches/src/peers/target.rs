@@ -101,7 +101,7 @@ fn fastest<'a>(run: &'a Run, row: &str, counts: impl Fn(&str) -> bool) -> Option
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::peers::result::tests::run_of;
+    use crate::peers::result::run_of;
     use crate::peers::row::Row;
 
     #[test]

@@ -14,7 +14,7 @@ use rslock::LockManager;
 use tokio::sync::Barrier;
 use tokio::task::JoinHandle;
 
-use self::kinds::{Fair, ReadWrite};
+use self::kinds::{Fair, Probe, ReadWrite};
 use crate::Result;
 use crate::peers::row::Work;
 use crate::peers::trace::{self, Pair, Task, now};
@@ -161,6 +161,7 @@ impl Connected {
         let start = Started::new(turn);
         Some(match (self, turn.work) {
             (Self::Ping(bare), Work::Own) => start.tasks(|_| Ping(bare.clone())),
+            (Self::Ping(bare), Work::Hot) => start.tasks(|_| Probe(Ping(bare.clone()))),
             (Self::Floor(bare), Work::Own) => start.tasks(|task| bare.on(&turn.key_of(task))),
             (Self::Ping(_) | Self::Floor(_), _) | (Self::Rslock(_), Work::Fair) => return None,
             (Self::Rslock(manager), _) => {
