@@ -39,9 +39,12 @@ pub(super) fn line_colour(name: &str) -> RGBColor {
     LINES.iter().find(|(known, _)| *known == name).map_or(INK, |(_, colour)| *colour)
 }
 
-/// Text of this size.
+/// What plotters makes of a size of one.
+const PLOTTERS_SIZE: f64 = 1.24;
+
+/// Text of this size in pixels.
 pub(super) fn font(size: i32) -> TextStyle<'static> {
-    ("sans-serif", size).into_font().color(&INK)
+    ("sans-serif", f64::from(size) * PLOTTERS_SIZE).into_font().color(&INK)
 }
 
 /// Text of this size, placed so.
