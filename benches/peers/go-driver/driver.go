@@ -61,9 +61,13 @@ func Main(connect func(address string) (Peer, error)) {
 		if err != nil {
 			fail(err)
 		}
+		hold, err := time.ParseDuration(words[4] + "ms")
+		if err != nil {
+			fail(err)
+		}
 		locks := make([]Acquire, tasks)
 		for i := range locks {
-			key := words[4]
+			key := words[5]
 			if words[1] == "own" {
 				key = fmt.Sprintf("%s:%d", key, i)
 			}
@@ -73,14 +77,14 @@ func Main(connect func(address string) (Peer, error)) {
 		if !lines.Scan() {
 			return
 		}
-		if err := write(words[5], run(locks, time.Duration(millis)*time.Millisecond)); err != nil {
+		if err := write(words[6], run(locks, time.Duration(millis)*time.Millisecond, hold)); err != nil {
 			fail(err)
 		}
 		fmt.Println("done")
 	}
 }
 
-func run(locks []Acquire, length time.Duration) []task {
+func run(locks []Acquire, length, hold time.Duration) []task {
 	// A library can leave a waiter asleep although the lock is free. That counts as a failure.
 	ctx, cancel := context.WithCancel(context.Background())
 	defer time.AfterFunc(length+grace, cancel).Stop()
@@ -91,20 +95,23 @@ func run(locks []Acquire, length time.Duration) []task {
 		all.Add(1)
 		go func() {
 			defer all.Done()
-			tasks[i] = repeat(ctx, locks[i], end)
+			tasks[i] = repeat(ctx, locks[i], end, hold)
 		}()
 	}
 	all.Wait()
 	return tasks
 }
 
-func repeat(ctx context.Context, acquire Acquire, end uint64) (done task) {
+func repeat(ctx context.Context, acquire Acquire, end uint64, hold time.Duration) (done task) {
 	for asked := now(); asked < end; asked = now() {
 		release, err := acquire(ctx)
 		held := now()
 		if err != nil {
 			done.failures++
 			continue
+		}
+		if hold > 0 {
+			time.Sleep(hold)
 		}
 		releasing := now()
 		if err := release(); err != nil {

@@ -5,6 +5,7 @@
 const fs = require("fs");
 const path = require("path");
 const readline = require("readline");
+const { setTimeout: sleep } = require("timers/promises");
 const Redis = require("ioredis");
 const { default: Redlock } = require("redlock");
 
@@ -19,7 +20,7 @@ function version(name) {
   return JSON.parse(fs.readFileSync(file)).version.replace(/^v/, "");
 }
 
-async function repeat(redlock, key, end) {
+async function repeat(redlock, key, end, hold) {
   const task = { stamps: [], failures: 0n };
   for (let asked = nanos(); asked < end; asked = nanos()) {
     let lock;
@@ -30,12 +31,16 @@ async function repeat(redlock, key, end) {
       continue;
     }
     const held = nanos();
+    if (hold > 0) {
+      await sleep(hold);
+    }
+    const releasing = nanos();
     try {
       await lock.release();
     } catch (error) {
       task.failures += 1n;
     }
-    task.stamps.push(asked, held, held, nanos());
+    task.stamps.push(asked, held, releasing, nanos());
   }
   return task;
 }
@@ -59,7 +64,7 @@ async function main() {
   console.log(`peer\t${version("redlock")}, ioredis ${version("ioredis")}, Node ${process.versions.node}\t${SETTINGS}`);
   const lines = readline.createInterface({ input: process.stdin })[Symbol.asyncIterator]();
   for (let line = await lines.next(); !line.done; line = await lines.next()) {
-    const [, row, tasks, millis, key, file] = line.value.split(" ");
+    const [, row, tasks, millis, hold, key, file] = line.value.split(" ");
     if (row === "fair") {
       console.log("no");
       continue;
@@ -68,7 +73,7 @@ async function main() {
     await lines.next();
     const end = nanos() + BigInt(millis) * 1_000_000n;
     const keys = Array.from({ length: Number(tasks) }, (_, task) => (row === "own" ? `${key}:${task}` : key));
-    write(file, await Promise.all(keys.map((key) => repeat(redlock, key, end))));
+    write(file, await Promise.all(keys.map((key) => repeat(redlock, key, end, Number(hold)))));
     console.log("done");
   }
   process.exit(0);

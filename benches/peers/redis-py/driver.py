@@ -7,7 +7,7 @@ import asyncio
 import sys
 from array import array
 from platform import python_version
-from time import monotonic_ns
+from time import monotonic_ns, sleep
 
 import hiredis
 import redis
@@ -30,38 +30,44 @@ def say(line):
     print(line, flush=True)
 
 
-def alone(client, key, length):
+def alone(client, key, length, hold):
     stamps, failures = array("Q"), 0
     end = monotonic_ns() + length
     while (asked := monotonic_ns()) < end:
         lock = client.lock(key, timeout=LEASE_S)
         lock.acquire()
         held = monotonic_ns()
+        if hold:
+            sleep(hold)
+        releasing = monotonic_ns()
         try:
             lock.release()
         except redis.exceptions.LockError:
             failures += 1
-        stamps.extend((asked, held, held, monotonic_ns()))
+        stamps.extend((asked, held, releasing, monotonic_ns()))
     return stamps, failures
 
 
-async def one_of_many(client, key, end):
+async def one_of_many(client, key, end, hold):
     stamps, failures = array("Q"), 0
     while (asked := monotonic_ns()) < end:
         lock = client.lock(key, timeout=LEASE_S)
         await lock.acquire()
         held = monotonic_ns()
+        if hold:
+            await asyncio.sleep(hold)
+        releasing = monotonic_ns()
         try:
             await lock.release()
         except redis.exceptions.LockError:
             failures += 1
-        stamps.extend((asked, held, held, monotonic_ns()))
+        stamps.extend((asked, held, releasing, monotonic_ns()))
     return stamps, failures
 
 
-async def many(client, keys, length):
+async def many(client, keys, length, hold):
     end = monotonic_ns() + length
-    return await asyncio.gather(*(one_of_many(client, key, end) for key in keys))
+    return await asyncio.gather(*(one_of_many(client, key, end, hold) for key in keys))
 
 
 def write(path, tasks):
@@ -80,18 +86,18 @@ def main():
     loop = asyncio.new_event_loop()
     say(f"peer\t{redis.__version__}, hiredis {hiredis.__version__}, Python {python_version()}\t{SETTINGS}")
     lines = words_of_lines()
-    for _, row, tasks, millis, key, path in lines:
+    for _, row, tasks, millis, hold, key, path in lines:
         if row == "fair":
             say("no")
             continue
-        count, length = int(tasks), int(millis) * 1_000_000
+        count, length, hold = int(tasks), int(millis) * 1_000_000, int(hold) / 1000
         keys = [f"{key}:{task}" if row == "own" else key for task in range(count)]
         say("ready")
         next(lines)
         if count == 1:
-            write(path, [alone(blocking, keys[0], length)])
+            write(path, [alone(blocking, keys[0], length, hold)])
         else:
-            write(path, loop.run_until_complete(many(concurrent, keys, length)))
+            write(path, loop.run_until_complete(many(concurrent, keys, length, hold)))
         say("done")
 
 

@@ -97,7 +97,8 @@ fn rate(value: f64) -> String {
 ///
 /// When a file cannot be written.
 pub(crate) fn grown(run: &Run, folder: &Path) -> Result<Vec<(String, String)>> {
-    let one_process = |row: &Row, work| row.work == work && row.processes == 1;
+    let one_process =
+        |row: &Row, work| row.work == work && row.processes == 1 && row.hold.is_zero();
     let charts = [
         (
             "keys",

@@ -15,6 +15,10 @@ use crate::Result;
 use crate::server::awake::Awake;
 use crate::timing::Timing;
 
+/// How long tasks keep a lock when exclusion is checked, and for how long they take turns.
+const CHECKED_HOLD: Duration = Duration::from_millis(2);
+const CHECK: Duration = Duration::from_millis(200);
+
 const PEERS: &str = "peers.json";
 const CURVES: &str = "curves.json";
 
@@ -111,12 +115,34 @@ impl Comparison {
         let mut processes = Processes::start(&program, count, &address_of(&self.server)).await?;
         for work in [Work::Own, Work::Hot, Work::Fair, Work::ReadWrite] {
             let key = format!("{}:warm-up", contender.name);
-            let order = Order { work, key: &key, tasks: 8, length: contender.warm_up() };
+            let order = Order {
+                work,
+                key: &key,
+                tasks: 8,
+                length: contender.warm_up(),
+                hold: Duration::ZERO,
+            };
             if plan.rows.iter().any(|row| row.work == work && contender.does(*row)) {
                 processes.run(count, order).await?;
             }
         }
         Ok(Running { contender, processes })
+    }
+
+    /// Has tasks keep the lock of a row for a while, so that any who hold it together are seen.
+    ///
+    /// # Errors
+    ///
+    /// When a process ends, or its tasks do not.
+    async fn check(&mut self, number: usize, row: Row) -> Result<Samples> {
+        let Running { contender, processes } = &mut self.running[number];
+        let key = format!("{}:check", contender.name);
+        let order =
+            Order { work: row.work, key: &key, tasks: 4, length: CHECK, hold: CHECKED_HOLD };
+        let tasks = processes.run(row.processes, order).await?.ok_or("it has no such lock")?;
+        let shares = contender.shares_reads && row.work == Work::ReadWrite;
+        let doubles = Turn::new(tasks, CHECK).holds(shares).doubles();
+        Ok(vec![(Measure::Doubles, doubles as f64)])
     }
 
     /// Measures a row.
@@ -137,7 +163,15 @@ impl Comparison {
                 if !contender.does(row) {
                     continue;
                 }
-                match self.turn(number, row, timing.turn).await {
+                let mut done = self.turn(number, row, timing.turn).await;
+                if round == 0 && row.work != Work::Own && done.is_ok() {
+                    let checked = self.check(number, row).await;
+                    done = done.and_then(|samples| Ok([samples, checked?].concat()));
+                }
+                match done {
+                    Ok(samples) if contender.name == "ours" && doubles(&samples) > 0.0 => {
+                        return Err(format!("{row}: two tasks held the lock").into());
+                    }
                     Ok(samples) => self.note(at, contender.name, samples),
                     Err(error) if contender.name == "ours" => return Err(error),
                     Err(error) => self.give_up(number, row, &error.to_string()),
@@ -151,17 +185,12 @@ impl Comparison {
         Ok(())
     }
 
-    async fn turn(
-        &mut self,
-        number: usize,
-        row: Row,
-        length: Duration,
-    ) -> Result<Vec<(Measure, f64)>> {
+    async fn turn(&mut self, number: usize, row: Row, length: Duration) -> Result<Samples> {
         let Running { contender, processes } = &mut self.running[number];
         let key = format!("{}:{row}", contender.name);
-        let order = Order { work: row.work, key: &key, tasks: row.tasks, length };
+        let order = Order { work: row.work, key: &key, tasks: row.tasks, length, hold: row.hold };
+        let probe = Order { work: Work::Hot, key: "probe", tasks: 1, length, hold: Duration::ZERO };
         let before = Used::now(&self.server, processes, row.processes).await;
-        let probe = Order { work: Work::Hot, key: "probe", tasks: 1, length };
         let (tasks, probed) = match row.processes {
             1 => (processes.run(1, order).await?, None),
             count => {
@@ -170,33 +199,23 @@ impl Comparison {
                 (tasks?, probed?)
             }
         };
-        let after = Used::now(&self.server, processes, row.processes).await;
+        let used = Used::now(&self.server, processes, row.processes).await.since(&before);
         let turn = Turn::new(tasks.ok_or("it has no such lock")?, length);
-        let pairs = turn.all_pairs().max(1) as f64;
+        let mut samples = used.samples(turn.all_pairs());
         let [p50, p99] = turn.quantiles([0.5, 0.99]);
-        let mut samples = vec![
+        samples.extend([
             (Measure::Rate, turn.rate()),
             (Measure::P50, p50),
             (Measure::P99, p99),
-            (Measure::Commands, after.commands.saturating_sub(before.commands) as f64 / pairs),
-            (Measure::ServerCpu, (after.server - before.server) / pairs),
             (Measure::Failures, turn.failures() as f64),
-        ];
-        if let (Some(before), Some(after)) = (before.client, after.client) {
-            samples.push((Measure::ClientCpu, (after - before) / pairs));
-        }
-        if row.work == Work::Own {
-            return Ok(samples);
-        }
-        let holds = turn.holds(contender.shares_reads && row.work == Work::ReadWrite);
-        let doubles = holds.doubles();
-        if doubles > 0 && contender.name == "ours" {
-            return Err(format!("{row}: {doubles} times two tasks held the lock").into());
-        }
-        samples.push((Measure::Doubles, doubles as f64));
-        samples.push((Measure::Tasks, turn.evenness_of_tasks()));
-        if row.processes > 1 {
-            samples.push((Measure::Processes, turn.evenness_of_processes()));
+        ]);
+        if row.work != Work::Own {
+            let holds = turn.holds(contender.shares_reads && row.work == Work::ReadWrite);
+            samples.push((Measure::Doubles, holds.doubles() as f64));
+            samples.push((Measure::Tasks, turn.evenness_of_tasks()));
+            if row.processes > 1 {
+                samples.push((Measure::Processes, turn.evenness_of_processes()));
+            }
             if let (Some(time), Some(probed)) = (holds.hand_over(), probed) {
                 let trip = Turn::new(probed, length).wait();
                 samples.push((Measure::HandOver, time));
@@ -206,7 +225,7 @@ impl Comparison {
         Ok(samples)
     }
 
-    fn note(&mut self, row: usize, name: &'static str, samples: Vec<(Measure, f64)>) {
+    fn note(&mut self, row: usize, name: &'static str, samples: Samples) {
         for (measure, sample) in samples {
             self.figures.entry((row, name, measure)).or_default().push(sample);
         }
@@ -250,7 +269,14 @@ fn address_of(server: &RedisServer) -> String {
     format!("127.0.0.1:{}", server.port())
 }
 
-/// What server and clients have used so far.
+/// Figures of a turn.
+type Samples = Vec<(Measure, f64)>;
+
+fn doubles(samples: &Samples) -> f64 {
+    samples.iter().filter(|(measure, _)| *measure == Measure::Doubles).map(|(_, it)| it).sum()
+}
+
+/// What server and clients have used.
 struct Used {
     /// Calls of commands, without those of this program and of the probe.
     commands: u64,
@@ -271,5 +297,23 @@ impl Used {
         };
         let cpu = seconds("used_cpu_user_main_thread") + seconds("used_cpu_sys_main_thread");
         Self { commands, server: cpu * 1e6, client: cpu::of(processes.ids(count)) }
+    }
+
+    fn since(&self, before: &Self) -> Self {
+        Self {
+            commands: self.commands.saturating_sub(before.commands),
+            server: self.server - before.server,
+            client: self.client.zip(before.client).map(|(after, before)| after - before),
+        }
+    }
+
+    /// For each of so many pairs.
+    fn samples(&self, pairs: usize) -> Samples {
+        let pairs = pairs.max(1) as f64;
+        let commands = self.commands as f64 / pairs;
+        let mut samples =
+            vec![(Measure::Commands, commands), (Measure::ServerCpu, self.server / pairs)];
+        samples.extend(self.client.map(|client| (Measure::ClientCpu, client / pairs)));
+        samples
     }
 }

@@ -26,6 +26,8 @@ pub(super) struct Order<'a> {
     pub(super) key: &'a str,
     pub(super) tasks: usize,
     pub(super) length: Duration,
+    /// How long a task sleeps while it holds the lock.
+    pub(super) hold: Duration,
 }
 
 /// Drivers of one contender, each a process of its own.
@@ -80,9 +82,13 @@ impl Processes {
         let file = |process: usize| folder.path().join(process.to_string());
         let workers = self.workers.get_mut(..count).ok_or("there are not so many processes")?;
         for (number, worker) in workers.iter_mut().enumerate() {
-            let Order { work, key, tasks, length } = order;
-            let (millis, file) = (length.as_millis(), file(number).display().to_string());
-            worker.send(&format!("run {} {tasks} {millis} {key} {file}", work.word()));
+            let Order { work, key, tasks, length, hold } = order;
+            let (millis, hold, file) = (length.as_millis(), hold.as_millis(), file(number));
+            worker.send(&format!(
+                "run {} {tasks} {millis} {hold} {key} {}",
+                work.word(),
+                file.display()
+            ));
             match worker.try_next_line(START).await.as_deref() {
                 Some("ready") => {}
                 Some("no") => return Ok(None),

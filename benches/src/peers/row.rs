@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 /// What the tasks of a row do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,11 +50,13 @@ pub(crate) struct Row {
     pub(crate) work: Work,
     pub(crate) processes: usize,
     pub(crate) tasks: usize,
+    /// How long a task keeps the lock.
+    pub(crate) hold: Duration,
 }
 
 impl Row {
     /// All rows, in the order of the report.
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 12] = [
         Self::of(Work::Own, 1, 1),
         Self::of(Work::Own, 1, 64),
         Self::of(Work::Hot, 1, 8),
@@ -65,6 +68,7 @@ impl Row {
         Self::of(Work::Fair, 4, 16),
         Self::of(Work::ReadWrite, 1, 64),
         Self::of(Work::ReadWrite, 4, 16),
+        Self::of(Work::ReadWrite, 1, 64).held(Duration::from_millis(1)),
     ];
 
     /// How throughput grows with tasks, keys and processes.
@@ -86,7 +90,12 @@ impl Row {
 
     /// This work by so many.
     pub(crate) const fn of(work: Work, processes: usize, tasks: usize) -> Self {
-        Self { work, processes, tasks }
+        Self { work, processes, tasks, hold: Duration::ZERO }
+    }
+
+    /// The same with tasks that keep the lock so long.
+    const fn held(self, hold: Duration) -> Self {
+        Self { hold, ..self }
     }
 
     /// Whether one task makes single round trips, so that only the time of a pair counts.
@@ -95,12 +104,16 @@ impl Row {
     }
 }
 
-/// As in `--row`: `own-64`, `hot-4x16`.
+/// As in `--row`: `own-64`, `hot-4x16`, `read-write-64-1ms`.
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.processes {
-            1 => write!(f, "{}-{}", self.work.word(), self.tasks),
-            processes => write!(f, "{}-{processes}x{}", self.work.word(), self.tasks),
+            1 => write!(f, "{}-{}", self.work.word(), self.tasks)?,
+            processes => write!(f, "{}-{processes}x{}", self.work.word(), self.tasks)?,
+        }
+        match self.hold.as_millis() {
+            0 => Ok(()),
+            millis => write!(f, "-{millis}ms"),
         }
     }
 }
@@ -110,11 +123,15 @@ impl FromStr for Row {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let row = || {
+            let (text, hold) = match text.strip_suffix("ms").and_then(|it| it.rsplit_once('-')) {
+                Some((text, millis)) => (text, Duration::from_millis(millis.parse().ok()?)),
+                None => (text, Duration::ZERO),
+            };
             let (word, who) = text.rsplit_once('-')?;
             let (processes, tasks) = who.split_once('x').unwrap_or(("1", who));
             let number =
                 |text: &str| text.parse().ok().filter(|number| (1..=10_000).contains(number));
-            Some(Self::of(Work::of(word)?, number(processes)?, number(tasks)?))
+            Some(Self::of(Work::of(word)?, number(processes)?, number(tasks)?).held(hold))
         };
         row().ok_or_else(|| {
             let names: Vec<_> = Self::ALL.iter().map(Self::to_string).collect();
@@ -132,7 +149,7 @@ mod tests {
         for row in Row::ALL.into_iter().chain(Row::CURVES) {
             assert_eq!(row.to_string().parse(), Ok(row));
         }
-        for nonsense in ["hot", "hot-", "hot-0", "pears-8", "hot-4x", "hot-99999"] {
+        for nonsense in ["hot", "hot-", "hot-0", "pears-8", "hot-4x", "hot-99999", "hot-8-ms"] {
             assert!(nonsense.parse::<Row>().is_err(), "{nonsense}");
         }
     }

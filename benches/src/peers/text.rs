@@ -14,13 +14,18 @@ pub(crate) fn who(row: Row) -> String {
 /// What a row measures.
 pub(crate) fn title(row: Row) -> String {
     let who = who(row);
-    match row.work {
+    let held = match row.hold.as_millis() {
+        0 => String::new(),
+        millis => format!(", held for {millis} ms"),
+    };
+    let work = match row.work {
         Work::Own if row.is_single() => format!("A pair of acquire and release, {who}"),
         Work::Own => format!("Own keys: {who}, each with a lock of its own"),
         Work::Hot => format!("Hot key: {who} on one lock"),
         Work::Fair => format!("Fair lock: {who} on one lock"),
         Work::ReadWrite => format!("Read/write lock: {who} on one lock, 90 % reads"),
-    }
+    };
+    work + &held
 }
 
 /// With a space between thousands.

@@ -13,6 +13,7 @@ use lock_runtime::LockClient;
 use rslock::LockManager;
 use tokio::sync::Barrier;
 use tokio::task::JoinHandle;
+use tokio::time::sleep;
 
 use self::kinds::{Fair, Probe, ReadWrite};
 use crate::Result;
@@ -84,11 +85,12 @@ fn next_line(lines: &Stdin) -> Result<Option<String>> {
     Ok((lines.read_line(&mut line)? > 0).then(|| line.trim().to_owned()))
 }
 
-/// The line `run ROW TASKS MILLIS KEY FILE`.
+/// The line `run ROW TASKS MILLIS HOLD KEY FILE`.
 struct Turn<'a> {
     work: Work,
     tasks: usize,
     length: Duration,
+    hold: Duration,
     key: &'a str,
     file: &'a str,
 }
@@ -100,6 +102,7 @@ impl<'a> Turn<'a> {
             work: Work::of(words.next()?)?,
             tasks: words.next()?.parse().ok()?,
             length: Duration::from_millis(words.next()?.parse().ok()?),
+            hold: Duration::from_millis(words.next()?.parse().ok()?),
             key: words.next()?,
             file: words.next()?,
         })
@@ -191,6 +194,7 @@ struct Started {
     start: Arc<Barrier>,
     count: usize,
     length: u64,
+    hold: Duration,
     tasks: Vec<JoinHandle<Task>>,
 }
 
@@ -198,15 +202,16 @@ impl Started {
     fn new(turn: &Turn<'_>) -> Self {
         let start = Arc::new(Barrier::new(turn.tasks + 1));
         let length = u64::try_from(turn.length.as_nanos()).unwrap_or(u64::MAX);
-        Self { start, count: turn.tasks, length, tasks: Vec::new() }
+        Self { start, count: turn.tasks, length, hold: turn.hold, tasks: Vec::new() }
     }
 
     fn tasks<C: Contender>(mut self, lock: impl Fn(usize) -> C) -> Self {
         for task in 0..self.count {
-            let (start, lock, length) = (Arc::clone(&self.start), lock(task), self.length);
+            let (start, lock) = (Arc::clone(&self.start), lock(task));
+            let (length, hold) = (self.length, self.hold);
             self.tasks.push(tokio::spawn(async move {
                 start.wait().await;
-                repeat(lock, now() + length).await
+                repeat(lock, now() + length, hold).await
             }));
         }
         self
@@ -223,7 +228,7 @@ impl Started {
 }
 
 /// Acquires and releases the lock until the time is over.
-async fn repeat<C: Contender>(mut lock: C, end: u64) -> Task {
+async fn repeat<C: Contender>(mut lock: C, end: u64, hold_for: Duration) -> Task {
     let mut task = Task::default();
     let mut asked = now();
     while asked < end {
@@ -233,11 +238,17 @@ async fn repeat<C: Contender>(mut lock: C, end: u64) -> Task {
             continue;
         };
         let held = now();
+        let releasing = if hold_for.is_zero() {
+            held
+        } else {
+            sleep(hold_for).await;
+            now()
+        };
         if lock.give(hold).await.is_err() {
             task.failures += 1;
         }
         let released = now();
-        task.pairs.push(Pair { asked, held, releasing: held, released });
+        task.pairs.push(Pair { asked, held, releasing, released });
         asked = released;
     }
     task
@@ -249,13 +260,13 @@ mod tests {
 
     #[test]
     fn lines_are_read() {
-        let turn = Turn::parse("run own 64 250 ours:own /tmp/turn").unwrap();
+        let turn = Turn::parse("run own 64 250 1 ours:own /tmp/turn").unwrap();
         assert_eq!(
             (turn.work, turn.tasks, turn.length),
             (Work::Own, 64, Duration::from_millis(250))
         );
         assert_eq!((turn.key_of(3).as_str(), turn.file), ("ours:own:3", "/tmp/turn"));
-        assert!(Turn::parse("run pears 64 250 key /tmp/turn").is_none());
+        assert!(Turn::parse("run pears 64 250 0 key /tmp/turn").is_none());
         let drive: Drive = "ours@127.0.0.1:6379".parse().unwrap();
         assert_eq!((drive.who.as_str(), drive.server.as_str()), ("ours", "127.0.0.1:6379"));
         assert!("ours".parse::<Drive>().is_err());

@@ -49,7 +49,7 @@ public final class Driver {
         long length = TimeUnit.MILLISECONDS.toNanos(Long.parseLong(words[3]));
         List<Task> tasks = new ArrayList<>();
         for (int number = 0; number < Integer.parseInt(words[2]); number++) {
-            tasks.add(new Task(locks(words[1], words[4], number), length));
+            tasks.add(new Task(locks(words[1], words[5], number), length, Long.parseLong(words[4])));
         }
         System.out.println("ready");
         lines.readLine();
@@ -57,7 +57,7 @@ public final class Driver {
         for (Task task : tasks) {
             task.join();
         }
-        try (var file = new Timestamps(Path.of(words[5]))) {
+        try (var file = new Timestamps(Path.of(words[6]))) {
             for (Task task : tasks) {
                 file.write(task);
             }

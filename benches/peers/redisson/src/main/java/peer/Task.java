@@ -7,13 +7,15 @@ import org.redisson.api.RLock;
 final class Task extends Thread {
     private final RLock[] locks;
     private final long length;
+    private final long holdMillis;
     private long[] stamps = new long[1 << 14];
     private int used;
     private long failures;
 
-    Task(RLock[] locks, long nanos) {
+    Task(RLock[] locks, long nanos, long holdMillis) {
         this.locks = locks;
         this.length = nanos;
+        this.holdMillis = holdMillis;
         setUncaughtExceptionHandler((thread, error) -> {
             error.printStackTrace();
             Runtime.getRuntime().halt(1);
@@ -35,6 +37,7 @@ final class Task extends Thread {
             }
             long held = System.nanoTime();
             next = (next + 1) % locks.length;
+            hold();
             long releasing = System.nanoTime();
             try {
                 lock.unlock();
@@ -42,6 +45,16 @@ final class Task extends Thread {
                 failures++;
             }
             note(asked, held, releasing, System.nanoTime());
+        }
+    }
+
+    private void hold() {
+        if (holdMillis > 0) {
+            try {
+                Thread.sleep(holdMillis);
+            } catch (InterruptedException error) {
+                throw new IllegalStateException(error);
+            }
         }
     }
 
