@@ -68,7 +68,7 @@ impl Row {
         Self::of(Work::Fair, 4, 16),
         Self::of(Work::ReadWrite, 1, 64),
         Self::of(Work::ReadWrite, 4, 16),
-        Self::of(Work::ReadWrite, 1, 64).held(Duration::from_millis(1)),
+        Self::of(Work::ReadWrite, 1, 64).held(Duration::from_millis(5)),
     ];
 
     /// How throughput grows with tasks, keys and processes.
@@ -104,7 +104,7 @@ impl Row {
     }
 }
 
-/// As in `--row`: `own-64`, `hot-4x16`, `read-write-64-1ms`.
+/// As in `--row`: `own-64`, `hot-4x16`, `read-write-64-5ms`.
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.processes {
