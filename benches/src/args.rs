@@ -6,16 +6,17 @@ use std::time::Duration;
 use lexopt::prelude::*;
 
 use crate::case::Case;
+#[cfg(feature = "counts")]
+use crate::counts::Load;
 #[cfg(feature = "server")]
-use crate::instructions::Load;
-#[cfg(feature = "server")]
-use crate::peers::{Contender, Drive, Plan};
+use crate::peers::{self, Contender, Drive};
 use crate::timing::Timing;
 
 /// The answer to `--help`.
 pub(crate) const HELP: &str = "\
 Usage: lock-benches [--quick] [--only CASE]… [--rounds N] [--seconds S] [--strict]
-       lock-benches --instructions [--accept] [--strict]
+       lock-benches --counts [--accept] [--strict]
+       lock-benches --instructions [--strict]
        lock-benches [--quick] --peers [--curves] [--row ROW]… [--peer NAME]… [--rounds N] [--seconds S]
        lock-benches --docs
 
@@ -25,10 +26,12 @@ Usage: lock-benches [--quick] [--only CASE]… [--rounds N] [--seconds S] [--str
   --rounds N    how often the contenders take turns
   --seconds S   how long each turn lasts, such as 0.5
   --strict      exit with 1 if a target is missed
-  --instructions
-                counts instructions in place of time, by valgrind, and compares them with
-                those on record; a run by `cargo xtask bench` builds what valgrind can run
+  --counts      counts instructions, allocations, commands and system calls of a pair in
+                place of time, by valgrind, and compares them with those on record; a run by
+                `cargo xtask bench` builds what valgrind can run
   --accept      puts these counts on record
+  --instructions
+                the same counts beside those of the bare commands and of another library
   --peers       compares with other libraries, each in processes of its own, whose drivers are
                 built by the tools of their languages; writes report.md
   --curves      more and fewer tasks, locks and processes in place of the usual rows
@@ -43,12 +46,12 @@ Needs `redis-server`: the one named in REDIS_SERVER, else the one on the PATH.";
 #[derive(Debug)]
 pub(crate) enum Command {
     Run(Args),
-    /// Runs the load whose instructions are counted.
-    #[cfg(feature = "server")]
+    /// Runs the load whose costs are counted.
+    #[cfg(feature = "counts")]
     Work(Load),
     /// Compares with other libraries.
     #[cfg(feature = "server")]
-    Peers(Plan),
+    Peers(peers::Plan),
     /// Writes the pages on performance.
     #[cfg(feature = "charts")]
     Docs,
@@ -56,6 +59,17 @@ pub(crate) enum Command {
     #[cfg(feature = "server")]
     Drive(Drive),
     Help,
+}
+
+/// What to measure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Plan {
+    /// The time that cases take.
+    Cases,
+    /// What a pair of ours costs, compared with the counts on record.
+    Counts,
+    /// What a pair costs each contender.
+    Instructions,
 }
 
 /// A run.
@@ -66,8 +80,7 @@ pub(crate) struct Args {
     pub(crate) timing: Timing,
     pub(crate) cases: Vec<Case>,
     pub(crate) strict: bool,
-    /// Whether to count instructions in place of time.
-    pub(crate) instructions: bool,
+    pub(crate) plan: Plan,
     /// Whether to put the counts on record.
     pub(crate) accept: bool,
 }
@@ -82,7 +95,8 @@ pub(crate) fn parse<I>(words: I) -> Result<Command, lexopt::Error>
 where
     I: IntoIterator<Item: Into<OsString>>,
 {
-    let (mut quick, mut strict, mut instructions, mut accept) = (false, false, false, false);
+    let (mut quick, mut strict, mut accept) = (false, false, false);
+    let mut plan = Plan::Cases;
     let (mut rounds, mut seconds) = (None, None);
     let mut only = Vec::new();
     let mut parser = lexopt::Parser::from_iter(words);
@@ -90,16 +104,17 @@ where
         match argument {
             Long("quick") => quick = true,
             Long("strict") => strict = true,
-            Long("instructions") => instructions = true,
+            Long("counts") => plan = Plan::Counts,
+            Long("instructions") => plan = Plan::Instructions,
             Long("accept") => accept = true,
-            #[cfg(feature = "server")]
+            #[cfg(feature = "counts")]
             Long("work") => return Ok(Command::Work(parser.value()?.parse()?)),
             #[cfg(feature = "server")]
             Long("drive") => return Ok(Command::Drive(parser.value()?.parse()?)),
             #[cfg(feature = "charts")]
             Long("docs") => return Ok(Command::Docs),
             #[cfg(feature = "server")]
-            Long("peers") => return Ok(Command::Peers(plan(&mut parser, quick)?)),
+            Long("peers") => return Ok(Command::Peers(comparison(&mut parser, quick)?)),
             Long("only") => only.push(parser.value()?.parse_with(case)?),
             Long("rounds") => rounds = Some(parser.value()?.parse_with(round_count)?),
             Long("seconds") => seconds = Some(parser.value()?.parse_with(turn_length)?),
@@ -113,24 +128,27 @@ where
         turn: seconds.unwrap_or(timing.turn),
         slow_turn: seconds.map_or(timing.slow_turn, |turn| timing.slow_turn.max(turn)),
     };
-    let mut name = if quick { "quick" } else { "full" }.to_owned();
-    if instructions {
-        name = "instructions".to_owned();
+    let mut name = match plan {
+        Plan::Cases if quick => "quick",
+        Plan::Cases => "full",
+        Plan::Counts => "counts",
+        Plan::Instructions => "instructions",
     }
+    .to_owned();
     only.iter().for_each(|case: &Case| name = format!("{name}-{}", case.name()));
     let cases = if only.is_empty() { Case::ALL.to_vec() } else { only };
-    Ok(Command::Run(Args { name, timing, cases, strict, instructions, accept }))
+    Ok(Command::Run(Args { name, timing, cases, strict, plan, accept }))
 }
 
 /// What follows `--peers`.
 #[cfg(feature = "server")]
-fn plan(parser: &mut lexopt::Parser, quick: bool) -> Result<Plan, lexopt::Error> {
-    let mut plan = Plan::new(quick);
+fn comparison(parser: &mut lexopt::Parser, quick: bool) -> Result<peers::Plan, lexopt::Error> {
+    let mut plan = peers::Plan::new(quick);
     let (mut rows, mut peers) = (Vec::new(), Vec::new());
     while let Some(argument) = parser.next()? {
         match argument {
-            Long("quick") => plan.timing = Plan::new(true).timing,
-            Long("curves") => plan = Plan { timing: plan.timing, ..Plan::curves() },
+            Long("quick") => plan.timing = peers::Plan::new(true).timing,
+            Long("curves") => plan = peers::Plan { timing: plan.timing, ..peers::Plan::curves() },
             Long("row") => rows.push(parser.value()?.parse()?),
             Long("peer") => peers.push(parser.value()?.parse_with(contender)?),
             Long("rounds") => plan.timing.rounds = parser.value()?.parse_with(round_count)?,
@@ -191,19 +209,18 @@ mod tests {
     fn without_options_everything_is_measured() {
         let args = args(&[]);
         assert_eq!((args.name.as_str(), args.timing), ("full", FULL));
-        assert_eq!(args.cases, Case::ALL);
+        assert_eq!((args.plan, args.cases.as_slice()), (Plan::Cases, Case::ALL));
         assert!(!args.strict);
     }
 
     #[test]
     fn options_change_the_plan() {
-        let args = args(&["--quick", "--only", "pair", "--rounds=3", "--seconds", "2", "--strict"]);
+        let (case, rounds) = (Case::ALL[0].name(), "--rounds=3");
+        let args = args(&["--quick", "--only", case, rounds, "--seconds", "2", "--strict"]);
         let turn = Duration::from_secs(2);
         assert_eq!(args.timing, Timing { rounds: 3, turn, slow_turn: turn });
-        assert_eq!(
-            (args.name.as_str(), args.cases.as_slice()),
-            ("quick-pair", &[Case::ALL[0]][..])
-        );
+        assert_eq!(args.name, format!("quick-{case}"));
+        assert_eq!(args.cases, [Case::ALL[0]]);
         assert!(args.strict);
     }
 
@@ -214,7 +231,7 @@ mod tests {
         let Ok(Command::Peers(plan)) = parse(words) else { panic!("{words:?} should compare") };
         assert_eq!(plan.contenders, ["PING", "floor", "ours", "rslock"]);
         assert_eq!(plan.rows.len(), 1);
-        assert_eq!(plan.timing, Plan::new(true).timing);
+        assert_eq!(plan.timing, peers::Plan::new(true).timing);
         for words in [&["--peers", "--row", "hot"][..], &["--peers", "--peer", "pears"]] {
             assert!(parse(std::iter::once(&"lock-benches").chain(words)).is_err(), "{words:?}");
         }

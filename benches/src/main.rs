@@ -5,11 +5,11 @@ mod args;
 mod case;
 #[cfg(feature = "charts")]
 mod charts;
+#[cfg(feature = "counts")]
+mod counts;
 #[cfg(feature = "charts")]
 mod docs;
 mod folder;
-#[cfg(feature = "server")]
-mod instructions;
 #[cfg(feature = "server")]
 mod peers;
 mod record;
@@ -21,8 +21,9 @@ mod timing;
 use std::error::Error;
 use std::process::ExitCode;
 
-use crate::args::{Args, Command};
+use crate::args::{Args, Command, Plan};
 use crate::case::Case;
+use crate::record::Record;
 use crate::report::Report;
 #[cfg(feature = "server")]
 use crate::server::bench::Bench;
@@ -36,7 +37,7 @@ const WORKERS: usize = 2;
 fn main() -> ExitCode {
     let args = match args::parse(std::env::args_os()) {
         Ok(Command::Run(args)) => args,
-        #[cfg(feature = "server")]
+        #[cfg(feature = "counts")]
         Ok(Command::Work(load)) => return exit(load.run().map(|()| ExitCode::SUCCESS)),
         #[cfg(feature = "server")]
         Ok(Command::Peers(plan)) => return exit(compare(&plan).map(|()| ExitCode::SUCCESS)),
@@ -67,21 +68,33 @@ fn exit(result: Result<ExitCode>) -> ExitCode {
     })
 }
 
-/// Runs the cases, shows the table, writes the file.
+/// Runs the cases or counts, shows the table, writes the file.
 fn run(args: &Args) -> Result<Report> {
-    #[cfg(not(feature = "server"))]
-    if args.instructions {
-        return Err("--instructions needs the feature `server`".into());
-    }
-    #[cfg(feature = "server")]
-    if args.instructions {
-        let mut report = Report::new(args);
-        report.add(instructions::run(args.accept)?);
-        return shown(report);
-    }
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build()?;
-    shown(runtime.block_on(measure(args))?)
+    shown(runtime.block_on(async {
+        if args.plan == Plan::Cases {
+            return measure(args).await;
+        }
+        let mut report = Report::new(args);
+        report.add(count(args).await?);
+        Ok(report)
+    })?)
+}
+
+/// Counts in place of time.
+#[cfg(feature = "counts")]
+async fn count(args: &Args) -> Result<Vec<Record>> {
+    match args.plan {
+        #[cfg(feature = "server")]
+        Plan::Instructions => counts::beside().await,
+        _ => counts::run(args.accept).await,
+    }
+}
+
+#[cfg(not(feature = "counts"))]
+async fn count(_: &Args) -> Result<Vec<Record>> {
+    Err("this build cannot count; run it by `cargo xtask bench`".into())
 }
 
 /// Compares with other libraries; the work is done by other processes.

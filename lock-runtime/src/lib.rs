@@ -142,6 +142,7 @@ mod mutex;
 mod opaque;
 mod owned_hold;
 mod quorum_lock;
+mod reuse;
 mod rw_lock;
 mod semaphore;
 mod shadow;

@@ -12,10 +12,10 @@ use std::time::Duration;
 use pin_project_lite::pin_project;
 use tokio::time::Instant;
 
-use crate::timer::Timer;
+use crate::timer::{ATTENDED_EVERY, Timer, poll_attended};
 
 /// How often a future proves that it is polled.
-pub(crate) const SIGN_OF_LIFE: Duration = Duration::from_millis(500);
+pub(crate) const SIGN_OF_LIFE: Duration = ATTENDED_EVERY;
 
 /// How long a future stays in its place without being polled.
 pub(crate) const ASLEEP_AFTER: Duration = Duration::from_secs(1);
@@ -35,7 +35,8 @@ pub(crate) fn drive<F: Future, S: Fn(Instant) -> bool>(
     Driven { future, timer: None, next: None, every, sign_of_life }
 }
 
-/// As [`drive`], but the first call of `sign_of_life` is due at `next`.
+/// As [`drive`], but the first call of `sign_of_life` is due at `next`, or when `future` is polled again after it was
+/// attended.
 pub(crate) fn drive_from<F: Future, S: Fn(Instant) -> bool>(
     next: Instant,
     every: Duration,
@@ -62,10 +63,16 @@ impl<F: Future, S: Fn(Instant) -> bool> Future for Driven<F, S> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        if let Poll::Ready(output) = this.future.poll(cx) {
-            return Poll::Ready(Some(output));
-        }
-        if let Some(next) = this.next.take() {
+        let is_attended = match poll_attended(this.future, cx) {
+            (Poll::Ready(output), _) => return Poll::Ready(Some(output)),
+            (Poll::Pending, is_attended) => is_attended,
+        };
+        if let Some(next) = *this.next {
+            if is_attended && *this.every >= ATTENDED_EVERY {
+                // It is polled again by then.
+                return Poll::Pending;
+            }
+            *this.next = None;
             *this.timer = Some(Timer::at(next));
         }
         while this.timer.as_mut().is_none_or(|timer| timer.poll(cx).is_ready()) {

@@ -18,7 +18,7 @@ use crate::fence::FencingToken;
 use crate::gate::GateGuard;
 use crate::lease::manager::LeaseManager;
 use crate::lease::reentries::ReentryGuard;
-use crate::lease::releaser::{AfterRelease, keep};
+use crate::lease::releaser::{AfterRelease, Elsewhere, keep};
 use crate::lease::{AtLoss, Hold};
 use crate::observe::ReleaseOutcome;
 use crate::options::Lease;
@@ -113,6 +113,9 @@ pub(crate) struct OwnedHold {
     // S-27.
     pub(crate) inside: Option<ReentryGuard>,
     owns: Arc<Owns>,
+    /// Counts the release that a caller waits for. The last field: it outlives what dropping this leaves to the
+    /// releaser, since a shutdown must wait for both.
+    waited_for: Option<Elsewhere>,
 }
 
 impl OwnedHold {
@@ -124,7 +127,17 @@ impl OwnedHold {
         tokens: u32,
     ) -> Self {
         let (last_token, owns) = (token.last_of(tokens), Owns::new(place, &hold));
-        Self { leases, hold, token, last_token, handoffs: 0, keep_until: None, inside: None, owns }
+        Self {
+            leases,
+            hold,
+            token,
+            last_token,
+            handoffs: 0,
+            keep_until: None,
+            inside: None,
+            owns,
+            waited_for: None,
+        }
     }
 
     /// Passes the hold to the next local waiter, if the rules allow it and there is one.
@@ -160,6 +173,7 @@ impl OwnedHold {
                 keep_until: None,
                 inside: None,
                 owns: Owns::new(Some(place), &self.hold),
+                waited_for: None,
             }
         };
         let replicas = self.hold.target.replicas().map_or(0, |replicas| replicas.at_least);
@@ -179,13 +193,17 @@ impl OwnedHold {
     /// Ends the owned hold and waits for the store's answer.
     ///
     /// Dropping the future leaves the rest to the releaser.
-    pub(crate) async fn release(self) -> Result<(), LockError> {
-        // A loss is reported without the store (S-12); the releaser cleans up.
-        let now = self.hold.ensure_held()?;
-        if self.hand_off() {
-            return Ok(());
+    #[expect(clippy::manual_async_fn, reason = "an async function would keep `self` twice")]
+    pub(crate) fn release(mut self) -> impl Future<Output = Result<(), LockError>> + Send {
+        async move {
+            // A loss is reported without the store (S-12); the releaser cleans up.
+            let now = self.hold.ensure_held()?;
+            if self.hand_off() {
+                return Ok(());
+            }
+            self.waited_for = Some(self.leases.releaser.elsewhere());
+            self.release_to_store(now).await
         }
-        self.release_to_store(now).await
     }
 
     /// As [`release`](Self::release), for a call that is not enforced: leaves the rest to the releaser if the
@@ -201,21 +219,17 @@ impl OwnedHold {
         }
     }
 
-    async fn release_to_store(self, now: Tick) -> Result<(), LockError> {
-        // A shutdown must wait for it too. The counter outlives the owned hold, which may leave the rest to the
-        // releaser.
-        let _counted = self.leases.releaser.elsewhere();
-        let owned = self;
-        owned.hold.mark_released(now);
-        owned.leases.watchdog.remove(&owned.hold);
-        owned.owns.announce_release();
-        let reply = owned.ask_release().await;
+    async fn release_to_store(&self, now: Tick) -> Result<(), LockError> {
+        self.hold.mark_released(now);
+        self.leases.watchdog.remove(&self.hold);
+        self.owns.announce_release();
+        let reply = self.ask_release().await;
         let outcome = match &reply {
             Ok(ReleaseReply::Released { .. }) => Ok(()),
-            Ok(ReleaseReply::NotOwner) => Err(owned.hold.lost_error(LossCause::NotOwner)),
+            Ok(ReleaseReply::NotOwner) => Err(self.hold.lost_error(LossCause::NotOwner)),
             Err(error) => Err(LockError::Store(error.clone())),
         };
-        if let Some(meter) = owned.hold.release_meter() {
+        if let Some(meter) = self.hold.release_meter() {
             match &reply {
                 // The reply already tells whether an earlier request freed it.
                 Ok(reply) => meter.answered(*reply, false),
@@ -224,9 +238,9 @@ impl OwnedHold {
         }
         // A request that acquires this hold may still be under way: then the releaser asks again.
         if let Ok(reply) = reply
-            && !owned.hold.unsettled
+            && !self.hold.unsettled
         {
-            leave(owned.owns.take_all().flatten(), owned.handoffs, Some(reply));
+            leave(self.owns.take_all().flatten(), self.handoffs, Some(reply));
         }
         outcome
     }
@@ -237,18 +251,20 @@ impl OwnedHold {
         Instant::now() + self.leases.timing.store_patience.min(left)
     }
 
+    fn release_request(&self) -> ReleaseRequest {
+        let (target, owner) = (Arc::clone(&self.hold.target), self.hold.owner.clone());
+        let timeout = self.leases.timing.command_timeout;
+        let keep = keep(self.keep_until, &self.leases.clock);
+        ReleaseRequest::new(target, owner, timeout).with_keep(keep)
+    }
+
     /// Asks until the store answers, for as long as the lease and the patience last.
     // S-19.
     async fn ask_release(&self) -> Result<ReleaseReply, StoreError> {
-        let timing = self.leases.timing;
         let mut give_up = None;
         let mut repeated = false;
         loop {
-            let (target, owner) = (Arc::clone(&self.hold.target), self.hold.owner.clone());
-            let keep = keep(self.keep_until, &self.leases.clock);
-            let request =
-                ReleaseRequest::new(target, owner, timing.command_timeout).with_keep(keep);
-            match self.leases.store.release(request).await {
+            match self.leases.store.release(self.release_request()).await {
                 // Gone in time, after a lost reply: an earlier request of this process released it.
                 Ok(ReleaseReply::NotOwner)
                     if repeated && self.leases.clock.now() < self.hold.deadline() =>
@@ -262,7 +278,8 @@ impl OwnedHold {
                     // Only a request that may have run can cause a later "not the owner".
                     repeated |= error.kind() == StoreErrorKind::OutcomeUnknown;
                     let pause = Duration::from_millis(fastrand::u64(5..25));
-                    tokio::time::sleep(pause).await;
+                    // Boxed: every release would have room for it.
+                    Box::pin(tokio::time::sleep(pause)).await;
                 }
                 reply => return reply,
             }

@@ -1,12 +1,13 @@
-//! Timers that are used again.
+//! Timers that are used again, and waits that need none.
 //!
 //! Tokio registers a timer under a lock, and removes one that is dropped early under the same lock: that takes longer
 //! than all else that a request waits for. Moving a registered timer to a later time needs no lock. So a timer that is
 //! not needed any more stays registered, and the next one that its thread needs is that one, moved.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tokio::runtime::{Handle, Id};
 use tokio::time::{Instant, Sleep, sleep_until};
@@ -16,6 +17,28 @@ const MOST: usize = 256;
 
 thread_local! {
     static IDLE: RefCell<Idle> = const { RefCell::new(Idle { runtime: None, timers: Vec::new() }) };
+}
+
+thread_local! {
+    static ATTENDED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// How often a future that has said it is [`attended`] is woken, so that it needs no timer to look around.
+pub(crate) const ATTENDED_EVERY: Duration = Duration::from_millis(500);
+
+/// Says that the future being polled is woken after [`ATTENDED_EVERY`] at the latest.
+pub(crate) fn attended() {
+    ATTENDED.set(true);
+}
+
+/// Polls a future. Also returns whether it, or a future inside of it, is [`attended`] until its next poll.
+pub(crate) fn poll_attended<F: Future>(
+    future: Pin<&mut F>,
+    cx: &mut Context<'_>,
+) -> (Poll<F::Output>, bool) {
+    ATTENDED.set(false);
+    let polled = future.poll(cx);
+    (polled, ATTENDED.take())
 }
 
 /// Timers of one runtime. A thread that runs another one meanwhile starts anew.
@@ -87,7 +110,6 @@ impl Drop for Timer {
 #[cfg(test)]
 mod tests {
     use std::future::poll_fn;
-    use std::time::Duration;
 
     use super::*;
 

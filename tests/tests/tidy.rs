@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const LONGEST: usize = 450;
 
 /// Level by module of `lock-runtime`; the longest matching prefix counts.
-const LEVELS: [(&str, u8); 35] = [
+const LEVELS: [(&str, u8); 36] = [
     ("backoff", 0),
     ("opaque", 0),
     ("error", 0),
@@ -18,6 +18,7 @@ const LEVELS: [(&str, u8); 35] = [
     ("key", 0),
     ("options", 0),
     ("site", 0),
+    ("reuse", 0),
     ("timer", 0),
     ("liveness", 0),
     ("observe", 1),
@@ -91,7 +92,7 @@ const TOWER_LEVELS: [(&str, u8); 28] = [
 ];
 
 /// Level by module of `benches`. Modules of one level must not know each other.
-const BENCH_LEVELS: [(&str, u8); 38] = [
+const BENCH_LEVELS: [(&str, u8); 39] = [
     ("charts::canvas", 0),
     ("charts::bars", 1),
     ("charts::curves", 1),
@@ -124,10 +125,11 @@ const BENCH_LEVELS: [(&str, u8); 38] = [
     ("peers::text", 1),
     ("peers::report", 3),
     ("peers", 5),
-    ("instructions::baseline", 0),
-    ("instructions::work", 1),
-    ("instructions::callgrind", 2),
-    ("instructions", 3),
+    ("counts::baseline", 0),
+    ("counts::servers", 0),
+    ("counts::load", 1),
+    ("counts::callgrind", 2),
+    ("counts", 3),
     ("args", 6),
     ("report", 7),
 ];

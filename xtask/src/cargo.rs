@@ -131,6 +131,12 @@ pub(crate) fn workspace_root() -> OsString {
     Path::new(&package).parent().map_or(package.clone(), |root| root.as_os_str().to_owned())
 }
 
+/// Builds a program that valgrind can run: valgrind 3.19 cannot run the clock reading that rustix makes without
+/// libc. All of this in one folder, or every change between the two builds everything again.
+pub(crate) fn for_valgrind(step: Step) -> Step {
+    step.env("RUSTFLAGS", "--cfg rustix_use_libc")
+}
+
 /// Where cargo builds.
 pub(crate) fn build_folder() -> PathBuf {
     let root = PathBuf::from(workspace_root());

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::cargo::{self, Step};
-use crate::{Failure, test};
+use crate::{Failure, install, redis, test};
 
 /// The crates that users name in their code.
 const FOR_USERS: [&str; 3] = ["lock-runtime", "lock-tower", "lock-macros"];
@@ -28,7 +28,10 @@ pub(crate) fn run() -> Result<(), Failure> {
     tests.and(checks)?;
     // Their bounds hold on a busy machine as well: they compare within a process, without a server.
     let costs = ["--quick", "--strict", "--only", "attribute", "--only", "layer", "--only", "load"];
-    in_process_costs("run").arg("--").args(&costs).run()
+    benches("run").arg("--").args(&costs).run()?;
+    install::ensure_valgrind()?;
+    let counts = benches("run").args(&["--", "--counts", "--strict"]);
+    counts.env("REDIS_SERVER", redis::find_or_install()?).run()
 }
 
 /// Clippy, each feature alone, the documentation, the public API, and the build of the benchmarks, at the lowest priority.
@@ -36,20 +39,23 @@ fn checks() -> Result<(), Failure> {
     let deny = &["--", "-D", "warnings"];
     let everything = &["--workspace", "--all-targets", "--all-features"];
     Step::new("clippy").in_background().args(everything).args(deny).run()?;
-    let bare = &["--package", "lock-benches", "--no-default-features"];
-    Step::new("clippy").in_background().args(bare).args(deny).run()?;
+    Step::new("clippy").in_background().args(&BENCHES).args(deny).run()?;
     features(1)?;
     let docs =
         Step::new("doc").in_background().args(&["--workspace", "--no-deps", "--all-features"]);
     docs.env("RUSTDOCFLAGS", "-D warnings").run()?;
     api(false)?;
-    in_process_costs("build").in_background().run()
+    benches("build").in_background().run()
 }
 
-/// The benchmarks without a server, which are built from half as many crates.
-fn in_process_costs(subcommand: &str) -> Step {
-    let package = &["--release", "--package", "lock-benches", "--no-default-features"];
-    let step = Step::new(subcommand).args(package).env("CARGO_TARGET_DIR", cargo::checks_folder());
+/// The benchmarks that CI runs, which are built from half as many crates as all of them.
+const BENCHES: [&str; 4] =
+    ["--package=lock-benches", "--no-default-features", "--features", "counts"];
+
+/// Builds or runs these benchmarks.
+fn benches(subcommand: &str) -> Step {
+    let step = Step::new(subcommand).arg("--release").args(&BENCHES);
+    let step = cargo::for_valgrind(step).env("CARGO_TARGET_DIR", cargo::checks_folder());
     // A build without debug information takes less time and space; only a profiler would read it.
     step.env("CARGO_PROFILE_RELEASE_DEBUG", "false")
 }

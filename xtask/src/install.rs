@@ -1,4 +1,4 @@
-//! Installing `redis-server` with the system's package manager.
+//! Installing programs with the system's package manager.
 
 use std::env;
 use std::io::{self, BufRead, IsTerminal, Write};
@@ -6,8 +6,58 @@ use std::process::{Command, Stdio};
 
 use crate::Failure;
 
-/// Run by a shell as root.
-const APT_SCRIPT: &str = include_str!("install_redis.sh");
+/// Run by a shell as root, with the name of the package.
+const APT_SCRIPT: &str = include_str!("install_package.sh");
+
+/// A program that a command here needs.
+pub(crate) struct Package {
+    /// The program, and its package for `apt-get`.
+    name: &'static str,
+    /// Its package for `brew`, if it has one that works.
+    brew: Option<&'static str>,
+    /// What needs it, and how to install it by hand.
+    by_hand: &'static str,
+}
+
+pub(crate) const REDIS_SERVER: Package = Package {
+    name: "redis-server",
+    brew: Some("redis"),
+    by_hand: "\
+The tests need a redis-server, version 7.0 or later; they start it themselves, and need no
+service. Install it with one of
+
+    sudo apt-get install redis-server      # Debian, Ubuntu
+    sudo dnf install redis                 # Fedora
+    sudo apk add redis                     # Alpine
+    sudo pacman -S redis                   # Arch
+    brew install redis                     # macOS
+
+or set REDIS_SERVER to the path of one, and run this again.",
+};
+
+/// Valgrind does not run on macOS today.
+const VALGRIND: Package = Package {
+    name: "valgrind",
+    brew: None,
+    by_hand: "\
+Instructions, allocations and system calls are counted by valgrind. Install it on Linux with one of
+
+    sudo apt-get install valgrind          # Debian, Ubuntu
+    sudo dnf install valgrind              # Fedora
+    sudo apk add valgrind                  # Alpine
+    sudo pacman -S valgrind                # Arch
+
+and run this again.",
+};
+
+/// Installs valgrind if it is not on the `PATH`.
+///
+/// # Errors
+///
+/// As [`install`].
+pub(crate) fn ensure_valgrind() -> Result<(), Failure> {
+    if has(VALGRIND.name) { Ok(()) } else { install(&VALGRIND) }
+}
 
 /// Installs the package.
 ///
@@ -15,56 +65,52 @@ const APT_SCRIPT: &str = include_str!("install_redis.sh");
 ///
 /// With what to do by hand, when there is no package manager that this knows, no way to become
 /// root without asking, or the installation fails.
-pub(crate) fn redis_server() -> Result<(), Failure> {
+pub(crate) fn install(package: &Package) -> Result<(), Failure> {
+    let name = package.name;
     if !has("apt-get") {
-        if !has("brew") {
-            return Err(by_hand("redis-server is not installed; there is no apt-get and no brew"));
-        }
-        eprintln!("xtask: redis-server is not installed; installing it with brew");
-        return run(Command::new("brew").args(["install", "redis"]));
+        let Some(brew) = package.brew.filter(|_| has("brew")) else {
+            let why = format!("{name} is not installed, and neither apt-get nor brew can do that");
+            return Err(by_hand(package, &why));
+        };
+        eprintln!("xtask: {name} is not installed; installing it with brew");
+        return run(package, Command::new("brew").args(["install", brew]));
     }
+    let script = ["-c", APT_SCRIPT, "sh", name];
     if is_root() {
-        eprintln!("xtask: redis-server is not installed; installing it with apt-get");
-        return run(Command::new("sh").args(["-c", APT_SCRIPT]));
+        eprintln!("xtask: {name} is not installed; installing it with apt-get");
+        return run(package, Command::new("sh").args(script));
     }
     if !has("sudo") {
-        return Err(by_hand("redis-server is not installed, and only root can install it"));
+        return Err(by_hand(
+            package,
+            &format!("{name} is not installed; only root can install it"),
+        ));
     }
     let mut sudo = Command::new("sudo");
     if is_interactive() {
-        if !agrees("redis-server is not installed. Install it with `sudo apt-get`? [y/N] ") {
-            return Err(by_hand("redis-server is not installed"));
+        if !agrees(&format!("{name} is not installed. Install it with `sudo apt-get`? [y/N] ")) {
+            return Err(by_hand(package, &format!("{name} is not installed")));
         }
     } else {
         // Fails where sudo would ask for a password.
         sudo.arg("-n");
     }
-    run(sudo.args(["sh", "-c", APT_SCRIPT]))
+    run(package, sudo.arg("sh").args(script))
 }
 
-fn run(command: &mut Command) -> Result<(), Failure> {
+fn run(package: &Package, command: &mut Command) -> Result<(), Failure> {
+    let name = package.name;
     // Nobody is asked anything here except by sudo, which asks the terminal.
     command.stdin(Stdio::null());
     match command.status() {
         Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(by_hand(&format!("installing redis-server failed ({status})"))),
-        Err(error) => Err(by_hand(&format!("installing redis-server failed ({error})"))),
+        Ok(status) => Err(by_hand(package, &format!("installing {name} failed ({status})"))),
+        Err(error) => Err(by_hand(package, &format!("installing {name} failed ({error})"))),
     }
 }
 
-fn by_hand(why: &str) -> Failure {
-    Failure::message(format!(
-        "{why}.\n\
-         The tests need a redis-server, version 7.0 or later; they start it themselves, and need no\n\
-         service. Install it with one of\n\
-         \n    sudo apt-get install redis-server      # Debian, Ubuntu\
-         \n    sudo dnf install redis                 # Fedora\
-         \n    sudo apk add redis                     # Alpine\
-         \n    sudo pacman -S redis                   # Arch\
-         \n    brew install redis                     # macOS\
-         \n\n\
-         or set REDIS_SERVER to the path of one, and run this again."
-    ))
+fn by_hand(package: &Package, why: &str) -> Failure {
+    Failure::message(format!("{why}.\n{}", package.by_hand))
 }
 
 fn has(program: &str) -> bool {

@@ -18,8 +18,9 @@ cargo xtask <command>
   test [args]          finds or installs redis-server, then runs all tests of the workspace;
                        args go to `cargo test`: `cargo xtask test -p lock-tests some_name`
   bench [--quick] …    finds or installs redis-server, then runs the benchmarks;
-                       args go to the benchmark program; `--instructions` needs valgrind; `--peers`
-                       compares with other libraries, as far as the tools of their languages are there
+                       args go to the benchmark program; with `--counts` or `--instructions` it finds or
+                       installs valgrind, too; `--peers` compares with other libraries, as far as the tools
+                       of their languages are there
   interop [--redisson=VERSION] …
                        runs the tests beside the real Redisson; needs a JDK and Maven, which
                        fetches Redisson; args go to the test program
@@ -27,8 +28,8 @@ cargo xtask <command>
   api [--accept]       compares the public API of each crate with the one on record in `tests/api`, or
                        puts the present one on record
   compile-time         measures what the attribute costs the compiler, with 200 functions
-  ci                   test, formatting, clippy, docs, public API, each feature alone, and what attribute
-                       and layers cost: all that has to pass
+  ci                   test, formatting, clippy, docs, public API, each feature alone, what attribute and
+                       layers cost, and the counts on record: all that has to pass
   help                 prints this
 
 redis-server (Redis 7.0 or later) is the program named by REDIS_SERVER, or the one on the PATH, or gets
@@ -102,12 +103,13 @@ fn test_threads() -> String {
 
 fn bench(args: &[String]) -> Result<(), Failure> {
     let redis = redis::find_or_install()?;
-    let step = Step::new("run").args(&["--release", "--package", "lock-benches", "--"]).args(args);
+    let step = Step::new("run").args(&["--release", "--package", "lock-benches"]);
     let step = step.env("REDIS_SERVER", redis);
-    if !args.iter().any(|arg| arg == "--instructions") {
-        return step.run();
+    let counts = ["--counts", "--instructions"];
+    if !args.iter().any(|arg| counts.contains(&arg.as_str())) {
+        return step.arg("--").args(args).run();
     }
-    // Valgrind 3.19 cannot run the clock reading that rustix makes without libc.
-    let folder = cargo::build_folder().join("instructions");
-    step.env("RUSTFLAGS", "--cfg rustix_use_libc").env("CARGO_TARGET_DIR", folder).run()
+    install::ensure_valgrind()?;
+    let step = step.env("CARGO_TARGET_DIR", cargo::build_folder().join("instructions"));
+    cargo::for_valgrind(step).arg("--").args(args).run()
 }

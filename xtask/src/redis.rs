@@ -31,7 +31,7 @@ pub(crate) fn find_or_install() -> Result<PathBuf, Failure> {
         None => match find().filter(Server::is_new_enough) {
             Some(found) => found,
             None => {
-                install::redis_server()?;
+                install::install(&install::REDIS_SERVER)?;
                 find().ok_or_else(|| {
                     Failure::message(
                         "redis-server was installed, but is not on the PATH; set REDIS_SERVER to its path",

@@ -38,6 +38,8 @@ impl Case {
         Self::Server(ServerCase::HotKey),
         #[cfg(feature = "server")]
         Self::Server(ServerCase::Nested),
+        #[cfg(feature = "server")]
+        Self::Server(ServerCase::Holds),
         Self::InProcess(InProcess::Attribute),
         Self::InProcess(InProcess::Layer),
         Self::InProcess(InProcess::Load),

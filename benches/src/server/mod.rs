@@ -5,6 +5,7 @@ pub(crate) mod bench;
 pub(crate) mod contender;
 
 mod drive;
+mod holds;
 mod hot_key;
 mod nested;
 mod own_keys;
@@ -22,6 +23,7 @@ pub(crate) enum ServerCase {
     OwnKeys,
     HotKey,
     Nested,
+    Holds,
 }
 
 impl ServerCase {
@@ -32,6 +34,7 @@ impl ServerCase {
             Self::OwnKeys => "own-keys",
             Self::HotKey => "hot-key",
             Self::Nested => "nested",
+            Self::Holds => "holds",
         }
     }
 
@@ -42,6 +45,7 @@ impl ServerCase {
             Self::OwnKeys => own_keys::run(bench).await,
             Self::HotKey => hot_key::run(bench).await,
             Self::Nested => nested::run(bench).await,
+            Self::Holds => holds::run(bench).await,
         }
     }
 }

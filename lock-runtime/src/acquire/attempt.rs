@@ -23,8 +23,7 @@ pub(super) fn known_as(target: &Arc<Target>, owner: &OwnerId) -> Arc<Target> {
 /// releaser undoes whatever took effect, and the gate guard is kept until the undoing request was sent: the
 /// next waiter must not find leftovers of this process.
 // S-21.
-pub(super) struct Attempt<'a> {
-    pending: &'a PendingAcquire,
+pub(super) struct Attempt {
     /// The contention's target, as this owner knows it.
     pub(super) target: Arc<Target>,
     pub(super) owner: OwnerId,
@@ -39,8 +38,8 @@ pub(super) struct Attempt<'a> {
     pub(super) placed: bool,
 }
 
-impl<'a> Attempt<'a> {
-    pub(super) fn new(pending: &'a PendingAcquire, gate_guard: GateGuard<OwnedHold>) -> Self {
+impl Attempt {
+    pub(super) fn new(pending: &PendingAcquire, gate_guard: GateGuard<OwnedHold>) -> Self {
         let owner = pending.next_owner();
         let owner = match pending.inside(|inside| inside.hold().owner.clone()) {
             Some(writer) => owner.within(&writer),
@@ -51,26 +50,18 @@ impl<'a> Attempt<'a> {
 
     /// An attempt of that owner.
     pub(super) fn of(
-        pending: &'a PendingAcquire,
+        pending: &PendingAcquire,
         owner: OwnerId,
         gate_guard: GateGuard<OwnedHold>,
     ) -> Self {
         let target = known_as(&pending.target, &owner);
-        Self {
-            pending,
-            target,
-            owner,
-            gate_guard,
-            in_flight: false,
-            unsettled: false,
-            placed: false,
-        }
+        Self { target, owner, gate_guard, in_flight: false, unsettled: false, placed: false }
     }
 
     /// Releases everything that was granted to this owner and continues with a new owner id.
-    pub(super) fn start_over(&mut self) {
-        self.leftover().release(self.unsettled, None);
-        *self = Self::new(self.pending, self.take_gate_guard());
+    pub(super) fn start_over(&mut self, pending: &PendingAcquire) {
+        self.leftover(pending).release(self.unsettled, None);
+        *self = Self::new(pending, self.take_gate_guard());
     }
 
     pub(super) fn take_gate_guard(&mut self) -> GateGuard<OwnedHold> {
@@ -78,25 +69,25 @@ impl<'a> Attempt<'a> {
     }
 
     /// Has what may have taken effect undone, and drops the gate guard.
-    pub(super) fn clean_up(&mut self) {
+    pub(super) fn clean_up(&mut self, pending: &PendingAcquire) {
         let gate_guard = self.take_gate_guard();
         if self.in_flight || self.unsettled || self.placed {
             gate_guard.leaving();
             // Unqueued contenders have no successor that could find the leftover.
             let gate_guard = (self.target.kind() != HoldKind::Fair).then_some(gate_guard);
-            self.leftover().release(self.in_flight || self.unsettled, gate_guard);
+            self.leftover(pending).release(self.in_flight || self.unsettled, gate_guard);
         }
     }
 
     /// From the next request on, the owner has a place in the store. If its future is then not polled, the
     /// other unqueued contenders give that place up.
     // S-34.
-    pub(super) fn keep_place(&mut self) {
+    pub(super) fn keep_place(&mut self, pending: &PendingAcquire) {
         if std::mem::replace(&mut self.placed, true) {
             return;
         }
         if self.gate_guard.is_unqueued() {
-            let leftover = self.leftover();
+            let leftover = self.leftover(pending);
             // A request of the contender that is not polled may be under way.
             self.gate_guard.keep_place(move || leftover.release(true, None));
         }
@@ -104,16 +95,16 @@ impl<'a> Attempt<'a> {
 
     /// Records the owner id of the next request. If the future is then not polled, the waiters that pass it
     /// over release what that owner was granted.
-    pub(super) fn asks(&self) {
+    pub(super) fn asks(&self, pending: &PendingAcquire) {
         self.gate_guard.asks_as(&self.owner);
-        self.pending.inside(|inside| {
-            let leftover = self.leftover();
+        pending.inside(|inside| {
+            let leftover = self.leftover(pending);
             inside.on_passed_over(move || leftover.release(true, None));
         });
     }
 
-    fn leftover(&self) -> Leftover {
-        self.pending.leftover(&self.target, self.owner.clone())
+    fn leftover(&self, pending: &PendingAcquire) -> Leftover {
+        pending.leftover(&self.target, self.owner.clone())
     }
 }
 

@@ -15,6 +15,7 @@ use crate::lease::claim::Claim;
 use crate::lease::reentries::{Obstacle, ReentryGuard, drive};
 use crate::options::{Lease, LockOptions, Wait};
 use crate::owned_hold::OwnedHold;
+use crate::reuse::Boxed;
 use crate::scope::{self, Around};
 use crate::store::{HoldKind, Target};
 
@@ -97,7 +98,7 @@ pub(super) fn re_enter(
         return Ok(Ok(LockGuard::nested(owned, reentry, options.on_lost(), renew_as)));
     }
     let mut guard = LockGuard::nested(owned, reentry, options.on_lost(), None);
-    Err(Box::pin(async move {
+    Err(Boxed::new(async move {
         guard.extend(spec).await?;
         // Not earlier: a future that is not polled any more must not have the hold renewed (S-34).
         guard.renew_as(renew_as);

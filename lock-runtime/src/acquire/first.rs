@@ -3,20 +3,23 @@
 //! It asks once, without the room that a longer acquire needs. Any other answer goes on where a
 //! [contender](super::contend) would act on it.
 
+use std::pin::Pin;
+
 use super::PendingAcquire;
 use super::attempt::Attempt;
 use super::contend::{Answered, Contended, Contender};
 use crate::error::LockError;
-use crate::gate::GateGuard;
 use crate::guard::LockGuard;
 use crate::observe::AcquireOutcome;
 use crate::options::Wait;
-use crate::owned_hold::OwnedHold;
-use crate::store::{HoldKind, OwnerId};
+use crate::store::HoldKind;
+
+type Taking<'a> =
+    Pin<Box<dyn Future<Output = Result<(AcquireOutcome, LockGuard), LockError>> + Send + 'a>>;
 
 impl PendingAcquire {
-    /// Enters the gate if it is free and other processes do not go first. Returns the owner that asks the store.
-    pub(super) fn enter_free_gate(&self) -> Option<(OwnerId, GateGuard<OwnedHold>)> {
+    /// Enters the gate if it is free and other processes do not go first.
+    pub(super) fn enter_free_gate(&self) -> Option<Attempt> {
         let asks_at_once = match self.target.kind() {
             HoldKind::Mutex => true,
             // Without a wait, it learns first whether this process is releasing the lock.
@@ -29,34 +32,32 @@ impl PendingAcquire {
         self.engine.leases.ensure_running();
         let owner = self.next_owner();
         let gate_guard = self.engine.gates.enter_unused(&self.target, &owner, self.started)?;
-        Some((owner, gate_guard))
+        Some(Attempt::of(self, owner, gate_guard))
     }
 
-    #[expect(clippy::manual_async_fn, reason = "an async function would keep `self` twice")]
+    #[expect(clippy::manual_async_fn, reason = "an async function would keep its arguments twice")]
     pub(super) fn run_first(
         self,
-        owner: OwnerId,
-        gate_guard: GateGuard<OwnedHold>,
+        mut attempt: Attempt,
     ) -> impl Future<Output = Result<LockGuard, LockError>> + Send {
         async move {
-            let attempt = Attempt::of(&self, owner, gate_guard);
-            let mut contender = Contender::first(&self, attempt, self.limit());
+            let limit = self.limit();
+            let mut contender = Contender::first(&self, &mut attempt, limit);
             let (id, place) = contender.id_and_place();
             // The gate knows its first sign of life.
             let next = self.started + self.look_every();
-            let asked = self.drive_from(next, id, contender.ask_once()).await;
-            let taken = match asked {
-                Some(Ok(Ok(Contended::Taken(guard)))) => Ok((AcquireOutcome::Acquired, guard)),
-                Some(Err(error)) => Err(error),
-                Some(Ok(Err(answered))) => {
-                    Box::pin(self.log_if_long(self.go_on(contender, answered))).await
+            let rest: Taking<'_> = match self.drive_from(next, id, contender.ask_once()).await {
+                Some(Ok(Ok(Contended::Taken(guard)))) => {
+                    return self.report(Ok((AcquireOutcome::Acquired, guard)));
                 }
+                Some(Err(error)) => return self.report(Err(error)),
+                Some(Ok(Err(answered))) => Box::pin(self.go_on(contender, answered)),
                 Some(Ok(Ok(Contended::JoinableHold(_) | Contended::PassedOver))) | None => {
                     drop(contender);
-                    let limit = self.limit();
-                    Box::pin(self.log_if_long(self.take_hold_at(limit, Some(place)))).await
+                    Box::pin(self.take_hold_at(limit, Some(place)))
                 }
             };
+            let taken = Box::pin(self.log_if_long(rest)).await;
             self.report(taken)
         }
     }

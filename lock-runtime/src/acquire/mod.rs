@@ -24,41 +24,33 @@ mod handle;
 mod long_wait;
 mod open;
 mod outcome;
+mod pending;
 mod queue;
 mod run;
 mod share;
 mod waiting;
 
+use std::cell::RefCell;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
-use parking_lot::Mutex;
 use tokio::time::{Instant, timeout_at};
 
-use self::attempt::known_as;
-use self::contend::{Contended, Contender};
-use self::enclosing::{Enclosing, Within, enclosing, enter, re_enter};
+use self::enclosing::{Enclosing, enclosing, enter, re_enter};
 pub(crate) use self::engine::Engine;
 pub(crate) use self::handle::{Handle, lock_settings};
+use self::pending::PendingAcquire;
 pub use self::run::RunLocked;
 pub(crate) use self::run::after_body;
-use self::share::Joined;
-use crate::clock::Tick;
-use crate::error::{LockError, StoreError, check_runtime};
-use crate::gate::{GuardId, Turn};
+use crate::error::{LockError, check_runtime};
 use crate::guard::LockGuard;
-use crate::lease::manager::LeaseManager;
-use crate::lease::reentries::ReentryGuard;
-use crate::liveness::{self, SIGN_OF_LIFE};
-use crate::observe::{AcquireOutcome, AcquireRecorder, Label, Meter};
+use crate::observe::{AcquireOutcome, AcquireRecorder, Label};
 use crate::opaque::opaque_debug;
-use crate::options::{LockOptions, Wait};
-use crate::owned_hold::OwnedHold;
-use crate::shadow::SHADOW_TIMEOUT;
-use crate::store::{ReleaseRequest, Target};
+use crate::options::LockOptions;
+use crate::reuse::{self, Boxed};
+use crate::store::Target;
 
 /// An acquire under way.
 ///
@@ -89,7 +81,11 @@ enum State {
     /// Not polled yet. Where it is first polled decides whether it is a re-entry.
     // S-6.
     Start(AcquireSpec),
-    UnderWay(Acquiring),
+    UnderWay {
+        acquiring: Acquiring,
+        /// True if it asks the store at once.
+        is_first: bool,
+    },
     Done,
 }
 
@@ -101,10 +97,15 @@ struct AcquireSpec {
     label: Label,
 }
 
-type Acquiring = Pin<Box<dyn Future<Output = Result<LockGuard, LockError>> + Send>>;
+type Acquiring = Boxed<Result<LockGuard, LockError>>;
+
+thread_local! {
+    /// For the acquires that ask the store at once.
+    static IDLE: RefCell<Vec<Acquiring>> = const { RefCell::new(Vec::new()) };
+}
 
 /// Result of the first poll: the outcome, or that it takes time.
-type Started = Result<Result<LockGuard, LockError>, Acquiring>;
+type Started<F = Acquiring> = Result<Result<LockGuard, LockError>, F>;
 
 impl Future for Acquire {
     type Output = Result<LockGuard, LockError>;
@@ -121,15 +122,18 @@ impl Future for Acquire {
                     self.0 = State::Done;
                     return Poll::Ready(result);
                 }
-                Err(acquiring) => State::UnderWay(acquiring),
+                Err(under_way) => under_way,
             };
         }
-        let State::UnderWay(acquiring) = &mut self.0 else {
+        let State::UnderWay { acquiring, .. } = &mut self.0 else {
             panic!("`Acquire` polled after completion");
         };
-        let result = ready!(acquiring.as_mut().poll(cx));
+        let result = ready!(acquiring.poll(cx));
         // Its span ends here, also if the caller keeps this future.
-        self.0 = State::Done;
+        let done = std::mem::replace(&mut self.0, State::Done);
+        if let State::UnderWay { acquiring, is_first: true } = done {
+            reuse::keep(&IDLE, acquiring);
+        }
         Poll::Ready(result)
     }
 }
@@ -147,11 +151,17 @@ impl Acquire {
 
     /// An acquire that has already failed.
     pub(crate) fn failed(error: LockError) -> Self {
-        Self(State::UnderWay(Box::pin(std::future::ready(Err(error)))))
+        Self(State::of(Acquiring::new(std::future::ready(Err(error)))))
     }
 }
 
-fn start(spec: &mut AcquireSpec) -> Started {
+impl State {
+    fn of(acquiring: Acquiring) -> Self {
+        Self::UnderWay { acquiring, is_first: false }
+    }
+}
+
+fn start(spec: &mut AcquireSpec) -> Started<State> {
     let AcquireSpec { engine, target, options, permits, label } = spec;
     let recorder = AcquireRecorder::new(target, std::mem::take(label));
     if engine.closed.load(Ordering::Acquire) {
@@ -175,13 +185,17 @@ fn start(spec: &mut AcquireSpec) -> Started {
     let span = recorder.span();
     let pending = PendingAcquire::new(engine, target, *options, *permits, recorder);
     if !pending.recorder.label().is_enforced() {
-        return Err(span.around(pending.shadow_lock()));
+        return Err(State::of(span.around(pending.shadow_lock())));
     }
     // In futures of their own: a task that waits in the queue has no use for the room that a request needs.
-    let gate_guard = is_outermost.then(|| pending.enter_free_gate()).flatten();
-    Err(match gate_guard {
-        Some((owner, gate_guard)) => span.around(pending.run_first(owner, gate_guard)),
-        None => span.around(pending.run()),
+    let attempt = is_outermost.then(|| pending.enter_free_gate()).flatten();
+    Err(match attempt {
+        Some(attempt) if span.is_disabled() => {
+            let acquiring = reuse::boxed(&IDLE, pending.run_first(attempt));
+            State::UnderWay { acquiring, is_first: true }
+        }
+        Some(attempt) => State::of(span.around(pending.run_first(attempt))),
+        None => State::of(span.around(pending.run())),
     })
 }
 
@@ -199,229 +213,6 @@ fn ended(
         Err(error) => recorder.failed(error),
     }
     result
-}
-
-/// One acquire that has to queue.
-struct PendingAcquire {
-    engine: Arc<Engine>,
-    target: Arc<Target>,
-    options: LockOptions,
-    permits: u32,
-    /// Its place inside of the write hold around it, if it acquires the read side. Waiting there does not keep
-    /// the write hold alive: once that has ended, the read waits as any other.
-    inside: Mutex<Option<ReentryGuard>>,
-    started: Instant,
-    /// When the holder's lease ends, by the store's last answer.
-    holder_ends: Mutex<Option<Instant>>,
-    recorder: AcquireRecorder,
-}
-
-impl PendingAcquire {
-    fn new(
-        engine: &Arc<Engine>,
-        target: &Arc<Target>,
-        options: LockOptions,
-        permits: u32,
-        recorder: AcquireRecorder,
-    ) -> Self {
-        let (inside, holder_ends, started) = (Mutex::default(), Mutex::default(), Instant::now());
-        let (engine, target) = (Arc::clone(engine), Arc::clone(target));
-        let recorder = recorder.timed_from(started);
-        Self { engine, target, options, permits, inside, started, holder_ends, recorder }
-    }
-
-    #[expect(clippy::manual_async_fn, reason = "an async function would keep `self` twice")]
-    fn run(self) -> impl Future<Output = Result<LockGuard, LockError>> + Send {
-        async move {
-            let taken = self.log_if_long(self.take()).await;
-            self.report(taken)
-        }
-    }
-
-    /// As [`run`](Self::run), for a call that is not enforced. If it is cancelled, what it acquired is
-    /// released.
-    // S-21.
-    async fn shadow_lock(self) -> Result<LockGuard, LockError> {
-        let LeaseManager { breaker, store, .. } = &*self.engine.leases;
-        let probe = || {
-            let owner = self.engine.next_owner(1);
-            ReleaseRequest::new(known_as(&self.target, &owner), owner, SHADOW_TIMEOUT)
-        };
-        let taken = Box::pin(breaker.ask(store, probe, self.take())).await;
-        self.report(taken)
-    }
-
-    fn report(
-        &self,
-        taken: Result<(AcquireOutcome, LockGuard), LockError>,
-    ) -> Result<LockGuard, LockError> {
-        let (how, result) = match taken {
-            Ok((how, guard)) => (how, Ok(guard)),
-            Err(error) => (AcquireOutcome::Failed, Err(error)),
-        };
-        ended(&self.recorder, how, result)
-    }
-
-    async fn take(&self) -> Result<(AcquireOutcome, LockGuard), LockError> {
-        self.engine.leases.ensure_running();
-        let limit = self.limit();
-        loop {
-            let inside = match self.enter_within(limit).await? {
-                Within::Reentered(guard) => return Ok((AcquireOutcome::Reentered, guard)),
-                Within::Writer(inside) => inside,
-                Within::Nothing => return self.take_hold(limit).await,
-            };
-            // Boxed, as all that is rare here: every acquire would have room for it.
-            let taking = Box::pin(inside.drive(self.take_hold(limit)));
-            *self.inside.lock() = Some(inside);
-            let taken = taking.await;
-            // If it was passed over, it queues again inside of the write hold (S-34).
-            let inside = self.inside.lock().take();
-            if let Some(taken) = taken {
-                let (how, mut guard) = taken?;
-                if let Some(inside) = inside {
-                    guard.set_inside(inside);
-                }
-                return Ok((how, guard));
-            }
-        }
-    }
-
-    /// Calls `look` with the place inside the write hold around this read, if there is one.
-    fn inside<T>(&self, look: impl FnOnce(&ReentryGuard) -> T) -> Option<T> {
-        self.inside.lock().as_ref().map(look)
-    }
-
-    fn is_inside(&self) -> bool {
-        self.inside.lock().is_some()
-    }
-
-    /// Acquires a hold from the store, or from another task of this process.
-    async fn take_hold(
-        &self,
-        limit: Option<Instant>,
-    ) -> Result<(AcquireOutcome, LockGuard), LockError> {
-        self.take_hold_at(limit, None).await
-    }
-
-    /// As [`take_hold`](Self::take_hold), for a caller that queues again at this place.
-    async fn take_hold_at(
-        &self,
-        limit: Option<Instant>,
-        mut place: Option<u64>,
-    ) -> Result<(AcquireOutcome, LockGuard), LockError> {
-        let mut to_join = None;
-        loop {
-            match self.join(limit, to_join.take()).await {
-                Joined::Yes(result) => return Ok((AcquireOutcome::Joined, result?)),
-                Joined::Unknown(error) if self.gives_up_on(&error) => return Err(error.into()),
-                Joined::Unknown(_) | Joined::No => {}
-            }
-            let gate_guard = match self.enter_queue(limit, &mut place).await? {
-                Turn::Failed(error) => return Err(LockError::Store(error)),
-                Turn::Closed => return Err(LockError::Closed),
-                Turn::Contend(gate_guard) => gate_guard,
-                Turn::Handed(owned) => {
-                    match owned.hold.check().map(|now| self.guard_on(owned, now)) {
-                        Ok(guard) => return Ok((AcquireOutcome::HandedOver, guard)),
-                        // Lost on the way here; queue again.
-                        Err(_) => continue,
-                    }
-                }
-                Turn::Shared => continue,
-            };
-            if self.can_join() {
-                // Another reader has joined it meanwhile. The next waiter finds the same.
-                drop(gate_guard);
-                continue;
-            }
-            let here = gate_guard.place();
-            let id = gate_guard.id();
-            // In a box of its own: a task that waits in the queue has no use for the room, and two small boxes are
-            // allocated faster than a large one.
-            let contending =
-                Box::pin(self.drive(id, Contender::new(self, gate_guard, limit).contend()));
-            match contending.await.transpose()? {
-                Some(Contended::Taken(guard)) => return Ok((AcquireOutcome::Acquired, guard)),
-                Some(Contended::JoinableHold(hold)) => to_join = Some(hold),
-                Some(Contended::PassedOver) | None => place = Some(here),
-            }
-        }
-    }
-
-    /// True if this failure ends the acquisition.
-    // S-33.
-    fn gives_up_on(&self, error: &StoreError) -> bool {
-        !error.kind().is_transient()
-            || self.options.wait() == Wait::Never
-            || self.started.elapsed() >= self.engine.leases.timing.store_patience
-    }
-
-    /// How often a waiter checks that the client's tasks run: often enough for the renewals of leases like its
-    /// own.
-    fn look_every(&self) -> Duration {
-        SIGN_OF_LIFE.min(self.options.lease().duration() / 3)
-    }
-
-    /// Drives `contending`, which has that gate guard. `None` once it was passed over: it queues again.
-    // S-34.
-    fn drive<F: Future>(
-        &self,
-        guard: GuardId,
-        contending: F,
-    ) -> impl Future<Output = Option<F::Output>> {
-        let sign_of_life = move |now| {
-            self.engine.leases.ensure_running();
-            self.engine.gates.is_contending(&self.target, guard, now)
-        };
-        liveness::drive(self.look_every(), sign_of_life, contending)
-    }
-
-    /// The same, for a contender that has given a sign of life. The next one is due at `first`.
-    fn drive_from<F: Future>(
-        &self,
-        first: Instant,
-        guard: GuardId,
-        contending: F,
-    ) -> impl Future<Output = Option<F::Output>> {
-        let sign_of_life = move |now| {
-            self.engine.leases.ensure_running();
-            self.engine.gates.is_contending(&self.target, guard, now)
-        };
-        liveness::drive_from(first, self.look_every(), sign_of_life, contending)
-    }
-
-    fn limit(&self) -> Option<Instant> {
-        match self.options.wait() {
-            // Only behind a release that is under way: for as long as that may take.
-            Wait::Never => Some(self.started + self.engine.leases.timing.command_timeout * 2),
-            Wait::UpTo(wait) => self.started.checked_add(wait),
-            Wait::Forever => None,
-        }
-    }
-
-    /// Returns a guard on the owned hold, which may be lost by now.
-    fn guard_on(&self, mut owned: OwnedHold, now: Tick) -> LockGuard {
-        if owned.hold.arrives()
-            && owned.hold.deadline().since(now) < owned.hold.lease.duration() / 2
-        {
-            // It may have waited for its new holder for long, and was not renewed meanwhile.
-            owned.leases.watchdog.reconsider(&owned.hold);
-        }
-        owned.keep_until = self.options.at_least().map(|at_least| now.after(at_least));
-        owned.hold.begin(Meter::new(self.recorder.label().clone(), self.target.kind()), now);
-        let until = self.options.max_hold().map(|max_hold| now.after(max_hold));
-        if owned.hold.set_renew_until(until) {
-            // The previous holder had a limit, and the watchdog may have stopped renewing because of it.
-            owned.leases.watchdog.reconsider(&owned.hold);
-        }
-        if self.shares() {
-            let guard = LockGuard::first_of_many(owned, self.options.on_lost());
-            self.offer(&guard.owned);
-            return guard;
-        }
-        LockGuard::outermost(owned, self.options.on_lost())
-    }
 }
 
 /// Returns the output of `future` if it comes before `limit`.

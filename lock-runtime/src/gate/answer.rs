@@ -69,8 +69,12 @@ impl<H> Gate<H> {
     pub(super) fn note_answer(&mut self, grants: bool) -> Vec<oneshot::Sender<StoreAnswer>> {
         if grants {
             self.gate_guard = GateState::Holding;
+            // While it is held, nobody asks when the store has answered.
+            if self.queue.is_empty() {
+                return self.forget_failure();
+            }
         }
-        self.answers.answered_at = Some(Instant::now());
+        self.told().answers.answered_at = Some(Instant::now());
         self.forget_failure()
     }
 
@@ -80,9 +84,10 @@ impl<H> Gate<H> {
     }
 
     fn forget_failure(&mut self) -> Vec<oneshot::Sender<StoreAnswer>> {
-        self.failing = None;
-        self.holder_ends = None;
-        self.answers.take_listeners()
+        let Some(told) = &mut self.told else { return Vec::new() };
+        told.failing = None;
+        told.holder_ends = None;
+        told.answers.take_listeners()
     }
 
     /// Answers a caller that does not wait and finds the gate guard taken. Also returns the contender to wake.
@@ -90,7 +95,7 @@ impl<H> Gate<H> {
         &mut self,
         waits_for: WaitsFor,
     ) -> (Admission<H>, Option<oneshot::Sender<()>>) {
-        let admission = match (&self.gate_guard, &self.failing) {
+        let admission = match (&self.gate_guard, self.failing()) {
             _ if self.is_held() => Admission::Busy(BusyReason::Held),
             // It counts as a hold of this process until the store has answered, and the caller does not wait
             // for that.
@@ -99,7 +104,7 @@ impl<H> Gate<H> {
             }
             (_, Some((_, error))) => Admission::Failing(error.clone()),
             _ => {
-                let (answer, wake) = self.answers.listen();
+                let (answer, wake) = self.told().answers.listen();
                 return (Admission::Unknown(answer), wake);
             }
         };
@@ -114,12 +119,13 @@ impl<H> Gates<H> {
         let (answer, wake) = {
             let mut shard = self.shard(target);
             let gate = shard.gates.get_mut(target)?;
-            let is_answered = gate.answers.answered_at.is_some_and(|at| at >= then);
+            let answered_at = gate.told.as_ref().and_then(|told| told.answers.answered_at);
+            let is_answered = answered_at.is_some_and(|at| at >= then);
             // At a free gate no contender would get another answer.
             if is_answered || gate.is_held() || gate.is_free() {
                 return None;
             }
-            gate.answers.listen()
+            gate.told().answers.listen()
         };
         wake_up(wake);
         Some(answer)

@@ -130,7 +130,7 @@ impl<H> GateGuard<H> {
 
     /// Since when the store has been failing, for earlier contenders too.
     pub(crate) fn failing_since(&self) -> Option<Instant> {
-        self.with(|gate| gate.failing.as_ref().map(|(since, _)| *since)).flatten()
+        self.with(|gate| gate.failing().map(|(since, _)| *since)).flatten()
     }
 
     /// Records that the store has answered, without granting the lock to this guard's task.
@@ -141,18 +141,18 @@ impl<H> GateGuard<H> {
     /// Records the holder's lease as the store reported it, for the waiters in the queue.
     pub(crate) fn note_holder(&self, remaining: Option<Duration>) {
         let ends = remaining.and_then(|remaining| Instant::now().checked_add(remaining));
-        self.with(|gate| gate.holder_ends = ends);
+        self.with(|gate| gate.told().holder_ends = ends);
     }
 
     /// Reports the store's failure to callers that do not wait.
     pub(crate) fn report_failure(&self, error: &StoreError) {
-        let listeners = self.with(|gate| gate.answers.take_listeners());
+        let listeners = self.with(|gate| gate.told().answers.take_listeners());
         send(listeners, &Err(error.clone()));
     }
 
     /// Resolves when a caller that does not wait needs the store asked; at once if one already does.
     pub(crate) fn asked_for(&self) -> Option<oneshot::Receiver<()>> {
-        self.with(|gate| gate.answers.sleep())
+        self.with(|gate| gate.told().answers.sleep())
     }
 
     /// Records that the store has failed a request sent at `asked_at`, and ends the wait of every waiter in the
@@ -162,8 +162,9 @@ impl<H> GateGuard<H> {
     pub(crate) fn failed(&self, error: &StoreError, asked_at: Instant, patience: Duration) {
         let now = Instant::now();
         let since = self.with(|gate| {
-            let since = gate.failing.take().map_or(asked_at, |(since, _)| since);
-            gate.failing = Some((since, error.clone()));
+            let failing = &mut gate.told().failing;
+            let since = failing.take().map_or(asked_at, |(since, _)| since);
+            *failing = Some((since, error.clone()));
             since
         });
         let Some(since) = since else { return };
@@ -259,26 +260,25 @@ impl<H> GateGuard<H> {
         }
         // Callers that wait for an answer ask themselves once the gate guard is free. They are dropped after
         // the unlock.
-        let (next, answered, _listeners) = {
+        let (next, answered, _told) = {
             let mut shard = gates.shard(&target);
             let gate =
                 shard.gates.get_mut(&*target).filter(|gate| gate.guard_number == self.number);
             let Some(gate) = gate else { return };
             let answered = change(gate);
             let next = gate.pop(false);
-            let listeners = next.is_none().then(|| std::mem::take(&mut gate.answers));
+            // How the store failed this contender says nothing about a later one.
+            let told = if next.is_none() { gate.told.take() } else { None };
             if next.is_none() {
                 gate.gate_guard = GateState::Free;
                 gate.guard_number = 0;
-                // How the store failed this contender says nothing about a later one.
-                gate.failing = None;
                 let others_first = gate.others_first.filter(|it| !it.is_over(Instant::now()));
                 // Unqueued contenders are counted there.
                 if others_first.is_none() && gate.unqueued == 0 {
                     shard.gates.remove(&*target);
                 }
             }
-            (next, answered, listeners)
+            (next, answered, told)
         };
         send(answered, &Ok(()));
         if let Some(waiter) = next {

@@ -108,10 +108,8 @@ struct Gate<H> {
     /// was granted is released.
     // S-34.
     asking: Option<OwnerId>,
-    /// Since when the store has failed, and its last error.
-    failing: Option<(Instant, StoreError)>,
-    /// When the holder's lease ends, by the store's last answer.
-    holder_ends: Option<Instant>,
+    /// What few gates need: the others are created and removed faster without the room for it.
+    told: Option<Box<Told>>,
     /// Hand-offs of the last hold: the next one reserves tokens for as many.
     recent_handoffs: u32,
     /// Number of unqueued contenders, whose queue is in the store.
@@ -119,6 +117,15 @@ struct Gate<H> {
     unqueued: usize,
     /// Places of unqueued contenders in the store's queue, in its order.
     places: BTreeMap<u64, Place>,
+}
+
+/// What the store has told the contenders of a gate.
+#[derive(Default)]
+struct Told {
+    /// Since when the store has failed, and its last error.
+    failing: Option<(Instant, StoreError)>,
+    /// When the holder's lease ends, by the store's last answer.
+    holder_ends: Option<Instant>,
     answers: Answers,
 }
 
@@ -285,12 +292,12 @@ impl<H> Gates<H> {
 
     /// Since when the store has failed the contender, and its last error.
     pub(crate) fn failing(&self, target: &Target) -> Option<(Instant, StoreError)> {
-        self.shard(target).gates.get(target)?.failing.clone()
+        self.shard(target).gates.get(target)?.failing().cloned()
     }
 
     /// When the holder's lease ends, by the store's last answer to the contender.
     pub(crate) fn holder_ends(&self, target: &Target) -> Option<Instant> {
-        self.shard(target).gates.get(target)?.holder_ends
+        self.shard(target).gates.get(target)?.told.as_ref()?.holder_ends
     }
 
     /// Ends all queues, and refuses new callers.
@@ -300,7 +307,7 @@ impl<H> Gates<H> {
             let (mut queues, mut answers, mut turns) = (Vec::new(), Vec::new(), Vec::new());
             for gate in shard.lock().gates.values_mut() {
                 queues.push(std::mem::take(&mut gate.queue));
-                answers.push(std::mem::take(&mut gate.answers));
+                answers.push(gate.told.take());
                 // A waiter that is not polled would keep its hold for the lease.
                 if let GateState::Given(Given { to, .. }) = &gate.gate_guard {
                     turns.push(to.take_back());
@@ -374,17 +381,23 @@ impl<H> Gate<H> {
             queue: BTreeMap::new(),
             others_first: None,
             asking: None,
-            failing: None,
-            holder_ends: None,
+            told: None,
             recent_handoffs: 0,
             unqueued: 0,
             places: BTreeMap::new(),
-            answers: Answers::default(),
         }
     }
 
     fn is_free(&self) -> bool {
         matches!(self.gate_guard, GateState::Free)
+    }
+
+    fn failing(&self) -> Option<&(Instant, StoreError)> {
+        self.told.as_ref()?.failing.as_ref()
+    }
+
+    fn told(&mut self) -> &mut Told {
+        self.told.get_or_insert_default()
     }
 
     fn take(&mut self, number: u64) {

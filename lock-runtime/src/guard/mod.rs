@@ -5,6 +5,7 @@ mod protected;
 mod run;
 mod watch;
 
+use std::cell::RefCell;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use crate::lease::reentries::ReentryGuard;
 use crate::opaque::opaque_debug;
 use crate::options::{OnLost, check_lease};
 use crate::owned_hold::OwnedHold;
+use crate::reuse::{self, Boxed};
 use crate::scope::Link;
 use crate::store::{Ownership, RenewRequest};
 
@@ -383,7 +385,11 @@ enum ReleaseState {
     Done,
 }
 
-type Releasing = Pin<Box<dyn Future<Output = Result<(), LockError>> + Send>>;
+type Releasing = Boxed<Result<(), LockError>>;
+
+thread_local! {
+    static IDLE: RefCell<Vec<Releasing>> = const { RefCell::new(Vec::new()) };
+}
 
 impl Future for Release {
     type Output = Result<(), LockError>;
@@ -395,17 +401,18 @@ impl Future for Release {
                 check_runtime()?;
                 let is_shadow = guard.is_shadow;
                 match guard.into_last() {
-                    Ok(owned) if is_shadow => Box::pin(owned.shadow_release()),
-                    Ok(owned) => Box::pin(owned.release()),
+                    Ok(owned) if is_shadow => Boxed::new(owned.shadow_release()),
+                    Ok(owned) => reuse::boxed(&IDLE, owned.release()),
                     Err(hold) => return Poll::Ready(hold.ensure_held().map(drop)),
                 }
             }
             ReleaseState::UnderWay(release) => release,
             ReleaseState::Done => panic!("`Release` polled after completion"),
         };
-        let polled = release.as_mut().poll(cx);
-        if polled.is_pending() {
-            self.0 = ReleaseState::UnderWay(release);
+        let polled = release.poll(cx);
+        match polled {
+            Poll::Pending => self.0 = ReleaseState::UnderWay(release),
+            Poll::Ready(_) => reuse::keep(&IDLE, release),
         }
         polled
     }

@@ -81,8 +81,11 @@ impl LeaseManager {
         let mut tasks = self.tasks.lock();
         let gone =
             |task: &Option<JoinHandle<()>>| task.as_ref().is_none_or(JoinHandle::is_finished);
-        if let Ok(runtime) = Handle::try_current() {
-            if gone(&tasks.watchdog) && !self.watchdog.is_done() {
+        let unwatched = gone(&tasks.watchdog) && !self.watchdog.is_done();
+        if (unwatched || gone(&tasks.releaser))
+            && let Ok(runtime) = Handle::try_current()
+        {
+            if unwatched {
                 let task = Arc::clone(&self.watchdog).run(Arc::clone(&self.store));
                 tasks.watchdog = Some(runtime.spawn(task));
             }

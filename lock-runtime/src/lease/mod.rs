@@ -1,8 +1,8 @@
 //! A hold that was acquired from the store: how long it lasts, and the tasks that renew it.
 //!
-//! [`Hold`] does the arithmetic and is the one place that declares a loss. The [`watchdog`] renews holds, the
-//! [`releaser`] releases those that were dropped, and the [`lease manager`] owns both. [`reentries`] decides
-//! which guards may be inside one hold at once.
+//! [`Hold`] does the arithmetic and is the one place that declares a loss. The [`watchdog`] renews holds at the times
+//! of its [`schedule`], the [`releaser`] releases those that were dropped, and the [`lease manager`] owns both.
+//! [`reentries`] decides which guards may be inside one hold at once.
 //!
 //! # Invariants
 //!
@@ -17,6 +17,7 @@ pub(crate) mod claim;
 pub(crate) mod manager;
 pub(crate) mod reentries;
 pub(crate) mod releaser;
+mod schedule;
 mod watchdog;
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
@@ -27,6 +28,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use self::reentries::Reentries;
+use self::schedule::Place;
 use crate::clock::{Clock, Tick};
 use crate::error::{LockError, LossCause};
 use crate::fence::FencingToken;
@@ -121,9 +123,7 @@ pub(crate) struct Hold {
     count_queued: AtomicBool,
     /// The fencing token of its current holder.
     token: AtomicU64,
-    /// Its place in the watchdog's queue: nanoseconds of a [`Tick`], zero if it is not queued. Written under
-    /// the queue's mutex only.
-    queued_at: AtomicU64,
+    place: Place,
     reentries: Reentries,
     pub(crate) recorder: HoldRecorder,
 }
@@ -176,7 +176,7 @@ impl Hold {
             shown_count: AtomicU32::new(1),
             count_queued: AtomicBool::new(false),
             token: AtomicU64::new(token.get()),
-            queued_at: AtomicU64::new(0),
+            place: Place::default(),
             reentries: Reentries::default(),
             recorder: HoldRecorder::default(),
         }

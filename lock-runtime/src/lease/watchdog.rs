@@ -1,16 +1,16 @@
 //! Renews holds: one task for all of a client's holds, which renews due holds in batches.
 //!
-//! Every live hold is in one queue, ordered by the time of its next action: a renewal, or, for holds that are
-//! not renewed, their end. The task checks at least once a second, because its timers stop while the machine
-//! sleeps and the deadline clock does not.
+//! Every live hold is in one [schedule](super::schedule), by the time of its next action: a renewal, or, for holds
+//! that are not renewed, their end. The task checks at least once a second, because its timers stop while the
+//! machine sleeps and the deadline clock does not.
 //!
-//! A renewal never waits for an earlier one. A hold is due again after a third of its lease from when its last
+//! A renewal never waits for an earlier one. A hold is due again within a third of its lease from when its last
 //! confirmed renewal was sent, after a sixth without an answer, and after a tenth once there is an error. An
 //! answer counts for as long as the deadline has not passed, so several renewals of one hold may be under way:
 //! at most a few, or they would pile up while the store is down.
 // S-10, S-11, S-9.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -24,6 +24,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::Hold;
 use super::batch::{Batch, MAX_BATCH, Renewal, batches};
+use super::schedule::Schedule;
 use crate::clock::{Clock, Tick};
 use crate::error::{LossCause, StoreError};
 use crate::observe::{RenewOutcome, log_lock};
@@ -55,8 +56,7 @@ pub(crate) struct Watchdog {
 
 #[derive(Default)]
 struct Queue {
-    /// By time and hold; the hold's address separates holds that are due at the same time.
-    due: BTreeMap<(u64, usize), Arc<Hold>>,
+    due: Schedule,
     /// True if a hold was added since the task last checked. It then checks once more before it sleeps without
     /// a timer; otherwise every lock that is acquired alone would wake it.
     busy: bool,
@@ -82,15 +82,19 @@ impl Watchdog {
     /// Starts to renew a hold.
     pub(crate) fn add(&self, hold: &Arc<Hold>) {
         let mut queue = self.queue.lock();
-        queue.put(hold, first_due(hold));
-        self.wake_for(&mut queue, first_due(hold));
+        queue.busy = true;
+        let at = match hold.renewal(hold.taken_at) {
+            Some(lease) => queue.due.renew_within(hold, hold.taken_at, lease),
+            None => queue.due.end_at(hold, hold.deadline()),
+        };
+        self.wake_for(&mut queue, at);
     }
 
     /// Stops renewing a hold.
     pub(crate) fn remove(&self, hold: &Hold) {
         let is_empty = {
             let mut queue = self.queue.lock();
-            queue.take(hold);
+            queue.due.remove(hold);
             queue.due.is_empty()
         };
         // After the unlock: a waker may run any code.
@@ -102,9 +106,9 @@ impl Watchdog {
     /// Queues a hold anew after its renewal was switched on.
     pub(crate) fn reconsider(&self, hold: &Arc<Hold>) {
         let mut queue = self.queue.lock();
-        let now = self.clock.now();
-        queue.put(hold, now);
-        self.wake_for(&mut queue, now);
+        queue.busy = true;
+        let at = queue.due.act_at(hold, self.clock.now());
+        self.wake_for(&mut queue, at);
     }
 
     /// Shows the hold's count in the store, later and only if it still differs then.
@@ -125,13 +129,13 @@ impl Watchdog {
 
     /// Returns all holds.
     pub(crate) fn all(&self) -> Vec<Arc<Hold>> {
-        self.queue.lock().due.values().cloned().collect()
+        self.queue.lock().due.iter().cloned().collect()
     }
 
     /// Returns a hold for which `is_wanted` is true. Called under the queue's mutex, so that not all holds are
     /// copied.
     pub(crate) fn find(&self, mut is_wanted: impl FnMut(&Hold) -> bool) -> Option<Arc<Hold>> {
-        self.queue.lock().due.values().find(|hold| is_wanted(hold)).cloned()
+        self.queue.lock().due.iter().find(|hold| is_wanted(hold)).cloned()
     }
 
     /// True if the last renewal failed.
@@ -201,14 +205,17 @@ impl Watchdog {
         let now = self.clock.now();
         let mut renewals: HashMap<Duration, Vec<Renewal>> = HashMap::new();
         let (mut lost, mut overdue) = (Vec::new(), Vec::new());
-        while let Some(hold) = queue.pop_due(now) {
+        for hold in queue.due.take_due(now) {
             if hold.is_released() {
                 continue;
             }
             if now >= hold.deadline() || !hold.is_held() {
                 lost.push(hold);
             } else if let Some(lease) = hold.renewal(now).filter(|_| !closed) {
-                queue.put(&hold, now.after(lease / 6).min(hold.deadline()));
+                match hold.deadline() {
+                    end if end < now.after(lease / 6) => queue.due.end_at(&hold, end),
+                    _ => queue.due.act_at(&hold, now.after(lease / 6)),
+                };
                 if hold.has_renewals() {
                     overdue.push(Arc::clone(&hold));
                 }
@@ -218,7 +225,7 @@ impl Watchdog {
                     renewals.entry(lease).or_default().push(Renewal::new(hold));
                 }
             } else {
-                queue.put(&hold, hold.deadline());
+                queue.due.end_at(&hold, hold.deadline());
             }
         }
         let counts = queue.take_counts(now);
@@ -280,7 +287,7 @@ impl Watchdog {
                 let mut queue = self.queue.lock();
                 // A hold that was released meanwhile has left the queue for good.
                 if hold.is_held() {
-                    queue.put(hold, sent_at.after(batch.lease / 3));
+                    queue.due.renew_within(hold, sent_at, batch.lease);
                 }
             }
             // Unknown is not lost (S-9). An answer after the loss counts as none.
@@ -291,21 +298,13 @@ impl Watchdog {
                 hold.recorder.renewed(RenewOutcome::Failed);
                 let again = sent_at.after(batch.lease / 10).max(self.clock.now());
                 let mut queue = self.queue.lock();
-                if hold.is_held() && queue.is_due_after(hold, again) {
-                    queue.put(hold, again);
+                if hold.is_held() && Schedule::is_due_after(hold, again) {
+                    let again = queue.due.act_at(hold, again);
                     self.wake_for(&mut queue, again);
                 }
             }
             _ => {}
         }
-    }
-}
-
-/// Returns the time of a new hold's first action.
-fn first_due(hold: &Hold) -> Tick {
-    match hold.renewal(hold.taken_at) {
-        Some(lease) => hold.taken_at.after(lease / 3),
-        None => hold.deadline(),
     }
 }
 
@@ -330,39 +329,6 @@ fn log_first(holds: &[Arc<Hold>], error: Option<&StoreError>, what: &'static str
 }
 
 impl Queue {
-    /// Queues a hold, or moves it.
-    fn put(&mut self, hold: &Arc<Hold>, at: Tick) {
-        self.take(hold);
-        self.busy = true;
-        // Zero means "not queued".
-        let at = at.as_nanos().max(1);
-        hold.queued_at.store(at, Ordering::Relaxed);
-        self.due.insert((at, address(hold)), Arc::clone(hold));
-    }
-
-    /// True if the hold needs no action until then.
-    fn is_due_after(&self, hold: &Hold, at: Tick) -> bool {
-        let due = hold.queued_at.load(Ordering::Relaxed);
-        due == 0 || due > at.as_nanos()
-    }
-
-    fn take(&mut self, hold: &Hold) {
-        let at = hold.queued_at.swap(0, Ordering::Relaxed);
-        if at != 0 {
-            self.due.remove(&(at, address(hold)));
-        }
-    }
-
-    fn pop_due(&mut self, now: Tick) -> Option<Arc<Hold>> {
-        let first = self.due.first_entry()?;
-        if first.key().0 > now.as_nanos() {
-            return None;
-        }
-        let hold = first.remove();
-        hold.queued_at.store(0, Ordering::Relaxed);
-        Some(hold)
-    }
-
     fn take_counts(&mut self, now: Tick) -> Vec<CountRequest> {
         if self.counts_since.is_none_or(|since| now < since.after(SHOW_COUNT_AFTER)) {
             return Vec::new();
@@ -379,15 +345,11 @@ impl Queue {
 
     /// Records when the task should wake up, if there is a reason to.
     fn plan_sleep(&mut self, now: Tick) -> Option<Tick> {
-        let due = self.due.first_key_value().map(|((at, _), _)| Tick::from_nanos(*at));
+        let due = self.due.first();
         let counts = self.counts_since.map(|since| since.after(SHOW_COUNT_AFTER));
         let awake = std::mem::take(&mut self.busy) || due.is_some();
         let heartbeat = awake.then(|| now.after(HEARTBEAT));
         self.sleeping_until = [due, counts, heartbeat].into_iter().flatten().min();
         self.sleeping_until
     }
-}
-
-fn address(hold: &Hold) -> usize {
-    std::ptr::from_ref(hold).addr()
 }

@@ -154,14 +154,18 @@ impl Meter {
     }
 
     /// Counts the end of an acquire, and its duration if it was timed.
-    pub(super) fn acquired(&self, outcome: AcquireOutcome, waited: Option<Duration>) {
+    pub(super) fn acquired(
+        &self,
+        outcome: AcquireOutcome,
+        waited: Option<impl FnOnce() -> Duration>,
+    ) {
         let keys = self.keys();
         count(&keys.acquired[outcome as usize]);
         if outcome == AcquireOutcome::HandedOver {
             count(&keys.handed_on);
         }
         if let Some(waited) = waited {
-            time(&keys.waited[outcome as usize], waited);
+            time(&keys.waited[outcome as usize], waited());
         }
     }
 

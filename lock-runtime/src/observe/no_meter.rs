@@ -7,7 +7,7 @@ use crate::error::LossCause;
 
 impl Meter {
     pub(super) fn register(&self) {}
-    pub(super) fn acquired(&self, _: AcquireOutcome, _: Option<Duration>) {}
+    pub(super) fn acquired(&self, _: AcquireOutcome, _: Option<impl FnOnce() -> Duration>) {}
     pub(super) fn waits(&self, _: bool) {}
     pub(super) fn holds(&self) {}
     pub(super) fn held_for(&self, _: Duration) {}

@@ -89,7 +89,7 @@ impl AcquireRecorder {
             self.meter.waits(false);
         }
         let waited = || self.started.map_or(Duration::ZERO, |started| started.elapsed());
-        self.meter.acquired(outcome, self.started.map(|_| waited()));
+        self.meter.acquired(outcome, self.started.map(|_| waited));
         self.span.over(outcome, waited, token);
     }
 

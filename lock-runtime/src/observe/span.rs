@@ -1,9 +1,9 @@
 //! The spans, disabled without the feature `tracing`. A span that no subscriber enables costs a load.
 
-use std::pin::Pin;
 use std::time::Duration;
 
 use tokio::time::Instant;
+use tokio_util::sync::ReusableBoxFuture;
 use tracing::field::{Empty, debug};
 use tracing::{Instrument, Span};
 
@@ -60,14 +60,18 @@ impl AcquireSpan {
     }
 
     /// Runs `future` inside the span, if anybody sees it.
-    pub(crate) fn around<'a, F>(
-        self,
-        future: F,
-    ) -> Pin<Box<dyn Future<Output = F::Output> + Send + 'a>>
+    pub(crate) fn around<'a, F>(self, future: F) -> ReusableBoxFuture<'a, F::Output>
     where
         F: Future + Send + 'a,
     {
-        if self.0.is_disabled() { Box::pin(future) } else { Box::pin(future.instrument(self.0)) }
+        match self.0.is_disabled() {
+            true => ReusableBoxFuture::new(future),
+            false => ReusableBoxFuture::new(future.instrument(self.0)),
+        }
+    }
+
+    pub(crate) fn is_disabled(&self) -> bool {
+        self.0.is_disabled()
     }
 }
 

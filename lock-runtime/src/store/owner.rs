@@ -3,15 +3,27 @@
 use std::fmt;
 use std::sync::Arc;
 
+use arrayvec::ArrayString;
+
+/// The room for a field that needs no allocation: a uuid, a colon and any number have 57 bytes.
+const ROOM: usize = 60;
+
 /// The owner of a hold in the store: one client's uuid and the number of the hold.
 ///
 /// It is shown nowhere: any client that knows it can release the lock.
 // S-4.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct OwnerId {
-    field: Arc<str>,
+    field: Field,
     permits: u32,
     within: Option<Arc<str>>,
+}
+
+/// The same text always takes the same form, so forms compare as texts.
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Field {
+    Short(ArrayString<ROOM>),
+    Long(Arc<str>),
 }
 
 impl OwnerId {
@@ -20,17 +32,21 @@ impl OwnerId {
     /// for all other kinds.
     #[must_use]
     pub fn new(client: &str, hold: u64, permits: u32) -> Self {
-        // By hand and on the stack, because every acquire has an owner: `format!` takes ten times as long.
-        let (mut room, mut number) = ([0; 64], itoa::Buffer::new());
+        // By hand, because every acquire has an owner: `format!` takes ten times as long.
+        let mut number = itoa::Buffer::new();
         let parts = [client, ":", number.format(hold)];
-        let field = joined(&mut room, parts).map_or_else(|| parts.concat().into(), Arc::from);
+        let mut short = ArrayString::new();
+        let field = match parts.iter().try_for_each(|part| short.try_push_str(part)) {
+            Ok(()) => Field::Short(short),
+            Err(_) => Field::Long(parts.concat().into()),
+        };
         Self { field, permits: permits.max(1), within: None }
     }
 
     /// Returns the same owner, reading inside of that writer.
     #[must_use]
     pub fn within(self, writer: &Self) -> Self {
-        Self { within: Some(Arc::clone(&writer.field)), ..self }
+        Self { within: Some(writer.shared_field()), ..self }
     }
 
     /// Returns the owner of the write side around a hold of the read side, if there is one: neither that writer
@@ -48,13 +64,19 @@ impl OwnerId {
 
     /// Returns [`as_field`](Self::as_field) as a shared string.
     pub(crate) fn shared_field(&self) -> Arc<str> {
-        Arc::clone(&self.field)
+        match &self.field {
+            Field::Short(short) => Arc::from(short.as_str()),
+            Field::Long(long) => Arc::clone(long),
+        }
     }
 
     /// Returns the field name in the lock's hash: `uuid:n`.
     #[must_use]
     pub fn as_field(&self) -> &str {
-        &self.field
+        match &self.field {
+            Field::Short(short) => short,
+            Field::Long(long) => long,
+        }
     }
 
     /// Returns how many permits of a semaphore this hold has; one for all other kinds.
@@ -64,20 +86,9 @@ impl OwnerId {
     }
 }
 
-/// The parts in one piece, unless they need more room.
-fn joined<'a, const N: usize>(room: &'a mut [u8], parts: [&str; N]) -> Option<&'a str> {
-    let mut end = 0;
-    for part in parts {
-        let start = end;
-        end += part.len();
-        room.get_mut(start..end)?.copy_from_slice(part.as_bytes());
-    }
-    std::str::from_utf8(room.get(..end)?).ok()
-}
-
 impl fmt::Debug for OwnerId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let hold = self.field.rsplit(':').next().unwrap_or_default();
+        let hold = self.as_field().rsplit(':').next().unwrap_or_default();
         write!(f, "OwnerId(…:{hold})")
     }
 }

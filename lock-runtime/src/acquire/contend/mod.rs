@@ -15,7 +15,7 @@ use crate::acquire::waiting::Waiting;
 use crate::clock::Tick;
 use crate::error::{BusyReason, LockError, StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
-use crate::gate::{GateGuard, GuardId, head_start};
+use crate::gate::{GuardId, head_start};
 use crate::guard::LockGuard;
 use crate::lease::manager::LeaseManager;
 use crate::lease::{Hold, Taken, deadline};
@@ -27,15 +27,21 @@ use crate::store::{AcquireReply, AcquireRequest, HoldKind};
 /// A task that contends for the key in the store, with the gate guard.
 pub(super) struct Contender<'a> {
     pending: &'a PendingAcquire,
-    attempt: Attempt<'a>,
+    attempt: &'a mut Attempt,
     waiting: Waiting<'a>,
     /// The reader's permit to ask, until its request is answered or its hold can be joined.
     // S-27.
     turn: AskPermit,
-    /// The store's last refusal, if it has not failed since.
-    refusal: Option<Refusal>,
-    /// The store's last failure, if it has not answered since.
-    earlier: Option<StoreError>,
+    last: Option<LastAnswer>,
+}
+
+/// What the last answer of the store said, or the last but one if that one was cut short.
+enum LastAnswer {
+    Refused(Refusal),
+    /// So many replicas knew of the grant, which were too few.
+    // S-31.
+    TooFew(u32),
+    Failed(StoreError),
 }
 
 /// Result of contending.
@@ -76,26 +82,25 @@ enum Next {
 impl<'a> Contender<'a> {
     pub(super) fn new(
         pending: &'a PendingAcquire,
-        gate_guard: GateGuard<OwnedHold>,
+        attempt: &'a mut Attempt,
         limit: Option<Instant>,
     ) -> Self {
-        let failing_since = gate_guard.failing_since();
-        let attempt = Attempt::new(pending, gate_guard);
+        let failing_since = attempt.gate_guard.failing_since();
         Self::with(pending, attempt, Waiting::new(pending, Instant::now(), failing_since, limit))
     }
 
     /// A contender at a gate that was free.
     pub(super) fn first(
         pending: &'a PendingAcquire,
-        attempt: Attempt<'a>,
+        attempt: &'a mut Attempt,
         limit: Option<Instant>,
     ) -> Self {
         Self::with(pending, attempt, Waiting::new(pending, pending.started, None, limit))
     }
 
-    fn with(pending: &'a PendingAcquire, attempt: Attempt<'a>, waiting: Waiting<'a>) -> Self {
+    fn with(pending: &'a PendingAcquire, attempt: &'a mut Attempt, waiting: Waiting<'a>) -> Self {
         pending.engine.contenders.begin();
-        Self { pending, attempt, waiting, turn: AskPermit::default(), refusal: None, earlier: None }
+        Self { pending, attempt, waiting, turn: AskPermit::default(), last: None }
     }
 
     /// Asks the store once. The answer, if it does not end the acquire, is for [`go_on`](Self::go_on).
@@ -234,7 +239,7 @@ impl<'a> Contender<'a> {
             }
             _ => 1,
         };
-        self.attempt.asks();
+        self.attempt.asks(self.pending);
         let answered = self.send(tokens).await;
         self.heed(answered).await
     }
@@ -273,7 +278,7 @@ impl<'a> Contender<'a> {
         let options = &self.pending.options;
         let keeps_place = self.attempt.target.kind().has_places() && options.wait() != Wait::Never;
         if keeps_place {
-            self.attempt.keep_place();
+            self.attempt.keep_place(self.pending);
         }
         let target = &self.attempt.target;
         let (target, owner) = (Arc::clone(target), self.attempt.owner.clone());
@@ -351,7 +356,7 @@ impl<'a> Contender<'a> {
     /// Continues with a new owner id, whose notifications may arrive on another channel.
     // S-26.
     fn start_over(&mut self) {
-        self.attempt.start_over();
+        self.attempt.start_over(self.pending);
         self.waiting.stop_listening();
     }
 
@@ -384,7 +389,7 @@ impl Drop for Contender<'_> {
     /// The attempt's leftovers go to the releaser before this contender is counted out: a shutdown waits for
     /// both.
     fn drop(&mut self) {
-        self.attempt.clean_up();
+        self.attempt.clean_up(self.pending);
         let engine = &self.pending.engine;
         engine.contenders.end();
         engine.drop_orphans();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Contender, Next};
+use super::{Contender, LastAnswer, Next};
 use crate::acquire::share::{Answer, Refusal};
 use crate::clock::Tick;
 use crate::error::{BusyReason, LockError, StoreError, StoreErrorKind};
@@ -11,7 +11,7 @@ use crate::store::HoldKind;
 
 impl Contender<'_> {
     fn answered(&mut self) {
-        self.earlier = None;
+        self.last.take_if(|last| matches!(last, LastAnswer::Failed(_)));
         self.waiting.answered(&self.attempt.gate_guard);
     }
 
@@ -29,7 +29,7 @@ impl Contender<'_> {
         let remaining = refusal.holder_remaining();
         self.pending.note_holder(remaining);
         self.attempt.gate_guard.note_holder(remaining);
-        self.refusal = Some(refusal);
+        self.last = Some(LastAnswer::Refused(refusal));
         self.check_wait(remaining)?;
         if !self.waiting.listens() && self.subscribe().await {
             return Ok(Next::TryAgain);
@@ -74,6 +74,10 @@ impl Contender<'_> {
         let answered = self.leases().releaser.answered(self.attempt.target.key());
         self.waiting.at_most(self.leases().timing.command_timeout, answered).await;
         self.waiting.pause(10..50).await;
+        if self.waiting.out_of_time() {
+            return Err(self.pending.not_replicated(acked));
+        }
+        self.last = Some(LastAnswer::TooFew(acked));
         Ok(Next::TryAgain)
     }
 
@@ -83,9 +87,16 @@ impl Contender<'_> {
         if error.kind() == StoreErrorKind::WrongType {
             return Err(error.about(self.pending.target.key()));
         }
-        if let (Some(refusal), true) = (self.refusal.take(), self.waiting.out_of_time()) {
-            // The store works and the lock was held: the wait only left the request too little time.
-            return Err(self.pending.timed_out(refusal.holder_remaining()));
+        let last = self.last.take();
+        // The store works, and its last answer is why: the wait only left this request too little time.
+        match &last {
+            Some(LastAnswer::Refused(refusal)) if self.waiting.out_of_time() => {
+                return Err(self.pending.timed_out(refusal.holder_remaining()));
+            }
+            Some(LastAnswer::TooFew(acked)) if self.waiting.out_of_time() => {
+                return Err(self.pending.not_replicated(*acked));
+            }
+            _ => {}
         }
         if self.attempt.unsettled && self.attempt.target.kind() == HoldKind::Multi {
             // Some of the locks may be granted, and a multi lock waits for no lock while it holds another (S-28).
@@ -93,13 +104,15 @@ impl Contender<'_> {
         }
         let is_over = self.waiting.failed(&error, &self.attempt.gate_guard);
         // A request that had too little time says nothing about the store.
-        let earlier = self.earlier.take().filter(|_| self.waiting.was_cut_short());
-        let error = earlier.unwrap_or(error);
+        let error = match last {
+            Some(LastAnswer::Failed(earlier)) if self.waiting.was_cut_short() => earlier,
+            _ => error,
+        };
         if is_over {
             // Never "busy" or "timed out": whether the lock was free is not known.
             return Err(LockError::Store(error));
         }
-        self.earlier = Some(error);
+        self.last = Some(LastAnswer::Failed(error));
         self.waiting.pause(10..50).await;
         Ok(Next::TryAgain)
     }

@@ -5,6 +5,7 @@ mod fair;
 mod fencing;
 mod holder_remaining;
 mod latch;
+mod many_holds;
 mod many_keys;
 mod multi_lock;
 mod multi_lock_crowd;

@@ -185,8 +185,7 @@ impl Link {
         requests: usize,
         reply: Value,
     ) -> Result<Vec<Answer>, CallError> {
-        let answers = call.answers_of(reply).filter(|answers| answers.len() == requests);
-        answers.ok_or_else(|| {
+        call.answers_of(reply, requests).ok_or_else(|| {
             self.mixed_up(connection);
             CallError::MixedUp
         })

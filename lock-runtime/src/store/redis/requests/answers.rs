@@ -7,7 +7,7 @@ use redis::Value;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::fence::FencingToken;
 use crate::store::redis::scripts::Answer;
-use crate::store::{AcquireReply, HoldKind, Inspection, Ownership, StoredHold};
+use crate::store::{AcquireReply, HoldKind, Inspection, StoredHold};
 
 /// The error of an answer that no script of this version gives.
 pub(crate) fn surprise(answer: &Answer) -> StoreError {
@@ -64,12 +64,19 @@ fn no_counter() -> StoreError {
     StoreError::new(StoreErrorKind::Protocol, message)
 }
 
-pub(super) fn ownership(answer: &Value) -> Result<Ownership, StoreError> {
-    match answer {
-        Value::Int(1) => Ok(Ownership::Owner),
-        Value::Int(0) => Ok(Ownership::NotOwner),
-        other => Err(surprise(&other.clone().into())),
-    }
+/// The places, counted from zero, of the locks that a renewal found without their owner: all are below `locks`.
+pub(super) fn lost(answer: &Answer, locks: usize) -> Result<Vec<usize>, StoreError> {
+    let place = |number: &Value| match number {
+        Value::Int(number) => usize::try_from(*number).ok()?.checked_sub(1),
+        _ => None,
+    };
+    let places = match answer {
+        Answer::Number(0) => Some(Vec::new()),
+        Answer::Other(Value::Array(numbers)) => numbers.iter().map(place).collect(),
+        _ => None,
+    };
+    let valid = |places: &Vec<usize>| places.iter().all(|place| *place < locks);
+    places.filter(valid).ok_or_else(|| surprise(answer))
 }
 
 pub(crate) fn inspection(answer: &Answer) -> Result<Inspection, StoreError> {

@@ -1,18 +1,47 @@
 //! The calls of all scripts except those that acquire and release.
 
+use std::borrow::Cow;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
 use crate::fence::FencingToken;
 use crate::key::LockKey;
 use crate::store::redis::scripts::{
-    END_LATER, FORCE_RELEASE, INSPECT, LATCH, Publish, RAISE_TOKEN, RENEW, SHOW_COUNT, ScriptCall,
+    END_LATER, FORCE_RELEASE, INSPECT, LATCH, Publish, RAISE_TOKEN, RENEW, RENEW_PLAIN, SHOW_COUNT,
+    ScriptCall,
 };
 use crate::store::{
     CountRequest, HoldKind, LatchRequest, OwnerId, ReleaseRequest, RenewRequest, Target,
 };
 
-/// Renews several holds, each in one or several locks.
+/// True if [`renew_plain`] renews the hold: its end is the expiry of a hash.
+pub(super) fn is_plain(target: &Target) -> bool {
+    target.locks().all(|lock| !matches!(lock.kind(), HoldKind::Read | HoldKind::Semaphore))
+}
+
+/// Renews several [plain](is_plain) holds with one lease, each in one or several locks.
+pub(super) fn renew_plain(
+    publish: Publish,
+    requests: &[&RenewRequest],
+    lease: Duration,
+) -> ScriptCall {
+    let locks = || {
+        requests
+            .iter()
+            .flat_map(|request| request.target.locks().map(move |lock| (lock, &request.owner)))
+    };
+    RENEW_PLAIN.call(publish, locks().count(), |call| {
+        for (lock, _) in locks() {
+            call.arg(lock.key().as_str());
+        }
+        call.arg(millis(lease));
+        for (lock, owner) in locks() {
+            call.arg(&*field(lock, owner));
+        }
+    })
+}
+
+/// Renews several holds of any kind, each in one or several locks.
 pub(super) fn renew(publish: Publish, requests: &[&RenewRequest]) -> ScriptCall {
     let holds = || {
         requests.iter().flat_map(|request| {
@@ -29,7 +58,7 @@ pub(super) fn renew(publish: Publish, requests: &[&RenewRequest]) -> ScriptCall 
                 HoldKind::Semaphore => "permit",
                 _ => "hold",
             };
-            call.arg(manner).arg(field(lock, owner)).arg(millis(lease)).arg(owner.permits());
+            call.arg(manner).arg(&*field(lock, owner)).arg(millis(lease)).arg(owner.permits());
         }
     })
 }
@@ -55,7 +84,7 @@ pub(crate) fn end_later(publish: Publish, request: &ReleaseRequest) -> ScriptCal
                 (HoldKind::Semaphore, _) => ("permit", ""),
                 _ => ("hold", ""),
             };
-            call.arg(manner).arg(field(lock, owner)).arg(owner.permits());
+            call.arg(manner).arg(&*field(lock, owner)).arg(owner.permits());
             call.arg(lock.channel()).arg(prefix);
         }
     })
@@ -78,7 +107,7 @@ pub(crate) fn show_counts(publish: Publish, counts: &[ShownCount<'_>]) -> Script
             call.arg(lock.key().as_str());
         }
         for (lock, owner, count) in counts {
-            call.arg(field(lock, owner)).arg(*count);
+            call.arg(&*field(lock, owner)).arg(*count);
         }
     })
 }
@@ -138,10 +167,10 @@ fn end_of_hold(lock: &Target, owner: &OwnerId) -> String {
 }
 
 /// The field of an owner in a lock's hash.
-fn field(target: &Target, owner: &OwnerId) -> String {
+fn field<'a>(target: &Target, owner: &'a OwnerId) -> Cow<'a, str> {
     match target.kind() {
-        HoldKind::Write => [owner.as_field(), ":write"].concat(),
-        _ => owner.as_field().to_owned(),
+        HoldKind::Write => Cow::Owned([owner.as_field(), ":write"].concat()),
+        _ => Cow::Borrowed(owner.as_field()),
     }
 }
 

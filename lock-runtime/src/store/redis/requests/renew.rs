@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use redis::Value;
 use tokio::time::{Instant, timeout_at};
 
-use super::answers::{ownership, surprise};
+use super::answers::lost;
 use super::calls;
 use super::replicated::Replicated;
 use crate::error::{StoreError, StoreErrorKind};
+use crate::options::MAX_MULTI_NAMES;
 use crate::store::redis::link::Link;
 use crate::store::redis::scripts::{Answer, MAX_KEYS};
 use crate::store::{OnRenewed, Ownership, RenewRequest, renewed_in_parts, tell_part};
@@ -21,8 +21,29 @@ use crate::store::{OnRenewed, Ownership, RenewRequest, renewed_in_parts, tell_pa
 const LEAST_DOUBT: Duration = Duration::from_millis(20);
 const MOST_DOUBT: Duration = Duration::from_secs(3);
 
-/// Requests, each with its place among all requests of the call.
-type Placed<'a> = [(usize, &'a RenewRequest)];
+/// The number of locks that one script renews at most: a server that takes as long as 10 µs for each lock can then answer
+/// others after little more than a millisecond.
+const MAX_LOCKS: usize = 128;
+const _: () = assert!(MAX_MULTI_NAMES <= MAX_LOCKS && 2 * MAX_LOCKS <= MAX_KEYS);
+
+/// Requests that may share a script: over one connection, by one script, with one lease.
+#[derive(Debug, PartialEq)]
+struct Manner {
+    acknowledged: bool,
+    is_plain: bool,
+    /// Only plain holds have it in common.
+    lease: Option<Duration>,
+}
+
+/// Requests that share a script.
+struct Part<'r> {
+    manner: Manner,
+    /// The place of each request among all requests of the call.
+    places: Vec<usize>,
+    requests: Vec<&'r RenewRequest>,
+    /// The work of the script: the number of locks, and of permits.
+    locks: usize,
+}
 
 /// Renews each hold over the connection that acquired it, so that the same server answers.
 // S-31.
@@ -33,36 +54,46 @@ pub(crate) async fn renew_all(
     timeout: Duration,
     on_renewed: &OnRenewed,
 ) -> Result<(), StoreError> {
-    let (acknowledged, plain): (Vec<_>, Vec<_>) =
-        requests.iter().enumerate().partition(|(_, request)| request.target.replicas().is_some());
-    if !plain.is_empty() {
+    let parts = parts(requests);
+    if parts.iter().any(|part| !part.manner.acknowledged) {
         link.ensure_task();
     }
-    let plain = by_keys(&plain).into_iter().map(|part| (link, part));
-    let acknowledged = by_keys(&acknowledged).into_iter().map(|part| (replicated.link(), part));
-    let scripts = plain.chain(acknowledged).map(|(link, part)| async move {
-        let requests: Vec<_> = part.iter().map(|(_, request)| *request).collect();
-        let answers = renew_part(link, &requests, timeout).await;
-        tell_part(part.iter().map(|(place, _)| *place), answers, on_renewed)
+    let scripts = parts.into_iter().map(|part| async move {
+        let link = if part.manner.acknowledged { replicated.link() } else { link };
+        let answers = renew_part(link, &part.requests, timeout).await;
+        tell_part(part.places, answers, on_renewed)
     });
     renewed_in_parts(join_all(scripts).await)
 }
 
-/// Splits requests into parts, in order, each as large as one script may be.
-fn by_keys<'a, 'r>(requests: &'a Placed<'r>) -> Vec<&'a Placed<'r>> {
-    let (mut parts, mut start, mut keys) = (Vec::new(), 0, 0);
-    for (at, (_, request)) in requests.iter().enumerate() {
-        let more = 2 * request.target.locks().count();
-        if keys + more > MAX_KEYS && at > start {
-            parts.push(&requests[start..at]);
-            (start, keys) = (at, 0);
+/// Splits requests into parts, each as large as one script may be.
+fn parts(requests: &[RenewRequest]) -> Vec<Part<'_>> {
+    let mut parts: Vec<Part<'_>> = Vec::new();
+    for (place, request) in requests.iter().enumerate() {
+        let manner = Manner::of(request);
+        let locks = request.target.locks().count().max(request.owner.permits() as usize);
+        let has_room =
+            |part: &&mut Part<'_>| part.manner == manner && part.locks + locks <= MAX_LOCKS;
+        if let Some(part) = parts.iter_mut().rev().find(has_room) {
+            part.places.push(place);
+            part.requests.push(request);
+            part.locks += locks;
+        } else {
+            parts.push(Part { manner, places: vec![place], requests: vec![request], locks });
         }
-        keys += more;
-    }
-    if start < requests.len() {
-        parts.push(&requests[start..]);
     }
     parts
+}
+
+impl Manner {
+    fn of(request: &RenewRequest) -> Self {
+        let is_plain = calls::is_plain(&request.target);
+        Self {
+            acknowledged: request.target.replicas().is_some(),
+            is_plain,
+            lease: is_plain.then_some(request.lease),
+        }
+    }
 }
 
 /// Renews with one script; if the server denies that, request by request. A user without permission for one key
@@ -92,9 +123,14 @@ async fn renew_together(
     requests: &[&RenewRequest],
     timeout: Duration,
 ) -> Result<Vec<Ownership>, StoreError> {
-    let (call, start) = (calls::renew(link.publish(), requests), Instant::now());
-    let mut answer = pin!(link.run(&call, start + timeout));
+    let start = Instant::now();
     let lease = requests.iter().map(|request| request.lease).min().unwrap_or_default();
+    let call = if requests.iter().all(|request| calls::is_plain(&request.target)) {
+        calls::renew_plain(link.publish(), requests, lease)
+    } else {
+        calls::renew(link.publish(), requests)
+    };
+    let mut answer = pin!(link.run(&call, start + timeout));
     let doubt = start + (lease / 10).clamp(LEAST_DOUBT, MOST_DOUBT);
     let answer = match timeout_at(doubt, &mut answer).await {
         Ok(answer) => answer?,
@@ -103,19 +139,22 @@ async fn renew_together(
             answer.await?
         }
     };
-    let locks = |request: &&RenewRequest| request.target.locks().count();
-    match &answer {
-        Answer::Other(Value::Array(held))
-            if held.len() == requests.iter().map(locks).sum::<usize>() =>
-        {
-            let mut held = held.iter().map(ownership);
-            let mut whole = |request: &&RenewRequest| {
-                let parts: Result<Vec<_>, _> = held.by_ref().take(locks(request)).collect();
-                let whole = parts?.into_iter().all(|part| part == Ownership::Owner);
-                Ok(if whole { Ownership::Owner } else { Ownership::NotOwner })
-            };
-            requests.iter().map(&mut whole).collect()
+    owned(requests, &answer)
+}
+
+/// Whether the owner of each request still holds all of its locks.
+fn owned(requests: &[&RenewRequest], answer: &Answer) -> Result<Vec<Ownership>, StoreError> {
+    let locks = |request: &RenewRequest| request.target.locks().count();
+    let mut lost = lost(answer, requests.iter().map(|request| locks(request)).sum())?;
+    lost.sort_unstable();
+    let (mut lost, mut end) = (lost.into_iter().peekable(), 0);
+    let mut whole = |request: &&RenewRequest| {
+        end += locks(request);
+        let mut is_whole = true;
+        while lost.next_if(|place| *place < end).is_some() {
+            is_whole = false;
         }
-        other => Err(surprise(other)),
-    }
+        if is_whole { Ownership::Owner } else { Ownership::NotOwner }
+    };
+    Ok(requests.iter().map(&mut whole).collect())
 }

@@ -27,11 +27,23 @@ impl From<Value> for Answer {
 impl Answer {
     /// The answer that a script wrote as text: digits, or a colon and a number.
     fn of_text(text: &[u8]) -> Option<Self> {
-        match text {
-            b":0" => Some(Self::Number(0)),
-            [b':', number @ ..] => std::str::from_utf8(number).ok()?.parse().ok().map(Self::Number),
-            digits => token(digits).map(Self::Token),
+        match Self::first_in(text)? {
+            (answer, []) => Some(answer),
+            _ => None,
         }
+    }
+
+    /// The answer before the first space, and what follows that answer.
+    fn first_in(text: &[u8]) -> Option<(Self, &[u8])> {
+        let Some(number) = text.strip_prefix(b":") else {
+            let (token, rest) = number_in(text)?;
+            return Some((Self::Token(token), rest));
+        };
+        let digits = number.strip_prefix(b"-").unwrap_or(number);
+        let (size, rest) = number_in(digits)?;
+        let size = i64::try_from(size).ok()?;
+        let is_negative = digits.len() < number.len();
+        Some((Self::Number(if is_negative { -size } else { size }), rest))
     }
 
     /// The answer, or the error that the server answered with.
@@ -42,35 +54,44 @@ impl Answer {
         }
     }
 
-    /// The answers in a reply to call `number`; `None` if it is the reply to another call. The reply is a list, or
-    /// text with a space between the answers, which both sides read and write faster.
-    pub(super) fn all_in(reply: Value, number: u64) -> Option<Vec<Self>> {
+    /// The answers in a reply to call `number` of so many requests; `None` if it is the reply to another call. The reply
+    /// is a list, or text with a space between the answers, which both sides read and write faster.
+    pub(super) fn all_in(reply: Value, number: u64, requests: usize) -> Option<Vec<Self>> {
         let mut digits = itoa::Buffer::new();
         let number = digits.format(number).as_bytes();
+        let mut answers = Vec::with_capacity(requests);
         match reply {
             Value::BulkString(text) => {
                 let (first, rest) = text.split_at_checked(number.len())?;
-                let rest = rest.strip_prefix(b" ")?;
-                let answers = rest.split(|byte| *byte == b' ').map(Self::of_text);
-                if first == number { answers.collect() } else { None }
+                let mut rest = Some(rest).filter(|_| first == number)?;
+                while !rest.is_empty() {
+                    let (answer, behind) = Self::first_in(rest.strip_prefix(b" ")?)?;
+                    answers.push(answer);
+                    rest = behind;
+                }
             }
             Value::Array(parts) => {
                 let mut parts = parts.into_iter();
-                let Some(Value::BulkString(first)) = parts.next() else { return None };
-                (first == number).then(|| parts.map(Self::from).collect())
+                match parts.next() {
+                    Some(Value::BulkString(first)) if first == number => {}
+                    _ => return None,
+                }
+                answers.extend(parts.map(Self::from));
             }
-            _ => None,
+            _ => return None,
         }
+        (answers.len() == requests).then_some(answers)
     }
 }
 
-/// A number of digits only.
-fn token(digits: &[u8]) -> Option<u64> {
-    let more = |number: u64, digit: &u8| {
-        let digit = digit.checked_sub(b'0').filter(|digit| *digit <= 9)?;
-        number.checked_mul(10)?.checked_add(digit.into())
-    };
-    if digits.is_empty() { None } else { digits.iter().try_fold(0, more) }
+/// The number that a text begins with, and what follows its digits.
+fn number_in(text: &[u8]) -> Option<(u64, &[u8])> {
+    let (mut number, mut rest) = (0_u64, text);
+    while let [byte @ b'0'..=b'9', behind @ ..] = rest {
+        number = number.checked_mul(10)?.checked_add((byte - b'0').into())?;
+        rest = behind;
+    }
+    (rest.len() < text.len()).then_some((number, rest))
 }
 
 #[cfg(test)]
@@ -85,28 +106,35 @@ mod tests {
     fn a_list_and_text_mean_the_same() {
         let list = Value::Array(vec![text("42"), text("170"), Value::Int(0), text(":-1")]);
         let expected = Some(vec![Answer::Token(170), Answer::Number(0), Answer::Number(-1)]);
-        assert_eq!(Answer::all_in(list, 42), expected);
-        assert_eq!(Answer::all_in(text("42 170 :0 :-1"), 42), expected);
+        assert_eq!(Answer::all_in(list, 42, 3), expected);
+        assert_eq!(Answer::all_in(text("42 170 :0 :-1"), 42, 3), expected);
     }
 
     #[test]
     fn only_a_reply_with_the_number_is_an_answer() {
-        assert_eq!(Answer::all_in(Value::Array(vec![text("42")]), 42), Some(Vec::new()));
-        let others = ["43 1", "4 1", "42", "421 1", "42 x", "42 1 ", ""];
+        assert_eq!(Answer::all_in(text("42 1"), 42, 1), Some(vec![Answer::Token(1)]));
+        let others =
+            ["43 1", "4 1", "42", "421 1", "42 x", "42 1 ", "42 1 1", "42 1x", "42  1", "42x1", ""];
         for other in others.map(text).into_iter().chain([
             Value::Int(42),
             Value::Nil,
             Value::Array(vec![text("43"), Value::Int(7)]),
             Value::Array(vec![Value::Int(42), Value::Int(7)]),
+            Value::Array(vec![text("42")]),
             Value::Array(Vec::new()),
         ]) {
-            assert_eq!(Answer::all_in(other.clone(), 42), None, "{other:?}");
+            assert_eq!(Answer::all_in(other.clone(), 42, 1), None, "{other:?}");
         }
     }
 
     #[test]
     fn what_is_neither_number_nor_token_stays() {
-        for other in [text("a"), text(""), text(":"), text("-1"), text("+1"), Value::Nil] {
+        for other in
+            ["a", "", ":", ":-", ":+1", "-1", "+1", "1 ", "1x", ":1 1", "99999999999999999999"]
+                .map(text)
+                .into_iter()
+                .chain([Value::Nil])
+        {
             assert_eq!(Answer::from(other.clone()), Answer::Other(other));
         }
     }

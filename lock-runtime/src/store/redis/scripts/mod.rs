@@ -91,7 +91,7 @@ macro_rules! parts {
 
         /// The scripts that a server should know before the first request.
         fn preloaded() -> impl Iterator<Item = &'static Script> {
-            let others = [&*BATCH, &*MUTEX_BATCH, &*RENEW, &*RAISE_TOKEN];
+            let others = [&*BATCH, &*MUTEX_BATCH, &*RENEW, &*RENEW_PLAIN, &*RAISE_TOKEN];
             [$(&$name.script),*].into_iter().chain(others)
         }
     };
@@ -116,6 +116,7 @@ const FUNCTIONS: &str = concat!(
 
 scripts! {
     RENEW = "time.lua" "renew.lua";
+    RENEW_PLAIN = "renew_plain.lua";
     END_LATER = "time.lua" "end_later.lua";
     SHOW_COUNT = "show_count.lua";
     MULTI_ACQUIRE = "time.lua" "mint.lua" "set_end.lua" "multi_acquire.lua";
@@ -247,10 +248,10 @@ impl ScriptCall {
         load
     }
 
-    /// The script's answer in a reply, or the answers to the requests of a batch; `None` if the reply answers another
-    /// call.
-    pub(crate) fn answers_of(&self, reply: Value) -> Option<Vec<Answer>> {
-        Answer::all_in(reply, self.number)
+    /// The script's answer in a reply, or the answers to so many requests of a batch; `None` if the reply answers
+    /// another call.
+    pub(crate) fn answers_of(&self, reply: Value, requests: usize) -> Option<Vec<Answer>> {
+        Answer::all_in(reply, self.number, requests)
     }
 }
 

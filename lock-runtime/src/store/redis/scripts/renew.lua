@@ -1,10 +1,10 @@
--- Renews holds that still exist; never creates or shortens one (S-9, S-19, S-27, S-30). A hold that was released and is
--- kept for a while (end_later.lua) does not count as held: a late renewal leaves its end alone.
+-- Renews holds of any kind that still exist; never creates or shortens one (S-9, S-19, S-27, S-30). A hold that was
+-- released and is kept for a while (end_later.lua) does not count as held: a late renewal leaves its end alone.
 -- KEYS[2i-1] lock hash   KEYS[2i] the key that has the end of the hold: a reader's own key, the permits of a
 --   semaphore, else the hash once more
 -- ARGV[4i-3] hold, read or permit   ARGV[4i-2] field of the owner   ARGV[4i-1] lease in ms
 -- ARGV[4i] how many permits
--- returns for each: 1 = held by its owner, 0 = not. One bad key does not fail the others.
+-- returns 0: all are held by their owners; else a list of the i that are not. One bad key does not fail the others.
 local function prolong(key, lease)
   if call('PEXPIRE', key, lease, 'GT') == 0 and call('PTTL', key) == -1 then
     -- GT takes a key without an end for one that lasts longer; a lock must have an end.
@@ -56,7 +56,7 @@ function keep.permit(free, permits, field, lease, count)
   return 1
 end
 
-local KEYS, ARGV, held = KEYS, ARGV, {}
+local KEYS, ARGV, lost = KEYS, ARGV, {}
 for i = 1, #KEYS / 2 do
   local key, arg = 2 * i, 4 * i
   local ok, answer =
@@ -69,6 +69,8 @@ for i = 1, #KEYS / 2 do
       return redis.error_reply(problem)
     end
   end
-  held[i] = ok and answer or 0
+  if not ok or answer == 0 then
+    lost[#lost + 1] = i
+  end
 end
-return held
+return #lost > 0 and lost or 0

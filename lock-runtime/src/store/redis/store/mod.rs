@@ -75,6 +75,7 @@ pub struct RedisStore {
 
 impl RedisStore {
     /// Sends a request that may share its script with others.
+    #[inline]
     fn hold(&self, request: HoldRequest) -> Asked {
         let target = request.target();
         if target.kind() == HoldKind::Latch {

@@ -20,9 +20,10 @@
 //! # Progress
 //!
 //! The pump runs where the connection's own task does, or where its first caller is. It answers the requests whose time
-//! is over, so a caller of the same runtime needs no timer: it is not polled either if that runtime is not driven. Any
-//! other caller looks at the pump from time to time, and starts another one if it does not run. That one wakes all
-//! callers, which do not rely on a pump any more once they were polled in vain.
+//! is over, and wakes the callers that have waited for long, so a caller of the same runtime needs no timer: it is not
+//! polled either if that runtime is not driven. Any other caller looks at the pump from time to time, and starts another
+//! one if it does not run. That one wakes all callers, which do not rely on a pump any more once they were polled in
+//! vain.
 // S-21.
 
 mod pump;
@@ -43,7 +44,7 @@ use crate::error::StoreError;
 use crate::store::redis::link::Link;
 use crate::store::redis::scripts::{Answer, MAX_KEYS, Publish};
 use crate::store::redis::server::errors::CallError;
-use crate::timer::Timer;
+use crate::timer::{ATTENDED_EVERY, Timer, attended};
 
 /// The number of scripts under way at once, unless requests are overdue. More would make batches smaller.
 const SIDE_BY_SIDE: usize = 2;
@@ -53,9 +54,6 @@ const MAX_BATCH: usize = MAX_KEYS / 4;
 
 /// For how long the scripts under way may delay the queue.
 const OVERDUE: Duration = Duration::from_millis(1);
-
-/// How often a caller in another runtime checks that the pump runs.
-const LOOK: Duration = Duration::from_millis(500);
 
 type Answered = Result<Answer, StoreError>;
 
@@ -71,6 +69,7 @@ impl Combiner {
     }
 
     /// Sends one request, alone or with others, and resolves to its answer.
+    #[inline]
     pub(crate) fn ask(self: &Arc<Self>, request: HoldRequest) -> Asked {
         let now = Instant::now();
         let deadline = now + request.timeout();
@@ -173,13 +172,14 @@ impl Ticket {
         };
         let is_first = !std::mem::replace(&mut self.is_polled, true);
         if is_first && pump.is_some() && pump == current_runtime() {
+            attended();
             return Poll::Pending;
         }
         if self.timer.is_none() {
             self.combiner.keep_pumping();
         }
         loop {
-            let look = || (Instant::now() + LOOK).min(self.deadline);
+            let look = || (Instant::now() + ATTENDED_EVERY).min(self.deadline);
             let timer = self.timer.get_or_insert_with(|| Timer::at(look()));
             ready!(timer.poll(cx));
             if Instant::now() >= self.deadline {

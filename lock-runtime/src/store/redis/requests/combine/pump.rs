@@ -29,6 +29,8 @@ enum Next {
     Send,
     /// Answer the requests whose time is over.
     Expire,
+    /// Wake the callers, which look around.
+    Attend(Vec<Waker>),
     /// Wait for an answer or a request, and until then.
     Wait(Option<Instant>),
     End,
@@ -92,13 +94,18 @@ impl Combiner {
         if earliest.is_some_and(|earliest| now >= earliest) {
             return Next::Expire;
         }
+        if queue.look.is_some_and(|look| now >= look) {
+            return Next::Attend(queue.attend(now));
+        }
+        let look = queue.look;
+        let Some(pump) = &mut queue.pump else { return Next::End };
         match &mut pump.waker {
             Some(waker) => waker.clone_from(cx.waker()),
             waker => *waker = Some(cx.waker().clone()),
         }
         let overdue = moved.filter(|_| has_unsent && self.link.is_connected());
         let overdue = overdue.map(|moved| moved + OVERDUE);
-        Next::Wait(overdue.into_iter().chain(earliest).min())
+        Next::Wait(overdue.into_iter().chain(earliest).chain(look).min())
     }
 
     /// Answers the requests whose time is over.
@@ -249,6 +256,7 @@ impl Task {
                 match self.combiner.next(self.number, under_way.is_empty(), cx) {
                     Next::Send => under_way.push(Arc::clone(&self.combiner).send_batch()),
                     Next::Expire => self.combiner.expire(),
+                    Next::Attend(callers) => wake(callers),
                     Next::End => return Poll::Ready(()),
                     Next::Wait(None) => return Poll::Pending,
                     Next::Wait(Some(until)) => {

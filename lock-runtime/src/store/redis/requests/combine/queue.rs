@@ -12,6 +12,7 @@ use super::{Answered, HoldRequest, MAX_BATCH, OVERDUE, SIDE_BY_SIDE};
 use crate::error::StoreError;
 use crate::store::HoldKind;
 use crate::store::redis::scripts::{BATCH, MAX_KEYS, MUTEX_BATCH, Part, Publish, ScriptCall};
+use crate::timer::ATTENDED_EVERY;
 
 /// A request and its place in the table. The number tells it from a later request at the same place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +36,8 @@ pub(super) struct Queue {
     pub(super) moved: Option<Instant>,
     /// No request's deadline is before this.
     pub(super) earliest: Option<Instant>,
+    /// When to wake the callers, which look around then.
+    pub(super) look: Option<Instant>,
     pub(super) pump: Option<Pump>,
     /// The runtime with which a pump ended.
     pub(super) ended: Option<Id>,
@@ -75,6 +78,7 @@ impl Queue {
     }
 
     /// Adds a request. Also returns the waker of the pump, if it waits and has to look at the queue because of it.
+    #[inline]
     pub(super) fn add(
         &mut self,
         request: HoldRequest,
@@ -88,6 +92,7 @@ impl Queue {
         if is_earliest {
             self.earliest = Some(deadline);
         }
+        self.look.get_or_insert(now + ATTENDED_EVERY);
         let stage = Stage::Unsent;
         let entry = Entry { number, request, part, deadline, alone: false, stage, caller: None };
         let key = Key { at: self.requests.insert(entry), number };
@@ -164,6 +169,12 @@ impl Queue {
         unsent.iter().filter_map(caller).collect()
     }
 
+    /// The wakers of all callers, to have them look around.
+    pub(super) fn attend(&mut self, now: Instant) -> Vec<Waker> {
+        self.look = (!self.requests.is_empty()).then(|| now + ATTENDED_EVERY);
+        self.callers()
+    }
+
     /// The wakers of all callers.
     pub(super) fn callers(&mut self) -> Vec<Waker> {
         self.requests.iter_mut().filter_map(|(_, entry)| entry.caller.take()).collect()
@@ -199,8 +210,8 @@ impl Queue {
     /// Takes the first requests whose callers still wait. Acquires come before releases, or memory that a release
     /// frees in the same script would hide that the server has none left.
     pub(super) fn take_batch(&mut self) -> Vec<Key> {
-        let mut batch = Vec::with_capacity(self.unsent.len().min(MAX_BATCH));
-        let mut releases = Vec::new();
+        let most = self.unsent.len().min(MAX_BATCH);
+        let (mut batch, mut releases) = (Vec::with_capacity(most), Vec::with_capacity(most));
         let mut keys = 0;
         while batch.len() + releases.len() < MAX_BATCH
             && let Some(key) = self.unsent.pop_front()
@@ -231,7 +242,8 @@ impl Queue {
 
     /// The call of a batch, and the latest deadline of its requests.
     pub(super) fn write(&self, batch: &[Key]) -> Option<(ScriptCall, Instant)> {
-        let entries: Vec<_> = batch.iter().filter_map(|key| self.requests.get(key.at)).collect();
+        let mut entries = Vec::with_capacity(batch.len());
+        entries.extend(batch.iter().filter_map(|key| self.requests.get(key.at)));
         let until = entries.iter().map(|entry| entry.deadline).max()?;
         Some((write_batch(&entries), until))
     }

@@ -1,6 +1,6 @@
-# Installs Debian's and Ubuntu's redis-server, and leaves no service behind. Runs as root.
+# Installs the package of Debian or Ubuntu that $1 names, and leaves no service behind. Runs as root.
 #
-# The package starts a server on the default port and has it started at every boot. The tests want
+# redis-server starts a server on the default port and has it started at every boot. The tests want
 # the program only, and a developer may have something else on that port. Packages ask
 # /usr/sbin/policy-rc.d before they start anything, and 101 is its word for "not allowed"; most
 # container images have such a file, and one that is there is left alone.
@@ -17,8 +17,8 @@ fi
 
 # One of several sources may be out of order without being the one that is needed.
 apt-get update || true
-apt-get install --yes --no-install-recommends redis-server
+apt-get install --yes --no-install-recommends "$1"
 
-if [ -d /run/systemd/system ]; then
+if [ "$1" = redis-server ] && [ -d /run/systemd/system ]; then
     systemctl disable --quiet redis-server.service
 fi

@@ -1,0 +1,247 @@
+//! The loads whose costs are counted, each in a process of its own.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use lock_runtime::{LockClient, LockError, Mutex};
+use lock_tests::RedisServer;
+#[cfg(feature = "server")]
+use rslock::LockManager;
+use tokio::task::JoinSet;
+
+use crate::Result;
+#[cfg(feature = "server")]
+use crate::server::contender::{Bare, Contender, Peer};
+
+/// The option that makes this program run one [`Load`].
+pub(super) const WORK: &str = "--work";
+
+/// How long a server in callgrind may take to end.
+const SERVER_END: Duration = Duration::from_secs(60);
+
+/// The time limits of a client if it, or its server, runs in callgrind, which slows it down fifty times.
+const SLOWED: Duration = Duration::from_secs(60);
+
+/// What the text of such a load ends with.
+const SLOWED_NAME: &str = ":slowed";
+
+/// The contender that makes the pairs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Who {
+    #[cfg(feature = "server")]
+    Floor,
+    Ours,
+    #[cfg(feature = "server")]
+    Peer,
+}
+
+impl Who {
+    pub(super) const ALL: &'static [Self] = &[
+        #[cfg(feature = "server")]
+        Self::Floor,
+        Self::Ours,
+        #[cfg(feature = "server")]
+        Self::Peer,
+    ];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            #[cfg(feature = "server")]
+            Self::Floor => Bare::NAME,
+            Self::Ours => "ours",
+            #[cfg(feature = "server")]
+            Self::Peer => Peer::NAME,
+        }
+    }
+}
+
+/// The locks that the tasks take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Locks {
+    /// Each task its own, on one server.
+    Own,
+    /// All tasks the same.
+    Shared,
+    /// One task takes a lock that it holds already.
+    Nested,
+    /// Each task its own, spread over the masters of a cluster.
+    Spread,
+}
+
+impl Locks {
+    const ALL: [Self; 4] = [Self::Own, Self::Shared, Self::Nested, Self::Spread];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Own => "own",
+            Self::Shared => "shared",
+            Self::Nested => "nested",
+            Self::Spread => "spread",
+        }
+    }
+}
+
+/// So many pairs by so many tasks. As text: `ours:own:64:2048`, with `:slowed` and the addresses of running servers
+/// behind that: `ours:own:64:2048:slowed@redis://localhost:7000,redis://localhost:7001`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Load {
+    pub(super) who: Who,
+    pub(super) locks: Locks,
+    pub(super) tasks: u32,
+    pub(super) pairs: u32,
+    /// Whether the client or its server runs in callgrind. No time limit may pass then, or the count would depend
+    /// on the machine.
+    pub(super) slowed: bool,
+    /// If there is none, the load starts a server of its own.
+    pub(super) urls: Vec<String>,
+}
+
+impl fmt::Display for Load {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { who, locks, tasks, pairs, slowed, urls } = self;
+        let slowed = if *slowed { SLOWED_NAME } else { "" };
+        write!(f, "{}:{}:{tasks}:{pairs}{slowed}@{}", who.name(), locks.name(), urls.join(","))
+    }
+}
+
+impl FromStr for Load {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        let (load, urls) = text.split_once('@').unwrap_or((text, ""));
+        let (load, slowed) = match load.strip_suffix(SLOWED_NAME) {
+            Some(load) => (load, true),
+            None => (load, false),
+        };
+        let urls = urls.split(',').filter(|url| !url.is_empty()).map(str::to_owned).collect();
+        let parsed = || {
+            let mut parts = load.split(':');
+            let name = parts.next()?;
+            let who = *Who::ALL.iter().find(|who| who.name() == name)?;
+            let name = parts.next()?;
+            let locks = Locks::ALL.into_iter().find(|locks| locks.name() == name)?;
+            let mut number = || parts.next()?.parse().ok().filter(|number| *number > 0);
+            Some(Self { who, locks, tasks: number()?, pairs: number()?, slowed, urls })
+        };
+        parsed().ok_or_else(|| "give a load such as ours:own:64:2048".to_owned())
+    }
+}
+
+impl Load {
+    /// Makes the pairs. A server that it has started itself has ended then, so that callgrind has reported.
+    ///
+    /// # Errors
+    ///
+    /// When a pair fails.
+    pub(crate) fn run(self) -> Result<()> {
+        // One thread: callgrind runs one at a time, and which one it picks would change the count.
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(async {
+            if !self.urls.is_empty() {
+                return self.all_pairs(&self.urls).await;
+            }
+            let server = RedisServer::start().await;
+            self.all_pairs(&[server.url()]).await?;
+            server.end(SERVER_END).await;
+            Ok(())
+        })
+    }
+
+    async fn all_pairs(&self, urls: &[String]) -> Result<()> {
+        match self.who {
+            Who::Ours => self.ours(urls).await,
+            #[cfg(feature = "server")]
+            Who::Floor => {
+                let bare = Bare::connect(&urls[0]).await?;
+                self.each_task(|task| self.by(bare.on(&format!("bare:{task}")))).await
+            }
+            #[cfg(feature = "server")]
+            Who::Peer => {
+                let manager = LockManager::new(vec![urls[0].clone()]);
+                let peer = |task| Peer::new(manager.clone(), format!("peer:{task}"));
+                self.each_task(|task| self.by(peer(task))).await
+            }
+        }
+    }
+
+    async fn ours(&self, urls: &[String]) -> Result<()> {
+        let mut builder = LockClient::builder();
+        if self.slowed {
+            builder = builder.command_timeout(SLOWED).store_patience(SLOWED).handoff_window(SLOWED);
+        }
+        let client = match self.locks {
+            Locks::Spread => builder.connect_cluster(urls).await?,
+            _ => builder.connect(&urls[0]).await?,
+        };
+        let count = self.pairs / self.tasks;
+        let own = |task| client.mutex(format!("ours:{task}"));
+        match self.locks {
+            Locks::Own | Locks::Spread => {
+                self.each_task(|task| Box::pin(pairs(own(task), count))).await?;
+            }
+            Locks::Shared => self.each_task(|_| Box::pin(pairs(own(0), count))).await?,
+            Locks::Nested => {
+                let guard = own(0).lock().await?;
+                guard.run(pairs(own(0), count)).await??;
+                guard.release().await?;
+            }
+        }
+        client.shutdown(Duration::from_secs(1)).await;
+        Ok(())
+    }
+
+    /// Runs one task for each number.
+    async fn each_task(&self, task: impl Fn(u32) -> Pairs) -> Result<()> {
+        let mut tasks: JoinSet<_> = (0..self.tasks).map(task).collect();
+        while let Some(ended) = tasks.join_next().await {
+            ended??;
+        }
+        Ok(())
+    }
+
+    /// The pairs of one task of another contender.
+    #[cfg(feature = "server")]
+    fn by<C: Contender>(&self, mut lock: C) -> Pairs {
+        let count = self.pairs / self.tasks;
+        Box::pin(async move {
+            for _ in 0..count {
+                let hold = lock.take().await?;
+                lock.give(hold).await?;
+            }
+            Ok(())
+        })
+    }
+}
+
+/// All pairs of one task.
+type Pairs = std::pin::Pin<Box<dyn Future<Output = Result<()>> + Send>>;
+
+async fn pairs(mutex: Mutex, count: u32) -> Result<()> {
+    for _ in 0..count {
+        pair(&mutex).await?;
+    }
+    Ok(())
+}
+
+async fn pair(mutex: &Mutex) -> std::result::Result<(), LockError> {
+    mutex.lock().await?.release().await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_load_is_read_as_it_is_written() {
+        let urls = vec!["redis://localhost:7000".to_owned(), "redis://localhost:7001".to_owned()];
+        for (urls, slowed) in [(urls, true), (vec![], false)] {
+            let (who, locks) = (Who::Ours, Locks::Spread);
+            let load = Load { who, locks, tasks: 64, pairs: 640, slowed, urls };
+            assert_eq!(load.to_string().parse(), Ok(load));
+        }
+        for text in ["", "ours", "ours:own:0:1", "ours:own:1:x", "theirs:own:1:1", "ours:all:1:1"] {
+            assert!(text.parse::<Load>().is_err(), "{text}");
+        }
+    }
+}

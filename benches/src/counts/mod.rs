@@ -1,0 +1,259 @@
+//! Counts what a pair of acquire and release costs. Unlike time, counts hardly differ between machines and runs.
+//!
+//! Valgrind's callgrind counts the instructions, allocations and system calls of a client that runs in it, and the
+//! instructions of a server that does; servers count commands and reads themselves. Each count comes from two runs
+//! that differ in the number of pairs only, so that start and end cancel out.
+
+mod baseline;
+mod callgrind;
+mod load;
+mod servers;
+
+use lock_tests::{RedisCluster, RedisServer};
+
+use self::baseline::{Baseline, rounded};
+pub(crate) use self::load::Load;
+use self::load::{Locks, Who};
+use self::servers::{Served, Servers};
+use crate::Result;
+use crate::record::{Record, Target, Unit};
+
+/// How often a count is repeated that is to go on record, or that is above its bound. Chance alone does not
+/// keep a count above it that often.
+const REPETITIONS: usize = 4;
+
+/// How far a count may be above the one on record.
+const TOLERANCE: f64 = 1.05;
+
+/// How many more system calls, and reads by the server, a pair may cost than on record. Where requests share them, a pair
+/// costs a tenth of one, more or less by how many answers come at once; without sharing it would cost two and more.
+const SYSTEM_CALLS: f64 = 0.1;
+const READS: f64 = 0.02;
+
+/// How much longer the second run is.
+const LONGER: u32 = 3;
+
+/// A cost of a pair.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Count {
+    ClientInstructions,
+    Allocations,
+    SystemCalls,
+    ClockReads,
+    Commands,
+    Reads,
+    ServerInstructions,
+}
+
+impl Count {
+    fn name(self) -> &'static str {
+        match self {
+            Self::ClientInstructions => "client instructions",
+            Self::Allocations => "allocations",
+            Self::SystemCalls => "system calls",
+            Self::ClockReads => "clock reads",
+            Self::Commands => "commands",
+            Self::Reads => "reads by the server",
+            Self::ServerInstructions => "server instructions",
+        }
+    }
+}
+
+/// A load, and what is counted of it.
+struct Row {
+    name: &'static str,
+    locks: Locks,
+    tasks: u32,
+    /// Pairs of the shorter run.
+    pairs: u32,
+    /// Whether the instructions of the server are counted, which takes longest.
+    server: bool,
+    /// The most commands of a pair, whatever is on record.
+    most_commands: f64,
+}
+
+impl Row {
+    const fn new(name: &'static str, locks: Locks, tasks: u32, pairs: u32) -> Self {
+        let most_commands = match locks {
+            Locks::Own | Locks::Spread => f64::INFINITY,
+            Locks::Shared => 0.05,
+            Locks::Nested => 0.0,
+        };
+        Self { name, locks, tasks, pairs, server: false, most_commands }
+    }
+
+    const fn with_server(self) -> Self {
+        Self { server: true, ..self }
+    }
+}
+
+const ROWS: [Row; 7] = [
+    Row::new("pair, 1 task", Locks::Own, 1, 512).with_server(),
+    Row::new("own keys, 64 tasks", Locks::Own, 64, 1024).with_server(),
+    Row::new("hot key, 8 tasks", Locks::Shared, 8, 2048),
+    Row::new("hot key, 64 tasks", Locks::Shared, 64, 2048),
+    Row::new("hot key, 512 tasks", Locks::Shared, 512, 2048),
+    Row::new("nested", Locks::Nested, 1, 2048),
+    Row::new("cluster, 64 tasks", Locks::Spread, 64, 1024),
+];
+
+/// The rows that are compared with other contenders.
+#[cfg(feature = "server")]
+const BESIDE: [Row; 3] = [
+    Row::new("pair, 1 task", Locks::Own, 1, 512).with_server(),
+    Row::new("own keys, 8 tasks", Locks::Own, 8, 512).with_server(),
+    Row::new("own keys, 64 tasks", Locks::Own, 64, 1024).with_server(),
+];
+
+/// Counts, and compares with the counts on record; with `accept`, puts the new counts on record.
+///
+/// # Errors
+///
+/// When valgrind or the server cannot be run, or the counts on record cannot be read or written.
+pub(crate) async fn run(accept: bool) -> Result<Vec<Record>> {
+    let mut baseline = Baseline::read()?;
+    let one = Servers::One(Box::new(RedisServer::start().await));
+    let cluster = Servers::Cluster(RedisCluster::start().await);
+    let mut records = Vec::new();
+    for row in &ROWS {
+        eprintln!("counting {} …", row.name);
+        let servers = if row.locks == Locks::Spread { &cluster } else { &one };
+        records.extend(ours(row, servers, &mut baseline, accept).await?);
+    }
+    if accept {
+        baseline.write()?;
+    }
+    Ok(records)
+}
+
+/// Counts the same for the bare commands and for another library, and compares ours with the goals.
+///
+/// # Errors
+///
+/// When valgrind or the server cannot be run.
+#[cfg(feature = "server")]
+pub(crate) async fn beside() -> Result<Vec<Record>> {
+    let server = Servers::One(Box::new(RedisServer::start().await));
+    let mut records = Vec::new();
+    for row in &BESIDE {
+        let case = format!("counts of a pair: {}", row.name);
+        let mut of_row = Vec::new();
+        let mut floor = Vec::new();
+        for who in Who::ALL {
+            eprintln!("counting {}, {} …", row.name, who.name());
+            let costs = costs(*who, row, &server).await?;
+            if *who == Who::Floor {
+                floor.clone_from(&costs);
+            }
+            for ((count, cost), (_, floor)) in costs.iter().zip(&floor) {
+                let record = plain(&case, *who, *count, vec![*cost]);
+                of_row.push(match (who, goal(row, *count)) {
+                    (Who::Floor, _) => record,
+                    // The goal is for the count, not for its ratio.
+                    (Who::Ours, Some(goal)) => record.target(Target::AtMost(goal)),
+                    _ => record.over(&[*floor]),
+                });
+            }
+        }
+        // The contenders of one count next to each other; the sort keeps their order.
+        let counts: Vec<&str> = of_row.iter().map(|record: &Record| record.name).collect();
+        of_row.sort_by_key(|record| counts.iter().position(|name| *name == record.name));
+        records.extend(of_row);
+    }
+    Ok(records)
+}
+
+/// What a pair of ours may cost where many meet.
+#[cfg(feature = "server")]
+fn goal(row: &Row, count: Count) -> Option<f64> {
+    match count {
+        Count::ClientInstructions if row.tasks >= 64 => Some(15_000.0),
+        Count::Allocations if row.tasks >= 64 => Some(6.0),
+        Count::ServerInstructions if row.tasks >= 8 => Some(65_000.0),
+        _ => None,
+    }
+}
+
+/// The records of a row. Counts that are above their bounds are taken again, and the lowest counts.
+async fn ours(
+    row: &Row,
+    servers: &Servers,
+    baseline: &mut Baseline,
+    accept: bool,
+) -> Result<Vec<Record>> {
+    let case = format!("counts of a pair: {}", row.name);
+    let mut rounds: Vec<Vec<(Count, f64)>> = Vec::new();
+    loop {
+        rounds.push(costs(Who::Ours, row, servers).await?);
+        let samples = |at: usize| rounds.iter().map(|round| round[at].1).collect::<Vec<_>>();
+        let counts = rounds[0].iter().enumerate().map(|(at, (count, _))| (*count, samples(at)));
+        let record = |(count, samples): (Count, Vec<f64>)| {
+            let record = |samples| plain(&case, Who::Ours, count, samples);
+            if accept {
+                return record(samples);
+            }
+            let lowest = samples.into_iter().fold(f64::INFINITY, f64::min);
+            record(vec![lowest]).target(Target::AtMost(bound(row, count, baseline)))
+        };
+        let records: Vec<Record> = counts.map(record).collect();
+        let is_over = records.iter().any(|record| record.met == Some(false));
+        if rounds.len() < REPETITIONS && (accept || is_over) {
+            continue;
+        }
+        if accept {
+            records.iter().for_each(|it| baseline.set(row.name, it.name, it.median));
+        }
+        return Ok(records);
+    }
+}
+
+fn plain(case: &str, who: Who, count: Count, samples: Vec<f64>) -> Record {
+    Record::new(case, who.name(), count.name(), Unit::Plain, samples)
+}
+
+/// The highest count that is no regression; zero for one that is not on record.
+fn bound(row: &Row, count: Count, baseline: &Baseline) -> f64 {
+    let on_record = baseline.get(row.name, count.name()).unwrap_or_default();
+    let bound = on_record * TOLERANCE;
+    rounded(match count {
+        Count::SystemCalls => bound + SYSTEM_CALLS,
+        Count::Reads => bound + READS,
+        Count::Commands => bound.min(row.most_commands),
+        _ => bound,
+    })
+}
+
+/// All costs of one pair.
+async fn costs(who: Who, row: &Row, servers: &Servers) -> Result<Vec<(Count, f64)>> {
+    let Row { locks, tasks, .. } = *row;
+    let load = |pairs, urls| Load { who, locks, tasks, pairs, slowed: false, urls };
+    let (short, long) = (row.pairs, LONGER * row.pairs);
+    let a_pair = |short: u64, long: u64| {
+        long.saturating_sub(short) as f64 / f64::from((LONGER - 1) * row.pairs)
+    };
+    let client = |pairs| callgrind::count_client(&load(pairs, servers.urls()));
+    let (first, second) = (client(short)?, client(long)?);
+    let before = served(&load(short, servers.urls()), servers).await?;
+    let after = served(&load(long, servers.urls()), servers).await?;
+    let mut costs = vec![
+        (Count::ClientInstructions, a_pair(first.instructions, second.instructions)),
+        (Count::Allocations, a_pair(first.allocations, second.allocations)),
+        (Count::SystemCalls, a_pair(first.system_calls, second.system_calls)),
+        (Count::ClockReads, a_pair(first.clock_reads, second.clock_reads)),
+        (Count::Commands, a_pair(before.commands, after.commands)),
+        (Count::Reads, a_pair(before.reads, after.reads)),
+    ];
+    if row.server {
+        let server = |pairs| callgrind::count_server(&load(pairs, Vec::new()));
+        costs.push((Count::ServerInstructions, a_pair(server(short)?, server(long)?)));
+    }
+    Ok(costs)
+}
+
+/// What the servers count while a load runs, outside of callgrind.
+async fn served(load: &Load, servers: &Servers) -> Result<Served> {
+    let before = servers.served().await;
+    callgrind::run_alone(load)?;
+    let after = servers.served().await;
+    Ok(Served { commands: after.commands - before.commands, reads: after.reads - before.reads })
+}

@@ -1,0 +1,250 @@
+//! One acquire under way, whatever stage it is in.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use super::attempt::{Attempt, known_as};
+use super::contend::{Contended, Contender};
+use super::enclosing::Within;
+use super::share::Joined;
+use super::{Engine, ended};
+use crate::clock::Tick;
+use crate::error::{LockError, StoreError};
+use crate::gate::{GuardId, Turn};
+use crate::guard::LockGuard;
+use crate::lease::manager::LeaseManager;
+use crate::lease::reentries::ReentryGuard;
+use crate::liveness::{self, SIGN_OF_LIFE};
+use crate::observe::{AcquireOutcome, AcquireRecorder, Meter};
+use crate::options::{LockOptions, Wait};
+use crate::owned_hold::OwnedHold;
+use crate::shadow::SHADOW_TIMEOUT;
+use crate::store::{ReleaseRequest, Target};
+
+/// One acquire that has to queue.
+pub(super) struct PendingAcquire {
+    pub(super) engine: Arc<Engine>,
+    pub(super) target: Arc<Target>,
+    pub(super) options: LockOptions,
+    pub(super) permits: u32,
+    /// Its place inside of the write hold around it, if it acquires the read side. Waiting there does not keep
+    /// the write hold alive: once that has ended, the read waits as any other.
+    pub(super) inside: Mutex<Option<ReentryGuard>>,
+    pub(super) started: Instant,
+    /// When the holder's lease ends, by the store's last answer.
+    pub(super) holder_ends: Mutex<Option<Instant>>,
+    pub(super) recorder: AcquireRecorder,
+}
+
+impl PendingAcquire {
+    pub(super) fn new(
+        engine: &Arc<Engine>,
+        target: &Arc<Target>,
+        options: LockOptions,
+        permits: u32,
+        recorder: AcquireRecorder,
+    ) -> Self {
+        let (inside, holder_ends, started) = (Mutex::default(), Mutex::default(), Instant::now());
+        let (engine, target) = (Arc::clone(engine), Arc::clone(target));
+        let recorder = recorder.timed_from(started);
+        Self { engine, target, options, permits, inside, started, holder_ends, recorder }
+    }
+
+    #[expect(clippy::manual_async_fn, reason = "an async function would keep `self` twice")]
+    pub(super) fn run(self) -> impl Future<Output = Result<LockGuard, LockError>> + Send {
+        async move {
+            let taken = self.log_if_long(self.take()).await;
+            self.report(taken)
+        }
+    }
+
+    /// As [`run`](Self::run), for a call that is not enforced. If it is cancelled, what it acquired is
+    /// released.
+    // S-21.
+    pub(super) async fn shadow_lock(self) -> Result<LockGuard, LockError> {
+        let LeaseManager { breaker, store, .. } = &*self.engine.leases;
+        let probe = || {
+            let owner = self.engine.next_owner(1);
+            ReleaseRequest::new(known_as(&self.target, &owner), owner, SHADOW_TIMEOUT)
+        };
+        let taken = Box::pin(breaker.ask(store, probe, self.take())).await;
+        self.report(taken)
+    }
+
+    pub(super) fn report(
+        &self,
+        taken: Result<(AcquireOutcome, LockGuard), LockError>,
+    ) -> Result<LockGuard, LockError> {
+        let (how, result) = match taken {
+            Ok((how, guard)) => (how, Ok(guard)),
+            Err(error) => (AcquireOutcome::Failed, Err(error)),
+        };
+        ended(&self.recorder, how, result)
+    }
+
+    pub(super) async fn take(&self) -> Result<(AcquireOutcome, LockGuard), LockError> {
+        self.engine.leases.ensure_running();
+        let limit = self.limit();
+        loop {
+            let inside = match self.enter_within(limit).await? {
+                Within::Reentered(guard) => return Ok((AcquireOutcome::Reentered, guard)),
+                Within::Writer(inside) => inside,
+                Within::Nothing => return self.take_hold(limit).await,
+            };
+            // Boxed, as all that is rare here: every acquire would have room for it.
+            let taking = Box::pin(inside.drive(self.take_hold(limit)));
+            *self.inside.lock() = Some(inside);
+            let taken = taking.await;
+            // If it was passed over, it queues again inside of the write hold (S-34).
+            let inside = self.inside.lock().take();
+            if let Some(taken) = taken {
+                let (how, mut guard) = taken?;
+                if let Some(inside) = inside {
+                    guard.set_inside(inside);
+                }
+                return Ok((how, guard));
+            }
+        }
+    }
+
+    /// Calls `look` with the place inside the write hold around this read, if there is one.
+    pub(super) fn inside<T>(&self, look: impl FnOnce(&ReentryGuard) -> T) -> Option<T> {
+        self.inside.lock().as_ref().map(look)
+    }
+
+    pub(super) fn is_inside(&self) -> bool {
+        self.inside.lock().is_some()
+    }
+
+    /// Acquires a hold from the store, or from another task of this process.
+    pub(super) async fn take_hold(
+        &self,
+        limit: Option<Instant>,
+    ) -> Result<(AcquireOutcome, LockGuard), LockError> {
+        self.take_hold_at(limit, None).await
+    }
+
+    /// As [`take_hold`](Self::take_hold), for a caller that queues again at this place.
+    pub(super) async fn take_hold_at(
+        &self,
+        limit: Option<Instant>,
+        mut place: Option<u64>,
+    ) -> Result<(AcquireOutcome, LockGuard), LockError> {
+        let mut to_join = None;
+        loop {
+            match self.join(limit, to_join.take()).await {
+                Joined::Yes(result) => return Ok((AcquireOutcome::Joined, result?)),
+                Joined::Unknown(error) if self.gives_up_on(&error) => return Err(error.into()),
+                Joined::Unknown(_) | Joined::No => {}
+            }
+            let gate_guard = match self.enter_queue(limit, &mut place).await? {
+                Turn::Failed(error) => return Err(LockError::Store(error)),
+                Turn::Closed => return Err(LockError::Closed),
+                Turn::Contend(gate_guard) => gate_guard,
+                Turn::Handed(owned) => {
+                    match owned.hold.check().map(|now| self.guard_on(owned, now)) {
+                        Ok(guard) => return Ok((AcquireOutcome::HandedOver, guard)),
+                        // Lost on the way here; queue again.
+                        Err(_) => continue,
+                    }
+                }
+                Turn::Shared => continue,
+            };
+            if self.can_join() {
+                // Another reader has joined it meanwhile. The next waiter finds the same.
+                drop(gate_guard);
+                continue;
+            }
+            let here = gate_guard.place();
+            let id = gate_guard.id();
+            // In a box of its own: a task that waits in the queue has no use for the room, and two small boxes are
+            // allocated faster than a large one.
+            let contending = Box::pin(self.drive(id, async move {
+                let mut attempt = Attempt::new(self, gate_guard);
+                Contender::new(self, &mut attempt, limit).contend().await
+            }));
+            match contending.await.transpose()? {
+                Some(Contended::Taken(guard)) => return Ok((AcquireOutcome::Acquired, guard)),
+                Some(Contended::JoinableHold(hold)) => to_join = Some(hold),
+                Some(Contended::PassedOver) | None => place = Some(here),
+            }
+        }
+    }
+
+    /// True if this failure ends the acquisition.
+    // S-33.
+    pub(super) fn gives_up_on(&self, error: &StoreError) -> bool {
+        !error.kind().is_transient()
+            || self.options.wait() == Wait::Never
+            || self.started.elapsed() >= self.engine.leases.timing.store_patience
+    }
+
+    /// How often a waiter checks that the client's tasks run: often enough for the renewals of leases like its
+    /// own.
+    pub(super) fn look_every(&self) -> Duration {
+        SIGN_OF_LIFE.min(self.options.lease().duration() / 3)
+    }
+
+    /// Drives `contending`, which has that gate guard. `None` once it was passed over: it queues again.
+    // S-34.
+    pub(super) fn drive<F: Future>(
+        &self,
+        guard: GuardId,
+        contending: F,
+    ) -> impl Future<Output = Option<F::Output>> {
+        let sign_of_life = move |now| {
+            self.engine.leases.ensure_running();
+            self.engine.gates.is_contending(&self.target, guard, now)
+        };
+        liveness::drive(self.look_every(), sign_of_life, contending)
+    }
+
+    /// The same, for a contender that has given a sign of life. The next one is due at `first`.
+    pub(super) fn drive_from<F: Future>(
+        &self,
+        first: Instant,
+        guard: GuardId,
+        contending: F,
+    ) -> impl Future<Output = Option<F::Output>> {
+        let sign_of_life = move |now| {
+            self.engine.leases.ensure_running();
+            self.engine.gates.is_contending(&self.target, guard, now)
+        };
+        liveness::drive_from(first, self.look_every(), sign_of_life, contending)
+    }
+
+    pub(super) fn limit(&self) -> Option<Instant> {
+        match self.options.wait() {
+            // Only behind a release that is under way: for as long as that may take.
+            Wait::Never => Some(self.started + self.engine.leases.timing.command_timeout * 2),
+            Wait::UpTo(wait) => self.started.checked_add(wait),
+            Wait::Forever => None,
+        }
+    }
+
+    /// Returns a guard on the owned hold, which may be lost by now.
+    pub(super) fn guard_on(&self, mut owned: OwnedHold, now: Tick) -> LockGuard {
+        if owned.hold.arrives()
+            && owned.hold.deadline().since(now) < owned.hold.lease.duration() / 2
+        {
+            // It may have waited for its new holder for long, and was not renewed meanwhile.
+            owned.leases.watchdog.reconsider(&owned.hold);
+        }
+        owned.keep_until = self.options.at_least().map(|at_least| now.after(at_least));
+        owned.hold.begin(Meter::new(self.recorder.label().clone(), self.target.kind()), now);
+        let until = self.options.max_hold().map(|max_hold| now.after(max_hold));
+        if owned.hold.set_renew_until(until) {
+            // The previous holder had a limit, and the watchdog may have stopped renewing because of it.
+            owned.leases.watchdog.reconsider(&owned.hold);
+        }
+        if self.shares() {
+            let guard = LockGuard::first_of_many(owned, self.options.on_lost());
+            self.offer(&guard.owned);
+            return guard;
+        }
+        LockGuard::outermost(owned, self.options.on_lost())
+    }
+}

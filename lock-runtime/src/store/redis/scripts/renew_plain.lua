@@ -1,0 +1,29 @@
+-- Renews holds of mutexes, fair mutexes and write sides, which nearly all holds are; renew.lua renews the others. Never
+-- creates or shortens a hold (S-9, S-19). A hold that was released and is kept for a while (end_later.lua) does not count
+-- as held: a late renewal leaves its end alone.
+-- KEYS[i] lock hash
+-- ARGV[1] lease in ms   ARGV[i+1] field of the owner
+-- returns 0: all are held by their owners; else a list of the i that are not. One bad key does not fail the others.
+
+-- Whether HGET found the owner; for the answers that are not the usual '1'.
+local function is_held(lock, field, count)
+  if type(count) ~= 'table' then
+    return count and count ~= '0'
+  end
+  -- An ACL for mutexes alone does not allow HGET.
+  return not string.find(count.err, 'WRONGTYPE') and call('HEXISTS', lock, field) == 1
+end
+
+local KEYS, ARGV, try, lost = KEYS, ARGV, redis.pcall, {}
+local lease = ARGV[1]
+for i = 1, #KEYS do
+  local lock, field = KEYS[i], ARGV[i + 1]
+  local count = try('HGET', lock, field)
+  if count ~= '1' and not is_held(lock, field, count) then
+    lost[#lost + 1] = i
+  elseif call('PEXPIRE', lock, lease, 'GT') == 0 and call('PTTL', lock) == -1 then
+    -- GT takes a key without an end for one that lasts longer; a lock must have an end.
+    call('PEXPIRE', lock, lease)
+  end
+end
+return #lost > 0 and lost or 0

@@ -1,0 +1,143 @@
+//! Many holds at once: when they are renewed, by what commands, and how many by one script.
+
+use crate::prelude::*;
+
+const LEASE: Duration = secs(30);
+const HOLDS: usize = 20_000;
+
+/// How much later than planned a paused clock wakes a task, and how much earlier a slot may begin.
+const SLACK: Duration = ms(15);
+
+/// A store that notes when each lock is renewed.
+#[derive(Debug, Clone)]
+struct Noting {
+    store: Arc<MemoryStore>,
+    start: Instant,
+    renewed: Arc<Mutex<Vec<(Duration, String)>>>,
+}
+
+impl Store for Noting {
+    fn acquire(&self, request: AcquireRequest) -> StoreFuture<'_, AcquireReply> {
+        self.store.acquire(request)
+    }
+
+    fn renew(
+        &self,
+        requests: Vec<RenewRequest>,
+        timeout: Duration,
+    ) -> StoreFuture<'_, Vec<Ownership>> {
+        let now = self.start.elapsed();
+        let names = requests.iter().map(|request| (now, request.target.key().to_string()));
+        self.renewed.lock().unwrap().extend(names);
+        self.store.renew(requests, timeout)
+    }
+
+    fn release(&self, request: ReleaseRequest) -> StoreFuture<'_, ReleaseReply> {
+        self.store.release(request)
+    }
+
+    fn show_counts(&self, requests: Vec<CountRequest>, timeout: Duration) -> StoreFuture<'_, ()> {
+        self.store.show_counts(requests, timeout)
+    }
+
+    fn subscribe(&self, target: &Arc<Target>, timeout: Duration) -> StoreFuture<'_, Subscription> {
+        self.store.subscribe(target, timeout)
+    }
+
+    fn clock(&self) -> Clock {
+        self.store.clock()
+    }
+}
+
+/// Holds so many locks for six thirds of their lease, all acquired in the same moment, and returns when each was
+/// renewed.
+async fn renewals(holds: usize) -> Vec<(Duration, String)> {
+    let renewed = Arc::<Mutex<Vec<_>>>::default();
+    let store = Arc::new(MemoryStore::new());
+    let store = Noting { store, start: Instant::now(), renewed: Arc::clone(&renewed) };
+    let client = LockClient::builder().store(store).unwrap();
+    let mut guards = Vec::new();
+    for number in 0..holds {
+        guards.push(
+            client.mutex(format!("many:{number}")).with(watched(LEASE)).lock().await.unwrap(),
+        );
+    }
+    sleep(2 * LEASE).await;
+    assert!(guards.iter().all(|guard| !guard.is_lost()));
+    let renewed = renewed.lock().unwrap().clone();
+    renewed
+}
+
+/// The number of renewals in each interval of this length.
+fn per(interval: Duration, renewals: &[(Duration, String)]) -> Vec<usize> {
+    let mut counts = Vec::new();
+    for (at, _) in renewals {
+        let place = (at.as_nanos() / interval.as_nanos()) as usize;
+        counts.resize(counts.len().max(place + 1), 0);
+        counts[place] += 1;
+    }
+    counts
+}
+
+/// The time from each hold's acquisition or renewal to its next renewal.
+fn intervals(renewals: Vec<(Duration, String)>) -> Vec<Duration> {
+    let mut last = BTreeMap::new();
+    let since_last = |(at, name)| at - last.insert(name, at).unwrap_or_default();
+    renewals.into_iter().map(since_last).collect()
+}
+
+/// S-10: never later than after a third of the lease, and never so early that a short hold would pay for it.
+#[tokio::test(start_paused = true)]
+async fn each_hold_is_renewed_within_a_third_of_its_lease() {
+    let intervals = intervals(renewals(HOLDS).await);
+    assert!(intervals.len() >= HOLDS * 5);
+    let in_time = LEASE / 6 - SLACK..=LEASE / 3 + SLACK;
+    let other = intervals.into_iter().find(|interval| !in_time.contains(interval));
+    assert_eq!(other, None);
+}
+
+/// S-10: locks that are acquired in one moment would else be renewed in one moment, and keep the server from its other
+/// clients.
+#[tokio::test(start_paused = true)]
+async fn renewals_of_holds_acquired_together_are_spread() {
+    let renewals = renewals(HOLDS).await;
+    let shortest = per(LEASE / 300, &renewals);
+    let most = shortest.iter().max().unwrap();
+    assert!(*most <= 3 * HOLDS / 100, "{most} in a hundredth of a third");
+    let per_second = per(secs(1), &renewals);
+    let most = per_second[30..].iter().max().unwrap();
+    assert!(*most <= HOLDS / 10 * 3 / 2, "{per_second:?}");
+}
+
+/// A hold that shares its time with few others is renewed as late as it may be: what is early is sent more often.
+#[tokio::test(start_paused = true)]
+async fn few_holds_are_renewed_every_third_of_their_lease() {
+    let intervals = intervals(renewals(10).await);
+    assert!(intervals.len() >= 10 * 5, "{intervals:?}");
+    assert!(intervals.iter().all(|interval| *interval >= LEASE / 3 - SLACK), "{intervals:?}");
+}
+
+/// The server's core is the ceiling: a renewal asks for the owner, and moves the end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_renewal_costs_two_commands_a_hold() {
+    let server = RedisServer::start().await;
+    let store = RedisStore::connect(&server.url()).await.unwrap();
+    let client = client_id();
+    let mut requests = Vec::new();
+    for number in 0..256 {
+        let key = LockKey::new(format!("cheap:{number}")).unwrap();
+        let target = if number % 2 == 0 { Target::mutex(key) } else { Target::fair(key) };
+        let owner = OwnerId::new(&client, number, 1);
+        let acquire = AcquireRequest::new(target.clone(), owner.clone(), secs(10), SOON);
+        assert!(matches!(store.acquire(acquire).await, Ok(AcquireReply::Granted(_))));
+        requests.push(RenewRequest::new(target, owner, secs(30)));
+    }
+    server.reset_stats().await;
+    let answers = store.renew(requests, SOON).await.unwrap();
+    assert!(answers.iter().all(|answer| *answer == Ownership::Owner), "{answers:?}");
+    let calls = server.command_calls().await;
+    let cost: Vec<_> = ["evalsha", "hget", "pexpire", "pttl", "hexists"]
+        .map(|name| calls.get(name).copied().unwrap_or_default())
+        .into();
+    assert_eq!(cost, [2, 256, 256, 0, 0], "{calls:?}");
+}
