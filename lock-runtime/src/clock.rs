@@ -66,10 +66,13 @@ pub(crate) fn nanos(duration: Duration) -> u64 {
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone)]
-pub struct Clock {
+pub struct Clock(Arc<Reading>);
+
+#[derive(Debug)]
+struct Reading {
     source: Source,
     /// Added to every reading: simulated time asleep.
-    skipped: Arc<AtomicU64>,
+    skipped: AtomicU64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -87,28 +90,32 @@ impl Clock {
     /// fencing tokens are the protection.
     #[must_use]
     pub fn boot_time() -> Self {
-        Self { source: Source::BootTime, skipped: Arc::default() }
+        Self::from(Source::BootTime)
     }
 
     /// Returns tokio's clock. Right for a store that lives in this process and expires by the same clock.
     #[must_use]
     pub fn tokio() -> Self {
-        Self { source: Source::Tokio(Instant::now()), skipped: Arc::default() }
+        Self::from(Source::Tokio(Instant::now()))
+    }
+
+    fn from(source: Source) -> Self {
+        Self(Arc::new(Reading { source, skipped: AtomicU64::new(0) }))
     }
 
     /// Moves this clock forward, as a machine that slept would find it.
     pub fn advance(&self, by: Duration) {
-        self.skipped.fetch_add(nanos(by), Ordering::SeqCst);
+        self.0.skipped.fetch_add(nanos(by), Ordering::SeqCst);
     }
 
     /// Returns the time now.
     #[must_use]
     pub fn now(&self) -> Tick {
-        let read = match self.source {
+        let read = match self.0.source {
             Source::BootTime => boot_time_nanos(),
             Source::Tokio(origin) => nanos(origin.elapsed()),
         };
-        Tick(read.saturating_add(self.skipped.load(Ordering::Relaxed)))
+        Tick(read.saturating_add(self.0.skipped.load(Ordering::Relaxed)))
     }
 
     /// Returns when a timer should check again to see `at` on this clock: exact unless time is skipped.

@@ -92,7 +92,7 @@ const TOWER_LEVELS: [(&str, u8); 28] = [
 ];
 
 /// Level by module of `benches`. Modules of one level must not know each other.
-const BENCH_LEVELS: [(&str, u8); 39] = [
+const BENCH_LEVELS: [(&str, u8); 43] = [
     ("charts::canvas", 0),
     ("charts::bars", 1),
     ("charts::curves", 1),
@@ -102,14 +102,18 @@ const BENCH_LEVELS: [(&str, u8); 39] = [
     ("record", 0),
     ("timing", 0),
     ("server::awake", 0),
+    ("server::usage", 0),
     ("server::contender", 0),
     ("server::drive", 1),
     ("server::turns", 1),
     ("server::bench", 2),
+    ("server::cluster", 3),
+    ("server::holds", 3),
     ("server::hot_key", 3),
     ("server::nested", 3),
     ("server::own_keys", 3),
     ("server::pair", 3),
+    ("server::waiters", 3),
     ("server", 4),
     ("case", 5),
     ("peers::cpu", 0),

@@ -28,8 +28,8 @@ cargo xtask <command>
   api [--accept]       compares the public API of each crate with the one on record in `tests/api`, or
                        puts the present one on record
   compile-time         measures what the attribute costs the compiler, with 200 functions
-  ci                   test, formatting, clippy, docs, public API, each feature alone, what attribute and
-                       layers cost, and the counts on record: all that has to pass
+  ci                   test, formatting, clippy, docs, public API, each feature alone, and the
+                       counts on record of what a pair costs: all that has to pass
   help                 prints this
 
 redis-server (Redis 7.0 or later) is the program named by REDIS_SERVER, or the one on the PATH, or gets

@@ -39,7 +39,11 @@ impl Case {
         #[cfg(feature = "server")]
         Self::Server(ServerCase::Nested),
         #[cfg(feature = "server")]
+        Self::Server(ServerCase::Cluster),
+        #[cfg(feature = "server")]
         Self::Server(ServerCase::Holds),
+        #[cfg(feature = "server")]
+        Self::Server(ServerCase::Waiters),
         Self::InProcess(InProcess::Attribute),
         Self::InProcess(InProcess::Layer),
         Self::InProcess(InProcess::Load),

@@ -61,36 +61,20 @@ pub(super) async fn round(forms: &[Form<'_>], turn: Duration) -> Result<Round> {
 /// Each form with its nanoseconds.
 pub(super) type Round = Vec<(&'static str, f64)>;
 
-/// What each form may cost compared with the first.
-#[derive(Clone, Copy)]
-pub(super) enum Bound {
-    /// At most this many nanoseconds more.
-    Beyond(f64),
-    /// At most this factor, which stays the same on a machine that is slow for a while.
-    Times(f64),
-}
-
-/// Records of rounds of the same forms.
-pub(super) fn records(case: &str, rounds: &[Round], bound: Bound) -> Vec<Record> {
+/// Records of rounds of the same forms, of which each but the first may take `most` nanoseconds more than it.
+pub(super) fn records(case: &str, rounds: &[Round], most: f64) -> Vec<Record> {
     let samples = |form: usize| rounds.iter().map(move |round| round[form].1);
     let Some(forms) = rounds.first() else { return Vec::new() };
     let mut records = Vec::new();
     let floor: Vec<f64> = samples(0).collect();
     for (form, (name, _)) in forms.iter().enumerate() {
         let record = Record::new(case, name, "call", Unit::Nanos, samples(form).collect());
-        records.push(match bound {
-            _ if form == 0 => record,
-            Bound::Times(most) => record.over(&floor).target(Target::AtMost(most)),
-            Bound::Beyond(_) => record.over(&floor),
-        });
+        records.push(if form == 0 { record } else { record.over(&floor) });
     }
     for (form, (name, _)) in forms.iter().enumerate().skip(1) {
         let beyond = samples(form).zip(&floor).map(|(ours, floor)| ours - floor).collect();
         let beyond = Record::new(case, name, "beyond the first", Unit::Nanos, beyond);
-        records.push(match bound {
-            Bound::Beyond(most) => beyond.target(Target::AtMost(most)),
-            Bound::Times(_) => beyond,
-        });
+        records.push(beyond.target(Target::AtMost(most)));
     }
     records
 }

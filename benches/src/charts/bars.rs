@@ -83,8 +83,8 @@ impl Bars {
         let values = || self.groups.iter().flat_map(|group| &group.bars).map(|bar| bar.value);
         let most = values().fold(f64::MIN_POSITIVE, f64::max);
         let part = if self.logarithmic {
-            // From the power of ten below the smallest bar.
-            let least = 10_f64.powf(values().fold(most, f64::min).log10().floor());
+            // From the power of ten below half the smallest bar, so that every bar has a length.
+            let least = 10_f64.powf((values().fold(most, f64::min) / 2.0).log10().floor());
             (value / least).log10() / (most / least).log10()
         } else {
             value / most

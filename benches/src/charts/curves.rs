@@ -80,12 +80,15 @@ impl Curves {
 /// Names beside the ends of their lines, moved apart where they would overlap.
 fn apart(mut ends: Vec<((i32, i32), &str)>) -> Vec<((i32, i32), &str)> {
     const LINE: i32 = 16;
-    ends.sort_by_key(|(at, _)| at.1);
-    let mut lowest = i32::MIN;
+    ends.sort_by_key(|(at, _)| *at);
+    let mut free = (i32::MIN, i32::MIN);
     for (at, _) in &mut ends {
         at.0 += 8;
-        at.1 = at.1.max(lowest);
-        lowest = at.1.saturating_add(LINE);
+        // Lines that end elsewhere are not in the way.
+        if at.0 == free.0 {
+            at.1 = at.1.max(free.1);
+        }
+        free = (at.0, at.1 + LINE);
     }
     ends
 }
@@ -124,7 +127,7 @@ mod tests {
 
     #[test]
     fn names_do_not_overlap() {
-        let ends = apart(vec![((0, 50), "b"), ((0, 45), "a"), ((0, 200), "c")]);
-        assert_eq!(ends, [((8, 45), "a"), ((8, 61), "b"), ((8, 200), "c")]);
+        let ends = apart(vec![((0, 50), "b"), ((0, 45), "a"), ((90, 50), "c")]);
+        assert_eq!(ends, [((8, 45), "a"), ((8, 61), "b"), ((98, 50), "c")]);
     }
 }

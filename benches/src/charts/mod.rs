@@ -37,7 +37,7 @@ const BARS: [(&str, &str, &[Row], bool); 4] = [
         "read-write",
         "Tasks on one read/write lock, 90 % reads",
         &[Row::of(Work::ReadWrite, 1, 64), Row::of(Work::ReadWrite, 4, 16)],
-        true,
+        false,
     ),
 ];
 

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use lock_runtime::{LockClient, LockGuard};
-use rustix::time::{ClockId, clock_gettime};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
@@ -11,6 +10,7 @@ use crate::Result;
 use crate::record::{Record, Target, Unit};
 use crate::server::bench::Bench;
 use crate::server::contender::{Contender, Ours};
+use crate::server::usage::{process_cpu, resident_bytes, thread_cpu};
 
 const HOLDS: [usize; 3] = [1_000, 10_000, 100_000];
 
@@ -161,26 +161,4 @@ async fn longest_script(bench: &Bench) -> Result<f64> {
     let line = info.lines().find_map(|line| line.strip_prefix("latency_percentiles_usec_evalsha:"));
     let value = line.and_then(|line| line.trim().strip_prefix("p100="));
     Ok(value.ok_or("the server does not track latencies")?.parse()?)
-}
-
-/// The processor time of this process.
-fn process_cpu() -> Duration {
-    cpu(ClockId::ProcessCPUTime)
-}
-
-/// The processor time of this thread.
-fn thread_cpu() -> Duration {
-    cpu(ClockId::ThreadCPUTime)
-}
-
-fn cpu(clock: ClockId) -> Duration {
-    Duration::try_from(clock_gettime(clock)).unwrap_or_default()
-}
-
-/// The memory of this process, where the system tells.
-fn resident_bytes() -> Option<f64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    let kilobytes: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kilobytes * 1024.0)
 }

@@ -4,6 +4,7 @@ pub(crate) mod awake;
 pub(crate) mod bench;
 pub(crate) mod contender;
 
+mod cluster;
 mod drive;
 mod holds;
 mod hot_key;
@@ -11,6 +12,8 @@ mod nested;
 mod own_keys;
 mod pair;
 mod turns;
+mod usage;
+mod waiters;
 
 use self::bench::Bench;
 use crate::Result;
@@ -23,7 +26,9 @@ pub(crate) enum ServerCase {
     OwnKeys,
     HotKey,
     Nested,
+    Cluster,
     Holds,
+    Waiters,
 }
 
 impl ServerCase {
@@ -34,7 +39,9 @@ impl ServerCase {
             Self::OwnKeys => "own-keys",
             Self::HotKey => "hot-key",
             Self::Nested => "nested",
+            Self::Cluster => "cluster",
             Self::Holds => "holds",
+            Self::Waiters => "waiters",
         }
     }
 
@@ -45,7 +52,9 @@ impl ServerCase {
             Self::OwnKeys => own_keys::run(bench).await,
             Self::HotKey => hot_key::run(bench).await,
             Self::Nested => nested::run(bench).await,
+            Self::Cluster => cluster::run(bench).await,
             Self::Holds => holds::run(bench).await,
+            Self::Waiters => waiters::run(bench).await,
         }
     }
 }

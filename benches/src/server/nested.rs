@@ -27,7 +27,7 @@ pub(super) async fn run(bench: &Bench) -> Result<Vec<Record>> {
         pairs.push(median(&batches));
     }
     Ok(vec![
-        Record::new(CASE, Ours::NAME, "pair", Unit::Nanos, pairs).target(Target::AtMost(200.0)),
+        Record::new(CASE, Ours::NAME, "pair", Unit::Nanos, pairs).target(Target::AtMost(150.0)),
         Record::new(CASE, Ours::NAME, "commands per pair", Unit::Plain, commands),
     ])
 }

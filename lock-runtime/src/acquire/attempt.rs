@@ -9,7 +9,7 @@ use crate::lease::manager::LeaseManager;
 use crate::lease::releaser::ReleaseJob;
 use crate::observe::Label;
 use crate::owned_hold::OwnedHold;
-use crate::store::{HoldKind, OwnerId, Target};
+use crate::store::{HoldKind, HoldNumber, OwnerId, Target};
 
 /// Returns the target as this owner knows it.
 pub(super) fn known_as(target: &Arc<Target>, owner: &OwnerId) -> Arc<Target> {
@@ -115,8 +115,8 @@ impl PendingAcquire {
 
     /// Releases what a contender of the same lock may have been granted while it was not polled.
     // S-34.
-    pub(super) fn release_owner(&self, owner: OwnerId) {
-        self.leftover(&self.target, owner).release(true, None);
+    pub(super) fn release_owner(&self, asked: HoldNumber) {
+        self.leftover(&self.target, self.engine.owner(asked)).release(true, None);
     }
 
     fn leftover(&self, target: &Arc<Target>, owner: OwnerId) -> Leftover {

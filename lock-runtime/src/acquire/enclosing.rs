@@ -38,6 +38,10 @@ pub(super) fn enclosing(engine: &Engine, target: &Arc<Target>) -> Enclosing {
     }
     let mine = engine.leases.id;
     let whole = |whose, around: &Target| {
+        if let (Some(lock), Some(held)) = (target.alone_at_home(mine), around.alone_at_home(whose))
+        {
+            return lock == held;
+        }
         target.locks_at_home(mine).all(|spec| {
             let held = around.locks_at_home(whose).any(|held| held == spec);
             // Permits are counted: holding some grants no more of them.

@@ -18,7 +18,7 @@ use crate::lease::manager::{LeaseManager, Timing};
 use crate::owned_hold::OwnedHold;
 use crate::shadow::CircuitBreaker;
 use crate::store::compose::joint::JointStore;
-use crate::store::{OwnerId, Store, new_id};
+use crate::store::{HoldNumber, OwnerId, Store, new_id};
 
 /// The parts of a client that an acquire uses.
 pub(crate) struct Engine {
@@ -211,6 +211,11 @@ impl Engine {
 
     pub(super) fn next_owner(&self, permits: u32) -> OwnerId {
         OwnerId::new(&self.uuid, self.holds.fetch_add(1, Ordering::Relaxed) + 1, permits)
+    }
+
+    /// Returns the owner of a hold of this client again.
+    pub(super) fn owner(&self, HoldNumber { hold, permits }: HoldNumber) -> OwnerId {
+        OwnerId::new(&self.uuid, hold, permits.get())
     }
 }
 

@@ -8,13 +8,14 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use pin_project_lite::pin_project;
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::time::Instant;
 
 use super::PendingAcquire;
 use crate::lease::Hold;
 use crate::lease::manager::LeaseManager;
 use crate::observe::log_lock;
 use crate::store::{HoldKind, Target};
+use crate::timer::{Timer, poll_attended};
 
 /// A wait longer than this is logged.
 const LONG: Duration = Duration::from_secs(10);
@@ -88,7 +89,7 @@ pin_project! {
         pending: &'a PendingAcquire,
         #[pin]
         taking: F,
-        timer: Option<Pin<Box<Sleep>>>,
+        timer: Option<Timer>,
         is_logged: bool,
     }
 }
@@ -98,13 +99,20 @@ impl<F: Future> Future for LogIfLong<'_, F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
-        if let Poll::Ready(taken) = this.taking.poll(cx) {
-            return Poll::Ready(taken);
-        }
+        let is_attended = match poll_attended(this.taking, cx) {
+            (Poll::Ready(taken), _) => return Poll::Ready(taken),
+            (Poll::Pending, is_attended) => is_attended,
+        };
         if !*this.is_logged && this.pending.recorder.is_waiting() {
             let end = this.pending.started + LONG;
-            let timer = this.timer.get_or_insert_with(|| Box::pin(sleep_until(end)));
-            if timer.as_mut().poll(cx).is_ready() {
+            let is_long = if is_attended {
+                // It is polled often enough without a timer.
+                Instant::now() >= end
+            } else {
+                let timer = this.timer.get_or_insert_with(|| Timer::at(end));
+                timer.poll(cx).is_ready()
+            };
+            if is_long {
                 *this.is_logged = true;
                 this.pending.log_long_wait();
             }

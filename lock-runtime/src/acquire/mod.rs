@@ -81,12 +81,14 @@ enum State {
     /// Not polled yet. Where it is first polled decides whether it is a re-entry.
     // S-6.
     Start(AcquireSpec),
-    UnderWay {
-        acquiring: Acquiring,
-        /// True if it asks the store at once.
-        is_first: bool,
-    },
+    UnderWay(UnderWay),
     Done,
+}
+
+struct UnderWay {
+    acquiring: Acquiring,
+    /// True if it asks the store at once.
+    is_first: bool,
 }
 
 struct AcquireSpec {
@@ -112,26 +114,22 @@ impl Future for Acquire {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         if let State::Start(spec) = &mut self.0 {
-            if let Err(error) = check_runtime() {
-                self.0 = State::Done;
-                return Poll::Ready(Err(error));
-            }
             // A re-entry ends here, so the spec is not moved for it: that would be most of its time.
             self.0 = match start(spec) {
                 Ok(result) => {
                     self.0 = State::Done;
                     return Poll::Ready(result);
                 }
-                Err(under_way) => under_way,
+                Err(under_way) => State::UnderWay(under_way),
             };
         }
-        let State::UnderWay { acquiring, .. } = &mut self.0 else {
+        let State::UnderWay(under_way) = &mut self.0 else {
             panic!("`Acquire` polled after completion");
         };
-        let result = ready!(acquiring.poll(cx));
+        let result = ready!(under_way.acquiring.poll(cx));
         // Its span ends here, also if the caller keeps this future.
         let done = std::mem::replace(&mut self.0, State::Done);
-        if let State::UnderWay { acquiring, is_first: true } = done {
+        if let State::UnderWay(UnderWay { acquiring, is_first: true }) = done {
             reuse::keep(&IDLE, acquiring);
         }
         Poll::Ready(result)
@@ -151,17 +149,17 @@ impl Acquire {
 
     /// An acquire that has already failed.
     pub(crate) fn failed(error: LockError) -> Self {
-        Self(State::of(Acquiring::new(std::future::ready(Err(error)))))
+        Self(State::UnderWay(Acquiring::new(std::future::ready(Err(error))).into()))
     }
 }
 
-impl State {
-    fn of(acquiring: Acquiring) -> Self {
-        Self::UnderWay { acquiring, is_first: false }
+impl From<Acquiring> for UnderWay {
+    fn from(acquiring: Acquiring) -> Self {
+        Self { acquiring, is_first: false }
     }
 }
 
-fn start(spec: &mut AcquireSpec) -> Started<State> {
+fn start(spec: &mut AcquireSpec) -> Started<UnderWay> {
     let AcquireSpec { engine, target, options, permits, label } = spec;
     let recorder = AcquireRecorder::new(target, std::mem::take(label));
     if engine.closed.load(Ordering::Acquire) {
@@ -182,20 +180,24 @@ fn start(spec: &mut AcquireSpec) -> Started<State> {
         }
         Enclosing::Same(_) | Enclosing::Writer(_) | Enclosing::Nothing => {}
     }
+    // Not for a re-entry: the code under a hold runs in a runtime.
+    if let Err(error) = check_runtime() {
+        return Ok(ended(&recorder, AcquireOutcome::Failed, Err(error)));
+    }
     let span = recorder.span();
     let pending = PendingAcquire::new(engine, target, *options, *permits, recorder);
     if !pending.recorder.label().is_enforced() {
-        return Err(State::of(span.around(pending.shadow_lock())));
+        return Err(span.around(pending.shadow_lock()).into());
     }
     // In futures of their own: a task that waits in the queue has no use for the room that a request needs.
     let attempt = is_outermost.then(|| pending.enter_free_gate()).flatten();
     Err(match attempt {
         Some(attempt) if span.is_disabled() => {
             let acquiring = reuse::boxed(&IDLE, pending.run_first(attempt));
-            State::UnderWay { acquiring, is_first: true }
+            UnderWay { acquiring, is_first: true }
         }
-        Some(attempt) => State::of(span.around(pending.run_first(attempt))),
-        None => State::of(span.around(pending.run())),
+        Some(attempt) => span.around(pending.run_first(attempt)).into(),
+        None => span.around(pending.run()).into(),
     })
 }
 

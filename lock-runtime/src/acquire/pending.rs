@@ -92,10 +92,11 @@ impl PendingAcquire {
             let inside = match self.enter_within(limit).await? {
                 Within::Reentered(guard) => return Ok((AcquireOutcome::Reentered, guard)),
                 Within::Writer(inside) => inside,
-                Within::Nothing => return self.take_hold(limit).await,
+                // Not awaited here: a waiter would keep the room of what is matched.
+                Within::Nothing => break,
             };
             // Boxed, as all that is rare here: every acquire would have room for it.
-            let taking = Box::pin(inside.drive(self.take_hold(limit)));
+            let taking = Box::pin(inside.drive(self.take_hold_at(limit, None)));
             *self.inside.lock() = Some(inside);
             let taken = taking.await;
             // If it was passed over, it queues again inside of the write hold (S-34).
@@ -108,6 +109,7 @@ impl PendingAcquire {
                 return Ok((how, guard));
             }
         }
+        self.take_hold_at(limit, None).await
     }
 
     /// Calls `look` with the place inside the write hold around this read, if there is one.
@@ -119,57 +121,53 @@ impl PendingAcquire {
         self.inside.lock().is_some()
     }
 
-    /// Acquires a hold from the store, or from another task of this process.
-    pub(super) async fn take_hold(
-        &self,
-        limit: Option<Instant>,
-    ) -> Result<(AcquireOutcome, LockGuard), LockError> {
-        self.take_hold_at(limit, None).await
-    }
-
-    /// As [`take_hold`](Self::take_hold), for a caller that queues again at this place.
-    pub(super) async fn take_hold_at(
+    /// Acquires a hold from the store, or from another task of this process, for a caller that queues at this place
+    /// if it has queued before.
+    #[expect(clippy::manual_async_fn, reason = "an async function would keep its arguments twice")]
+    pub(super) fn take_hold_at(
         &self,
         limit: Option<Instant>,
         mut place: Option<u64>,
-    ) -> Result<(AcquireOutcome, LockGuard), LockError> {
-        let mut to_join = None;
-        loop {
-            match self.join(limit, to_join.take()).await {
-                Joined::Yes(result) => return Ok((AcquireOutcome::Joined, result?)),
-                Joined::Unknown(error) if self.gives_up_on(&error) => return Err(error.into()),
-                Joined::Unknown(_) | Joined::No => {}
-            }
-            let gate_guard = match self.enter_queue(limit, &mut place).await? {
-                Turn::Failed(error) => return Err(LockError::Store(error)),
-                Turn::Closed => return Err(LockError::Closed),
-                Turn::Contend(gate_guard) => gate_guard,
-                Turn::Handed(owned) => {
-                    match owned.hold.check().map(|now| self.guard_on(owned, now)) {
-                        Ok(guard) => return Ok((AcquireOutcome::HandedOver, guard)),
-                        // Lost on the way here; queue again.
-                        Err(_) => continue,
-                    }
+    ) -> impl Future<Output = Result<(AcquireOutcome, LockGuard), LockError>> + Send {
+        async move {
+            let mut to_join = None;
+            loop {
+                match self.join(limit, to_join.take()).await {
+                    Joined::Yes(result) => return Ok((AcquireOutcome::Joined, result?)),
+                    Joined::Unknown(error) if self.gives_up_on(&error) => return Err(error.into()),
+                    Joined::Unknown(_) | Joined::No => {}
                 }
-                Turn::Shared => continue,
-            };
-            if self.can_join() {
-                // Another reader has joined it meanwhile. The next waiter finds the same.
-                drop(gate_guard);
-                continue;
-            }
-            let here = gate_guard.place();
-            let id = gate_guard.id();
-            // In a box of its own: a task that waits in the queue has no use for the room, and two small boxes are
-            // allocated faster than a large one.
-            let contending = Box::pin(self.drive(id, async move {
-                let mut attempt = Attempt::new(self, gate_guard);
-                Contender::new(self, &mut attempt, limit).contend().await
-            }));
-            match contending.await.transpose()? {
-                Some(Contended::Taken(guard)) => return Ok((AcquireOutcome::Acquired, guard)),
-                Some(Contended::JoinableHold(hold)) => to_join = Some(hold),
-                Some(Contended::PassedOver) | None => place = Some(here),
+                let gate_guard = match self.enter_queue(limit, &mut place).await? {
+                    Turn::Failed(error) => return Err(LockError::Store(error)),
+                    Turn::Closed => return Err(LockError::Closed),
+                    Turn::Contend(gate_guard) => gate_guard,
+                    Turn::Handed(owned) => {
+                        match owned.hold.check().map(|now| self.guard_on(owned, now)) {
+                            Ok(guard) => return Ok((AcquireOutcome::HandedOver, guard)),
+                            // Lost on the way here; queue again.
+                            Err(_) => continue,
+                        }
+                    }
+                    Turn::Shared => continue,
+                };
+                if self.can_join() {
+                    // Another reader has joined it meanwhile. The next waiter finds the same.
+                    drop(gate_guard);
+                    continue;
+                }
+                let here = gate_guard.place();
+                let id = gate_guard.id();
+                // In a box of its own: a task that waits in the queue has no use for the room, and two small boxes are
+                // allocated faster than a large one.
+                let contending = Box::pin(self.drive(id, async move {
+                    let mut attempt = Attempt::new(self, gate_guard);
+                    Contender::new(self, &mut attempt, limit).contend().await
+                }));
+                match contending.await.transpose()? {
+                    Some(Contended::Taken(guard)) => return Ok((AcquireOutcome::Acquired, guard)),
+                    Some(Contended::JoinableHold(hold)) => to_join = Some(hold),
+                    Some(Contended::PassedOver) | None => place = Some(here),
+                }
             }
         }
     }

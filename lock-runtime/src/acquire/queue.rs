@@ -13,15 +13,41 @@ use crate::store::HoldKind;
 
 impl PendingAcquire {
     /// Enters the gate, at its earlier `place` if it has one, and waits there for its turn.
-    pub(super) async fn enter_queue(
+    #[expect(clippy::manual_async_fn, reason = "an async function would keep its arguments twice")]
+    pub(super) fn enter_queue(
         &self,
         limit: Option<Instant>,
         place: &mut Option<u64>,
-    ) -> Result<Turn<OwnedHold>, LockError> {
+    ) -> impl Future<Output = Result<Turn<OwnedHold>, LockError>> + Send {
+        async move {
+            // What is rare is boxed, and the queue is waited in after the match: a waiter has no room for more.
+            let ticket = match self.enter(*place) {
+                Admission::Queued(ticket) => ticket,
+                Admission::Turn(gate_guard) => return Ok(Turn::Contend(gate_guard)),
+                other => match Box::pin(self.admitted(other, *place)).await? {
+                    Ok(ticket) => ticket,
+                    Err(turn) => return Ok(turn),
+                },
+            };
+            self.recorder.waits();
+            *place = Some(ticket.place());
+            match self.wait_in_queue(ticket, limit).await {
+                Some(turn) => Ok(turn),
+                None => Err(Box::pin(self.timed_out_in_queue()).await),
+            }
+        }
+    }
+
+    /// The place in the queue that an admission leads to, or the turn.
+    async fn admitted(
+        &self,
+        mut admission: Admission<OwnedHold>,
+        place: Option<u64>,
+    ) -> Result<Result<Ticket<OwnedHold>, Turn<OwnedHold>>, LockError> {
         let enough = Instant::now() + A_MOMENT;
         loop {
-            return match self.enter(*place) {
-                Admission::Turn(gate_guard) => Ok(Turn::Contend(gate_guard)),
+            return match admission {
+                Admission::Turn(gate_guard) => Ok(Err(Turn::Contend(gate_guard))),
                 Admission::Busy(reason) => Err(self.busy(reason, None)),
                 Admission::Failing(error) => Err(LockError::Store(error)),
                 Admission::Closed => Err(LockError::Closed),
@@ -29,19 +55,15 @@ impl PendingAcquire {
                     Ok(Ok(Ok(()))) => Err(self.busy(BusyReason::Held, None)),
                     Ok(Ok(Err(error))) => Err(LockError::Store(error)),
                     // The gate is free.
-                    Ok(Err(_)) => continue,
+                    Ok(Err(_)) => {
+                        admission = self.enter(place);
+                        continue;
+                    }
                     // The contender may not be polled (S-34), or the store may be slow: ask the store without
                     // the gate.
-                    Err(_) => Ok(Turn::Contend(GateGuard::apart())),
+                    Err(_) => Ok(Err(Turn::Contend(GateGuard::apart()))),
                 },
-                Admission::Queued(ticket) => {
-                    self.recorder.waits();
-                    *place = Some(ticket.place());
-                    match self.wait_in_queue(ticket, limit).await {
-                        Some(turn) => Ok(turn),
-                        None => Err(self.timed_out_in_queue().await),
-                    }
-                }
+                Admission::Queued(ticket) => Ok(Ok(ticket)),
             };
         }
     }
@@ -84,34 +106,37 @@ impl PendingAcquire {
     /// Waits for the turn, and checks regularly that the task in front is polled. Returns `None` if the turn
     /// has not come by `limit`.
     // S-34.
-    async fn wait_in_queue(
+    #[expect(clippy::manual_async_fn, reason = "an async function would keep its arguments twice")]
+    fn wait_in_queue(
         &self,
         mut ticket: Ticket<OwnedHold>,
         limit: Option<Instant>,
-    ) -> Option<Turn<OwnedHold>> {
-        let mut look_at = ticket.since() + self.look_every();
-        loop {
-            let until = limit.map_or(look_at, |limit| limit.min(look_at));
-            if let Ok(turn) = timeout_at(until, &mut ticket).await {
-                return Some(turn);
-            }
-            if limit.is_some_and(|limit| Instant::now() >= limit) {
-                return None;
-            }
-            // They renew and release what this waiter waits for, and may have ended with their runtime.
-            self.engine.leases.ensure_running();
-            if let Some(owner) = ticket.look() {
-                self.release_owner(owner);
-            }
-            look_at = Instant::now() + self.look_every();
-            // The contender may keep asking for longer than this waiter's patience lasts (S-33).
-            if let Some((since, error)) = self.engine.gates.failing(&self.target) {
-                let patience = self.engine.leases.timing.store_patience;
-                let enough = since.max(ticket.since()) + patience;
-                if Instant::now() >= enough {
-                    return Some(Turn::Failed(error));
+    ) -> impl Future<Output = Option<Turn<OwnedHold>>> + Send {
+        async move {
+            let mut look_at = ticket.since() + self.look_every();
+            loop {
+                let until = limit.map_or(look_at, |limit| limit.min(look_at));
+                if let Ok(turn) = timeout_at(until, &mut ticket).await {
+                    return Some(turn);
                 }
-                look_at = look_at.min(enough);
+                if limit.is_some_and(|limit| Instant::now() >= limit) {
+                    return None;
+                }
+                // They renew and release what this waiter waits for, and may have ended with their runtime.
+                self.engine.leases.ensure_running();
+                if let Some(owner) = ticket.look() {
+                    self.release_owner(owner);
+                }
+                look_at = Instant::now() + self.look_every();
+                // The contender may keep asking for longer than this waiter's patience lasts (S-33).
+                if let Some((since, error)) = self.engine.gates.failing(&self.target) {
+                    let patience = self.engine.leases.timing.store_patience;
+                    let enough = since.max(ticket.since()) + patience;
+                    if Instant::now() >= enough {
+                        return Some(Turn::Failed(error));
+                    }
+                    look_at = look_at.min(enough);
+                }
             }
         }
     }

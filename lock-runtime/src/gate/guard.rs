@@ -77,7 +77,7 @@ impl<H> GateGuard<H> {
     /// it was granted is released.
     // S-34.
     pub(crate) fn asks_as(&self, owner: &OwnerId) {
-        self.with(|gate| gate.asking = Some(owner.clone()));
+        self.with(|gate| gate.asking = owner.number());
     }
 
     /// Records that the store has granted the lock to this guard's task. False if the grant was given up meanwhile,
@@ -174,13 +174,16 @@ impl<H> GateGuard<H> {
 
     /// When the head start of other processes after the last release of this one ends.
     pub(crate) fn head_start_end(&self) -> Option<Instant> {
-        self.with(|gate| gate.others_first?.head_start_end()).flatten()
+        self.with(|gate| gate.others_first()?.head_start_end()).flatten()
     }
 
     /// Records turns of other processes. True if some have had none since the last hold of this one.
     pub(crate) fn note_turns_of_others(&self, turns: u32) -> bool {
-        self.with(|gate| gate.others_first.as_mut().is_some_and(|others| others.note_turns(turns)))
-            .unwrap_or(false)
+        let note = |gate: &mut Gate<H>| {
+            let others = gate.elsewhere.as_mut()?.others_first.as_mut()?;
+            Some(others.note_turns(turns))
+        };
+        self.with(note).flatten().unwrap_or(false)
     }
 
     /// Tells newcomers that the hold is being released.
@@ -230,7 +233,9 @@ impl<H> GateGuard<H> {
         }
         self.pass_after(|gate| {
             gate.recent_handoffs = handoffs;
-            gate.others_first = others_first;
+            if gate.elsewhere.is_some() || others_first.is_some() {
+                gate.elsewhere().others_first = others_first;
+            }
             others.map(|_| gate.note_last_answer())
         });
     }
@@ -272,9 +277,9 @@ impl<H> GateGuard<H> {
             if next.is_none() {
                 gate.gate_guard = GateState::Free;
                 gate.guard_number = 0;
-                let others_first = gate.others_first.filter(|it| !it.is_over(Instant::now()));
+                let others_first = gate.others_first().filter(|it| !it.is_over(Instant::now()));
                 // Unqueued contenders are counted there.
-                if others_first.is_none() && gate.unqueued == 0 {
+                if others_first.is_none() && gate.unqueued() == 0 {
                     shard.gates.remove(&*target);
                 }
             }

@@ -16,7 +16,7 @@ use super::{Gate, GateState, Gates, Given, GuardId, Ticket, Turn};
 #[cfg(doc)]
 use crate::liveness::ASLEEP_AFTER;
 use crate::liveness::is_asleep;
-use crate::store::{OwnerId, Target};
+use crate::store::{HoldNumber, Target};
 
 impl<H> Gates<H> {
     /// Records a sign of life of the contender with that gate guard. False if it was passed over.
@@ -41,10 +41,10 @@ impl<H> Gates<H> {
 }
 
 impl<H> Ticket<H> {
-    /// Records a waiter's sign of life, and checks the tasks before it. Returns the owner id with which a
+    /// Records a waiter's sign of life, and checks the tasks before it. Returns the owner with which a
     /// contender that it passed over may have been granted the lock.
     #[must_use = "release the hold that this owner may have been granted"]
-    pub(crate) fn look(&self) -> Option<OwnerId> {
+    pub(crate) fn look(&self) -> Option<HoldNumber> {
         let Self { gates, target, waiter } = self;
         let now = Instant::now();
         let passed_over = {

@@ -41,12 +41,12 @@ pub(crate) use self::guard::{GateGuard, GuardId};
 use self::others_first::OthersFirst;
 pub(crate) use self::others_first::head_start;
 pub(crate) use self::ticket::Ticket;
-use self::unqueued::Place;
+use self::unqueued::Elsewhere;
 pub(crate) use self::waiter::Turn;
 use self::waiter::Waiter;
 use crate::error::{BusyReason, StoreError};
 use crate::options::Lease;
-use crate::store::{OwnerId, Target};
+use crate::store::{HoldNumber, OwnerId, Target};
 
 /// Number of maps that keys are spread over.
 const SHARDS: usize = 32;
@@ -102,21 +102,16 @@ struct Gate<H> {
     /// The number of the valid gate guard (invariant 5).
     guard_number: u64,
     queue: BTreeMap<u64, Queued<H>>,
-    /// The head start of other processes, if they waited when the last hold was released.
-    others_first: Option<OthersFirst>,
-    /// The owner id with which the contender asks the store. If the contender is passed over, what that owner
-    /// was granted is released.
+    /// The owner with which the contender asks the store. If the contender is passed over, what that owner was
+    /// granted is released.
     // S-34.
-    asking: Option<OwnerId>,
+    asking: Option<HoldNumber>,
     /// What few gates need: the others are created and removed faster without the room for it.
     told: Option<Box<Told>>,
+    /// The same, for gates where tasks of other processes matter.
+    elsewhere: Option<Box<Elsewhere>>,
     /// Hand-offs of the last hold: the next one reserves tokens for as many.
     recent_handoffs: u32,
-    /// Number of unqueued contenders, whose queue is in the store.
-    // S-26.
-    unqueued: usize,
-    /// Places of unqueued contenders in the store's queue, in its order.
-    places: BTreeMap<u64, Place>,
 }
 
 /// What the store has told the contenders of a gate.
@@ -277,7 +272,7 @@ impl<H> Gates<H> {
         let gate = Gate {
             gate_guard: GateState::Contending { polled_at: now },
             guard_number: number,
-            asking: Some(owner.clone()),
+            asking: owner.number(),
             ..Gate::free()
         };
         shard.gates.insert(Arc::clone(target), gate);
@@ -329,8 +324,8 @@ impl<H> Gates<H> {
     fn let_others_first(&self, target: &Arc<Target>, others_first: OthersFirst) {
         let mut shard = self.shard(target);
         shard.sweep();
-        shard.gates.entry(Arc::clone(target)).or_insert_with(Gate::free).others_first =
-            Some(others_first);
+        let gate = shard.gates.entry(Arc::clone(target)).or_insert_with(Gate::free);
+        gate.elsewhere().others_first = Some(others_first);
     }
 
     fn shard(&self, target: &Target) -> MutexGuard<'_, Shard<H>> {
@@ -359,14 +354,14 @@ impl<H> Shard<H> {
             return;
         }
         let now = Instant::now();
-        let is_used = |gate: &Gate<H>| !gate.is_free() || gate.unqueued > 0;
+        let is_used = |gate: &Gate<H>| !gate.is_free() || gate.unqueued() > 0;
         self.gates.retain(|_, gate| {
-            is_used(gate) || gate.others_first.is_some_and(|others| !others.is_over(now))
+            is_used(gate) || gate.others_first().is_some_and(|others| !others.is_over(now))
         });
         if self.gates.values().filter(|gate| !is_used(gate)).count() > MOST_UNUSED {
             // The turns of other processes are not worth more memory.
             self.gates.retain(|_, gate| {
-                is_used(gate) || gate.others_first.is_some_and(|it| it.head_start_end().is_some())
+                is_used(gate) || gate.others_first().is_some_and(|it| it.head_start_end().is_some())
             });
         }
         self.sweep_at = (self.gates.len() * 2).max(64);
@@ -379,12 +374,10 @@ impl<H> Gate<H> {
             gate_guard: GateState::Free,
             guard_number: 0,
             queue: BTreeMap::new(),
-            others_first: None,
             asking: None,
             told: None,
+            elsewhere: None,
             recent_handoffs: 0,
-            unqueued: 0,
-            places: BTreeMap::new(),
         }
     }
 

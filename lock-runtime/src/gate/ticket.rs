@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use super::Gates;
 use super::waiter::{Turn, Waiter};
 use crate::store::Target;
+use crate::timer::attended;
 
 /// A place in the queue: resolves to the turn. Dropping it leaves the queue at once.
 ///
@@ -40,7 +41,12 @@ impl<H> Future for Ticket<H> {
     type Output = Turn<H>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.waiter.poll(cx)
+        let turn = self.waiter.poll(cx);
+        if turn.is_pending() {
+            // It is polled again to look.
+            attended();
+        }
+        turn
     }
 }
 

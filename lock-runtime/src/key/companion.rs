@@ -13,8 +13,21 @@ impl LockKey {
     /// Returns the companion key `prefix:{name}`, in the same cluster slot as the name itself.
     // S-2.
     pub(crate) fn companion(&self, prefix: &str) -> String {
-        let (open, close) = if self.0.contains('{') { ("", "") } else { ("{", "}") };
+        let (open, close) = self.braces();
         [prefix, ":", open, &self.0, close].concat()
+    }
+
+    /// Returns two companion keys in one piece, and where the second begins.
+    pub(crate) fn two_companions(&self, first: &str, second: &str) -> (Box<str>, usize) {
+        let (open, close) = self.braces();
+        let both = [first, ":", open, &self.0, close, second, ":", open, &self.0, close].concat();
+        let end = first.len() + ":".len() + open.len() + self.0.len() + close.len();
+        (both.into(), end)
+    }
+
+    /// Makes the name a hash tag, unless it contains one.
+    fn braces(&self) -> (&'static str, &'static str) {
+        if self.0.contains('{') { ("", "") } else { ("{", "}") }
     }
 
     /// Returns the name as a prefix of companions that follow Redisson's other pattern, `{name}:…`.

@@ -20,6 +20,10 @@ pub(super) struct Batch {
     pub(super) failed: Mutex<Vec<Arc<Hold>>>,
 }
 
+/// Leases that nested guards want a hold renewed with.
+#[derive(Default)]
+pub(super) struct Wishes(pub(super) Vec<Duration>);
+
 /// A renewal of one hold under way, counted until it is answered or dropped.
 pub(super) struct Renewal {
     pub(super) hold: Arc<Hold>,

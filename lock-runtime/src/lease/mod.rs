@@ -27,6 +27,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use self::batch::Wishes;
 use self::reentries::Reentries;
 use self::schedule::Place;
 use crate::clock::{Clock, Tick};
@@ -111,7 +112,7 @@ pub(crate) struct Hold {
     /// The lease that renewals ask for, in nanoseconds; zero for none.
     renewal: AtomicU64,
     /// Leases that nested guards want a fixed hold renewed with.
-    renewal_wishes: Mutex<Vec<Duration>>,
+    renewal_wishes: Mutex<Option<Box<Wishes>>>,
     /// Renewals under way.
     renewals: AtomicU32,
     /// When renewals end, in nanoseconds of a [`Tick`] (`max_hold`).
@@ -345,7 +346,8 @@ impl Hold {
 
     fn change_wishes(&self, change: impl FnOnce(&mut Vec<Duration>)) {
         let mut wishes = self.renewal_wishes.lock();
-        change(&mut wishes);
+        let Wishes(wishes) = &mut **wishes.get_or_insert_default();
+        change(wishes);
         let longest = wishes.iter().max().map_or(0, |lease| crate::clock::nanos(*lease));
         self.renewal.store(longest, Ordering::Release);
     }

@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Poll, Waker, ready};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
 use tokio::time::{Instant, sleep_until};
 
 pub(crate) use self::life::drive;
@@ -64,7 +64,8 @@ pub(crate) enum Obstacle {
 #[derive(Default)]
 pub(super) struct Reentries {
     word: AtomicU64,
-    crowd: Mutex<State>,
+    /// Made for the first crowd.
+    crowd: Mutex<Option<Box<State>>>,
 }
 
 /// Mark of a word: one re-entry is inside, alone. Without a mark, none is.
@@ -142,7 +143,7 @@ impl Reentries {
             ALONE => (word >> 2) + 1 == id,
             _ => {
                 let crowd = self.crowd.lock();
-                crowd.inside.iter().any(|inside| inside.id == id)
+                crowd.iter().flat_map(|crowd| &crowd.inside).any(|inside| inside.id == id)
             }
         }
     }
@@ -153,8 +154,9 @@ impl Reentries {
     }
 
     /// Locks the crowd, and moves the re-entry that was alone into it.
-    fn lock(&self) -> MutexGuard<'_, State> {
-        let mut crowd = self.crowd.lock();
+    fn lock(&self) -> MappedMutexGuard<'_, State> {
+        let crowd = self.crowd.lock();
+        let mut crowd = MutexGuard::map(crowd, |crowd| &mut **crowd.get_or_insert_default());
         let before = self.word.fetch_or(CROWD, Ordering::AcqRel);
         if before & CROWD == 0 {
             crowd.last_id = before >> 2;

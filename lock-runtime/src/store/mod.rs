@@ -34,6 +34,7 @@ use crate::key::LockKey;
 pub use self::client_id::client_id;
 pub(crate) use self::client_id::new_id;
 pub use self::memory::MemoryStore;
+pub(crate) use self::owner::HoldNumber;
 pub use self::owner::OwnerId;
 #[cfg(feature = "tls-rustls")]
 pub use self::redis::TlsOptions;

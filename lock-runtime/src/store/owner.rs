@@ -1,6 +1,7 @@
 //! Owner ids of holds.
 
 use std::fmt;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use arrayvec::ArrayString;
@@ -24,6 +25,13 @@ pub struct OwnerId {
 enum Field {
     Short(ArrayString<ROOM>),
     Long(Arc<str>),
+}
+
+/// The number of a hold of this client, and its permits: a short form of its [`OwnerId`].
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HoldNumber {
+    pub(crate) hold: u64,
+    pub(crate) permits: NonZeroU32,
 }
 
 impl OwnerId {
@@ -60,6 +68,12 @@ impl OwnerId {
     /// Returns the same owner, with that many permits.
     pub(crate) fn with_permits(&self, permits: u32) -> Self {
         Self { permits, ..self.clone() }
+    }
+
+    /// Returns the short form, if the owner id ends in a number.
+    pub(crate) fn number(&self) -> Option<HoldNumber> {
+        let (_, hold) = self.as_field().rsplit_once(':')?;
+        Some(HoldNumber { hold: hold.parse().ok()?, permits: NonZeroU32::new(self.permits)? })
     }
 
     /// Returns [`as_field`](Self::as_field) as a shared string.

@@ -6,6 +6,7 @@
 mod attribute;
 mod chains;
 mod crowd;
+mod crowded;
 mod layer;
 mod metrics;
 mod names;

@@ -64,8 +64,8 @@ async fn renewals(holds: usize) -> Vec<(Duration, String)> {
     }
     sleep(2 * LEASE).await;
     assert!(guards.iter().all(|guard| !guard.is_lost()));
-    let renewed = renewed.lock().unwrap().clone();
-    renewed
+    let renewed = renewed.lock().unwrap();
+    renewed.clone()
 }
 
 /// The number of renewals in each interval of this length.
