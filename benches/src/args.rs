@@ -8,6 +8,8 @@ use lexopt::prelude::*;
 use crate::case::Case;
 #[cfg(feature = "counts")]
 use crate::counts::Load;
+#[cfg(feature = "server")]
+use crate::peers::{self, Contender, Drive};
 use crate::timing::Timing;
 
 /// The answer to `--help`.
@@ -15,6 +17,8 @@ pub(crate) const HELP: &str = "\
 Usage: lock-benches [--quick] [--only CASE]… [--rounds N] [--seconds S] [--strict]
        lock-benches --counts [--accept] [--strict]
        lock-benches --instructions [--strict]
+       lock-benches [--quick] --peers [--curves] [--row ROW]… [--peer NAME]… [--rounds N] [--seconds S]
+       lock-benches --docs
 
   --quick       a short run, well under two minutes
   --only CASE   only this case: pair, own-keys, hot-key, fair, nested, cluster,
@@ -28,6 +32,13 @@ Usage: lock-benches [--quick] [--only CASE]… [--rounds N] [--seconds S] [--str
   --accept      puts these counts on record
   --instructions
                 the same counts beside those of the bare commands and of another library
+  --peers       compares with other libraries, each in processes of its own, whose drivers are
+                built by the tools of their languages; writes report.md
+  --curves      more and fewer tasks, locks and processes in place of the usual rows
+  --row ROW     only this row, such as own-64 or hot-4x16; may be repeated
+  --peer NAME   only this contender beside ours, such as Redisson; may be repeated
+  --docs        draws the charts and fills the tables of docs/performance.md and docs/scale.md
+                from the last --peers, --peers --curves and --only holds
 
 Needs `redis-server`: the one named in REDIS_SERVER, else the one on the PATH.";
 
@@ -38,6 +49,15 @@ pub(crate) enum Command {
     /// Runs the load whose costs are counted.
     #[cfg(feature = "counts")]
     Work(Load),
+    /// Compares with other libraries.
+    #[cfg(feature = "server")]
+    Peers(peers::Plan),
+    /// Writes the pages on performance.
+    #[cfg(feature = "charts")]
+    Docs,
+    /// Drives a contender that the comparison asks for.
+    #[cfg(feature = "server")]
+    Drive(Drive),
     Help,
 }
 
@@ -89,6 +109,12 @@ where
             Long("accept") => accept = true,
             #[cfg(feature = "counts")]
             Long("work") => return Ok(Command::Work(parser.value()?.parse()?)),
+            #[cfg(feature = "server")]
+            Long("drive") => return Ok(Command::Drive(parser.value()?.parse()?)),
+            #[cfg(feature = "charts")]
+            Long("docs") => return Ok(Command::Docs),
+            #[cfg(feature = "server")]
+            Long("peers") => return Ok(Command::Peers(comparison(&mut parser, quick)?)),
             Long("only") => only.push(parser.value()?.parse_with(case)?),
             Long("rounds") => rounds = Some(parser.value()?.parse_with(round_count)?),
             Long("seconds") => seconds = Some(parser.value()?.parse_with(turn_length)?),
@@ -112,6 +138,40 @@ where
     only.iter().for_each(|case: &Case| name = format!("{name}-{}", case.name()));
     let cases = if only.is_empty() { Case::ALL.to_vec() } else { only };
     Ok(Command::Run(Args { name, timing, cases, strict, plan, accept }))
+}
+
+/// What follows `--peers`.
+#[cfg(feature = "server")]
+fn comparison(parser: &mut lexopt::Parser, quick: bool) -> Result<peers::Plan, lexopt::Error> {
+    let mut plan = peers::Plan::new(quick);
+    let (mut rows, mut peers) = (Vec::new(), Vec::new());
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("quick") => plan.timing = peers::Plan::new(true).timing,
+            Long("curves") => plan = peers::Plan { timing: plan.timing, ..peers::Plan::curves() },
+            Long("row") => rows.push(parser.value()?.parse()?),
+            Long("peer") => peers.push(parser.value()?.parse_with(contender)?),
+            Long("rounds") => plan.timing.rounds = parser.value()?.parse_with(round_count)?,
+            Long("seconds") => plan.timing.turn = parser.value()?.parse_with(turn_length)?,
+            _ => return Err(argument.unexpected()),
+        }
+    }
+    if !rows.is_empty() {
+        plan.rows = rows;
+    }
+    if !peers.is_empty() {
+        plan.contenders.retain(|name| Contender::is_ours(name) || peers.contains(name));
+    }
+    Ok(plan)
+}
+
+#[cfg(feature = "server")]
+fn contender(text: &str) -> Result<&'static str, String> {
+    let names = Contender::ALL.map(|contender| contender.name);
+    names
+        .into_iter()
+        .find(|name| *name == text)
+        .ok_or_else(|| format!("there is no such contender; expected one of: {}", names.join(", ")))
 }
 
 fn case(text: &str) -> Result<Case, String> {
@@ -162,6 +222,19 @@ mod tests {
         assert_eq!(args.name, format!("quick-{case}"));
         assert_eq!(args.cases, [Case::ALL[0]]);
         assert!(args.strict);
+    }
+
+    #[cfg(feature = "server")]
+    #[test]
+    fn a_comparison_is_limited_to_rows_and_peers() {
+        let words = ["lock-benches", "--quick", "--peers", "--row", "hot-8", "--peer", "rslock"];
+        let Ok(Command::Peers(plan)) = parse(words) else { panic!("{words:?} should compare") };
+        assert_eq!(plan.contenders, ["PING", "floor", "ours", "rslock"]);
+        assert_eq!(plan.rows.len(), 1);
+        assert_eq!(plan.timing, peers::Plan::new(true).timing);
+        for words in [&["--peers", "--row", "hot"][..], &["--peers", "--peer", "pears"]] {
+            assert!(parse(std::iter::once(&"lock-benches").chain(words)).is_err(), "{words:?}");
+        }
     }
 
     #[test]

@@ -3,8 +3,15 @@
 
 mod args;
 mod case;
+#[cfg(feature = "charts")]
+mod charts;
 #[cfg(feature = "counts")]
 mod counts;
+#[cfg(feature = "charts")]
+mod docs;
+mod folder;
+#[cfg(feature = "server")]
+mod peers;
 mod record;
 mod report;
 #[cfg(feature = "server")]
@@ -32,6 +39,12 @@ fn main() -> ExitCode {
         Ok(Command::Run(args)) => args,
         #[cfg(feature = "counts")]
         Ok(Command::Work(load)) => return exit(load.run().map(|()| ExitCode::SUCCESS)),
+        #[cfg(feature = "server")]
+        Ok(Command::Peers(plan)) => return exit(compare(&plan).map(|()| ExitCode::SUCCESS)),
+        #[cfg(feature = "charts")]
+        Ok(Command::Docs) => return exit(docs::write().map(|()| ExitCode::SUCCESS)),
+        #[cfg(feature = "server")]
+        Ok(Command::Drive(drive)) => return exit(drive.run().map(|()| ExitCode::SUCCESS)),
         Ok(Command::Help) => {
             println!("{}", args::HELP);
             return ExitCode::SUCCESS;
@@ -82,6 +95,13 @@ async fn count(args: &Args) -> Result<Vec<Record>> {
 #[cfg(not(feature = "counts"))]
 async fn count(_: &Args) -> Result<Vec<Record>> {
     Err("this build cannot count; run it by `cargo xtask bench`".into())
+}
+
+/// Compares with other libraries; the work is done by other processes.
+#[cfg(feature = "server")]
+fn compare(plan: &peers::Plan) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(peers::run(plan))
 }
 
 fn shown(report: Report) -> Result<Report> {

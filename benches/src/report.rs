@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
 use crate::Result;
 use crate::args::Args;
+use crate::folder;
 use crate::record::{Record, Unit};
 
 /// The results of a run.
@@ -77,21 +77,13 @@ impl Report {
 
     /// Writes `bench/<name>.json` under the build directory and returns its path.
     pub(crate) fn write(&self) -> Result<String> {
-        let folder = target_folder().join("bench");
+        let folder = folder::target().join("bench");
         fs::create_dir_all(&folder)?;
         let path = folder.join(format!("{}.json", self.run));
         let mut text = serde_json::to_string_pretty(self)?;
         text.push('\n');
         fs::write(&path, text)?;
         Ok(path.display().to_string())
-    }
-}
-
-/// Where cargo builds.
-fn target_folder() -> PathBuf {
-    match std::env::var_os("CARGO_TARGET_DIR") {
-        Some(folder) => folder.into(),
-        None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../target"),
     }
 }
 

@@ -92,7 +92,13 @@ const TOWER_LEVELS: [(&str, u8); 28] = [
 ];
 
 /// Level by module of `benches`. Modules of one level must not know each other.
-const BENCH_LEVELS: [(&str, u8); 24] = [
+const BENCH_LEVELS: [(&str, u8); 43] = [
+    ("charts::canvas", 0),
+    ("charts::bars", 1),
+    ("charts::curves", 1),
+    ("charts", 4),
+    ("docs", 5),
+    ("folder", 0),
     ("record", 0),
     ("timing", 0),
     ("server::awake", 0),
@@ -110,6 +116,19 @@ const BENCH_LEVELS: [(&str, u8); 24] = [
     ("server::waiters", 3),
     ("server", 4),
     ("case", 5),
+    ("peers::cpu", 0),
+    ("peers::row", 0),
+    ("peers::trace", 0),
+    ("peers::result", 1),
+    ("peers::sample", 1),
+    ("peers::drive", 1),
+    ("peers::program", 2),
+    ("peers::process", 3),
+    ("peers::compare", 4),
+    ("peers::target", 2),
+    ("peers::text", 1),
+    ("peers::report", 3),
+    ("peers", 5),
     ("counts::baseline", 0),
     ("counts::servers", 0),
     ("counts::load", 1),

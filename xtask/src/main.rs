@@ -19,7 +19,8 @@ cargo xtask <command>
                        args go to `cargo test`: `cargo xtask test -p lock-tests some_name`
   bench [--quick] …    finds or installs redis-server, then runs the benchmarks;
                        args go to the benchmark program; with `--counts` or `--instructions` it finds or
-                       installs valgrind, too
+                       installs valgrind, too; `--peers` compares with other libraries, as far as the tools
+                       of their languages are there
   interop [--redisson=VERSION] …
                        runs the tests beside the real Redisson; needs a JDK and Maven, which
                        fetches Redisson; args go to the test program

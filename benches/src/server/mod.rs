@@ -1,9 +1,9 @@
 //! The cases on a server: the contenders on it, and what they are measured at.
 
+pub(crate) mod awake;
 pub(crate) mod bench;
 pub(crate) mod contender;
 
-mod awake;
 mod cluster;
 mod drive;
 mod fair;

@@ -1,0 +1,80 @@
+//! This library's other kinds of lock, as contenders, and a probe of round trips.
+
+use std::time::Duration;
+
+use lock_runtime::{FairMutex, LockGuard, RwLock};
+use tokio::time::sleep;
+
+use crate::Result;
+use crate::peers::row::is_write;
+use crate::server::contender::{Contender, Ours, Ping};
+
+/// The pause of a probe between two round trips: it is to load the machine with next to nothing.
+const PROBE_PAUSE: Duration = Duration::from_millis(5);
+
+/// Now and then a `PING`, to time round trips while others work.
+#[derive(Clone)]
+pub(super) struct Probe(pub(super) Ping);
+
+impl Contender for Probe {
+    const NAME: &'static str = Ping::NAME;
+    type Hold = ();
+
+    async fn take(&mut self) -> Result<()> {
+        self.0.take().await
+    }
+
+    async fn give(&mut self, (): ()) -> Result<()> {
+        sleep(PROBE_PAUSE).await;
+        Ok(())
+    }
+}
+
+/// A fair mutex.
+#[derive(Clone)]
+pub(super) struct Fair(pub(super) FairMutex);
+
+impl Contender for Fair {
+    const NAME: &'static str = Ours::NAME;
+    type Hold = LockGuard;
+
+    async fn take(&mut self) -> Result<LockGuard> {
+        Ok(self.0.lock().await?)
+    }
+
+    async fn give(&mut self, guard: LockGuard) -> Result<()> {
+        Ok(guard.release().await?)
+    }
+}
+
+/// A read/write lock that mostly reads.
+#[derive(Clone)]
+pub(super) struct ReadWrite {
+    lock: RwLock,
+    task: usize,
+    acquires: usize,
+}
+
+impl ReadWrite {
+    pub(super) fn new(lock: RwLock, task: usize) -> Self {
+        Self { lock, task, acquires: 0 }
+    }
+}
+
+impl Contender for ReadWrite {
+    const NAME: &'static str = Ours::NAME;
+    type Hold = LockGuard;
+
+    async fn take(&mut self) -> Result<LockGuard> {
+        let guard = match is_write(self.task, self.acquires) {
+            true => self.lock.write().await?,
+            false => self.lock.read().await?,
+        };
+        self.acquires += 1;
+        Ok(guard)
+    }
+
+    async fn give(&mut self, guard: LockGuard) -> Result<()> {
+        Ok(guard.release().await?)
+    }
+}
