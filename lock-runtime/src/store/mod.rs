@@ -10,6 +10,7 @@ pub(crate) mod memory;
 pub(crate) mod redis;
 
 mod client_id;
+mod kind;
 mod owner;
 mod request;
 mod subscription;
@@ -33,6 +34,7 @@ use crate::key::LockKey;
 
 pub use self::client_id::client_id;
 pub(crate) use self::client_id::new_id;
+pub use self::kind::HoldKind;
 pub use self::memory::MemoryStore;
 pub(crate) use self::owner::HoldNumber;
 pub use self::owner::OwnerId;
@@ -46,7 +48,7 @@ pub use self::request::{
 };
 pub use self::subscription::Subscription;
 pub(crate) use self::target::JointPart;
-pub use self::target::{HoldKind, Target};
+pub use self::target::Target;
 
 /// The room of a [`StoreFuture`], in bytes: enough for a request that waits for its answer.
 const ROOM: usize = 160;

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::kind::HoldKind;
 use super::owner::OwnerId;
-use super::target::{HoldKind, Target};
+use super::target::Target;
 use crate::fence::FencingToken;
 
 /// A request to acquire a lock.
