@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use arrayvec::ArrayString;
 
-/// The room for a field that needs no allocation: a uuid, a colon and any number have 57 bytes.
-const ROOM: usize = 60;
+/// The room for a field that needs no allocation: a uuid, a colon and a number below 10¹⁵.
+const ROOM: usize = 52;
 
 /// The owner of a hold in the store: one client's uuid and the number of the hold.
 ///

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub struct Target {
     /// Hashed once: the gates look it up several times for each lock.
     hash: u64,
     /// For one waiter of a fair lock, its number in the messages on the channel.
-    waiter: Option<u64>,
+    waiter: Option<NonZeroU64>,
     /// What few locks have: most are kept in less memory without the room for it.
     more: Option<Box<More>>,
 }
@@ -265,7 +265,7 @@ impl Target {
         match owner.client_and_number() {
             (client, number) if is_ours(client) => {
                 let target = self.clone().with_channel(&waiter_channel(&self.companions, client));
-                Self { waiter: Some(number), ..target }
+                Self { waiter: NonZeroU64::new(number), ..target }
             }
             // Scripts take it for a waiter of Redisson.
             _ => self.clone().with_channel(&waiter_channel(&self.companions, owner.as_field())),
@@ -324,7 +324,7 @@ impl Target {
     // S-26.
     #[must_use]
     pub fn waiter(&self) -> Option<u64> {
-        self.waiter
+        self.waiter.map(NonZeroU64::get)
     }
 
     /// Returns a second channel to listen to: the one on which clients of Redisson notify this waiter of a fair lock.
@@ -338,7 +338,7 @@ impl Target {
     /// Returns the channels to listen to, each with the number in the messages for this waiter.
     pub(crate) fn channels(&self) -> impl Iterator<Item = (&str, Option<u64>)> {
         let own = self.own_channel().map(|own| (own, None));
-        [(self.channel(), self.waiter)].into_iter().chain(own)
+        [(self.channel(), self.waiter())].into_iter().chain(own)
     }
 
     /// Returns the key of its fencing counter.
