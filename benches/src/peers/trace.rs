@@ -52,7 +52,7 @@ pub(super) fn write(path: &Path, tasks: &[Task]) -> io::Result<()> {
     file.flush()
 }
 
-/// Reads what [`write`] or a driver in another language wrote.
+/// Reads what [`write()`] or a driver in another language wrote.
 ///
 /// # Errors
 ///

@@ -336,6 +336,7 @@ impl Target {
     }
 
     /// Returns the channels to listen to, each with the number in the messages for this waiter.
+    #[cfg(feature = "redis")]
     pub(crate) fn channels(&self) -> impl Iterator<Item = (&str, Option<u64>)> {
         let own = self.own_channel().map(|own| (own, None));
         [(self.channel(), self.waiter())].into_iter().chain(own)
